@@ -11,7 +11,7 @@ use conf::table;
 use conf::{check, verdict};
 use libfuzzer_sys::fuzz_target;
 
-/// The main file is the input; `part` is included by whoever wants it; a mask matches both.
+/// The main file is the input; `part` is included where the input includes it; a mask matches both.
 struct Files<'i>(&'i [u8]);
 
 impl conf::Loader for Files<'_> {

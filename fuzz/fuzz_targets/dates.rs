@@ -13,13 +13,13 @@ fuzz_target!(|input: &[u8]| {
     let Some((modified, field)) = input.split_first_chunk::<8>() else { return };
     if let Some(time) = parse_date(field).filter(|time| *time <= LATEST) {
         assert_eq!(parse_date(&Moment::new(time, 0).http_date()), Some(time));
-        let file = Validators { modified: time, tag: None };
+        let file = Validators { modified: Some(time), tag: None };
         let since = Conditions { modified_since: Some(field), ..Conditions::default() };
         assert_eq!(evaluate(&since, &file, ModifiedSince::Exact), Verdict::NotModified);
         let unmodified = Conditions { unmodified_since: Some(field), ..Conditions::default() };
         assert_eq!(evaluate(&unmodified, &file, ModifiedSince::Exact), Verdict::Send);
     }
-    let file = Validators { modified: i64::from_le_bytes(*modified), tag: Some(b"\"a-1\"") };
+    let file = Validators { modified: Some(i64::from_le_bytes(*modified)), tag: Some(b"\"a-1\"") };
     for mode in [ModifiedSince::Off, ModifiedSince::Exact, ModifiedSince::Before] {
         let all = Conditions {
             match_: Some(field),

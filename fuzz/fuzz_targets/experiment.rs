@@ -8,7 +8,8 @@ use libfuzzer_sys::fuzz_target;
 use std::path::Path;
 
 fuzz_target!(|text: &str| {
-    let mut beside = |path: &str| if path == "beside" { Ok("{{folder}}".to_owned()) } else { Err("is not there".to_owned()) };
+    let mut beside =
+        |path: &str| if path == "beside" { Ok("{{folder}}".to_owned()) } else { Err("is not there".to_owned()) };
     let loaded = match Experiment::parse(text, "fuzz.toml", &mut beside) {
         Ok(loaded) => loaded,
         Err(refused) => {

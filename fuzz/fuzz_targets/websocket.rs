@@ -62,7 +62,8 @@ impl Write for Given {
 
 fn theirs(sender: Sender, bytes: &[u8]) -> (Vec<Seen>, bool) {
     let role = if sender == Sender::Client { Role::Server } else { Role::Client };
-    let config = WebSocketConfig::default().max_message_size(Some(MAX)).max_frame_size(Some(MAX)).read_buffer_size(1024);
+    let config =
+        WebSocketConfig::default().max_message_size(Some(MAX)).max_frame_size(Some(MAX)).read_buffer_size(1024);
     let mut socket = WebSocket::from_raw_socket(Given(Cursor::new(bytes.to_vec())), role, Some(config));
     let mut seen = Vec::new();
     loop {
@@ -96,7 +97,9 @@ fuzz_target!(|input: &[u8]| {
         None if matches!(ours.last(), Some(Seen::Close(Some(CloseCode(1014)), _))) => {}
         None => assert!(!refused && ours == theirs, "{ours:?} {theirs:?} {refused}"),
         // They look at a text when it is complete, and do not mind a length in a long form, not even that of a control frame.
-        Some(Fault::InvalidUtf8 | Fault::LengthNotMinimal | Fault::LongControl) => assert_eq!(ours[..], theirs[..ours.len()]),
+        Some(Fault::InvalidUtf8 | Fault::LengthNotMinimal | Fault::LongControl) => {
+            assert_eq!(ours[..], theirs[..ours.len()])
+        }
         // They hand out the 1002 with which they answer; not where the reason is no text either.
         Some(Fault::InvalidCloseCode(_)) => {
             assert!(theirs.len() <= ours.len() + 1, "{ours:?} {theirs:?}");

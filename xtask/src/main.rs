@@ -1,4 +1,4 @@
-//! The one door for tasks. `cargo xtask --help` lists them; `.ci/run` calls the same ones.
+//! The tasks of the workspace. `cargo xtask --help` lists them; `.ci/run` calls the same ones.
 //!
 //! One file per task. Not the place for anything the product itself needs: nothing depends on this crate.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // this is a terminal program
@@ -48,6 +48,8 @@ enum Task {
     PackageTest(package::test::Args),
     /// Builds the handbook as a site and follows its links.
     Handbook,
+    /// Compiles the fuzz targets, which are a workspace of their own.
+    FuzzCheck,
     /// Runs every fuzz target for some seconds.
     FuzzSmoke(fuzz::Args),
 }
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         Task::Docs => docs::write(&workspace),
         Task::Package(args) => package::run(&workspace, &args),
         Task::PackageTest(args) => package::test::run_test(&workspace, &args),
+        Task::FuzzCheck => fuzz::check(&workspace),
         Task::FuzzSmoke(args) => fuzz::smoke(&workspace, &args),
     });
     match ran {

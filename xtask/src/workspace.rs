@@ -23,7 +23,7 @@ impl Workspace {
         Ok(Workspace { root: root.to_owned() })
     }
 
-    /// What tasks fetch, build and generate for themselves stands here, whatever `CARGO_TARGET_DIR` says: its paths are
+    /// What tasks fetch, build and generate for themselves is here, whatever `CARGO_TARGET_DIR` says: its paths are
     /// part of what the tests and the documents rely on.
     pub(crate) fn target(&self, name: &str) -> PathBuf {
         self.root.join("target").join(name)

@@ -1,4 +1,4 @@
-//! The tree against the directive table: does each directive exist, may it stand here, has it the right number of
+//! The tree against the directive table: does each directive exist, is it allowed here, has it the right number of
 //! arguments, and does holdfast act on it. What the arguments mean is checked where they are lowered (`model`). Called
 //! by `-t` and by every start and reload, between `load` and lowering.
 
@@ -101,7 +101,7 @@ struct Checker<'c, 'r> {
 
 impl<'r> Checker<'_, 'r> {
     fn block(&mut self, directives: &[Directive], context: Context) {
-        // Only directives that may stand once are remembered, so the list stays short.
+        // Only directives that may appear once are remembered, so the list stays short.
         let mut seen: Vec<(&'r str, Span)> = Vec::new();
         for directive in directives {
             let damaged = self.loaded.notes.damaged.contains(&directive.span);
@@ -144,7 +144,7 @@ impl<'r> Checker<'_, 'r> {
         }
     }
 
-    /// Block or `;`, number of arguments, flag. False where the directive was reported and nothing more is to be said.
+    /// Block or `;`, number of arguments, flag. False where the directive was reported and there is no more to report.
     fn shape(&mut self, it: Subject<'_>, row: &'r Row, context: Context, seen: &mut Vec<(&'r str, Span)>) -> bool {
         let is_count_ok = row.args.accepts(it.args.len());
         let is_flag_ok = !row.args.flag || it.args.first().is_none_or(is_flag);
@@ -211,12 +211,12 @@ impl<'r> Checker<'_, 'r> {
             } else if is_server && !in_state {
                 let message = "\"server\" directive cannot be used along with \"state\"";
                 let diagnostic = Diagnostic::error(words, message).with_related(state.name.span, "`state` is here");
-                self.push(diagnostic.with_hint("the servers of such a group stand in its state file"));
+                self.push(diagnostic.with_hint("the servers of such a group are in its state file"));
             }
         }
     }
 
-    /// An argument that begins a line and is the name of a directive that could stand here: a `;` is probably missing
+    /// An argument that begins a line and is the name of a directive that could appear here: a `;` is probably missing
     /// before it.
     fn swallowed(&self, it: Subject<'_>, row: &Row, context: Context) -> Option<usize> {
         let mut before = it.name;
@@ -306,7 +306,7 @@ impl<'r> Checker<'_, 'r> {
             self.push(diagnostic);
         }
         // Inside a block whose name is only misspelt the other mistakes are worth finding; in any other it is not known
-        // what may stand there.
+        // what may appear there.
         if let (Some(Suggestion::Name(row)), Some(block)) = (suggestion, it.block)
             && row.args.block
         {
@@ -325,7 +325,7 @@ impl<'r> Checker<'_, 'r> {
             let hint = format!("this is {here}; `{name}` is allowed in {allowed}");
             self.push(Diagnostic::error(it.words(), message).with_hint(hint));
         }
-        // The body is checked as if the block stood where it belongs, if there is only one such place.
+        // The body is checked as if the block was where it belongs, if there is only one such place.
         if let Some(block) = it.block {
             let name = it.name.text();
             let mut bodies = rows.iter().filter(|row| row.args.block).flat_map(|row| bodies(&name, row.contexts));
@@ -352,7 +352,7 @@ impl<'r> Checker<'_, 'r> {
             Support::No => self.note(it, row, "what it says is the state anyway".to_owned()),
             Support::Accepted(why) => self.note(it, row, why.to_owned()),
             Support::With(need) if needs::is_met(need, &self.loaded.tree) => {}
-            // What an `OnlyWith` needs is refused where it stands, so here it has nothing to act on.
+            // What an `OnlyWith` needs is refused where it is, so here it has nothing to act on.
             Support::With(need) | Support::OnlyWith(need) => {
                 self.note(it, row, format!("it acts only with {need}"));
             }
@@ -366,14 +366,14 @@ impl<'r> Checker<'_, 'r> {
             return;
         }
         self.noted.insert(row.name, (self.found.len(), 0));
-        let message = format!("\"{}\" directive has nothing to do here", row.name);
+        let message = format!("\"{}\" directive has no effect here", row.name);
         self.found.push(Diagnostic::note(it.words(), message).with_hint(why));
     }
 
     fn count_notes(&mut self) {
         for &(at, more) in self.noted.values().filter(|(_, more)| *more > 0) {
             // Writing to a String cannot fail.
-            let _ = write!(self.found[at].message, " (nor in {more} more places)");
+            let _ = write!(self.found[at].message, " (and in {more} more places)");
         }
     }
 
@@ -384,7 +384,7 @@ impl<'r> Checker<'_, 'r> {
         }
     }
 
-    /// Entries have no names to look up; only how many words there are can be said without knowing what they mean.
+    /// Entries have no names to look up; only their number can be checked without knowing what they mean.
     fn entries(&mut self, block_name: &str, block: &Block) {
         let (singles, message): (&[&[u8]], _) = match block_name {
             "map" => (&[b"hostnames", b"volatile"], "invalid number of the map parameters"),
@@ -464,7 +464,7 @@ fn usage(row: &Row) -> String {
     } else {
         " { … }"
     };
-    // `listen` alone has a dozen optional parameters; whoever needs them all reads the reference.
+    // `listen` alone has a dozen optional parameters; the reference lists them all.
     let syntax = match row.syntax.char_indices().nth(SYNTAX_CHARS_MAX) {
         Some((at, _)) => format!("{}…", row.syntax[..at].rsplit_once(' ').map_or("", |(shown, _)| shown)),
         None => row.syntax.to_owned(),
@@ -494,7 +494,7 @@ fn context_inside(name: &str, outer: Context) -> Option<Context> {
     })
 }
 
-/// The contexts that a block's body has in any of the places in which it may stand.
+/// The contexts that a block's body has in any of the places in which it may appear.
 fn bodies(name: &str, contexts: Contexts) -> impl Iterator<Item = Context> {
     contexts.iter().filter_map(move |context| context_inside(name, context))
 }

@@ -22,7 +22,7 @@ pub enum Severity {
 pub struct Related {
     /// Where.
     pub span: Span,
-    /// What is there, as in `first defined here`.
+    /// What the place is, as in `first defined here`.
     pub message: String,
 }
 

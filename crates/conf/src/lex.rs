@@ -71,7 +71,7 @@ impl<'t> Lexer<'t> {
         self.file
     }
 
-    /// Moves to an offset, as if a space stood before it.
+    /// Moves to an offset, as if a space was before it.
     pub(crate) fn seek(&mut self, offset: u32) {
         self.at = (offset as usize).min(self.text.len());
         self.after_quote = None;

@@ -53,9 +53,9 @@ pub struct Loaded {
     pub diagnostics: Vec<Diagnostic>,
     /// The main file as opened; a relative one was taken from `prefix`.
     pub main: PathBuf,
-    /// What relative paths of logs, temporary files and content stand below (nginx's `-p`).
+    /// What relative paths of logs, temporary files and content are below (nginx's `-p`).
     pub prefix: PathBuf,
-    /// What relative paths of `include`, certificates and password files stand below: the main file's directory.
+    /// What relative paths of `include`, certificates and password files are below: the main file's directory.
     pub conf_prefix: PathBuf,
     /// What the checks must know about errors already reported.
     pub(crate) notes: Notes,

@@ -39,7 +39,7 @@ impl Body {
 /// What is being parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Text {
-    /// A file whose directives stand in a body of this kind.
+    /// A file whose directives are in a body of this kind.
     File(Body),
     /// What `-g` gave.
     CommandLine,
@@ -51,7 +51,7 @@ pub(crate) enum Text {
 pub(crate) struct Notes {
     /// Directives whose words are not what the operator meant.
     pub(crate) damaged: FxHashSet<Span>,
-    /// Braces do not match: from here on directives may stand in blocks in which nobody put them.
+    /// Braces do not match: from here on directives may appear in blocks where they were not written.
     pub(crate) unbalanced: bool,
     /// Files that a `state` names: they hold servers, and nothing else.
     pub(crate) states: FxHashSet<FileId>,

@@ -1,4 +1,4 @@
-//! The reference page, made from the directive table. Not a text of its own: what it says about a directive stands in that
+//! The reference page, made from the directive table. Not a text of its own: what it says about a directive is in that
 //! directive's row. `cargo xtask docs` writes it to docs/guide/reference.md, and a test fails when the two differ.
 
 use crate::table::{self, Context, Directive, Inherit, Module, Support};
@@ -17,7 +17,7 @@ what holdfast does with it:
 |---|---|
 | takes effect | the gateway acts on it |
 | takes effect with something | the gateway acts on it where the configuration has that; without it, `-t` notes that it is idle |
-| accepted | it is checked and has nothing to do here; `-t` notes why |
+| accepted | it is checked and has no effect here; `-t` notes why |
 | accepted without effect | accepted with a note; what it would act on is not supported |
 | not supported | nginx has it, holdfast does not: an error, at `-t` as at start |
 
@@ -56,7 +56,7 @@ const FOREIGN_HEAD: &str = "
 ## Known from elsewhere
 
 What open-source nginx does not have: an error that says whose a directive is, and what does its work here. A name that ends in `*`
-stands for all that begin so.
+means all that begin so.
 
 | directives | whose | instead |
 |---|---|---|
@@ -164,6 +164,7 @@ const fn inherited(inherit: Inherit) -> Option<&'static str> {
         Inherit::No => None,
         Inherit::Value => Some("the value"),
         Inherit::ListReplaced => Some("the list as a whole"),
+        Inherit::ListJoined => Some("the list, before the own one"),
     }
 }
 

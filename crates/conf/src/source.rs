@@ -42,7 +42,7 @@ pub struct Source {
     /// The bytes. nginx.conf has no encoding: values may hold any byte. Shared, so that a parser can hold it while the
     /// map grows.
     pub text: Arc<[u8]>,
-    /// The file could not be read: it stands here only so that a message has a file to name.
+    /// The file could not be read: it is here only so that a message has a file to name.
     unread: bool,
     /// Offset of the first byte of each line, made when the first position is asked for.
     lines: OnceLock<Box<[u32]>>,

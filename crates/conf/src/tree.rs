@@ -19,7 +19,7 @@ pub enum Quote {
 pub struct Word {
     /// The value after quotes and escapes are removed; variables are still in it.
     pub value: ShortBytes,
-    /// Where it stands, quotes included.
+    /// Where it is, quotes included.
     pub span: Span,
     /// How it was written.
     pub quote: Quote,
@@ -39,7 +39,7 @@ pub struct Directive {
     pub name: Word,
     /// The arguments, in order.
     pub args: Vec<Word>,
-    /// What stands between the braces, if there are any. Boxed because one directive in ten has a block.
+    /// What is between the braces, if there are any. Boxed because one directive in ten has a block.
     pub block: Option<Box<Block>>,
     /// From the name to the `;` or the closing brace.
     pub span: Span,
@@ -48,7 +48,7 @@ pub struct Directive {
 /// The directives between two braces, or of a whole file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
-    /// In the order of the text; those of included files stand where the `include` stood.
+    /// In the order of the text; those of included files are where the `include` was.
     pub directives: Vec<Directive>,
     /// Where the block opened (its `{`).
     pub open: Span,

@@ -66,7 +66,7 @@ impl Servers {
         Self { all: all.collect(), turn: Arc::default() }
     }
 
-    /// Asks until there is an answer with records (or aliases), until nobody is left who could have one, or until the time
+    /// Asks until there is an answer with records (or aliases), until no server is left that could have one, or until the time
     /// is over. An answer to an earlier try counts as much as one to the last.
     pub(crate) async fn ask(&self, query: &Query, until: Instant) -> Result<DnsResponse, Failed> {
         let mut race = Race { servers: self, query, until, tries: JoinSet::new(), begun: 0, first: 0 };

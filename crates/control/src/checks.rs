@@ -1,7 +1,7 @@
 //! Drives the gateway's book of checks: whatever is due is made, each within its time, and settled.
 
 use crate::probe;
-use gateway::Shared;
+use gateway::Registry;
 use gateway::checks::Probe;
 use reactor::monotonic_millis;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 const LONG: Duration = Duration::from_hours(1);
 
 /// From now on peers are checked: the bell says that others are to be.
-pub(crate) fn attach(shared: &'static Shared) -> Arc<Notify> {
+pub(crate) fn attach(shared: &'static Registry) -> Arc<Notify> {
     let bell = Arc::new(Notify::new());
     shared.checks().attach({
         let bell = Arc::clone(&bell);
@@ -22,7 +22,7 @@ pub(crate) fn attach(shared: &'static Shared) -> Arc<Notify> {
 }
 
 /// Runs as long as the control plane.
-pub(crate) async fn run(shared: &'static Shared, bell: Arc<Notify>) {
+pub(crate) async fn run(shared: &'static Registry, bell: Arc<Notify>) {
     loop {
         let now_ms = monotonic_millis().0;
         let due = shared.checks().due(now_ms, || fastrand::u64(..));
@@ -39,7 +39,7 @@ pub(crate) async fn run(shared: &'static Shared, bell: Arc<Notify>) {
 
 /// A check under way. It ends in the book in any case, for the peer would never be asked again otherwise.
 struct Check {
-    shared: &'static Shared,
+    shared: &'static Registry,
     /// `None` once it is settled.
     probe: Option<Probe>,
 }

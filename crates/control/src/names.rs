@@ -1,7 +1,7 @@
 //! Drives the gateway's book of names: whatever is due is looked up, each within its time, and settled.
 
 use crate::dns;
-use gateway::Shared;
+use gateway::Registry;
 use gateway::names::{NameFailure, Outcome, Question, ResolverPlan};
 use reactor::monotonic_millis;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ const RESOLVERS_MAX: usize = 32;
 const LONG: Duration = Duration::from_hours(1);
 
 /// From now on names may be asked for: the bell says that one was.
-pub(crate) fn attach(shared: &'static Shared) -> Arc<Notify> {
+pub(crate) fn attach(shared: &'static Registry) -> Arc<Notify> {
     let bell = Arc::new(Notify::new());
     shared.names().attach({
         let bell = Arc::clone(&bell);
@@ -27,7 +27,7 @@ pub(crate) fn attach(shared: &'static Shared) -> Arc<Notify> {
 }
 
 /// Runs as long as the control plane.
-pub(crate) async fn run(shared: &'static Shared, bell: Arc<Notify>) {
+pub(crate) async fn run(shared: &'static Registry, bell: Arc<Notify>) {
     let mut resolvers: HashMap<Arc<ResolverPlan>, dns::Resolver> = HashMap::new();
     loop {
         let now_ms = monotonic_millis().0;
@@ -49,9 +49,9 @@ pub(crate) async fn run(shared: &'static Shared, bell: Arc<Notify>) {
     }
 }
 
-/// A lookup under way. It settles in any case, for nobody would ever ask for the name again otherwise.
+/// A lookup under way. It settles in any case, or the name would never be asked for again.
 struct Lookup {
-    shared: &'static Shared,
+    shared: &'static Registry,
     /// `None` once it is settled.
     question: Option<Arc<Question>>,
 }

@@ -1,8 +1,8 @@
 //! One check of one peer: a connection of its own, a request, and what comes back, all within the check's time. What is a
-//! good answer the gateway's `Answer` says. The connection is never used for anything else.
+//! good answer the gateway's `CheckTalk` says. The connection is never used for anything else.
 
 use crate::wire::Wire;
-use gateway::checks::{Answer, CheckResult, Finding, HttpCheck, Probe};
+use gateway::checks::{CheckResult, CheckTalk, Finding, Probe};
 use gateway::errno;
 use reactor::{PeerAddress, is_shortage};
 use std::io;
@@ -75,33 +75,38 @@ async fn converse(
             }
         }
     };
-    let Some(http) = &probe.plan.http else { return Ok(CheckResult::new(Finding::Passed, CONNECTING, "")) };
-    let sent = limit.step(SENDING, wire.send(&http.request)).await?;
+    let Some(mut talk) = CheckTalk::begin(&probe.plan) else {
+        return Ok(CheckResult::new(Finding::Passed, CONNECTING, ""));
+    };
+    let sent = limit.step(SENDING, wire.send(&talk.take_output())).await?;
     // A peer that does not take the request may have answered before it: what it says decides.
-    read_answer(wire, http, sent.err(), limit).await
+    read_answer(wire, talk, sent.err(), limit).await
 }
 
 async fn read_answer(
     mut wire: Wire<impl AsyncRead + AsyncWrite + Unpin>,
-    http: &HttpCheck,
-    unsent: Option<io::Error>,
+    mut talk: CheckTalk<'_>,
+    mut unsent: Option<io::Error>,
     limit: Limit,
 ) -> Result<CheckResult, CheckResult> {
-    let mut answer = Answer::new(http);
     let mut buffer = Vec::new();
     loop {
         buffer.clear();
-        match limit.step(answer.phase(), wire.read(&mut buffer)).await? {
-            Ok(()) if buffer.is_empty() => return Ok(answer.end()),
+        match limit.step(talk.phase(), wire.read(&mut buffer)).await? {
+            Ok(()) if buffer.is_empty() => return Ok(talk.end()),
             Ok(()) => {
-                if let Some(result) = answer.take(&buffer) {
+                if let Some(result) = talk.take(&buffer) {
                     return Ok(result);
+                }
+                let more = talk.take_output();
+                if !more.is_empty() && unsent.is_none() {
+                    unsent = limit.step(SENDING, wire.send(&more)).await?.err();
                 }
             }
             Err(error) => {
                 let (phase, detail) = match unsent {
                     Some(unsent) => (SENDING, format!("send() failed ({})", errno(&unsent))),
-                    None => (answer.phase(), format!("recv() failed ({})", errno(&error))),
+                    None => (talk.phase(), format!("recv() failed ({})", errno(&error))),
                 };
                 return Ok(CheckResult::new(Finding::Broken, phase, detail));
             }

@@ -1,5 +1,5 @@
 //! What two configurations do differently, or one configuration as two programs read it. Compared is what counts in each block: what
-//! is written there, what is inherited, and the default where nothing is said. So a line that only moved, or that only says the
+//! is written there, what is inherited, and the default if it is not set. So a line that only moved, or that only says the
 //! default, is no difference.
 
 use crate::configuration::{Configuration, Found, argument, is};
@@ -42,7 +42,7 @@ pub fn compare(a: Side<'_>, b: Side<'_>) -> Vec<Difference> {
     places.extend(right.iter().map(|(place, _)| place).filter(|place| !known.contains(place)));
     let (left, right): (BTreeMap<_, _>, BTreeMap<_, _>) =
         (left.iter().map(|(p, b)| (p, b)).collect(), right.iter().map(|(p, b)| (p, b)).collect());
-    // What is inherited differs in every block within: it is said where it begins.
+    // What is inherited differs in every block within: it is listed where it begins.
     let mut said: BTreeSet<(String, String, String, String)> = BTreeSet::new();
     for place in places {
         match (left.get(place), right.get(place)) {
@@ -139,7 +139,7 @@ impl Counted {
     }
 }
 
-/// Where nothing is said, as far as it is known: the table's, and what 1.27.3 and 1.29.7 changed.
+/// The default, as far as it is known: the table's, and what 1.27.3 and 1.29.7 changed.
 fn default(dialect: Dialect, name: &str) -> Option<String> {
     match name {
         "proxy_http_version" => Some(dialect.upstream_version().to_owned()),
@@ -204,7 +204,7 @@ impl Side<'_> {
                 add(&mut settings, line);
             }
         }
-        // What matters where something is passed on, although nobody wrote it.
+        // What matters where something is passed on, although it is not written.
         let passes = settings.contains_key("proxy_pass");
         let group = chain.last().is_some_and(|block| is(block, "upstream"));
         for name in [("proxy_http_version", passes), ("proxy_set_header Connection", passes), ("keepalive", group)] {
@@ -292,7 +292,7 @@ mod tests {
         "upstream api { server 127.0.0.1:1; } server { server_name a; location / { proxy_pass http://api; } }";
 
     #[test]
-    fn what_only_moved_or_says_the_default_is_no_difference() {
+    fn moved_lines_and_written_defaults_are_no_difference() {
         assert_eq!(between("server { server_name a; expires 1h; }", "expires 1h; server { server_name a; }").len(), 1);
         assert_eq!(
             between(

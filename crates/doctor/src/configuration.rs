@@ -36,6 +36,11 @@ impl Configuration {
         (source.name.clone(), line as usize, column as usize)
     }
 
+    /// The name of the main file, as it was typed.
+    pub(crate) fn main_file(&self) -> &str {
+        self.source(FileId(0)).0
+    }
+
     /// The name and the bytes of a file.
     pub(crate) fn source(&self, file: FileId) -> (&str, &[u8]) {
         let source = self.sources.source(file);
@@ -85,7 +90,7 @@ impl Configuration {
             .find(|upstream| argument(upstream, 0) == Some(name.into()))
     }
 
-    /// Workers: the number given, or the processors for `auto`. 1 where nothing is said, as in nginx.
+    /// Workers: the number given, or the processors for `auto`. 1 if it is not set, as in nginx.
     pub fn workers(&self, cpus: Option<u64>) -> Option<u64> {
         match self.main("worker_processes") {
             None => Some(1),
@@ -94,7 +99,7 @@ impl Configuration {
         }
     }
 
-    /// `worker_connections`; 512 where nothing is said, as in nginx.
+    /// `worker_connections`; 512 if it is not set, as in nginx.
     pub fn worker_connections(&self) -> u64 {
         self.events("worker_connections").and_then(|directive| number(directive, 0)).unwrap_or(512)
     }
@@ -140,7 +145,7 @@ impl<'a> Found<'a> {
         self.sent_header("Upgrade").is_some_and(|value| !value.is_empty())
     }
 
-    /// Where lines about what is proxied from here may stand: the innermost `location`, since `if` takes few of them.
+    /// Where lines about what is proxied from here may appear: the innermost `location`, since `if` takes few of them.
     pub fn home(&self) -> Option<&'a Directive> {
         self.around("location")
     }

@@ -99,12 +99,12 @@ impl Dialect {
         self.has(POOLS_BY_DEFAULT)
     }
 
-    /// `proxy_http_version` where nothing is said.
+    /// The default of `proxy_http_version`.
     pub fn upstream_version(self) -> &'static str {
         if self.pools_by_default() { "1.1" } else { "1.0" }
     }
 
-    /// Whether `server NAME resolve` and `resolver` may stand in an `upstream {}`.
+    /// Whether `server NAME resolve` and `resolver` may appear in an `upstream {}`.
     pub fn resolves_servers(self) -> bool {
         self.has(SERVERS_ARE_RESOLVED)
     }
@@ -115,7 +115,7 @@ impl Dialect {
     }
 
     /// Whether it has a directive that came with that version: the table's `since`, which is `holdfast` for ours and empty where
-    /// nobody knows.
+    /// unknown.
     pub fn has_directive(self, since: &str) -> bool {
         match since {
             "holdfast" => self == Self::Holdfast,
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_know_what_came_when() {
+    fn versions_know_when_directives_came() {
         assert!(!of("nginx-1.22").pools_by_default() && !of("nginx-1.29.6").pools_by_default());
         assert!(of("nginx-1.29.7").pools_by_default() && of("nginx-1.30").pools_by_default());
         assert!(of("nginx-1.31").pools_by_default() && of("holdfast").pools_by_default());

@@ -1,5 +1,5 @@
 //! A fix as a change of the configuration's files, printed as a unified diff: it names the place, it can be applied with `patch`, and
-//! the way back is the same change reversed. Rules say what is to stand where; that nothing inherited is lost is looked after
+//! the way back is the same change reversed. Rules say what is to be where; that nothing inherited is lost is looked after
 //! here: a block with a `proxy_set_header` of its own inherits none, so those from outside are repeated in it.
 
 use crate::configuration::{Configuration, Found, argument, is};
@@ -21,7 +21,7 @@ pub(crate) const UNDO: &str = "Take the lines with + out and put those with - ba
 pub(crate) struct Change<'c> {
     configuration: &'c Configuration,
     edits: Vec<Edit>,
-    /// What stands below the diff, as comments.
+    /// What is below the diff, as comments.
     remarks: Vec<String>,
     /// Locations whose headers were set.
     homes: Vec<Span>,
@@ -42,7 +42,7 @@ impl<'c> Change<'c> {
         self.push(at, text.into())
     }
 
-    /// Takes a directive out, and its line where nothing else stands in it.
+    /// Takes a directive out, and its line where nothing else is in it.
     pub(crate) fn remove(&mut self, directive: &Directive) -> &mut Self {
         let text = self.text(directive.span.file);
         let (start, end) = (directive.span.start as usize, directive.span.end as usize);
@@ -174,7 +174,7 @@ impl<'c> Change<'c> {
         self.beside(pass, home, block, &lines)
     }
 
-    /// Adds lines to the location of a `proxy_pass`, above it where it stands there itself.
+    /// Adds lines to the location of a `proxy_pass`, above it where it is there itself.
     fn beside(&mut self, pass: &Found<'_>, home: &Directive, block: &Block, lines: &[String]) -> &mut Self {
         if lines.is_empty() {
             return self;
@@ -302,7 +302,7 @@ fn diff(out: &mut String, text: &[u8], edits: &[&Edit]) {
             _ => hunks.push(Hunk { old: first..last, edits: vec![edit] }),
         }
     }
-    // An edit may say what is there already.
+    // An edit may repeat an existing line.
     let pieces = hunks.iter().map(|hunk| hunk.narrowed(text)).filter(|it| !it.old.is_empty() || !it.new.is_empty());
     let mut shift = 0_isize;
     let mut pieces = pieces.peekable();

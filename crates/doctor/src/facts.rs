@@ -1,6 +1,7 @@
 //! What rules may know: the configuration, whose defaults it has, the settings of the system, what the operator expects, and
 //! the sockets of the running server.
 
+use crate::certificates::CertificatePair;
 use crate::configuration::Configuration;
 use crate::dialect::Dialect;
 use crate::go_transport::GoTransport;
@@ -93,6 +94,8 @@ pub struct Facts {
     pub dialect: Dialect,
     /// The configuration, if one was given.
     pub configuration: Option<Configuration>,
+    /// The certificates that it names, as their files are.
+    pub certificates: Vec<CertificatePair>,
     /// This system or one that was described.
     pub system: System,
     /// What sysctl files would set at the next boot.
@@ -115,7 +118,7 @@ impl Facts {
         now.into_iter().chain(written.map(move |setting| (place(setting), setting.value.as_str())))
     }
 
-    /// The same of the files alone: for settings whose value now has a default that is nobody's choice.
+    /// The same of the files alone: for settings whose value now has a default that the operator did not choose.
     pub(crate) fn written<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Setting> {
         self.settings.iter().filter(move |setting| setting.name == name)
     }

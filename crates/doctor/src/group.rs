@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// `keepalive` where an `upstream {}` says nothing, since 1.29.7.
 const KEPT_DEFAULT: u64 = 32;
-/// `keepalive_timeout` of an `upstream {}` where nothing is said.
+/// `keepalive_timeout` of an `upstream {}` if it is not set.
 const IDLE_DEFAULT_SECONDS: u64 = 60;
 
 /// A group that at least one `proxy_pass` leads to.

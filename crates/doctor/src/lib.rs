@@ -1,10 +1,11 @@
 //! Finds the fault and knows the limit. `plan` computes which limit of a chain of hosts binds first, from a description of it.
 //! `rules` finds what is wrong with a configuration on a system, and `log` says why an nginx error log has the 502s and 504s
-//! it has. Called by `holdfast plan` and `holdfast doctor`; whoever calls reads the configuration and prints the document.
+//! it has. Called by `holdfast plan` and `holdfast doctor`; the caller reads the configuration and prints the document.
 //!
-//! Rules see [`Facts`] and nothing else, so that each can be tried on a system that is only described; `system` and
-//! `live::look` are the modules that look at this machine.
+//! Rules see [`Facts`] and nothing else, so that each can be tried on a system that is only described; `system`,
+//! `certificates` and `live::look` are the modules that look at this machine.
 
+pub mod certificates;
 pub mod compare;
 pub mod configuration;
 mod dialect;

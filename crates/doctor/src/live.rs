@@ -29,7 +29,7 @@ pub struct Live {
     pub ports: Option<u64>,
     /// Its processes, with descriptors in use and allowed.
     pub processes: Vec<Process>,
-    /// Its sockets in each state; TIME_WAIT is the whole namespace's, since nobody holds those.
+    /// Its sockets in each state; TIME_WAIT is the whole namespace's, since no process holds those.
     pub states: BTreeMap<State, u64>,
     /// Its sockets with bytes that it has not read.
     pub unread: Pile,
@@ -213,7 +213,7 @@ impl<'a> Tally<'a> {
         }
         let port = socket.local.port();
         let settings = self.look.settings;
-        // Where the range is not known, every port is taken for a chosen one that nobody listens on.
+        // Where the range is not known, every port counts as a chosen one without a listener.
         let is_chosen = settings.port_range.is_none() || settings.is_ephemeral(port);
         if socket.remote.port() == 0 || !is_chosen || self.look.listening.contains(&port) {
             return;
@@ -294,7 +294,7 @@ mod tests {
         let live = tally.finish();
         let seen = live.towards(peer.parse().expect("an address")).expect("seen");
         assert_eq!((seen.established, seen.close_wait, seen.time_wait, seen.used()), (1, 1, 1, 3));
-        assert_eq!(live.destinations.len(), 1, "nobody here holds a connection to the other");
+        assert_eq!(live.destinations.len(), 1, "no process here holds a connection to the other");
         assert_eq!((live.unread.sockets, live.unread.bytes), (1, 9000));
         assert_eq!(live.listener(8080, None).map(|listener| listener.queue), Some(3));
         assert_eq!((live.ports, live.in_state(State::TimeWait), live.unshown), (Some(1000), 2, 0));

@@ -36,7 +36,7 @@ pub struct Log {
 #[derive(Debug, Clone, Default)]
 struct Group {
     count: u64,
-    /// Where in the file the first of them stands, from 1.
+    /// Line of the first one in the file, from 1.
     line: u64,
     first: String,
     last: String,
@@ -178,7 +178,7 @@ fn timestamp(line: &str) -> Option<&str> {
     shaped.then_some(time)
 }
 
-/// What stands between the name and the next quote.
+/// What is between the name and the next quote.
 fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     line.split_once(name)?.1.split('"').next()
 }
@@ -223,7 +223,7 @@ mod tests {
         );
         assert!(found[0].evidence.contains(&"first 2026/11/21 23:40:22, last 2026/11/21 23:40:22".to_owned()));
         assert!(found[1].evidence.iter().any(|line| line.starts_with("1 of them were POST")));
-        // Each stands at the first of its lines, where an editor or a review can show it.
+        // Each is at the first of its lines, where an editor or a review can show it.
         assert_eq!([found[0].place_text(), found[1].place_text()], ["error.log:1:1", "error.log:2:1"]);
     }
 
@@ -299,7 +299,7 @@ mod tests {
     ];
 
     #[test]
-    fn each_phrase_of_nginxs_is_told_from_its_neighbours() {
+    fn distinguishes_similar_phrases_of_nginx() {
         let of = |message: &str| findings(&[message]).first().map(|finding| finding.rule.clone()).unwrap_or_default();
         for (message, rule) in MESSAGES {
             assert_eq!(of(message), *rule, "{message}");

@@ -44,7 +44,7 @@ pub fn read(pid: Option<u32>) -> Result<System, String> {
     system.cpus = std::thread::available_parallelism().ok().map(|cpus| cpus.get() as u64);
     let elsewhere = pid.filter(|_| !same_network(&process));
     for name in SYSCTLS {
-        // Files below /proc/sys/net tell of the namespace of whoever opens them.
+        // Files below /proc/sys/net show the namespace of the process that opens them.
         let text = match elsewhere.filter(|_| name.starts_with("net.")) {
             None => sysctl(name),
             Some(pid) => sockdiag::Namespace::Pid(pid).run(|| sysctl(name)).ok().flatten(),
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_gone_is_said_to_be() {
+    fn reports_a_process_that_is_gone() {
         assert!(read(Some(u32::MAX)).is_err_and(|error| error.contains("no process")));
     }
 }

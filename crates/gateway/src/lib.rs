@@ -9,9 +9,11 @@ mod downstream;
 mod exchange;
 mod filter;
 mod lower;
+mod multiplex;
 mod phases;
 mod plan;
 mod registry;
+mod session;
 mod thread;
 mod tunnel;
 mod upstream;
@@ -19,6 +21,7 @@ mod worker;
 
 pub use base::close::{CloseReason, CloseSide};
 pub use base::fault::Fault;
+pub use base::file_stamp::FileStamp;
 pub use base::logs::access::{AccessOutput, Buffering, LogSink, Record, records};
 pub use base::logs::bell::{Haste, LogBell};
 pub use base::logs::error::{ErrorLog, ErrorOutput, ErrorTarget, Level, errno};
@@ -26,11 +29,14 @@ pub use base::logs::place::{LogPlace, NamedFiles, Resolve, SyslogPlace, syslog_p
 pub use base::memory::MemoryUse;
 pub use lower::{LowerOptions, Lowered, ReadFile, lower};
 pub use plan::Plan;
+pub use plan::tls::KnownPairs;
 pub use registry::bind::{BoundPlan, ListenerSpec};
+pub use registry::cache::purging as caches;
 pub use registry::certificates::{CertificateInUse, Renewal};
 pub use registry::generation::{Generation, ListenerId};
-pub use registry::shared::{AcceptDrops, Message, Overload, Shared, Totals};
-pub use registry::{acme, checks, names};
+pub use registry::process::{AcceptDrops, Message, Overload, Registry, Totals};
+pub use registry::{acme, checks, inspect, names, ocsp};
+pub use worker::inspect::status_json;
 pub use worker::run;
 
 /// The nginx whose dialect we speak: `$nginx_version`, and what `-V` tells tools that look for it.

@@ -6,7 +6,7 @@ mod live;
 mod screen;
 
 use crate::lab::began::Began;
-use crate::lab::prepared::{self, Prepared, Wanted};
+use crate::lab::prepared::{self, PreparedRun, WantedRun};
 use crate::lab::progress::Progress;
 use crate::lab::{load, printable};
 use crate::output::{self, Output};
@@ -26,28 +26,28 @@ const REPORT_TIME: Duration = Duration::from_secs(1);
 
 /// Measure what a proxy costs, without and with a connection pool
 ///
-/// Performs the experiment `pool-throughput` in its quick form: an origin, nginx and Holdfast in front of it without and with
-/// upstream keepalive, and a load, started and ended in turn, round by round; and says what that cost in requests/s, CPU per
-/// request, connections and sockets. Needs no configuration and no privileges; arms whose programs are not there are named.
+/// Starts an origin, and nginx and Holdfast in front of it, without and with a pool of upstream connections. Loads each in turn,
+/// round by round, and prints requests/s, CPU per request, connections and sockets. Needs no configuration and no privileges.
+/// Programs that are not installed are listed as absent. It is the experiment `pool-throughput` in its quick form.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXIT_CODES)]
 pub(crate) struct Args {
-    /// Begin no round that would end later than this; below 6 rounds there are figures, but no verdicts
+    /// Time limit: no round starts that would end later. Fewer than 6 rounds give values, but no verdicts
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = demo_seconds)]
     seconds: u32,
-    /// At most so many rounds, instead of the experiment's
+    /// Maximum number of rounds, instead of the experiment's
     #[arg(long, value_name = "N", value_parser = small)]
     rounds: Option<u32>,
-    /// So many requests per sample, instead of the experiment's
+    /// Requests per sample, instead of the experiment's
     #[arg(long, value_name = "N", value_parser = demo_requests)]
     requests: Option<u64>,
-    /// Lines of progress on standard error instead of the live view, which needs a terminal
+    /// Print progress as lines on standard error instead of the live view
     #[arg(long)]
     plain: bool,
     /// Nothing but the report
     #[arg(short, long, conflicts_with = "plain")]
     quiet: bool,
-    /// Make no network namespaces: everything stands on this machine's loopback
+    /// Use this machine's loopback instead of network namespaces
     #[arg(long)]
     loopback: bool,
     #[command(flatten)]
@@ -70,11 +70,11 @@ fn demo_requests(text: &str) -> Result<u64, String> {
 }
 
 const EXIT_CODES: &str = "\
---json and --html have the whole report of `lab run`; `lab run pool-throughput` has more arms, and keeps its record.
+--json and --html write the whole report. `holdfast lab run pool-throughput` runs more arms and keeps the record.
 
 Exit codes:
   0  it was measured
-  1  it could not be, requests failed, or it was interrupted; the reason stands on standard error
+  1  it could not be, requests failed, or it was interrupted; the reason is on standard error
   2  the command line could not be understood";
 
 /// Runs the subcommand.
@@ -101,8 +101,8 @@ fn demonstrate(args: &Args) -> Result<u8, String> {
     experiment.method.spare = 0;
     demo::give_free(&mut experiment);
     let rounds = experiment.method.rounds;
-    let wanted = Wanted { experiment, places, quick: true, control: false, seed: None, loopback: args.loopback };
-    let mut prepared = Prepared::new(wanted, &Began::now())?;
+    let wanted = WantedRun { experiment, places, quick: true, control: false, seed: None, loopback: args.loopback };
+    let mut prepared = PreparedRun::new(wanted, &Began::now())?;
     let arms = prepared.record.experiment.arms.iter().map(|arm| arm.name.clone()).collect();
     let time = Duration::from_secs(u64::from(args.seconds));
     let mut watch = Watch { begun, pace: Pace::new(time.saturating_sub(REPORT_TIME), rounds), stop: &stop, arms };
@@ -114,7 +114,7 @@ fn demonstrate(args: &Args) -> Result<u8, String> {
     } else if let Err(message) = &ran {
         // What an interrupt breaks off may say something else, which is no news then.
         let message = if stop.is_said() { "interrupted" } else { message };
-        report::say(&printable(&format!("holdfast demo: {message}; all that was started has been ended")));
+        report::say(&printable(&format!("holdfast demo: {message}; all started processes were ended")));
     }
     if record.samples.is_empty() {
         return Ok(exit::FAILED);
@@ -125,7 +125,7 @@ fn demonstrate(args: &Args) -> Result<u8, String> {
 }
 
 /// Performs it in sight.
-fn perform(args: &Args, prepared: &mut Prepared, watch: &mut Watch<'_>, stop: &Stop) -> Result<(), String> {
+fn perform(args: &Args, prepared: &mut PreparedRun, watch: &mut Watch<'_>, stop: &Stop) -> Result<(), String> {
     let terminal = if args.plain || args.quiet || !Terminal::is_there() { None } else { Terminal::open().ok() };
     if let Some(terminal) = terminal {
         let screen = Screen::new(&prepared.record.experiment);

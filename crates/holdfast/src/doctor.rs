@@ -10,21 +10,21 @@ use crate::output::{Output, print};
 use crate::typed::{count, rate, seconds};
 use ::doctor::log::Log;
 use ::doctor::{
-    Configuration, Dialect, Expected, Facts, GoTransport, configuration as words, facts as known, group, live, rules,
-    system,
+    Configuration, Dialect, Expected, Facts, GoTransport, certificates, configuration as words, facts as known, group,
+    live, rules, system,
 };
 use report::{Document, Finding, Section, Severity};
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
-/// Find what is wrong with a configuration on this system, and why an error log has the 502s and 504s it has.
+/// Find problems of a configuration on this system, and the causes of 502s and 504s in an error log.
 ///
-/// Works beside any nginx: nothing is changed and nothing is sent. Each finding says why it hurts, how one can tell, what to
-/// paste, what that costs, and how to take it back.
+/// Works beside any nginx; changes nothing and sends nothing. Each finding has the reason, the evidence, a fix to paste, its side
+/// effect, and how to undo it.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_long_help = "Exit codes: 0 nothing, or notes; 3 warnings or errors; 1 it could not look; 2 the command line."
+    after_long_help = "Exit codes: 0 no findings, or notes only; 3 warnings or errors; 1 a file or the server cannot be read; 2 wrong command line."
 )]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Args {
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     /// The configuration.
     #[arg(short = 'c', long, value_name = "FILE", required_unless_present_any = ["log", "sysctl", "pid", "go_transport"])]
     conf: Option<PathBuf>,
-    /// Whose configuration it is, as in nginx-1.26 or holdfast. Without it: the running server, the nginx on the PATH, or nginx
+    /// The program that reads the configuration, such as nginx-1.26 or holdfast. Default: the running server, the nginx on the PATH, or nginx
     /// 1.26. The report's first line says which.
     #[arg(long, value_name = "PROGRAM")]
     target: Option<Dialect>,
@@ -43,18 +43,18 @@ pub(crate) struct Args {
     /// A sysctl file to look through, such as /etc/sysctl.conf. May be given several times.
     #[arg(long, value_name = "FILE")]
     sysctl: Vec<PathBuf>,
-    /// The running server: its limits count, and its sockets are looked at. Without it, that of the configuration's pid file.
+    /// The running server, whose limits and sockets are read. Default: the one in the configuration's pid file.
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
     #[command(flatten)]
     load: Load,
-    /// Print the findings for a CI system instead: SARIF 2.1.0, or the commands of a GitHub workflow.
+    /// Print the findings for a CI system: SARIF 2.1.0, or commands of a GitHub workflow.
     #[arg(long, value_enum, conflicts_with = "json")]
     format: Option<Format>,
     /// The same as --format sarif.
     #[arg(long, conflicts_with_all = ["json", "format"])]
     sarif: bool,
-    /// The least severity for exit code 3.
+    /// Lowest severity that gives exit code 3.
     #[arg(long, value_name = "SEVERITY", value_enum, default_value = "warning")]
     fail_on: FailOn,
     #[command(flatten)]
@@ -68,7 +68,7 @@ enum FailOn {
     Note,
     /// Warnings and errors
     Warning,
-    /// Errors alone
+    /// Only errors
     Error,
 }
 
@@ -99,9 +99,9 @@ enum Format {
 
 /// What the operator knows of load and peers, and no file says.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "What you expect (rules that need it keep silent without it)")]
+#[command(next_help_heading = "Expected load (rules that need a value are silent without it)")]
 struct Load {
-    /// How often each tunnel carries something at least, such as 30s.
+    /// Longest time without data on a tunnel, such as 30s.
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     heartbeat: Option<u64>,
     /// Requests through the gateway, such as 2,000/s.
@@ -156,6 +156,9 @@ pub(crate) fn run(args: &Args) -> u8 {
 fn answer(args: &Args) -> Result<Option<Severity>, String> {
     let mut facts = Facts { expected: args.load.expected(), ..Facts::default() };
     facts.configuration = args.conf.as_deref().map(configuration).transpose()?;
+    let now = i64::try_from(reactor::wall_clock().as_secs()).unwrap_or(i64::MAX);
+    facts.certificates =
+        facts.configuration.as_ref().map_or_else(Vec::new, |configuration| certificates::read(configuration, now));
     let running = match args.pid {
         Some(pid) => Ok(Some(pid)),
         None => configured_pid(facts.configuration.as_ref()),
@@ -208,7 +211,7 @@ fn configured_pid(configuration: Option<&Configuration>) -> Result<Option<u32>, 
     }
 }
 
-/// Looks at its sockets; what they were learned from. What cannot be looked at is no error: the other facts stand.
+/// Looks at its sockets; what they were learned from. What cannot be looked at is no error: the other facts stay valid.
 fn sockets(pid: u32, facts: &mut Facts) -> Result<String, String> {
     let groups = facts.configuration.as_ref().map(group::groups).unwrap_or_default();
     let peers: Vec<_> = groups.iter().flat_map(group::Group::addresses).collect();
@@ -220,7 +223,7 @@ fn sockets(pid: u32, facts: &mut Facts) -> Result<String, String> {
 
 fn log_section(log: &Log, found: Vec<Finding>) -> Section {
     let (lines, others) = log.lines();
-    let text = format!("{lines} lines, of which {others} name no cause of 502 or 504 that is known here.");
+    let text = format!("{lines} lines, {others} of them without a known cause of 502 or 504.");
     let section = Section::new("Why these errors").note(Severity::Note, text);
     found.into_iter().fold(section, Section::finding)
 }

@@ -33,7 +33,7 @@ impl conf::Loader for Files {
     }
 }
 
-/// What one part of a mask stands for in a directory. As with glob(3), what cannot be read matches nothing.
+/// What one part of a mask means in a directory. As with glob(3), what cannot be read matches nothing.
 fn entries(folder: &Path, part: &OsStr) -> Vec<PathBuf> {
     let mask = part.as_bytes();
     if !mask.iter().any(|byte| b"*?[\\".contains(byte)) {
@@ -50,7 +50,7 @@ fn entries(folder: &Path, part: &OsStr) -> Vec<PathBuf> {
     names.filter(fits).map(|name| folder.join(OsString::from_vec(name.into_vec()))).collect()
 }
 
-/// fnmatch(3) within one part of a path: `*`, `?`, `[…]` with ranges and `!` or `^`, and `\` before a byte that stands for
+/// fnmatch(3) within one part of a path: `*`, `?`, `[…]` with ranges and `!` or `^`, and `\` before a byte that means
 /// itself. Time is bounded by the product of the lengths: only the last `*` is ever gone back to.
 fn matches(mask: &[u8], name: &[u8]) -> bool {
     let (mut mask_at, mut name_at) = (0, 0);
@@ -101,7 +101,7 @@ fn set(mask: &[u8], byte: u8) -> Option<(bool, usize)> {
     let mut found = false;
     loop {
         let low = *mask.get(at)?;
-        // A `]` that stands first is a member.
+        // A `]` that is first is a member.
         if low == b']' && at > first {
             return Some((found != negated, at + 1));
         }

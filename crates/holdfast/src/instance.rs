@@ -1,11 +1,11 @@
-//! Which instance is meant: where its configuration is, what relative paths are taken from, where its pid file stands. The
+//! Which instance is meant: where its configuration is, what relative paths are taken from, where its pid file is. The
 //! defaults and their reasons are in docs/adr/0016-paths-and-defaults.md. Called by both command lines.
 
 use crate::files::Files;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The configuration of an instance that nobody named.
+/// The configuration of an instance if none is named.
 pub(crate) const CONF_PATH: &str = "/etc/holdfast/nginx.conf";
 /// Read where [`CONF_PATH`] does not exist: the configuration that is on the machine already.
 const NGINX_CONF_PATH: &str = "/etc/nginx/nginx.conf";
@@ -15,7 +15,7 @@ pub(crate) const CONF_PATHS: [&str; 2] = [CONF_PATH, NGINX_CONF_PATH];
 pub(crate) const PREFIX: &str = "/var/lib/holdfast";
 /// The same for [`NGINX_CONF_PATH`], as Debian builds nginx.
 const NGINX_PREFIX: &str = "/usr/share/nginx";
-/// The pid file of an instance of root's that nobody gave a prefix of its own.
+/// The pid file of an instance of root's without a prefix of its own.
 pub(crate) const PID_PATH: &str = "/run/holdfast.pid";
 /// The pid file below the prefix, in every other case.
 const PID_BELOW_PREFIX: &str = "logs/holdfast.pid";

@@ -2,6 +2,7 @@
 //! (one file each), nginx's flags in `nginx`.
 
 mod command;
+mod ctl;
 mod demo;
 mod doctor;
 mod files;
@@ -29,7 +30,7 @@ use std::process::ExitCode;
 mod exit {
     /// It went well.
     pub(crate) const OK: u8 = 0;
-    /// It failed, and the reason stands on the standard error stream.
+    /// It failed, and the reason is on the standard error stream.
     pub(crate) const FAILED: u8 = 1;
     /// The command line could not be understood.
     pub(crate) const USAGE: u8 = 2;

@@ -17,19 +17,19 @@ use report::{Document, Section, Table};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Report what a configuration of nginx's needs before Holdfast serves it.
+/// Report what an nginx configuration needs before Holdfast serves it.
 ///
-/// Reads the file with everything it includes and changes nothing. `holdfast -t -c FILE` stops at errors; this lists all of them, with what
-/// replaces each, and what else is different.
+/// Reads the file and its includes; changes nothing. `holdfast -t -c FILE` stops at errors; `migrate` lists all unsupported
+/// directives with their replacements, and all differences.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_long_help = "Exit codes: 0 Holdfast serves it; 3 something is not supported; 1 it could not be read; 2 the command line."
+    after_long_help = "Exit codes: 0 Holdfast serves it; 3 a directive is not supported; 1 a file cannot be read; 2 wrong command line."
 )]
 pub(crate) struct Args {
     /// The configuration.
     #[arg(short = 'c', long, value_name = "FILE", default_value = "/etc/nginx/nginx.conf")]
     conf: PathBuf,
-    /// The nginx that serves it now, as in nginx-1.26. Without it: the nginx on the PATH, or nginx 1.26.
+    /// The nginx that serves it now, such as nginx-1.26. Default: the nginx on the PATH, or nginx 1.26.
     #[arg(long, value_name = "PROGRAM")]
     from: Option<Dialect>,
     #[command(flatten)]
@@ -95,7 +95,7 @@ const DIFFERENCES: [(Trigger, &str, &str); 12] = [
         "It is the status of the final response and never that of an interim one.",
         "differences.md#logs",
     ),
-    (Trigger::Word("$request_length"), "It contains a request body that nobody needed.", "differences.md#logs"),
+    (Trigger::Word("$request_length"), "It contains a request body that was discarded unread.", "differences.md#logs"),
 ];
 
 /// Something that Holdfast has and nginx has not: who gains, what to write, page.

@@ -11,13 +11,13 @@ const WIDTH_ELSEWHERE: usize = 120;
 /// The flags that all reporting commands share.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Output {
-    /// Print the report as JSON instead of text; with =FILE also write it there, and print the text
+    /// Print the report as JSON; with =FILE write JSON to the file and print text
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     json: Option<PathBuf>,
     /// Also write the report as one HTML page
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// Print the whole report instead of what fits two screens
+    /// Print the whole report instead of two screens
     #[arg(long)]
     pub(crate) full: bool,
 }

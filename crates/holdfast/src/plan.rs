@@ -10,19 +10,19 @@ use crate::typed::{count, rate};
 use ::doctor::plan::{self, Chain, Ports, chain};
 use std::path::PathBuf;
 
-/// Say which limit of a chain of hosts binds first, at how many connections, and what raises it most cheaply.
+/// Compute which limit a chain of hosts reaches first, at how many connections, and the cheapest way to raise it.
 ///
-/// The chain stands in a TOML file (examples/plan/ has two), or is one hop given by flags. What is not given is not
-/// checked, and the report says so.
+/// A TOML file describes the chain (examples/plan/ has two), or flags describe one hop. Limits whose values are not given are not
+/// checked, and the report lists them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The description of the chain.
     #[arg(value_name = "CHAIN.toml", conflicts_with_all = ["peers", "listen_ports", "sources", "ports", "tw_reuse", "descriptors"])]
     file: Option<PathBuf>,
-    /// Connections wanted at once; overrides the file's.
+    /// Number of concurrent connections; overrides the file's.
     #[arg(long, value_name = "N", required_unless_present_any = ["file", "parent"], value_parser = count)]
     connections: Option<u64>,
-    /// Connections that end and are opened anew, such as 500/s; overrides the file's.
+    /// Connections that are closed and opened again, such as 500/s; overrides the file's.
     #[arg(long, value_name = "RATE", value_parser = rate)]
     churn: Option<f64>,
     /// Hosts at the far end.
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     /// Descriptors of the process at the near end.
     #[arg(long, value_name = "N", value_parser = count)]
     descriptors: Option<u64>,
-    /// Also build the chain here with so many connections, one process for each proxy, and compare what it takes.
+    /// Also build the chain on this machine with this many connections, one process per proxy, and compare.
     #[arg(long, value_name = "CONNECTIONS", num_args = 0..=1, require_equals = true, default_missing_value = "1000",
           value_parser = verified)]
     verify: Option<u64>,

@@ -1,11 +1,11 @@
 //! What the configuration says about the process itself, resolved against the machine: names of users become numbers,
-//! relative paths absolute ones, `auto` a count. Called by `verdict`; used by whoever starts, signals or drops privileges.
+//! relative paths absolute ones, `auto` a count. Called by `verdict`; used by code that starts, signals or drops privileges.
 
 use crate::instance::Instance;
 use crate::verdict;
 use conf::Loaded;
 use conf::diagnostic::{Diagnostic, Severity};
-use conf::model::{Affinity, EnvVariable, LogTarget, Model, WorkerProcesses};
+use conf::model::{Affinity, CtlSocket, EnvVariable, LogTarget, Model, WorkerProcesses};
 use conf::source::{FileId, Span};
 use gateway::{ErrorTarget, Level, LogPlace};
 use nix::unistd::{Gid, Group, Uid, User};
@@ -26,6 +26,8 @@ pub(crate) struct Process {
     pub(crate) master: bool,
     /// Where the pid is written.
     pub(crate) pid_path: PathBuf,
+    /// Where the master is reached; `None` nowhere.
+    pub(crate) ctl: Option<CtlPlan>,
     /// Where errors go.
     pub(crate) error_logs: Vec<ErrorTarget>,
     /// What only a new child can take on.
@@ -35,6 +37,20 @@ pub(crate) struct Process {
     /// Connections of one worker.
     pub(crate) worker_connections: u32,
 }
+
+/// The control socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CtlPlan {
+    /// Where it is.
+    pub(crate) path: PathBuf,
+    /// Its permissions.
+    pub(crate) mode: u32,
+    /// Its group; `None` is the process's own.
+    pub(crate) group: Option<Gid>,
+}
+
+/// Permissions of the control socket without a group, and with one.
+const CTL_MODES: [u32; 2] = [0o600, 0o660];
 
 /// What a child is started with and keeps for life.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,7 +71,7 @@ pub(crate) struct ChildPlan {
     pub(crate) transparent: bool,
     /// A log goes to the standard error stream, which then stays what it was when the master was started.
     pub(crate) uses_stderr: bool,
-    /// Where it stands, and leaves its core.
+    /// Where it is, and leaves its core.
     pub(crate) working_directory: Option<PathBuf>,
 }
 
@@ -84,10 +100,12 @@ pub(crate) fn lower_process(
     let owner = owner(model, out);
     let error_logs = error_logs(model, loaded, instance, out);
     let error_level = error_logs.iter().map(|log| log.level).min().unwrap_or(Level::Error);
+    let pid_path = settings.pid.as_deref().map_or_else(|| instance.pid_path.clone(), |pid| below(&loaded.prefix, pid));
     let process = Process {
+        ctl: ctl(settings.ctl_socket.as_ref(), &loaded.prefix, &pid_path, out),
         daemon: settings.daemon,
         master: settings.master_process,
-        pid_path: settings.pid.as_deref().map_or_else(|| instance.pid_path.clone(), |pid| below(&loaded.prefix, pid)),
+        pid_path,
         error_logs,
         child: ChildPlan {
             error_level,
@@ -104,6 +122,23 @@ pub(crate) fn lower_process(
         worker_connections: model.events.settings.worker_connections,
     };
     (errors(out) == errors_before).then_some(process)
+}
+
+/// The control socket: beside the pid file where the configuration says nothing.
+fn ctl(written: Option<&CtlSocket>, prefix: &Path, pid_path: &Path, out: &mut Vec<Diagnostic>) -> Option<CtlPlan> {
+    match written {
+        Some(CtlSocket::Off) => None,
+        None => Some(CtlPlan { path: pid_path.with_extension("ctl"), mode: CTL_MODES[0], group: None }),
+        Some(CtlSocket::At { path, mode, group, span }) => {
+            let found = group.as_ref().map(|name| (name, Group::from_name(name).ok().flatten()));
+            if let Some((name, None)) = &found {
+                out.push(Diagnostic::error(*span, format!("there is no group \"{name}\"")));
+            }
+            let group = found.and_then(|(_, group)| group).map(|group| group.gid);
+            let mode = mode.unwrap_or(CTL_MODES[usize::from(group.is_some())]);
+            Some(CtlPlan { path: below(prefix, path), mode, group })
+        }
+    }
 }
 
 /// A path of the configuration.

@@ -1,4 +1,4 @@
-//! Quick mode: the nginx.conf that two addresses stand for. What is printed is what is loaded, so it is also where a
+//! Quick mode: the nginx.conf that two addresses mean. What is printed is what is loaded, so it is also where a
 //! configuration of one's own begins. Text in, text out.
 
 /// What the main file is called in messages.
@@ -15,12 +15,12 @@ pub(crate) struct Here {
     pub(crate) descriptors: u64,
 }
 
-/// An instance that two addresses stand for.
+/// An instance that two addresses mean.
 #[derive(Debug)]
 pub(crate) struct Quick {
     /// Its nginx.conf.
     pub(crate) text: String,
-    /// What is said once it serves.
+    /// What it prints once it serves.
     pub(crate) welcome: String,
 }
 
@@ -55,7 +55,7 @@ fn configuration(to: &str, listen: &str, here: &Here) -> String {
     let connections = granted.clamp(1, CONNECTIONS_MAX);
     format!(
         "\
-# What `holdfast serve --to {to} --listen {listen}` stands for.
+# What `holdfast serve --to {to} --listen {listen}` means.
 daemon off;
 master_process off;
 worker_processes auto;
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_to_open_is_said() {
+    fn prints_the_page_to_open() {
         for (listen, said) in [
             ("8080", "open http://127.0.0.1:8080/ "),
             ("*:80", "open http://localhost/ "),

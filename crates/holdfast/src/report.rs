@@ -1,4 +1,4 @@
-//! What is said on the terminal: nginx's lines for programs, diagnostics with the line and a hint for people, and the same
+//! What is printed on the terminal: nginx's lines for programs, diagnostics with the line and a hint for people, and the same
 //! as data. Every other module says things through this one; the plain streams are `terminal`'s.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // speaking to the terminal is this module's purpose
 
@@ -13,7 +13,7 @@ pub(crate) use terminal::{colours, errno, overwrite, print, say};
 
 /// `nginx: …` on the standard error stream, where nginx says it.
 pub(crate) fn complain(message: &str) {
-    // A closed stream is no reason to fail: there is nobody to tell.
+    // A closed stream is no reason to fail: there is no reader.
     let _ = writeln!(io::stderr(), "nginx: {message}");
 }
 

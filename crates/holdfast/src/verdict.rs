@@ -8,12 +8,14 @@ use crate::{exit, report};
 use conf::diagnostic::{self, Diagnostic, Severity};
 use conf::model::{Model, Options};
 use conf::{Loaded, Loader};
-use gateway::{BoundPlan, ErrorLog, Level, LogPlace, LowerOptions, ReadFile, Shared};
+use gateway::{BoundPlan, ErrorLog, Level, LogPlace, LowerOptions, ReadFile, Registry};
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use time::UtcOffset;
+use tls::TicketState;
 
 /// A configuration that was read, with what was found.
 pub(crate) struct Prepared {
@@ -27,6 +29,8 @@ pub(crate) struct Prepared {
     pub(crate) plan: Option<BoundPlan>,
     /// Everything found, in the order of the text.
     pub(crate) diagnostics: Vec<Diagnostic>,
+    /// Files that the configuration names and that were read with it: certificates, keys, lists.
+    pub(crate) files: BTreeSet<PathBuf>,
 }
 
 impl Prepared {
@@ -52,27 +56,29 @@ pub(crate) fn local_offset_minutes() -> i16 {
 /// What outlives configurations in one process. It is never freed, so a process has one.
 #[derive(Default)]
 pub(crate) struct Lasting {
-    shared: Option<&'static Shared>,
+    shared: Option<&'static Registry>,
+    /// Keys of session tickets that another process has made: the next configuration is bound with them.
+    pub(crate) tickets: Vec<TicketState>,
 }
 
 impl Lasting {
     /// For a process that gives verdicts and runs no workers.
     pub(crate) fn without_workers() -> io::Result<Self> {
-        Ok(Self { shared: Some(Shared::leak(1, ErrorLog::new(Level::Emerg, 0))?) })
+        Ok(Self { shared: Some(Registry::leak(1, ErrorLog::new(Level::Emerg, 0))?), tickets: Vec::new() })
     }
 
     /// The shared state, made for the first configuration that needs it.
-    fn shared(&mut self, process: &Process) -> io::Result<&'static Shared> {
+    fn shared(&mut self, process: &Process) -> io::Result<&'static Registry> {
         if let Some(shared) = self.shared {
             return Ok(shared);
         }
         let log = ErrorLog::new(process.child.error_level, local_offset_minutes());
-        let shared = Shared::leak(process.child.workers, log)?;
+        let shared = Registry::leak(process.child.workers, log)?;
         Ok(*self.shared.insert(shared))
     }
 
     /// The shared state, where there is one yet.
-    pub(crate) fn existing(&self) -> Option<&'static Shared> {
+    pub(crate) fn existing(&self) -> Option<&'static Registry> {
         self.shared
     }
 }
@@ -83,16 +89,21 @@ pub(crate) fn prepare(instance: &Instance, loader: &mut dyn Loader, lasting: &mu
     let mut found = std::mem::take(&mut loaded.diagnostics);
     let parsed = sound(&found);
     found.extend(conf::check(&loaded, conf::table::all()));
-    let mut prepared = Prepared { loaded, model: None, process: None, plan: None, diagnostics: Vec::new() };
+    let mut prepared =
+        Prepared { loaded, model: None, process: None, plan: None, diagnostics: Vec::new(), files: BTreeSet::new() };
     if parsed {
         let options = Options { privileged: nix::unistd::geteuid().is_root() };
         let (model, more) = conf::model::lower_with(&prepared.loaded.tree, &prepared.loaded.sources, options);
         found.extend(more);
         prepared.process = process::lower_process(&model, &prepared.loaded, instance, &mut found);
         if let (Some(process), true) = (&prepared.process, sound(&found)) {
-            let loader = RefCell::new(loader);
-            let read = |path: &Path| loader.borrow_mut().read(path);
+            let (loader, files) = (RefCell::new(loader), RefCell::default());
+            let read = |path: &Path| {
+                BTreeSet::insert(&mut files.borrow_mut(), path.to_path_buf());
+                loader.borrow_mut().read(path)
+            };
             prepared.plan = bind_gateway(&model, process, (&prepared.loaded, &read), lasting, &mut found);
+            prepared.files = files.into_inner();
         }
         if let (Some(process), Some(plan)) = (&mut prepared.process, &prepared.plan) {
             process.child.uses_stderr = uses_stderr(process, plan);
@@ -103,7 +114,7 @@ pub(crate) fn prepare(instance: &Instance, loader: &mut dyn Loader, lasting: &mu
     diagnostic::sort(&mut found);
     // A setting that several levels inherit is lowered once for each of them.
     found.dedup();
-    // A directive that "has nothing to do here" often waits for the very one that was refused: the notes come back once the errors
+    // A directive that "has no effect here" often waits for the very one that was refused: the notes come back once the errors
     // are mended.
     if !sound(&found) {
         found.retain(|found| found.severity > Severity::Note);
@@ -130,6 +141,8 @@ fn bind_gateway(
             return None;
         }
     };
+    shared.adopt_tickets(&lasting.tickets);
+    let known_pairs = shared.known_pairs();
     let options = LowerOptions {
         prefix: loaded.prefix.clone(),
         workers: shared.workers() as u16,
@@ -138,6 +151,7 @@ fn bind_gateway(
         now_s: reactor::wall_clock().as_secs(),
         conf_directory: loaded.conf_prefix.clone(),
         read,
+        known_pairs: &known_pairs,
     };
     let bound = gateway::lower(model, &options).and_then(|lowered| {
         found.extend(lowered.warnings);
@@ -158,7 +172,7 @@ pub(crate) fn resolve(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
 
 /// How `-t` answers.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Output {
+pub(crate) struct TestOutput {
     /// As data.
     pub(crate) json: bool,
     /// Nothing but errors.
@@ -168,7 +182,7 @@ pub(crate) struct Output {
 }
 
 /// `-t` and `-T`: the result is the exit code.
-pub(crate) fn test(instance: &Instance, output: Output) -> u8 {
+pub(crate) fn test(instance: &Instance, output: TestOutput) -> u8 {
     let mut prepared = match Lasting::without_workers() {
         Ok(mut lasting) => prepare(instance, &mut instance.loader(), &mut lasting),
         Err(error) => {

@@ -1,5 +1,5 @@
 //! Cost of one head: all spans, framing and hop-by-hop decisions, into a recycled struct. `httparse` beside it only
-//! tokenizes, into a borrowed array: it is the price of the first third of the work. Results stand in `src/lib.rs`.
+//! tokenizes, into a borrowed array: it is the price of the first third of the work. Results are in `src/lib.rs`.
 
 use std::hint::black_box;
 

@@ -98,7 +98,7 @@ impl Decoder {
     }
 
     /// A decoder for a response. Old servers pad the size with blanks, and some end in trailers that are none: the body is
-    /// whole all the same, and nobody else reads what comes from this connection.
+    /// whole all the same, and no other request is read from this connection.
     pub fn of_response() -> Self {
         Self { lenient: true, ..Self::new() }
     }

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_one_line_whatever_it_is() {
+    fn a_value_stays_on_one_line() {
         for (value, line) in [
             (&b"a; b"[..], &b"X: a; b\r\n"[..]),
             (b"a;\r\n   b;\n\tc", b"X: a; b; c\r\n"),

@@ -15,7 +15,7 @@ pub enum LineFault {
     /// The name before the colon is empty.
     #[error("the field name is empty")]
     EmptyName,
-    /// White space stands between name and colon (RFC 9112 §5.1).
+    /// White space is between name and colon (RFC 9112 §5.1).
     #[error("white space before the colon")]
     SpaceBeforeColon,
     /// A byte that no field name may have.
@@ -77,8 +77,8 @@ pub enum RequestError {
     /// A field line is malformed.
     #[error("{0}")]
     InvalidField(LineFault),
-    /// A field that may stand only once is there twice.
-    #[error("a field that may stand only once is repeated")]
+    /// A field that may appear only once is there twice.
+    #[error("a field that may appear only once is repeated")]
     DuplicateField,
     /// HTTP/1.1 without Host.
     #[error("no Host field")]
@@ -113,6 +113,9 @@ pub enum RequestError {
     /// `Connection` is no list of tokens, or a very long one.
     #[error("Connection is not a short list of tokens")]
     InvalidConnection,
+    /// An extended CONNECT for something else than a WebSocket (RFC 8441).
+    #[error("a :protocol other than websocket")]
+    UnknownProtocol,
     /// An expectation other than 100-continue.
     #[error("an expectation other than 100-continue")]
     UnknownExpectation,
@@ -125,7 +128,7 @@ impl RequestError {
             Self::MethodNotAllowed => 405,
             Self::RequestLineTooLong => 414,
             Self::UnknownExpectation => 417,
-            Self::UnknownTransferEncoding => 501,
+            Self::UnknownTransferEncoding | Self::UnknownProtocol => 501,
             Self::UnsupportedVersion => 505,
             _ => 400,
         }
@@ -167,6 +170,7 @@ impl RequestError {
             Self::InvalidTransferEncoding => "client sent invalid \"Transfer-Encoding\" header",
             Self::UnknownTransferEncoding => "client sent unknown \"Transfer-Encoding\"",
             Self::InvalidConnection => "client sent invalid \"Connection\" header",
+            Self::UnknownProtocol => "client sent unknown \":protocol\"",
             Self::UnknownExpectation => "client sent unknown \"Expect\"",
         }
     }

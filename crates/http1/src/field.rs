@@ -1,4 +1,4 @@
-//! Fields and the table of well-known field names. Not their meaning: that stands in `framing`, `connection`, `host`
+//! Fields and the table of well-known field names. Not their meaning: that is in `framing`, `connection`, `host`
 //! and `hop`. The parsers fill it, the gateway asks for fields by [`FieldId`].
 
 use crate::span::Span;
@@ -46,6 +46,8 @@ field_table! {
     Forwarded "Forwarded" XRealIp "X-Real-IP"
     Connection "Connection" KeepAlive "Keep-Alive" SetCookie "Set-Cookie" UserAgent "User-Agent"
     RetryAfter "Retry-After"
+    GrpcStatus "Grpc-Status"
+    GrpcMessage "Grpc-Message" GrpcTimeout "Grpc-Timeout"
     ContentType "Content-Type" MaxForwards "Max-Forwards" XPoweredBy "X-Powered-By" XRequestId "X-Request-Id"
     AcceptRanges "Accept-Ranges" Authorization "Authorization" CacheControl "Cache-Control"
     ContentRange "Content-Range" IfNoneMatch "If-None-Match" LastModified "Last-Modified"
@@ -239,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_replaces_a_byte_it_is_recognised_exactly() {
+    fn recognises_exactly_any_replaced_byte() {
         for name in NAMES {
             for at in 0..name.len() {
                 for byte in 0..=u8::MAX {

@@ -24,8 +24,8 @@ pub(crate) struct FramingFields {
     pub(crate) length: Option<u64>,
     /// `Transfer-Encoding: chunked`.
     pub(crate) chunked: bool,
-    /// What is wrong with another Transfer-Encoding. As in nginx it is said once the head is complete: a second field is
-    /// worse than a coding that nobody knows.
+    /// What is wrong with another Transfer-Encoding. As in nginx it is reported once the head is complete: a second field is
+    /// worse than an unknown coding.
     coding: Option<FramingFault>,
 }
 

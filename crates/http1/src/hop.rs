@@ -39,5 +39,7 @@ pub fn is_forbidden_in_trailers(id: FieldId) -> bool {
             | FieldId::XRequestId
             | FieldId::LastModified
             | FieldId::XPoweredBy
+            | FieldId::GrpcStatus
+            | FieldId::GrpcMessage
     )
 }

@@ -24,6 +24,7 @@
 
 pub mod chunked;
 mod connection;
+pub mod edit;
 pub mod encode;
 pub mod error;
 pub mod field;

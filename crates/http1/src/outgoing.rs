@@ -27,9 +27,31 @@ impl OutgoingHead {
         self.bytes.get(..self.method_len).unwrap_or_default()
     }
 
+    /// A request in another protocol, which has neither method nor target.
+    pub fn opaque(bytes: Vec<u8>) -> Self {
+        Self { bytes, method_len: 0 }
+    }
+
+    /// Its buffer, for a request in another protocol.
+    pub fn into_buffer(self) -> Vec<u8> {
+        self.bytes
+    }
+
     /// The target.
     pub fn target(&self) -> &[u8] {
+        if self.method_len == 0 {
+            return b"";
+        }
         self.bytes.split(|&byte| byte == b' ').nth(1).unwrap_or_default()
+    }
+
+    /// Its fields, in order, for a protocol that has no text.
+    pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let text = if self.method_len == 0 { &[][..] } else { &self.bytes };
+        text.split(|&byte| byte == b'\n').skip(1).filter_map(|line| {
+            let colon = memchr::memchr(b':', line)?;
+            Some((&line[..colon], line[colon + 1..].trim_ascii()))
+        })
     }
 
     /// Values of the fields of this name, in order. For rare questions: it searches the head.
@@ -256,7 +278,7 @@ fn is_own(id: FieldId) -> bool {
     matches!(id, FieldId::Host | FieldId::ContentLength | FieldId::TransferEncoding)
 }
 
-/// Whether a byte cannot stand in a target: spaces, control characters and `#`.
+/// Whether a byte cannot appear in a target: spaces, control characters and `#`.
 #[inline]
 fn ends_target(byte: u8) -> bool {
     byte <= b' ' || byte == 0x7F || byte == b'#'
@@ -285,6 +307,19 @@ mod tests {
         assert_eq!(head.method(), b"GET");
         let mut head = HeadWriter::begin(head, |out| out.push(b'X')).unwrap();
         assert_eq!(head.target(Version::Http11, |_| {}), Err(Unsendable::EmptyTarget));
+    }
+
+    #[test]
+    fn fields_come_apart_again() {
+        let mut head = begun();
+        head.field(&name("Host"), |out| out.extend_from_slice(b"a.test:80")).unwrap();
+        head.field(&name("X-A"), |out| out.extend_from_slice(b"b: c ")).unwrap();
+        head.content_length(5);
+        let head = head.finish();
+        let fields: Vec<(&[u8], &[u8])> = head.fields().collect();
+        let expected = [(&b"Host"[..], &b"a.test:80"[..]), (b"X-A", b"b: c"), (b"Content-Length", b"5")];
+        assert_eq!(fields, expected);
+        assert_eq!(OutgoingHead::opaque(b"x\ny: z\n".to_vec()).fields().count(), 0);
     }
 
     #[test]

@@ -187,6 +187,60 @@ fn keep_known(bytes: &[u8], limits: &Limits, head: &mut RequestHead) {
     }
 }
 
+/// Parts of a request that another protocol brought, as positions in one buffer.
+#[derive(Debug, Clone, Copy)]
+pub struct Parts<'a> {
+    /// What the access log shows as the request line.
+    pub line: Span,
+    /// The method.
+    pub method: Span,
+    /// The target; the byte behind it can be no part of one.
+    pub target: Span,
+    /// The fields, each with its id. Their bytes were checked.
+    pub fields: &'a [Field],
+    /// Whether a body follows.
+    pub has_body: bool,
+}
+
+/// Fills a head with parts, by the same decisions as those of [`parse`] for HTTP/1.1. The body of such a request needs no length: where it
+/// has none, its framing is [`BodyFraming::Chunked`]. What is meaningful after an error is as there.
+pub fn assemble(bytes: &[u8], parts: &Parts<'_>, limits: &Limits, head: &mut RequestHead) -> Result<(), RequestError> {
+    head.clear();
+    (head.line, head.method_name) = (parts.line, parts.method);
+    let method = parts.method.of(bytes);
+    head.method = Method::of_name(method);
+    if method.is_empty() || !method.iter().all(|&byte| scan::is_method_byte(byte)) {
+        return Err(RequestError::InvalidMethod);
+    }
+    if parts.target.len as usize + 2 > limits.line_bytes_max {
+        return Err(RequestError::RequestLineTooLong);
+    }
+    let (target, target_end) = target::scan(bytes, parts.target.start as usize);
+    if target_end != parts.target.end() {
+        return Err(RequestError::TargetByte);
+    }
+    head.target = target;
+    let authority = target::finish(bytes, &mut head.target, head.method)?;
+    let mut facts = Facts { authority, ..Facts::default() };
+    for field in parts.fields {
+        if head.fields.len() + head.fields_dropped as usize >= limits.fields_max {
+            return Err(RequestError::TooManyFields);
+        }
+        if is_dropped(scan::name_class(field.name.of(bytes)), limits) {
+            head.fields_dropped += 1;
+            continue;
+        }
+        take_field(bytes, field.id, field.name, field.value, head, &mut facts)?;
+    }
+    finish(bytes, head, &facts)?;
+    if !parts.has_body {
+        head.expect_continue = false;
+    } else if head.framing == BodyFraming::None {
+        head.framing = BodyFraming::Chunked;
+    }
+    Ok(())
+}
+
 fn parse_head(bytes: &[u8], limits: &Limits, head: &mut RequestHead) -> Result<Parse, RequestError> {
     let Some(start) = skip_empty_lines(bytes, limits)? else { return Ok(Parse::Partial) };
     let Some((authority, mut at)) = parse_request_line(bytes, start, limits, head)? else { return Ok(Parse::Partial) };

@@ -167,7 +167,7 @@ enum Odd {
     },
 }
 
-/// What nginx takes though the RFCs do not, where nobody can take it for anything else: visible characters in a name that
+/// What nginx takes though the RFCs do not, where it has one meaning only: visible characters in a name that
 /// are no token characters (`X[1]`), control characters in a value other than those that end lines, and the status line
 /// that some servers write again among the fields. An application that answers so must not become unreachable. White space
 /// around a name, and CR, LF and NUL, stay errors. `None`: the line is not complete yet.

@@ -40,13 +40,13 @@ pub(crate) fn name_class(name: &[u8]) -> u8 {
     name.iter().fold(0, |classes, &byte| classes | NAME_CLASS[usize::from(byte)])
 }
 
-/// Whether `byte` may stand in a token.
+/// Whether `byte` may appear in a token.
 #[inline]
 pub(crate) fn is_token_byte(byte: u8) -> bool {
     NAME_CLASS[byte as usize] != NAME_STOP
 }
 
-/// Whether `byte` may stand in a method: a token character that is no lower-case letter. RFC 9110 allows those too, but
+/// Whether `byte` may appear in a method: a token character that is no lower-case letter. RFC 9110 allows those too, but
 /// no registered method has one, and `get` instead of `GET` is a mistake that peers treat differently.
 #[inline]
 pub(crate) fn is_method_byte(byte: u8) -> bool {
@@ -58,17 +58,9 @@ pub(crate) fn is_method_byte(byte: u8) -> bool {
 /// Eight bytes at a time: values are most of a head, and nearly all of them end at their CR.
 #[inline]
 pub(crate) fn find_control(bytes: &[u8], from: usize) -> usize {
-    const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
-    const HIGHS: u64 = u64::from_ne_bytes([0x80; 8]);
-    const SPACES: u64 = u64::from_ne_bytes([0x20; 8]);
-    const DELS: u64 = u64::from_ne_bytes([0x7F; 8]);
     let mut at = from;
     while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
-        let word = u64::from_le_bytes(*chunk);
-        let below_space = word.wrapping_sub(SPACES) & !word;
-        let del = word ^ DELS;
-        let is_del = del.wrapping_sub(ONES) & !del;
-        let hits = (below_space | is_del) & HIGHS;
+        let hits = controls_in(u64::from_le_bytes(*chunk));
         if hits == 0 {
             at += 8;
             continue;
@@ -80,6 +72,23 @@ pub(crate) fn find_control(bytes: &[u8], from: usize) -> usize {
         }
         at += 1;
     }
+    find_control_in_tail(bytes, at)
+}
+
+/// The same for the last bytes, fewer than eight.
+#[inline]
+fn find_control_in_tail(bytes: &[u8], from: usize) -> usize {
+    let mut at = from;
+    while let Some(last) = bytes.last_chunk::<8>().filter(|_| at < bytes.len()) {
+        // What lies before `at` is shifted out. Zeros come in behind the end, where they are hits that do not count.
+        let passed = at + 8 - bytes.len();
+        let hits = controls_in(u64::from_le_bytes(*last) >> (8 * passed));
+        at += hits.trailing_zeros() as usize / 8;
+        if bytes.get(at) != Some(&b'\t') {
+            return at.min(bytes.len());
+        }
+        at += 1;
+    }
     while let Some(&byte) = bytes.get(at) {
         if byte == 0x7F || (byte < 0x20 && byte != b'\t') {
             return at;
@@ -87,6 +96,19 @@ pub(crate) fn find_control(bytes: &[u8], from: usize) -> usize {
         at += 1;
     }
     bytes.len()
+}
+
+/// The highest bit of each byte that is a control character, tab included; above the lowest one there may be false ones.
+#[inline]
+fn controls_in(word: u64) -> u64 {
+    const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
+    const HIGHS: u64 = u64::from_ne_bytes([0x80; 8]);
+    const SPACES: u64 = u64::from_ne_bytes([0x20; 8]);
+    const DELS: u64 = u64::from_ne_bytes([0x7F; 8]);
+    let below_space = word.wrapping_sub(SPACES) & !word;
+    let del = word ^ DELS;
+    let is_del = del.wrapping_sub(ONES) & !del;
+    (below_space | is_del) & HIGHS
 }
 
 /// The first span of bytes without spaces and tabs at either end of `start..end`.
@@ -331,6 +353,26 @@ mod tests {
                     .position(|&byte| byte != b'\t' && (byte < 0x20 || byte == 0x7F))
                     .unwrap_or(bytes.len());
                 assert_eq!(find_control(&bytes, 0), plain, "{control:#x} at {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn find_control_looks_at_nothing_before_its_start_and_at_everything_behind_it() {
+        for len in 0..=18 {
+            for from in 0..=len {
+                for place in from..=len {
+                    // Controls before the start, one at `place`, and a tab in front of it.
+                    let mut bytes = vec![b'a'; len];
+                    bytes[..from].fill(0);
+                    if let Some(byte) = bytes.get_mut(place) {
+                        *byte = 0x7F;
+                    }
+                    if place > from {
+                        bytes[place - 1] = b'\t';
+                    }
+                    assert_eq!(find_control(&bytes, from), place, "{len} bytes from {from}");
+                }
             }
         }
     }

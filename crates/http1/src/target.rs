@@ -1,4 +1,4 @@
-//! The request target (RFC 9112 §3.2) and the host: forms, parts, and which bytes may stand in them. Not normalization:
+//! The request target (RFC 9112 §3.2) and the host: forms, parts, and which bytes may appear in them. Not normalization:
 //! percent-decoding, `%00`, `%zz` and `..` are `rules`' work, on the path found here. `request` calls it.
 
 use std::net::Ipv6Addr;
@@ -65,7 +65,7 @@ const DOT: u8 = 3;
 const PERCENT: u8 = 4;
 const QUESTION: u8 = 5;
 
-/// The class of each byte in a target. Everything but `#`, spaces and control characters may stand there: RFC 3986 forbids
+/// The class of each byte in a target. Everything but `#`, spaces and control characters may appear there: RFC 3986 forbids
 /// some of it (`"`, `<`, `|`, bytes from 0x80 …), but clients send those raw and nginx passes them on.
 static TARGET_CLASS: [u8; 256] = target_classes();
 
@@ -86,7 +86,7 @@ const fn target_classes() -> [u8; 256] {
     classes
 }
 
-/// Index of the first byte from `at` that cannot stand in a target, or the length.
+/// Index of the first byte from `at` that cannot appear in a target, or the length.
 #[inline]
 fn find_stop(bytes: &[u8], mut at: usize) -> usize {
     while let Some(&byte) = bytes.get(at) {

@@ -30,10 +30,10 @@ pub struct Experiment {
     /// What `--quick` changes in `method` and in the loads.
     #[serde(default)]
     pub quick: Quick,
-    /// Where the hosts stand.
+    /// Where the hosts are.
     #[serde(default)]
     pub network: Network,
-    /// By name. Without any, all processes stand on one, `here`.
+    /// By name. Without any, all processes are on one, `here`.
     #[serde(default)]
     pub hosts: BTreeMap<String, Host>,
     /// What templates say, in all arms that do not say otherwise.
@@ -146,7 +146,7 @@ pub struct Quick {
     pub arms: Vec<String>,
 }
 
-/// Where the hosts stand.
+/// Where the hosts are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Network {
@@ -154,7 +154,7 @@ pub struct Network {
     pub kind: NetworkKind,
 }
 
-/// Where the hosts stand.
+/// Where the hosts are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum NetworkKind {
@@ -186,7 +186,7 @@ pub enum File {
     Text(String),
     /// Beside the experiment file; a template too.
     Path(String),
-    /// So many bytes of `x`.
+    /// This many bytes of `x`.
     Bytes(u64),
 }
 
@@ -303,7 +303,7 @@ pub enum Client {
     Oha,
     /// `holdfast lab hold`: opens `-c` connections one after the other and holds them, `--kind idle`, `half-head` or `tunnel`.
     Hold,
-    /// `holdfast load floor`: asks nobody for anything; it waits for the moments at which requests of `-R` would be due, and tells how
+    /// `holdfast load floor`: sends nothing; it waits for the moments at which requests of `-R` would be due, and tells how
     /// late it was woken, in the figures that `holdfast load` has for its own lag.
     Floor,
 }
@@ -343,7 +343,7 @@ pub enum Probe {
         /// Of the listener.
         port: u16,
     },
-    /// Bytes that nobody has read or taken, on a port: `bytes.NAME.receive`, `bytes.NAME.send`, `bytes.NAME.zero_windows`.
+    /// Bytes that the application or the peer has not read, on a port: `bytes.NAME.receive`, `bytes.NAME.send`, `bytes.NAME.zero_windows`.
     Bytes {
         /// As claims name it.
         name: String,
@@ -458,7 +458,7 @@ pub struct Claim {
     /// What is shown rather than claimed: reported like the others, but its failing does not make the run fail.
     #[serde(default)]
     pub observed: bool,
-    /// Claimed of this form alone: what needs a time that `--quick` does not have, or what stands there in its place.
+    /// Claimed of this form alone: what needs a time that `--quick` does not have, or what replaces it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<Form>,
 }

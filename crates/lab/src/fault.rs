@@ -1,4 +1,4 @@
-//! What is wrong with an experiment, and where: found on plain values, so that places are paths of keys. Whoever has the text
+//! What is wrong with an experiment, and where: found on plain values, so that places are paths of keys. The caller that has the text
 //! makes lines and columns of them (`read`).
 
 use std::fmt;

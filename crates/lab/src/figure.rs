@@ -1,4 +1,4 @@
-//! Names of figures: which an experiment has, and in what unit each is shown. What they mean stands at
+//! Names of figures: which an experiment has, and in what unit each is shown. Their meaning is at
 //! [`record`](crate::record).
 
 use crate::experiment::{Experiment, Load, Probe};
@@ -41,7 +41,7 @@ const OVER_LOOKS: [&str; 4] = ["", ".idle", ".net", ".end"];
 /// What the names of shares begin with.
 pub(crate) const SHARE: &str = "share.";
 
-/// All figures of an experiment, without the processes that are named. One that ends with a dot stands for all that begin so:
+/// All figures of an experiment, without the processes that are named. One that ends with a dot means all that begin so:
 /// kernels and programs decide what they count.
 pub fn names(experiment: &Experiment, without: &[String]) -> Vec<String> {
     let mut names: Vec<String> = OF_LOADS.map(str::to_owned).into();
@@ -114,7 +114,7 @@ pub(crate) fn check(name: &str, names: &[String]) -> Result<(), String> {
     if let Some(near) = nearest(name, names.iter().map(String::as_str)) {
         return Err(format!("did you mean `{near}`?"));
     }
-    // There are hundreds: told is what may stand in the place of the first word that leads nowhere.
+    // There are hundreds: told is what may appear in the place of the first word that leads nowhere.
     let mut begun = String::new();
     for word in name.split('.') {
         let next = format!("{begun}{word}.");

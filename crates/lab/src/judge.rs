@@ -21,7 +21,7 @@ use values::{Counted, Pairs};
 pub struct Judged {
     /// What was claimed.
     pub claim: Claim,
-    /// Whether it stands.
+    /// Whether it holds.
     pub verdict: Verdict,
     /// Whether its arms were to be run. By choice (`quick`, `--arm`) they may not be, and then nothing was asked.
     pub asked: bool,
@@ -43,7 +43,7 @@ pub fn judge(record: &Record) -> Vec<Judged> {
     judge_drawn(record, RESAMPLES)
 }
 
-/// The same with so many draws of the bootstrap, whose interval stands beside and decides nothing; 0 leaves it out.
+/// The same with this many draws of the bootstrap, whose interval is beside and decides nothing; 0 leaves it out.
 pub fn judge_drawn(record: &Record, resamples: usize) -> Vec<Judged> {
     let claims = record.experiment.claims.iter();
     let judged = |claim: &Claim| Judged {
@@ -75,13 +75,13 @@ pub fn conclude(judged: &[Judged]) -> Conclusion {
 }
 
 /// Whether something that is claimed has too few rounds only because samples were void: another round would help. Values play no
-/// part in it, so that nobody goes on until a claim holds.
+/// part in it, so that a run cannot go on until a claim holds.
 pub fn lacks_rounds(record: &Record) -> bool {
     let lacks = |judged: &Judged| judged.verdict.outcome == Outcome::Void && !judged.claim.observed;
     judge_drawn(record, 0).iter().any(lacks)
 }
 
-/// Draws of the bootstrap that stands beside; see [`stats::bootstrap`].
+/// Draws of the bootstrap that is beside; see [`stats::bootstrap`].
 const RESAMPLES: usize = stats::bootstrap::RESAMPLES;
 
 fn verdict(record: &Record, claim: &Claim, resamples: usize) -> Verdict {

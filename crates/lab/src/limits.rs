@@ -4,7 +4,7 @@
 pub const TEXT_BYTES_MAX: usize = 1 << 20;
 /// Bytes of a file beside the experiment file, which the record keeps whole.
 pub const BESIDE_BYTES_MAX: u64 = 1 << 20;
-/// Of a file of so many `x`: bodies of hundreds of megabytes are served from files, and a disk has room for two.
+/// Of a file of this many `x`: bodies of hundreds of megabytes are served from files, and a disk has room for two.
 pub const FILL_BYTES_MAX: u64 = 1 << 28;
 /// The first number that is too many.
 pub(crate) const TOO_MANY_FILL_BYTES: u64 = FILL_BYTES_MAX + 1;
@@ -42,7 +42,7 @@ pub const SECONDS_MAX: f64 = 14_400.0;
 pub const REQUESTS_MAX: u64 = 1_000_000_000;
 /// Of a warm-up or an idle time: ten of the kernel's minutes of TIME_WAIT.
 pub const WAIT_SECONDS_MAX: f64 = 600.0;
-/// Between two looks: at a million sockets one takes a second, and faster than 20 a second nobody reads a chart.
+/// Between two looks: at a million sockets one takes a second, and more than 20 a second are unreadable in a chart.
 pub const LOOK_SECONDS_MIN: f64 = 0.05;
 /// Between two looks: more, and a short load is over before the second.
 pub const LOOK_SECONDS_MAX: f64 = 60.0;

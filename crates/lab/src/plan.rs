@@ -1,5 +1,5 @@
 //! What an experiment comes to for one arm: every process and load with its host, folder, files, arguments and limits, and with
-//! nothing left to fill in or to look up. Plain values in, plain values out; `stage` starts what stands here.
+//! nothing left to fill in or to look up. Plain values in, plain values out; `stage` starts what is here.
 
 mod fill;
 
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-/// The host on which everything stands where the experiment names none.
+/// The host on which everything is where the experiment names none.
 pub const HERE: &str = "here";
 /// The host that loads run on, if there is one of that name; and what a load is called.
 pub const CLIENT: &str = "client";
@@ -54,7 +54,7 @@ pub struct StagedHost {
 pub struct StagedProcess {
     /// As claims and tables name it.
     pub name: String,
-    /// Where it stands in the experiment: `experiment.toml:14:1`.
+    /// Where it is in the experiment: `experiment.toml:14:1`.
     pub place: String,
     /// One of the hosts.
     pub host: String,
@@ -111,7 +111,7 @@ impl Program {
 pub struct StagedLoad {
     /// As claims and tables name it.
     pub name: String,
-    /// Where it stands in the experiment: `experiment.toml:14:1`.
+    /// Where it is in the experiment: `experiment.toml:14:1`.
     pub place: String,
     /// One of the hosts.
     pub host: String,
@@ -121,7 +121,7 @@ pub struct StagedLoad {
     pub folder: PathBuf,
     /// To be written into the folder before it is started.
     pub files: Vec<StagedFile>,
-    /// What is asked for; empty where nobody is asked.
+    /// What is asked for; empty if nothing is requested.
     pub url: String,
     /// In the program's own words.
     pub arguments: Vec<String>,
@@ -140,25 +140,25 @@ pub struct StagedLoad {
 pub enum Amount {
     /// For so long.
     Seconds(f64),
-    /// So many.
+    /// This many.
     Requests(u64),
 }
 
 /// A file as it is to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StagedFile {
-    /// In the folder of whoever reads it.
+    /// In the reader's folder.
     pub path: PathBuf,
-    /// What stands in it.
+    /// What is in it.
     pub content: Content,
 }
 
-/// What stands in a file.
+/// What is in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
     /// Text.
     Text(String),
-    /// So many `x`.
+    /// This many `x`.
     Fill(u64),
 }
 
@@ -169,7 +169,7 @@ pub struct Site<'a> {
     pub folder: &'a Path,
     /// What there is; another than the experiment asks for where namespaces are not to be had.
     pub network: NetworkKind,
-    /// Where the parts of the experiment stand in its file.
+    /// Where the parts of the experiment are in its file.
     pub places: &'a Places,
 }
 
@@ -314,7 +314,7 @@ fn load(
         None => (&load.url, here.then("url")),
     };
     let program = arm.and_then(|arm| arm.clients.get(&name)).copied().unwrap_or(load.program);
-    // What asks nobody needs nothing that the others' URL speaks of.
+    // A load that sends nothing needs nothing of the others' URL.
     let url = if program.asks() { scope.text(&mut owner, url, &url_path) } else { String::new() };
     let mut arguments = scope.texts(&mut owner, &load.arguments, &here.then("arguments"));
     arguments.extend(scope.texts(&mut owner, of_arm, &arm_path.then("arguments")));

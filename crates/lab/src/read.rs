@@ -1,5 +1,5 @@
 //! From the text of an experiment file to an [`Experiment`], or to everything that is wrong with it at once, each thing with file,
-//! line, column and what to do. Called by the command line, the tests and whoever ships experiments.
+//! line, column and what to do. Called by the command line, the tests and programs that ship experiments.
 
 mod places;
 mod shape;
@@ -19,9 +19,9 @@ pub use places::Places;
 /// An experiment with the places of its parts.
 #[derive(Debug, Clone)]
 pub struct Loaded {
-    /// Checked; every file that stood beside it is in it.
+    /// Checked; every file that was beside it is in it.
     pub experiment: Experiment,
-    /// Where its parts stand.
+    /// Where its parts are.
     pub places: Places,
 }
 
@@ -52,7 +52,7 @@ impl std::error::Error for Refused {}
 /// More errors than anybody mends before trying again.
 const DIAGNOSTICS_MAX: usize = 100;
 
-/// Reads what stands beside the experiment file, by its path from there.
+/// Reads what is beside the experiment file, by its path from there.
 pub type Beside<'a> = &'a mut dyn FnMut(&str) -> Result<String, String>;
 
 impl Experiment {
@@ -129,7 +129,7 @@ fn read_text(path: &std::path::Path, bytes_max: u64) -> Result<String, String> {
     if read as u64 > bytes_max { Err(format!("is longer than {bytes_max} bytes")) } else { Ok(text) }
 }
 
-/// Puts the files that stand beside the experiment into it: a record of a run keeps everything.
+/// Puts the files that are beside the experiment into it: a record of a run keeps everything.
 fn read_beside(experiment: &mut Experiment, beside: Beside<'_>, faults: &mut Vec<Fault>) {
     for (name, file) in &mut experiment.files {
         let File::Path(path) = file else { continue };
@@ -139,7 +139,7 @@ fn read_beside(experiment: &mut Experiment, beside: Beside<'_>, faults: &mut Vec
             .all(|part| matches!(part, std::path::Component::Normal(_) | std::path::Component::CurDir));
         if !is_beside {
             let hint = "write a path that begins at the experiment file and stays below its folder";
-            faults.push(Fault::new(here, format!("\"{path}\" does not stand beside the experiment")).with_hint(hint));
+            faults.push(Fault::new(here, format!("\"{path}\" is not beside the experiment")).with_hint(hint));
             continue;
         }
         match beside(path) {

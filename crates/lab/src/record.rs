@@ -47,7 +47,7 @@ pub struct Record {
     pub seed: u64,
     /// When it began: RFC 3339, UTC.
     pub began: String,
-    /// What figures depend on and cannot be told from them: processor, kernel, sysctls, versions of all programs. Name and value.
+    /// What figures depend on and do not show: processor, kernel, sysctls, versions of all programs. Name and value.
     pub fingerprint: Vec<(String, String)>,
     /// Arms that could not be run, with the reason. They are never left out in silence.
     pub absent: Vec<(String, String)>,
@@ -83,7 +83,7 @@ pub struct Sample {
     pub round: u32,
     /// Why it counts for nothing: the generator was the bottleneck, ran late, or could not run.
     pub void: Option<String>,
-    /// The generator was late: why figures that lateness is part of count for nothing ([`includes_lateness`]), while the others stand.
+    /// The generator was late: why figures that lateness is part of count for nothing ([`includes_lateness`]), while the others stay valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late: Option<String>,
     /// Numbers by name.

@@ -1,5 +1,5 @@
 //! The JSON schema of experiment files, made from the types. It is shipped for editors, and it is what a file is checked
-//! against before its values are: keys, kinds and bounds stand once, on the types.
+//! against before its values are: keys, kinds and bounds appear once, on the types.
 
 use crate::Experiment;
 use serde_json::Value;

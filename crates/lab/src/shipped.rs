@@ -11,7 +11,7 @@ pub struct Shipped {
     pub name: &'static str,
     /// The experiment file.
     pub text: &'static str,
-    /// What stands beside it: path and text.
+    /// What is beside it: path and text.
     pub beside: &'static [(&'static str, &'static str)],
 }
 

@@ -1,6 +1,6 @@
-//! Templates: text with `{{names}}`, filled in by whoever knows what they stand for. Text in, text out.
+//! Templates: text with `{{names}}`, filled in by the caller, which knows what they mean. Text in, text out.
 //!
-//! A name may stand with spaces around it. `{{{{` stands for `{{`; `}}` and single braces are what they are, so that
+//! A name may appear with spaces around it. `{{{{` means `{{`; `}}` and single braces are what they are, so that
 //! configurations and scripts can be written as usual.
 
 use crate::limits::FILLED_BYTES_MAX;
@@ -16,7 +16,7 @@ pub struct TemplateError {
     pub hint: Option<String>,
 }
 
-/// What a name stands for, or what is wrong with it and what to do.
+/// What a name means, or what is wrong with it and what to do.
 pub type Meaning = Result<String, (String, Option<String>)>;
 
 /// Fills in the text. All errors at once.
@@ -59,7 +59,7 @@ pub fn fill(text: &str, meaning: &mut dyn FnMut(&str) -> Meaning) -> Result<Stri
     if errors.is_empty() { Ok(filled) } else { Err(errors) }
 }
 
-/// Of one text: whoever reads on after so many has another file than was meant.
+/// Of one text: a reader of more has another file than was meant.
 const ERRORS_MAX: usize = 32;
 /// Of an unclosed template: enough to find it by.
 const PART_CHARS_MAX: usize = 20;

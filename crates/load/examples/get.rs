@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         summary.rate(),
         whole.latency.quantile_ns(0.5) / 1_000,
         whole.latency.quantile_ns(0.99) / 1_000,
-        summary.record.spent.cpu_ns as f64 / 1e3 / whole.responses.max(1) as f64,
+        summary.record.generator.spent.cpu_ns as f64 / 1e3 / whole.responses.max(1) as f64,
         whole.failed(),
     );
     Ok(())

@@ -1,7 +1,9 @@
-//! Why a request failed, in the words of somebody who looks for the reason. One enum for counters, reports and thresholds.
+//! Why a request failed, in an operator's words. One enum for counters, reports and thresholds.
 
-use serde::{Serialize, Serializer};
+use crate::tally::by_index;
+use serde::{Deserialize, Serialize, Serializer};
 use std::io;
+use std::ops::{Deref, DerefMut};
 
 /// Who has to act on a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -15,7 +17,7 @@ pub enum Blame {
 
 /// What wrk tells apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum SocketErrorKind {
     Connect,
     Read,
     Timeout,
@@ -74,16 +76,46 @@ causes! {
     ResetUnanswered "reset_unanswered" Target "reset by the target without a response"
     ResetEarly "reset_early" Target "reset by the target in the middle of a response"
     SpeaksTls "speaks_tls" Target "plain HTTP sent to a port that speaks TLS"
-    SpeaksHttp2 "speaks_http2" Target "the target speaks HTTP/2 only"
+    SpeaksHttp2 "speaks_http2" Target "the target speaks HTTP/2 only: use --http2"
+    NoHttp2 "no_http2" Target "the target does not speak HTTP/2: leave out --http2, or switch HTTP/2 on there (nginx: http2 on)"
+    Http2Broken "http2_broken" Target "the target broke the rules of HTTP/2"
+    RefusedStream "refused_stream" Target "the target refused the stream (`REFUSED_STREAM`): more than it allows at once, or it is about to end"
+    StreamReset "stream_reset" Target "the target reset the stream (`RST_STREAM`); the report has the codes"
+    GrpcStatus "grpc_status" Target "the call ended with another grpc-status than 0 (OK)"
+    GrpcNone "grpc_none" Target "the response has no grpc-status: the target does not speak gRPC there"
     NotHttp "not_http" Target "the answer is no HTTP"
     BadHead "bad_head" Target "malformed response head"
     BadBody "bad_body" Target "malformed chunked body"
-    Unasked "unasked" Target "bytes behind a response that nobody asked for"
+    Unasked "unasked" Target "bytes behind a response that were not requested"
     LineFull "line_full" Target "not sent: the line of requests that wait for a connection is full"
     Unanswered "unanswered" Target "unanswered when the run ended"
     NoPorts "no_ports" Generator "no free local port towards the target (cannot assign requested address)"
     NoDescriptors "no_descriptors" Generator "no free descriptor (too many open files)"
     NoMemory "no_memory" Generator "no memory for a socket"
+}
+
+/// Counts of failures, by [`Cause`] as index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ByCause(#[serde(with = "by_index")] pub [u64; Cause::ALL.len()]);
+
+impl Default for ByCause {
+    fn default() -> Self {
+        Self([0; Cause::ALL.len()])
+    }
+}
+
+impl Deref for ByCause {
+    type Target = [u64; Cause::ALL.len()];
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for ByCause {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
 }
 
 impl Cause {
@@ -111,7 +143,7 @@ impl Cause {
     }
 
     /// Its kind in wrk's words.
-    pub(crate) fn kind(self) -> Kind {
+    pub(crate) fn kind(self) -> SocketErrorKind {
         match self {
             Self::Refused
             | Self::Unreachable
@@ -121,11 +153,12 @@ impl Cause {
             | Self::TlsCertificate
             | Self::TlsRefused
             | Self::NotTls
+            | Self::NoHttp2
             | Self::NoPorts
             | Self::NoDescriptors
-            | Self::NoMemory => Kind::Connect,
-            _ if self.is_waited_for() => Kind::Timeout,
-            _ => Kind::Read,
+            | Self::NoMemory => SocketErrorKind::Connect,
+            _ if self.is_waited_for() => SocketErrorKind::Timeout,
+            _ => SocketErrorKind::Read,
         }
     }
 

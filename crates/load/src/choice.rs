@@ -1,6 +1,6 @@
 //! Which target is next: shares kept exactly and evenly, without randomness, so that two runs ask the same. Pure.
 
-/// Smooth weighted round robin: each turn everybody gains its weight, and whoever has most pays the sum of all.
+/// Smooth weighted round robin: each turn every target gains its weight, and the one with most pays the sum of all.
 #[derive(Debug, Clone)]
 pub(crate) struct Choice {
     /// Number of the target, its weight, its credit.

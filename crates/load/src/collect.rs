@@ -1,14 +1,14 @@
 //! What comes from the workers of a run, brought together: the whole, and each interval when all have finished it. Pure;
 //! `crew` receives the messages.
 
+use crate::generator::GeneratorRecord;
 use crate::processors::{Spent, Ticks};
 use crate::script::Globals;
-use crate::tally::Latencies;
 use crate::worker::Message;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// What workers record, of whatever protocol.
+/// What workers of any protocol record.
 pub(crate) trait Recorded: Default {
     /// Adds what was seen in another interval. `pause` is called between two histograms, as each takes some ten microseconds.
     fn add(&mut self, other: &Self, pause: fn());
@@ -27,21 +27,10 @@ pub(crate) trait Recorded: Default {
     fn clear(&mut self);
 
     /// What it says of the generator itself.
-    fn generator(&mut self) -> Generator<'_>;
-}
+    fn generator(&self) -> &GeneratorRecord;
 
-/// What a record says of the generator itself.
-pub(crate) struct Generator<'a> {
-    /// How late it was.
-    pub(crate) lag: &'a mut Latencies,
-    /// The part of that in which it ran, on what was ahead.
-    pub(crate) lag_own: &'a mut Latencies,
-    /// How long each turn of its loop took.
-    pub(crate) turn: &'a mut Latencies,
-    /// What became of the workers' time.
-    pub(crate) spent: &'a mut Spent,
-    /// Of the worker that ran most, and of the one that waited most.
-    pub(crate) spent_most: &'a mut Spent,
+    /// The same, to record in.
+    fn generator_mut(&mut self) -> &mut GeneratorRecord;
 }
 
 /// Records as they come from the workers, whose intervals end at slightly different times.
@@ -59,7 +48,7 @@ pub(crate) struct Collected<R> {
     progress: Vec<u64>,
     /// By worker, from the start.
     spent: Vec<Spent>,
-    /// What became of the machine's processors: added by whoever receives the messages.
+    /// What became of the machine's processors: added by the receiver of the messages.
     pub(crate) processors: Ticks,
     pub(crate) ended_ns: u64,
     pub(crate) completed_ns: u64,
@@ -97,9 +86,9 @@ impl<R: Recorded> Collected<R> {
             Message::Interval { worker, interval, mut record, last } => {
                 self.whole.add(&record, pause);
                 if let Some(spent) = self.spent.get_mut(worker) {
-                    *spent += *record.generator().spent;
+                    *spent += record.generator().spent;
                 }
-                *self.whole.generator().spent_most = self.spent.iter().copied().fold(Spent::default(), Spent::most);
+                self.whole.generator_mut().spent_most = self.spent.iter().copied().fold(Spent::default(), Spent::most);
                 self.put(interval, &mut record, pause);
                 // The last interval is shown when it is known how long it was.
                 if !last {
@@ -177,8 +166,8 @@ mod tests {
 
     fn interval(worker: usize, interval: u64, latency_ns: u64) -> Message {
         let mut record = Loan::of(HttpRecord::new(1));
-        record.spent = Spent { cpu_ns: latency_ns, waited_ns: Some(1) };
-        record.spent_most = record.spent;
+        record.generator.spent = Spent { cpu_ns: latency_ns, waited_ns: Some(1) };
+        record.generator.spent_most = record.generator.spent;
         record.targets[0].response(200, 1, latency_ns);
         Message::Interval { worker, interval, record, last: false }
     }
@@ -200,7 +189,7 @@ mod tests {
         }
         assert_eq!(collected.finished().map(|(number, _)| number), Some(1));
         let (number, record) = collected.finished().unwrap();
-        assert_eq!((number, record.whole().responses, record.spent.waited_ns), (2, 2, Some(2)));
+        assert_eq!((number, record.whole().responses, record.generator.spent.waited_ns), (2, 2, Some(2)));
     }
 
     #[test]
@@ -209,10 +198,13 @@ mod tests {
         for (worker, number, cpu_ns) in [(0, 0, 5), (1, 0, 7), (0, 1, 6), (1, 1, 1)] {
             collected.take_now(interval(worker, number, cpu_ns));
         }
-        let busiest_of_interval = collected.finished().map(|(_, record)| record.spent_most.cpu_ns);
+        let busiest_of_interval = collected.finished().map(|(_, record)| record.generator.spent_most.cpu_ns);
         let whole = &collected.whole;
-        assert_eq!((busiest_of_interval, whole.spent.cpu_ns, whole.spent_most.cpu_ns), (Some(7), 19, 11));
-        assert_eq!((whole.spent.waited_ns, whole.spent_most.waited_ns), (Some(4), Some(2)));
+        assert_eq!(
+            (busiest_of_interval, whole.generator.spent.cpu_ns, whole.generator.spent_most.cpu_ns),
+            (Some(7), 19, 11)
+        );
+        assert_eq!((whole.generator.spent.waited_ns, whole.generator.spent_most.waited_ns), (Some(4), Some(2)));
     }
 
     #[test]

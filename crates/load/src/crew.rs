@@ -1,4 +1,4 @@
-//! The workers of a load, whatever they speak: those of a process until they begin ([`Crew`]), and all of a run until they have ended
+//! The workers of a load of any protocol: those of a process until they begin ([`Crew`]), and all of a run until they have ended
 //! ([`Workers`]), in this process or in several. What they do is given by the protocol's own module.
 
 use crate::collect::{Collected, Recorded};
@@ -27,7 +27,7 @@ pub(crate) struct Part {
 impl Part {
     pub(crate) const WHOLE: Self = Self { index: 0, of: 1 };
 
-    /// Workers of each process, of so many threads in all: one without a connection could not keep its share of the rate.
+    /// Workers of each process, of this many threads in all: one without a connection could not keep its share of the rate.
     pub(crate) fn workers(self, threads: usize, connections: usize) -> usize {
         threads.div_ceil(self.of).min(connections / self.of).max(1)
     }
@@ -158,7 +158,7 @@ impl<R: Recorded> Workers<R> {
 }
 
 /// Lets a worker run that has to share this processor. What is merged and shown at the end of an interval takes some hundred
-/// microseconds, and a thread that runs is left its slice of milliseconds, whatever is due in another one that has just woken up.
+/// microseconds, and a thread that runs keeps its slice of milliseconds, even if work is due in another one that has just woken up.
 fn give_way() {
     std::thread::yield_now();
 }
@@ -167,7 +167,7 @@ impl<R> Drop for Workers<R> {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // Nobody is left to be told.
+            // There is no receiver left.
             let _ = thread.join();
         }
     }

@@ -6,21 +6,22 @@
 //! judged twice, with the lag and without it ([`Late`]), and only one that comes out differently counts for nothing.
 
 use crate::cause::{Blame, Cause};
-use crate::expect::{Point, Verdict};
+use crate::generator::GeneratorRecord;
 use crate::options::Pace;
-use crate::processors::{Machine, Spent};
-use crate::run::Summary;
+use crate::processors::{Machine, Ticks};
+use crate::summary::Summary;
 use crate::tally::Latencies;
+use crate::threshold::{Point, Verdict};
 use serde::Serialize;
 use std::time::Duration;
 
 /// Lag below this is not counted as late: it is within what an idle machine does when a timer fires.
-pub(crate) const LAG_NS_FREE: u64 = 1_000_000;
+const LAG_NS_FREE: u64 = 1_000_000;
 /// Beyond it, the generator may be late by this share of what is measured: then a tenth of a latency is the generator's own.
 pub(crate) const LAG_SHARE_MAX: f64 = 0.1;
 /// Where lag and latency are compared. One alone would not do: behind a p99 of five seconds of a target that stalls, a lag
 /// of half a second would hide, and falsify the median.
-pub(crate) const LAG_QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)];
+const LAG_QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)];
 /// Requests that the generator could not send for want of a port, a descriptor or memory, of all: what is lost is not the
 /// target's, and above this the quantiles that people look at move.
 const STARVED_SHARE_MAX: f64 = 0.001;
@@ -35,14 +36,14 @@ pub struct Health {
     pub void: Vec<String>,
     /// The generator was late by more than is negligible beside the latencies: by how much, and whose doing it was.
     pub late: Option<String>,
-    /// What a reader should know although the run stands.
+    /// What a reader should know although the run is valid.
     pub notes: Vec<String>,
     /// Share of the time (0 to 1) that the busiest thread ran on a core.
     pub busy_share: f64,
     /// The busiest thread had no time left.
     pub saturated: bool,
-    /// What the machine had to do with the part of [`lag`](crate::HttpRecord::lag) that is not the generator's
-    /// [own](crate::HttpRecord::lag_own).
+    /// What the machine had to do with the part of [`lag`](crate::GeneratorRecord::lag) that is not the generator's
+    /// [own](crate::GeneratorRecord::lag_own).
     pub machine: Machine,
 }
 
@@ -53,10 +54,17 @@ impl Summary {
     /// Judges the generator.
     pub fn health(&self) -> Health {
         let whole = self.record.whole();
-        let machine = Machine::new(self.record.spent_most, self.processors, self.elapsed);
-        let mut health = Health::new(self.record.spent_most, self.elapsed, machine);
+        let mut health = Health::new(&self.record.generator, self.processors, self.elapsed);
         health.end(self.failure.as_deref(), &self.lost);
-        self.judge_lag(&whole.latency, &mut health);
+        let late = health.lateness(&self.record.generator, |name, quantile| {
+            let latency_ns = whole.latency.quantile_ns(quantile);
+            (latency_ns as f64 * LAG_SHARE_MAX, format!(", where the {name} of the latencies is {}", ms(latency_ns)))
+        });
+        // In closed loop nothing is due at a time; being late there delays the target's load, and is shown.
+        match self.options.pace {
+            Pace::Open { .. } => health.late = late,
+            Pace::Closed { .. } => health.notes.extend(late.map(|text| format!("the generator was late: {text}"))),
+        }
         health.starve("requests were not sent", whole.begun, |cause| whole.failed_by(cause));
         if health.saturated && !self.options.pace.is_open() {
             health.notes.push(format!(
@@ -67,37 +75,37 @@ impl Summary {
         }
         health
     }
+}
 
-    fn judge_lag(&self, latency: &Latencies, health: &mut Health) {
-        for (name, quantile) in LAG_QUANTILES {
-            let (lag, latency) = (self.record.lag.quantile_ns(quantile), latency.quantile_ns(quantile));
-            if lag <= LAG_NS_FREE || lag as f64 <= latency as f64 * LAG_SHARE_MAX {
-                continue;
-            }
-            let own = self.record.lag_own.quantile_ns(quantile);
-            let text = format!(
-                "{name} {:.1} ms, where the {name} of the latencies is {:.1} ms; {}",
-                lag as f64 / 1e6,
-                latency as f64 / 1e6,
-                whose(lag, own, &health.machine.to_string())
-            );
-            // In closed loop nothing is due at a time; being late there delays the target's load, and is shown.
-            match self.options.pace {
-                Pace::Open { .. } => health.late = Some(text),
-                Pace::Closed { .. } => health.notes.push(format!("the generator was late: {text}")),
-            }
-            return;
-        }
-    }
+/// Nanoseconds, in milliseconds.
+pub(crate) fn ms(ns: u64) -> String {
+    format!("{:.1} ms", ns as f64 / 1e6)
 }
 
 impl Health {
-    /// Of a run of that length, whose busiest thread spent its time like that.
-    pub(crate) fn new(most: Spent, elapsed: Duration, machine: Machine) -> Self {
+    /// Of a run of that length.
+    pub(crate) fn new(generator: &GeneratorRecord, processors: Ticks, elapsed: Duration) -> Self {
+        let most = generator.spent_most;
         let (elapsed_ns, busy_ns) = (elapsed.as_nanos() as f64, most.cpu_ns as f64);
         let busy_share = if elapsed_ns > 0.0 { (busy_ns / elapsed_ns).min(1.0) } else { 0.0 };
         let saturated = busy_share >= BUSY_SHARE;
+        let machine = Machine::new(most, processors, elapsed);
         Self { void: Vec::new(), late: None, notes: Vec::new(), busy_share, saturated, machine }
+    }
+
+    /// By how much the generator was late and whose doing that was, at the first quantile where the lag matters. `beside` says for a
+    /// quantile, given by its name and its share, the least lag in nanoseconds that matters, and what it is compared with in words.
+    pub(crate) fn lateness(
+        &self,
+        generator: &GeneratorRecord,
+        beside: impl Fn(&str, f64) -> (f64, String),
+    ) -> Option<String> {
+        LAG_QUANTILES.iter().find_map(|(name, quantile)| {
+            let (lag, own) = (generator.lag.quantile_ns(*quantile), generator.lag_own.quantile_ns(*quantile));
+            let (free_ns, compared) = beside(name, *quantile);
+            let matters = lag > LAG_NS_FREE && lag as f64 > free_ns;
+            matters.then(|| format!("{name} {}{compared}; {}", ms(lag), whose(lag, own, &self.machine.to_string())))
+        })
     }
 
     /// Why the run, or a threshold of it, counts for nothing.
@@ -199,8 +207,8 @@ mod tests {
         }
         let mut record = HttpRecord::new(1);
         for _ in 0..100 {
-            record.lag.record(lag_ns);
-            record.lag_own.record(lag_ns);
+            record.generator.lag.record(lag_ns);
+            record.generator.lag_own.record(lag_ns);
             record.targets[0].begun += 1;
             record.targets[0].response(200, 1, latency_ns);
         }
@@ -227,11 +235,11 @@ mod tests {
     #[test]
     fn it_says_whose_a_lag_is() {
         let mut summary = summary(5_000_000, 20_000_000, true);
-        summary.record.lag_own.clear();
-        (0..100).for_each(|_| summary.record.lag_own.record(40_000));
+        summary.record.generator.lag_own.clear();
+        (0..100).for_each(|_| summary.record.generator.lag_own.record(40_000));
         let rest = |summary: &Summary| summary.health().late.unwrap().split_once("; ").unwrap().1.to_owned();
         assert_eq!(rest(&summary), "its own work was 0.0 ms of it, and for the rest it was not run");
-        summary.record.spent_most.waited_ns = Some(125_000_000);
+        summary.record.generator.spent_most.waited_ns = Some(125_000_000);
         summary.processors = Ticks { all: 200, stolen: 9 };
         let known = "its own work was 0.0 ms of it, and for the rest it was not run: the generator's threads waited for a \
                      processor 12.50 % of the time at most; the host took 4.50 % of the processors' time away (steal)";
@@ -287,7 +295,7 @@ mod tests {
     #[test]
     fn a_generator_without_rest_decides_what_a_closed_loop_misses() {
         let mut busy = summary(1, 20_000_000, false);
-        busy.record.spent_most = Spent { cpu_ns: 990_000_000, waited_ns: None };
+        busy.record.generator.spent_most = crate::Spent { cpu_ns: 990_000_000, waited_ns: None };
         assert_eq!(judged(&busy, &["p99<10ms", "p99<30ms", "rate>1000"]), ["undecided", "met", "undecided"]);
         busy.record.targets[0].response(503, 1, 1);
         assert_eq!(judged(&busy, &["5xx=0"]), ["missed"], "a status is the target's own");
@@ -323,7 +331,7 @@ mod tests {
     #[test]
     fn a_thread_without_rest_is_the_bottleneck_of_a_closed_loop() {
         let mut busy = summary(1, 1, false);
-        busy.record.spent_most = Spent { cpu_ns: 990_000_000, waited_ns: None };
+        busy.record.generator.spent_most = crate::Spent { cpu_ns: 990_000_000, waited_ns: None };
         let health = busy.health();
         assert!(health.saturated && health.void.is_empty() && health.notes[0].contains("99 % of the time"));
     }

@@ -66,7 +66,7 @@
 //!
 //! # Whose a lag is
 //!
-//! [`HttpRecord::lag`] is how late the generator was, [`HttpRecord::lag_own`] the part of it that its own work was the cause of, and
+//! [`GeneratorRecord::lag`] is how late the generator was, [`GeneratorRecord::lag_own`] the part of it that its own work was the cause of, and
 //! [`Machine`] what the kernel says of the rest. [`measure_floor`] waits at the same rate and does nothing else.
 //!
 //! ```
@@ -86,12 +86,13 @@
 //! Where one process may have too few descriptors, [`Prepared::start_with`] starts as many as the plan says, by a command that
 //! calls [`serve_part`]; what they count is merged without loss. [`Options::new`] asks for one process; `None` in
 //! [`Options::processes`] leaves it to the plan. Loads of WebSockets are shared in the same way
-//! ([`websocket::Prepared::start_with`]).
+//! ([`websocket::prepare`]).
 //!
-//! Parts: `pace` says when, `http` is the protocol (a driver of the worker), `record` what was seen, `worker` the thread that brings
-//! them together (`loan` brings its records back), `floor` and `processors` tell its lag from the machine's, `prepare` starts all
-//! threads, `processes` those of other processes, `run` adds up. `crew` and `collect` are what [`websocket`] shares with HTTP: workers
-//! that begin together, and what comes from them. `drive` and `results` are what a person sees of all that.
+//! Parts of a load of any kind: `run` starts it and leads it to its end, `crew` has the workers of a process and `processes` those of
+//! others, `worker` is a thread (`loan` brings its records back), `collect` brings together what they record, `generator` is what a
+//! record says of the generator itself, `floor` and `processors` tell its lag from the machine's. Parts of a load over HTTP: `prepare`
+//! makes it of its options, `pace` says when, `http` is the protocol (a driver of the worker), `record` what was seen, `summary` what it
+//! comes to. [`websocket`] has those of the other kind. `drive` and `results` are what a person sees of all that.
 
 mod cause;
 mod choice;
@@ -100,6 +101,7 @@ mod crew;
 pub mod drive;
 mod expect;
 mod floor;
+mod generator;
 mod health;
 mod http;
 mod loan;
@@ -116,32 +118,40 @@ mod run;
 mod script;
 mod series;
 mod setup;
+mod streamed;
+mod streams;
+mod summary;
 mod tally;
 mod template;
+mod threshold;
 mod tls;
 mod url;
 pub mod websocket;
 mod worker;
 
-pub use cause::{Blame, Cause};
-pub use expect::{EXPECTATIONS, Expectation, ExpectationError, Verdict};
+pub use cause::{Blame, ByCause, Cause};
+pub use expect::{EXPECTATIONS, Expectation};
 pub use floor::{Ask, Floor, measure_floor};
+pub use generator::GeneratorRecord;
 pub use health::Health;
 pub use options::{
-    CONNECTIONS_MAX, LATENCY_NS_MAX, Options, OptionsError, PIPELINE_MAX, PROCESSES_MAX, Pace, TARGETS_MAX,
-    THREADS_MAX, Target, Version,
+    CONNECTIONS_MAX, LATENCY_NS_MAX, Options, OptionsError, PIPELINE_MAX, PROCESSES_MAX, Pace, STREAMS_MAX,
+    TARGETS_MAX, THREADS_MAX, Target, Version,
 };
 pub use pace::{Arrivals, Schedule, Spacing, Stage};
 pub use plan::{CONNECTION_BYTES, Limits, Need, Plan};
-pub use prepare::{Prepared, prepare, start};
+pub use prepare::{HttpLoad, Prepared, Running, prepare, start};
 pub use processes::serve_part;
 pub use processors::{Machine, Spent, Ticks};
 pub use record::HttpRecord;
-pub use run::{Interval, Running, Stopper, Summary};
+pub use run::{Interval, LoadKind, PreparedLoad, RunningLoad, Stopper};
 pub use script::{Finished, Script, ScriptError};
 pub use series::{Row, Series, SeriesRow, Sparse};
 pub use setup::StartError;
+pub use streams::StreamsRecord;
+pub use summary::Summary;
 pub use tally::{LATENCY_DIGITS, Latencies, SocketErrors, Tally};
 pub use template::{TEMPLATES, TemplateError};
+pub use threshold::{ExpectationError, LoadFigure, Threshold, Verdict};
 pub use tls::{Handshakes, TlsOptions};
 pub use url::{Url, UrlError};

@@ -1,11 +1,11 @@
-//! A record on its way from the worker that filled it to whoever merges it, and back: a record that came new at each interval would
+//! A record on its way from the worker that filled it to the thread that merges it, and back: a record that came new at each interval would
 //! be half a megabyte of fresh memory, whose pages the worker would have to wait for while requests are due.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, TryLockError};
 
-/// Records that wait for their next use in a worker; more would only be there after a stall of whoever merges.
+/// Records that wait for their next use in a worker; more would only be there after a stall of the merging thread.
 const SPARE_MAX: usize = 4;
 
 /// Where a worker's records come back to.
@@ -22,7 +22,7 @@ impl<R> Home<R> {
         Arc::new(Self { spare: Mutex::new(spare), clear })
     }
 
-    /// An empty record that was used before, if there is one. The worker waits for nobody.
+    /// An empty record that was used before, if there is one. The worker does not wait.
     pub(crate) fn take(&self) -> Option<Box<R>> {
         match self.spare.try_lock() {
             Ok(mut spare) => spare.pop(),
@@ -41,7 +41,7 @@ pub(crate) struct Loan<R> {
 }
 
 impl<R> Loan<R> {
-    /// Of a record that nobody wants back.
+    /// Of a record that is not returned.
     pub(crate) fn of(record: R) -> Self {
         Self { record: Some(Box::new(record)), home: None }
     }

@@ -22,6 +22,8 @@ pub const CONNECTIONS_MAX: usize = 10_000_000;
 pub const TARGETS_MAX: usize = 1024;
 /// Requests in flight on one connection at most. No server reads further ahead, and the buffer of one write is bounded by it.
 pub const PIPELINE_MAX: usize = 256;
+/// Streams on one connection at most: servers allow a hundred or some hundreds.
+pub const STREAMS_MAX: usize = 10_000;
 /// Latencies are counted up to here, in nanoseconds: one hour, which is above every timeout that is accepted.
 pub const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 /// Shortest interval of the series: below, the recording would be what is measured.
@@ -85,14 +87,32 @@ impl Pace {
     }
 }
 
+/// Options of before there were streams.
+fn one() -> usize {
+    1
+}
+
 /// HTTP version of the requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Version {
     /// As `ab` sends.
     Http10,
-    /// As everybody else does.
+    /// As other clients do.
     #[default]
     Http11,
+    /// HTTP/2: by ALPN under TLS, with prior knowledge in clear.
+    Http2,
+}
+
+impl Version {
+    /// As people write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Http10 => "HTTP/1.0",
+            Self::Http11 => "HTTP/1.1",
+            Self::Http2 => "HTTP/2",
+        }
+    }
 }
 
 /// Everything that can be chosen for a load.
@@ -102,7 +122,7 @@ pub struct Options {
     pub targets: Vec<Target>,
     /// When.
     pub pace: Pace,
-    /// Connections, all threads together. In open loop at most so many; they are opened as they are needed.
+    /// Connections, all threads together. In open loop the maximum; they are opened as they are needed.
     pub connections: usize,
     /// Threads with an event loop each, all processes together; no more than there are connections are started, and at least
     /// one in each process.
@@ -110,7 +130,7 @@ pub struct Options {
     /// Processes that share the load, or `None` for as many as the limit of descriptors makes necessary. More than one needs
     /// [`crate::Prepared::start_with`].
     pub processes: Option<usize>,
-    /// The run ends after so many requests,
+    /// The run ends after this many requests,
     pub requests: Option<u64>,
     /// … or after this time, whichever comes first. In open loop the stages say how long.
     pub duration: Option<Duration>,
@@ -120,11 +140,17 @@ pub struct Options {
     pub version: Version,
     /// Requests in flight on a connection; above 1 only in closed loop with keepalive.
     pub pipeline: usize,
+    /// Streams on each connection of HTTP/2, if the target allows as many.
+    #[serde(default = "one")]
+    pub streams: usize,
+    /// Bodies are messages of gRPC, and a response without `grpc-status: 0` is a failure. Over HTTP/2 only.
+    #[serde(default)]
+    pub grpc: bool,
     /// Time for a connection to be established.
     pub connect_timeout: Duration,
     /// Time from sending a request to the end of its response.
     pub response_timeout: Duration,
-    /// How long requests that are under way at the end are waited for.
+    /// Time to wait at the end for requests in flight.
     pub drain: Duration,
     /// Source addresses, in turn; empty leaves it to the kernel.
     pub sources: Vec<IpAddr>,
@@ -161,6 +187,8 @@ impl Options {
             keepalive: true,
             version: Version::default(),
             pipeline: 1,
+            streams: 1,
+            grpc: false,
             connect_timeout: Duration::from_secs(10),
             response_timeout: Duration::from_secs(30),
             drain: Duration::from_secs(2),
@@ -208,6 +236,7 @@ impl Options {
                 "a script has one URL, and says itself how fast it goes: a closed loop, delay(), several requests at once",
             );
         }
+        self.check_version()?;
         if self.interval < INTERVAL_MIN {
             return wrong("an interval lasts at least 100 ms");
         }
@@ -235,6 +264,55 @@ impl Options {
                 self.check_targets()
             }
         }
+    }
+
+    /// Whether HTTP/2 is spoken.
+    pub fn is_http2(&self) -> bool {
+        self.version == Version::Http2
+    }
+
+    /// What HTTP/2 alone has, and what it does not have.
+    fn check_version(&self) -> Result<(), OptionsError> {
+        let wrong = |text: &'static str| Err(OptionsError::Contradiction(text));
+        if self.streams == 0 || self.streams > STREAMS_MAX {
+            return wrong("1 to 10,000 streams can be open on a connection");
+        }
+        if !self.is_http2() {
+            return match (self.streams, self.grpc) {
+                (1, false) => Ok(()),
+                (1, true) => wrong("gRPC is spoken over HTTP/2"),
+                _ => wrong("several streams on a connection are for HTTP/2"),
+            };
+        }
+        if self.pipeline > 1 {
+            return wrong("over HTTP/2 requests in flight on a connection are streams");
+        }
+        if self.script.is_some() {
+            return wrong("a script is for HTTP/1.1");
+        }
+        if !self.keepalive {
+            return wrong("over HTTP/2 connections are kept");
+        }
+        if self.parts {
+            return wrong("the parts of a request are measured over HTTP/1 only");
+        }
+        if self.streams > 1 && matches!(&self.pace, Pace::Closed { think } if !think.1.is_zero()) {
+            return wrong("think time is for one stream on each connection");
+        }
+        for target in &self.targets {
+            let is_of_connection = |name: &str| {
+                ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"]
+                    .iter()
+                    .any(|known| name.eq_ignore_ascii_case(known))
+            };
+            if let Some((name, _)) = target.fields.iter().find(|(name, _)| is_of_connection(name)) {
+                return Err(OptionsError::FieldOfHttp1(name.clone()));
+            }
+            if target.method == "CONNECT" {
+                return wrong("a CONNECT has no response to wait for over HTTP/2");
+            }
+        }
+        Ok(())
     }
 
     fn check_targets(&self) -> Result<(), OptionsError> {
@@ -273,6 +351,9 @@ pub enum OptionsError {
     /// A field's name is no token, or its value has a line end.
     #[error("`{0}` is no header field that can be sent")]
     Field(String),
+    /// A field that HTTP/2 does not have (RFC 9113 section 8.2.2).
+    #[error("`{0}` concerns one connection of HTTP/1, and HTTP/2 does not have it")]
+    FieldOfHttp1(String),
     /// A template that cannot be understood.
     #[error("{0}")]
     Template(#[from] TemplateError),
@@ -289,7 +370,7 @@ mod tests {
     #[test]
     fn contradictions_are_found() {
         assert_eq!(options().check(), Ok(()));
-        let changes: [fn(&mut Options); 11] = [
+        let changes: [fn(&mut Options); 16] = [
             |options| options.targets.clear(),
             |options| options.targets[0].weight = 0,
             |options| options.connections = 0,
@@ -297,6 +378,14 @@ mod tests {
             |options| options.processes = Some(0),
             |options| (options.pipeline, options.script) = (2, Some(Script::default())),
             |options| options.duration = None,
+            |options| options.streams = 2,
+            |options| options.grpc = true,
+            |options| (options.version, options.streams) = (Version::Http2, 0),
+            |options| (options.version, options.keepalive) = (Version::Http2, false),
+            |options| {
+                options.version = Version::Http2;
+                options.targets[0].fields.push(("Connection".to_owned(), "close".to_owned()));
+            },
             |options| (options.pipeline, options.keepalive) = (2, false),
             |options| options.pace = Pace::constant(0.0, Duration::from_secs(1)),
             |options| options.targets[0].method = "GET /".to_owned(),

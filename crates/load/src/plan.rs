@@ -13,6 +13,10 @@ use std::net::SocketAddr;
 
 /// User memory of a connection of the load: its state (bounded in a test), its ring of flights, its slot in the reactor, its timer.
 pub const CONNECTION_BYTES: u64 = 1024;
+/// What HTTP/2 takes more for a connection: its engine with both header tables filled a quarter, and an empty table of calls.
+const HTTP2_BYTES: u64 = 4096;
+/// What a stream takes: in the engine, and the call on it with its place in a table that is half full.
+const STREAM_BYTES: u64 = 512;
 /// Kernel memory of a socket: TCP 2368, inode 832, file 192, dentry 192, and what epoll keeps of it.
 const SOCKET_BYTES: u64 = 4096;
 /// Descriptors beside the connections: epoll, timers, files, standard streams; per thread, and once.
@@ -121,7 +125,7 @@ impl Plan {
         if let Some(memory) = limits.memory_bytes {
             needs.push(Need {
                 what: "bytes of memory, the kernel's included",
-                needed: connections * (CONNECTION_BYTES + SOCKET_BYTES),
+                needed: connections * (CONNECTION_BYTES + SOCKET_BYTES + http2_bytes(options)),
                 available: memory,
                 cure: "fewer connections, or another machine",
             });
@@ -141,6 +145,11 @@ impl Plan {
     }
 }
 
+/// User memory of a connection beyond what one of HTTP/1 takes.
+fn http2_bytes(options: &Options) -> u64 {
+    if options.is_http2() { HTTP2_BYTES + options.streams as u64 * STREAM_BYTES } else { 0 }
+}
+
 /// Descriptors of the process that has most connections.
 pub(crate) fn descriptors_needed(connections: usize, threads: usize, processes: usize) -> u64 {
     let share = |whole: usize| whole.div_ceil(processes.max(1)) as u64;
@@ -154,7 +163,7 @@ fn processes_needed(options: &Options, limits: &Limits) -> usize {
     (1..most).find(|processes| needed(*processes) <= limits.descriptors).unwrap_or(most)
 }
 
-/// Tuples that stand in `TIME_WAIT` while a connection per request is opened at a known rate, should the load close first. A
+/// Tuples that are in `TIME_WAIT` while a connection per request is opened at a known rate, should the load close first. A
 /// closed loop has no rate to be known; and a server that closes first keeps its own.
 fn waiting(options: &Options, addresses: &[SocketAddr], limits: &Limits) -> u64 {
     let Pace::Open { stages, .. } = &options.pace else { return 0 };
@@ -203,6 +212,9 @@ mod tests {
         assert_eq!(plan(&million, &few).scarcest().unwrap().what, "descriptors");
         let small = Limits { memory_bytes: Some(1 << 30), ..limits() };
         assert_eq!(plan(&million, &small).scarcest().unwrap().what, "bytes of memory, the kernel's included");
+        let memory = |options: &Options| plan(options, &small).needs.into_iter().map(|need| need.needed).max().unwrap();
+        let http2 = Options { version: crate::Version::Http2, streams: 10, ..options(1_000_000) };
+        assert_eq!(memory(&http2), memory(&options(1_000_000)) + 1_000_000 * (4096 + 10 * 512));
     }
 
     #[test]

@@ -1,37 +1,43 @@
-//! From options to a load that runs: names are resolved and the plan is made before the first socket, then the workers are
-//! started, in this process or (by `processes`) in several.
+//! A load over HTTP, from its options to its summary: names are resolved and the plan is made before the first socket. `run` starts
+//! the workers, in this process or in several.
 
 use crate::collect::Collected;
 use crate::crew::{Crew, Part};
 use crate::http::Http;
-use crate::options::Options;
+use crate::options::{Options, Pace};
+use crate::pace::Schedule;
 use crate::plan::Plan;
-use crate::processes::{self, Work};
+use crate::processes::Work;
 use crate::record::HttpRecord;
-use crate::run::Running;
+use crate::run::{Kind, LoadKind, PreparedLoad, Ran, RunningLoad};
 use crate::script::{self, Finished, WorkerScript};
 use crate::setup::{Setup, StartError};
+use crate::summary::Summary;
 use crate::worker::{self, requests::Requests};
+use std::io;
 use std::net::SocketAddr;
-use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
-/// A load that can begin. It has no socket yet.
+/// A load over HTTP.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct HttpLoad {
     options: Options,
     setup: Arc<Setup>,
+    script: Option<Finished>,
 }
+
+/// A load over HTTP that can begin.
+pub type Prepared = PreparedLoad<HttpLoad>;
+/// A load over HTTP that runs.
+pub type Running = RunningLoad<HttpLoad>;
 
 /// Resolves names, and computes what the load will need. A load that cannot fit is refused, unless [`Options::plan`] says
 /// that it is to be tried.
 pub fn prepare(options: Options) -> Result<Prepared, StartError> {
     let setup = Arc::new(Setup::new(&options, None)?);
-    if setup.plan.processes > setup.connections_least() {
-        return Err(StartError::TooManyProcesses { processes: setup.plan.processes });
-    }
-    Ok(Prepared { options, setup })
+    PreparedLoad::new(HttpLoad { options, setup, script: None })
 }
 
 /// Starts a load in this process.
@@ -39,62 +45,98 @@ pub fn start(options: Options) -> Result<Running, StartError> {
     prepare(options)?.start()
 }
 
-impl Prepared {
-    /// What it will need, and in how many processes.
-    pub fn plan(&self) -> &Plan {
+impl LoadKind for HttpLoad {
+    type Record = HttpRecord;
+    type Summary = Summary;
+}
+
+impl Kind for HttpLoad {
+    fn plan(&self) -> &Plan {
         &self.setup.plan
     }
 
-    /// The address of each target.
-    pub fn addresses(&self) -> Vec<SocketAddr> {
+    fn interval(&self) -> Duration {
+        self.options.interval
+    }
+
+    fn addresses(&self) -> Vec<SocketAddr> {
         self.setup.addresses()
     }
 
-    /// Starts it in this process; refused where the plan says several.
-    pub fn start(self) -> Result<Running, StartError> {
-        if self.setup.plan.processes > 1 {
-            return Err(StartError::Process("cannot be started: this program loads from one alone".to_owned()));
-        }
-        let Self { options, setup } = self;
-        let stop = Arc::new(AtomicBool::new(false));
-        let (mut script, mut scripts) = (None, Vec::new());
-        if let Some(given) = &options.script {
-            let workers = Part::WHOLE.workers(options.threads, setup.connections_least());
-            let (host, prepared) = script::prepare(given, &options, &setup.addresses(), workers, &stop)?;
-            (script, scripts) = (Some(Finished(host)), prepared);
-        }
-        let crew = crew(&options, &setup, Part::WHOLE, stop, scripts)?;
-        let collected = collected(crew.count(), &options);
-        Ok(Running { options, setup, workers: crew.begin(collected), script })
+    fn shares(&self) -> (usize, usize) {
+        (self.options.threads, self.setup.connections_least())
     }
 
-    /// Starts it in as many processes as the plan says. Each is made by a command of `command`'s that calls [`crate::serve_part`]
-    /// with its standard input and output; what it says on its standard error is the user's to see. One process alone is
-    /// this one.
-    pub fn start_with(self, command: impl FnMut() -> Command) -> Result<Running, StartError> {
-        let count = self.setup.plan.processes;
-        if count <= 1 {
-            return self.start();
-        }
-        let Self { options, setup } = self;
-        let each = Part { index: 0, of: count }.workers(options.threads, setup.connections_least());
-        let (mut script, mut threads) = (None, Vec::new());
-        let stopped = Arc::new(AtomicBool::new(false));
+    /// With the room of the workers' own, since those that are alike are added in a tenth of the time.
+    fn empty(&self) -> HttpRecord {
+        *HttpRecord::new(self.options.targets.len()).make_room()
+    }
+
+    fn crew(&mut self) -> Result<Crew<HttpRecord>, StartError> {
+        let Self { options, setup, script } = self;
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut scripts = Vec::new();
         if let Some(given) = &options.script {
-            let (host, starts) = script::set_up(given, &options, &setup.addresses(), count * each, &stopped)?;
-            (script, threads) = (Some(Finished(host)), starts);
+            let workers = Part::WHOLE.workers(options.threads, setup.connections_least());
+            let (host, prepared) = script::prepare(given, options, &setup.addresses(), workers, &stop)?;
+            (*script, scripts) = (Some(Finished(host)), prepared);
         }
-        let work = Work::Http { options: Box::new(options.clone()), addresses: setup.addresses(), threads };
-        let workers = processes::start(&work, count, each, command, collected(count * each, &options), |_| ())?;
-        // By the script's `setup`.
-        workers.stop.fetch_or(stopped.load(Ordering::Relaxed), Ordering::Relaxed);
-        Ok(Running { options, setup, workers, script })
+        crew(options, setup, Part::WHOLE, stop, scripts)
+    }
+
+    fn work(&mut self, workers: usize, stop: &Arc<AtomicBool>) -> Result<Work, StartError> {
+        let (options, addresses) = (&self.options, self.setup.addresses());
+        let mut threads = Vec::new();
+        if let Some(given) = &options.script {
+            let (host, starts) = script::set_up(given, options, &addresses, workers, stop)?;
+            (self.script, threads) = (Some(Finished(host)), starts);
+        }
+        Ok(Work::Http { options: Box::new(options.clone()), addresses, threads })
+    }
+
+    fn sum_up(self, mut ran: Ran<HttpRecord>) -> io::Result<Summary> {
+        let Self { options, setup, script } = self;
+        if let Some(Finished(host)) = &script {
+            for (worker, globals) in std::mem::take(&mut ran.collected.scripts) {
+                host.restore(worker, &globals).map_err(io::Error::other)?;
+            }
+        }
+        let elapsed = elapsed(&options, &ran);
+        let Collected { whole, lost, processors, failure, .. } = ran.collected;
+        Ok(Summary {
+            addresses: setup.addresses(),
+            threads: ran.threads,
+            processes: ran.processes,
+            plan: setup.plan.clone(),
+            lost,
+            record: whole,
+            processors,
+            elapsed,
+            stopped: ran.is_early && failure.is_none(),
+            failure,
+            script,
+            options,
+        })
     }
 }
 
-/// What the records come to; with the room of the workers' own, since those that are alike are added in a tenth of the time.
-fn collected(workers: usize, options: &Options) -> Collected<HttpRecord> {
-    Collected::new(workers, *HttpRecord::new(options.targets.len()).make_room())
+/// How long it ran: to the last response, or to the end of the duration, whichever came later.
+fn elapsed(options: &Options, ran: &Ran<HttpRecord>) -> Duration {
+    let planned = match &options.pace {
+        Pace::Open { .. } if options.requests.is_some() => None,
+        Pace::Open { stages, .. } => Some(Schedule::new(stages.clone()).duration()),
+        Pace::Closed { .. } => options.duration,
+    };
+    let completed = Duration::from_nanos(ran.collected.completed_ns);
+    let ended = Duration::from_nanos(ran.collected.ended_ns);
+    match planned {
+        _ if ran.is_early => ended,
+        _ if completed.is_zero() => ended.max(planned.unwrap_or_default()),
+        // An open loop ends with its schedule, also when its last request is answered before that.
+        Some(planned) if options.pace.is_open() || planned <= ended => completed.max(planned),
+        // By number of requests: to the last response.
+        _ => completed,
+    }
 }
 
 /// The workers of a part, in this process, each with its script if there is one.

@@ -151,7 +151,7 @@ pub(crate) struct Waiting {
 
 impl Waiting {
     pub(crate) fn new() -> Self {
-        // It stays the file of this thread, whoever reads it.
+        // It stays the file of this thread, whichever thread reads it.
         let mut waiting = Self { file: File::open("/proc/thread-self/schedstat").ok(), before_ns: 0 };
         waiting.lap();
         waiting
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_the_machine_is_said() {
+    fn reports_what_is_known_of_the_machine() {
         let spent = Spent { cpu_ns: 0, waited_ns: Some(125_000_000) };
         let machine = Machine::new(spent, Ticks { all: 200, stolen: 9 }, Duration::from_secs(1));
         assert_eq!((machine.waited_share, machine.stolen_share), (Some(0.125), Some(0.045)));

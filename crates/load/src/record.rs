@@ -1,7 +1,8 @@
 //! What a worker of a load over HTTP has seen in an interval; merged, what all have seen in all.
 
-use crate::collect::{Generator, Recorded};
-use crate::processors::Spent;
+use crate::collect::Recorded;
+use crate::generator::GeneratorRecord;
+use crate::streams::StreamsRecord;
 use crate::tally::{Latencies, Tally};
 use crate::tls::Handshakes;
 use serde::{Deserialize, Serialize};
@@ -29,12 +30,8 @@ pub struct HttpRecord {
     pub server: Option<String>,
     /// From `connect` to an established connection.
     pub connect: Latencies,
-    /// How late the generator itself was: of each request in open loop, of a timer every 10 ms in closed loop.
-    pub lag: Latencies,
-    /// Of the same, the part in which the worker ran, on what was ahead. For the rest it had no processor, or its timer was late.
-    pub lag_own: Latencies,
-    /// How long each turn of a worker's loop took: for so long at most a response lay unread.
-    pub turn: Latencies,
+    /// How late the generator itself was (of each request in open loop, of a timer every 10 ms in closed loop), and its time.
+    pub generator: GeneratorRecord,
     /// Connections opened, whether or not they came to be.
     pub opened: u64,
     /// Connections that were established.
@@ -47,13 +44,12 @@ pub struct HttpRecord {
     pub cut_off: u64,
     /// Most requests that waited for a free connection at one time, in one worker.
     pub waiting_max: u64,
-    /// What became of the workers' time.
-    pub spent: Spent,
-    /// Of the worker that ran most, and of the one that waited most: in an interval, or in the run.
-    pub spent_most: Spent,
     /// Handshakes of TLS; none where nothing of it is spoken.
     #[serde(default)]
     pub tls: Option<Box<Handshakes>>,
+    /// Streams of HTTP/2; none where it is not spoken.
+    #[serde(default)]
+    pub streams: Option<Box<StreamsRecord>>,
 }
 
 impl Recorded for HttpRecord {
@@ -69,9 +65,12 @@ impl Recorded for HttpRecord {
         Self::clear(self);
     }
 
-    fn generator(&mut self) -> Generator<'_> {
-        let Self { lag, lag_own, turn, spent, spent_most, .. } = self;
-        Generator { lag, lag_own, turn, spent, spent_most }
+    fn generator(&self) -> &GeneratorRecord {
+        &self.generator
+    }
+
+    fn generator_mut(&mut self) -> &mut GeneratorRecord {
+        &mut self.generator
     }
 }
 
@@ -98,9 +97,6 @@ impl HttpRecord {
             (&mut self.processing, &other.processing),
             (&mut self.first_byte, &other.first_byte),
             (&mut self.connect, &other.connect),
-            (&mut self.lag, &other.lag),
-            (&mut self.lag_own, &other.lag_own),
-            (&mut self.turn, &other.turn),
         ] {
             sum.add(more);
             pause();
@@ -114,10 +110,12 @@ impl HttpRecord {
         self.closed_by_load += other.closed_by_load;
         self.cut_off += other.cut_off;
         self.waiting_max = self.waiting_max.max(other.waiting_max);
-        self.spent += other.spent;
-        self.spent_most = self.spent_most.most(other.spent_most);
+        self.generator.add(&other.generator, pause);
         if let Some(handshakes) = &other.tls {
             self.tls.get_or_insert_default().add(handshakes);
+        }
+        if let Some(streams) = &other.streams {
+            self.streams.get_or_insert_default().add(streams);
         }
     }
 
@@ -130,37 +128,35 @@ impl HttpRecord {
             first_byte,
             server,
             connect,
-            lag,
-            lag_own,
-            turn,
+            generator,
             opened,
             established,
             closed_by_target,
             closed_by_load,
             cut_off,
             waiting_max,
-            spent,
-            spent_most,
             tls,
+            streams,
         } = self;
         targets.iter_mut().for_each(Tally::clear);
-        for latencies in [service, processing, first_byte, connect, lag, lag_own, turn] {
+        for latencies in [service, processing, first_byte, connect] {
             latencies.clear();
         }
+        generator.clear();
         *server = None;
         *tls = None;
+        *streams = None;
         for count in [opened, established, closed_by_target, closed_by_load, cut_off, waiting_max] {
             *count = 0;
         }
-        (*spent, *spent_most) = (Spent::default(), Spent::default());
     }
 
     /// Takes the memory that a usual run needs, before it begins: a page that comes with its first use costs a microsecond, and a
     /// histogram that grows asks for dozens at once.
     pub(crate) fn make_room(mut self) -> Box<Self> {
-        let Self { targets, service, connect, lag, lag_own, turn, .. } = &mut self;
+        let Self { targets, service, connect, generator, .. } = &mut self;
         let of_targets = targets.iter_mut().take(ROOM_TARGETS_MAX).map(|tally| &mut tally.latency);
-        for latencies in of_targets.chain([service, connect, lag, lag_own, turn]) {
+        for latencies in of_targets.chain([service, connect]).chain(generator.latencies()) {
             latencies.make_room(ROOM_NS);
         }
         Box::new(self)
@@ -196,13 +192,14 @@ mod tests {
         let mut record = HttpRecord::new(2).make_room();
         assert_eq!(text(&record), text(&HttpRecord::new(2)), "room is no content");
         record.targets[1].response(200, 5, 10);
-        record.lag.record(5);
-        record.lag_own.record(5);
-        record.turn.record(5);
+        record.generator.lag.record(5);
+        record.generator.lag_own.record(5);
+        record.generator.turn.record(5);
         record.processing.record(5);
         record.server = Some("x".to_owned());
         record.tls.get_or_insert_default().truncated = 1;
-        record.spent = Spent { cpu_ns: 1, waited_ns: Some(1) };
+        record.streams.get_or_insert_default().opened = 1;
+        record.generator.spent = crate::Spent { cpu_ns: 1, waited_ns: Some(1) };
         record.clear();
         assert_eq!(text(&record), text(&HttpRecord::new(2)));
     }

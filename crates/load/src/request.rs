@@ -2,6 +2,7 @@
 //! by the HTTP driver.
 
 use crate::options::{Options, OptionsError, Target, Version};
+use crate::streamed::Streamed;
 use crate::template::{Template, Values};
 use http1::RequestKind;
 use std::sync::Arc;
@@ -18,6 +19,8 @@ enum Content {
     /// The same bytes each time.
     Same(Arc<[u8]>),
     Rendered(Arc<Rendered>),
+    /// Over HTTP/2.
+    Streamed(Arc<Streamed>),
 }
 
 #[derive(Debug)]
@@ -36,6 +39,9 @@ impl Prepared {
             "CONNECT" => RequestKind::Connect,
             _ => RequestKind::Other,
         };
+        if options.is_http2() {
+            return Ok(Self { kind, content: Content::Streamed(Arc::new(Streamed::new(target, options)?)) });
+        }
         let head = options.template(head(target, options).as_bytes())?;
         let body = options.template(&target.body)?;
         let has = |name: &str| target.fields.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
@@ -57,7 +63,15 @@ impl Prepared {
     pub(crate) fn same(&self) -> Option<&Arc<[u8]>> {
         match &self.content {
             Content::Same(bytes) => Some(bytes),
-            Content::Rendered(_) => None,
+            Content::Rendered(_) | Content::Streamed(_) => None,
+        }
+    }
+
+    /// What is sent on a stream of HTTP/2.
+    pub(crate) fn streamed(&self) -> Option<&Arc<Streamed>> {
+        match &self.content {
+            Content::Streamed(streamed) => Some(streamed),
+            Content::Same(_) | Content::Rendered(_) => None,
         }
     }
 
@@ -66,6 +80,8 @@ impl Prepared {
         match &self.content {
             Content::Same(bytes) => out.extend_from_slice(bytes),
             Content::Rendered(rendered) => rendered.encode(values, body, out),
+            // Streams have no bytes of their own.
+            Content::Streamed(_) => {}
         }
     }
 }
@@ -85,10 +101,7 @@ impl Rendered {
 
 /// Request line and fields without the empty line.
 fn head(target: &Target, options: &Options) -> String {
-    let version = match options.version {
-        Version::Http10 => "HTTP/1.0",
-        Version::Http11 => "HTTP/1.1",
-    };
+    let version = options.version.name();
     let mut head = format!("{} {} {version}\r\n", target.method, target.url.path);
     let mut add = |name: &str, value: &str| {
         head.push_str(name);

@@ -101,10 +101,10 @@ impl Row {
             bytes_received: whole.bytes_received,
             opened: interval.record.opened,
             waiting_max: interval.record.waiting_max,
-            spent: interval.record.spent,
+            spent: interval.record.generator.spent,
             processors: interval.processors,
-            lag: Sparse::from(&interval.record.lag),
-            lag_own: Sparse::from(&interval.record.lag_own),
+            lag: Sparse::from(&interval.record.generator.lag),
+            lag_own: Sparse::from(&interval.record.generator.lag_own),
             latency: Sparse::from(&whole.latency),
         }
     }
@@ -120,7 +120,7 @@ impl Row {
     }
 
     /// The rate of each row. A last one of less than half the length of the first is left out: a run that ends right behind
-    /// an interval leaves a row of nearly nothing, and no rate can be told from that.
+    /// an interval leaves a row of nearly nothing, and that gives no rate.
     pub fn rates(rows: &[Self]) -> impl Iterator<Item = f64> + '_ {
         let least = rows.first().map_or(Duration::ZERO, |first| first.length / 2);
         let last = rows.len().saturating_sub(1);

@@ -99,6 +99,9 @@ pub(crate) struct Setup {
     pub(crate) groups: Vec<Group>,
     pub(crate) keepalive: bool,
     pub(crate) pipeline: usize,
+    /// Streams on each connection of HTTP/2; `None` where HTTP/1 is spoken.
+    pub(crate) streams: Option<usize>,
+    pub(crate) grpc: bool,
     pub(crate) connect_timeout: Duration,
     pub(crate) response_timeout: Duration,
     tls: Option<Side>,
@@ -115,7 +118,7 @@ impl Setup {
         }
         let limits = Limits::read();
         let of_targets = match known_addresses {
-            // Whoever gives the addresses has made the plan.
+            // An operator who gives the addresses has made the plan.
             Some(addresses) => addresses.to_vec(),
             None => resolve_all(options, &limits)?,
         };
@@ -142,8 +145,10 @@ impl Setup {
         let sockets: Vec<SocketAddr> = addresses.iter().map(|(address, _)| *address).collect();
         let plan = Plan::new(options, &sockets, &limits);
         let names = addresses.iter().filter_map(|(_, name)| name.as_deref());
+        // A target that has no HTTP/2 says so by choosing the other.
+        let protocols: &[&str] = if options.is_http2() { &["h2", "http/1.1"] } else { &["http/1.1"] };
         let is_tls = options.targets.iter().any(|target| target.url.tls);
-        let tls = if is_tls { Some(Side::new(&options.tls, names)?) } else { None };
+        let tls = if is_tls { Some(Side::new(&options.tls, protocols, names)?) } else { None };
         let shares = divide(options.connections, &weights);
         let groups = addresses.into_iter().zip(shares).map(|((address, name), connections)| Group {
             address,
@@ -159,6 +164,8 @@ impl Setup {
             groups: groups.collect(),
             keepalive: options.keepalive,
             pipeline: options.pipeline,
+            streams: options.is_http2().then_some(options.streams),
+            grpc: options.grpc,
             connect_timeout: options.connect_timeout,
             response_timeout: options.response_timeout,
             tls,
@@ -260,7 +267,7 @@ pub(crate) fn refuse_unless_met(keep: bool, plan: &Plan) -> Result<(), StartErro
     if unmet.is_empty() { Ok(()) } else { Err(StartError::Starved(unmet)) }
 }
 
-/// The addresses that a name stands for.
+/// The addresses that a name means.
 #[derive(Debug)]
 pub(crate) struct Addresses {
     pub(crate) first: SocketAddr,
@@ -304,11 +311,11 @@ mod tests {
     }
 
     #[test]
-    fn of_several_addresses_the_one_that_is_served_is_taken_and_nobody_is_asked_for_a_load_that_cannot_fit() {
+    fn takes_the_served_address_and_sends_no_load_that_cannot_fit() {
         let served = TcpListener::bind("127.0.0.1:0").unwrap();
         served.set_nonblocking(true).unwrap();
         let address = served.local_addr().unwrap();
-        // Nobody else's either: these tests listen on 127.0.0.1.
+        // No other socket's either: these tests listen on 127.0.0.1.
         let closed = TcpListener::bind("127.0.0.77:0").unwrap().local_addr().unwrap();
         let addresses = Addresses { first: closed, others: vec![address] };
         assert_eq!(addresses.choose(), address);

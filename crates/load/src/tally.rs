@@ -1,7 +1,7 @@
 //! What is counted: per target and interval, in the worker that sees it; merged without loss by `collect`. Memory does not grow
 //! with the number of requests: latencies are histograms (HDR, three digits), statuses a short list.
 
-use crate::cause::{Cause, Kind};
+use crate::cause::{ByCause, Cause, SocketErrorKind};
 use crate::options::LATENCY_NS_MAX;
 use crate::series::Sparse;
 use hdrhistogram::Histogram;
@@ -182,8 +182,7 @@ pub struct Tally {
     /// Responses by status, in the order of their first appearance.
     pub statuses: Vec<(u16, u64)>,
     /// Failures by [`Cause`] as index.
-    #[serde(with = "by_index")]
-    pub failures: [u64; Cause::ALL.len()],
+    pub failures: ByCause,
     /// Bytes of complete and incomplete responses, heads included.
     pub bytes_received: u64,
     /// Bytes of bodies, chunked coding removed.
@@ -266,7 +265,7 @@ impl Tally {
             *count = 0;
         }
         statuses.clear();
-        *failures = [0; Cause::ALL.len()];
+        *failures = ByCause::default();
         *length_first = None;
         latency.clear();
     }
@@ -282,7 +281,7 @@ impl Tally {
                 None => self.statuses.push((status, count)),
             }
         }
-        for (sum, count) in self.failures.iter_mut().zip(other.failures) {
+        for (sum, count) in self.failures.iter_mut().zip(*other.failures) {
             *sum += count;
         }
         self.bytes_received += other.bytes_received;
@@ -327,9 +326,9 @@ impl Tally {
         let mut errors = SocketErrors::default();
         for cause in Cause::ALL {
             let sum = match cause.kind() {
-                Kind::Connect => &mut errors.connect,
-                Kind::Read => &mut errors.read,
-                Kind::Timeout => &mut errors.timeout,
+                SocketErrorKind::Connect => &mut errors.connect,
+                SocketErrorKind::Read => &mut errors.read,
+                SocketErrorKind::Timeout => &mut errors.timeout,
             };
             *sum += self.failed_by(*cause);
         }
@@ -364,7 +363,7 @@ mod tests {
         let text = serde_json::to_string(&sent).unwrap();
         let read: Tally = serde_json::from_str(&text).unwrap();
         assert_eq!(read, sent);
-        // To the last bit: the same bytes, whatever is written from it.
+        // To the last bit: every output has the same bytes.
         assert_eq!(read.latency.histogram().encode(), sent.latency.histogram().encode());
         assert_eq!(serde_json::to_string(&read).unwrap(), text);
         for damaged in [

@@ -39,8 +39,12 @@ impl Default for TlsOptions {
 pub(crate) struct Side(ClientSide);
 
 impl Side {
-    /// For connections that ask for these names.
-    pub(crate) fn new<'a>(options: &TlsOptions, names: impl IntoIterator<Item = &'a str>) -> Result<Self, StartError> {
+    /// For connections that ask for these names, and speak one of these protocols (ALPN), the first if the target does.
+    pub(crate) fn new<'a>(
+        options: &TlsOptions,
+        protocols: &[&str],
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, StartError> {
         let wrong = |error: &dyn std::fmt::Display| StartError::Tls(error.to_string());
         let trust = match (&options.authorities, options.insecure) {
             (_, true) => Trust::Anyone,
@@ -51,7 +55,7 @@ impl Side {
             Some((chain, key)) => Some(Pair::from_pem(chain, key, b"").map_err(|finding| wrong(&finding))?),
             None => None,
         };
-        let side = ClientSide::new(trust).pair(pair).resume(options.resume).alpn(["http/1.1"]);
+        let side = ClientSide::new(trust).pair(pair).resume(options.resume).alpn(protocols.iter().copied());
         let side = side.build().map_err(|error| wrong(&error))?;
         for name in names {
             Session::client(&side, name).map_err(|error| wrong(&error))?;

@@ -6,13 +6,14 @@ use crate::options::{Closing, ClosingStyle};
 use crate::query::{Complaint, Query, number};
 use crate::reply::{Content, Page, PagePart, Reply};
 use crate::websocket::{self, Opening};
-use http1::encode::{encode_field, encode_head_end, encode_status_line};
-use http1::{Method, RequestHead, UpgradeKind, Version};
+use http1::encode::encode_field;
+use http1::{FieldId, Method, RequestHead, UpgradeKind, Version};
+use http2::ErrorCode;
 use reactor::PeerAddress;
 use serde::Serialize;
 use std::time::Duration;
 
-/// Longest body that can be asked for: 1 TB takes minutes on a loopback, so nobody needs more.
+/// Longest body that can be asked for: 1 TB takes minutes on a loopback, so more is not needed.
 const BODY_BYTES_MAX: u64 = 1 << 40;
 /// Longest wait that can be asked for: an hour is beyond every timeout that is tested.
 const WAIT_MS_MAX: u64 = 3_600_000;
@@ -43,6 +44,8 @@ pub(crate) struct Request<'a> {
     pub(crate) from: &'a PeerAddress,
     /// Other processes serve the same address.
     pub(crate) is_one_of_several: bool,
+    /// It came over HTTP/2.
+    pub(crate) is_http2: bool,
 }
 
 /// What to do.
@@ -50,7 +53,7 @@ pub(crate) struct Request<'a> {
 pub(crate) enum Action {
     Page(PagePart),
     Reply(Reply),
-    /// A reply after so many milliseconds.
+    /// A reply after this many milliseconds.
     Delay(u64, Reply),
     /// The echo as far as it is known before the body: a JSON object without its closing brace.
     Echo(Vec<u8>),
@@ -73,6 +76,8 @@ pub(crate) enum Action {
         early_bytes: u64,
     },
     WebSocket(Box<Opening>),
+    /// A call of gRPC.
+    Grpc(Call),
 }
 
 impl Action {
@@ -97,18 +102,48 @@ impl Action {
 pub(crate) struct Chosen {
     pub(crate) action: Action,
     pub(crate) id: Option<String>,
+    pub(crate) fault: StreamFault,
 }
 
 impl From<Action> for Chosen {
     fn from(action: Action) -> Self {
-        Self { action, id: None }
+        Self { action, id: None, fault: StreamFault::default() }
     }
+}
+
+/// What becomes of a stream of HTTP/2 where a connection of HTTP/1 would be reset or closed early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StreamFault {
+    /// It is reset with this code.
+    Stream(ErrorCode),
+    /// Its connection is reset.
+    Connection,
+}
+
+impl Default for StreamFault {
+    fn default() -> Self {
+        Self::Stream(ErrorCode::INTERNAL_ERROR)
+    }
+}
+
+/// How a call of gRPC is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Call {
+    /// With what it sent.
+    Echo,
+    /// With this status and no message.
+    Status(u32),
+    /// `grpc.health.v1.Health/Check`: it serves.
+    Healthy,
 }
 
 /// Chooses by path and query. A complaint is answered with 400.
 pub(crate) fn choose(request: &Request<'_>) -> Result<Chosen, Complaint> {
     let target = &request.head.target;
     let path = target.path.of(request.bytes);
+    if request.is_http2 && is_grpc(request) {
+        return Ok(Action::Grpc(call(request, path)?).into());
+    }
     let Some(query) = target.query else {
         return if matches!(path, b"/" | b"/page" | b"") {
             Ok(Action::Page(request.page.part(request.head, request.bytes)).into())
@@ -121,7 +156,27 @@ pub(crate) fn choose(request: &Request<'_>) -> Result<Chosen, Complaint> {
     let action = action(request, path, query)?;
     let action = if request.is_one_of_several { action.of_one_of_several() } else { action };
     let id = if matches!(action, Action::Executed(_)) { None } else { id(query)? };
-    Ok(Chosen { action, id })
+    let fault = match query.number("code", 0, u64::from(u32::MAX))? {
+        _ if query.text("connection").is_some() => StreamFault::Connection,
+        Some(code) => StreamFault::Stream(ErrorCode(code as u32)),
+        None => StreamFault::default(),
+    };
+    Ok(Chosen { action, id, fault })
+}
+
+fn is_grpc(request: &Request<'_>) -> bool {
+    let content = request.head.value(FieldId::ContentType, request.bytes).unwrap_or_default();
+    request.head.method == Method::Post && content.starts_with(b"application/grpc")
+}
+
+fn call(request: &Request<'_>, path: &[u8]) -> Result<Call, Complaint> {
+    let Request { head, bytes, .. } = *request;
+    let wanted = head.fields.iter().find(|field| field.name.of(bytes).eq_ignore_ascii_case(b"x-grpc-status"));
+    if let Some(wanted) = wanted {
+        let text = String::from_utf8_lossy(wanted.value.of(bytes)).into_owned();
+        return Ok(Call::Status(number("x-grpc-status", &text, 0, u64::from(u32::MAX))? as u32));
+    }
+    Ok(if path == b"/grpc.health.v1.Health/Check" { Call::Healthy } else { Call::Echo })
 }
 
 fn id(query: Query<'_>) -> Result<Option<String>, Complaint> {
@@ -222,10 +277,8 @@ fn status(request: &Request<'_>, argument: &str, query: Query<'_>) -> Result<Rep
         && request.head.version == Version::Http11
     {
         let count = query.number("interims", 0, INTERIMS_MAX)?.unwrap_or(1);
-        for _ in 0..count {
-            encode_status_line(Version::Http11, interim as u16, None, &mut reply.interim);
-            encode_head_end(&mut reply.interim);
-        }
+        // HTTP/2 has no 101 (RFC 9113 section 8.6).
+        reply.interim = (!request.is_http2 || interim != 101).then_some((interim as u16, count));
     }
     Ok(reply)
 }
@@ -267,7 +320,7 @@ fn close_after(query: Query<'_>) -> Result<Closing, Complaint> {
 }
 
 fn upgrade(request: &Request<'_>, query: Query<'_>) -> Result<Action, Complaint> {
-    // What h2c asks for is HTTP/2, which nobody speaks here.
+    // What h2c asks for is HTTP/2, which is spoken here by ALPN and with prior knowledge alone (RFC 9113 section 3.1).
     let Some(upgrade) = request.head.upgrade.filter(|upgrade| upgrade.kind != UpgradeKind::H2c) else {
         let mut reply = Reply::text(426, "send Connection: upgrade and an Upgrade field".to_owned());
         encode_field(b"Upgrade", b"echo", &mut reply.fields);
@@ -296,6 +349,7 @@ fn echo(request: &Request<'_>) -> Vec<u8> {
         method: latin1(head.method_name.of(bytes)),
         target: latin1(head.target.raw.of(bytes)),
         version: match head.version {
+            _ if request.is_http2 => "HTTP/2.0",
             Version::Http10 => "HTTP/1.0",
             Version::Http11 => "HTTP/1.1",
         },
@@ -309,8 +363,8 @@ fn echo(request: &Request<'_>) -> Vec<u8> {
     json
 }
 
-/// One character per byte, so that every byte can be told from the JSON text.
-fn latin1(bytes: &[u8]) -> String {
+/// One character per byte, so that every byte can be read from the JSON text.
+pub(crate) fn latin1(bytes: &[u8]) -> String {
     bytes.iter().map(|&byte| char::from(byte)).collect()
 }
 

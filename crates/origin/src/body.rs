@@ -179,7 +179,29 @@ impl Body {
         count
     }
 
-    /// Takes note that so many bytes of [`Self::slices`] were sent.
+    /// The same without any framing of HTTP/1: what follows tells where it ends. Gives the trailers with it.
+    pub(crate) fn unframed(mut self) -> (Self, Vec<u8>) {
+        self.framing = Framing::UntilClose;
+        let trailers = std::mem::take(&mut self.trailers);
+        (self, trailers)
+    }
+
+    /// The next bytes of a direct body.
+    pub(crate) fn piece(&self) -> &'static [u8] {
+        pattern(self.offset + self.made, self.end() - self.made)
+    }
+
+    /// Whether nothing of a direct body comes behind this many bytes, and it is not cut off there.
+    pub(crate) fn ends_after(&self, bytes: usize) -> bool {
+        self.cut.is_none() && self.made + bytes as u64 == self.total
+    }
+
+    /// Whether there is nothing to send at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.total == 0 && self.cut.is_none()
+    }
+
+    /// Takes note that this many bytes of [`Self::slices`] were sent.
     pub(crate) fn advance(&mut self, bytes: u64) {
         self.made += bytes;
     }
@@ -244,7 +266,7 @@ impl Body {
     }
 }
 
-/// When a pause of so many milliseconds that begins now, by the clock itself, is over. The loop's own time is that of the
+/// When a pause of `wait_ms` that begins now, by the clock itself, is over. The loop's own time is that of the
 /// turn's beginning: counted from there a pause would end early. One is added because the clock is cut to whole milliseconds.
 pub(crate) fn pause_end(now: Millis, wait_ms: u64) -> Millis {
     Millis(now.0.saturating_add(wait_ms).saturating_add(1))

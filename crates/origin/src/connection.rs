@@ -1,15 +1,20 @@
 //! One connection: reads requests, performs what `action` chose, sends, and ends for a reason. A state machine that is
-//! driven whenever something happened on its socket; `worker` drives it.
+//! driven whenever something happened on its socket; `worker` drives it. A connection that speaks HTTP/2 hands what it reads to
+//! `multiplex`.
 
-use crate::action::{self, Action, Chosen, Request};
-use crate::body::{Body, CutBy, Filled, Framing, pause_end, push_pattern};
+mod multiplexed;
+mod respond;
+
+use crate::action::{self, Action, Request};
+use crate::body::{CutBy, Filled, pause_end};
 use crate::counters::CloseReason;
+use crate::multiplex::Multiplex;
 use crate::options::{Closing, ClosingStyle};
 use crate::query::Complaint;
 use crate::receive::{Receiving, Taken};
-use crate::reply::{Announced, Content, PagePart, Reply};
+use crate::reply::{Announced, Reply};
 use crate::sending::{Sending, Then};
-use crate::websocket::{Broadcast, Opening, Session, Step};
+use crate::websocket::{Broadcast, Session, Step};
 use crate::worker::Site;
 use http1::{BodyFraming, HeadEnd, Method, Parse, RequestError, find_head_end};
 use reactor::{Millis, PeerAddress, Read, TaskId, monotonic_millis};
@@ -28,6 +33,8 @@ const LINGER_MS: u64 = 5_000;
 const HALF_CLOSED_MS: u64 = 60_000;
 /// What is sent for `Expect: 100-continue`.
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+/// What a connection of HTTP/2 begins with (RFC 9113 section 3.4).
+const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// How a connection leaves the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +64,8 @@ enum State {
         sent: usize,
     },
     WebSocket(Box<Session>),
+    /// HTTP/2, to the end of the connection.
+    Http2(Box<Multiplex>),
     /// We have sent FIN; what still comes is thrown away until the client closes, too, or the deadline.
     Discard(CloseReason),
     /// Accepted, and then nothing.
@@ -147,6 +156,7 @@ impl Connection {
                 State::Tunnel { out, sent } if *sent < out.len() => dialogue.echo_rest(stream),
                 State::Delayed(_) | State::Silent => dialogue.watch(stream),
                 State::WebSocket(_) => dialogue.converse(stream, site),
+                State::Http2(_) => dialogue.drive_http2(stream, site),
                 State::Head | State::Body(_) | State::Tunnel { .. } | State::Discard(_) => {
                     dialogue.receive(stream, site)
                 }
@@ -197,6 +207,9 @@ impl Dialogue {
         if let Some(is_resumed) = stream.session(tls::Session::is_resumed).filter(|_| self.is_secured) {
             site.counters().handshake(is_resumed);
         }
+        if self.is_secured && stream.session(|session| session.alpn() == Some(b"h2")) == Some(true) {
+            self.begin_http2(site);
+        }
         true
     }
 
@@ -229,7 +242,8 @@ impl Dialogue {
     /// Ends the connection from our side.
     fn close(&mut self, reason: CloseReason, style: ClosingStyle, stream: &Transport, site: &Site) {
         // Closing a socket with unread bytes sends RST, which takes the response from the client's hands.
-        let unread = reason == CloseReason::BadRequest || stream.is_readable();
+        let is_refused = matches!(reason, CloseReason::BadRequest | CloseReason::Http2Fault);
+        let unread = is_refused || stream.is_readable();
         let wait_ms = match style {
             ClosingStyle::Reset => return self.end(reason, EndBy::Reset),
             ClosingStyle::HalfClose => HALF_CLOSED_MS,
@@ -316,6 +330,12 @@ impl Dialogue {
         let mut at = 0;
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
             match &mut self.state {
+                State::Head if self.requests == 0 && multiplexed::may_be_preface(rest) => {
+                    if rest.len() < PREFACE.len() {
+                        break;
+                    }
+                    self.begin_http2(site);
+                }
                 State::Head => match http1::request::parse(rest, &site.limits, &mut site.head) {
                     Ok(Parse::Partial) => break,
                     Ok(Parse::Complete { len }) => {
@@ -351,6 +371,10 @@ impl Dialogue {
                         self.end(CloseReason::ClientReset, EndBy::Fin);
                     }
                 }
+                State::Http2(_) => {
+                    at = bytes.len();
+                    self.hear_http2(rest, site);
+                }
                 State::Discard(_) | State::Ended(_) => at = bytes.len(),
                 State::Delayed(_) | State::Send(_) | State::Silent => break,
             }
@@ -374,6 +398,7 @@ impl Dialogue {
             number: self.requests,
             from: &self.from,
             is_one_of_several: site.options().is_one_of_several,
+            is_http2: false,
         };
         let chosen =
             action::choose(&request).unwrap_or_else(|Complaint(text)| Action::Reply(Reply::text(400, text)).into());
@@ -410,63 +435,6 @@ impl Dialogue {
         self.send_reply(reply, Announced::Close, Then::Close(CloseReason::BadRequest), site);
     }
 
-    /// Does what was chosen, now that the request is complete.
-    fn perform(&mut self, chosen: Chosen, received: &Receiving, stream: &Transport, site: &mut Site) {
-        let Chosen { action, id } = chosen;
-        if !matches!(action, Action::Reset { executed: false }) {
-            site.counters().execution();
-            if let Some(id) = id
-                && !site.shared.executions.count(&id)
-            {
-                return self.respond(Reply::text(507, "no room for further ids".to_owned()), site);
-            }
-        }
-        match action {
-            Action::Page(PagePart::Whole) => self.send_page(stream, site),
-            Action::Page(part) => self.respond(site.page.partial_reply(part), site),
-            Action::Reply(reply) => self.respond(reply, site),
-            Action::Delay(wait_ms, reply) => {
-                self.state = State::Delayed(Box::new(reply));
-                self.set_due(site, Some(pause_end(monotonic_millis(), wait_ms)));
-            }
-            Action::Echo(json) => self.respond(Reply::json(received.finish_echo(json)), site),
-            Action::Reset { .. } => self.end(CloseReason::FaultReset, EndBy::Reset),
-            Action::CutHead(reply) => {
-                let mut out = Vec::new();
-                site.page.common.encode_head(&reply, Announced::KeepAlive, &mut out);
-                out.truncate(out.len() / 2);
-                self.send_bytes(out, None, Then::Reset(CloseReason::FaultReset));
-            }
-            Action::CloseAfter(closing) => {
-                // The request that asks for it is not one of those counted.
-                self.closing = closing;
-                self.requests_left = closing.after_requests.map(|requests| requests.saturating_add(1));
-                self.respond(Reply::text(200, "agreed".to_owned()), site);
-            }
-            Action::Upgrade { protocol, early_bytes } => {
-                let mut out = Vec::new();
-                site.page.common.encode_switching(&protocol, &mut out);
-                push_pattern(0, early_bytes, &mut out);
-                self.send_bytes(out, None, Then::Tunnel);
-            }
-            Action::WebSocket(opening) => self.open_websocket(*opening, stream, site),
-            Action::ArmResets(_) | Action::Executed(_) | Action::ForgetExecuted | Action::Counters => {
-                let reply = site.shared.administer(action);
-                self.respond(reply, site);
-            }
-        }
-    }
-
-    fn open_websocket(&mut self, opening: Opening, stream: &Transport, site: &mut Site) {
-        let mut head = Vec::new();
-        site.page.common.encode_websocket(&opening, &mut head);
-        self.room.clone_from(&opening.room);
-        match Session::open(opening, &head, stream, self.task, site) {
-            Ok(session) => self.state = State::WebSocket(Box::new(session)),
-            Err(_) => self.end(CloseReason::ClientReset, EndBy::Fin),
-        }
-    }
-
     fn converse(&mut self, stream: &Transport, site: &mut Site) -> Round {
         let State::WebSocket(session) = &mut self.state else { return Round::Again };
         let step = session.step(stream, site);
@@ -480,65 +448,6 @@ impl Dialogue {
             }
         }
         Round::Wait
-    }
-
-    /// What this response means for the connection.
-    fn outcome(&mut self, framing: Option<Framing>, site: &Site) -> (Announced, Then) {
-        if let Some(left) = &mut self.requests_left {
-            *left = left.saturating_sub(1);
-        }
-        let reason = if !self.keepalive {
-            CloseReason::ClientAskedClose
-        } else if site.options().always_close {
-            CloseReason::OriginAlwaysCloses
-        } else if framing == Some(Framing::UntilClose) {
-            CloseReason::BodyEnd
-        } else if self.requests_left == Some(0) {
-            let announced = if self.closing.unannounced { Announced::KeepAlive } else { Announced::Close };
-            return (announced, Then::Close(CloseReason::RequestLimit));
-        } else {
-            return (Announced::KeepAlive, Then::Next);
-        };
-        (Announced::Close, Then::Close(reason))
-    }
-
-    fn send_page(&mut self, stream: &Transport, site: &Site) {
-        let (announced, then) = self.outcome(None, site);
-        let bytes = site.page.bytes(announced, self.head_only);
-        if !self.head_only && !site.page.is_prepared_whole() {
-            return self.send_bytes(bytes.to_vec(), Some(Body::new(Framing::Length, site.page.len)), then);
-        }
-        match stream.write(&[IoSlice::new(bytes)], false) {
-            Ok(sent) if sent == bytes.len() => self.finish(then, stream, site),
-            Ok(sent) => self.send_bytes(bytes.get(sent..).unwrap_or_default().to_vec(), None, then),
-            Err(_) => self.end(CloseReason::ClientReset, EndBy::Fin),
-        }
-    }
-
-    fn respond(&mut self, reply: Reply, site: &Site) {
-        let framing = match &reply.content {
-            Content::Pattern(body) => Some(body.framing),
-            Content::None | Content::Bytes(_) => None,
-        };
-        let (announced, then) = self.outcome(framing, site);
-        self.send_reply(reply, announced, then, site);
-    }
-
-    fn send_reply(&mut self, reply: Reply, announced: Announced, then: Then, site: &Site) {
-        let mut out = reply.interim.clone();
-        site.page.common.encode_head(&reply, announced, &mut out);
-        let mut rest = None;
-        match reply.content {
-            _ if self.head_only => {}
-            Content::None => {}
-            Content::Bytes(bytes) => out.extend_from_slice(&bytes),
-            Content::Pattern(body) => rest = Some(body),
-        }
-        self.send_bytes(out, rest, then);
-    }
-
-    fn send_bytes(&mut self, out: Vec<u8>, body: Option<Body>, then: Then) {
-        self.state = State::Send(Box::new(Sending { out, sent: 0, body, then }));
     }
 
     /// Everything was sent.

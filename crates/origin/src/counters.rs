@@ -51,6 +51,7 @@ close_reasons! {
     WebSocketIdle "websocket_idle" "Nothing was heard on a WebSocket for as long as it may be idle."
     WebSocketFault "websocket_fault" "The client sent a frame that the protocol forbids."
     WebSocketOverflow "websocket_overflow" "The client did not read, and more waited for it than may."
+    Http2Fault "http2_fault" "The client broke the rules of HTTP/2, or a limit against abuse."
     TlsFailed "tls_failed" "The handshake of TLS failed."
     NoResources "no_resources" "The kernel could not watch the socket."
     Stopped "stopped" "The origin was stopped."
@@ -71,6 +72,7 @@ pub(crate) struct WorkerCounters {
     websocket_drops: AtomicU64,
     handshakes_full: AtomicU64,
     handshakes_resumed: AtomicU64,
+    http2_connections: AtomicU64,
     /// Broadcasts of other workers on their way here.
     pub(crate) on_the_way: OnTheWay,
     closes: [AtomicU64; REASONS],
@@ -102,6 +104,10 @@ impl WorkerCounters {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
+    pub(crate) fn http2_connection(&self) {
+        self.http2_connections.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn close(&self, reason: CloseReason) {
         if let Some(count) = self.closes.get(reason as usize) {
             count.fetch_add(1, Ordering::Relaxed);
@@ -131,6 +137,8 @@ pub struct Counts {
     pub handshakes_full: u64,
     /// Handshakes of TLS that resumed a session.
     pub handshakes_resumed: u64,
+    /// Connections on which HTTP/2 was spoken.
+    pub http2_connections: u64,
     /// Connections closed, by [`CloseReason::name`]; reasons that did not occur are left out.
     pub closes: BTreeMap<&'static str, u64>,
 }
@@ -148,6 +156,7 @@ impl Counts {
             counts.websocket_drops += worker.websocket_drops.load(Ordering::Relaxed);
             counts.handshakes_full += worker.handshakes_full.load(Ordering::Relaxed);
             counts.handshakes_resumed += worker.handshakes_resumed.load(Ordering::Relaxed);
+            counts.http2_connections += worker.http2_connections.load(Ordering::Relaxed);
             for (reason, count) in CloseReason::ALL.iter().zip(&worker.closes) {
                 let count = count.load(Ordering::Relaxed);
                 if count > 0 {

@@ -18,6 +18,7 @@ mod action;
 mod body;
 mod connection;
 mod counters;
+mod multiplex;
 mod options;
 mod query;
 mod receive;
@@ -29,8 +30,8 @@ mod worker;
 pub use body::pattern_byte;
 pub use counters::{CloseReason, Counts, ExecutionsSummary};
 pub use options::{
-    BACKLOG_DEFAULT, BODY_BYTES_MAX_DEFAULT, Closing, ClosingStyle, Options, PAGE_BYTES_DEFAULT, Tls,
-    UnknownClosingStyle,
+    BACKLOG_DEFAULT, BODY_BYTES_MAX_DEFAULT, Closing, ClosingStyle, HTTP2_STREAMS_DEFAULT, Options, PAGE_BYTES_DEFAULT,
+    Tls, UnknownClosingStyle,
 };
 
 use reactor::{BacklogGranted, ListenOptions, Listener, PeerAddress};
@@ -40,7 +41,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use worker::{Doors, Shared, Worker};
 
-/// The table of behaviours in Markdown: the same text that stands in the documentation of this crate, for `--help`.
+/// The table of behaviours in Markdown: the same text that is in the documentation of this crate, for `--help`.
 pub const BEHAVIOURS: &str = include_str!("behaviours.md");
 
 /// Worker threads at most: more than the cores of any machine, few enough that a slip of the finger starts no thousand.
@@ -55,7 +56,7 @@ pub struct Origin {
     shared: Arc<Shared>,
 }
 
-/// Stops all workers when one ends, for whatever reason: an origin with half of its workers would serve half of its
+/// Stops all workers when one ends for any reason: an origin with half of its workers would serve half of its
 /// connections.
 struct StopAll(Arc<Shared>);
 
@@ -120,7 +121,7 @@ impl Origin {
         Ok(running)
     }
 
-    /// Starts, and returns when somebody has called [`Handle::stop`].
+    /// Starts, and returns after a call of [`Handle::stop`].
     pub fn run(self) -> io::Result<()> {
         self.start()?.wait()
     }
@@ -230,7 +231,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.handle.stop();
-        // Nobody is left to be told about an error.
+        // There is no reader left for an error.
         let _ = self.join();
     }
 }

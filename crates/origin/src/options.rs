@@ -18,6 +18,9 @@ pub const BODY_BYTES_MAX_DEFAULT: u64 = 1 << 30;
 /// Accept queue asked for. More than nginx's 511: the origin must not be the one that drops connections of a load test.
 pub const BACKLOG_DEFAULT: u32 = 4096;
 
+/// Streams at once on a connection of HTTP/2, as in nginx.
+pub const HTTP2_STREAMS_DEFAULT: u32 = 128;
+
 /// How the origin leaves a connection of its own accord.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum ClosingStyle {
@@ -128,6 +131,8 @@ pub struct Options {
     pub body_bytes_max: u64,
     /// `--tls`: all connections speak TLS.
     pub tls: Option<Tls>,
+    /// `--http2-streams`: streams that a client may have open at once on a connection of HTTP/2.
+    pub http2_streams: u32,
 }
 
 impl Default for Options {
@@ -146,6 +151,7 @@ impl Default for Options {
             reset_at_accept: false,
             body_bytes_max: BODY_BYTES_MAX_DEFAULT,
             tls: None,
+            http2_streams: HTTP2_STREAMS_DEFAULT,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Parts of a request target: path segments and query parameters. Not which behaviour they choose, which is `action`'s.
 
-/// Query parameters that are looked at. Nobody writes so many by hand, and a search must not be as long as a head.
+/// Query parameters that are looked at. People do not write that many by hand, and a search must not be as long as a head.
 const PARAMETERS_MAX: usize = 64;
 
 /// What is wrong with a request's path or query; the text of the 400.

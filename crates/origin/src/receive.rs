@@ -1,15 +1,28 @@
-//! The body of a request: read to its end, measured and summed, never stored. `connection` gives it the bytes.
+//! The body of a request: read to its end, measured and summed, not stored but for what gRPC echoes. `connection` gives it the bytes.
 
-use crate::action::{Chosen, to_json};
+use crate::action::{Chosen, latin1, to_json};
 use http1::BodyFraming;
 use http1::chunked::Decoder;
 use serde::Serialize;
 
+/// Bytes of a body that is kept: the longest message that gRPC takes without being told otherwise, with its prefix.
+const KEPT_BYTES_MAX: u64 = (4 << 20) + 5;
+
 #[derive(Debug)]
 enum Incoming {
-    /// So many bytes are still to come.
+    /// This many bytes are still to come.
     Length(u64),
     Chunked(Decoder),
+    /// A stream of HTTP/2, whose frames say where it ends.
+    Stream(Stream),
+}
+
+/// What is kept of a body that comes over HTTP/2.
+#[derive(Debug, Default)]
+struct Stream {
+    trailers: Vec<(String, String)>,
+    /// The body itself, where the answer needs it.
+    kept: Option<Vec<u8>>,
 }
 
 /// A body on its way in, and what to do when it is there.
@@ -26,7 +39,7 @@ pub(crate) struct Receiving {
 pub(crate) enum Taken {
     /// All of them are body, and more is to come.
     Part,
-    /// The body ended after so many of them.
+    /// The body ended after this many of them.
     All(usize),
     /// The request is to be answered with this status and text.
     Refused(u16, String),
@@ -54,6 +67,40 @@ impl Receiving {
         Self { chosen: None, incoming: Incoming::Length(0), bytes: 0, checksum: crc32fast::Hasher::new() }
     }
 
+    /// A body that comes over HTTP/2; it is kept where the answer is made of it.
+    pub(crate) fn of_stream(chosen: Chosen, keep: bool) -> Self {
+        let incoming = Incoming::Stream(Stream { trailers: Vec::new(), kept: keep.then(Vec::new) });
+        Self { chosen: Some(chosen), incoming, bytes: 0, checksum: crc32fast::Hasher::new() }
+    }
+
+    /// Takes a piece of a body that comes over HTTP/2; `false`: there is more of it than may be.
+    pub(crate) fn take_piece(&mut self, piece: &[u8], bytes_max: u64) -> bool {
+        self.add(piece);
+        let mut most = bytes_max;
+        if let Incoming::Stream(Stream { kept: Some(kept), .. }) = &mut self.incoming {
+            most = most.min(KEPT_BYTES_MAX);
+            if self.bytes <= most {
+                kept.extend_from_slice(piece);
+            }
+        }
+        self.bytes <= most
+    }
+
+    /// Takes a trailer field of HTTP/2.
+    pub(crate) fn take_trailer(&mut self, name: &[u8], value: &[u8]) {
+        if let Incoming::Stream(stream) = &mut self.incoming {
+            stream.trailers.push((latin1(name), latin1(value)));
+        }
+    }
+
+    /// The body that was kept.
+    pub(crate) fn kept(&self) -> &[u8] {
+        match &self.incoming {
+            Incoming::Stream(Stream { kept: Some(kept), .. }) => kept,
+            _ => &[],
+        }
+    }
+
     /// Takes bytes, at most the rest of the body.
     pub(crate) fn take(&mut self, input: &[u8], bytes_max: u64) -> Taken {
         match &mut self.incoming {
@@ -65,6 +112,8 @@ impl Receiving {
                 if ended { Taken::All(count) } else { Taken::Part }
             }
             Incoming::Chunked(_) => self.take_chunked(input, bytes_max),
+            // Its pieces are taken one by one.
+            Incoming::Stream(_) => Taken::Part,
         }
     }
 
@@ -96,9 +145,11 @@ impl Receiving {
 
     /// Completes the JSON object of an echo.
     pub(crate) fn finish_echo(&self, mut json: Vec<u8>) -> Vec<u8> {
-        let text = |bytes: &[u8]| bytes.iter().map(|&byte| char::from(byte)).collect();
         let trailers = match &self.incoming {
-            Incoming::Chunked(decoder) => decoder.trailers().map(|(name, value)| (text(name), text(value))).collect(),
+            Incoming::Chunked(decoder) => {
+                decoder.trailers().map(|(name, value)| (latin1(name), latin1(value))).collect()
+            }
+            Incoming::Stream(stream) => stream.trailers.clone(),
             Incoming::Length(_) => Vec::new(),
         };
         let crc32 = format!("{:08x}", self.checksum.clone().finalize());

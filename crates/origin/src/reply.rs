@@ -39,8 +39,8 @@ pub(crate) enum Content {
 /// A response that is no prepared page.
 #[derive(Debug)]
 pub(crate) struct Reply {
-    /// Whole heads with a status below 200 that come before.
-    pub(crate) interim: Vec<u8>,
+    /// Interim responses that come before: their status, and how many.
+    pub(crate) interim: Option<(u16, u64)>,
     pub(crate) status: u16,
     pub(crate) content_type: &'static str,
     /// Further field lines, each with its CRLF.
@@ -52,7 +52,7 @@ impl Reply {
     pub(crate) fn text(status: u16, mut text: String) -> Self {
         text.push('\n');
         let content = Content::Bytes(text.into_bytes());
-        Self { interim: Vec::new(), status, content_type: "text/plain", fields: Vec::new(), content }
+        Self { interim: None, status, content_type: "text/plain", fields: Vec::new(), content }
     }
 
     pub(crate) fn json(mut bytes: Vec<u8>) -> Self {
@@ -63,6 +63,29 @@ impl Reply {
     pub(crate) fn pattern(body: Body) -> Self {
         Self { content: Content::Pattern(body), ..Self::text(200, String::new()) }
     }
+
+    /// Appends the interim responses, for HTTP/1.1.
+    pub(crate) fn encode_interim(&self, out: &mut Vec<u8>) {
+        let Some((status, count)) = self.interim else { return };
+        for _ in 0..count {
+            encode_status_line(Version::Http11, status, None, out);
+            encode_head_end(out);
+        }
+    }
+
+    /// The further fields, by name and value.
+    pub(crate) fn added(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        field_lines(&self.fields)
+    }
+}
+
+/// Field lines as `encode_field` makes them, by name and value.
+pub(crate) fn field_lines(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    lines.split(|&byte| byte == b'\n').filter_map(|line| {
+        let line = line.strip_suffix(b"\r")?;
+        let colon = line.iter().position(|&byte| byte == b':')?;
+        Some((line.get(..colon)?, line.get(colon + 1..)?.trim_ascii()))
+    })
 }
 
 /// What all heads of a worker have in common.
@@ -81,6 +104,11 @@ impl SharedFields {
             encode_field(b"Keep-Alive", format!("timeout={seconds}").as_bytes(), &mut keep_alive_line);
         }
         Self { server: server.as_bytes().to_vec(), keep_alive_line, date: http_date(SystemTime::now()) }
+    }
+
+    /// Server and Date, for a head that is no text.
+    pub(crate) fn each(&self) -> [(&'static [u8], &[u8]); 2] {
+        [(b"server", &self.server), (b"date", &self.date)]
     }
 
     /// Status line to Date.
@@ -160,7 +188,7 @@ pub(crate) enum PagePart {
     NotModified,
 }
 
-/// One prepared response: bytes, and where in them the date stands.
+/// One prepared response: bytes, and where in them the date is.
 #[derive(Debug)]
 struct Prepared {
     bytes: Vec<u8>,
@@ -223,6 +251,16 @@ impl Page {
         };
         let len = if head_only { prepared.head_len } else { prepared.bytes.len() };
         prepared.bytes.get(..len).unwrap_or_default()
+    }
+
+    /// The fields of the page beside its length, for a head that is no text.
+    pub(crate) fn each(&self) -> [(&'static [u8], &[u8]); 4] {
+        [
+            (b"content-type", b"text/html"),
+            (b"last-modified", &self.modified),
+            (b"etag", self.etag.as_bytes()),
+            (b"accept-ranges", b"bytes"),
+        ]
     }
 
     /// Whether [`Self::bytes`] has the body, too.

@@ -29,11 +29,11 @@ const ACCEPT_PAUSE_MS: u64 = 50;
 const DATE_MS: u64 = 1000;
 /// Lines of a request head. A proxy under test may add a lot to what its client was allowed, and the origin must not be
 /// the one that complains.
-const HEAD_LINES: usize = 8;
+pub(crate) const HEAD_LINES: usize = 8;
 /// Bytes of each.
-const HEAD_LINE_BYTES: usize = 32 * 1024;
+pub(crate) const HEAD_LINE_BYTES: usize = 32 * 1024;
 /// Fields of a head, as nginx's default.
-const HEAD_FIELDS_MAX: usize = 1000;
+pub(crate) const HEAD_FIELDS_MAX: usize = 1000;
 
 /// To a worker from another thread.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ pub(crate) struct Doors {
 impl Drop for Doors {
     fn drop(&mut self) {
         for path in &self.paths {
-            // Somebody else may have removed it already.
+            // Another process may have removed it already.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -144,6 +144,8 @@ pub(crate) struct Site {
     /// Filled by each parse.
     pub(crate) head: RequestHead,
     pub(crate) limits: Limits,
+    /// Filled by each head of HTTP/2.
+    pub(crate) http2_head: http2::Head,
     pub(crate) rooms: Rooms,
     /// Frames in the making.
     pub(crate) frames: Vec<u8>,
@@ -167,7 +169,7 @@ impl Site {
 #[derive(Debug)]
 pub(crate) struct Worker {
     site: Site,
-    /// Not a part of `Shared`: when the last worker ends nobody listens any more, whoever still reads counters.
+    /// Not a part of `Shared`: when the last worker ends nothing listens any more, even if counters are still read.
     doors: Arc<Doors>,
     /// By index of task.
     connections: Vec<Option<Connection>>,
@@ -186,7 +188,8 @@ impl Worker {
         let limits = Limits::from_buffers(0, HEAD_LINES, HEAD_LINE_BYTES, HEAD_FIELDS_MAX);
         let limits = Limits { underscores_in_headers: true, ignore_invalid_headers: false, ..limits };
         let (head, rooms) = (RequestHead::default(), Rooms::default());
-        let site = Site { reactor, shared, index, page, head, limits, rooms, frames: Vec::new() };
+        let http2_head = http2::Head::default();
+        let site = Site { reactor, shared, index, page, head, limits, http2_head, rooms, frames: Vec::new() };
         let worker = Self {
             site,
             doors,

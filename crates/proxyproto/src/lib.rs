@@ -4,10 +4,12 @@
 //!
 //! Work and memory are bounded by [`HEADER_BYTES_MAX`]; a header may come in any pieces.
 
+mod encode;
 mod tlv;
 mod v1;
 mod v2;
 
+pub use encode::{encode_v1, encode_v2};
 pub use tlv::{TlvName, write_tlv};
 
 use std::net::SocketAddr;

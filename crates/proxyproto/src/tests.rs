@@ -77,7 +77,7 @@ fn headers_of_version_2() {
     assert_eq!(header.addresses, Some(addresses("192.0.2.1:4660", "127.0.0.1:80")));
     let v6 = [&[0; 15][..], &[1], &[0; 15], &[2], &[0, 7, 0, 8]].concat();
     assert_eq!(complete(&v2(1, 0x21, &v6)).1.addresses, Some(addresses("[::1]:7", "[::2]:8")));
-    // LOCAL, UNSPEC, UDP and Unix sockets: nothing is said, whatever follows.
+    // LOCAL, UNSPEC, UDP and Unix sockets: no address in any case.
     for (command, family) in [(0, 0x11), (1, 0), (1, 0x12), (1, 0x31)] {
         let bytes = v2(command, family, b"x");
         assert_eq!(complete(&bytes), (bytes.len(), Header::default()));
@@ -129,7 +129,7 @@ fn nearly() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     /// A prefix is partial, or already what the whole comes to; nothing is longer than what came, or than the bound.
     #[test]
-    fn pieces_come_to_what_the_whole_comes_to(bytes in nearly(), cut in 0_usize..200) {
+    fn pieces_give_the_same_result_as_the_whole(bytes in nearly(), cut in 0_usize..200) {
         let whole = parse(&bytes);
         let part = parse(&bytes[..cut.min(bytes.len())]);
         if part != Ok(Parse::Partial) {

@@ -2,22 +2,7 @@
 
 use crate::sys;
 use std::time::Duration;
-
-/// Milliseconds of the monotonic clock (its origin is the machine's start).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Millis(pub u64);
-
-impl Millis {
-    /// This instant and a duration later; saturates.
-    pub fn after(self, duration: Duration) -> Self {
-        Self(self.0.saturating_add(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)))
-    }
-
-    /// Milliseconds since an earlier instant; 0 where that is later.
-    pub fn since(self, earlier: Self) -> u64 {
-        self.0.saturating_sub(earlier.0)
-    }
-}
+use terms::Millis;
 
 /// The monotonic clock now, read from the kernel.
 pub fn monotonic_millis() -> Millis {
@@ -36,7 +21,7 @@ mod tests {
 
     /// L12: the other half is a rule of `cargo xtask tidy`, by which no deadline reads the wall clock.
     #[test]
-    fn l12_deadlines_count_on_a_clock_that_nobody_can_set() {
+    fn l12_deadlines_use_the_monotonic_clock() {
         const DECADE: Duration = Duration::from_hours(24 * 365 * 10);
         // The kernel lets no one set the monotonic clock; it counts from the machine's start, the wall clock from 1970.
         let monotonic = Duration::from_millis(monotonic_millis().0);

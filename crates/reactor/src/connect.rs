@@ -1,6 +1,6 @@
 //! Opening connections without waiting.
 
-use crate::address::PeerAddress;
+use crate::address::to_sockaddr;
 use crate::reactor::Reactor;
 use crate::stream::Stream;
 use crate::sys;
@@ -10,6 +10,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
+use terms::PeerAddress;
 
 /// How a connection is opened; the default asks for nothing special.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -31,7 +32,7 @@ pub struct ConnectOptions {
 impl Reactor {
     /// Begins to connect. The stream becomes writable when the outcome is known; then [`Stream::take_error`] tells it.
     pub fn connect(self: &Rc<Self>, to: &PeerAddress, options: &ConnectOptions, task: TaskId) -> io::Result<Stream> {
-        let address = to.to_sockaddr()?;
+        let address = to_sockaddr(to)?;
         let domain = Domain::from(i32::from(address.family()));
         let socket = Socket::new(domain, Type::STREAM.nonblocking().cloexec(), None)?;
         if let PeerAddress::Ip(to) = to {

@@ -16,7 +16,7 @@ pub struct SharedCounters {
 }
 
 impl SharedCounters {
-    /// So many counters, all zero.
+    /// This many counters, all zero.
     ///
     /// Errors: `InvalidInput` for none; those of the system when there is no memory or no descriptor.
     pub fn new(count: usize) -> io::Result<Self> {
@@ -27,7 +27,7 @@ impl SharedCounters {
 
     /// Those of another process by the path that its [`Self::path`] says; the other one must still have them.
     ///
-    /// Errors: `InvalidInput` where there is something else, or less than so many.
+    /// Errors: `InvalidInput` where there is something else, or less than this many.
     pub fn open(path: &Path, count: usize) -> io::Result<Self> {
         let file = OwnedFd::from(File::options().read(true).write(true).open(path)?);
         Ok(Self { words: SharedWords::map(file.as_fd(), count)?, file })
@@ -56,7 +56,7 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     #[test]
-    fn what_one_counts_the_other_sees() {
+    fn a_count_is_visible_to_the_other_process() {
         let ours = SharedCounters::new(1_500).unwrap();
         let theirs = SharedCounters::open(&ours.path(), 1_500).unwrap();
         assert!(ours.all().iter().all(|counter| counter.load(Ordering::Relaxed) == 0));
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_list_or_too_short_is_refused() {
+    fn refuses_wrong_and_short_lists() {
         let kind = |result: io::Result<SharedCounters>| result.unwrap_err().kind();
         let ours = SharedCounters::new(10).unwrap();
         assert_eq!(kind(SharedCounters::open(&ours.path(), 2_000)), io::ErrorKind::InvalidInput);

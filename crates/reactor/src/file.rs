@@ -1,6 +1,6 @@
 //! Regular files on a thread that must not block: opened and read at once where the kernel has everything in memory, and
 //! otherwise not at all, so that the caller hands the work to [`crate::Offload`], whose threads use the blocking half. It
-//! knows nothing of URIs and headers; the gateway's static files and request-body files stand on it.
+//! knows nothing of URIs and headers; the gateway's static files and request-body files are on it.
 
 use crate::scratch::with_scratch;
 use crate::sys;
@@ -44,10 +44,7 @@ pub struct OpenFile {
 pub fn open_file(path: &CStr) -> io::Result<OpenFile> {
     use std::os::unix::ffi::OsStrExt as _;
     let path = std::ffi::OsStr::from_bytes(path.to_bytes());
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
-    let metadata = file.metadata()?;
-    let status = FileStatus { kind: kind_of(metadata.mode()), size: metadata.len(), modified: metadata.mtime() };
-    Ok(OpenFile { file, status })
+    OpenFile::of(OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?)
 }
 
 /// Opens for reading if every part of the path and the file's attributes are in memory (`openat2` with `RESOLVE_CACHED`);
@@ -77,6 +74,13 @@ fn kind_of(mode: u32) -> FileKind {
 }
 
 impl OpenFile {
+    /// A file that is open already, with its attributes of this moment; waits for the disk if it must.
+    pub fn of(file: File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        let status = FileStatus { kind: kind_of(metadata.mode()), size: metadata.len(), modified: metadata.mtime() };
+        Ok(Self { file, status })
+    }
+
     /// Reads up to `max` bytes from `offset` into the thread's scratch buffer and shows them to the closure: none at the
     /// end of the file. `Ok(None)` where the data is not in memory, or the file system cannot tell.
     pub fn read_cached_with<R>(&self, offset: u64, max: usize, look: impl FnOnce(&[u8]) -> R) -> io::Result<Option<R>> {
@@ -148,6 +152,13 @@ pub fn read_into(file: BorrowedFd<'_>, offset: i64, buffer: &mut [u8]) -> io::Re
 /// Whether a path has too many symbolic links in it, for which the standard library has no stable word.
 pub fn is_link_loop(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ELOOP)
+}
+
+/// Bytes that are free on the file system of a path, for users other than root.
+pub fn free_bytes(path: &std::path::Path) -> io::Result<u64> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let path = c_path(path.as_os_str().as_bytes().to_vec()).ok_or(io::ErrorKind::InvalidInput)?;
+    sys::free_bytes(&path)
 }
 
 /// A path for the kernel; `None` if there is a NUL in it.

@@ -1,5 +1,5 @@
 //! The event loop of a data-plane thread: epoll in edge-triggered readiness style, tasks, timers, sockets, wake-ups from
-//! other threads, and the system calls that these need. It knows no protocol. `gateway`, `load` and `origin` stand on it.
+//! other threads, and the system calls that these need. It knows no protocol. `gateway`, `load` and `origin` are on it.
 //!
 //! One [`Reactor`] belongs to one thread. A *task* is an index that events are delivered to; what a task does is its
 //! owner's business. A [`Stream`] is a connected socket registered with the reactor and owned by a task; [`Parked`] is the
@@ -25,13 +25,12 @@ mod wait;
 
 mod reactor;
 
-pub use address::PeerAddress;
-pub use clock::{Millis, monotonic_millis, wall_clock};
+pub use clock::{monotonic_millis, wall_clock};
 pub use connect::ConnectOptions;
 pub use counters::SharedCounters;
 pub use file::{
-    FileKind, FileStatus, OpenFile, c_path, is_link_loop, open_file, open_file_cached, read_at, read_cached_with,
-    read_into,
+    FileKind, FileStatus, OpenFile, c_path, free_bytes, is_link_loop, open_file, open_file_cached, read_at,
+    read_cached_with, read_into,
 };
 pub use listener::{AcceptQueue, Accepted, BacklogGranted, ListenOptions, Listener, SoKeepalive};
 pub use mailbox::Mailbox;
@@ -43,5 +42,6 @@ pub use reactor::{Reactor, Ready};
 pub use scratch::SCRATCH_BYTES;
 pub use stream::{Peeked, Progress, Read, Stream, TcpState};
 pub use task::TaskId;
+pub use terms::{Millis, PeerAddress};
 pub use timer::Wheel;
 pub use wait::{Awaited, Interest, Leaving, Waited, Woken};

@@ -1,6 +1,6 @@
 //! Listening sockets with an explicit backlog, compared with what the kernel granted.
 
-use crate::address::PeerAddress;
+use crate::address::to_sockaddr;
 use crate::sys;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io;
@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
+use terms::PeerAddress;
 
 /// Parameters of `listen`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,7 +97,7 @@ pub struct AcceptQueue {
 impl Listener {
     /// Binds and listens.
     pub fn bind(address: &PeerAddress, options: &ListenOptions) -> io::Result<Self> {
-        let sockaddr = address.to_sockaddr()?;
+        let sockaddr = to_sockaddr(address)?;
         let domain = Domain::from(i32::from(sockaddr.family()));
         let socket = Socket::new(domain, Type::STREAM.nonblocking().cloexec(), None)?;
         if let PeerAddress::Ip(ip) = address {

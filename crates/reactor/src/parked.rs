@@ -62,7 +62,7 @@ impl Parked {
         self.socket.as_ref().map_or(Peeked::Ended, |socket| Peeked::of(socket.as_fd()))
     }
 
-    /// Reads what has arrived without taking the socket away, as [`crate::Stream::read_behind`] does: `front` goes before it. Whoever owns
+    /// Reads what has arrived without taking the socket away, as [`crate::Stream::read_behind`] does: `front` goes before it. The owner of
     /// a parked socket may have to take in what is no data, such as tickets of TLS. `reactor` is this thread's; where the socket is parked
     /// there, an empty socket does not count as readable any more.
     pub fn read_behind<R>(

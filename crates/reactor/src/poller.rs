@@ -4,14 +4,14 @@ use crate::sys;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Number of a descriptor that is not a connection (a listener, a mailbox): chosen by whoever watches it.
+/// Number of a descriptor that is not a connection (a listener, a mailbox): chosen by its watcher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SourceId(pub u32);
 
 /// Set in tokens of sources, so that they never look like a slot.
 const SOURCE_BIT: u64 = 1 << 63;
 
-/// What an epoll token stands for.
+/// What an epoll token means.
 pub(crate) enum Token {
     Slot { slot: u32, generation: u32 },
     Source(SourceId),

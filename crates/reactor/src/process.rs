@@ -42,7 +42,7 @@ pub fn return_free_memory() {
 }
 
 /// Whether a call failed because this process or the machine has no descriptor, or no memory, for another socket. That is
-/// nobody's fault but ours: a peer is not to blame, and trying again at once is in vain.
+/// our own fault: a peer is not to blame, and trying again at once is in vain.
 pub fn is_shortage(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
 }
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     #[cfg(target_env = "gnu")]
-    fn what_was_freed_below_something_that_is_kept_is_returned() {
+    fn returns_freed_memory_below_kept_memory() {
         const BLOCK: usize = 4096;
         let (all, mut blocks) = (64 << 20, Vec::new());
         blocks.resize_with(all / BLOCK, || vec![1_u8; BLOCK].into_boxed_slice());

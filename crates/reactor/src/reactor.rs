@@ -1,6 +1,6 @@
 //! The loop's state: registered sockets, tasks, timers. One per thread, shared by `Rc` within it.
 
-use crate::clock::{Millis, monotonic_millis};
+use crate::clock::monotonic_millis;
 use crate::parked::{Home, Parked, ParkedId};
 use crate::poller::{Poller, READ_INTEREST, READ_WRITE_INTEREST, SourceId, Token};
 use crate::stream::Stream;
@@ -12,6 +12,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
+use terms::Millis;
 
 /// Events taken from the kernel at once: enough to amortise the call, few enough that the first does not wait for long.
 const EVENTS_MAX: usize = 512;

@@ -11,6 +11,7 @@ use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
+use terms::Millis;
 
 /// What a read attempt gave.
 #[derive(Debug)]
@@ -45,7 +46,7 @@ impl Peeked {
     }
 }
 
-/// Where a connection stands in the kernel's eyes, as far as it matters to somebody who asks whether what it sent arrived.
+/// Where a connection is in the kernel's eyes, as far as it shows whether what was sent arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TcpState {
     /// Neither side has closed.
@@ -87,6 +88,11 @@ pub struct Stream {
 impl Stream {
     pub(crate) fn from_parts(socket: OwnedFd, slot: u32, reactor: Rc<Reactor>) -> Self {
         Self { socket: Some(socket), slot, reactor }
+    }
+
+    /// The time of the reactor's turn.
+    pub fn now(&self) -> Millis {
+        self.reactor.now()
     }
 
     fn fd(&self) -> BorrowedFd<'_> {
@@ -231,6 +237,11 @@ impl Stream {
         Ok(socket2::SockRef::from(&self.fd()).local_addr()?.as_socket())
     }
 
+    /// The address of the other end, where it has one.
+    pub fn peer_address(&self) -> io::Result<Option<std::net::SocketAddr>> {
+        Ok(socket2::SockRef::from(&self.fd()).peer_addr()?.as_socket())
+    }
+
     /// For socket options that have no method here.
     pub fn as_socket(&self) -> socket2::SockRef<'_> {
         socket2::SockRef::from(self.socket.as_ref().expect("only consuming methods take the socket"))
@@ -264,17 +275,9 @@ impl Stream {
         let socket = self.socket.take().expect("only consuming methods take the socket");
         self.reactor.park(self.slot, socket)
     }
-
-    /// Takes the socket out of the reactor altogether, to hand it to another thread.
-    pub fn into_socket(mut self) -> io::Result<OwnedFd> {
-        let socket = self.socket.take().expect("only consuming methods take the socket");
-        let removed = self.reactor.home().poller.remove(socket.as_fd());
-        self.reactor.free_slot(self.slot);
-        removed.map(|()| socket)
-    }
 }
 
-/// Whether closing a socket now leaves its port in TIME_WAIT: nobody has closed, or we have and the peer has not. A close
+/// Whether closing a socket now leaves its port in TIME_WAIT: neither side has closed, or we have and the peer has not. A close
 /// with unread bytes is a reset, which leaves nothing (`tcp_close()` in `net/ipv4/tcp.c`).
 pub(crate) fn leaves_time_wait(socket: BorrowedFd<'_>) -> bool {
     let Some((state, _)) = sys::tcp_state_and_acked(socket) else { return false };

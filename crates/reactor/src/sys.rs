@@ -1,5 +1,5 @@
 //! The system calls that the hot path makes, and the few that `socket2` has no word for. Each wrapper turns -1 into the
-//! errno and nothing else; decisions belong to the callers. All `unsafe` of this crate stands here.
+//! errno and nothing else; decisions belong to the callers. All `unsafe` of this crate is here.
 #![allow(unsafe_code)] // this module exists to contain it
 
 use std::ffi::CStr;
@@ -30,7 +30,7 @@ pub(crate) fn clock_monotonic() -> Duration {
 }
 
 pub(crate) fn epoll_create() -> io::Result<OwnedFd> {
-    // SAFETY: no pointers; on success the kernel hands us a new descriptor that nobody else owns.
+    // SAFETY: no pointers; on success the kernel hands us a new descriptor that no one else owns.
     unsafe { Ok(OwnedFd::from_raw_fd(check(libc::epoll_create1(libc::EPOLL_CLOEXEC))?)) }
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn open_cached(path: &CStr) -> io::Result<OwnedFd> {
         libc::syscall(libc::SYS_openat2, libc::AT_FDCWD, path.as_ptr(), &raw const how, size_of::<libc::open_how>())
     };
     let descriptor = check(result as libc::c_int)?;
-    // SAFETY: openat2 succeeded, so the descriptor is new and nobody else owns it.
+    // SAFETY: openat2 succeeded, so the descriptor is new and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
@@ -165,7 +165,7 @@ pub(crate) fn accept(listener: BorrowedFd<'_>) -> io::Result<(OwnedFd, socket2::
             Ok(())
         })?
     };
-    // SAFETY: accept4 succeeded, so `fd` is a new descriptor that nobody else owns.
+    // SAFETY: accept4 succeeded, so `fd` is a new descriptor without another owner.
     Ok((unsafe { OwnedFd::from_raw_fd(fd) }, address))
 }
 
@@ -247,7 +247,7 @@ pub(crate) fn drops(socket: BorrowedFd<'_>) -> Option<u32> {
 
 /// Takes over a descriptor that this process was started with: a close-on-exec copy, and the original is closed.
 pub(crate) fn take_inherited(number: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: no pointers; a number that is not open gives EBADF, and the copy is new and nobody else's.
+    // SAFETY: no pointers; a number that is not open gives EBADF, and the copy is new and ours.
     let copy = unsafe { OwnedFd::from_raw_fd(check(libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3))?) };
     if socket2::SockRef::from(&copy).is_listener()? {
         // SAFETY: the number was handed to this process as a listener and still is one, so nothing here has opened it.
@@ -286,7 +286,7 @@ pub(crate) fn read_counter(eventfd: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(count)
 }
 
-/// Memory of so many 32-bit words that every process shares which maps the same file. Only atomics are reached through it.
+/// Memory of this many 32-bit words that every process shares which maps the same file. Only atomics are reached through it.
 #[derive(Debug)]
 pub(crate) struct SharedWords {
     start: NonNull<AtomicU32>,
@@ -298,11 +298,11 @@ unsafe impl Send for SharedWords {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for SharedWords {}
 
-/// A file in memory with so many bytes, all zero, that can grow but not shrink: an access behind its end would kill.
+/// A file in memory with this many bytes, all zero, that can grow but not shrink: an access behind its end would kill.
 pub(crate) fn memory_file(bytes: usize) -> io::Result<OwnedFd> {
     let length = libc::off_t::try_from(bytes).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-    // SAFETY: the name is a C string that outlives the call; the new descriptor is nobody else's.
+    // SAFETY: the name is a C string that outlives the call; the new descriptor is ours alone.
     let file = unsafe { OwnedFd::from_raw_fd(check(libc::memfd_create(c"holdfast".as_ptr(), flags))?) };
     // SAFETY: the descriptor is open; no pointers.
     check(unsafe { libc::ftruncate(file.as_raw_fd(), length) })?;
@@ -346,7 +346,7 @@ impl SharedWords {
 
     pub(crate) fn as_slice(&self) -> &[AtomicU32] {
         // SAFETY: the mapping is page-aligned, lives as long as `self`, has `count` words, and cannot lose its pages, since the file
-        // is sealed against shrinking. Every value is a valid atomic, whoever else writes there.
+        // is sealed against shrinking. Every value that other processes write there is a valid atomic.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.count) }
     }
 }
@@ -365,4 +365,16 @@ pub(crate) fn trim_heap() {
     unsafe {
         libc::malloc_trim(0);
     }
+}
+
+/// Bytes that are free on the file system of a path.
+pub(crate) fn free_bytes(path: &CStr) -> io::Result<u64> {
+    let mut facts = MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: the path ends in a NUL, and there is room for the structure.
+    if unsafe { libc::statvfs(path.as_ptr(), facts.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call has succeeded, so it has filled the structure.
+    let facts = unsafe { facts.assume_init() };
+    Ok(facts.f_bavail.saturating_mul(facts.f_frsize))
 }

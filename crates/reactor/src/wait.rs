@@ -1,11 +1,11 @@
 //! How a task waits for its sockets. A wait begins by asking for the state that it waits for: the event of an earlier moment
-//! was consumed then, and none follows it. What is there already wakes the task as an event would, behind the tasks that are
-//! ready before it, so that nobody keeps the thread for himself.
+//! was consumed then, and none follows it. Input that has arrived already wakes the task as an event would, behind the tasks that are
+//! ready before it, so that no task keeps the thread for itself.
 
-use crate::clock::Millis;
 use crate::reactor::{Reactor, flag};
 use crate::stream::Stream;
 use crate::task::TaskId;
+use terms::Millis;
 
 /// What of a socket is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub struct Awaited<'a, S: Waited = Stream> {
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Woken {
-    /// What was waited for may be there, or somebody has called.
+    /// What was waited for may be there, or another task has woken this one.
     Ready,
     /// The peer has left.
     PeerGone,
@@ -99,7 +99,7 @@ impl<S: Waited> Awaited<'_, S> {
 }
 
 impl Reactor {
-    /// Begins a wait: from now on an event, a call or the deadline wakes the task, and so does what is there already. An
+    /// Begins a wait: from now on an event, a call or the deadline wakes the task, and so does input that has arrived already. An
     /// earlier deadline of the task is forgotten.
     pub fn begin_wait<S: Waited>(&self, task: TaskId, awaited: &Awaited<'_, S>, deadline: Millis) {
         self.take_deadline_fired(task);

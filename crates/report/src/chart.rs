@@ -1,4 +1,4 @@
-//! Charts as data: what is drawn, over which axes. How it is drawn stands in `html` and `text`.
+//! Charts as data: what is drawn, over which axes. How it is drawn is in `html` and `text`.
 
 use crate::figure::{Unit, number};
 use serde::{Deserialize, Serialize};
@@ -59,7 +59,7 @@ impl Point {
 pub struct Chart {
     /// What it shows.
     pub title: String,
-    /// How many samples it stands on, of what: `n = 300 samples, one every 2 s`.
+    /// How many samples it is on, of what: `n = 300 samples, one every 2 s`.
     pub basis: String,
     /// How it is drawn.
     pub kind: Kind,

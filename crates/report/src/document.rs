@@ -108,13 +108,13 @@ pub struct Table {
     pub rows: Vec<Vec<Cell>>,
 }
 
-/// What stands in a table.
+/// What is in a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cell {
     /// Words.
     Text(String),
-    /// A number with what it stands for.
+    /// A number with what it means.
     Figure(Figure),
 }
 
@@ -145,7 +145,7 @@ impl From<Figure> for Cell {
     }
 }
 
-/// Whether a claim stands.
+/// Whether a claim holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -181,12 +181,12 @@ impl Outcome {
     }
 }
 
-/// A claim, whether it stands, and on what.
+/// A claim, whether it holds, and on what evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// What was claimed.
     pub claim: String,
-    /// Whether it stands.
+    /// Whether it holds.
     pub outcome: Outcome,
     /// Why, in a sentence with its numbers.
     pub reason: String,
@@ -203,7 +203,7 @@ pub struct Finding {
     pub severity: Severity,
     /// One line.
     pub what: String,
-    /// File, line and column from 1, where it stands in a file.
+    /// File, line and column from 1, where it is in a file.
     pub place: Option<(String, usize, usize)>,
     /// What it leads to.
     pub why: String,
@@ -392,7 +392,7 @@ impl Table {
         row.get(column).map(Cell::to_string).unwrap_or_default()
     }
 
-    /// Whether a column holds figures, which stand to the right.
+    /// Whether a column holds figures, which are aligned to the right.
     pub(crate) fn is_numeric(&self, column: usize) -> bool {
         self.rows.iter().any(|row| matches!(row.get(column), Some(Cell::Figure(_))))
     }

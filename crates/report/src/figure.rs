@@ -1,4 +1,4 @@
-//! Numbers as people may see them: with their unit, and with the count and spread of what they stand for.
+//! Numbers as people may see them: with their unit, and with the count and spread of what they mean.
 
 use serde::{Deserialize, Serialize};
 use stats::Summary;
@@ -25,7 +25,7 @@ impl Unit {
         Self::Of(name.to_owned())
     }
 
-    /// What stands beside an axis.
+    /// What is beside an axis.
     pub fn name(&self) -> &str {
         match self {
             Self::Nanoseconds => "time",
@@ -37,7 +37,7 @@ impl Unit {
     }
 }
 
-/// A number that does not stand alone. JSON has no infinity: what is not finite is written as null and read as no number.
+/// A number that is not alone. JSON has no infinity: what is not finite is written as null and read as no number.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Figure {
@@ -121,7 +121,7 @@ impl Figure {
         }
     }
 
-    /// The number that stands for it.
+    /// The number that means it.
     pub fn value(&self) -> f64 {
         match self {
             Self::Exact { value, .. } | Self::FromEvents { value, .. } => *value,
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_a_dash_and_says_how_often() {
+    fn shows_a_dash_and_a_count_for_missing_values() {
         assert_eq!(Figure::sampled(&[], Unit::Bytes).to_string(), "–, n = 0");
         assert_eq!(Figure::exact(f64::INFINITY, Unit::Ratio).to_string(), "–");
     }

@@ -42,7 +42,7 @@ mod tests {
     use crate::document::Section;
 
     #[test]
-    fn a_finding_is_one_line_whatever_is_in_it() {
+    fn writes_a_finding_on_one_line() {
         let finding = Finding {
             rule: "a-rule".to_owned(),
             severity: Severity::Note,

@@ -133,7 +133,7 @@ fn escape(text: &str) -> String {
     while let Some(c) = rest.next() {
         // Within a word an underscore is only itself, and names of figures are full of them.
         let is_inner = c == '_' && before.is_alphanumeric() && rest.peek().is_some_and(|next| next.is_alphanumeric());
-        // Brackets by themselves are only brackets, and the spread of every figure stands in them; before one of these they link.
+        // Brackets by themselves are only brackets, and the spread of every figure is in them; before one of these they link.
         let next = rest.peek().copied();
         let links = c == ']' && (matches!(next, Some('(' | '[')) || next == Some(':') && escaped.starts_with('['));
         // A paragraph must not begin as a list, a heading or a quote would. A number before a full stop does that, too.

@@ -11,7 +11,7 @@ pub(crate) const COLOURS: usize = 8;
 /// Parts of names that have a colour of their own, the longer ones first: `haproxy` before what it contains.
 const PROGRAMS: [(&str, usize); 6] =
     [("holdfast", 0), ("haproxy", 2), ("nginx", 1), ("direct", 3), ("floor", 3), ("go", 4)];
-/// TCP states: what waits for nothing is calm, what nobody closes is not.
+/// TCP states: what waits for nothing is calm, what was never closed is not.
 const STATES: [(&str, usize); 8] = [
     ("ESTABLISHED", 0),
     ("TIME_WAIT", 6),

@@ -49,9 +49,9 @@ pub(crate) fn ticks(range: Range, ticks_max: usize) -> Vec<f64> {
     (0..=ticks_max).map(|k| (first + k as f64) * step).take_while(|tick| *tick <= range.high).collect()
 }
 
-/// Where an x stands before it is stretched to the width: quantiles by their nines, everything else as it is.
+/// Where an x is before it is stretched to the width: quantiles by their nines, everything else as it is.
 pub(crate) fn along(kind: Kind, x: f64) -> f64 {
-    /// Six nines are beyond what any run here resolves, and the maximum stands at quantile 1.
+    /// Six nines are beyond what any run here resolves, and the maximum is at quantile 1.
     const TAIL_LEAST: f64 = 1e-6;
     if kind == Kind::Spectrum { -(1.0 - x).max(TAIL_LEAST).log10() } else { x }
 }
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn stacked_series_stand_on_each_other_even_where_one_has_a_gap() {
+    fn stacks_series_even_where_one_has_a_gap() {
         let axis = || Axis::new("t", Unit::of(""));
         let chart = Chart::new("t", Kind::Stacked, axis(), axis(), "")
             .series(Series::new("a", [(0.0, 1.0), (1.0, 2.0)]))

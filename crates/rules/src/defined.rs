@@ -155,7 +155,7 @@ fn write_map<S: Surroundings + ?Sized>(map: &Map, around: &S, out: &mut Vec<u8>)
             }
             chosen.value.write(around, out);
         }
-        // Nobody knows what the value is, and the default may be the one that lets somebody in.
+        // The value is not known, and the default may be the one that lets somebody in.
         Err(error) => around.trouble(Trouble::Match(error)),
     }
 }

@@ -1,4 +1,4 @@
-//! Whose request it is where proxies stand before us: the address that the last trusted one of them names, by nginx's rules.
+//! Whose request it is where proxies are before us: the address that the last trusted one of them names, by nginx's rules.
 //! It knows no request: values come in, an address goes out. Called for `set_real_ip_from`, and for `geo` with `proxy`.
 
 use conf::value::Cidr;
@@ -23,7 +23,7 @@ pub type Hop = Option<IpAddr>;
 /// The client's address, as trusted proxies tell it.
 ///
 /// `values` are the fields that name it, the last one first; each is a list, to which every proxy adds at the end. Where
-/// `recursive`, trusted addresses of the list are passed over. A port of 0 was not given. `None`: nobody who is trusted has
+/// `recursive`, trusted addresses of the list are passed over. A port of 0 was not given. `None`: no trusted proxy has
 /// said anything.
 pub fn client_behind<'v>(
     sender: Hop,
@@ -55,7 +55,7 @@ pub fn client_behind<'v>(
     found
 }
 
-/// The last entry of a list, and what stands before it. Spaces and commas separate.
+/// The last entry of a list, and what is before it. Spaces and commas separate.
 fn split_last(list: &[u8]) -> (&[u8], &[u8]) {
     let end = list.iter().rposition(|byte| !separates(byte)).map_or(0, |at| at + 1);
     let list = &list[..end];
@@ -165,7 +165,7 @@ mod tests {
     proptest! {
         /// Whatever the list says, an address is only taken over from somebody trusted: the first untrusted one is final.
         #[test]
-        fn nobody_untrusted_names_a_client(
+        fn untrusted_addresses_cannot_name_a_client(
             hops in prop::collection::vec((any::<bool>(), any::<u8>()), 1..8),
             junk in prop::option::of("[ -~]{0,10}"),
         ) {

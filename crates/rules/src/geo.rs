@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-/// Stands for clients without an address, as in nginx.
+/// Means clients without an address, as in nginx.
 const NOWHERE: IpAddr = IpAddr::V4(Ipv4Addr::BROADCAST);
 
 /// A compiled `geo`.

@@ -63,7 +63,7 @@ pub fn accepts_gzip(value: &[u8]) -> bool {
     }
 }
 
-/// What stands behind `gzip;`.
+/// What is behind `gzip;`.
 fn is_quality_above_zero(text: &[u8]) -> bool {
     let text = text.trim_ascii_start();
     let digits = match text {

@@ -1,17 +1,21 @@
 //! The rules of a configuration: which server and location an exchange belongs to, what its URI means, and what texts with
 //! variables come to. Bytes come in as arguments, decisions go out; no socket, no clock, no thread.
 //!
-//! This crate does not know the configuration model. Whoever lowers a configuration (`gateway`) hands plain arguments to
+//! This crate does not know the configuration model. The code that lowers a configuration (`gateway`) hands plain arguments to
 //! the builders here (`ServerNames::build`, `Locations::build`, `Template::compile`, …) and keeps the results in the
 //! generation; the request path then only calls `lookup`, `find`, `parse_target` and `write`.
 
+pub mod basic_auth;
 pub mod captures;
+pub mod charset;
 pub mod defined;
 pub mod forwarded;
 pub mod geo;
+pub mod grpc;
 pub mod gzip;
 pub mod host;
 pub mod limit;
+pub mod listing;
 pub mod location;
 pub mod log_format;
 pub mod map;
@@ -23,12 +27,17 @@ pub mod precondition;
 pub mod program;
 pub mod range;
 pub mod redirect;
+pub mod referer;
 pub mod reply;
+pub mod secure_link;
 pub mod server_name;
 pub mod set_cookie;
+pub mod slice;
 pub mod slots;
 pub mod split;
+pub mod substitute;
 pub mod template;
 pub mod time_format;
 pub mod uri;
+pub mod user_id;
 pub mod variable;

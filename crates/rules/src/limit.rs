@@ -1,5 +1,5 @@
 //! The accounting of `limit_req` and `limit_conn`: leaky buckets in thousandths of a request, and counters of connections,
-//! by key and in bounded memory. One shard of a zone; whoever shares it between threads puts a lock around it (`gateway`).
+//! by key and in bounded memory. One shard of a zone; a caller that shares it between threads puts a lock around it (`gateway`).
 //! It knows no clock: `now_ms` is milliseconds of any clock that does not go back.
 
 use lru::LruCache;

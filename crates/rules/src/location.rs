@@ -268,7 +268,7 @@ impl Builder {
     }
 }
 
-/// nginx's rules on what may stand inside what.
+/// nginx's rules on what may appear inside what.
 fn check_place(matcher: &LocationMatch, outer: Option<&LocationMatch>, depth: usize) -> Result<(), String> {
     let Some(outer) = outer else { return Ok(()) };
     let (name, outer_name) = (matcher.name().escape_ascii(), outer.name().escape_ascii());

@@ -286,13 +286,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn eight_bytes_at_a_time_find_what_each_byte_alone_would(value in prop::collection::vec(any::<u8>(), 0..24)) {
+        fn eight_bytes_at_a_time_find_the_same_as_single_bytes(value in prop::collection::vec(any::<u8>(), 0..24)) {
             prop_assert_eq!(has_any(&value, LogEscape::Default), value.iter().any(|&byte| is_escaped_by_default(byte)));
             prop_assert_eq!(has_any(&value, LogEscape::Json), value.iter().any(|&byte| is_escaped_in_json(byte)));
         }
 
         #[test]
-        fn a_single_byte_is_found_wherever_it_stands(byte in any::<u8>(), at in 0_usize..20) {
+        fn finds_a_single_byte_at_any_place(byte in any::<u8>(), at in 0_usize..20) {
             let mut value = [b'a'; 20];
             value[at] = byte;
             prop_assert_eq!(has_any(&value, LogEscape::Default), is_escaped_by_default(byte));
@@ -300,7 +300,7 @@ mod tests {
         }
 
         #[test]
-        fn a_line_has_no_control_byte_whatever_the_client_sends(request in prop::collection::vec(any::<u8>(), 0..64)) {
+        fn a_line_never_has_control_bytes_of_clients(request in prop::collection::vec(any::<u8>(), 0..64)) {
             let default = line(LogEscape::Default, &["request"], &request);
             prop_assert!(default.iter().all(|byte| (0x20..0x7f).contains(byte)));
             let json = line(LogEscape::Json, &["request"], &request);

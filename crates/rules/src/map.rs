@@ -35,7 +35,7 @@ pub struct Map {
     volatile: bool,
 }
 
-/// What a text was found to stand for.
+/// What a text was found to mean.
 #[derive(Debug, Clone, Copy)]
 pub struct Chosen<'a> {
     /// The value, to be made when the groups of `pattern` are stored.
@@ -86,7 +86,7 @@ impl Map {
         self.volatile
     }
 
-    /// What `text` stands for. `captures` is overwritten if an expression matches.
+    /// What `text` means. `captures` is overwritten if an expression matches.
     pub fn find(&self, text: &[u8], captures: &mut Captures) -> Result<Chosen<'_>, MatchError> {
         let text = text.strip_suffix(b".").filter(|_| self.hostnames).unwrap_or(text);
         let key = if text.iter().any(u8::is_ascii_uppercase) {

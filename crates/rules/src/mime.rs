@@ -50,7 +50,7 @@ impl MimeTypes {
     }
 }
 
-/// What stands behind the last dot of the last segment. A dot at the start of a segment marks a hidden file, no extension.
+/// What is behind the last dot of the last segment. A dot at the start of a segment marks a hidden file, no extension.
 pub fn extension(uri: &[u8]) -> Option<&[u8]> {
     let segment = &uri[memchr::memrchr(b'/', uri).map_or(0, |slash| slash + 1)..];
     let dot = memchr::memrchr(b'.', segment)?;

@@ -4,7 +4,7 @@
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
 
-/// Names with the number that each stands for.
+/// Names with the number that each means.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct NameTable {
     exact: FxHashMap<Box<[u8]>, u32>,

@@ -1,5 +1,5 @@
 //! How fast bytes may go: the arithmetic of `limit_rate` and `proxy_limit_rate`. It knows no clock and no socket: times come
-//! in as milliseconds, and whoever sends says what went.
+//! in as milliseconds, and the sender reports what went.
 
 /// The pace of one stream of bytes. As in nginx the first second's bytes may go at once, and each piece is followed by the
 /// time that it takes at the rate.
@@ -15,7 +15,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// A pace of so many bytes per second from now on, for what comes behind the first `after` bytes.
+    /// A pace of this many bytes per second from now on, for what comes behind the first `after` bytes.
     pub fn new(rate: u64, after: u64, now_ms: u64) -> Self {
         Self { rate: rate.max(1), after, began_ms: now_ms, not_before_ms: now_ms }
     }
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_before_the_limit_is_free() {
+    fn bytes_before_the_limit_are_free() {
         let mut pace = Pace::new(1000, 500, 0);
         assert_eq!(pace.room(0, 0), Ok(1500));
         pace.note(0, 400, 0);
@@ -70,10 +70,10 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever sends all that is permitted whenever it is, is never faster than rate and first second allow, and never
+        /// A sender that sends all that is permitted, whenever it is, is never faster than rate and first second allow, and never
         /// waits for ever.
         #[test]
-        fn nobody_is_faster_than_the_rate(
+        fn never_faster_than_the_rate(
             rate in 1_u64..10_000_000,
             after in 0_u64..100_000,
             steps in prop::collection::vec((0_u64..3_000, 1_u64..5_000_000), 1..100),

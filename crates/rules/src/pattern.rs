@@ -95,11 +95,6 @@ impl Pattern {
         &self.source
     }
 
-    /// Whether letters match without regard to case.
-    pub fn is_caseless(&self) -> bool {
-        self.caseless
-    }
-
     fn failed(&self, error: &pcre2::Error, subject: &[u8]) -> MatchError {
         MatchError {
             message: format!(

@@ -27,11 +27,11 @@ pub struct Conditions<'a> {
     pub unmodified_since: Option<&'a [u8]>,
 }
 
-/// What a file is compared by.
+/// What a response is compared by.
 #[derive(Debug, Clone, Copy)]
 pub struct Validators<'a> {
-    /// Seconds since the epoch.
-    pub modified: i64,
+    /// Seconds since the epoch; `None` where no date is known.
+    pub modified: Option<i64>,
     /// Its entity tag; `None` where it has none.
     pub tag: Option<&'a [u8]>,
 }
@@ -47,10 +47,11 @@ pub enum Verdict {
     Failed,
 }
 
-/// Evaluates the conditions.
+/// Evaluates the conditions. Of a response without a tag only `*` holds, and `If-Modified-Since` and `If-Unmodified-Since` do not
+/// keep one without a date from being sent (RFC 9110 sections 13.1.3 and 13.1.4; nginx's 412 on the latter is not copied).
 pub fn evaluate(conditions: &Conditions<'_>, file: &Validators<'_>, mode: ModifiedSince) -> Verdict {
     if let Some(field) = conditions.unmodified_since
-        && parse_date(field).is_none_or(|limit| file.modified > limit)
+        && file.modified.is_some_and(|modified| parse_date(field).is_none_or(|limit| modified > limit))
     {
         return Verdict::Failed;
     }
@@ -72,8 +73,8 @@ pub fn evaluate(conditions: &Conditions<'_>, file: &Validators<'_>, mode: Modifi
     Verdict::NotModified
 }
 
-fn is_modified(field: &[u8], modified: i64, mode: ModifiedSince) -> bool {
-    let Some(since) = parse_date(field) else { return true };
+fn is_modified(field: &[u8], modified: Option<i64>, mode: ModifiedSince) -> bool {
+    let (Some(since), Some(modified)) = (parse_date(field), modified) else { return true };
     match mode {
         ModifiedSince::Off => true,
         ModifiedSince::Exact => since != modified,
@@ -102,6 +103,7 @@ fn matches_tag(field: &[u8], tag: Option<&[u8]>, weak: bool) -> bool {
         return true;
     }
     let Some(tag) = tag else { return false };
+    let tag = tag.strip_prefix(b"W/").filter(|_| weak).unwrap_or(tag);
     let mut rest = field;
     loop {
         rest = rest.trim_ascii_start();
@@ -129,7 +131,7 @@ mod tests {
 
     const DATE: &[u8] = b"Tue, 15 Nov 1994 12:45:26 GMT";
     const TIME: i64 = 784_903_526;
-    const FILE: Validators<'_> = Validators { modified: TIME, tag: Some(b"\"a-1\"") };
+    const FILE: Validators<'_> = Validators { modified: Some(TIME), tag: Some(b"\"a-1\"") };
 
     fn verdict(conditions: &Conditions<'_>) -> Verdict {
         evaluate(conditions, &FILE, ModifiedSince::Exact)
@@ -145,7 +147,7 @@ mod tests {
             (TIME + 1, ModifiedSince::Before, Verdict::Send),
             (TIME, ModifiedSince::Off, Verdict::Send),
         ] {
-            let file = Validators { modified, ..FILE };
+            let file = Validators { modified: Some(modified), ..FILE };
             assert_eq!(evaluate(&conditions, &file, mode), expected, "{modified} {mode:?}");
         }
         assert_eq!(verdict(&Conditions { modified_since: Some(b"yesterday"), ..Conditions::default() }), Verdict::Send);
@@ -177,18 +179,35 @@ mod tests {
         assert!(!is_same_version(b"\"a-1\"", None, Some(TIME)));
         assert!(is_same_version(DATE, None, Some(TIME)));
         assert!(!is_same_version(DATE, tag, Some(TIME + 1)));
-        assert!(!is_same_version(b"yesterday", tag, None), "what is no date is not the date that nobody knows");
+        assert!(!is_same_version(b"yesterday", tag, None), "what is no date is not the unknown date");
     }
 
     #[test]
     fn unmodified_since_and_both_fields() {
         let unmodified = |modified| {
             let conditions = Conditions { unmodified_since: Some(DATE), ..Conditions::default() };
-            evaluate(&conditions, &Validators { modified, ..FILE }, ModifiedSince::Exact)
+            evaluate(&conditions, &Validators { modified: Some(modified), ..FILE }, ModifiedSince::Exact)
         };
         assert_eq!((unmodified(TIME), unmodified(TIME + 1)), (Verdict::Send, Verdict::Failed));
         let both = Conditions { modified_since: Some(DATE), none_match: Some(b"\"b\""), ..Conditions::default() };
         assert_eq!(verdict(&both), Verdict::Send);
         assert_eq!(verdict(&Conditions::default()), Verdict::Send);
+    }
+
+    #[test]
+    fn a_response_without_date_and_tag_matches_only_a_star() {
+        let none = Conditions::default();
+        for (conditions, expected) in [
+            (Conditions { none_match: Some(b"*"), ..none }, Verdict::NotModified),
+            (Conditions { none_match: Some(b"\"a\""), ..none }, Verdict::Send),
+            (Conditions { match_: Some(b"*"), ..none }, Verdict::Send),
+            (Conditions { match_: Some(b"\"a\""), ..none }, Verdict::Failed),
+            (Conditions { unmodified_since: Some(DATE), ..none }, Verdict::Send),
+            (Conditions { modified_since: Some(DATE), ..none }, Verdict::Send),
+            (Conditions { modified_since: Some(DATE), none_match: Some(b"*"), ..none }, Verdict::Send),
+        ] {
+            let nothing = Validators { modified: None, tag: None };
+            assert_eq!(evaluate(&conditions, &nothing, ModifiedSince::Exact), expected, "{conditions:?}");
+        }
     }
 }

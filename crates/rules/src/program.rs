@@ -1,5 +1,5 @@
 //! Rewrite programs: `set`, `rewrite`, `if`, `return` and `break`, compiled to a list of instructions and run step by step. The
-//! order of everything, down to what becomes of captures and of the arguments, is nginx's. Whoever runs a program
+//! order of everything, down to what becomes of captures and of the arguments, is nginx's. The caller that runs a program
 //! (`gateway`) gives it a [`Machine`] to act on, and does what it stops for: answers, redirects, and looking for files.
 
 mod replace;

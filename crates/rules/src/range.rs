@@ -29,7 +29,8 @@ pub fn parse_range(field: &[u8], size: u64, ranges_max: usize) -> Wanted {
         return Wanted::Whole;
     }
     let mut parts = Parts::new();
-    let mut total: u64 = 0;
+    // Wider than a size: overlapping parts of the largest of bodies do not add up to less than they are.
+    let mut total: u128 = 0;
     for part in list.split(|&byte| byte == b',') {
         match parse_part(part.trim_ascii(), size) {
             None => return Wanted::Unsatisfiable,
@@ -37,14 +38,14 @@ pub fn parse_range(field: &[u8], size: u64, ranges_max: usize) -> Wanted {
             Some(part) if part.is_empty() => {}
             Some(_) if parts.len() >= ranges_max => return Wanted::Whole,
             Some(part) => {
-                total = total.saturating_add(part.end - part.start);
+                total += u128::from(part.end - part.start);
                 parts.push(part);
             }
         }
     }
     match parts.len() {
         0 => Wanted::Unsatisfiable,
-        _ if total > size => Wanted::Whole,
+        _ if total > u128::from(size) => Wanted::Whole,
         _ => Wanted::Parts(parts),
     }
 }
@@ -113,5 +114,6 @@ mod tests {
         assert_eq!(of(b"bytes=50-59, 0-4,-1", 2), Wanted::Whole);
         assert_eq!(of(b"bytes=200-,5-6", 1), part(5..7), "what the file does not have is not counted");
         assert_eq!(of(b"bytes=0-50,40-80", 9), Wanted::Parts(smallvec![0..51, 40..81]), "they may overlap");
+        assert_eq!(parse_range(b"bytes=1-,-9", u64::MAX, 9), Wanted::Whole, "more than the largest of bodies");
     }
 }

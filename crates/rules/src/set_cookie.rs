@@ -22,7 +22,7 @@ pub enum CookieMatch {
 pub struct DomainRule {
     /// The domain, without a dot before it.
     pub from: CookieMatch,
-    /// What stands in its place. A dot before the domain stays, but for that of an expression, which has seen it.
+    /// What is in its place. A dot before the domain stays, but for that of an expression, which has seen it.
     pub to: Template,
 }
 
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_that_is_none_is_told_and_does_nothing() {
+    fn reports_an_unknown_flag() {
         let rules = flags(text("s"), &["sceure"]);
         let (mut told, mut out) = (Vec::new(), Vec::new());
         let mut unknown = |flag: &[u8]| told.push(flag.to_vec());

@@ -12,7 +12,7 @@ use std::cell::{Cell, RefCell};
 const DEPTH_MAX: u32 = 100;
 
 /// All slots of an exchange; empty, and without memory, until one has a value.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct VarSlots {
     values: RefCell<Vec<Value>>,
     depth: Cell<u32>,
@@ -22,7 +22,7 @@ pub struct VarSlots {
 enum Value {
     #[default]
     Unset,
-    /// It is being made: whoever asks for it now is what it is made of.
+    /// It is being made: a caller that asks for it now is what it is made of.
     InTheMaking,
     Known(Box<[u8]>),
 }

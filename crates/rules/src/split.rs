@@ -88,6 +88,6 @@ mod tests {
             }
         }
         assert!((900..1100).contains(&counts[0]) && (900..1100).contains(&counts[1]), "{counts:?}");
-        assert_eq!(split(&[(Some(0), "nobody")]).find(b"a"), b"");
+        assert_eq!(split(&[(Some(0), "none")]).find(b"a"), b"");
     }
 }

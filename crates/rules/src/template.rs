@@ -156,7 +156,7 @@ fn unknown(name: &str, template: &written::Template, users: &UserVariables) -> D
     }
 }
 
-/// A view in which the groups of one expression stand before everything else: for replacements that belong to an expression
+/// A view in which the groups of one expression are before everything else: for replacements that belong to an expression
 /// of their own (`proxy_redirect ~…`), whose captures are not the exchange's.
 #[derive(Debug)]
 pub struct CapturedView<'a, V: ?Sized> {

@@ -44,6 +44,14 @@ impl Moment {
         }
     }
 
+    /// The form that cookies began with: `Sun, 06-Nov-94 08:49:37 GMT`, with four digits for years that two do not tell.
+    pub fn cookie_date(&self) -> Vec<u8> {
+        let date = self.http_date();
+        let (day_of_week, day, month, year, time) = (&date[..5], &date[5..7], &date[8..11], &date[12..16], &date[16..]);
+        let year = if year > &b"2037"[..] { year } else { &year[2..] };
+        [day_of_week, day, b"-", month, b"-", year, time].concat()
+    }
+
     /// `$time_local`: `21/Nov/2026:20:30:00 +0000`.
     pub fn local(&self) -> [u8; 26] {
         let mut text = *b"00/Jan/0000:00:00:00 +0000";

@@ -94,7 +94,7 @@ pub struct Summary {
     /// Sockets that the kernel told of and that are of a family or state not known here.
     pub unknown: u64,
     /// Sockets that the kernel told of again, since others came into their chain of its table meanwhile; they were handed over
-    /// once. Known over netlink alone: `/proc` has no number that stands for a socket.
+    /// once. Known over netlink alone: `/proc` has no number that means a socket.
     pub retold: u64,
     /// Whether the kernel marked the dump as interrupted by changes, at the last attempt, too: some sockets may have been
     /// told twice or not at all.
@@ -103,7 +103,7 @@ pub struct Summary {
     pub attempts: u32,
 }
 
-/// Asks for sockets. Belongs to the network namespace of the thread that opened it, whoever uses it later.
+/// Asks for sockets. Belongs to the network namespace of the thread that opened it, whichever thread uses it later.
 #[derive(Debug)]
 pub struct Census {
     source: Source,
@@ -114,7 +114,7 @@ pub struct Census {
     proc_files: proc_net::Files,
 }
 
-/// The kernel answers from memory: seconds for millions of sockets. Whoever waits longer waits for nothing.
+/// The kernel answers from memory: seconds for millions of sockets. A longer wait would bring nothing.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// A dump of ten million sockets takes some ten seconds; one that sockets are added to faster than it proceeds never ends.
 const DUMP_TIME_MAX: Duration = Duration::from_mins(2);
@@ -153,7 +153,7 @@ impl Census {
     /// goes meanwhile may be visited. One that is there all the time is, but for this: the kernel keeps its place between two of
     /// our reads as a number within a chain of the table, so when a socket of that very chain goes in between, its neighbour is
     /// passed over, and nothing says so. A table as kernels make it has more chains than sockets; then that takes a close within the
-    /// microseconds between two reads, in the one chain of some hundred thousand that the walk stands in.
+    /// microseconds between two reads, in the one chain of some hundred thousand that the walk is in.
     pub fn for_each(&mut self, question: &Question<'_>, visit: impl FnMut(&Socket)) -> Result<Summary, Error> {
         let mut visitor = Visitor { question, visit, summary: Summary { attempts: 1, ..Summary::default() } };
         if self.source == Source::Netlink {

@@ -92,7 +92,7 @@ fn a_dump_that_the_kernel_marks_is_begun_anew_and_only_the_last_counts() {
     let (found, summary) = cookies(vec![marked(1..=5), answer(11..=12), answer(1..=3), answer(6..=6)]);
     assert_eq!(found, HashSet::from([1, 2, 3, 6]));
     assert_eq!((summary.attempts, summary.interrupted, summary.sockets), (2, false, 4));
-    // Marked each time, it is said to be, and ends.
+    // Marked each time, it is reported as marked, and ends.
     let always = (0..ATTEMPTS_MAX).flat_map(|_| [answer(1..=9), marked(11..=12)]).collect();
     let (found, summary) = cookies(always);
     assert_eq!((found.len(), summary.attempts, summary.interrupted), (11, ATTEMPTS_MAX, true));

@@ -1,4 +1,4 @@
-//! A socket in as few bytes as its identity and queues need, for whoever must keep all of them.
+//! A socket in as few bytes as its identity and queues need, for callers that keep all of them.
 
 use crate::{Socket, State};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};

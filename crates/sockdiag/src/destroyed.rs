@@ -1,5 +1,5 @@
 //! Sockets that die, as the kernel tells of them (`SKNLGRP_INET_TCP_DESTROY` and its IPv6 sister): the only way to see those
-//! that live shorter than the time between two censuses. Everybody may listen. What the kernel could not queue is counted.
+//! that live shorter than the time between two censuses. It needs no privilege. What the kernel could not queue is counted.
 //!
 //! A socket that this side closed first dies when TIME_WAIT takes its place, and TIME_WAIT itself dies unseen. So an event
 //! says that a connection ended, and its `TCP_INFO` how far it came; who closed first, it does not say.

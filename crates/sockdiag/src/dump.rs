@@ -9,7 +9,7 @@
 use crate::netlink::{Reply, parse_replies};
 use crate::{Error, Socket};
 
-/// Sockets whose cookies are remembered, as many as can be told again: each stands for a socket that was added to one and the same
+/// Sockets whose cookies are remembered, as many as can be told again: each means a socket that was added to one and the same
 /// chain of the kernel's table between two reads, of which a chain in a table of the usual size gets less than one.
 pub(crate) const RETOLD_MAX: usize = 32;
 

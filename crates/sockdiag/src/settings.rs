@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_folder_lacks_is_unknown_and_not_zero() {
+    fn a_missing_file_is_unknown_and_not_zero() {
         let folder = std::env::temp_dir().join(format!("holdfast-settings-{}", std::process::id()));
         fs::create_dir_all(folder.join("ipv4")).unwrap();
         fs::write(folder.join("ipv4/ip_local_port_range"), "1024\t65535\n").unwrap();

@@ -1,5 +1,5 @@
 //! Percentile bootstrap: how far a statistic moves when the rounds are drawn again from themselves. With few rounds such an
-//! interval is somewhat too narrow; that is why a verdict stands on `hodges_lehmann::centre_interval` and shows this beside it.
+//! interval is somewhat too narrow; that is why a verdict is on `hodges_lehmann::centre_interval` and shows this beside it.
 
 use crate::interval::Interval;
 use crate::random::Random;
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn of_nothing_there_is_none() {
+    fn no_interval_without_samples() {
         assert_eq!(interval(&[], drawn(&mut Random::from_seed(1), 0.95), median), None);
         assert_eq!(interval(&[f64::NAN], drawn(&mut Random::from_seed(1), 0.95), median), None);
     }

@@ -28,7 +28,7 @@ pub enum ParseError {
     Counts(String),
 }
 
-/// Counts of durations. About 270 KB in memory whatever it holds; an empty one encodes to some 40 bytes.
+/// Counts of durations. About 270 KB in memory, empty or full; an empty one encodes to some 40 bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Histogram {
     pub(crate) inner: hdrhistogram::Histogram<u64>,
@@ -68,7 +68,7 @@ impl Histogram {
     }
 
     /// What would have been recorded, had requests gone out every `interval_ns` instead of waiting for slow answers
-    /// (coordinated omission): a duration of many intervals also stands for the requests that were not sent meanwhile.
+    /// (coordinated omission): a duration of many intervals also means the requests that were not sent meanwhile.
     /// The raw one stays as it is; show both and name them. An interval of 0 corrects nothing.
     #[must_use]
     pub fn corrected(&self, interval_ns: u64) -> Self {
@@ -154,7 +154,7 @@ impl Histogram {
         if (cookie, offset, digits, low, high) != (V2_COOKIE, 0, u32::from(DIGITS), 1, DURATION_NS_MAX) {
             return Err(ParseError::Shape);
         }
-        // The crate below allocates what the header announces, so that is compared with what is there first.
+        // The crate below allocates what the header announces, so that is compared with the input first.
         if bytes.len().checked_sub(HEADER_BYTES) != Some(payload as usize) {
             return Err(ParseError::Length);
         }
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn correcting_an_hour_over_a_nanosecond_takes_steps_of_buckets_and_counts_all() {
         let corrected = of(&[DURATION_NS_MAX]).corrected(1);
-        // The bucket's upper end is what is iterated; every nanosecond below stands for an omitted request.
+        // The bucket's upper end is what is iterated; every nanosecond below means an omitted request.
         assert!(corrected.count() >= DURATION_NS_MAX);
     }
 
@@ -244,7 +244,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_is_read_back(durations_ns in durations()) {
+        fn reads_back_what_it_writes(durations_ns in durations()) {
             let histogram = of(&durations_ns);
             let read = Histogram::parse(&histogram.encode()).expect("own bytes");
             prop_assert_eq!(&read, &histogram);

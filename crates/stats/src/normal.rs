@@ -8,7 +8,7 @@ pub fn two_sided_tail(z: f64) -> f64 {
 
 /// The complementary error function for x ≥ 0: the power series of erf near zero, a continued fraction in the tail.
 fn erfc(x: f64) -> f64 {
-    /// Both converge to double precision well before; the number bounds the loop whatever comes in.
+    /// Both converge to double precision well before; the number bounds the loop for every input.
     const TERMS_MAX: u32 = 200;
     if x > 27.0 {
         return 0.0; // Below the least double.

@@ -1,5 +1,5 @@
 //! Numbers that look random and are the same for the same seed, on every machine and in every release: a report prints
-//! its seed, and whoever repeats it gets the same interval to the last digit. Not for secrets, and no source of chance.
+//! its seed, and a repetition gets the same interval to the last digit. Not for secrets, and no source of chance.
 
 /// `SplitMix64` (Steele, Lea and Flood 2014): 64 bits of state, passes the tests of randomness that matter here.
 #[derive(Debug, Clone)]

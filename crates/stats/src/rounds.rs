@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_compared_says_why_and_where() {
+    fn reports_why_and_where_values_cannot_be_compared() {
         let error =
             |first: &[f64], second: &[f64]| compared(first, second, Scale::Ratio).map_err(|error| error.to_string());
         assert_eq!(error(&[1.0], &[]), Err("the arms have 1 and 0 rounds: a round has a value of each".to_owned()));

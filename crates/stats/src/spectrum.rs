@@ -20,7 +20,7 @@ pub struct SpectrumPoint {
 }
 
 impl Histogram {
-    /// Ascending points from the shortest to the longest, which stands at quantile 1. Empty if nothing was recorded.
+    /// Ascending points from the shortest to the longest, which is at quantile 1. Empty if nothing was recorded.
     pub fn spectrum(&self, ticks_per_half: u32) -> Vec<SpectrumPoint> {
         let mut count = 0_u64;
         let steps = self.inner.iter_quantiles(ticks_per_half.max(1));

@@ -1,6 +1,6 @@
 //! How a handful of values is ever shown: median, spread and count together, since none of them means much alone.
 
-/// Five numbers and how many they stand for. Quartiles interpolate between neighbours (type 7 of Hyndman and Fan, as numpy does).
+/// Five numbers and how many they mean. Quartiles interpolate between neighbours (type 7 of Hyndman and Fan, as numpy does).
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Summary {
     /// The middle value.
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn of_nothing_and_of_no_numbers_there_is_no_summary() {
+    fn no_summary_without_numbers() {
         assert_eq!(Summary::of(&[]), None);
         assert_eq!(Summary::of(&[1.0, f64::NAN]), None);
         assert_eq!(Summary::of(&[1.0, f64::INFINITY]), None);

@@ -2,7 +2,7 @@
 //! and by how much at most. Used by the lab and by `load compare`; it knows nothing of what was measured.
 //!
 //! The signed-rank test over the effects of the rounds decides, since the arms of a round share its weather. Its interval says
-//! how large the effect may be. A bootstrap interval and Mann and Whitney's test, which ignores the pairing, stand beside as
+//! how large the effect may be. A bootstrap interval and Mann and Whitney's test, which ignores the pairing, are beside as
 //! further evidence and decide nothing: three tests of which any may convict would convict too often.
 
 use crate::bootstrap::{self, Resampling};
@@ -87,7 +87,7 @@ pub struct Verdict {
     pub second: Summary,
 }
 
-/// Compares the arms, whose values stand in the order of the rounds.
+/// Compares the arms, whose values are in the order of the rounds.
 pub fn judge(first: &[f64], second: &[f64], question: Question) -> Result<Verdict, RoundsError> {
     let effects = effects(first, second, question.scale)?;
     let rounds = effects.len();
@@ -147,7 +147,7 @@ fn size(interval: Interval, question: Question) -> Size {
 }
 
 impl Verdict {
-    /// One sentence with every number that it stands on.
+    /// One sentence with every number that it is on.
     pub fn explain(&self, first: &str, second: &str) -> String {
         let lies = match (self.direction, self.size) {
             (Direction::Undecided, Size::Negligible) => format!("{second} and {first} are as good as equal"),

@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 
 /// A line on the standard error stream.
 pub fn say(message: &str) {
-    // A closed stream is no reason to fail: there is nobody to tell.
+    // A closed stream is no reason to fail: there is no reader.
     let _ = writeln!(io::stderr(), "{message}");
 }
 
@@ -18,7 +18,7 @@ pub fn print(bytes: &[u8]) {
     let _ = print_on(bytes);
 }
 
-/// The same for whoever goes on: `false` once nobody reads any more.
+/// The same for a caller that goes on: `false` once the reader is gone.
 pub fn print_on(bytes: &[u8]) -> bool {
     let mut out = io::stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush()).is_ok()

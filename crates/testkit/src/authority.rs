@@ -26,6 +26,20 @@ impl Authority {
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
+    /// An authority that this one has issued; the closure has the last word on its certificate.
+    pub fn under(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        change(&mut params);
+        Self(CertifiedIssuer::signed_by(params, KeyPair::generate().unwrap(), &self.0).unwrap())
+    }
+
+    /// Its private key, in PEM.
+    pub fn key_pem(&self) -> String {
+        self.0.key().serialize_pem()
+    }
+
     /// The authority's own certificate, in PEM.
     pub fn pem(&self) -> String {
         self.0.pem()
@@ -36,11 +50,11 @@ impl Authority {
         self.issue_with(names, |_| ())
     }
 
-    /// The same; the closure has the last word on what stands in it.
+    /// The same; the closure has the last word on what is in it.
     pub fn issue_with(&self, names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Issued {
         let mut params = CertificateParams::new(names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>()).unwrap();
         params.distinguished_name = rcgen::DistinguishedName::new();
-        params.distinguished_name.push(DnType::CommonName, names.first().copied().unwrap_or("nobody"));
+        params.distinguished_name.push(DnType::CommonName, names.first().copied().unwrap_or("unnamed"));
         change(&mut params);
         let key = KeyPair::generate().unwrap();
         let chain = params.signed_by(&key, &self.0).unwrap().pem();

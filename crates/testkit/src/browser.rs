@@ -12,19 +12,20 @@
 //! For more, [`Browser::start`] and [`Browser::look`] with an expression of one's own. With `HOLDFAST_SCREENSHOTS` set to a folder,
 //! what was seen is kept there as images.
 
+use crate::program::peer_or_skip;
 use base64::Engine as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 /// Longer than any answer takes on a loaded machine; the test fails then, and does not hang.
 const ANSWER_MAX: Duration = Duration::from_mins(1);
-/// Text below so many pixels cannot be read.
+/// Text below this many pixels cannot be read.
 const TEXT_PX_MIN: u32 = 9;
 
 /// How a page is looked at.
@@ -89,7 +90,7 @@ pub struct Browser {
 /// Looks at a page in all four ways.
 ///
 /// # Panics
-/// When it has not so many charts, or one of them is empty; when something overflows, cannot be read or leaves its drawing; when
+/// When it has another number of charts, or one of them is empty; when something overflows, cannot be read or leaves its drawing; when
 /// light and dark look the same; when the console, the page's policy or a request complains. Without Chromium: see [`Browser::start`].
 #[track_caller]
 pub fn assert_page_holds(page: &Path, charts: usize) {
@@ -115,29 +116,14 @@ pub fn assert_page_holds(page: &Path, charts: usize) {
     assert_eq!(browser.complaints(), [""; 0], "the console is empty");
 }
 
-/// The program: unpacked by `cargo xtask peers`, or installed.
-fn find() -> Option<PathBuf> {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let peers = std::env::var_os("HOLDFAST_PEERS").map(PathBuf::from);
-    let folders = peers.into_iter().chain([workspace.join("target/peers/bin"), PathBuf::from("/usr/bin")]);
-    let named = folders.flat_map(|folder| ["chromium-headless-shell", "chromium"].map(|name| folder.join(name)));
-    named.into_iter().find(|program| program.is_file())
-}
-
 impl Browser {
     /// Starts it; `None`, said on the standard error, where there is no Chromium.
     ///
     /// # Panics
-    /// Under CI when there is none: a page that nobody looks at is not tested.
-    #[allow(clippy::print_stderr)] // a test that did not run must say so
+    /// Under CI when there is none: a page without a browser is not tested.
     pub fn start() -> Option<Self> {
-        let found = find();
-        if found.is_none() {
-            let hint = "Chromium is not here: run `cargo xtask peers`";
-            assert!(std::env::var_os("CI").is_none_or(|value| value != "true"), "{hint}");
-            eprintln!("SKIPPED: {hint}");
-        }
-        found.map(|program| Self::of(&program))
+        let program = peer_or_skip(&["chromium-headless-shell", "chromium"])?;
+        Some(Self::of(&program))
     }
 
     fn of(program: &Path) -> Self {
@@ -189,6 +175,17 @@ impl Browser {
         self.ask("Page.navigate", &json!({"url": format!("file://{}", page.display())}));
         self.wait(|message| message["method"] == "Page.loadEventFired");
         let answer = self.ask("Runtime.evaluate", &json!({"expression": expression, "returnByValue": true}));
+        answer["result"]["value"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
+    }
+
+    /// Opens a page of a server, whatever its certificate, and returns the text that the expression promises.
+    #[track_caller]
+    pub fn run_at(&mut self, url: &str, expression: &str) -> String {
+        self.ask("Security.setIgnoreCertificateErrors", &json!({"ignore": true}));
+        self.ask("Page.navigate", &json!({"url": url}));
+        self.wait(|message| message["method"] == "Page.loadEventFired");
+        let asked = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
+        let answer = self.ask("Runtime.evaluate", &asked);
         answer["result"]["value"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
     }
 
@@ -284,7 +281,7 @@ fn is_complaint(message: &Value) -> bool {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Whatever state it is in: its children end with it, as their pipes close.
+        // In any state: its children end with it, as their pipes close.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

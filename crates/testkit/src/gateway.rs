@@ -5,7 +5,7 @@ use crate::signal::until;
 use crate::{Authority, DEADLINE, Talk};
 use conf::diagnostic::{Diagnostic, Severity};
 use conf::source::SourceMap;
-use gateway::{BoundPlan, ErrorLog, Level, ListenerId, LogSink, LowerOptions, Message, Shared, Totals, records};
+use gateway::{BoundPlan, ErrorLog, Level, ListenerId, LogSink, LowerOptions, Message, Registry, Totals, records};
 use reactor::{ListenOptions, Listener, PeerAddress};
 use std::io;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use tls::{ClientSide, Trust};
 /// The name of the only file there is.
 const MAIN: &str = "nginx.conf";
 
-/// Whether clients speak TLS, whatever a test says: a test program whose name begins so runs the tests of another one over TLS.
+/// Whether all clients speak TLS: a test program whose name begins so runs the tests of another one over TLS.
 fn under_tls() -> bool {
     static IS: OnceLock<bool> = OnceLock::new();
     *IS.get_or_init(|| {
@@ -29,7 +29,7 @@ fn under_tls() -> bool {
 
 /// A running gateway; dropping it stops it.
 pub struct Gateway {
-    shared: &'static Shared,
+    shared: &'static Registry,
     addresses: Vec<SocketAddr>,
     listeners: Vec<(SocketAddr, Arc<Listener>)>,
     threads: Vec<JoinHandle<io::Result<()>>>,
@@ -44,7 +44,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Starts one worker with this configuration. In its text `{listen}` stands for a loopback address of the kernel's
+    /// Starts one worker with this configuration. In its text `{listen}` means a loopback address of the kernel's
     /// choice, `{listen:1}`, `{listen:2}` … for further ones, and `{upstream:0}` … for the given addresses. The only host
     /// name that has an address is `localhost`.
     pub fn start(text: &str, upstreams: &[SocketAddr]) -> Self {
@@ -53,7 +53,7 @@ impl Gateway {
 
     /// As [`Self::start`], with a number of workers.
     pub fn start_workers(workers: u16, text: &str, upstreams: &[SocketAddr]) -> Self {
-        let shared = Shared::leak(workers, ErrorLog::new(Level::Info, 0)).unwrap();
+        let shared = Registry::leak(workers, ErrorLog::new(Level::Info, 0)).unwrap();
         let mut gateway = Self {
             shared,
             addresses: Vec::new(),
@@ -131,6 +131,7 @@ impl Gateway {
         let options = conf::model::Options { privileged: false };
         let (model, found) = conf::model::lower_with(&loaded.tree, &loaded.sources, options);
         refuse_errors(&found, &loaded.sources, text);
+        let known_pairs = self.shared.known_pairs();
         let options = LowerOptions {
             prefix: prefix.to_path_buf(),
             workers: u16::try_from(self.shared.workers()).unwrap(),
@@ -142,6 +143,7 @@ impl Gateway {
             now_s: std::time::UNIX_EPOCH.elapsed().unwrap().as_secs(),
             conf_directory: loaded.conf_prefix.clone(),
             read: &|path| std::fs::read(path),
+            known_pairs: &known_pairs,
         };
         let refused = |found: Vec<_>| -> ! {
             refuse_errors(&found, &loaded.sources, text);
@@ -200,7 +202,7 @@ impl Gateway {
         Self::client_of(self.address())
     }
 
-    /// The same for whoever knows a gateway's address only.
+    /// The same for a gateway of which only the address is known.
     pub fn client_of(address: SocketAddr) -> Talk {
         if !under_tls() {
             return Talk::connect(address);
@@ -220,7 +222,7 @@ impl Gateway {
     }
 
     /// The process's shared state.
-    pub fn shared(&self) -> &'static Shared {
+    pub fn shared(&self) -> &'static Registry {
         self.shared
     }
 
@@ -305,7 +307,7 @@ impl Drop for Gateway {
         if std::thread::panicking() {
             // The log tells most when something has gone wrong.
             let log = self.error_log();
-            #[allow(clippy::print_stderr)] // for whoever reads the failed test's output
+            #[allow(clippy::print_stderr)] // helps to read the failed test's output
             if !log.is_empty() {
                 eprintln!("error log:\n{log}");
             }

@@ -8,24 +8,34 @@
 mod authority;
 mod browser;
 mod gateway;
+mod http2_service;
+mod http2_talk;
 mod message;
 pub mod name_server;
 mod peer;
 mod port;
 mod program;
+mod responder;
 mod secured;
+pub mod sides;
 mod signal;
+pub mod site;
+mod skip;
 mod talk;
 
 pub use crate::authority::{Authority, Issued};
 pub use crate::browser::{Browser, Seen, Window, assert_page_holds};
 pub use crate::gateway::Gateway;
+pub use crate::http2_service::{Asked, Http2Service};
+pub use crate::http2_talk::{Answer, Http2Talk, http2_block, http2_frame};
 pub use crate::message::{Message, Request, Response};
 pub use crate::name_server::NameServer;
 pub use crate::peer::{Deaf, Peer, Queued, Refusing, Then};
 pub use crate::port::free_port;
-pub use crate::program::{assert_metrics_are_sound, debian_nginx, peer_program};
+pub use crate::program::{assert_metrics_are_sound, debian_nginx, peer_or_skip, peer_program};
+pub use crate::responder::{Habit, Responder, names_responder};
 pub use crate::signal::{Signal, until};
+pub use crate::skip::skip;
 pub use crate::talk::{End, Talk};
 
 use std::time::Duration;

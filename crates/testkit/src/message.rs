@@ -66,13 +66,13 @@ impl Message {
         self.fields.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| &**value).collect()
     }
 
-    /// The value of a field that stands at most once.
+    /// The value of a field that is at most once.
     ///
     /// # Panics
-    /// When it stands more than once.
+    /// When it appears more than once.
     pub fn value(&self, name: &str) -> Option<&str> {
         let values = self.values(name);
-        assert!(values.len() <= 1, "{name} stands {} times: {self:?}", values.len());
+        assert!(values.len() <= 1, "{name} appears {} times: {self:?}", values.len());
         values.first().copied()
     }
 

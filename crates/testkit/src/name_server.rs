@@ -106,7 +106,7 @@ impl DnsQuestion {
         self.message(DnsCode::NoError, false, &[record(CNAME, ttl, &encode_name(of))], &[])
     }
 
-    /// The name is an alias, and the targets of the service that it stands for are in the same answer.
+    /// The name is an alias, and the targets of the service that it means are in the same answer.
     pub fn alias_of_services(&self, ttl: u32, of: &str, targets: &[(u16, u16, u16, &str)]) -> Vec<u8> {
         let owner = encode_name(of);
         let mut records = vec![record(CNAME, ttl, &owner)];
@@ -119,7 +119,7 @@ impl DnsQuestion {
         self.message(code, false, &[], &[])
     }
 
-    /// There is no such name, for so many seconds (RFC 2308).
+    /// There is no such name, for this many seconds (RFC 2308).
     pub fn absent(&self, seconds: u32) -> Vec<u8> {
         let mut data = [encode_name("ns.test"), encode_name("host.test")].concat();
         for number in [1, 3600, 600, 86_400, seconds] {
@@ -133,7 +133,7 @@ impl DnsQuestion {
         self.message(DnsCode::NoError, true, &[], &[])
     }
 
-    /// An answer of somebody who has not seen the question: the number is wrong.
+    /// An answer of a sender that has not seen the question: the number is wrong.
     pub fn forged(&self, addresses: &[&str]) -> Vec<u8> {
         let mut message = self.addresses(86_400, addresses);
         message[0] ^= 0xff;

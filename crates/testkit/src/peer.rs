@@ -1,5 +1,5 @@
 //! Upstreams that play a script: each accepted connection is a [`Talk`] in a thread of its own. Also addresses where
-//! nobody answers.
+//! nothing answers.
 
 use crate::message::{Message, Request};
 use crate::talk::{Record, Talk};
@@ -208,12 +208,12 @@ impl Queued {
 pub struct Refusing(Socket);
 
 impl Refusing {
-    /// A bound socket that does not listen: nobody else can get its port, and the kernel answers SYN with RST.
+    /// A bound socket that does not listen: no other socket can get its port, and the kernel answers SYN with RST.
     pub fn new() -> Self {
         Self(bound())
     }
 
-    /// Where nobody listens.
+    /// An address without a listener.
     pub fn address(&self) -> SocketAddr {
         self.0.local_addr().unwrap().as_socket().unwrap()
     }
@@ -225,7 +225,7 @@ impl Default for Refusing {
     }
 }
 
-/// An address where connecting hangs: the accept queue is full and nobody accepts.
+/// An address where connecting hangs: the accept queue is full and no process accepts.
 #[derive(Debug)]
 pub struct Deaf {
     socket: Socket,
@@ -241,7 +241,7 @@ impl Deaf {
         Self { socket, _queued: queued }
     }
 
-    /// Where nobody accepts.
+    /// An address whose listener does not accept.
     pub fn address(&self) -> SocketAddr {
         self.socket.local_addr().unwrap().as_socket().unwrap()
     }

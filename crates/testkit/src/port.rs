@@ -4,7 +4,7 @@
 use std::io::Read as _;
 use std::net::{TcpListener, TcpStream};
 
-/// A port of 127.0.0.1 that nobody has, and that nobody is given by chance in the next minute: a connection on it stands in
+/// A port of 127.0.0.1 that is free, and that the kernel gives to no socket by chance in the next minute: a connection on it is in
 /// TIME_WAIT. The kernel does not choose such a port for who asks for any, and lets have it who asks for it by its number with
 /// `SO_REUSEADDR`, as servers do. A port that was only bound and released is another test's as easily as anybody's.
 pub fn free_port() -> u16 {

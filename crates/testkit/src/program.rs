@@ -1,6 +1,7 @@
 //! Foreign programs that tests run beside the gateway, and Debian's configuration of nginx: where `cargo xtask peers` has put
 //! them, or the system has them.
 
+use crate::skip;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,16 +11,33 @@ use std::process::{Command, Stdio};
 /// # Panics
 /// When it is nowhere: `cargo xtask peers` fetches it.
 pub fn peer_program(name: &str) -> PathBuf {
+    find_peer(&[name]).unwrap_or_else(|| {
+        panic!("no {name} here: `cargo xtask peers` fetches it, and `cargo xtask test` does so itself")
+    })
+}
+
+/// The first of these programs that is there; `None`, after [`skip`], where none is.
+///
+/// # Panics
+/// Under `CI` where none is.
+#[track_caller]
+pub fn peer_or_skip(names: &[&str]) -> Option<PathBuf> {
+    let found = find_peer(names);
+    if found.is_none() {
+        skip(&format!("there is no {}; `cargo xtask peers` provides one", names.join(" or ")));
+    }
+    found
+}
+
+fn find_peer(names: &[&str]) -> Option<PathBuf> {
     let given = std::env::var_os("HOLDFAST_PEERS").map(PathBuf::from);
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers/bin");
     let path = std::env::var_os("PATH").unwrap_or_default();
     // Daemons live where the path of a user need not lead.
     let system = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
-    let mut folders = given.into_iter().chain([ours]).chain(system.collect::<Vec<_>>());
-    let found = folders.find_map(|folder| Some(folder.join(name)).filter(|file| file.is_file()));
-    found.unwrap_or_else(|| {
-        panic!("no {name} here: `cargo xtask peers` fetches it, and `cargo xtask test` does so itself")
-    })
+    let folders = given.into_iter().chain([ours]).chain(system.collect::<Vec<_>>());
+    let mut files = folders.flat_map(|folder| names.iter().map(move |name| folder.join(name)));
+    files.find(|file| file.is_file())
 }
 
 /// `promtool check metrics` has nothing to say about a page of metrics.
@@ -46,16 +64,13 @@ pub fn assert_metrics_are_sound(metrics: &str) {
 ///
 /// # Panics
 /// Under CI when it is nowhere.
-#[allow(clippy::print_stderr)] // a test that did not run must say so
 pub fn debian_nginx() -> Option<PathBuf> {
     let beside = std::env::var_os("HOLDFAST_PEERS").map(|bin| PathBuf::from(bin).join("../root/etc/nginx"));
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers/root/etc/nginx");
     let places = beside.into_iter().chain([built, PathBuf::from("/etc/nginx")]);
     let found = places.into_iter().find(|folder| folder.join("sites-available/default").is_file());
     if found.is_none() {
-        let hint = "Debian's nginx configuration is not here: run `cargo xtask peers`";
-        assert!(std::env::var_os("CI").is_none_or(|value| value != "true"), "{hint}");
-        eprintln!("SKIPPED: {hint}");
+        skip("Debian's nginx configuration is not here; `cargo xtask peers` provides it");
     }
     found
 }

@@ -1,10 +1,10 @@
-//! Waiting for something with a deadline: between the threads of a test, and for a state that nobody announces.
+//! Waiting for something with a deadline: between the threads of a test, and for a state that is not announced.
 
 use crate::DEADLINE;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Between two looks at a state that nobody announces.
+/// Between two looks at a state that is not announced.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 /// A flag that one thread raises and others wait for.
@@ -17,10 +17,15 @@ impl Signal {
         Self::default()
     }
 
-    /// Lets everybody who waits go on, now and later.
+    /// Lets all waiting threads go on, now and later.
     pub fn raise(&self) {
         *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.0.1.notify_all();
+    }
+
+    /// Whether it is.
+    pub fn is_raised(&self) -> bool {
+        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until it is raised.

@@ -4,9 +4,9 @@
 use crate::message::{Framing, Message, Request, Response, parse_fields};
 use crate::secured::Secured;
 use crate::{DEADLINE, Signal};
-use socket2::SockRef;
+use socket2::{Domain, SockRef, Socket, Type};
 use std::io::{self, Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -36,7 +36,7 @@ pub enum End {
 pub(crate) struct Record {
     pub(crate) bytes: Arc<Mutex<Vec<u8>>>,
     pub(crate) requests: Arc<Mutex<Vec<(usize, Request)>>>,
-    /// The test is over: nobody listens any more.
+    /// The test is over: no thread listens any more.
     pub(crate) over: Arc<AtomicBool>,
 }
 
@@ -54,7 +54,7 @@ pub struct Talk {
 }
 
 impl Talk {
-    /// Connects to an address, and shakes hands with whoever has this name there.
+    /// Connects to an address, and shakes hands with the server of this name there.
     pub fn connect_secure(to: SocketAddr, side: &ClientSide, name: &str) -> Result<Self, TlsError> {
         let stream = TcpStream::connect_timeout(&to, DEADLINE).unwrap();
         let mut talk = Self::new(stream, 0, Record::default());
@@ -92,8 +92,20 @@ impl Talk {
 
     /// Connects to an address.
     pub fn connect(to: SocketAddr) -> Self {
-        let stream = TcpStream::connect_timeout(&to, DEADLINE).unwrap();
+        Self::of(TcpStream::connect_timeout(&to, DEADLINE).unwrap())
+    }
+
+    /// A connection that was opened elsewhere.
+    pub fn of(stream: TcpStream) -> Self {
         Self::new(stream, 0, Record::default())
+    }
+
+    /// Connects from an address of the loopback network.
+    pub fn connect_from(from: Ipv4Addr, to: SocketAddr) -> Self {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::from((from, 0)).into()).unwrap();
+        socket.connect_timeout(&to.into(), DEADLINE).unwrap();
+        Self::of(socket.into())
     }
 
     pub(crate) fn new(stream: TcpStream, serial: usize, record: Record) -> Self {
@@ -124,7 +136,8 @@ impl Talk {
         SockRef::from(self.socket()).set_recv_buffer_size(bytes).unwrap();
     }
 
-    fn socket(&self) -> &TcpStream {
+    /// The socket of this end, for what has to be sent while something else is awaited.
+    pub fn socket(&self) -> &TcpStream {
         self.stream.as_ref().expect("the conversation was ended from here already")
     }
 
@@ -132,6 +145,18 @@ impl Talk {
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let sealed = self.secured.as_mut().map(|secured| secured.seal(bytes.as_ref()));
         let _ = self.socket().write_all(sealed.as_deref().unwrap_or(bytes.as_ref()));
+    }
+
+    /// Says a GET without a body, with further field lines, each with its line end.
+    pub fn send_get(&mut self, target: &str, fields: &str) {
+        self.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
+    }
+
+    /// The same, and its response.
+    #[track_caller]
+    pub fn get(&mut self, target: &str, fields: &str) -> Response {
+        self.send_get(target, fields);
+        self.response()
     }
 
     /// Says bytes, each in a segment of its own.
@@ -148,7 +173,7 @@ impl Talk {
         }
     }
 
-    /// Says up to `most` bytes to somebody who may not listen; the number that went into the kernel until nothing went
+    /// Says up to `most` bytes to a peer that may not read; the number that went into the kernel until nothing went
     /// for a while.
     pub fn flood(&mut self, most: usize) -> usize {
         let (taken, ended) = self.pour(most, STUCK);
@@ -156,7 +181,7 @@ impl Talk {
         taken
     }
 
-    /// Says up to `most` bytes to somebody who ends the connection before that; the number that went into the kernel.
+    /// Says up to `most` bytes to a peer that ends the connection before that; the number that went into the kernel.
     #[track_caller]
     pub fn flood_until_the_end(&mut self, most: usize) -> usize {
         let (taken, ended) = self.pour(most, DEADLINE);
@@ -234,7 +259,7 @@ impl Talk {
         self.stream = None;
     }
 
-    /// Under TLS the end is said before it comes.
+    /// Under TLS `close_notify` comes before the FIN.
     fn say_goodbye(&mut self) {
         if let (Some(secured), Some(mut stream)) = (&mut self.secured, self.stream.as_ref()) {
             let _ = stream.write_all(&secured.close());
@@ -277,7 +302,7 @@ impl Talk {
         false
     }
 
-    /// One read; `false`: nothing was said with it, or the connection has ended.
+    /// One read; `false`: it brought no data, or the connection has ended.
     fn receive_once(&mut self) -> io::Result<bool> {
         let mut buffer = [0; 16 * 1024];
         let count = { self.socket() }.read(&mut buffer)?;
@@ -403,6 +428,15 @@ impl Talk {
         }
     }
 
+    /// The rest of a response whose head was read.
+    #[track_caller]
+    pub fn response_behind(&mut self, mut head: Message) -> Response {
+        match self.body(head.response_framing(false), &mut head) {
+            Ok(()) => head,
+            Err(end) => panic!("{end:?} in the middle of the body: {head:?}"),
+        }
+    }
+
     #[track_caller]
     fn response_or_end(&mut self, to_head: bool) -> Result<Response, Box<(Response, End)>> {
         let Some(mut response) = self.head() else { panic!("{:?} instead of a response", self.ended) };
@@ -504,7 +538,7 @@ impl Talk {
         !heard.is_err_and(|error| is_timeout(&error))
     }
 
-    /// Records of TLS's own are nothing that was said.
+    /// Records of TLS's own are not data.
     fn hears_records_within(&mut self, at_most: Duration) -> bool {
         let begun = Instant::now();
         while self.ended.is_none() && self.pending.is_empty() {

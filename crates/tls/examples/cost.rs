@@ -20,6 +20,9 @@ const BODIES: usize = 200;
 const CROWD: usize = 1000;
 /// Sessions that are kept.
 const SESSIONS: usize = 5000;
+/// Pages of 16 KB in a series, and the small records that a connection begins with.
+const PAGES: usize = 5000;
+const SMALL_RECORD_BYTES: usize = 1369;
 /// Series, of which the median and the extremes are shown.
 const SERIES: usize = 7;
 /// Rounds of a handshake: real ones take three.
@@ -146,6 +149,25 @@ fn requests(protocol: Protocol) -> Outcome<()> {
     Ok(())
 }
 
+/// A page of 16 KB in records of these sizes, sealed.
+fn pages(protocol: Protocol) -> Outcome<()> {
+    let (mut client, mut server, _) = shake(&ends(protocol, false, "X25519", false)?)?;
+    let (page, mut wire) = (vec![b'p'; 16 * 1024], vec![0; 32 * 1024]);
+    for record in [RECORD_BYTES_MAX, SMALL_RECORD_BYTES] {
+        show(&format!("16 KB sent in records of {record} B, {}", protocol.name()), || {
+            let mut spent = Duration::ZERO;
+            for _ in 0..PAGES {
+                let begun = Instant::now();
+                let sealed = server.seal(&page, record, &mut wire)?;
+                spent += begun.elapsed();
+                client.receive(wire.get_mut(..sealed.written).ok_or("room")?, &mut |_| ())?;
+            }
+            Ok(spent.as_secs_f64() * 1e6 / PAGES as f64)
+        })?;
+    }
+    Ok(())
+}
+
 /// Requests on one session after the other, more of them than a thread keeps keys in their computing form.
 fn crowd(protocol: Protocol) -> Outcome<()> {
     let ends = ends(protocol, false, "X25519", false)?;
@@ -203,6 +225,7 @@ fn main() -> Outcome<()> {
     handshakes("full handshake, P-256, X25519MLKEM768, TLSv1.3", &hybrid, false)?;
     for protocol in [Protocol::Tls13, Protocol::Tls12] {
         requests(protocol)?;
+        pages(protocol)?;
         crowd(protocol)?;
     }
     Ok(())

@@ -51,7 +51,7 @@ impl CertificateRequest {
         };
         let key = key.map_err(refused)?;
         let mut params = CertificateParams::new(names).map_err(refused)?;
-        // The names stand in the extension alone; a common name is obsolete.
+        // The names are in the extension alone; a common name is obsolete.
         params.distinguished_name = DistinguishedName::new();
         let request = params.serialize_request(&key).map_err(refused)?;
         Ok(Self { der: request.der().to_vec(), key_pem: key.serialize_pem() })

@@ -6,7 +6,7 @@ use crate::pair::Pair;
 use crate::peer::Revocations;
 use crate::remembered::Remembered;
 use crate::verifier::verifier;
-use aws_lc_rs::digest::{Context, SHA256};
+use aws_lc_rs::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
 use rustls::ClientConfig;
 use rustls::client::{Resumption, UnbufferedClientConnection};
 use rustls::sign::SingleCertAndKey;
@@ -23,11 +23,11 @@ pub enum Trust {
     System,
     /// Those with a certificate of these authorities, in PEM.
     Authorities(Vec<u8>),
-    /// Any, with any certificate. The connection is encrypted, and may be with somebody else.
+    /// Any, with any certificate. The connection is encrypted, but the other end may be an attacker.
     Anyone,
 }
 
-/// What stands for the name of a server that is neither sent nor verified.
+/// In place of the name of a server that is neither sent nor verified.
 const NAMELESS: &str = "nameless.invalid";
 
 /// A client's settings. Connections hold them while they live; clones share everything, sessions to resume included.
@@ -62,10 +62,23 @@ impl ClientSide {
         Arc::clone(&self.config)
     }
 
-    /// A digest of all that was said to the builder. Sides with equal ones trust the same servers, show the same certificate, and
+    /// A digest of all that the builder was given. Sides with equal ones trust the same servers, show the same certificate, and
     /// may use each other's connections to a server of one name.
     pub fn identity(&self) -> &Arc<[u8]> {
         &self.identity
+    }
+
+    /// The same with this certificate, which the client shows when it is asked. It has sessions of its own.
+    #[must_use]
+    pub fn with_pair(&self, pair: &Pair) -> Self {
+        let mut config = ClientConfig::clone(&self.config);
+        config.client_auth_cert_resolver = shown(pair);
+        let remembered = self.remembered.as_ref().map(|_| Arc::<Remembered>::default());
+        if remembered.is_some() {
+            config.resumption = Resumption::in_memory_sessions(SERVERS_REMEMBERED);
+        }
+        let identity = [&self.identity, pair.certificate_der().unwrap_or_default()].concat();
+        Self { config: Arc::new(config), remembered, identity: digest(&identity)[..].into() }
     }
 
     pub(crate) fn connect(&self, name: &str) -> Result<UnbufferedClientConnection, SetupError> {
@@ -73,7 +86,7 @@ impl ClientSide {
     }
 
     /// As [`Self::connect`], to one of several peers that may have the same name: only its own sessions are resumed there. Without a
-    /// name nothing is sent in SNI, and a certificate that is verified belongs to nobody.
+    /// name no SNI is sent, and no certificate can be verified.
     pub(crate) fn connect_to(&self, peer: &str, name: Option<&str>) -> Result<UnbufferedClientConnection, SetupError> {
         let mut config = ClientConfig::clone(&self.config);
         if let Some(remembered) = &self.remembered {
@@ -82,6 +95,17 @@ impl ClientSide {
         config.enable_sni &= name.is_some();
         connection(Arc::new(config), name.unwrap_or(NAMELESS))
     }
+}
+
+fn shown(pair: &Pair) -> Arc<SingleCertAndKey> {
+    Arc::new(SingleCertAndKey::from((**pair.key()).clone()))
+}
+
+/// SHA-256.
+pub fn digest(bytes: &[u8]) -> [u8; SHA256_OUTPUT_LEN] {
+    let mut digest = [0; SHA256_OUTPUT_LEN];
+    digest.copy_from_slice(aws_lc_rs::digest::digest(&SHA256, bytes).as_ref());
+    digest
 }
 
 fn connection(config: Arc<ClientConfig>, name: &str) -> Result<UnbufferedClientConnection, SetupError> {
@@ -180,7 +204,7 @@ impl ClientSideBuilder {
             .dangerous()
             .with_custom_certificate_verifier(verifier);
         let mut config = match self.pair {
-            Some(pair) => builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from((**pair.key()).clone()))),
+            Some(pair) => builder.with_client_cert_resolver(shown(&pair)),
             None => builder.with_no_client_auth(),
         };
         config.alpn_protocols = self.alpn;

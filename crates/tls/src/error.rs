@@ -20,7 +20,7 @@ pub enum Level {
     Info,
     /// `error`: what an upstream does.
     Error,
-    /// `crit`: somebody on this side has to act.
+    /// `crit`: the operator of this side has to act.
     Critical,
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 /// Whether the pair can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// It works, and somebody should look at it.
+    /// It works, and the operator should look at it.
     Warning,
     /// It cannot be used, or clients will refuse it.
     Error,

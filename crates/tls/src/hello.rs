@@ -11,7 +11,9 @@ const RECORD_HEAD_BYTES: usize = 5;
 const HANDSHAKE_HEAD_BYTES: usize = 4;
 const RECORD_HANDSHAKE: u8 = 22;
 const CLIENT_HELLO: u8 = 1;
+const SSL3: u16 = 0x0300;
 const TLS12: u16 = 0x0303;
+const TLS13: u16 = 0x0304;
 /// A first byte with this bit is that of `SSLv2`, as nginx and OpenSSL see it.
 const SSL2_BIT: u8 = 0x80;
 
@@ -30,8 +32,8 @@ pub struct ClientHello<'a> {
     pub session_id: &'a [u8],
     /// The newest version that a client before TLS 1.3 speaks.
     version: u16,
-    /// Newer clients list their versions in an extension.
-    lists_versions: bool,
+    /// Newer clients list their versions in an extension, two bytes each.
+    versions: Option<Offer<'a>>,
 }
 
 /// A list of two-byte numbers that a client offers.
@@ -53,7 +55,13 @@ impl<'a> Offer<'a> {
 impl<'a> ClientHello<'a> {
     /// Whether the client speaks TLS 1.1 or older only.
     pub(crate) fn is_before_tls12(&self) -> bool {
-        self.version < TLS12 && !self.lists_versions
+        self.version < TLS12 && self.versions.is_none()
+    }
+
+    /// The newest version that the client speaks, of those that are known.
+    pub(crate) fn newest_version(&self) -> u16 {
+        let known = |version: &u16| (SSL3..=TLS13).contains(version);
+        self.versions.and_then(|versions| versions.iter().filter(known).max()).unwrap_or(self.version)
     }
 
     /// The protocols of ALPN, in the client's order.
@@ -152,14 +160,14 @@ fn read(body: &[u8]) -> Option<ClientHello<'_>> {
             0 => hello.server_name = Some(server_name(content.vector16()?)?).filter(|name| !name.is_empty()),
             10 => hello.groups = Offer(content.vector16()?),
             16 => hello.alpn = content.vector16()?,
-            43 => hello.lists_versions = true,
+            43 => hello.versions = Some(Offer(content.vector8()?)),
             _ => {}
         }
     }
     Some(hello)
 }
 
-/// The host name of an SNI extension (RFC 6066 §3). An empty list names nobody.
+/// The host name of an SNI extension (RFC 6066 §3). An empty list names no host.
 fn server_name(list: &[u8]) -> Option<&str> {
     let mut reader = Reader(list);
     while !reader.0.is_empty() {

@@ -155,7 +155,7 @@ impl MessageEncrypter for Direction {
         });
         sealed.ok_or(Error::EncryptError)?;
         Ok(match form {
-            // The type and the version that everybody sees do not change (RFC 8446 §5.2).
+            // The visible type and version do not change (RFC 8446 §5.2).
             Form::Tls13 => OutboundOpaqueMessage::new(ContentType::ApplicationData, ProtocolVersion::TLSv1_2, payload),
             Form::Gcm12 | Form::ChaCha12 => OutboundOpaqueMessage::new(message.typ, message.version, payload),
         })

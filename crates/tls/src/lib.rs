@@ -34,7 +34,7 @@
 //!
 //! Parts: `session` is the connection, `hello` reads a client's first message before a server is chosen, `server` and `client` are
 //! the two sides' settings, `names` maps OpenSSL's words to what rustls has, `pair` loads certificates and keys and `finding` says
-//! what is wrong with them, `acme` makes what an ACME client asks with and answers with, `peer` checks and describes client certificates, `resume` holds ticket keys and sessions.
+//! what is wrong with them, `acme` makes what an ACME client asks with and answers with, `peer` checks and describes client certificates, `ocsp` asks for the standing of a certificate, `resume` holds ticket keys and sessions.
 
 mod acme;
 mod client;
@@ -46,23 +46,33 @@ mod hello;
 mod keys;
 mod machine;
 mod names;
+mod ocsp;
 mod pair;
 mod password;
 mod peer;
+mod preread;
 mod remembered;
 mod resume;
 mod server;
 mod session;
+mod snapshot;
+mod ticket_ratchet;
 mod verifier;
 
 pub use acme::{ACME_PROTOCOL, CertificateRequest, KeyKind, account_key, challenge_side};
+pub use client::digest;
 pub use client::{ClientSide, ClientSideBuilder, Trust, is_server_name};
 pub use error::{Blame, Level, SetupError, TlsError};
 pub use finding::{Finding, Severity};
 pub use hello::{ClientHello, HELLO_BYTES_MAX, Offer};
 pub use names::{Ciphers, Curves, Protocol, Protocols, cipher_name, curve_name};
-pub use pair::{CertificateFacts, Pair};
-pub use peer::{ClientCertificate, ClientCheck, ClientVerification, Revocations, VerifyResult, verify_error_number};
+pub use ocsp::{Standing, StatusAnswer, StatusError, StatusQuestion, StatusTrust, is_status_response};
+pub use pair::{CertificateFacts, Pair, inspect_chain};
+pub use peer::{ClientCertificate, ClientCheck, ClientVerification, Revocations, STATUS_REQUEST_FAILED, StatusCheck};
+pub use peer::{VerifyResult, verify_error_number};
+pub use preread::{Preread, Prereading, preread};
 pub use resume::{SessionCache, TICKET_KEY_BYTES, TicketKeys};
 pub use server::{Choice, Listener, OneServer, Pairs, ServerSide, ServerSideBuilder};
 pub use session::{End, RECORD_BYTES_MAX, RECORD_OVERHEAD_BYTES, Sealed, Session};
+pub use snapshot::{SessionFacts, Snapshot};
+pub use ticket_ratchet::TicketState;

@@ -22,7 +22,7 @@ const CHAIN_MAX: usize = 32;
 const AUTHORITIES_MAX: usize = 10_000;
 /// RSA keys below are refused by browsers.
 const RSA_BITS_MIN: usize = 2048;
-/// Days before the end at which somebody should know.
+/// Days before the end from which a warning is given.
 const EXPIRY_WARNING_DAYS: i64 = 30;
 const DAY_SECONDS: i64 = 86_400;
 
@@ -85,6 +85,11 @@ impl Pair {
         Self(Arc::new(pair))
     }
 
+    /// That response.
+    pub fn ocsp(&self) -> Option<&[u8]> {
+        self.0.ocsp.as_deref()
+    }
+
     /// The chain as PEM.
     pub fn chain_pem(&self) -> String {
         self.0.cert.iter().map(|certificate| dn::to_pem(certificate)).collect()
@@ -110,43 +115,73 @@ impl Pair {
 
     /// What the certificate says. Nothing if it cannot be read, which rustls may tolerate.
     pub fn facts(&self) -> Option<CertificateFacts> {
-        let certificate = parse(self.0.cert.first()?)?;
-        let (not_before, not_after) = validity(&certificate);
-        let alternatives = certificate.subject_alternative_name().ok().flatten();
-        let names = alternatives.iter().flat_map(|names| &names.value.general_names).filter_map(host_name).collect();
-        Some(CertificateFacts { subject: dn::rfc2253(certificate.subject()), names, not_before, not_after })
+        facts(&self.0.cert)
     }
 
     /// What is wrong at this time (seconds since 1970), the worst first.
     pub fn check(&self, now: i64) -> Vec<Finding> {
-        let mut findings = Vec::new();
-        let chain: Vec<_> = self.0.cert.iter().filter_map(|der| parse(der)).collect();
-        for (at, certificate) in chain.iter().enumerate() {
-            check_dates(at, certificate, now, &mut findings);
-            check_strength(certificate, &mut findings);
-        }
-        for pair in chain.windows(2) {
-            if pair[0].issuer() != pair[1].subject() {
-                findings.push(Finding::warning(
-                    "chain_order",
-                    format!("{} is followed by a certificate that did not issue it", dn::rfc2253(pair[0].subject())),
-                    "put the server's own certificate first, then its issuer, then the issuer of that",
-                ));
-            }
-        }
-        if let [alone] = chain.as_slice()
-            && alone.issuer() != alone.subject()
-            && names_issuer(alone)
-        {
+        check_chain(&self.0.cert, now)
+    }
+}
+
+impl CertificateFacts {
+    /// Whether one of its names is for a host: a `*` means one label (RFC 9525, 6.3).
+    pub fn is_for(&self, host: &str) -> bool {
+        self.names.iter().any(|name| is_for(name, host))
+    }
+}
+
+/// What a chain's certificate says, and what is wrong with the chain at this time: for a process that may not read the key.
+pub fn inspect_chain(pem: &[u8], now: i64) -> Result<(Option<CertificateFacts>, Vec<Finding>), Finding> {
+    let chain = read_chain(pem)?;
+    Ok((facts(&chain), check_chain(&chain, now)))
+}
+
+/// Whether a name of a certificate, of which the first label may be `*`, is this host's.
+pub(crate) fn is_for(pattern: &str, host: &str) -> bool {
+    match (pattern.strip_prefix("*."), host.split_once('.')) {
+        (Some(rest), Some((_, domain))) => rest.contains('.') && rest.eq_ignore_ascii_case(domain),
+        (Some(_), None) => false,
+        (None, _) => pattern.eq_ignore_ascii_case(host),
+    }
+}
+
+fn facts(chain: &[CertificateDer<'_>]) -> Option<CertificateFacts> {
+    let certificate = parse(chain.first()?)?;
+    let (not_before, not_after) = validity(&certificate);
+    let alternatives = certificate.subject_alternative_name().ok().flatten();
+    let names = alternatives.iter().flat_map(|names| &names.value.general_names).filter_map(host_name).collect();
+    Some(CertificateFacts { subject: dn::rfc2253(certificate.subject()), names, not_before, not_after })
+}
+
+fn check_chain(chain: &[CertificateDer<'_>], now: i64) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let chain: Vec<_> = chain.iter().filter_map(|der| parse(der)).collect();
+    for (at, certificate) in chain.iter().enumerate() {
+        check_dates(at, certificate, now, &mut findings);
+        check_strength(certificate, &mut findings);
+    }
+    for pair in chain.windows(2) {
+        if pair[0].issuer() != pair[1].subject() {
             findings.push(Finding::warning(
-                "chain_alone",
-                "the file has no intermediate certificate: some clients cannot find the issuer",
-                "use the file that has the chain (fullchain.pem with Let's Encrypt)",
+                "chain_order",
+                format!("{} is followed by a certificate that did not issue it", dn::rfc2253(pair[0].subject())),
+                "put the server's own certificate first, then its issuer, then the issuer of that",
             ));
         }
-        findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-        findings
     }
+    if let [alone] = chain.as_slice()
+        && alone.issuer() != alone.subject()
+        && names_issuer(alone)
+    {
+        findings.push(Finding::warning(
+            "chain_alone",
+            "the file has no intermediate certificate: some clients cannot find the issuer",
+            "use the file that has the chain (fullchain.pem with Let's Encrypt)",
+        ));
+    }
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    findings
 }
 
 /// Public authorities say where the issuer's certificate is: clients need it. One's own authority may be all that there is.

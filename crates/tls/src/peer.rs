@@ -4,6 +4,7 @@
 use crate::dn;
 use crate::error::SetupError;
 use crate::finding::Finding;
+use crate::ocsp::{StatusQuestion, is_issued_by};
 use crate::pair::{parse, read_authorities, seconds, validity};
 use aws_lc_rs::digest::{SHA256, digest};
 use rustls::client::danger::HandshakeSignatureValid;
@@ -17,7 +18,7 @@ use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, TrustAnchor
 use sha1::{Digest, Sha1};
 use std::sync::Arc;
 use std::time::Duration;
-use webpki::{CertRevocationList, EndEntityCert, ExpirationPolicy, KeyUsage, OwnedCertRevocationList};
+use webpki::{CertRevocationList, EndEntityCert, ExpirationPolicy, KeyUsage, OwnedCertRevocationList, VerifiedPath};
 use webpki::{RevocationCheckDepth, RevocationOptionsBuilder, UnknownStatusPolicy, anchor_from_trusted_cert};
 
 /// What became of a client's certificate.
@@ -31,7 +32,23 @@ pub enum VerifyResult {
     Failed(&'static str),
     /// It was not issued by an authority of ours: what `optional_no_ca` lets through.
     NoAuthority(&'static str),
+    /// Its chain is sound, but a responder of OCSP does not vouch for it, or could not be asked.
+    NoGoodStanding(&'static str),
 }
+
+/// Which certificates of a client's chain a responder of OCSP is asked about (`ssl_ocsp`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatusCheck {
+    /// The client's own.
+    Leaf,
+    /// All but the last authority's.
+    Chain,
+}
+
+/// Most certificates of a chain that are asked about.
+const QUESTIONS_MAX: usize = 8;
+/// nginx's words where a responder has not answered, or its answer is not to be believed.
+pub const STATUS_REQUEST_FAILED: &str = "certificate status request failed";
 
 impl VerifyResult {
     /// `$ssl_client_verify`.
@@ -39,7 +56,9 @@ impl VerifyResult {
         match self {
             Self::None => "NONE".to_owned(),
             Self::Success => "SUCCESS".to_owned(),
-            Self::Failed(reason) | Self::NoAuthority(reason) => format!("FAILED:{reason}"),
+            Self::Failed(reason) | Self::NoAuthority(reason) | Self::NoGoodStanding(reason) => {
+                format!("FAILED:{reason}")
+            }
         }
     }
 }
@@ -118,6 +137,18 @@ impl Chains {
         now: UnixTime,
         usage: KeyUsage,
     ) -> Result<(), webpki::Error> {
+        self.verify_path(certificate, others, now, usage, |_| ())
+    }
+
+    /// The same; the closure sees the chain that was found.
+    fn verify_path<R>(
+        &self,
+        certificate: &EndEntityCert<'_>,
+        others: &[CertificateDer<'_>],
+        now: UnixTime,
+        usage: KeyUsage,
+        look: impl FnOnce(&VerifiedPath<'_>) -> R,
+    ) -> Result<R, webpki::Error> {
         let lists: Vec<&CertRevocationList<'_>> = self.revocations.lists.iter().collect();
         // As OpenSSL with X509_V_FLAG_CRL_CHECK_ALL: all of the chain, and what no list speaks of fails.
         let revocation = RevocationOptionsBuilder::new(&lists).ok().map(|options| {
@@ -132,7 +163,7 @@ impl Chains {
         if path.intermediate_certificates().count() > self.depth {
             return Err(webpki::Error::MaximumPathDepthExceeded);
         }
-        Ok(())
+        Ok(look(&path))
     }
 }
 
@@ -142,6 +173,9 @@ pub struct ClientCheck {
     chains: Chains,
     hints: Vec<DistinguishedName>,
     identity: Vec<u8>,
+    /// In the order of the anchors.
+    authorities: Vec<CertificateDer<'static>>,
+    status: Option<StatusCheck>,
 }
 
 impl ClientCheck {
@@ -156,7 +190,13 @@ impl ClientCheck {
         let hint = |anchor: &TrustAnchor<'_>| DistinguishedName::in_sequence(anchor.subject.as_ref());
         let hints = chains.anchors.iter().take(told_count).map(hint).collect();
         let identity = [digest(&SHA256, told).as_ref(), digest(&SHA256, trusted).as_ref()].concat();
-        Ok(Self { chains, hints, identity })
+        Ok(Self { chains, hints, identity, authorities, status: None })
+    }
+
+    /// `ssl_ocsp`: certificates that are sound leave questions behind (see [`crate::Session::take_status_questions`]).
+    pub fn status(mut self, check: StatusCheck) -> Self {
+        self.status = Some(check);
+        self
     }
 
     /// `ssl_verify_depth`: certificates between the client's and the authority's. nginx's default is 1.
@@ -177,6 +217,7 @@ impl ClientCheck {
         identity.extend_from_slice(&self.identity);
         identity.extend_from_slice(&self.chains.revocations.identity);
         identity.extend_from_slice(&(self.chains.depth as u64).to_be_bytes());
+        identity.extend(self.status.map(|check| check as u8));
         identity
     }
 
@@ -185,14 +226,43 @@ impl ClientCheck {
     }
 
     /// Looks at what a client has sent, also where it resumed a session: lists and dates may have changed since.
-    pub(crate) fn verify(&self, certificates: &[CertificateDer<'_>]) -> ClientVerification {
-        let Some((first, others)) = certificates.split_first() else {
-            return ClientVerification { result: VerifyResult::None };
-        };
-        let verified = EndEntityCert::try_from(first)
-            .and_then(|certificate| self.chains.verify(&certificate, others, UnixTime::now(), KeyUsage::client_auth()));
-        ClientVerification { result: verified.map_or_else(|error| reason(&error, first), |()| VerifyResult::Success) }
+    pub(crate) fn verify(&self, certificates: &[CertificateDer<'_>]) -> (VerifyResult, Vec<StatusQuestion>) {
+        let Some((first, others)) = certificates.split_first() else { return (VerifyResult::None, Vec::new()) };
+        let (now, usage) = (UnixTime::now(), KeyUsage::client_auth());
+        let verified = EndEntityCert::try_from(first).and_then(|certificate| {
+            self.chains.verify_path(&certificate, others, now, usage, |path| self.questions(first, path))
+        });
+        match verified {
+            Ok(Some(questions)) => (VerifyResult::Success, questions),
+            Ok(None) => (VerifyResult::NoGoodStanding(STATUS_REQUEST_FAILED), Vec::new()),
+            Err(error) => (reason(&error, first), Vec::new()),
+        }
     }
+
+    /// What responders have to be asked about a chain; `None` where that is not known.
+    fn questions(&self, first: &CertificateDer<'_>, path: &VerifiedPath<'_>) -> Option<Vec<StatusQuestion>> {
+        let Some(check) = self.status else { return Some(Vec::new()) };
+        let same = |anchor: &TrustAnchor<'_>| {
+            anchor.subject == path.anchor().subject
+                && anchor.subject_public_key_info == path.anchor().subject_public_key_info
+        };
+        let place = self.chains.anchors.iter().position(same)?;
+        let mut chain = vec![first.clone().into_owned()];
+        chain.extend(path.intermediate_certificates().map(|certificate| certificate.der().into_owned()));
+        chain.push(self.authorities.get(place)?.clone());
+        // OpenSSL goes on to a certificate that is self-signed.
+        while let Some(last) = chain.last().filter(|_| chain.len() <= QUESTIONS_MAX) {
+            let above = self.authorities.iter().find(|above| *above != last && is_issued_by(last, above));
+            let Some(above) = above.filter(|_| !is_self_issued(last)) else { break };
+            chain.push(above.clone());
+        }
+        let count = if check == StatusCheck::Leaf { 1 } else { QUESTIONS_MAX };
+        chain.windows(2).take(count).map(|pair| StatusQuestion::new(&pair[0], &pair[1])).collect()
+    }
+}
+
+fn is_self_issued(certificate: &CertificateDer<'_>) -> bool {
+    parse(certificate).is_some_and(|parsed| parsed.issuer() == parsed.subject())
 }
 
 /// OpenSSL's words for why a chain fails (`X509_verify_cert_error_string`).
@@ -207,8 +277,7 @@ fn reason(error: &webpki::Error, certificate: &CertificateDer<'_>) -> VerifyResu
         webpki::Error::RequiredEkuNotFoundContext(_) => "unsuitable certificate purpose",
         webpki::Error::InvalidSignatureForPublicKey => "certificate signature failure",
         webpki::Error::UnknownIssuer | webpki::Error::CaUsedAsEndEntity => {
-            let is_self_signed = parse(certificate).is_some_and(|parsed| parsed.issuer() == parsed.subject());
-            return VerifyResult::NoAuthority(if is_self_signed {
+            return VerifyResult::NoAuthority(if is_self_issued(certificate) {
                 "self-signed certificate"
             } else {
                 "unable to verify the first certificate"

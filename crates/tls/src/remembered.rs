@@ -1,5 +1,5 @@
 //! Sessions that a client may resume, by the peer that gave them: several peers may have one name, and a ticket of one is of no use
-//! to another. Whoever shares a store shares the settings that the sessions were made with (see `client`).
+//! to another. Sides that share a store share the settings that the sessions were made with (see `client`).
 
 use rustls::client::ClientSessionMemoryCache;
 use std::collections::{HashMap, VecDeque};

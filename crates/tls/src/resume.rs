@@ -2,6 +2,7 @@
 //! session is bound to one of them with its demands on client certificates: it enters no other (CVE-2025-23419).
 
 use crate::peer::ClientCheck;
+use crate::ticket_ratchet::TicketState;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::digest::{Context, SHA256, SHA256_OUTPUT_LEN, digest};
 use aws_lc_rs::rand;
@@ -16,6 +17,8 @@ use std::time::{Duration, Instant};
 pub const TICKET_KEY_BYTES: usize = 80;
 /// Keys that still open tickets, beside the one that seals them: nginx's files are rarely more than three.
 const OLD_KEYS_MAX: usize = 15;
+/// Old keys where each seals for as long as a ticket lasts.
+const OWN_OLD_KEYS: usize = 1;
 /// Bytes in front of a ticket that name its key.
 const KEY_NAME_BYTES: usize = 16;
 /// Bytes in a ticket that say when it was made, in seconds since 1970.
@@ -54,8 +57,22 @@ impl TicketKey {
 /// Keys for session tickets. The first one seals, all open. Clones of the `Arc` share them, and so can other processes that are
 /// given the same bytes.
 pub struct TicketKeys {
-    keys: RwLock<VecDeque<TicketKey>>,
+    keys: RwLock<Keys>,
     lifetime_seconds: u32,
+}
+
+struct Keys {
+    /// The first one seals.
+    list: VecDeque<TicketKey>,
+    /// Where the next ones come from; `None` where files say which there are.
+    ratchet: Option<TicketState>,
+}
+
+impl Keys {
+    fn push(&mut self, secret: &[u8], old_max: usize) {
+        self.list.push_front(TicketKey::new(secret));
+        self.list.truncate(1 + old_max);
+    }
 }
 
 impl fmt::Debug for TicketKeys {
@@ -65,40 +82,69 @@ impl fmt::Debug for TicketKeys {
 }
 
 impl TicketKeys {
-    /// A key that nobody else has.
+    /// Keys of this process alone. They follow each other: each seals for as long as a ticket lasts, and opens for as long again.
     pub fn random() -> Self {
-        Self::new([Self::random_secret().as_slice()])
+        let mut secret = [0; SHA256_OUTPUT_LEN];
+        rand::fill(&mut secret).expect("the kernel gives random bytes");
+        Self::of_state(TicketState::new(secret, LIFETIME_SECONDS, unix_seconds()))
+    }
+
+    /// The keys of another process, now and in future.
+    pub fn of_state(state: TicketState) -> Self {
+        let (list, lifetime_seconds) = (VecDeque::from([TicketKey::new(state.secret())]), state.lifetime_seconds);
+        Self { keys: RwLock::new(Keys { list, ratchet: Some(state) }), lifetime_seconds }
+    }
+
+    /// For a process that is to have the same keys; `None` where they come from files.
+    pub fn state(&self) -> Option<TicketState> {
+        self.turn(unix_seconds());
+        self.keys.read().unwrap_or_else(PoisonError::into_inner).ratchet.clone()
+    }
+
+    /// Lets the key of this time seal.
+    fn turn(&self, now: u64) {
+        let is_due = |keys: &Keys| keys.ratchet.as_ref().is_some_and(|state| state.is_due(now));
+        if !is_due(&self.keys.read().unwrap_or_else(PoisonError::into_inner)) {
+            return;
+        }
+        let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(mut state) = keys.ratchet.take() else { return };
+        state.advance(now, |secret| keys.push(secret, OWN_OLD_KEYS));
+        keys.ratchet = Some(state);
     }
 
     /// From secrets, such as the contents of `ssl_session_ticket_key` files: the first one seals.
     pub fn new<'a>(secrets: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let keys = secrets.into_iter().take(1 + OLD_KEYS_MAX).map(TicketKey::new).collect();
+        let keys = Keys { list: keys, ratchet: None };
         Self { keys: RwLock::new(keys), lifetime_seconds: LIFETIME_SECONDS }
     }
 
     /// `ssl_session_timeout`: how long a ticket opens, a week at most.
     pub fn lifetime_seconds(mut self, seconds: u32) -> Self {
         self.lifetime_seconds = seconds.min(LIFETIME_SECONDS_MAX);
+        if let Some(state) = &mut self.keys.get_mut().unwrap_or_else(PoisonError::into_inner).ratchet {
+            *state = state.with_lifetime(self.lifetime_seconds, unix_seconds());
+        }
         self
     }
 
-    /// Bytes for a new key, to be shared with everybody who is to open its tickets.
+    /// Bytes for a new key, to be shared with all processes that open its tickets.
     pub fn random_secret() -> [u8; TICKET_KEY_BYTES] {
         let mut secret = [0; TICKET_KEY_BYTES];
         rand::fill(&mut secret).expect("the kernel gives random bytes");
         secret
     }
 
-    /// Seals with a new key from now on. The others still open their tickets, until they are the oldest of many.
+    /// Seals with a new key from now on, where keys do not follow each other by themselves. The others still open their tickets, until they are the oldest of many.
     pub fn rotate(&self, secret: &[u8]) {
-        let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
-        keys.push_front(TicketKey::new(secret));
-        keys.truncate(1 + OLD_KEYS_MAX);
+        self.keys.write().unwrap_or_else(PoisonError::into_inner).push(secret, OLD_KEYS_MAX);
     }
 
     fn seal(&self, context: &[u8], plain: &[u8], now: u64) -> Option<Vec<u8>> {
+        self.turn(now);
         let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
-        let key = keys.front()?;
+        let key = keys.list.front()?;
         let mut nonce = [0; NONCE_LEN];
         rand::fill(&mut nonce).ok()?;
         let bytes = KEY_NAME_BYTES + NONCE_LEN + ISSUED_BYTES + plain.len() + AES_256_GCM.tag_len();
@@ -117,8 +163,9 @@ impl TicketKeys {
     fn open(&self, context: &[u8], ticket: &[u8], now: u64) -> Option<Vec<u8>> {
         let (name, rest) = ticket.split_at_checked(KEY_NAME_BYTES)?;
         let (nonce, sealed) = rest.split_at_checked(NONCE_LEN)?;
+        self.turn(now);
         let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
-        let key = keys.iter().find(|key| key.name == name)?;
+        let key = keys.list.iter().find(|key| key.name == name)?;
         let mut sealed = sealed.to_vec();
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
         let length = key.key.open_in_place(nonce, Aad::from(context), &mut sealed).ok()?.len();
@@ -347,6 +394,24 @@ mod tests {
         let new = keys.seal(b"a", b"session", NOW).unwrap();
         assert_eq!(elsewhere.open(b"a", &new, NOW).unwrap(), b"session");
         assert!(elsewhere.open(b"a", &old, NOW).is_none());
+    }
+
+    #[test]
+    fn own_keys_follow_each_other_and_open_what_has_not_ended() {
+        let keys = TicketKeys::random().lifetime_seconds(300);
+        let state = keys.state().unwrap();
+        let now = unix_seconds() / 300 * 300 + 299;
+        let ticket = keys.seal(b"a", b"session", now).unwrap();
+        let other = TicketKeys::of_state(state);
+        for later in [0, 1, 150, 299] {
+            assert!(keys.open(b"a", &ticket, now + later).is_some(), "{later} s");
+        }
+        assert_eq!(keys.keys.read().unwrap().list.len(), 2);
+        let new = keys.seal(b"a", b"session", now + 299).unwrap();
+        assert_ne!(new[..KEY_NAME_BYTES], ticket[..KEY_NAME_BYTES], "another key");
+        assert!(other.open(b"a", &new, now + 299).is_some(), "another process has it, too");
+        assert!(keys.open(b"a", &ticket, now + 700).is_none());
+        assert!(TicketKeys::new([&[1; 80][..]]).state().is_none());
     }
 
     #[test]

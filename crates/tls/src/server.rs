@@ -22,6 +22,9 @@ const RECORD_BYTES_LEAST: usize = 512;
 pub enum Choice {
     /// This server takes it.
     Serve(Arc<ServerSide>),
+    /// This server takes it, with a certificate that has to be found first. The number is the listener's: it comes back from
+    /// [`crate::Session::awaits_certificate`].
+    ServeLater(Arc<ServerSide>, u32),
     /// Its name is refused, as by `ssl_reject_handshake`.
     Refuse,
 }
@@ -88,6 +91,13 @@ impl ServerSide {
 
     pub(crate) fn accept(&self) -> Result<UnbufferedServerConnection, Error> {
         UnbufferedServerConnection::new(Arc::clone(&self.config))
+    }
+
+    /// The same for a connection that has certificates of its own.
+    pub(crate) fn accept_with(&self, pairs: Pairs) -> Result<UnbufferedServerConnection, Error> {
+        let mut config = ServerConfig::clone(&self.config);
+        config.cert_resolver = Arc::new(pairs);
+        UnbufferedServerConnection::new(Arc::new(config))
     }
 
     /// Whether client certificates are checked as these demands say.

@@ -6,12 +6,13 @@ use crate::error::{SetupError, TlsError};
 use crate::hello::{self, Found};
 use crate::machine::{self, Events};
 use crate::names::Protocol;
-use crate::peer::ClientVerification;
-use crate::server::{Choice, Listener, ServerSide};
+use crate::ocsp::StatusQuestion;
+use crate::peer::{ClientVerification, VerifyResult};
+use crate::server::{Choice, Listener, Pairs, ServerSide};
 use aws_lc_rs::rand;
-use rustls::CommonState;
 use rustls::client::UnbufferedClientConnection;
 use rustls::server::UnbufferedServerConnection;
+use rustls::{CommonState, Error};
 use std::cell::OnceCell;
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ pub const RECORD_OVERHEAD_BYTES: usize = 64;
 /// Most received bytes that are kept where the peer may show a chain of certificates: rustls takes handshake messages up to 64 KB, each
 /// in records of up to 18 KB.
 const HELD_BYTES_MAX: usize = 96 * 1024;
-/// Most received bytes that are kept of everybody else: a record of TLS 1.2 with its head (RFC 5246 §6.2.3).
+/// Most received bytes that are kept of other clients: a record of TLS 1.2 with its head (RFC 5246 §6.2.3).
 const HELD_RECORD_BYTES_MAX: usize = 5 + RECORD_BYTES_MAX + 2048;
 /// Most received bytes before the client's first message is complete: the longest one, with the heads of two hundred records.
 const HELD_HELLO_BYTES_MAX: usize = hello::HELLO_BYTES_MAX + 1024;
@@ -37,6 +38,23 @@ const HANDSHAKE_BYTES: usize = 3200;
 const IDLE_BYTES: usize = 2800;
 /// `unrecognized_name`, fatal, in a record of TLS 1.2: what nginx sends for `ssl_reject_handshake`.
 const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
+
+/// `internal_error`, fatal: what OpenSSL sends where a certificate cannot be loaded.
+const INTERNAL_ERROR: [u8; 7] = [21, 3, 3, 0, 2, 2, 80];
+
+/// Puts the alert into the output that OpenSSL sends for a first message that cannot be understood. What does not speak TLS gets none.
+fn refuse_hello(error: TlsError, output: &mut Vec<u8>) -> TlsError {
+    let alert = match &error {
+        TlsError::NotHello => 10,                                  // unexpected_message
+        TlsError::Handshake(Error::PeerSentOversizedRecord) => 22, // record_overflow
+        TlsError::HelloTooLong => 47,                              // illegal_parameter
+        TlsError::BadHello => 50,                                  // decode_error
+        TlsError::WrongVersion => 70,                              // protocol_version
+        _ => return error,
+    };
+    output.extend_from_slice(&[21, 3, 1, 0, 2, 2, alert]);
+    error
+}
 
 /// How the peer's bytes ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,10 +101,14 @@ struct Extra {
     offered: Option<Offered>,
     /// What became of the client's certificate.
     verification: Option<ClientVerification>,
+    /// What responders have to be asked about that certificate.
+    questions: Option<Box<[StatusQuestion]>>,
     /// The name in SNI.
     server_name: Option<Box<str>>,
     /// The session's id, once it is known or was asked for.
     session_id: OnceCell<Box<[u8]>>,
+    /// The listener's number for the certificate that has to be found.
+    awaited: Option<u32>,
 }
 
 /// One TLS connection.
@@ -96,7 +118,7 @@ pub struct Session {
     server: Option<Arc<ServerSide>>,
     /// Received bytes that are not a whole record or message yet.
     held: Vec<u8>,
-    /// Bytes for the peer that nobody has taken yet.
+    /// Bytes for the peer that have not been taken yet.
     output: Vec<u8>,
     extra: Option<Box<Extra>>,
     handshaking: bool,
@@ -228,7 +250,7 @@ impl Session {
         }
     }
 
-    /// Whether there is something to take for the peer.
+    /// Whether bytes for the peer wait to be taken.
     pub fn has_output(&self) -> bool {
         !self.output.is_empty()
     }
@@ -297,6 +319,27 @@ impl Session {
         self.extra.as_ref()?.server_name.as_deref()
     }
 
+    /// The number from [`Choice::ServeLater`], while the handshake waits for [`Self::show`] or [`Self::refuse`]. Bytes that come
+    /// meanwhile are kept.
+    pub fn awaits_certificate(&self) -> Option<u32> {
+        self.extra.as_ref()?.awaited
+    }
+
+    /// The certificates that the handshake has waited for. It goes on with the next call of [`Self::receive`], which may bring
+    /// nothing new.
+    pub fn show(&mut self, pairs: Pairs) -> Result<(), TlsError> {
+        let Some(server) = self.server.clone() else { return Err(TlsError::NotOpen) };
+        self.extra().awaited = None;
+        self.side = Side::Server(Box::new(server.accept_with(pairs).map_err(TlsError::Handshake)?));
+        Ok(())
+    }
+
+    /// The certificates cannot be had: the output has an alert, and nothing else will follow.
+    pub fn refuse(&mut self) {
+        self.failed = true;
+        self.output.extend_from_slice(&INTERNAL_ERROR);
+    }
+
     /// Whether what was received came before the handshake was complete: it may be a copy of what a client sent before (RFC 8446 §8).
     /// A complete handshake proves that the client is there, and nothing is early data any more. `transport` hands out no data
     /// before that, so its owners answer no request that may be a copy.
@@ -312,6 +355,18 @@ impl Session {
     /// What became of the client's certificate; nothing where none was asked for.
     pub fn client_verification(&self) -> Option<&ClientVerification> {
         self.extra.as_ref()?.verification.as_ref()
+    }
+
+    /// What responders of OCSP have to be asked about the client's certificate, which is sound otherwise. The owner asks, once, before
+    /// it serves a request.
+    #[must_use]
+    pub fn take_status_questions(&mut self) -> Box<[StatusQuestion]> {
+        self.extra.as_mut().and_then(|extra| extra.questions.take()).unwrap_or_default()
+    }
+
+    /// A responder does not vouch for the client's certificate: the reason in nginx's words.
+    pub fn doubt_client(&mut self, reason: &'static str) {
+        self.extra().verification = Some(ClientVerification { result: VerifyResult::NoGoodStanding(reason) });
     }
 
     /// Ciphers and groups that the client offered, two bytes each, where [`crate::ServerSideBuilder::keep_offers`] said so.
@@ -337,6 +392,8 @@ impl Session {
         let asks = self.server.as_ref().is_some_and(|server| server.client_check().is_some());
         match &self.side {
             Side::Client(_) => HELD_BYTES_MAX,
+            // One read may have brought more than the first message.
+            Side::Hello(_) if self.awaits_certificate().is_some() => HELD_BYTES_MAX,
             Side::Server(_) if self.handshaking && asks => HELD_BYTES_MAX,
             Side::Hello(_) | Side::Server(_) => HELD_RECORD_BYTES_MAX,
         }
@@ -352,10 +409,16 @@ impl Session {
             return Err(TlsError::NotOpen);
         }
         if let Side::Hello(listener) = &self.side {
-            let Found::Whole(body) = hello::find(incoming)? else {
-                return if incoming.len() > HELD_HELLO_BYTES_MAX { Err(TlsError::HelloTooLong) } else { Ok(0) };
+            if self.awaits_certificate().is_some() {
+                return Ok(0);
+            }
+            let body = match hello::find(incoming) {
+                Ok(Found::Whole(body)) => body,
+                Ok(_) if incoming.len() <= HELD_HELLO_BYTES_MAX => return Ok(0),
+                Ok(_) => return Err(refuse_hello(TlsError::HelloTooLong, &mut self.output)),
+                Err(error) => return Err(refuse_hello(error, &mut self.output)),
             };
-            let hello = hello::parse(&body)?;
+            let hello = hello::parse(&body).map_err(|error| refuse_hello(error, &mut self.output))?;
             if hello.is_before_tls12() {
                 self.output.extend_from_slice(&PROTOCOL_VERSION);
                 return Err(TlsError::OldProtocol);
@@ -365,24 +428,32 @@ impl Session {
             if let Some(name) = hello.server_name {
                 self.extra().server_name = Some(name.into());
             }
-            let Choice::Serve(server) = choice else {
-                self.output.extend_from_slice(&UNRECOGNIZED_NAME);
-                return Err(TlsError::NameRefused);
-            };
-            self.begin(server, &hello)?;
+            match choice {
+                Choice::Refuse => {
+                    self.output.extend_from_slice(&UNRECOGNIZED_NAME);
+                    return Err(TlsError::NameRefused);
+                }
+                Choice::Serve(server) => {
+                    self.side = Side::Server(Box::new(server.accept().map_err(TlsError::Handshake)?));
+                    self.note_choice(server, &hello);
+                }
+                Choice::ServeLater(server, number) => {
+                    self.note_choice(server, &hello);
+                    self.extra().awaited = Some(number);
+                    return Ok(0);
+                }
+            }
         }
         self.process(incoming, plain)
     }
 
-    fn begin(&mut self, server: Arc<ServerSide>, hello: &hello::ClientHello<'_>) -> Result<(), TlsError> {
-        self.side = Side::Server(Box::new(server.accept().map_err(TlsError::Handshake)?));
+    fn note_choice(&mut self, server: Arc<ServerSide>, hello: &hello::ClientHello<'_>) {
         // Every server's session has a place for its id.
         let _ = self.extra();
         if server.keeps_offers() {
             self.extra().offered = Some((hello.ciphers.as_bytes().into(), hello.groups.as_bytes().into()));
         }
         self.server = Some(server);
-        Ok(())
     }
 
     fn process(&mut self, incoming: &mut [u8], plain: &mut dyn FnMut(&[u8])) -> Result<usize, TlsError> {
@@ -417,8 +488,10 @@ impl Session {
         let check = self.server.as_ref().and_then(|server| server.client_check());
         let verification = check.map(|check| check.verify(common.peer_certificates().unwrap_or_default()));
         self.handshaking = false;
-        if verification.is_some() {
-            self.extra().verification = verification;
+        if let Some((result, questions)) = verification {
+            let extra = self.extra();
+            extra.verification = Some(ClientVerification { result });
+            extra.questions = (!questions.is_empty()).then(|| questions.into());
         }
     }
 

@@ -3,7 +3,7 @@
 
 use crate::client::Trust;
 use crate::error::SetupError;
-use crate::pair::{parse, read_authorities, seconds, validity};
+use crate::pair::{is_for, parse, read_authorities, seconds, validity};
 use crate::peer::{Chains, Revocations};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{verify_tls12_signature, verify_tls13_signature, verify_tls13_signature_with_raw_key};
@@ -51,7 +51,7 @@ struct Believing {
     anyone: bool,
 }
 
-/// A certificate that nobody else has issued.
+/// A certificate whose issuer is itself.
 #[derive(Debug, thiserror::Error)]
 #[error("the certificate is self-signed")]
 pub(crate) struct SelfSigned;
@@ -111,15 +111,6 @@ fn verify_name(end_entity: &CertificateDer<'_>, name: &ServerName<'_>) -> Result
     Err(certificate_error(error))
 }
 
-/// Whether a name of a certificate, of which the first label may be `*`, is this host's.
-fn is_for(pattern: &str, host: &str) -> bool {
-    match (pattern.strip_prefix("*."), host.split_once('.')) {
-        (Some(rest), Some((_, domain))) => rest.contains('.') && rest.eq_ignore_ascii_case(domain),
-        (Some(_), None) => false,
-        (None, _) => pattern.eq_ignore_ascii_case(host),
-    }
-}
-
 impl ServerCertVerifier for Believing {
     fn verify_server_cert(
         &self,
@@ -153,8 +144,8 @@ impl ServerCertVerifier for Believing {
     ) -> Result<HandshakeSignatureValid, Error> {
         let verified = verify_tls13_signature(message, certificate, signed, &self.chains.algorithms);
         match verified {
-            // `webpki` reads no certificate with a critical extension that it does not know, and none of X.509 v1. Where nobody believes
-            // what it says its key is all that matters.
+            // `webpki` reads no certificate with a critical extension that it does not know, and none of X.509 v1. Where it is not
+            // verified, only its key matters.
             Err(Error::InvalidCertificate(_)) if self.anyone => {
                 let parsed = parse(certificate).ok_or(CertificateError::BadEncoding)?;
                 let key = SubjectPublicKeyInfoDer::from(parsed.public_key().raw);

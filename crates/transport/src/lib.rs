@@ -13,7 +13,7 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
-use tls::{Session, TlsError};
+use tls::{Pairs, Session, TlsError};
 
 /// A connected socket, with or without TLS. Dropping it closes the socket; under TLS `close_notify` goes first, if there is room
 /// for it.
@@ -64,6 +64,11 @@ impl Transport {
         self.secure.as_ref().map(|secure| look(&secure.borrow().session))
     }
 
+    /// The same, for what changes it.
+    pub fn session_mut<R>(&self, change: impl FnOnce(&mut Session) -> R) -> Option<R> {
+        self.secure.as_ref().map(|secure| change(&mut secure.borrow_mut().session))
+    }
+
     /// User memory that TLS holds for this connection at this moment, for an account of memory; 0 in clear. During the handshake and
     /// afterwards it is about what is measured, with the exact size of what is buffered.
     pub fn held_bytes(&self) -> usize {
@@ -76,6 +81,19 @@ impl Transport {
         match &self.secure {
             Some(secure) => secure.borrow_mut().handshake(self.stream()),
             None => Ok(true),
+        }
+    }
+
+    /// The certificates that the handshake has waited for ([`Session::awaits_certificate`]). [`Self::handshake`] goes on with them, and
+    /// must not wait for an event.
+    pub fn show_certificates(&self, pairs: Pairs) -> io::Result<()> {
+        self.secure.as_ref().map_or(Ok(()), |secure| secure.borrow_mut().show(pairs))
+    }
+
+    /// They cannot be had: the peer is told that the handshake has failed.
+    pub fn refuse_certificates(&self) {
+        if let Some(secure) = &self.secure {
+            secure.borrow_mut().refuse(self.stream());
         }
     }
 
@@ -139,6 +157,11 @@ impl Transport {
     /// The local address, where it has one.
     pub fn local_address(&self) -> io::Result<Option<SocketAddr>> {
         self.stream().local_address()
+    }
+
+    /// The address of the other end, where it has one.
+    pub fn peer_address(&self) -> io::Result<Option<SocketAddr>> {
+        self.stream().peer_address()
     }
 
     /// What the kernel knows of TCP's progress.

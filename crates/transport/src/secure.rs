@@ -4,13 +4,21 @@ use reactor::{Leaving, Parked, Peeked, Reactor, Read, Stream, read_into};
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
-use tls::{End, RECORD_BYTES_MAX, RECORD_OVERHEAD_BYTES, Session, TlsError};
+use tls::{End, Pairs, RECORD_BYTES_MAX, RECORD_OVERHEAD_BYTES, Session, TlsError};
 
 /// Plaintext that is sealed before the socket is asked again: four records of full size, in a buffer that stays in the cache.
 const BATCH_BYTES: usize = 4 * RECORD_BYTES_MAX;
+/// Plaintext of a small record: with head, nonce and tag it fits a segment of 1,460 bytes less the options of TCP, so a client can read it
+/// as soon as that segment has come.
+const SMALL_RECORD_BYTES: usize = 1369;
+/// Plaintext that goes in small records when a connection begins to send: the first ten segments, which TCP sends without an answer (RFC
+/// 6928). Behind them a lost segment delays a full record only.
+const SMALL_BYTES: usize = 10 * SMALL_RECORD_BYTES;
+/// A connection that has sent nothing for so long begins anew: TCP's window has gone, too (RFC 2861).
+const IDLE_MS: u64 = 1000;
 /// Bytes read at once during a handshake: certificates of three levels with post-quantum keys fit.
 const HANDSHAKE_READ_BYTES: usize = 32 * 1024;
-/// Plaintext that is read ahead of a FIN at most. Behind more than that the FIN counts when somebody has read it.
+/// Plaintext that is read ahead of a FIN at most. Behind more than that the FIN counts when that has been read.
 const AHEAD_BYTES_MAX: usize = RECORD_BYTES_MAX;
 /// Bytes read at once of a connection on which no data is due, and reads in a row: servers send two tickets of some 250 bytes, or four
 /// with a client's certificates in them.
@@ -40,6 +48,8 @@ pub(crate) struct Secure {
     /// The session holds bytes that it has not looked at: they were read before TLS began.
     unseen: bool,
     truncated: bool,
+    /// The sizes of records, towards clients.
+    pace: Pace,
 }
 
 impl Secure {
@@ -48,7 +58,15 @@ impl Secure {
         if unseen {
             session.put_back(received);
         }
-        Self { session, unsent: Vec::new(), promised: 0, early: Vec::new(), unseen, truncated: false }
+        Self {
+            session,
+            unsent: Vec::new(),
+            promised: 0,
+            early: Vec::new(),
+            unseen,
+            truncated: false,
+            pace: Pace::default(),
+        }
     }
 
     pub(crate) fn is_readable(&self) -> bool {
@@ -63,7 +81,7 @@ impl Secure {
         !self.unsent.is_empty()
     }
 
-    /// Takes in what came while nobody waits for data. What has to be answered, such as new keys, is answered with the next write.
+    /// Takes in what came while no data is expected. What has to be answered, such as new keys, is answered with the next write.
     pub(crate) fn look(&mut self, parked: &Parked, reactor: &Reactor) -> Peeked {
         if !self.early.is_empty() {
             return Peeked::Data;
@@ -88,7 +106,7 @@ impl Secure {
                 Ok(Read::Data(Err(_)) | Read::Closed) | Err(_) => return Peeked::Ended,
             }
         }
-        // Whoever sends so much to somebody who has asked for nothing means no good.
+        // A peer that sends this much unasked is hostile.
         Peeked::Data
     }
 
@@ -102,7 +120,7 @@ impl Secure {
             if !self.session.is_handshaking() {
                 return Ok(true);
             }
-            if !sent {
+            if !sent || self.session.awaits_certificate().is_some() {
                 return Ok(false);
             }
             let Self { session, early, unseen, .. } = self;
@@ -122,6 +140,18 @@ impl Secure {
             }
         }
         Err(io::Error::other(TlsError::TooLong))
+    }
+
+    /// Goes on with these certificates at the next call of [`Self::handshake`].
+    pub(crate) fn show(&mut self, pairs: Pairs) -> io::Result<()> {
+        self.unseen = true;
+        self.session.show(pairs).map_err(io::Error::other)
+    }
+
+    pub(crate) fn refuse(&mut self, stream: &Stream) {
+        self.session.refuse();
+        // Without room the peer sees a connection that was cut.
+        let _ = self.flush(stream);
     }
 
     /// Tells the peer what is wrong, if there is room.
@@ -286,13 +316,29 @@ impl Secure {
         more: bool,
         sealed: &mut Vec<u8>,
     ) -> io::Result<usize> {
-        let record_max = self.session.record_bytes_max();
-        let batch = BATCH_BYTES - BATCH_BYTES % record_max;
-        sealed.resize(batch + (batch / record_max) * RECORD_OVERHEAD_BYTES, 0);
+        let full = self.session.record_bytes_max();
+        let batch = BATCH_BYTES - BATCH_BYTES % full;
+        // One record more where a small one was cut, and one behind it.
+        let records = batch / full + SMALL_BYTES / SMALL_RECORD_BYTES + 2;
+        sealed.resize(batch + records * RECORD_OVERHEAD_BYTES, 0);
         let (mut taken, mut filled) = (0, 0);
         let mut gathered = GATHERED.take();
+        if self.session.chosen().is_some() {
+            self.pace.begin(stream.now().0);
+        } else {
+            self.pace.sent = SMALL_BYTES;
+        }
         while taken < batch {
-            let plain = gather(parts, from + taken, record_max, batch - taken, &mut gathered);
+            let left = batch - taken;
+            // A batch ends with a whole record, even if it began with small ones.
+            let (record_max, room) = match self.pace.next(full) {
+                (small, Some(most)) => (small, most.min(left)),
+                (full, None) => (full, left - left % full),
+            };
+            if room == 0 {
+                break;
+            }
+            let plain = gather(parts, from + taken, record_max, room, &mut gathered);
             if plain.is_empty() {
                 break;
             }
@@ -303,6 +349,7 @@ impl Secure {
             }
             taken += done.taken;
             filled += done.written;
+            self.pace.sent += done.taken;
         }
         GATHERED.set(gathered);
         let bytes = sealed.get(..filled).unwrap_or_default();
@@ -319,6 +366,34 @@ impl Secure {
         self.session.close();
         // Without room the peer sees a connection that was cut, as it was.
         let _ = self.flush(stream);
+    }
+}
+
+/// How large the next records are: small ones at the beginning and after idleness, so that a client sees the first bytes early; then full
+/// ones, which cost less.
+#[derive(Debug, Default)]
+struct Pace {
+    /// Plaintext that was sent since the beginning; it stops to count when it no longer matters.
+    sent: usize,
+    /// When something was sent last, in milliseconds.
+    sent_at: u64,
+}
+
+impl Pace {
+    fn begin(&mut self, now_ms: u64) {
+        if now_ms.saturating_sub(self.sent_at) >= IDLE_MS {
+            self.sent = 0;
+        }
+        self.sent = self.sent.min(SMALL_BYTES);
+        self.sent_at = now_ms;
+    }
+
+    /// The most for a record, and for all of that size.
+    fn next(&self, full: usize) -> (usize, Option<usize>) {
+        match SMALL_BYTES.saturating_sub(self.sent) {
+            0 => (full, None),
+            left => (full.min(SMALL_RECORD_BYTES), Some(left)),
+        }
     }
 }
 
@@ -370,6 +445,22 @@ mod tests {
     use super::*;
 
     const RECORD: usize = RECORD_BYTES_MAX;
+
+    #[test]
+    fn records_are_small_at_the_beginning_and_after_idleness() {
+        let mut pace = Pace::default();
+        pace.begin(5000);
+        assert_eq!(pace.next(RECORD), (SMALL_RECORD_BYTES, Some(SMALL_BYTES)));
+        assert_eq!(pace.next(512), (512, Some(SMALL_BYTES)), "never larger than `ssl_buffer_size`");
+        pace.sent += 612;
+        assert_eq!(pace.next(RECORD), (SMALL_RECORD_BYTES, Some(SMALL_BYTES - 612)));
+        pace.sent += 100_000;
+        assert_eq!(pace.next(RECORD), (RECORD, None));
+        for (now_ms, record) in [(5999, RECORD), (6998, RECORD), (7998, SMALL_RECORD_BYTES)] {
+            pace.begin(now_ms);
+            assert_eq!(pace.next(RECORD).0, record, "{now_ms}");
+        }
+    }
 
     #[test]
     fn records_are_gathered_from_parts_without_a_copy_where_one_part_is_enough() {

@@ -1,5 +1,5 @@
 //! Cost of a pick with its seat, by method and number of peers, on one thread and with others at the same group; and of a
-//! port's entry in the ledger. Results stand in `docs/adr/0019` and `0020`.
+//! port's entry in the ledger. Results are in `docs/adr/0019` and `0020`.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use criterion::{Criterion, criterion_group, criterion_main};
 use upstream::Millis;
 use upstream::balance::{Group, Inputs, Measure, Member, Method, PeerSpec, Pick, Selection};
-use upstream::ports::{Ending, Ledger, Limits, Pair};
+use upstream::ports::{Ledger, Limits, Pair, PortEnding};
 
 const NOW: Millis = Millis(1_000_000);
 
@@ -80,7 +80,7 @@ fn ports(criterion: &mut Criterion) {
             now = now.plus(3);
             port = if port == 60_999 { 32_768 } else { port + 1 };
             let id = ledger.opened(pair, port, now).expect("one pair is not too many");
-            ledger.closed(id, port, Ending::WeClosedFirst, now);
+            ledger.closed(id, port, PortEnding::WeClosedFirst, now);
         });
     });
 }

@@ -83,7 +83,7 @@ fn times_of(threads: u16, idle_each: u32) -> Vec<Duration> {
 }
 
 /// What criterion does not show: percentiles. They are also what a busy machine disturbs least, since an operation that
-/// lost its processor stands behind all others. The clock's own part is in them.
+/// lost its processor is behind all others. The clock's own part is in them.
 #[allow(clippy::print_stdout)] // it has no other way to be seen
 fn percentiles(_criterion: &mut Criterion) {
     for (threads, idle_each) in [(1, 64), (1, 0), (THREADS, 2)] {

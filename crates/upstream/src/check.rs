@@ -27,7 +27,7 @@ pub struct CheckPolicy {
 
 /// What a check came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CheckVerdict {
     /// The peer is well.
     Passed,
     /// It is not.
@@ -87,10 +87,10 @@ impl Checkup {
         self.begun = self.begun.saturating_add(1).min(2);
     }
 
-    /// What the check came to. The new standing, where it is another one.
+    /// What the check came to. The new state, where it changed.
     pub fn settle(
         &mut self,
-        verdict: Verdict,
+        verdict: CheckVerdict,
         policy: &CheckPolicy,
         (random, jitter): (u64, u64),
         now: Millis,
@@ -102,9 +102,9 @@ impl Checkup {
             if self.begun == 1 { half_ms + part_of(policy.interval_ms - half_ms, random) } else { policy.interval_ms };
         self.due = Some(now.plus(interval_ms.saturating_add(part_of(policy.jitter_ms, jitter))));
         let passed = match verdict {
-            Verdict::Passed => true,
-            Verdict::Failed => false,
-            Verdict::NotMade => return None,
+            CheckVerdict::Passed => true,
+            CheckVerdict::Failed => false,
+            CheckVerdict::NotMade => return None,
         };
         self.run = if self.run_passed == passed { self.run.saturating_add(1) } else { 1 };
         self.run_passed = passed;
@@ -140,16 +140,16 @@ mod tests {
 
     const POLICY: CheckPolicy = CheckPolicy { interval_ms: 5000, jitter_ms: 0, fails: 3, passes: 2 };
 
-    /// Settles checks one after the other; the changes of standing with the number of the check.
+    /// Settles checks one after the other; the changes of state with the number of the check.
     fn changes(checkup: &mut Checkup, policy: &CheckPolicy, verdicts: &str) -> Vec<(usize, Checked)> {
         let mut changes = Vec::new();
         for (place, verdict) in verdicts.chars().enumerate() {
             let now = checkup.due().unwrap();
             checkup.begin();
             let verdict = match verdict {
-                '+' => Verdict::Passed,
-                '-' => Verdict::Failed,
-                _ => Verdict::NotMade,
+                '+' => CheckVerdict::Passed,
+                '-' => CheckVerdict::Failed,
+                _ => CheckVerdict::NotMade,
             };
             changes.extend(checkup.settle(verdict, policy, (0, 0), now).map(|standing| (place, standing)));
         }
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_that_could_not_be_made_says_nothing() {
+    fn a_check_that_cannot_be_made_changes_no_state() {
         let mut checkup = Checkup::new(Checked::Healthy, &POLICY, 0, Millis(0));
         assert_eq!(changes(&mut checkup, &POLICY, "-?-??-"), [(5, Checked::Unhealthy)]);
         let mut pending = Checkup::new(Checked::Pending, &POLICY, 0, Millis(0));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn who_must_pass_first_is_asked_at_once_and_decided_by_the_first_check() {
+    fn checks_a_mandatory_peer_at_once_and_decides_by_the_first_check() {
         let pending = Checkup::new(Checked::Pending, &POLICY, u64::MAX, Millis(7));
         assert_eq!(pending.due(), Some(Millis(7)));
         assert_eq!(changes(&mut pending.clone(), &POLICY, "+"), [(0, Checked::Healthy)]);
@@ -188,7 +188,7 @@ mod tests {
             let mut checkup = first(0);
             checkup.begin();
             assert_eq!(checkup.due(), None);
-            checkup.settle(Verdict::Passed, &POLICY, (random, 0), Millis(0));
+            checkup.settle(CheckVerdict::Passed, &POLICY, (random, 0), Millis(0));
             checkup.due().unwrap().0
         };
         assert_eq!((second(0), second(u64::MAX)), (2500, 5000));
@@ -205,14 +205,14 @@ mod tests {
         assert_eq!(checkup.due(), Some(Millis(3100)));
     }
 
-    fn verdict() -> impl Strategy<Value = Verdict> {
-        prop_oneof![Just(Verdict::Passed), Just(Verdict::Failed), Just(Verdict::NotMade)]
+    fn verdict() -> impl Strategy<Value = CheckVerdict> {
+        prop_oneof![Just(CheckVerdict::Passed), Just(CheckVerdict::Failed), Just(CheckVerdict::NotMade)]
     }
 
     proptest! {
         /// Against the definition, looked up in the whole history after each check.
         #[test]
-        fn the_standing_is_what_the_last_results_say(
+        fn the_state_follows_the_last_results(
             verdicts in prop::collection::vec(verdict(), 0..60),
             fails in 1_u32..5,
             passes in 1_u32..5,
@@ -227,7 +227,7 @@ mod tests {
                 let now = Millis(place as u64);
                 checkup.begin();
                 let said = checkup.settle(verdict, &policy, (place as u64, 0), now);
-                history.extend((verdict != Verdict::NotMade).then_some(verdict == Verdict::Passed));
+                history.extend((verdict != CheckVerdict::NotMade).then_some(verdict == CheckVerdict::Passed));
                 let ends_with = |passed: bool, count: u32| {
                     history.len() >= count as usize && history.iter().rev().take(count as usize).all(|one| *one == passed)
                 };
@@ -260,7 +260,7 @@ mod tests {
                 let now = checkup.due().unwrap();
                 checkup.begin();
                 prop_assert_eq!(checkup.due(), None);
-                checkup.settle(Verdict::Passed, &policy, chance, now);
+                checkup.settle(CheckVerdict::Passed, &policy, chance, now);
                 let waits = checkup.due().unwrap().since(now);
                 let least = if place == 0 { interval_ms / 2 } else { interval_ms };
                 prop_assert!((least..=interval_ms + jitter_ms).contains(&waits), "{waits}");

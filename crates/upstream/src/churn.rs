@@ -1,4 +1,4 @@
-//! Whether a group's limits are too small for the load it sees (founding fact F4), told from what one minute's counters say:
+//! Whether a group's limits are too small for the load it sees (founding fact F4), derived from one minute's counters:
 //! which limit, the numbers, and what to set. A pure value in, words out; the gateway asks once a minute and logs the answer.
 
 use std::fmt;
@@ -7,7 +7,7 @@ use crate::DiscardReason;
 use crate::shared::{GroupCounts, GroupLimits};
 
 /// Connections or requests a minute that a limit must cost before it is worth a line: one a second. What is lost below
-/// that nobody notices, and a pool that shrinks at the end of a peak closes some connections, as it should.
+/// that goes unnoticed, and a pool that shrinks at the end of a peak closes some connections, as it should.
 const COST_MIN: u64 = 60;
 
 /// What happened to a group in a minute.
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn f4_a_pool_of_100_under_a_load_of_1000_is_told_what_to_set() {
+    fn f4_a_pool_of_100_under_a_load_of_1000_gets_advice() {
         let limits = GroupLimits::keepalive(25, false, 4);
         let found = shortages(&limits, &counts(100, 0, 0), &counts(54_100, 0, 0));
         assert_eq!(found, [Shortage::Idle { closed: 54_000, keepalive: 25, peak: 1000, enough: 250 }]);

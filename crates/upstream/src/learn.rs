@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_announced_holds_at_once_and_is_not_forgotten() {
+    fn an_announced_limit_holds_at_once_and_is_not_forgotten() {
         let mut learner = Learner::default();
         learner.announced(5000);
         let learned = learner.learned(Millis(u64::MAX));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_concluded_from_ends_is_forgotten() {
+    fn forgets_conclusions_from_old_closes() {
         let mut learner = Learner::default();
         learner.end(Millis(0), 900, 1);
         learner.end(Millis(3000), 900, 1);
@@ -217,7 +217,7 @@ mod tests {
         }
 
         #[test]
-        fn a_peer_with_a_timer_is_understood_whatever_its_jitter(
+        fn learns_the_idle_limit_of_a_peer_despite_jitter(
             timer_ms in 100u64..120_000,
             jitter in prop::collection::vec(0u64..10, 4),
         ) {

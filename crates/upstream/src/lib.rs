@@ -10,6 +10,7 @@
 //! * [`ports`] — how many local ports are left towards a peer.
 //! * [`reason`] — why a connection was thrown away.
 //! * [`retry`] — whether a failed attempt is tried again.
+//! * [`streams`] — which connection of HTTP/2 has room for a request, and when another one is opened.
 //! * [`unsent`] — whether a request that got no answer was taken at all.
 
 pub mod balance;
@@ -20,28 +21,12 @@ pub mod ports;
 pub mod reason;
 pub mod retry;
 pub mod shared;
+pub mod streams;
 mod sync;
 pub mod unsent;
 
 pub use reason::DiscardReason;
-
-/// Milliseconds on the process's monotonic clock; only differences mean something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Millis(pub u64);
-
-impl Millis {
-    /// Milliseconds from `earlier` to `self`, 0 where `earlier` is later: workers read the clock at slightly different
-    /// moments, so a connection that another worker checked in may seem to come from the future.
-    pub fn since(self, earlier: Self) -> u64 {
-        self.0.saturating_sub(earlier.0)
-    }
-
-    /// The moment `duration_ms` after this one.
-    #[must_use]
-    pub fn plus(self, duration_ms: u64) -> Self {
-        Self(self.0.saturating_add(duration_ms))
-    }
-}
+pub use terms::Millis;
 
 /// One data-plane thread, counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -7,7 +7,7 @@
 pub enum DiscardReason {
     /// The peer sent its FIN, or a reset, while the connection was idle (P1).
     PeerClosedIdle,
-    /// The peer sent bytes that nobody had asked for while the connection was idle (P4).
+    /// The peer sent unrequested bytes while the connection was idle (P4).
     DataOnIdle,
     /// The peer answered `Connection: close`, or as HTTP/1.0 without keepalive (P5).
     ConnectionClose,
@@ -37,17 +37,23 @@ pub enum DiscardReason {
     Reload,
     /// The process is ending.
     Drain,
+    /// An operator emptied the pool.
+    Flushed,
     /// The connection became a tunnel.
     Upgraded,
-    /// Its source address was the request's own (a variable in `proxy_bind`), and nobody else may use it.
+    /// Its source address was the request's own (a variable in `proxy_bind`), and no other request may use it.
     OwnSource,
+    /// The peer went away (GOAWAY of HTTP/2).
+    GoneAway,
+    /// The peer did not answer a PING of HTTP/2 in time.
+    PingTimeout,
     /// A lease went out of scope without check-in or discard: a panic, or a bug.
     Dropped,
 }
 
 impl DiscardReason {
     /// Every reason, in the order of its number.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 22] = [
         Self::PeerClosedIdle,
         Self::DataOnIdle,
         Self::ConnectionClose,
@@ -64,8 +70,11 @@ impl DiscardReason {
         Self::Cancelled,
         Self::Reload,
         Self::Drain,
+        Self::Flushed,
         Self::Upgraded,
         Self::OwnSource,
+        Self::GoneAway,
+        Self::PingTimeout,
         Self::Dropped,
     ];
 
@@ -88,8 +97,11 @@ impl DiscardReason {
             Self::Cancelled => "client left",
             Self::Reload => "configuration changed",
             Self::Drain => "shutting down",
+            Self::Flushed => "flushed by an operator",
             Self::Upgraded => "became a tunnel",
             Self::OwnSource => "its source address is the request's own",
+            Self::GoneAway => "the peer went away",
+            Self::PingTimeout => "no answer to a PING",
             Self::Dropped => "lease dropped",
         }
     }
@@ -113,8 +125,11 @@ impl DiscardReason {
             Self::Cancelled => "cancelled",
             Self::Reload => "reload",
             Self::Drain => "drain",
+            Self::Flushed => "flushed",
             Self::Upgraded => "upgraded",
             Self::OwnSource => "own_source",
+            Self::GoneAway => "gone_away",
+            Self::PingTimeout => "ping_timeout",
             Self::Dropped => "dropped",
         }
     }
@@ -130,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_reason_stands_at_its_own_index_and_has_its_own_words() {
+    fn every_reason_has_its_own_index_and_words() {
         let mut phrases = std::collections::HashSet::new();
         let mut labels = std::collections::HashSet::new();
         for (at, reason) in DiscardReason::ALL.into_iter().enumerate() {

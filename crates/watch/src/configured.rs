@@ -1,6 +1,6 @@
 //! What an nginx.conf asks for: the backlog of each address it listens on, to be shown beside what the kernel granted.
 
-use super::model::listeners::Asked;
+use super::model::listeners::ConfiguredListener;
 use conf::Loader;
 use conf::diagnostic::Severity;
 use conf::value::Host;
@@ -12,7 +12,7 @@ const BACKLOG_DEFAULT: u32 = 511;
 
 /// The addresses of a configuration with their backlogs. A file that cannot be parsed is refused; words of modules that we
 /// do not have are none of our business here, since the file may be another server's.
-pub(super) fn backlogs(file: &Path, loader: &mut dyn Loader) -> Result<Vec<Asked>, String> {
+pub(super) fn backlogs(file: &Path, loader: &mut dyn Loader) -> Result<Vec<ConfiguredListener>, String> {
     let prefix = file.parent().unwrap_or(Path::new("."));
     let loaded = conf::load(file, prefix, None, loader);
     if let Some(error) = loaded.diagnostics.iter().find(|found| found.severity == Severity::Error) {
@@ -24,7 +24,7 @@ pub(super) fn backlogs(file: &Path, loader: &mut dyn Loader) -> Result<Vec<Asked
     for listener in listeners {
         if let Host::Ip(ip) = listener.address.host {
             let backlog = listener.options.backlog.unwrap_or(BACKLOG_DEFAULT);
-            asked.push(Asked { address: SocketAddr::new(ip, listener.address.port), backlog });
+            asked.push(ConfiguredListener { address: SocketAddr::new(ip, listener.address.port), backlog });
         }
     }
     Ok(asked)
@@ -49,7 +49,7 @@ mod tests {
         }
     }
 
-    fn backlogs_of(text: &'static str) -> Result<Vec<Asked>, String> {
+    fn backlogs_of(text: &'static str) -> Result<Vec<ConfiguredListener>, String> {
         backlogs(Path::new("/c/nginx.conf"), &mut OneText(text))
     }
 

@@ -1,5 +1,5 @@
 //! `watch --listen` and `load --listen`: the last look, or interval, as a page for Prometheus. One thread, one connection at a time: a scraper comes every few
-//! seconds, and whoever is slow is cut off.
+//! seconds, and slow clients are cut off.
 
 use http1::{Limits, Method, Parse, RequestHead};
 use std::io::{Read as _, Write as _};
@@ -17,7 +17,7 @@ const CLIENT_TIME_MAX: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, Default)]
 pub struct Exporter(Arc<Mutex<String>>);
 
-/// A bound socket that nobody answers on yet. It is bound before another network namespace is entered.
+/// A bound socket that is not served yet. It is bound before another network namespace is entered.
 #[derive(Debug)]
 pub struct Bound(TcpListener);
 
@@ -39,7 +39,7 @@ impl Bound {
         std::thread::spawn(move || {
             for stream in self.0.incoming() {
                 match stream {
-                    // A client that goes away harms nobody but itself.
+                    // A client that goes away harms only itself.
                     Ok(stream) => drop(answer(stream, &page)),
                     // Out of descriptors, as a rule; trying again at once would only burn the processor.
                     Err(_) => std::thread::park_timeout(CLIENT_TIME_MAX),

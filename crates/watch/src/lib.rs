@@ -59,7 +59,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Looks until the count is reached, a signal comes or nobody reads any more; `loader` reads the files of `confs`. The error is
+    /// Looks until the count is reached, a signal comes or the reader is gone; `loader` reads the files of `confs`. The error is
     /// for the operator.
     pub fn run(&self, loader: &mut (dyn Loader + Send), signals: &Signals) -> Result<(), String> {
         if self.ports.len() > PORTS_MAX {

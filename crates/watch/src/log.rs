@@ -109,7 +109,7 @@ impl Output {
         if path == Path::new("-") {
             return Ok(Self::Standard);
         }
-        // A log is somebody's measurement: it is not written over.
+        // A log is a measurement: it is not written over.
         match File::create_new(path) {
             Ok(file) => Ok(Self::File(file, path.display().to_string())),
             Err(error) => Err(format!("the log {} cannot be made {}", path.display(), errno(&error))),
@@ -126,7 +126,7 @@ impl Output {
                 if print_on(text.as_bytes()) {
                     Ok(())
                 } else {
-                    Err("nobody reads the log any more".to_owned())
+                    Err("the reader of the log is gone".to_owned())
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! What names in a filter stand for on this system: control groups by their directories, services by /etc/services.
+//! What names in a filter mean on this system: control groups by their directories, services by /etc/services.
 
 use sockdiag::Names;
 use std::fs::File;
@@ -14,7 +14,7 @@ pub(super) struct SystemNames;
 impl Names for SystemNames {
     /// The path is absolute or below the mount point.
     fn cgroup(&mut self, path: &str) -> Option<u64> {
-        // Sockets name groups of the unified hierarchy, which stands in a folder of its own beside hierarchies of the older kind.
+        // Sockets name groups of the unified hierarchy, which is in a folder of its own beside hierarchies of the older kind.
         const MOUNTED: [&str; 2] = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
         let inode =
             |path: &str| std::fs::metadata(path).ok().filter(std::fs::Metadata::is_dir).map(|found| found.st_ino());

@@ -16,12 +16,12 @@ const COLUMNS: usize = 100;
 /// Rows of each table: the rest is counted.
 const ROWS_MAX: usize = 20;
 
-/// One look as tables; `false` once nobody reads them.
+/// One look as tables; `false` once the reader is gone.
 pub(super) fn print_picture(picture: &Picture) -> bool {
     print_on(format!("{}\n", write_plain(picture, COLUMNS, ROWS_MAX)).as_bytes())
 }
 
-/// One look as a line of JSON; `false` once nobody reads them.
+/// One look as a line of JSON; `false` once the reader is gone.
 pub(super) fn print_line(picture: &Picture) -> bool {
     print_on((json::encode(picture) + "\n").as_bytes())
 }

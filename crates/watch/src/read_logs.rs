@@ -23,7 +23,7 @@ pub struct Logs {
 
 impl Logs {
     /// Reads them. `reference` is a log of the same machine without the load; the samples of the first `skip` of each log are left
-    /// out of what is said. The error names the file.
+    /// out of the output. The error names the file.
     pub fn read(logs: &[PathBuf], reference: Option<&Path>, skip: Duration) -> Result<Self, String> {
         let arms = logs.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
         Ok(Self { arms, reference: reference.map(read).transpose()?, skip })

@@ -1,7 +1,7 @@
 //! Looks: brings sockets, destroy events, counters, owners and settings of the kernel to `model::picture`, and the clock with
 //! them. Belongs to the thread and the network namespace it was opened in.
 
-use super::model::listeners::{Asked, LISTENERS_MAX};
+use super::model::listeners::{ConfiguredListener, LISTENERS_MAX};
 use super::model::picture::{Evidence, Gathering, Look, Memory, Picture};
 use super::timestamp::timestamp;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -15,14 +15,14 @@ use std::time::{Duration, Instant};
 pub(super) struct Wanted {
     pub(super) ports: Vec<u16>,
     /// Backlogs that configurations ask for.
-    pub(super) asked: Vec<Asked>,
+    pub(super) asked: Vec<ConfiguredListener>,
     pub(super) filter: Option<Filter>,
 }
 
 /// Between two times that destroy events are taken: the queue holds ten times what comes meanwhile at 60,000 closes a second.
 const EVENTS_REST: Duration = Duration::from_millis(20);
 
-/// Listeners that are told from connections when they die, 16 bytes each: a megabyte.
+/// Listeners that are distinguished from connections when they die, 16 bytes each: a megabyte.
 const LISTENER_COOKIES_MAX: usize = 65_536;
 
 /// Looks at the kernel again and again.
@@ -38,7 +38,7 @@ pub(super) struct Sampler {
     before: Option<(Instant, Counters)>,
     /// The counters at the first look.
     first: Option<Counters>,
-    /// Ports that somebody listens on, by the last look.
+    /// Ports with a listener, by the last look.
     listening: HashSet<u16>,
 }
 
@@ -86,7 +86,7 @@ impl Sampler {
         let (memory, filter) = (&mut self.memory, self.wanted.filter.as_ref());
         let is_counted = self.evidence == Evidence::Events;
         let drained = events.drain(|socket| {
-            // A dead socket has no owner any more; whoever asks for one has been given other evidence.
+            // A dead socket has no owner any more; a caller that asks for one has other evidence.
             if is_counted && filter.is_none_or(|filter| filter.matches(socket, None)) {
                 memory.died(socket);
             }
@@ -143,7 +143,7 @@ impl Sampler {
         Ok(picture)
     }
 
-    /// The ports that somebody listens on, whatever the filter: who accepted and who connected follows from it.
+    /// The ports with a listener, also those that the filter leaves out: who accepted and who connected follows from it.
     fn find_listeners(&mut self) -> Result<(), String> {
         // From /proc a question about listeners costs as much as all sockets, so there the last look's answer is taken.
         if self.census.source() == &Source::Netlink || self.before.is_none() {

@@ -1,6 +1,6 @@
 //! Where frames end in a stream that is passed on and not looked into. It reads heads and skips payloads, and refuses nothing:
-//! whoever relays may not judge what two others say to each other. The gateway calls it, to find the places at which a control
-//! frame of its own may stand (RFC 6455 §5.4: between any two frames, also those of one message).
+//! a relay may not judge what two others send to each other. The gateway calls it, to find the places at which a control
+//! frame of its own may appear (RFC 6455 §5.4: between any two frames, also those of one message).
 
 use crate::frame::Opcode;
 
@@ -19,13 +19,13 @@ enum Place {
     Between,
     /// The next byte says how long the payload is.
     Second,
-    /// So many bytes of the length are missing.
+    /// This many bytes of the length are missing.
     Length { left: u8, masked: bool, payload_bytes: u64 },
-    /// So many bytes of the mask are missing.
+    /// This many bytes of the mask are missing.
     Mask { left: u8, payload_bytes: u64 },
-    /// So many bytes of the payload are missing; at least one.
+    /// This many bytes of the payload are missing; at least one.
     Payload(u64),
-    /// This is no WebSocket: where its frames end nobody can say.
+    /// This is no WebSocket: where its frames end is unknown.
     Lost,
 }
 
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_goes_behind_a_close_frame() {
+    fn sends_nothing_after_a_close_frame() {
         let boundary = after(&[0x88, 0]);
         assert!(boundary.is_closing() && !boundary.is_between());
         assert!(!after(&[0x89, 0]).is_closing());
@@ -132,7 +132,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_makes_no_difference_how_the_bytes_come(
+        fn parses_bytes_in_any_pieces(
             frames in prop::collection::vec((0_usize..300, any::<Option<[u8; 4]>>()), 1..6),
             cut in any::<prop::sample::Index>(),
         ) {

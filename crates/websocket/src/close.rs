@@ -1,4 +1,4 @@
-//! Close codes: which may stand on the wire, and what they say (RFC 6455 §7.4, and IANA's registry). Not the closing handshake,
+//! Close codes: which may appear on the wire, and what they say (RFC 6455 §7.4, and IANA's registry). Not the closing handshake,
 //! which is the caller's. `decode` and `frame` call it; reports show [`CloseCode::text`].
 
 use std::fmt;
@@ -6,19 +6,17 @@ use std::fmt;
 /// Longest reason: a control frame's payload without the code.
 pub const CLOSE_REASON_BYTES_MAX: usize = 123;
 
-/// The code of a close frame, or one of those that only stand for its absence.
+/// The code of a close frame, or one of those that only mean its absence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CloseCode(pub u16);
 
 impl CloseCode {
     /// The purpose is fulfilled.
     pub const NORMAL: Self = Self(1000);
-    /// The server goes down, or somebody left the page.
+    /// The server goes down, or the user left the page.
     pub const GOING_AWAY: Self = Self(1001);
     /// The peer broke the protocol.
     pub const PROTOCOL_ERROR: Self = Self(1002);
-    /// A kind of data that cannot be accepted.
-    pub const UNSUPPORTED: Self = Self(1003);
     /// Not on the wire: a close frame without a code.
     pub const NONE: Self = Self(1005);
     /// Not on the wire: the connection ended without a close frame.
@@ -32,7 +30,7 @@ impl CloseCode {
     /// Try again later: the server sheds load.
     pub const TRY_AGAIN: Self = Self(1013);
 
-    /// Whether it may stand in a close frame: what is defined for it, 3000 to 3999 (registered) and 4000 to 4999 (private).
+    /// Whether it may appear in a close frame: what is defined for it, 3000 to 3999 (registered) and 4000 to 4999 (private).
     pub fn is_sendable(self) -> bool {
         matches!(self.0, 1000..=1003 | 1007..=1014 | 3000..=4999)
     }
@@ -73,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_that_stand_for_an_absence_are_never_sent() {
+    fn never_sends_codes_that_mean_absence() {
         for code in [0, 999, 1004, 1005, 1006, 1015, 1016, 2999, 5000, u16::MAX] {
             assert!(!CloseCode(code).is_sendable(), "{code}");
         }

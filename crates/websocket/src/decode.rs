@@ -60,7 +60,7 @@ pub enum Event<'a> {
 /// What became of some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decoded<'a> {
-    /// So many were taken; without an event all of them.
+    /// This many were taken; without an event all of them.
     pub consumed: usize,
     /// What is complete; what follows behind `consumed` is for the next call.
     pub event: Option<Event<'a>>,

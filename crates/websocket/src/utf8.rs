@@ -13,7 +13,7 @@ pub struct Utf8 {
 }
 
 impl Utf8 {
-    /// Takes the next piece; `false` if the text is invalid, whatever may follow.
+    /// Takes the next piece; `false` if no continuation makes the text valid.
     #[must_use]
     pub fn take(&mut self, mut bytes: &[u8]) -> bool {
         while self.len > 0 {

@@ -3,22 +3,23 @@
 use crate::workspace::{Workspace, run};
 use anyhow::Result;
 
-/// How the optimised build is linked.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Linked {
-    /// As a release is: minutes, for what is measured across crates.
-    AsReleased,
-    /// Each crate by itself, which takes longer than no experiment.
-    Quickly,
+/// The cargo profile of the optimised build.
+#[derive(Clone, Copy)]
+pub(super) enum Profile {
+    /// As in packages: minutes to build, for benches that measure our own code.
+    Dist,
+    /// Quick to build, for benches that measure other processes or count.
+    Release,
 }
 
 /// Runs the same command line in an optimised build: `cargo xtask` is not one, and a load or a census that costs several
 /// times what it should would be in the way of what is measured.
-pub(super) fn run_optimised(workspace: &Workspace, linked: Linked) -> Result<()> {
+pub(super) fn run_optimised(workspace: &Workspace, profile: Profile) -> Result<()> {
     let mut again = workspace.cargo();
-    if linked == Linked::Quickly {
-        again.args(["--config", "profile.release.lto=false", "--config", "profile.release.codegen-units=16"]);
-    }
-    again.args(["run", "--quiet", "--release", "--package", "xtask", "--"]).args(std::env::args_os().skip(1));
+    let profile = match profile {
+        Profile::Dist => "dist",
+        Profile::Release => "release",
+    };
+    again.args(["run", "--quiet", "--profile", profile, "--package", "xtask", "--"]).args(std::env::args_os().skip(1));
     run(&mut again)
 }

@@ -4,7 +4,7 @@
 //! memory belongs to one reading. The goals are about the reading itself (parse, check, lower), which our process measures
 //! inside. Not about memory of a configuration in use: that is the gateway's.
 
-use super::again::{Linked, run_optimised};
+use super::again::{Profile, run_optimised};
 use super::machine::Machine;
 use super::nginx::{nginx_main, nginx_only};
 use super::results::{median, now_utc, path, spread, write};
@@ -126,7 +126,7 @@ struct Results {
 /// Runs the experiment.
 pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     if cfg!(debug_assertions) {
-        return run_optimised(workspace, Linked::AsReleased);
+        return run_optimised(workspace, Profile::Dist);
     }
     let bin = peers::provide(workspace)?;
     let nginx = args.nginx.clone().unwrap_or_else(|| bin.join("nginx"));
@@ -225,7 +225,7 @@ pub(super) fn read(args: &ReadArgs) -> Result<()> {
     let own = std::process::id();
     let rss_kib_before = rss_kib_of_tree(own);
     let begun = Instant::now();
-    let prefix = args.file.parent().context("the file stands in a folder")?;
+    let prefix = args.file.parent().context("the file is in a folder")?;
     let loaded = ::conf::load(&args.file, prefix, None, &mut Disk);
     let parsed = begun.elapsed();
     let mut found = loaded.diagnostics.clone();

@@ -1,5 +1,5 @@
 //! `cargo xtask bench NAME` for the benches that are experiment files: every `bench/NAME/*.toml`, run by `holdfast lab run` of a
-//! release build beside the peers. What is measured and what is claimed stands in the files; how it is run and judged is the
+//! `dist` build beside the peers. What is measured and what is claimed is in the files; how it is run and judged is the
 //! lab's. Here are the build, the choice of files, and where the records go.
 
 use super::machine::commit;
@@ -17,13 +17,13 @@ pub(super) struct Options {
     /// As short as the experiments allow: to see that everything works. Its records stay in target/bench.
     #[arg(long)]
     quick: bool,
-    /// So many rounds instead of the experiments' own; below 6 there are figures, and no verdicts.
+    /// This many rounds instead of the experiments' own; below 6 there are figures, and no verdicts.
     #[arg(long)]
     rounds: Option<u32>,
     /// Only these experiments, by the names of their files.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// This program instead of a release build of the working tree.
+    /// Measure this program instead of a `dist` build of the working tree.
     #[arg(long)]
     holdfast: Option<PathBuf>,
     /// Further options of `holdfast lab run`, such as `--seed 7`, `--arm NAME` or `--control`.
@@ -66,13 +66,20 @@ pub(super) fn run(workspace: &Workspace, name: &str, args: &Options) -> Result<(
 
 /// The same with one more folder of programs, before those of `$PATH`.
 pub(super) fn run_beside(workspace: &Workspace, name: &str, args: &Options, more: Option<&Path>) -> Result<()> {
-    let files = files(&workspace.root.join("bench").join(name), &args.only)?;
     let peers = peers::provide(workspace)?;
+    let given = std::env::var_os("HOLDFAST_PEERS").map(PathBuf::from);
+    let folders: Vec<&Path> = [given.as_deref().unwrap_or(&peers)].into_iter().chain(more).collect();
+    run_with(workspace, name, args, &folders)
+}
+
+/// The same with programs of these folders: the first one goes before all others, the rest before those of `$PATH`.
+pub(super) fn run_with(workspace: &Workspace, name: &str, args: &Options, folders: &[&Path]) -> Result<()> {
+    let files = files(&workspace.root.join("bench").join(name), &args.only)?;
     let holdfast = match &args.holdfast {
         Some(program) => std::path::absolute(program)?,
-        None => build(workspace)?,
+        None => build(workspace, "dist")?,
     };
-    // Relative to the root, where it is run: so the command stands in the record.
+    // Relative to the root, where it is run: so the command is in the record.
     let out = Path::new("target/bench").join(name);
     let _ = fs::remove_dir_all(workspace.root.join(&out));
     fs::create_dir_all(workspace.root.join(&out))?;
@@ -87,15 +94,11 @@ pub(super) fn run_beside(workspace: &Workspace, name: &str, args: &Options, more
         lab.arg("--out").arg(&out).arg("--note").arg(format!("commit={}", commit(workspace)));
         lab.args(args.quick.then_some("--quick"));
         lab.args(args.rounds.map(|rounds| format!("--rounds={rounds}"))).args(&args.more);
-        if std::env::var_os("HOLDFAST_PEERS").is_none() {
-            lab.env("HOLDFAST_PEERS", &peers);
-        }
-        if let Some(folder) = more {
+        if let Some((first, more)) = folders.split_first() {
             let path = std::env::var_os("PATH").unwrap_or_default();
-            lab.env(
-                "PATH",
-                std::env::join_paths(std::iter::once(folder.to_owned()).chain(std::env::split_paths(&path)))?,
-            );
+            let more = more.iter().map(|folder| folder.to_path_buf());
+            lab.env("HOLDFAST_PEERS", first)
+                .env("PATH", std::env::join_paths(more.chain(std::env::split_paths(&path)))?);
         }
         let status = lab.status().with_context(|| format!("cannot start {}", holdfast.display()))?;
         let outcome = Outcome::of(status.code());
@@ -138,12 +141,12 @@ fn files(folder: &Path, only: &[String]) -> Result<Vec<PathBuf>> {
     Ok(all)
 }
 
-/// A release build of the working tree, where cargo puts it.
-fn build(workspace: &Workspace) -> Result<PathBuf> {
-    heading("holdfast, as it is released");
-    run_program(workspace.cargo().args(["build", "--release", "--package", "holdfast"]))?;
+/// Builds the working tree with a cargo profile and returns the program's path.
+pub(super) fn build(workspace: &Workspace, profile: &str) -> Result<PathBuf> {
+    heading(&format!("building holdfast with profile {profile}"));
+    run_program(workspace.cargo().args(["build", "--profile", profile, "--package", "holdfast"]))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
-    Ok(workspace.root.join(target).join("release/holdfast"))
+    Ok(workspace.root.join(target).join(profile).join("holdfast"))
 }
 
 /// Copies the records; their pages can be made again from them.

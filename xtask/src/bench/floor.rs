@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Builds the floor from its own workspace into `target/floor`, and returns the folder in which it stands as `floor`. `None` when its
+/// Builds the floor from its own workspace into `target/floor`, and returns the folder that contains it as `floor`. `None` when its
 /// sources are not there.
 pub(super) fn build(workspace: &Workspace, sources: &Path) -> Result<Option<PathBuf>> {
     let manifest = sources.join("Cargo.toml");

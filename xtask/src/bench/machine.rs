@@ -1,4 +1,4 @@
-//! What a figure depends on and cannot be told from it: processor, kernel, settings, versions.
+//! What a figure depends on and does not show: processor, kernel, settings, versions.
 
 use crate::workspace::{Workspace, output_of};
 use lab::stage::machine::{cores, first_line, kernel, load_average, processor, said_first, system};
@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Stands beside every result.
+/// Is beside every result.
 #[derive(Serialize)]
 pub(super) struct Machine {
     processor: String,

@@ -5,8 +5,11 @@ mod again;
 mod conf;
 mod experiments;
 mod floor;
+mod instructions;
 mod machine;
+mod newest;
 mod nginx;
+mod profile;
 mod proxy;
 mod results;
 mod soak;
@@ -28,14 +31,24 @@ enum Experiment {
     Proxy(proxy::Args),
     /// What a pool of upstream connections is worth (F0, F1, F4): nginx, Holdfast and `HAProxy`, unpooled and pooled.
     Pool(experiments::Options),
+    /// CPU per request of the `release` build beside the `dist` build.
+    Profile(experiments::Options),
     /// CPU per request and per handshake over TLS: Holdfast, nginx and `HAProxy`.
     Tls(experiments::Options),
+    /// CPU per request and memory per idle connection over HTTP/2: Holdfast and the newest nginx and `HAProxy`, asked by h2load.
+    H2(experiments::Options),
+    /// CPU per byte and per connection of TCP proxying: Holdfast's `stream` and the newest nginx and `HAProxy`.
+    Stream(experiments::Options),
+    /// CPU per hit of a cache: Holdfast and the newest nginx.
+    Cache(experiments::Options),
     /// CPU per response and responses/s of load generators: Holdfast, wrk, ab, siege, h2load, hey.
     Load(experiments::Options),
     /// Requests that fail or are executed twice before peers that end their connections: Holdfast, nginx, `HAProxy`.
     Soak(soak::Args),
     /// Time and memory for reading a configuration of 100,000 lines: Holdfast's parser and `nginx -t`.
     Conf(conf::Args),
+    /// Instructions and cache misses of a request in each of some cases, compared with `bench/instructions.toml`.
+    Instructions(instructions::Args),
     /// One reading by ours: what `conf` starts and measures.
     #[command(hide = true)]
     ConfRead(conf::ReadArgs),
@@ -55,10 +68,15 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     match &args.experiment {
         Experiment::Proxy(args) => proxy::run(workspace, args),
         Experiment::Pool(args) => experiments::run(workspace, "pool", args),
-        Experiment::Tls(args) => experiments::run(workspace, "tls", args),
+        Experiment::Profile(args) => profile::run(workspace, args),
+        Experiment::Tls(args) => newest::run(workspace, "tls", args),
+        Experiment::H2(args) => newest::run(workspace, "h2", args),
+        Experiment::Stream(args) => newest::run(workspace, "stream", args),
+        Experiment::Cache(args) => newest::run(workspace, "cache", args),
         Experiment::Load(args) => experiments::run(workspace, "load", args),
         Experiment::Soak(args) => soak::run(workspace, args),
         Experiment::Conf(args) => conf::run(workspace, args),
+        Experiment::Instructions(args) => instructions::run(workspace, args),
         Experiment::ConfRead(args) => conf::read(args),
         Experiment::Sockets(args) => sockets::run(workspace, args),
         Experiment::SocketsHold(args) => sockets::hold(args),

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-/// The part before `http {}`. As root nginx would serve as nobody, who may not enter the folders of a private checkout.
+/// The part before `http {}`. As root nginx would serve as user `nobody`, which may not enter the folders of a private checkout.
 pub(super) fn nginx_main(home: &Path, name: &str, workers: u32) -> String {
     let user = if rustix::process::geteuid().is_root() { "user root;\n" } else { "" };
     format!(

@@ -7,7 +7,8 @@ mod clients;
 mod peers;
 mod plan;
 
-use super::again::{Linked, run_optimised};
+use super::again::{Profile, run_optimised};
+use super::experiments;
 use super::machine::Machine;
 use super::results;
 use crate::peers as programs;
@@ -41,9 +42,9 @@ pub(super) struct Args {
     /// 16 to 100, if not given.
     #[arg(long)]
     pause_seconds: Option<u64>,
-    /// The program under test, started with nginx's own flags.
-    #[arg(long, default_value = "target/release/holdfast")]
-    holdfast: PathBuf,
+    /// The program under test, started with nginx's own flags; a `dist` build of the working tree if not given.
+    #[arg(long)]
+    holdfast: Option<PathBuf>,
     /// Arms; all of them if not given.
     #[arg(long, value_delimiter = ',')]
     arms: Vec<Arm>,
@@ -133,19 +134,22 @@ struct Results {
     rows: Vec<Row>,
 }
 
-/// Of all requests so many POSTs may fail that nobody executed, with learning on: fewer than one in this many.
+/// Of all requests POSTs that may fail although no peer executed them, with learning on: fewer than one in this many.
 const GOAL_LOST: f64 = 1e-5;
 
 /// Runs every arm with peers of its own and prints the tables.
 pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     if cfg!(debug_assertions) {
         // Peers and clients are threads of this process.
-        return run_optimised(workspace, Linked::Quickly);
+        return run_optimised(workspace, Profile::Release);
     }
     let bin = programs::provide(workspace)?;
-    let holdfast = workspace.root.join(&args.holdfast);
+    let holdfast = match &args.holdfast {
+        Some(path) => workspace.root.join(path),
+        None => experiments::build(workspace, "dist")?,
+    };
     if !holdfast.is_file() {
-        bail!("{} is not there: cargo build --release", holdfast.display());
+        bail!("{} does not exist", holdfast.display());
     }
     let home = workspace.target("bench").join("soak");
     fs::create_dir_all(&home)?;

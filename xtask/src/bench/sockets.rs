@@ -5,7 +5,7 @@
 //! time inside, so that the start of a large program does not count; `ss` and `netstat` are measured whole. As root
 //! everything runs in a network namespace of its own, so that the sockets are exactly those made.
 
-use super::again::{Linked, run_optimised};
+use super::again::{Profile, run_optimised};
 use super::results::{median, now_utc, path, spread, write};
 use crate::workspace::{Workspace, output_of, run as run_command};
 use anyhow::{Context as _, Result, bail};
@@ -98,7 +98,7 @@ struct Results {
 pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     if cfg!(debug_assertions) {
         // What is measured is one crate.
-        return run_optimised(workspace, Linked::Quickly);
+        return run_optimised(workspace, Profile::Release);
     }
     if !args.inside && rustix::process::geteuid().is_root() {
         return run_command(in_namespace()?.args(std::env::args_os().skip(1)).arg("--inside"));
@@ -131,7 +131,7 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Processes that hold so many sockets together, each ready.
+/// Processes that hold this many sockets together, each ready.
 fn hold_all(sockets: u32, home: &std::path::Path) -> Result<Vec<Started>> {
     let mut left = sockets / 2;
     let mut holders = Vec::new();

@@ -1,11 +1,11 @@
 //! The lists in the guide's page of differences from nginx. Each difference that the differential suite accepts has a reason
-//! in `accepted.txt`, and each reason names the section of the page that lists it: `@section the reason`. The lists stand
+//! in `accepted.txt`, and each reason names the section of the page that lists it: `@section the reason`. The lists are
 //! in the page between `<!-- accepted: section -->` and `<!-- end -->`; the rest of the page is written by hand.
 
 use anyhow::{Result, bail, ensure};
 
 /// Where the reasons are.
-pub(super) const ACCEPTED: &str = "crates/gateway/tests/differential/accepted.txt";
+pub(super) const ACCEPTED: &str = "crates/gateway/tests/it/differential/accepted.txt";
 
 const BEGIN: &str = "<!-- accepted: ";
 const END: &str = "<!-- end -->";

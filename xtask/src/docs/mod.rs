@@ -36,7 +36,7 @@ fn write_page(workspace: &Workspace, path: &str, text: &str) -> Result<()> {
         println!("{path}: up to date");
         return Ok(());
     }
-    fs::create_dir_all(file.parent().context("a page stands in a folder")?)?;
+    fs::create_dir_all(file.parent().context("a page is in a folder")?)?;
     fs::write(&file, text).with_context(|| format!("cannot write {path}"))?;
     println!("{path}: written");
     Ok(())

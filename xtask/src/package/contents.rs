@@ -46,7 +46,7 @@ impl Tree {
         self.file(&format!("{path}.gz"), &encoder.finish()?)
     }
 
-    /// Makes a folder with those above it; the umask of whoever builds has no say.
+    /// Makes a folder with those above it; the builder's umask does not count.
     pub(super) fn directory(&self, path: &Path) -> Result<()> {
         let mut folder = self.root.clone();
         let below = path.strip_prefix(&self.root).unwrap_or(path);

@@ -46,7 +46,7 @@ pub(super) fn write(build: &Build<'_>, program: &Path, speaker: &Path) -> Result
 
     let deb = build.out.join(format!("holdfast_{}_{}.deb", version(build), build.arch.debian()));
     let mut pack = build.command("dpkg-deb");
-    // Owners are root's whoever builds; xz is what every Debian can read.
+    // Owners are root's whichever user builds; xz is what every Debian can read.
     pack.arg(format!("-z{}", build.compression));
     output_of(pack.args(["--root-owner-group", "-Zxz", "--build"]).arg(&tree.root).arg(&deb))?;
     Ok(deb)

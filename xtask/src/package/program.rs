@@ -54,7 +54,7 @@ impl Arch {
     }
 }
 
-/// Builds `holdfast` the release way and returns its path. Takes minutes.
+/// Builds `holdfast` with the profile `dist` and returns its path. Takes minutes.
 pub(super) fn build(workspace: &Workspace, arch: Arch, linking: Linking) -> Result<PathBuf> {
     let target = arch.target();
     let folder = workspace.target(match linking {
@@ -63,7 +63,17 @@ pub(super) fn build(workspace: &Workspace, arch: Arch, linking: Linking) -> Resu
     });
     heading(&format!("building holdfast for {} ({})", arch.debian(), folder.display()));
     let mut cargo = workspace.cargo();
-    cargo.args(["build", "--locked", "--release", "--package", "holdfast", "--target", &target, "--target-dir"]);
+    cargo.args([
+        "build",
+        "--locked",
+        "--profile",
+        "dist",
+        "--package",
+        "holdfast",
+        "--target",
+        &target,
+        "--target-dir",
+    ]);
     cargo.arg(&folder);
     if !arch.is_native() {
         check_cross(arch)?;
@@ -75,7 +85,7 @@ pub(super) fn build(workspace: &Workspace, arch: Arch, linking: Linking) -> Resu
         cargo.env("RUSTFLAGS", "-C target-feature=+crt-static");
     }
     run(&mut cargo)?;
-    Ok(folder.join(target).join("release/holdfast"))
+    Ok(folder.join(target).join("dist/holdfast"))
 }
 
 /// A compiler for the other machine, and Rust's standard library for it.

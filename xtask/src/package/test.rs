@@ -1,7 +1,7 @@
 //! `cargo xtask package-test`: a Debian system with nginx is booted in a container (`systemd-nspawn`), and the package is installed, used,
 //! upgraded under load and purged in it. The steps are in `packaging/test/install.sh`.
 //!
-//! By default it packages a debug build, which takes a minute; `--release` packages what `cargo xtask package` makes, and starts the image, too.
+//! By default it packages a debug build, which takes a minute. With `--release` it packages the `dist` build of `cargo xtask package` and starts the image, too.
 
 use super::{Build, deb, program};
 use crate::workspace::{Workspace, find_program, heading, in_ci, output_of, run, shown};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// Options of `cargo xtask package-test`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Test packages of a release build
+    /// Test packages of a `dist` build
     #[arg(long)]
     release: bool,
     /// Package this program, which must be built already

@@ -38,7 +38,7 @@ impl Suite {
         self.codename().map_or_else(|| "root".to_owned(), |name| format!("root-{name}"))
     }
 
-    /// What stands before a package's name in the stamp.
+    /// What is before a package's name in the stamp.
     pub(super) fn stamp(self) -> String {
         self.codename().map_or_else(String::new, |name| format!("{name}/"))
     }

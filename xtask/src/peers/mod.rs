@@ -1,13 +1,14 @@
 //! `cargo xtask peers`: the foreign servers and clients that tests and benches compare us with.
 //!
-//! What is on `$PATH` is used as it is. What is missing is unpacked from Debian's packages into `target/peers` (Pebble, which Debian
-//! does not have, is built there); nothing
+//! What is on `$PATH` is used as it is. What is missing is unpacked from Debian's packages into `target/peers` (Pebble and h2spec, which
+//! Debian does not have, are built there; SSLyze and grpcio come from PyPI); nothing
 //! is installed, no service is started and no right is needed. `nginx` and `haproxy` are this system's; `nginx-stable` and
 //! `nginx-new` (the same for `haproxy`) are those of Debian's stable and newest suites, always unpacked, with their own libraries. A test finds a peer at `$HOLDFAST_PEERS/NAME`, or at
 //! `target/peers/bin/NAME` in the workspace root. Called by `test`, `bench` and people.
 
 mod debian;
-mod pebble;
+mod go_tools;
+mod python_tools;
 mod wrapper;
 
 use crate::workspace::{Workspace, find_program, heading};
@@ -26,7 +27,7 @@ pub(crate) struct Args {
 }
 
 /// Changes whenever the wrappers or the layout change, so that an older folder is built anew.
-const LAYOUT: &str = "holdfast-peers 5";
+const LAYOUT: &str = "holdfast-peers 7";
 
 /// A program that tests or benches run beside ours.
 pub(crate) struct Peer {
@@ -43,7 +44,7 @@ pub(crate) struct Peer {
 }
 
 /// Everything that a test or bench may ask for.
-const PEERS: [Peer; 19] = [
+const PEERS: [Peer; 23] = [
     Peer { name: "nginx", package: "nginx", suite: Suite::System, file: "usr/sbin/nginx", version: &["-v"] },
     Peer { name: "haproxy", package: "haproxy", suite: Suite::System, file: "usr/sbin/haproxy", version: &["-v"] },
     Peer { name: "wrk", package: "wrk", suite: Suite::System, file: "usr/bin/wrk", version: &["-v"] },
@@ -58,6 +59,13 @@ const PEERS: [Peer; 19] = [
         package: "nghttp2-client",
         suite: Suite::System,
         file: "usr/bin/h2load",
+        version: &["--version"],
+    },
+    Peer {
+        name: "nghttp",
+        package: "nghttp2-client",
+        suite: Suite::System,
+        file: "usr/bin/nghttp",
         version: &["--version"],
     },
     Peer {
@@ -82,7 +90,15 @@ const PEERS: [Peer; 19] = [
         file: "usr/sbin/dnsmasq",
         version: &["--version"],
     },
-    // The compiler, for the gateway in Go of the lab's `two-limit-pool`, and for Pebble, which wants 1.24.
+    // The FastCGI application that most nginx.conf files pass to.
+    Peer {
+        name: "php-fpm",
+        package: "php8.2-fpm",
+        suite: Suite::System,
+        file: "usr/sbin/php-fpm8.2",
+        version: &["-v"],
+    },
+    // The compiler, for the gateway in Go of the lab's `two-limit-pool`, and for Pebble and h2spec; Pebble wants 1.24.
     Peer {
         name: "go",
         package: "golang-go",
@@ -97,11 +113,29 @@ const PEERS: [Peer; 19] = [
         file: "usr/lib/chromium/chromium-headless-shell",
         version: &["--version"],
     },
+    // A server of TCP that is not HTTP, and its client.
+    Peer {
+        name: "redis-server",
+        package: "redis-server",
+        suite: Suite::System,
+        file: "usr/bin/redis-server",
+        version: &["--version"],
+    },
+    Peer {
+        name: "redis-cli",
+        package: "redis-tools",
+        suite: Suite::System,
+        file: "usr/bin/redis-cli",
+        version: &["--version"],
+    },
     nginx_of("nginx-stable", Suite::Stable),
     haproxy_of("haproxy-stable", Suite::Stable),
     nginx_of("nginx-new", Suite::Newest),
     haproxy_of("haproxy-new", Suite::Newest),
 ];
+
+/// Packages that bring a part of a peer and no program: Debian's nginx has `stream` as a module of its own.
+const PARTS: [(&str, Suite); 1] = [("libnginx-mod-stream", Suite::Newest)];
 
 const fn nginx_of(name: &'static str, suite: Suite) -> Peer {
     Peer { name, package: "nginx", suite, file: "usr/sbin/nginx", version: &["-v"] }
@@ -115,7 +149,7 @@ impl Peer {
     /// The program as the user has installed it; a newer one is never taken from the system.
     fn installed(&self) -> Option<PathBuf> {
         if self.name == "go" {
-            return find_program("go").filter(|go| pebble::builds_with(go));
+            return find_program("go").filter(|go| go_tools::builds_with(go));
         }
         if self.suite == Suite::System { find_program(self.name) } else { None }
     }
@@ -139,7 +173,7 @@ pub(crate) fn bin(workspace: &Workspace) -> PathBuf {
     workspace.target("peers").join("bin")
 }
 
-/// Makes sure that every peer stands in the folder it returns. Quick when they do already.
+/// Makes sure that every peer is in the folder it returns. Quick when they do already.
 pub(crate) fn provide(workspace: &Workspace) -> Result<PathBuf> {
     let home = workspace.target("peers");
     fs::create_dir_all(&home).with_context(|| format!("cannot create {}", home.display()))?;
@@ -150,8 +184,9 @@ pub(crate) fn provide(workspace: &Workspace) -> Result<PathBuf> {
     let bin = bin(workspace);
     if fs::read_to_string(home.join("stamp")).is_ok_and(|stamp| stamp.starts_with(LAYOUT))
         && PEERS.iter().all(|peer| bin.join(peer.name).is_file())
-        && bin.join(pebble::NAME).is_file()
+        && go_tools::TOOLS.iter().all(|tool| bin.join(tool.name).is_file())
     {
+        python_tools::provide(&home, &bin);
         return Ok(bin);
     }
     heading("peers: nginx, haproxy, load tools and others, for tests and benches");
@@ -174,7 +209,10 @@ pub(crate) fn provide(workspace: &Workspace) -> Result<PathBuf> {
         }
         version(&file, peer).with_context(|| format!("{} does not run", peer.name))?;
     }
-    pebble::build(&home, &bin)?;
+    for tool in &go_tools::TOOLS {
+        go_tools::build(tool, &home, &bin)?;
+    }
+    python_tools::provide(&home, &bin);
     fs::write(home.join("stamp"), format!("{LAYOUT}\n{}\n", unpacked.join("\n")))?;
     Ok(bin)
 }
@@ -182,7 +220,8 @@ pub(crate) fn provide(workspace: &Workspace) -> Result<PathBuf> {
 /// Fetches and unpacks what is missing; returns `name=version` of each package.
 fn unpack(home: &Path, suite: Suite, missing: &[&Peer]) -> Result<Vec<String>> {
     let names = missing.iter().map(|peer| peer.name).collect::<Vec<_>>().join(", ");
-    let packages: Vec<&str> = missing.iter().map(|peer| peer.package).collect();
+    let parts = PARTS.iter().filter(|(_, of)| *of == suite).map(|(package, _)| *package);
+    let packages: Vec<&str> = missing.iter().map(|peer| peer.package).chain(parts).collect();
     let by_hand = format!(
         "not found: {names}. On Debian and Ubuntu they are in the packages {}; elsewhere install them by the same \
          names (ab is part of Apache httpd, h2load of nghttp2) so that they are on $PATH, then run this again.",
@@ -212,12 +251,19 @@ fn list(workspace: &Workspace) -> Result<()> {
         let (origin, path) = fs::read_link(&file).map_or(("unpacked", file), |installed| ("installed", installed));
         println!("{:<14} {version:<44} {origin:<10} {}", peer.name, path.display());
     }
-    let pebble = bin.join(pebble::NAME);
-    let origin = if pebble.is_file() { "built" } else { "absent" };
-    absent += usize::from(!pebble.is_file());
-    println!("{:<14} {:<44} {origin:<10} {}", pebble::NAME, pebble::VERSION, pebble.display());
+    for tool in &go_tools::TOOLS {
+        let file = bin.join(tool.name);
+        let origin = if file.is_file() { "built" } else { "absent" };
+        absent += usize::from(!file.is_file());
+        println!("{:<14} {:<44} {origin:<10} {}", tool.name, tool.version, file.display());
+    }
+    for tool in &python_tools::TOOLS {
+        let file = bin.join(tool.name);
+        let origin = if file.is_file() { "installed" } else { "left out" };
+        println!("{:<14} {:<44} {origin:<10} {}", tool.name, tool.version, file.display());
+    }
     if absent > 0 {
-        bail!("{absent} of {} tools are absent", PEERS.len() + 1);
+        bail!("{absent} of {} tools are absent", PEERS.len() + go_tools::TOOLS.len());
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-/// Debian caps siege at 255 users, and siege writes colours, logs and a folder into the home of whoever runs it.
+/// Debian caps siege at 255 users, and siege writes colours, logs and a folder into the user's home.
 const SIEGE_RC: &str = "limit = 4096\nlogging = false\ncolor = off\nverbose = false\nprotocol = HTTP/1.1\n\
                         connection = close\ndelay = 0.0\nbenchmark = true\n";
 
@@ -32,7 +32,7 @@ fn text(peer: &Peer) -> String {
     let (root, arch) = (peer.suite.root(), std::env::consts::ARCH);
     if peer.suite != Suite::System {
         // The program and its libraries are newer than the system's loader.
-        // Started by the loader, the compiler does not find what stands beside it.
+        // Started by the loader, the compiler does not find what is beside it.
         let extra = match peer.name {
             "go" => "GOROOT=$(cd \"$root\"/usr/lib/go-1.24 && pwd) GOTOOLCHAIN=local\nexport GOROOT GOTOOLCHAIN\n",
             _ => "",

@@ -8,7 +8,7 @@ use super::Finding;
 use super::source::Source;
 use syn::visit::{self, Visit};
 
-/// A word of the glossary's "never" column, wherever it stands in a name, and the word to use.
+/// A word of the glossary's "never" column, wherever it is in a name, and the word to use.
 const NEVER: [(&str, &str); 6] = [
     ("frontend", "downstream"),
     ("backend", "upstream"),

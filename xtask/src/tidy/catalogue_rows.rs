@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 pub(super) const FILE: &str = "docs/catalogue.md";
 
 /// The sections whose rows have numbers: requests, responses, failure, pool, tunnels, overload, process.
-const SECTIONS: &str = "RSUPWLX";
+const SECTIONS: &str = "BRSUPWLX";
 
 /// The rows of the catalogue: the words before the first bar of a table's line.
 pub(super) fn rows(catalogue: &str) -> BTreeSet<String> {

@@ -20,12 +20,16 @@ enum Layer {
 }
 
 /// The layout of ARCHITECTURE.md. A new crate takes its place here first.
-const LAYOUT: [(&str, Layer); 24] = [
+const LAYOUT: [(&str, Layer); 28] = [
     ("conf", Layer::Pure),
     ("http1", Layer::Pure),
+    ("http2", Layer::Pure),
+    ("cache", Layer::Pure),
+    ("cgi", Layer::Pure),
     ("proxyproto", Layer::Pure),
     ("websocket", Layer::Pure),
     ("rules", Layer::Pure),
+    ("terms", Layer::Pure),
     ("upstream", Layer::Pure),
     ("stats", Layer::Pure),
     ("report", Layer::Pure),

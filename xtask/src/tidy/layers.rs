@@ -6,8 +6,9 @@ use super::source::{Source, walk};
 use proc_macro2::{Span, TokenStream, TokenTree};
 
 /// From the top down.
-const LAYERS: [&str; 14] = [
+const LAYERS: [&str; 16] = [
     "worker",
+    "session",
     "phases",
     "content",
     "exchange",
@@ -16,6 +17,7 @@ const LAYERS: [&str; 14] = [
     "upstream",
     "connector",
     "tunnel",
+    "multiplex",
     "thread",
     "registry",
     "lower",

@@ -12,7 +12,10 @@ mod file_length;
 mod function_length;
 mod layers;
 mod links;
+mod one_name;
+mod plain_words;
 mod source;
+mod test_programs;
 mod unsafe_code;
 mod wall_clock;
 mod workplace_paths;
@@ -54,6 +57,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let files = source::tracked_files(workspace)?;
     let mut findings = direction::check(&metadata::packages(workspace)?);
     let mut measures = Vec::new();
+    let mut types = Vec::new();
     let mut documents = BTreeMap::new();
     let catalogue = std::fs::read_to_string(workspace.root.join(catalogue_rows::FILE))
         .with_context(|| format!("cannot read {}", catalogue_rows::FILE))?;
@@ -63,11 +67,17 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         let Ok(bytes) = std::fs::read(workspace.root.join(path)) else { continue };
         findings.extend(workplace_paths::check(path, &bytes));
         let kind = Path::new(path).extension().and_then(OsStr::to_str);
-        if !matches!(kind, Some("rs" | "md")) {
+        if !matches!(kind, Some("rs" | "md" | "toml" | "conf" | "sh")) {
             continue;
         }
-        let text = String::from_utf8(bytes).with_context(|| format!("{path} is not UTF-8"))?;
+        // Configurations that tests feed to the parser may have any bytes.
+        let Ok(text) = String::from_utf8(bytes) else { continue };
+        if matches!(kind, Some("toml" | "conf" | "sh")) {
+            findings.extend(plain_words::check_comments(path, &text));
+            continue;
+        }
         if kind == Some("md") {
+            findings.extend(plain_words::check_document(path, &text));
             documents.insert(path.clone(), text);
             continue;
         }
@@ -79,10 +89,14 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         findings.extend(banned_names::check(&source));
         findings.extend(catalogue_rows::check(&source, &rows));
         findings.extend(layers::check(&source));
+        findings.extend(plain_words::check(&source));
+        findings.extend(test_programs::check(&source));
+        types.extend(one_name::collect(&source));
         measures.extend(file_length::measure(&source));
         measures.extend(function_length::measure(&source));
     }
 
+    findings.extend(one_name::check(types));
     findings.extend(links::check(&documents, &files.iter().cloned().collect::<BTreeSet<String>>()));
 
     let file = workspace.root.join(exceptions::FILE);
@@ -100,6 +114,6 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     if !findings.is_empty() {
         bail!("{} findings", findings.len());
     }
-    println!("tidy: {} files, nothing to say", files.len());
+    println!("tidy: {} files, no findings", files.len());
     Ok(())
 }

@@ -10,7 +10,7 @@ pub(super) struct Source {
     /// Relative to the workspace root, with `/`.
     pub(super) path: String,
     pub(super) text: String,
-    /// The tokens, which also show what stands inside macro calls.
+    /// The tokens, which also show what is inside macro calls.
     pub(super) tokens: TokenStream,
     pub(super) syntax: syn::File,
 }

@@ -1,4 +1,4 @@
-//! Rule: `unsafe` stands only in the two crates that speak to the kernel. The workspace lint denies it too, but a lint can
+//! Rule: `unsafe` is only in the two crates that speak to the kernel. The workspace lint denies it too, but a lint can
 //! be allowed in passing, and this list cannot.
 
 use super::Finding;

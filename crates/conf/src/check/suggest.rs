@@ -10,9 +10,9 @@ const NAME_BYTES_MAX: usize = 64;
 
 /// What may have been meant.
 pub(super) enum Suggestion<'r> {
-    /// A directive that may stand here.
+    /// A directive that may appear here.
     Name(&'r Row),
-    /// A directive that may stand elsewhere.
+    /// A directive that may appear elsewhere.
     Elsewhere(&'r Row),
     /// A directive with something attached to its name: `listen:`, `root=/x`.
     Attached(&'r Row, String),

@@ -43,7 +43,7 @@ pub struct Record {
 /// A further place as data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RelatedRecord {
-    /// What is there.
+    /// What the place is.
     pub message: String,
     /// The file as opened.
     pub file: String,
@@ -144,7 +144,7 @@ fn snippet(out: &mut String, sources: &SourceMap, span: Span, style: Style) {
     let start = (column as usize - 1).min(bytes.len());
     let len = (span.end - span.start) as usize;
     let marked = &bytes[start..bytes.len().min(start + len)];
-    // The three parts are made printable apart, so that the marker stands right whatever the bytes are.
+    // The three parts are made printable apart, so that the marker is right whatever the bytes are.
     let mut before = printable(&String::from_utf8_lossy(&bytes[..start]));
     let mut middle = printable(&String::from_utf8_lossy(marked));
     let mut after = printable(&String::from_utf8_lossy(&bytes[start + marked.len()..]));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_stands_with_number_marker_and_hint() {
+    fn shows_the_line_with_number_marker_and_hint() {
         let (sources, file) = sources(b"a;\n\tproxy_reed_timeout 30s;\n");
         let error = Diagnostic::error(Span { file, start: 4, end: 22 }, "unknown directive \"proxy_reed_timeout\"")
             .with_related(Span { file, start: 0, end: 1 }, "seen here")

@@ -94,7 +94,7 @@ impl<'l> Includer<'l> {
         }
     }
 
-    /// What stands in the place of `include mask;`.
+    /// What is in the place of `include mask;`.
     pub(crate) fn include(&mut self, mask: &Word, body: Body, into: &mut Vec<Directive>) {
         let path = self.conf_prefix.join(std::ffi::OsStr::from_bytes(&mask.value));
         if !mask.value.iter().any(|byte| b"*?[".contains(byte)) {
@@ -115,7 +115,7 @@ impl<'l> Includer<'l> {
         }
     }
 
-    /// What stands behind `state file;`: the servers that the file holds. Without the file the group has none.
+    /// What is behind `state file;`: the servers that the file holds. Without the file the group has none.
     pub(crate) fn include_state(&mut self, path: &Word, into: &mut Vec<Directive>) {
         let place = path.span;
         let path = self.conf_prefix.join(std::ffi::OsStr::from_bytes(&path.value));

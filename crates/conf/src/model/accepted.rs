@@ -1,32 +1,25 @@
-//! Directives that have nothing to do here: they tune tables and caches that holdfast does not have. Their arguments are
+//! Directives that have no effect here: they tune tables and caches that holdfast does not have. Their arguments are
 //! checked as nginx checks them, so that `-t` refuses the same slips, and then forgotten.
 
+use super::files::parse_buffers;
+use super::http2::check_nothing;
 use super::settings::{At, settings};
 use crate::diagnostic::Diagnostic;
 use crate::tree::Word;
 use crate::value::plain::{parse_choice, parse_flag, parse_number};
-use crate::value::size::{bytes, number, parse_size};
-use crate::value::time::{milliseconds, parse_seconds};
-use crate::value::{Parsed, invalid_parameter, parameter};
+use crate::value::size::{bytes, parse_size};
+use crate::value::{Parsed, parameter};
 use std::ops::RangeInclusive;
 
 settings! {
-    /// What was checked and has no effect; nobody needs to read it.
+    /// What was checked and has no effect; no code reads it.
     pub struct AcceptedSettings {
         /// How nginx reads files.
         aio: () = (), "aio" => whole(check_aio);
         /// How nginx writes temporary files.
         aio_write: () = (), "aio_write" => value(check_flag);
-        /// Descriptors and facts of files that nginx keeps.
-        open_file_cache: () = (), "open_file_cache" => whole(check_open_file_cache);
-        /// Whether failures are kept there.
-        open_file_cache_errors: () = (), "open_file_cache_errors" => value(check_flag);
-        /// Whether changes are noticed by kernel events.
+        /// Whether changes of open files are noticed by kernel events.
         open_file_cache_events: () = (), "open_file_cache_events" => value(check_flag);
-        /// Uses after which a file is kept.
-        open_file_cache_min_uses: () = (), "open_file_cache_min_uses" => value(check_number);
-        /// How often what is kept is checked.
-        open_file_cache_valid: () = (), "open_file_cache_valid" => value(check_seconds);
         /// Tables of names.
         hash_sizes: () = (), "types_hash_max_size" | "types_hash_bucket_size" | "variables_hash_max_size"
             | "variables_hash_bucket_size" | "map_hash_max_size" | "map_hash_bucket_size" | "referer_hash_max_size"
@@ -35,13 +28,23 @@ settings! {
         gzip_window: () = (), "gzip_window" => value(check_gzip_window);
         /// The compressor's table.
         gzip_hash: () = (), "gzip_hash" => value(check_gzip_hash);
+        /// Buffers for unpacking.
+        gunzip_buffers: () = (), "gunzip_buffers" => whole(check_buffers);
         /// Bytes that the compressor waits for.
         postpone_gzipping: () = (), "postpone_gzipping" => value(check_size);
+        /// Responses that were once pushed over HTTP/2.
+        http2_push: () = (), "http2_push" => value(check_nothing);
+        /// … as `Link` said.
+        http2_push_preload: () = (), "http2_push_preload" => value(check_nothing);
         /// Memory that nginx's processes share for certificates of ACME.
         acme_zone: () = (), "acme_shared_zone" => value(check_acme_zone);
         /// Whether the compressor sends at once.
         gzip_no_buffer: () = (), "gzip_no_buffer" => value(check_flag);
     }
+}
+
+fn check_buffers(at: &mut At<'_>) -> Parsed<()> {
+    parse_buffers(at).map(drop)
 }
 
 fn check_flag(name: &str, word: &Word) -> Parsed<()> {
@@ -90,39 +93,10 @@ fn check_power(name: &str, word: &Word, known: &RangeInclusive<u64>, list: &str)
     Err(Diagnostic::error(word.span, format!("\"{name}\" directive must be {list}")))
 }
 
-fn check_seconds(name: &str, word: &Word) -> Parsed<()> {
-    parse_seconds(name, word).map(drop)
-}
-
 fn check_aio(at: &mut At<'_>) -> Parsed<()> {
     let word = at.word(0)?;
     if word.value == b"threads" || word.value.starts_with(b"threads=") {
         return Ok(());
     }
     parse_choice(word, &[("on", ()), ("off", ()), ("threads", ())])
-}
-
-fn check_open_file_cache(at: &mut At<'_>) -> Parsed<()> {
-    let mut max = false;
-    for word in at.words() {
-        let positive = |value: &Word| number(&value.value).is_some_and(|count| count > 0);
-        let good = if let Some(value) = parameter(word, "max") {
-            max = true;
-            positive(&value)
-        } else if let Some(value) = parameter(word, "inactive") {
-            milliseconds(&value.value, true).is_some()
-        } else if word.value == b"off" {
-            return Ok(());
-        } else {
-            return Err(invalid_parameter(word));
-        };
-        if !good {
-            let message = format!("invalid \"open_file_cache\" parameter \"{}\"", word.text());
-            return Err(Diagnostic::error(word.span, message));
-        }
-    }
-    if max {
-        return Ok(());
-    }
-    Err(Diagnostic::error(at.directive.span, "\"open_file_cache\" must have the \"max\" parameter"))
 }

@@ -8,8 +8,11 @@ use crate::diagnostic::Diagnostic;
 use crate::source::Span;
 use crate::tree::{Directive, Word};
 use crate::value::plain::{parse_choice, parse_flag, parse_text};
-use crate::value::{Parsed, invalid_value, parameter};
+use crate::value::{Located, Parsed, invalid_value, parameter};
+use std::ffi::OsStr;
 use std::net::IpAddr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
 
 /// Index into `Http::acme_issuers`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -26,22 +29,13 @@ pub struct AcmeIssuer {
     pub span: Span,
 }
 
-/// A file as it was written: relative to the directory of the main file unless absolute.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NamedFile {
-    /// Its path.
-    pub path: Vec<u8>,
-    /// Where it was written.
-    pub span: Span,
-}
-
 /// `account_key`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccountKey {
     /// One is made, ECDSA on P-256.
     Made,
-    /// It is in a file.
-    File(NamedFile),
+    /// It is in a file: relative to the directory of the main file unless absolute.
+    File(Located<PathBuf>),
 }
 
 /// How a name is shown to be ours.
@@ -109,7 +103,7 @@ settings! {
         /// The profile of certificates.
         profile: Option<AcmeProfile> = None, "profile" => whole(parse_profile);
         /// The authorities of the server's own certificate; `None` are the system's.
-        trusted_certificate: Option<NamedFile> = None, "ssl_trusted_certificate" => option(parse_file);
+        trusted_certificate: Option<Located<PathBuf>> = None, "ssl_trusted_certificate" => option(parse_file);
         /// Whether that certificate is checked.
         verify: bool = true, "ssl_verify" => value(parse_flag);
         /// Where keys and certificates are kept.
@@ -345,11 +339,11 @@ fn parse_account_key(name: &str, word: &Word) -> Parsed<AccountKey> {
     parse_file(name, word).map(AccountKey::File)
 }
 
-fn parse_file(_name: &str, word: &Word) -> Parsed<NamedFile> {
+fn parse_file(_name: &str, word: &Word) -> Parsed<Located<PathBuf>> {
     if word.value.is_empty() {
         return Err(invalid_value(word));
     }
-    Ok(NamedFile { path: word.value.to_vec(), span: word.span })
+    Ok(Located { value: PathBuf::from(OsStr::from_bytes(&word.value)), span: word.span })
 }
 
 fn parse_challenge(_name: &str, word: &Word) -> Parsed<AcmeChallenge> {

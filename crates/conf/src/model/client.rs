@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::http2::parse_chunk_size;
 use super::settings::{At, settings};
 use crate::diagnostic::Diagnostic;
 use crate::source::Span;
@@ -106,6 +107,8 @@ settings! {
         keepalive_requests: u32 = 1000, "keepalive_requests" => value(parse_u32);
         /// A connection older than this takes no further request.
         keepalive_time: Duration = Duration::from_hours(1), "keepalive_time" => value(parse_milliseconds);
+        /// Bytes of a response body in one frame of HTTP/2 at most.
+        http2_chunk_size: u32 = 8 << 10, "http2_chunk_size" => value(parse_chunk_size);
         /// Browsers without keepalive.
         keepalive_disable: KeepaliveDisable = KeepaliveDisable::MSIE6, "keepalive_disable" => set(KeepaliveDisable::parse_set);
         /// Bytes of a request body at most; 0 for no limit.

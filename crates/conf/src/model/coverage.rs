@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::acme::AcmeIssuerLevel;
 use super::env::Env;
 use super::settings::Touched;
+use super::stream::StreamSettings;
 use super::upstream::UpstreamLevel;
 use super::{Events, LocationSettings, Main, ServerSettings};
 use crate::load::{Loader, load};
@@ -16,13 +17,21 @@ use crate::table::{self, Context, Support};
 use crate::tree::Directive;
 
 /// Directives that the walk handles itself, because they are no settings.
-const WALKED: [&str; 29] = [
+const WALKED: [&str; 39] = [
     "acme_certificate",
     "acme_issuer",
     "break",
+    "charset_map",
     "empty_gif",
     "events",
+    "fastcgi_cache_path",
+    "scgi_cache_path",
+    "uwsgi_cache_path",
+    "fastcgi_pass",
+    "scgi_pass",
+    "uwsgi_pass",
     "geo",
+    "grpc_pass",
     "http",
     "if",
     "include",
@@ -33,6 +42,7 @@ const WALKED: [&str; 29] = [
     "location",
     "log_format",
     "map",
+    "proxy_cache_path",
     "proxy_pass",
     "return",
     "rewrite",
@@ -41,6 +51,7 @@ const WALKED: [&str; 29] = [
     "set",
     "split_clients",
     "status_page",
+    "stream",
     "stub_status",
     "try_files",
     "types",
@@ -81,7 +92,8 @@ fn what_the_table_promises_is_lowered() {
             || (in_any(&[Context::Main]) && Main::knows(name))
             || (in_any(&[Context::Events]) && Events::knows(name))
             || (in_any(&[Context::AcmeIssuer]) && AcmeIssuerLevel::knows(name))
-            || (in_any(&[Context::Upstream]) && UpstreamLevel::knows(name))
+            || (in_any(&[Context::Upstream, Context::StreamUpstream]) && UpstreamLevel::knows(name))
+            || (in_any(&[Context::Stream, Context::StreamServer]) && StreamSettings::knows(name))
             || (in_any(&[Context::Http, Context::Server]) && ServerSettings::knows(name))
             || (in_any(&[Context::Http, Context::Server, Context::Location]) && LocationSettings::knows(name));
         if !known {
@@ -94,24 +106,45 @@ fn what_the_table_promises_is_lowered() {
 #[test]
 fn documented_defaults_are_the_models() {
     /// Rows whose default is not the same as writing it, with the reason.
-    const UNWRITTEN: [(&str, &str); 18] = [
+    const UNWRITTEN: [(&str, &str); 39] = [
+        ("addition_types", "text/html is always in it, with a warning where written"),
+        ("charset_types", "text/html is always in it, with a warning where written"),
         ("client_body_buffer_size", "two sizes by platform"),
         ("connection_pool_size", "two sizes by platform"),
         ("env", "kept anyway"),
-        ("error_log", "an empty list stands for it"),
+        ("error_log", "an empty list means the default"),
+        ("fastcgi_buffer_size", "two sizes by platform"),
+        ("fastcgi_buffers", "two sizes by platform"),
+        ("fastcgi_busy_buffers_size", "two sizes by platform"),
+        ("fastcgi_temp_file_write_size", "two sizes by platform"),
+        ("fastcgi_temp_path", "the group begins with that of `proxy_temp_path`, and no file is written"),
+        ("grpc_buffer_size", "two sizes by platform"),
+        ("grpc_set_header", "`:authority` is added where the list lacks Host"),
         ("gzip_types", "text/html is always in it, with a warning where written"),
         ("map_hash_bucket_size", "three sizes by platform"),
         ("pid", "the built-in path belongs to the process"),
         ("proxy_buffer_size", "two sizes by platform"),
         ("proxy_buffers", "two sizes by platform"),
         ("proxy_busy_buffers_size", "two sizes by platform"),
+        ("proxy_cache_key", "it is close to what nginx documents: the URL that the upstream gets"),
         ("proxy_set_header", "Host is added where the list lacks it"),
         ("proxy_ssl_name", "the name is made where the URL of `proxy_pass` is known"),
         ("proxy_temp_file_write_size", "two sizes by platform"),
+        ("scgi_buffer_size", "two sizes by platform"),
+        ("scgi_buffers", "two sizes by platform"),
+        ("scgi_busy_buffers_size", "two sizes by platform"),
+        ("scgi_temp_file_write_size", "two sizes by platform"),
+        ("uwsgi_buffer_size", "two sizes by platform"),
+        ("uwsgi_buffers", "two sizes by platform"),
+        ("uwsgi_busy_buffers_size", "two sizes by platform"),
+        ("uwsgi_temp_file_write_size", "two sizes by platform"),
+        ("scgi_temp_path", "the group begins with that of `proxy_temp_path`, and no file is written"),
+        ("uwsgi_temp_path", "the group begins with that of `proxy_temp_path`, and no file is written"),
         ("server_names_hash_bucket_size", "three sizes by platform"),
-        ("ssl_ciphers", "`None` stands for it"),
-        ("ssl_ecdh_curve", "`None` stands for it"),
-        ("ssl_protocols", "an empty list stands for it"),
+        ("sub_filter_types", "text/html is always in it, with a warning where written"),
+        ("ssl_ciphers", "`None` means the default"),
+        ("ssl_ecdh_curve", "`None` means the default"),
+        ("ssl_protocols", "an empty list means the default"),
         ("user", "the group of a user that was not written is looked up"),
     ];
     let mut wrong = BTreeMap::new();
@@ -152,6 +185,8 @@ fn difference(contexts: table::Contexts, directive: &Directive) -> Option<String
         compare!(AcmeIssuerLevel)
     } else if contexts.contains(Context::Upstream) && UpstreamLevel::knows(name) {
         compare!(UpstreamLevel)
+    } else if contexts.contains(Context::Stream) && StreamSettings::knows(name) {
+        compare!(StreamSettings)
     } else if ServerSettings::knows(name) {
         compare!(ServerSettings)
     } else {

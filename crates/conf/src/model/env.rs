@@ -8,21 +8,46 @@ use super::log::LogFormatId;
 use crate::source::Span;
 use crate::value::Regex;
 
-/// What kind of zone a name stands for; a name has one kind in the whole configuration.
+/// What kind of zone a name means; a name has one kind in the whole configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ZoneKind {
     Requests,
     Connections,
+    /// Responses of upstreams of one protocol.
+    Cache(Family),
 }
 
-/// Names that were defined, and where the lowering stands.
+/// A protocol that is spoken to upstreams, by the beginning of its words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Family {
+    Proxy,
+    Fastcgi,
+    Scgi,
+    Uwsgi,
+}
+
+impl Family {
+    /// That of a directive.
+    pub(crate) fn of(directive: &[u8]) -> Self {
+        match directive.split(|&byte| byte == b'_').next() {
+            Some(b"fastcgi") => Self::Fastcgi,
+            Some(b"scgi") => Self::Scgi,
+            Some(b"uwsgi") => Self::Uwsgi,
+            _ => Self::Proxy,
+        }
+    }
+}
+
+/// Names that were defined, and where the lowering is.
 #[derive(Default)]
 pub(crate) struct Env {
     /// Log formats by name, with the index of the `http`-level directive that defined them: nginx wants a format
     /// defined before it is used.
     pub(crate) formats: FxHashMap<Vec<u8>, (LogFormatId, usize)>,
-    /// Zones of `limit_req_zone` and `limit_conn_zone` by name.
+    /// Zones of `limit_req_zone`, `limit_conn_zone`, `proxy_cache_path` and its kin by name.
     pub(crate) zones: FxHashMap<Vec<u8>, (ZoneKind, super::limit::ZoneId, Span)>,
+    /// Zones of the other block: a name means one zone in the whole configuration.
+    pub(crate) foreign_zones: FxHashMap<Vec<u8>, Span>,
     /// Authorities of certificates by name, with the place of each.
     pub(crate) acme_issuers: FxHashMap<String, (super::acme::AcmeIssuerId, Span)>,
     /// Index of the directive in `http` that is being lowered.

@@ -2,21 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use super::settings::{At, settings};
 use crate::diagnostic::Diagnostic;
 use crate::source::Span;
 use crate::tree::{Block, Word};
 use crate::value::plain::{parse_bytes, parse_flag, parse_u32};
-use crate::value::size::{Buffers, parse_offset, parse_size};
-use crate::value::{Parsed, Template};
+use crate::value::size::{Buffers, number, parse_offset, parse_size};
+use crate::value::time::{milliseconds, parse_seconds};
+use crate::value::{Parsed, Template, invalid_parameter, parameter};
 
 /// `root` or `alias`; a level has one of them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Root {
     /// The path, relative to the prefix unless absolute, without a slash at its end (which `alias` keeps).
     pub path: Template,
-    /// `alias`: the path stands for the part of the URI that the location matched. Not inherited into inner locations
+    /// `alias`: the path means the part of the URI that the location matched. Not inherited into inner locations
     /// in nginx's sense: there too it replaces the part matched by the location that wrote it.
     pub alias: bool,
     /// Where it was written; `None` for the default `html`.
@@ -37,6 +39,59 @@ pub enum IfModifiedSince {
     Before,
 }
 
+/// `autoindex_format`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListFormat {
+    /// HTML.
+    Html,
+    /// JSON.
+    Json,
+    /// JSON as the argument of a function that the client names.
+    Jsonp,
+    /// XML.
+    Xml,
+}
+
+/// `open_file_cache`. Each of them is a cache of its own, which its line names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenFileCache {
+    /// Paths at most.
+    pub max: u64,
+    /// How long one stays that is not used.
+    pub inactive: Duration,
+    /// Where it is written.
+    pub span: Span,
+}
+
+/// nginx's default for `inactive=`.
+const OPEN_FILE_INACTIVE: Duration = Duration::from_mins(1);
+
+fn parse_open_file_cache(at: &mut At<'_>) -> Parsed<Option<OpenFileCache>> {
+    let (mut max, mut inactive) = (None, OPEN_FILE_INACTIVE);
+    for word in at.words() {
+        let is_good = if let Some(value) = parameter(word, "max") {
+            max = number(&value.value).filter(|count| *count > 0);
+            max.is_some()
+        } else if let Some(value) = parameter(word, "inactive") {
+            milliseconds(&value.value, true).is_some_and(|time| {
+                inactive = Duration::from_millis(time);
+                true
+            })
+        } else if word.value == b"off" {
+            return Ok(None);
+        } else {
+            return Err(invalid_parameter(word));
+        };
+        if !is_good {
+            let message = format!("invalid \"open_file_cache\" parameter \"{}\"", word.text());
+            return Err(Diagnostic::error(word.span, message));
+        }
+    }
+    let span = at.directive.span;
+    let max = max.ok_or_else(|| Diagnostic::error(span, "\"open_file_cache\" must have the \"max\" parameter"))?;
+    Ok(Some(OpenFileCache { max, inactive, span }))
+}
+
 settings! {
     /// Files of a location.
     pub struct FileSettings {
@@ -44,6 +99,17 @@ settings! {
         root: Root = default_root(), "root" | "alias" => edit(edit_root);
         /// Files tried for a URI that ends in `/`, in order; only the last may begin with `/`.
         index: Vec<Template> = vec![default_index()], "index" => each(parse_index);
+        /// Whether a directory without an index is listed.
+        listed: bool = false, "autoindex" => value(parse_flag);
+        /// How.
+        list_format: ListFormat = ListFormat::Html, "autoindex_format" => choice(&[
+            ("html", ListFormat::Html), ("json", ListFormat::Json), ("jsonp", ListFormat::Jsonp), ("xml", ListFormat::Xml)]);
+        /// Whether lists show local time.
+        list_local_time: bool = false, "autoindex_localtime" => value(parse_flag);
+        /// Whether lists show sizes in bytes.
+        list_exact_size: bool = true, "autoindex_exact_size" => value(parse_flag);
+        /// Whether any file of a directory is its index.
+        random_index: bool = false, "random_index" => value(parse_flag);
         /// Media types by extension.
         types: Arc<Types> = default_types();
         /// Media type of an unknown extension.
@@ -61,6 +127,16 @@ settings! {
             ("off", IfModifiedSince::Off), ("exact", IfModifiedSince::Exact), ("before", IfModifiedSince::Before)]);
         /// Ranges of one request at most; 0 switches ranges off, `None` is no limit.
         max_ranges: Option<u32> = None, "max_ranges" => option(parse_u32);
+        /// Bytes of a piece in which a response is asked for; 0 for all at once.
+        slice: u64 = 0, "slice" => value(parse_size);
+        /// What is kept of files that were opened.
+        open_file_cache: Option<OpenFileCache> = None, "open_file_cache" => whole(parse_open_file_cache);
+        /// How long it counts before the file is looked at again.
+        open_file_valid: Duration = Duration::from_mins(1), "open_file_cache_valid" => value(parse_seconds);
+        /// Uses from which on a file stays open.
+        open_file_min_uses: u32 = 1, "open_file_cache_min_uses" => value(parse_u32);
+        /// Whether it is kept that a file could not be opened.
+        open_file_errors: bool = false, "open_file_cache_errors" => value(parse_flag);
         /// Buffers for reading a file that `sendfile` does not send.
         output_buffers: Buffers = Buffers { count: 2, size: 32 << 10 }, "output_buffers" => whole(parse_buffers);
         /// Bytes that are collected before they are sent; checked, and of no effect here.
@@ -140,7 +216,7 @@ fn parse_index(name: &str, word: &Word) -> Parsed<Template> {
     Template::parse(name, word)
 }
 
-/// Reads the body of `types`. A word that stands twice keeps its last type, with nginx's warning.
+/// Reads the body of `types`. A word that appears twice keeps its last type, with nginx's warning.
 pub(crate) fn lower_types(block: &Block, out: &mut Vec<Diagnostic>) -> Types {
     let mut types = Types::new();
     for entry in &block.directives {
@@ -197,7 +273,7 @@ pub(crate) fn parse_try_files(words: &[Word], span: Span) -> Parsed<TryFiles> {
         return Err(Diagnostic::error(span, "invalid number of arguments in \"try_files\" directive"));
     };
     let fallback = if let Some(code) = last.value.strip_prefix(b"=") {
-        let code = crate::value::size::number(code).filter(|&code| code <= 999);
+        let code = number(code).filter(|&code| code <= 999);
         TryFallback::Status(
             code.ok_or_else(|| Diagnostic::error(last.span, format!("invalid code \"{}\"", last.text())))? as u16,
         )
@@ -223,7 +299,7 @@ pub(crate) fn parse_try_files(words: &[Word], span: Span) -> Parsed<TryFiles> {
     Ok(TryFiles { tries, fallback, span })
 }
 
-/// A path that stands for itself ends the search, so what follows it is never tried.
+/// A path that means itself ends the search, so what follows it is never tried.
 pub(crate) fn check_index(block: &Block, out: &mut Vec<Diagnostic>) {
     for directive in block.directives.iter().filter(|directive| directive.name.value == b"index") {
         let Some((_, before)) = directive.args.split_last() else { continue };

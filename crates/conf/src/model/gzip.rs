@@ -19,6 +19,17 @@ pub enum HttpVersion {
     Http2,
 }
 
+/// `gzip_static`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadyMade {
+    /// Such files are not looked for.
+    Off,
+    /// They are for clients that read them.
+    On,
+    /// They are for all clients.
+    Always,
+}
+
 /// `gzip_disable`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GzipDisable {
@@ -28,13 +39,22 @@ pub struct GzipDisable {
     pub agents: Vec<Regex>,
 }
 
-/// `gzip_types`.
+/// `gzip_types`, `addition_types`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MediaTypes {
     /// `*`
     All,
     /// These, in lower case; `text/html` is always among them.
     Some(Vec<Vec<u8>>),
+}
+
+impl MediaTypes {
+    /// Whether a Content-Type, with or without parameters, is one of them.
+    pub fn covers(&self, content_type: &[u8]) -> bool {
+        let Self::Some(types) = self else { return true };
+        let media = content_type.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii_end();
+        !media.is_empty() && types.iter().any(|known| known.eq_ignore_ascii_case(media))
+    }
 }
 
 settings! {
@@ -59,7 +79,10 @@ settings! {
         disable: GzipDisable = GzipDisable { msie6: false, agents: Vec::new() }, "gzip_disable" => edit(edit_disable);
         /// Buffers of the compressor.
         buffers: Buffers = Buffers { count: 32, size: 4 << 10 }, "gzip_buffers" => whole(parse_buffers);
-        /// Whether a compressed response of the upstream is unpacked for clients that cannot.
+        /// Whether a ready-made `.gz` file is sent.
+        ready_made: ReadyMade = ReadyMade::Off, "gzip_static" => choice(&[
+            ("off", ReadyMade::Off), ("on", ReadyMade::On), ("always", ReadyMade::Always)]);
+        /// Whether a compressed response is unpacked for clients that cannot.
         gunzip: bool = false, "gunzip" => value(parse_flag);
     }
 }
@@ -69,7 +92,7 @@ fn parse_level(name: &str, word: &Word) -> Parsed<u8> {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "shares the shape of the other edits")]
-fn edit_types(types: &mut MediaTypes, at: &mut At<'_>) -> Parsed<()> {
+pub(super) fn edit_types(types: &mut MediaTypes, at: &mut At<'_>) -> Parsed<()> {
     let mut list = match types {
         MediaTypes::Some(list) if !at.fresh => std::mem::take(list),
         _ => vec![b"text/html".to_vec()],

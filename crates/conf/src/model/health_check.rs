@@ -47,6 +47,15 @@ pub enum CheckKind {
         /// All of them must hold.
         conditions: Vec<CheckCondition>,
     },
+    /// It calls `grpc.health.v1`.
+    Grpc {
+        /// The service that is asked about; empty for the server as a whole.
+        service: Vec<u8>,
+        /// The `:authority`; `None` for the group's name.
+        host: Option<Vec<u8>>,
+        /// The `grpc-status` of a good answer.
+        status: u8,
+    },
 }
 
 /// Something that a response must have.
@@ -89,13 +98,24 @@ pub enum TextTest {
 
 /// A peer is asked at most two hundred times a second: that is `5ms`, a slip of one letter from the default.
 const INTERVAL_MIN: Duration = Duration::from_millis(5);
-/// Conditions of one check. Each costs a look at every response; nobody has needed five.
+/// Conditions of one check. Each costs a look at every response; five were never needed.
 const CONDITIONS_MAX: usize = 32;
 /// Bytes of the target and of the Host: what any server takes in its default configuration.
 const TEXT_BYTES_MAX: usize = 4096;
 
 const HINT: &str = "`interval=`, `jitter=`, `fails=`, `passes=`, `timeout=`, `type=`, `uri=`, `host=`, `port=`, \
-                    `status=`, `header=`, `body=`, `mandatory`";
+                    `status=`, `header=`, `body=`, `grpc_service=`, `grpc_status=`, `mandatory`";
+
+/// `type=`
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Type {
+    Http,
+    Tcp,
+    Grpc,
+}
+
+/// Bytes of the name of a service: one byte says its length in the message.
+const SERVICE_BYTES_MAX: usize = 120;
 
 /// What was written so far.
 struct Draft<'a> {
@@ -103,9 +123,15 @@ struct Draft<'a> {
     uri: Vec<u8>,
     host: Option<Vec<u8>>,
     conditions: Vec<CheckCondition>,
-    tcp: bool,
+    kind: Type,
+    service: Vec<u8>,
+    grpc_status: u8,
+    /// The first parameter that only a call of gRPC can make use of.
+    grpc_only: Option<&'a Word>,
     /// The first parameter that only a request can make use of.
     http_only: Option<&'a Word>,
+    /// `host=`
+    host_word: Option<&'a Word>,
 }
 
 pub(crate) fn parse_health_check(at: &mut At<'_>) -> Parsed<Option<HealthCheck>> {
@@ -120,7 +146,18 @@ pub(crate) fn parse_health_check(at: &mut At<'_>) -> Parsed<Option<HealthCheck>>
         kind: CheckKind::Tcp,
         span: at.directive.span,
     };
-    let mut draft = Draft { check, uri: b"/".to_vec(), host: None, conditions: vec![], tcp: false, http_only: None };
+    let mut draft = Draft {
+        check,
+        uri: b"/".to_vec(),
+        host: None,
+        conditions: vec![],
+        kind: Type::Http,
+        service: vec![],
+        grpc_status: 0,
+        grpc_only: None,
+        http_only: None,
+        host_word: None,
+    };
     for (place, word) in at.words().iter().enumerate() {
         // `mandatory persistent`, as NGINX Plus has it: what it asks for is so here in any case.
         let is_moot = word.value == b"persistent" && place > 0 && at.words()[place - 1].value == b"mandatory";
@@ -136,17 +173,24 @@ impl<'a> Draft<'a> {
         if self.take_plain(word)? {
             return Ok(());
         }
-        self.http_only = self.http_only.or(Some(word));
-        if let Some(value) = parameter(word, "uri") {
-            self.uri = parse_text(&value).filter(|uri| uri.starts_with(b"/")).ok_or_else(|| {
-                invalid_parameter(word).with_hint("a path that begins with `/`, without spaces and variables")
-            })?;
-        } else if let Some(value) = parameter(word, "host") {
+        if self.take_grpc(word)? {
+            self.grpc_only = self.grpc_only.or(Some(word));
+            return Ok(());
+        }
+        if let Some(value) = parameter(word, "host") {
             let host = parse_text(&value).filter(|host| host.iter().all(|byte| !b"/?#@".contains(byte)));
             self.host =
                 Some(host.ok_or_else(|| {
                     invalid_parameter(word).with_hint("a name, with a port or without; no variables")
                 })?);
+            self.host_word = self.host_word.or(Some(word));
+            return Ok(());
+        }
+        self.http_only = self.http_only.or(Some(word));
+        if let Some(value) = parameter(word, "uri") {
+            self.uri = parse_text(&value).filter(|uri| uri.starts_with(b"/")).ok_or_else(|| {
+                invalid_parameter(word).with_hint("a path that begins with `/`, without spaces and variables")
+            })?;
         } else if let Some(value) = parameter(word, "status") {
             let condition = parse_status(&value).ok_or_else(|| {
                 invalid_parameter(word).with_hint("codes and ranges: `200`, `200-399`, `200,204`, or `!500-599`")
@@ -157,9 +201,8 @@ impl<'a> Draft<'a> {
         } else if let Some(value) = parameter(word, "body") {
             self.conditions.push(parse_body(&value)?);
         } else if word.value.starts_with(b"match=") {
-            return Err(invalid_parameter(word).with_hint(
-                "conditions stand in the directive itself: `status=200-399 header=Content-Type=text/html`",
-            ));
+            return Err(invalid_parameter(word)
+                .with_hint("conditions are in the directive itself: `status=200-399 header=Content-Type=text/html`"));
         } else {
             return Err(invalid_parameter(word).with_hint(HINT));
         }
@@ -170,7 +213,24 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
-    /// What checks of both types have; `false`: something else.
+    /// What only calls of gRPC have; `false`: something else.
+    fn take_grpc(&mut self, word: &Word) -> Parsed<bool> {
+        if let Some(value) = parameter(word, "grpc_service") {
+            let service = parse_text(&value).filter(|service| service.len() <= SERVICE_BYTES_MAX);
+            self.service = service.ok_or_else(|| {
+                invalid_parameter(word).with_hint("the full name of a service, such as `shop.Orders`; up to 120 bytes")
+            })?;
+        } else if let Some(value) = parameter(word, "grpc_status") {
+            let code = number(&value.value).and_then(|code| u8::try_from(code).ok());
+            self.grpc_status = code
+                .ok_or_else(|| invalid_parameter(word).with_hint("a code of gRPC, such as `12` for UNIMPLEMENTED"))?;
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// What checks of all types have; `false`: something else.
     fn take_plain(&mut self, word: &Word) -> Parsed<bool> {
         let check = &mut self.check;
         let time = |value: &Word| milliseconds(&value.value, false).map(Duration::from_millis);
@@ -196,10 +256,11 @@ impl<'a> Draft<'a> {
             let port = number(&value.value).and_then(|port| u16::try_from(port).ok()).filter(|&port| port > 0);
             check.port = Some(port.ok_or_else(|| invalid_parameter(word).with_hint("a port from 1 to 65535"))?);
         } else if let Some(value) = parameter(word, "type") {
-            self.tcp = match value.value.as_slice() {
-                b"http" => false,
-                b"tcp" => true,
-                _ => return Err(invalid_parameter(word).with_hint("`http` or `tcp`")),
+            self.kind = match value.value.as_slice() {
+                b"http" => Type::Http,
+                b"tcp" => Type::Tcp,
+                b"grpc" => Type::Grpc,
+                _ => return Err(invalid_parameter(word).with_hint("`http`, `tcp` or `grpc`")),
             };
         } else if word.value == b"mandatory" {
             check.mandatory = true;
@@ -210,13 +271,19 @@ impl<'a> Draft<'a> {
     }
 
     fn finish(self) -> Parsed<HealthCheck> {
-        let kind = match (self.tcp, self.http_only) {
-            (true, Some(word)) => {
-                let message = format!("\"{}\" of \"health_check\" has no meaning with \"type=tcp\"", word.text());
-                return Err(Diagnostic::error(word.span, message));
-            }
-            (true, None) => CheckKind::Tcp,
-            (false, _) => {
+        let (stray, name) = match self.kind {
+            Type::Tcp => (self.http_only.or(self.grpc_only).or(self.host_word), "tcp"),
+            Type::Grpc => (self.http_only, "grpc"),
+            Type::Http => (self.grpc_only, "http"),
+        };
+        if let Some(word) = stray {
+            let message = format!("\"{}\" of \"health_check\" has no meaning with \"type={name}\"", word.text());
+            return Err(Diagnostic::error(word.span, message));
+        }
+        let kind = match self.kind {
+            Type::Tcp => CheckKind::Tcp,
+            Type::Grpc => CheckKind::Grpc { service: self.service, host: self.host, status: self.grpc_status },
+            Type::Http => {
                 let mut conditions = self.conditions;
                 if !conditions.iter().any(|condition| matches!(condition, CheckCondition::Status { .. })) {
                     conditions.insert(0, CheckCondition::Status { ranges: vec![(200, 399)], negated: false });
@@ -228,7 +295,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// A text that goes into a request as it is: visible ASCII, and no `$`, since nothing has a value where nobody asks.
+/// A text that goes into a request as it is: visible ASCII, and no `$`, since no variable has a value without a request.
 fn parse_text(value: &Word) -> Option<Vec<u8>> {
     let fits = (1..=TEXT_BYTES_MAX).contains(&value.value.len())
         && value.value.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'$');

@@ -1,4 +1,4 @@
-//! What stands inside a server or a location besides its settings: rewrite programs, content, further locations.
+//! What is inside a server or a location besides its settings: rewrite programs, content, further locations.
 
 use std::sync::Arc;
 
@@ -7,7 +7,8 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use super::files::{self, TryFiles};
 use super::location::{Content, LimitExcept, Location, LocationSettings, Matcher};
 use super::lower::Walk;
-use super::proxy_pass::{PassPlace, parse_proxy_pass};
+use super::proxy::Scheme;
+use super::proxy_pass::{PassPlace, parse_application_pass, parse_proxy_pass};
 use super::rewrite::{self, If, Instruction, Program};
 use crate::diagnostic::Diagnostic;
 use crate::load::NESTING_MAX;
@@ -26,7 +27,7 @@ pub(crate) struct Inside {
     pub(crate) locations: Vec<Location>,
 }
 
-/// Where the walk stands.
+/// Where the walk is.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     /// What the innermost location matches; none in a server.
@@ -51,7 +52,7 @@ impl Walk {
 
     fn inside(&mut self, block: &Block, settings: &Arc<LocationSettings>, place: Place<'_>) -> Inside {
         let mut inside = Inside::default();
-        // Content first: an `if` and a `limit_except` take it over even if it stands behind them.
+        // Content first: an `if` and a `limit_except` take it over even if it is behind them.
         for directive in &block.directives {
             self.content(directive, place, &mut inside);
         }
@@ -79,6 +80,18 @@ impl Walk {
         match directive.name.value.as_slice() {
             b"proxy_pass" => {
                 let pass = parse_proxy_pass(directive, place.of_pass(), &mut self.groups);
+                if let Some(pass) = self.report(pass) {
+                    inside.content = Some(Content::Proxy(Box::new(pass)));
+                }
+            }
+            name @ (b"fastcgi_pass" | b"scgi_pass" | b"uwsgi_pass" | b"grpc_pass") => {
+                let scheme = match name {
+                    b"fastcgi_pass" => Scheme::Fastcgi,
+                    b"scgi_pass" => Scheme::Scgi,
+                    b"grpc_pass" => Scheme::Grpc,
+                    _ => Scheme::Uwsgi,
+                };
+                let pass = parse_application_pass(directive, scheme, &mut self.groups);
                 if let Some(pass) = self.report(pass) {
                     inside.content = Some(Content::Proxy(Box::new(pass)));
                 }
@@ -217,7 +230,7 @@ impl Walk {
         }
     }
 
-    /// The modifier may stand right before the name.
+    /// The modifier may appear right before the name.
     fn matcher_of_one(&self, word: &Word) -> Parsed<Matcher> {
         match word.value.as_slice() {
             [b'=', uri @ ..] => Ok(Matcher::Exact(uri.to_vec())),

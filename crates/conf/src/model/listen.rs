@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::server::{NameForm, Server, ServerId};
+use super::server::{NameForm, Server, ServerId, ServerName};
+use super::upstream_server::Place;
 use crate::diagnostic::Diagnostic;
 use crate::source::Span;
 use crate::tree::{Directive, Word};
@@ -62,6 +63,8 @@ pub struct ListenOptions {
     pub quic: bool,
     /// Every connection begins with a PROXY protocol header.
     pub proxy_protocol: bool,
+    /// Datagrams, in `stream` only.
+    pub udp: bool,
 }
 
 /// `fastopen=`; `None` is off.
@@ -101,15 +104,16 @@ pub struct Listener {
     pub span: Option<Span>,
 }
 
-/// Addresses that one range of ports may stand for; more would be a slip of the pen that costs a descriptor each.
+/// Addresses that one range of ports may match; more would be a slip of the pen that costs a descriptor each.
 const RANGE_MAX: usize = 4096;
 
 /// Reads a `listen`.
-pub(crate) fn parse_listen(directive: &Directive, out: &mut Vec<Diagnostic>) -> Parsed<Vec<Listen>> {
+pub(crate) fn parse_listen(directive: &Directive, place: Place, out: &mut Vec<Diagnostic>) -> Parsed<Vec<Listen>> {
+    let default_port = (place == Place::Http).then_some(80);
     let Some((first, parameters)) = directive.args.split_first() else {
         return Err(Diagnostic::error(directive.name.span, "invalid number of arguments in \"listen\" directive"));
     };
-    let listen = address::parse_listen(&first.value, 80).map_err(|reason| {
+    let listen = address::parse_listen(&first.value, default_port).map_err(|reason| {
         Diagnostic::error(first.span, format!("{reason} in \"{}\" of the \"listen\" directive", first.text()))
             .with_hint("`80`, `127.0.0.1:80`, `[::]:80`, `8000-8010` or `unix:/path`")
     })?;
@@ -124,18 +128,28 @@ pub(crate) fn parse_listen(directive: &Directive, out: &mut Vec<Diagnostic>) -> 
         span: Some(directive.span),
     };
     for word in parameters {
-        parse_parameter(&mut one, word, out)?;
+        parse_parameter(&mut one, word, place, out)?;
     }
     Ok(listen.addresses().map(|address| Listen { address, ..one.clone() }).collect())
 }
 
-fn parse_parameter(listen: &mut Listen, word: &Word, out: &mut Vec<Diagnostic>) -> Parsed<()> {
+fn parse_parameter(listen: &mut Listen, word: &Word, place: Place, out: &mut Vec<Diagnostic>) -> Parsed<()> {
     let options = &mut listen.options;
     match word.value.as_slice() {
         b"default_server" | b"default" => listen.default_server = true,
         b"proxy_protocol" => options.proxy_protocol = true,
+        b"ssl" if place == Place::Stream => {
+            let message = "the \"ssl\" parameter of \"listen\" in \"stream\" is known but not supported by holdfast";
+            let hint = "end TLS in `http`, or pass it on with `ssl_preread on`";
+            return Err(Diagnostic::error(word.span, message).with_hint(hint));
+        }
         b"ssl" => options.ssl = true,
-        b"http2" | b"quic" => {
+        b"http2" if place == Place::Http => {
+            options.http2 = true;
+            let message = "the \"listen ... http2\" directive is deprecated, use the \"http2\" directive instead";
+            out.push(Diagnostic::warning(word.span, message));
+        }
+        b"quic" if place == Place::Http => {
             let message =
                 format!("the \"{}\" parameter of \"listen\" is known but not supported by holdfast", word.text());
             return Err(Diagnostic::error(word.span, message));
@@ -144,6 +158,10 @@ fn parse_parameter(listen: &mut Listen, word: &Word, out: &mut Vec<Diagnostic>) 
         b"deferred" => (options.set, options.deferred) = (true, true),
         b"multipath" => (options.set, options.multipath) = (true, true),
         b"reuseport" => (options.set, options.reuseport) = (true, true),
+        b"udp" if place == Place::Stream => {
+            let message = "the \"udp\" parameter of \"listen\" is known but not supported by holdfast";
+            return Err(Diagnostic::error(word.span, message).with_hint("only TCP is proxied"));
+        }
         _ => {
             parse_valued_parameter(listen, word)?;
             listen.options.set = true;
@@ -188,7 +206,7 @@ fn parse_valued_parameter(listen: &mut Listen, word: &Word) -> Parsed<()> {
         return Err(unsupported("accept filters"));
     } else {
         return Err(invalid_parameter(word).with_hint(
-            "`default_server`, `backlog=`, `reuseport`, `rcvbuf=`, `sndbuf=`, `so_keepalive=`, `fastopen=`, `deferred`, `ipv6only=`, `proxy_protocol`, `ssl`, `bind`",
+            "`default_server`, `backlog=`, `reuseport`, `rcvbuf=`, `sndbuf=`, `so_keepalive=`, `fastopen=`, `deferred`, `ipv6only=`, `proxy_protocol`, `ssl`, `http2`, `bind`",
         ));
     }
     Ok(())
@@ -214,15 +232,36 @@ fn parse_so_keepalive(value: &Word) -> Option<SoKeepalive> {
     (any && parts.next().is_none()).then_some(SoKeepalive::On { idle, interval, count })
 }
 
+/// A server that listens: of `http` or of `stream`.
+pub(crate) trait Listening {
+    fn listens(&self) -> &[Listen];
+    fn names(&self) -> &[ServerName];
+    fn span(&self) -> Span;
+}
+
+impl Listening for Server {
+    fn listens(&self) -> &[Listen] {
+        &self.listens
+    }
+
+    fn names(&self) -> &[ServerName] {
+        &self.names
+    }
+
+    fn span(&self) -> Span {
+        self.span
+    }
+}
+
 /// Brings the addresses of all servers together, and says where they contradict each other.
-pub(crate) fn lower_listeners(servers: &[Server], out: &mut Vec<Diagnostic>) -> Vec<Listener> {
+pub(crate) fn lower_listeners<S: Listening>(servers: &[S], out: &mut Vec<Diagnostic>) -> Vec<Listener> {
     let mut listeners: Vec<Listener> = Vec::new();
     let mut marked: Vec<Option<Span>> = Vec::new();
     let mut protocols: Vec<Protocols> = Vec::new();
     let mut known: FxHashMap<&Address, usize> = FxHashMap::default();
     for (server, id) in servers.iter().zip(0_u32..) {
-        for listen in &server.listens {
-            let span = listen.span.unwrap_or(server.span);
+        for listen in server.listens() {
+            let span = listen.span.unwrap_or(server.span());
             let Some(&index) = known.get(&listen.address) else {
                 known.insert(&listen.address, listeners.len());
                 marked.push(listen.default_server.then_some(span));
@@ -266,18 +305,18 @@ pub(crate) fn lower_listeners(servers: &[Server], out: &mut Vec<Diagnostic>) -> 
 #[derive(Default)]
 struct Protocols {
     /// The words that the next `listen` should have.
-    expected: Option<[bool; 2]>,
+    expected: Option<[bool; 3]>,
     has_changed: bool,
 }
 
 impl Protocols {
-    fn of(options: &ListenOptions) -> [bool; 2] {
-        [options.ssl, options.proxy_protocol]
+    fn of(options: &ListenOptions) -> [bool; 3] {
+        [options.ssl, options.http2, options.proxy_protocol]
     }
 
     /// A further `listen` of an address that had the words `before`. `true`: it redefines them, as nginx sees it
     /// (`ngx_http_add_addresses`). `is_set`: one of the `listen`s up to this one has options of the socket.
-    fn join(&mut self, before: [bool; 2], listen: &ListenOptions, is_set: bool) -> bool {
+    fn join(&mut self, before: [bool; 3], listen: &ListenOptions, is_set: bool) -> bool {
         let own = Self::of(listen);
         let adds = own.iter().zip(before).any(|(own, before)| *own && !before);
         let lacks = own.iter().zip(before).any(|(own, before)| !*own && before);
@@ -318,20 +357,21 @@ fn join_options(
     if protocols.join(before, &listen.options, listener.options.set) {
         let message = format!("protocol options redefined for {}", listen.address);
         out.push(Diagnostic::warning(span, message).with_hint(
-            "`ssl` and `proxy_protocol` hold for the address: write the same words in each of its `listen`s",
+            "`ssl`, `http2` and `proxy_protocol` hold for the address: write the same words in each of its `listen`s",
         ));
     }
-    let [ssl, proxy_protocol] = before;
+    let [ssl, http2, proxy_protocol] = before;
     listener.options.ssl = ssl || listen.options.ssl;
+    listener.options.http2 = http2 || listen.options.http2;
     listener.options.proxy_protocol = proxy_protocol || listen.options.proxy_protocol;
 }
 
 /// Two servers of one name at one address: the second is never reached by it.
-fn check_names(listener: &Listener, servers: &[Server], out: &mut Vec<Diagnostic>) {
+fn check_names<S: Listening>(listener: &Listener, servers: &[S], out: &mut Vec<Diagnostic>) {
     let mut known: FxHashSet<(u8, &[u8])> = FxHashSet::default();
     for id in &listener.servers {
         let server = &servers[id.0 as usize];
-        for name in &server.names {
+        for name in server.names() {
             let keys: &[(u8, &[u8])] = match &name.form {
                 NameForm::Exact(text) => &[(0, text)],
                 NameForm::Suffix(text) => &[(1, text)],
@@ -347,7 +387,7 @@ fn check_names(listener: &Listener, servers: &[Server], out: &mut Vec<Diagnostic
             if taken {
                 let text = String::from_utf8_lossy(&name.text);
                 let message = format!("conflicting server name \"{text}\" on {}, ignored", listener.address);
-                out.push(Diagnostic::warning(name.span.unwrap_or(server.span), message));
+                out.push(Diagnostic::warning(name.span.unwrap_or(server.span()), message));
             }
         }
     }

@@ -3,18 +3,25 @@
 use std::sync::Arc;
 
 use super::accepted::AcceptedSettings;
+use super::access::AccessSettings;
+use super::application::{ApplicationSettings, UwsgiSettings};
+use super::cache::CacheSettings;
+use super::charset::CharsetSettings;
 use super::client::ClientSettings;
 use super::files::{FileSettings, TryFiles};
+use super::filters::FilterSettings;
 use super::gzip::GzipSettings;
 use super::limit::LimitSettings;
 use super::log::LogSettings;
-use super::proxy::{ProxyPass, ProxySettings};
+use super::more_headers::MoreHeadersSettings;
+use super::proxy::{ProxyPass, ProxySettings, Scheme};
 use super::realip::RealIpSettings;
 use super::response::ResponseSettings;
 use super::rewrite::Program;
 use super::settings::level;
 use super::transport::TransportSettings;
 use super::upstream_tls::UpstreamTlsSettings;
+use super::user_id::UserIdSettings;
 use crate::source::Span;
 use crate::value::Regex;
 use crate::value::words::MethodSet;
@@ -31,8 +38,18 @@ level! {
         response: ResponseSettings,
         /// Logs.
         log: LogSettings,
+        /// Credentials and links.
+        access: AccessSettings,
         /// Compression.
         gzip: GzipSettings,
+        /// Character sets.
+        charset: CharsetSettings,
+        /// Filters.
+        filters: FilterSettings,
+        /// Fields that are set and cleared.
+        more_headers: MoreHeadersSettings,
+        /// Cookies that tell clients apart.
+        user_id: UserIdSettings,
         /// Limits.
         limit: LimitSettings,
         /// Real addresses.
@@ -41,10 +58,72 @@ level! {
         proxy: ProxySettings,
         /// How it moves bytes.
         transport: TransportSettings,
+        /// What is kept of its responses.
+        cache: CacheSettings,
+        /// What `fastcgi_pass` says and passes back.
+        fastcgi: ProxySettings in "fastcgi_",
+        /// How it moves bytes.
+        fastcgi_transport: TransportSettings in "fastcgi_",
+        /// What is kept of its responses.
+        fastcgi_cache: CacheSettings in "fastcgi_",
+        /// What only applications have.
+        fastcgi_words: ApplicationSettings,
+        /// What `scgi_pass` says and passes back.
+        scgi: ProxySettings in "scgi_",
+        /// How it moves bytes.
+        scgi_transport: TransportSettings in "scgi_",
+        /// What is kept of its responses.
+        scgi_cache: CacheSettings in "scgi_",
+        /// What only applications have.
+        scgi_words: ApplicationSettings in "scgi_",
+        /// What `uwsgi_pass` says and passes back.
+        uwsgi: ProxySettings in "uwsgi_",
+        /// How it moves bytes.
+        uwsgi_transport: TransportSettings in "uwsgi_",
+        /// What is kept of its responses.
+        uwsgi_cache: CacheSettings in "uwsgi_",
+        /// What only applications have.
+        uwsgi_words: ApplicationSettings in "uwsgi_",
+        /// What only uwsgi has.
+        uwsgi_modifiers: UwsgiSettings,
+        /// What `grpc_pass` says and passes back.
+        grpc: ProxySettings in "grpc_",
+        /// How it moves bytes.
+        grpc_transport: TransportSettings in "grpc_",
         /// TLS towards its upstream.
+        grpc_tls: UpstreamTlsSettings in "grpc_",
+        /// TLS towards the proxy's upstream.
         upstream_tls: UpstreamTlsSettings,
         /// What has no effect.
         accepted: AcceptedSettings,
+    }
+}
+
+impl LocationSettings {
+    /// The words that only applications have; none for a scheme of HTTP.
+    pub fn application_words(&self, scheme: Scheme) -> Option<&ApplicationSettings> {
+        match scheme {
+            Scheme::Http | Scheme::Https | Scheme::Grpc | Scheme::Grpcs => None,
+            Scheme::Fastcgi => Some(&self.fastcgi_words),
+            Scheme::Scgi => Some(&self.scgi_words),
+            Scheme::Uwsgi => Some(&self.uwsgi_words),
+        }
+    }
+
+    /// The words that hold for a scheme: what is sent to upstreams, and how bytes are moved.
+    pub fn words_of(&self, scheme: Scheme) -> (&ProxySettings, &TransportSettings) {
+        match scheme {
+            Scheme::Http | Scheme::Https => (&self.proxy, &self.transport),
+            Scheme::Fastcgi => (&self.fastcgi, &self.fastcgi_transport),
+            Scheme::Scgi => (&self.scgi, &self.scgi_transport),
+            Scheme::Uwsgi => (&self.uwsgi, &self.uwsgi_transport),
+            Scheme::Grpc | Scheme::Grpcs => (&self.grpc, &self.grpc_transport),
+        }
+    }
+
+    /// The words of TLS towards upstreams of a scheme.
+    pub fn upstream_tls_of(&self, scheme: Scheme) -> &Arc<UpstreamTlsSettings> {
+        if scheme.is_grpc() { &self.grpc_tls } else { &self.upstream_tls }
     }
 }
 

@@ -220,7 +220,7 @@ pub(crate) fn parse_error_log(at: &mut At<'_>) -> Parsed<ErrorLog> {
             let mut level = None;
             for word in levels {
                 let next = LogLevel::parse(at.name, word)?;
-                // Several kinds of `debug_…` may stand together; a level stands alone.
+                // Several kinds of `debug_…` may appear together; a level is alone.
                 let kinds = levels.iter().all(|word| word.value.starts_with(b"debug_"));
                 if level.is_some() && !kinds {
                     return Err(Diagnostic::error(word.span, format!("duplicate log level \"{}\"", word.text())));

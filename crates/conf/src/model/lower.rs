@@ -1,10 +1,14 @@
-//! The walk over the tree. A level's own settings are read first, in any order, and what stands inside it after that, so
+//! The walk over the tree. A level's own settings are read first, in any order, and what is inside it after that, so
 //! that a directive behind a block holds in the block too, as in nginx.
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use super::acme::{self, AcmeCertificate, AcmeIssuerId};
-use super::env::{Env, ZoneKind};
+use super::cache;
+use super::charset;
+use super::env::{Env, Family, ZoneKind};
 use super::files;
 use super::limit::{self, ZoneId};
 use super::listen::{self, Listen, ListenOptions};
@@ -13,11 +17,11 @@ use super::log::{self, Escape, LogFormat, LogFormatId};
 use super::map;
 use super::proxy_pass::Groups;
 use super::response::HeaderInherit;
-use super::server::{self, Http, NameForm, Server, ServerName, ServerSettings};
+use super::server::{self, Declared, Http, NameForm, Server, ServerName, ServerSettings};
 use super::settings::Touched;
 use super::tls;
 use super::transport::TransportSettings;
-use super::upstream_server::lower_upstream;
+use super::upstream_server::{Place, lower_upstream};
 use super::{Events, Main, Model};
 use crate::diagnostic::Diagnostic;
 use crate::source::{SourceMap, Span};
@@ -71,15 +75,16 @@ impl Walk {
     fn model(&mut self, tree: &Block) -> Model {
         let mut main = Arc::new(Main::default());
         let mut touched = Touched::default();
-        let (mut events, mut http) = (None, None);
+        let (mut events, mut http, mut stream) = (None, None, None);
         for directive in &tree.directives {
             match (directive.name.value.as_slice(), &directive.block) {
                 (b"events", Some(block)) => events = Some(self.events(block)),
                 (b"http", Some(block)) => http = Some(self.http(directive, block)),
+                (b"stream", Some(block)) => stream = Some(self.stream(directive, block)),
                 _ => _ = Main::apply(&mut main, &mut touched, directive, &self.env, &mut self.out),
             }
         }
-        Model { main: Arc::unwrap_or_clone(main), events: events.unwrap_or_default(), http }
+        Model { main: Arc::unwrap_or_clone(main), events: events.unwrap_or_default(), http, stream }
     }
 
     fn events(&mut self, block: &Block) -> Events {
@@ -92,23 +97,9 @@ impl Walk {
     }
 
     fn http(&mut self, directive: &Directive, block: &Block) -> Http {
-        let mut http = Http {
-            servers: Vec::new(),
-            listeners: Vec::new(),
-            upstreams: Vec::new(),
-            log_formats: Vec::new(),
-            maps: Vec::new(),
-            geos: Vec::new(),
-            splits: Vec::new(),
-            request_zones: Vec::new(),
-            connection_zones: Vec::new(),
-            acme_issuers: Vec::new(),
-            location: Arc::default(),
-            span: directive.name.span,
-        };
+        let mut http = Http::empty(directive.name.span);
         // A second `http` is an error of the check's, but nothing of the first may be referred to by index then.
-        let regexes = std::mem::take(&mut self.env.regexes);
-        self.env = Env { regexes, ..Env::default() };
+        self.begin_block();
         self.definitions(&mut http, block);
         let mut outer = LocationSettings::default();
         Arc::make_mut(&mut outer.log).access = vec![log::implied_access_log(directive.name.span)];
@@ -116,29 +107,7 @@ impl Walk {
         http.location = self.settings_of(block, &outer, true);
         self.env.http_resolver = http.location.client.resolver.is_some();
         let settings = self.server_settings(block, &Arc::default());
-        for (index, directive) in block.directives.iter().enumerate() {
-            self.env.position = index;
-            match directive.name.value.as_slice() {
-                b"upstream" => {
-                    if let Some(group) = lower_upstream(directive, &self.env, &mut self.out) {
-                        self.groups.add(group, &mut self.out);
-                    }
-                }
-                b"map" => {
-                    let map = map::lower_map(directive, &self.env, &mut self.out);
-                    http.maps.extend(self.report(map));
-                }
-                b"geo" => {
-                    let geo = map::lower_geo(directive, &mut self.out);
-                    http.geos.extend(self.report(geo));
-                }
-                b"split_clients" => {
-                    let split = map::lower_split(directive, &mut self.out);
-                    http.splits.extend(self.report(split));
-                }
-                _ => {}
-            }
-        }
+        self.groups_and_tables(&mut http.declared, block, Place::Http);
         for (index, directive) in block.directives.iter().enumerate() {
             self.env.position = index;
             if let (b"server", Some(block)) = (directive.name.value.as_slice(), &directive.block) {
@@ -150,15 +119,51 @@ impl Walk {
         http.listeners = listen::lower_listeners(&http.servers, &mut self.out);
         let zones = &self.env.zones;
         tls::check_tls(block, &http, &|name| zones.contains_key(name.as_bytes()), &mut self.out);
-        http.upstreams = std::mem::take(&mut self.groups).upstreams;
+        http.declared.upstreams = std::mem::take(&mut self.groups).upstreams;
         http
+    }
+
+    /// Forgets the names of an earlier block: `http` and `stream` share none.
+    pub(crate) fn begin_block(&mut self) {
+        let regexes = std::mem::take(&mut self.env.regexes);
+        let foreign_zones = self.env.zones.drain().map(|(name, (_, _, span))| (name, span)).collect();
+        self.env = Env { foreign_zones, regexes, ..Env::default() };
+    }
+
+    /// Groups, and the tables that define variables.
+    pub(crate) fn groups_and_tables(&mut self, declared: &mut Declared, block: &Block, place: Place) {
+        for (index, directive) in block.directives.iter().enumerate() {
+            self.env.position = index;
+            match directive.name.value.as_slice() {
+                b"upstream" => {
+                    if let Some(group) = lower_upstream(directive, place, &self.env, &mut self.out) {
+                        self.groups.add(group, &mut self.out);
+                    }
+                }
+                b"map" => {
+                    let map = map::lower_map(directive, &self.env, &mut self.out);
+                    declared.maps.extend(self.report(map));
+                }
+                b"geo" => {
+                    let geo = map::lower_geo(directive, &mut self.out);
+                    declared.geos.extend(self.report(geo));
+                }
+                b"split_clients" => {
+                    let split = map::lower_split(directive, &mut self.out);
+                    declared.splits.extend(self.report(split));
+                }
+                _ => {}
+            }
+        }
     }
 
     /// Sizes that `http` leaves to its servers are checked once a server takes them over as they are.
     fn unchecked_sizes(&mut self, block: &Block, http: &Http, settings: &ServerSettings) {
-        let outer = &http.location.transport;
-        if http.servers.iter().any(|server| server.location.transport.sizes() == outer.sizes()) {
-            outer.check(|name| span_of(block, name), &mut self.out);
+        for (prefix, _, transport) in FAMILIES {
+            let outer = transport(&http.location);
+            if http.servers.iter().any(|server| transport(&server.location).sizes() == outer.sizes()) {
+                outer.check(prefix, |name| span_of(block, name), &mut self.out);
+            }
         }
         if http.servers.iter().any(|server| Arc::ptr_eq(&server.settings.head, &settings.head)) {
             check_heads(settings, block, &mut self.out);
@@ -167,42 +172,62 @@ impl Walk {
 
     /// Log formats and zones, which settings refer to by name.
     fn definitions(&mut self, http: &mut Http, block: &Block) {
-        http.log_formats.push(combined(http.span));
+        http.declared.log_formats.push(combined(http.span));
         self.env.formats.insert(b"combined".to_vec(), (LogFormatId(0), 0));
-        let mut spans = vec![http.span];
+        self.formats_and_zones(&mut http.declared, block);
+        for directive in &block.directives {
+            match directive.name.value.as_slice() {
+                b"charset_map" => {
+                    let map = charset::lower_charset_map(directive, &http.charset_maps, &mut self.out);
+                    http.charset_maps.extend(self.report(map));
+                }
+                b"proxy_cache_path" | b"fastcgi_cache_path" | b"scgi_cache_path" | b"uwsgi_cache_path" => {
+                    let Some(zone) = self.report(cache::parse_cache_path(directive)) else { continue };
+                    let family = Family::of(&directive.name.value);
+                    cache::define_cache(&mut self.env, &mut http.cache_zones, (zone, family), &mut self.out);
+                }
+                b"acme_issuer" => self.acme_issuer(http, directive),
+                _ => {}
+            }
+        }
+        cache::check_paths(&http.cache_zones, &mut self.out);
+    }
+
+    /// What `http` and `stream` both have.
+    pub(crate) fn formats_and_zones(&mut self, declared: &mut Declared, block: &Block) {
+        let mut spans: FxHashMap<LogFormatId, Span> = FxHashMap::default();
         for (index, directive) in block.directives.iter().enumerate() {
             match directive.name.value.as_slice() {
                 b"log_format" => {
                     let Some(format) = self.report(log::parse_log_format(directive)) else { continue };
-                    let id = LogFormatId(http.log_formats.len() as u32);
+                    let id = LogFormatId(declared.log_formats.len() as u32);
                     if let Some((first, _)) = self.env.formats.get(format.name.as_bytes()) {
                         let message = format!("duplicate \"log_format\" name \"{}\"", format.name);
                         let error = Diagnostic::error(directive.args[0].span, message);
-                        self.out.push(match first.0 {
-                            0 => error.with_hint("`combined` is built in"),
-                            first => error.with_related(spans[first as usize], "first defined here"),
+                        self.out.push(match spans.get(first) {
+                            None => error.with_hint("`combined` is built in"),
+                            Some(first) => error.with_related(*first, "first defined here"),
                         });
                         continue;
                     }
                     self.env.formats.insert(format.name.clone().into_bytes(), (id, index));
-                    http.log_formats.push(format);
-                    spans.push(directive.span);
+                    declared.log_formats.push(format);
+                    spans.insert(id, directive.span);
                 }
                 b"limit_req_zone" => {
                     let Some(zone) = self.report(limit::parse_request_zone(directive)) else { continue };
-                    let id = ZoneId(http.request_zones.len() as u32);
+                    let id = ZoneId(declared.request_zones.len() as u32);
                     if self.define_zone(&zone.name, ZoneKind::Requests, id, directive) {
-                        http.request_zones.push(zone);
+                        declared.request_zones.push(zone);
                     }
                 }
                 b"limit_conn_zone" => {
                     let Some(zone) = self.report(limit::parse_connection_zone(directive)) else { continue };
-                    let id = ZoneId(http.connection_zones.len() as u32);
+                    let id = ZoneId(declared.connection_zones.len() as u32);
                     if self.define_zone(&zone.name, ZoneKind::Connections, id, directive) {
-                        http.connection_zones.push(zone);
+                        declared.connection_zones.push(zone);
                     }
                 }
-                b"acme_issuer" => self.acme_issuer(http, directive),
                 _ => {}
             }
         }
@@ -211,6 +236,11 @@ impl Walk {
     fn define_zone(&mut self, name: &str, kind: ZoneKind, id: ZoneId, directive: &Directive) -> bool {
         if let Some((_, _, first)) = self.env.zones.get(name.as_bytes()) {
             let message = format!("{} \"{name}\" is already bound to a key", directive.name.text());
+            self.out.push(Diagnostic::error(directive.span, message).with_related(*first, "first defined here"));
+            return false;
+        }
+        if let Some(first) = self.env.foreign_zones.get(name.as_bytes()) {
+            let message = format!("the shared memory zone \"{name}\" is already declared for a different use");
             self.out.push(Diagnostic::error(directive.span, message).with_related(*first, "first defined here"));
             return false;
         }
@@ -246,7 +276,7 @@ impl Walk {
             match directive.name.value.as_slice() {
                 b"listen" => {
                     asked = true;
-                    let parsed = listen::parse_listen(directive, &mut self.out);
+                    let parsed = listen::parse_listen(directive, Place::Http, &mut self.out);
                     listens.extend(self.report(parsed).into_iter().flatten());
                 }
                 b"server_name" => self.names(&directive.args, &mut names),
@@ -276,7 +306,7 @@ impl Walk {
         }
     }
 
-    fn names(&mut self, words: &[Word], names: &mut Vec<ServerName>) {
+    pub(crate) fn names(&mut self, words: &[Word], names: &mut Vec<ServerName>) {
         for word in words {
             let parsed = server::parse_server_name(word, &self.env, &mut self.out);
             names.extend(self.report(parsed));
@@ -371,23 +401,32 @@ impl Walk {
         if touched.has("files", "index") {
             files::check_index(block, &mut self.out);
         }
-        if !is_http && TransportSettings::sizes_touched(touched) {
-            settings.transport.check(|name| span_of(block, name), &mut self.out);
+        for (prefix, group, transport) in FAMILIES {
+            if !is_http && TransportSettings::sizes_touched(touched, group) {
+                transport(settings).check(prefix, |name| span_of(block, name), &mut self.out);
+            }
         }
     }
 }
 
-/// Where a directive of this name stands in a block, or one of its kin that is checked together with it.
+/// How the bytes of a protocol are moved.
+type Transport = fn(&LocationSettings) -> &TransportSettings;
+
+/// The protocols that are spoken to upstreams: the prefix of their words, and the group that these are in.
+const FAMILIES: [(&str, &str, Transport); 4] = [
+    ("proxy_", "transport", |settings| &settings.transport),
+    ("fastcgi_", "fastcgi_transport", |settings| &settings.fastcgi_transport),
+    ("scgi_", "scgi_transport", |settings| &settings.scgi_transport),
+    ("uwsgi_", "uwsgi_transport", |settings| &settings.uwsgi_transport),
+];
+
+/// Where a directive of this name is in a block, or one of its kin that is checked together with it.
 fn span_of(block: &Block, name: &str) -> Span {
-    const KIN: [&str; 5] = [
-        "proxy_busy_buffers_size",
-        "proxy_buffers",
-        "proxy_buffer_size",
-        "proxy_temp_file_write_size",
-        "proxy_max_temp_file_size",
-    ];
+    const KIN: [&str; 5] =
+        ["busy_buffers_size", "buffers", "buffer_size", "temp_file_write_size", "max_temp_file_size"];
+    let prefix = name.split_inclusive('_').next().unwrap_or_default();
     let find = |name: &str| block.directives.iter().rev().find(|directive| directive.name.value == name.as_bytes());
-    let found = find(name).or_else(|| KIN.iter().find_map(|name| find(name)));
+    let found = find(name).or_else(|| KIN.iter().find_map(|kin| find(&format!("{prefix}{kin}"))));
     found.map_or(block.open, |directive| directive.span)
 }
 

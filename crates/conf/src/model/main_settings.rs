@@ -74,6 +74,24 @@ pub struct MemoryBudget {
     pub shed: Shed,
 }
 
+/// `ctl_socket`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CtlSocket {
+    /// There is none.
+    Off,
+    /// At this path.
+    At {
+        /// Its path, below the prefix where it is relative.
+        path: Vec<u8>,
+        /// Its permissions; `None` for the owner, and the group where one is named.
+        mode: Option<u32>,
+        /// Its group.
+        group: Option<String>,
+        /// Where it was written.
+        span: Span,
+    },
+}
+
 settings! {
     /// Directives of the top level.
     pub struct MainSettings {
@@ -117,6 +135,8 @@ settings! {
         timer_resolution: Duration = Duration::ZERO, "timer_resolution" => value(parse_milliseconds);
         /// The byte budget of all buffers; `None` for no limit.
         memory_budget: Option<MemoryBudget> = None, "memory_budget" => whole(parse_budget);
+        /// Where the master is reached; `None` is beside the pid file.
+        ctl_socket: Option<CtlSocket> = None, "ctl_socket" => whole(parse_ctl_socket);
     }
 }
 
@@ -264,4 +284,29 @@ fn parse_budget(at: &mut At<'_>) -> Parsed<Option<MemoryBudget>> {
         };
     }
     Ok(Some(MemoryBudget { bytes, shed }))
+}
+
+/// A control socket whose mode grants others anything would let everybody on the machine close connections.
+const CTL_MODE_MAX: u32 = 0o770;
+
+fn parse_ctl_socket(at: &mut At<'_>) -> Parsed<Option<CtlSocket>> {
+    let first = at.word(0)?;
+    if first.value == b"off" && at.words().len() == 1 {
+        return Ok(Some(CtlSocket::Off));
+    }
+    let (mut mode, mut group) = (None, None);
+    for word in &at.words()[1..] {
+        let text = word.text();
+        if let Some(digits) = text.strip_prefix("mode=") {
+            let bits = u32::from_str_radix(digits, 8).ok().filter(|bits| bits & !CTL_MODE_MAX == 0);
+            mode = Some(bits.ok_or_else(|| {
+                invalid_parameter(word).with_hint("such as `mode=0660`; nothing may be granted to others")
+            })?);
+        } else if let Some(name) = text.strip_prefix("group=").filter(|name| !name.is_empty()) {
+            group = Some(name.to_owned());
+        } else {
+            return Err(invalid_parameter(word).with_hint("`mode=` or `group=`"));
+        }
+    }
+    Ok(Some(CtlSocket::At { path: first.value.to_vec(), mode, group, span: at.directive.span }))
 }

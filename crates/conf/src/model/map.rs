@@ -25,7 +25,7 @@ pub struct Map {
     pub entries: Vec<(MapKey, Template)>,
     /// What there is otherwise; an empty string where not written.
     pub default: Template,
-    /// Keys are host names: case does not count, and a mask may stand for parts.
+    /// Keys are host names: case does not count, and a mask may match parts.
     pub hostnames: bool,
     /// The value is never kept from one use to the next.
     pub volatile: bool,
@@ -105,7 +105,7 @@ pub struct SplitClients {
 pub struct SplitPart {
     /// A hash below this (and not below the part before) is of this part; `None` is the rest (`*`).
     pub below: Option<u32>,
-    /// Its value, in which `$` stands for itself.
+    /// Its value, in which `$` means itself.
     pub value: Vec<u8>,
 }
 
@@ -324,7 +324,7 @@ fn lower_geo_entry(
 }
 
 fn parse_network(word: &Word, out: &mut Vec<Diagnostic>) -> Parsed<Cidr> {
-    // nginx calls the whole of IPv4 255.255.255.255 too, an old spelling that nobody uses any more.
+    // nginx calls the whole of IPv4 255.255.255.255 too, an old spelling that is not used any more.
     let (cidr, loose) = Cidr::parse(&word.value)
         .ok_or_else(|| Diagnostic::error(word.span, format!("invalid network \"{}\"", word.text())))?;
     if loose {

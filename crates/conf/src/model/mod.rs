@@ -4,14 +4,20 @@
 //! One module per subject holds both the types and the way in which directives become them; `lower` walks the tree.
 
 mod accepted;
+mod access;
 mod acme;
+mod application;
+mod cache;
+mod charset;
 mod client;
 #[cfg(test)]
 mod coverage;
 mod env;
 mod files;
+mod filters;
 mod gzip;
 mod health_check;
+mod http2;
 mod inside;
 mod limit;
 mod listen;
@@ -20,6 +26,7 @@ mod log;
 mod lower;
 mod main_settings;
 mod map;
+mod more_headers;
 mod proxy;
 mod proxy_pass;
 mod realip;
@@ -28,30 +35,40 @@ mod rewrite;
 mod server;
 mod settings;
 mod sticky;
+mod stream;
 mod tls;
 mod transport;
 mod upstream;
 mod upstream_server;
 mod upstream_tls;
+mod user_id;
 
 pub use accepted::AcceptedSettings;
+pub use access::{AccessSettings, RefererName, SecureLink, ValidReferers};
 pub use acme::{
     AccountKey, AcmeCertificate, AcmeChallenge, AcmeIdentifier, AcmeIssuer, AcmeIssuerId, AcmeIssuerSettings,
-    AcmeProfile, CertificateKey, ExternalAccountKey, ExternalKeySource, NamedFile, StatePath,
+    AcmeProfile, CertificateKey, ExternalAccountKey, ExternalKeySource, StatePath,
 };
+pub use application::{ApplicationParam, ApplicationSettings, UwsgiSettings};
+pub use cache::{CacheChoice, CachePace, CacheSettings, CacheValid, CacheZone};
+pub use charset::{CharsetMap, CharsetSettings};
 pub use client::{Amount, BodyInFile, ClientSettings, KeepaliveTimeout, LingeringClose, Resolver, TempPath};
-pub use files::{FileSettings, IfModifiedSince, Root, TryFallback, TryFile, TryFiles, Types};
-pub use gzip::{GzipDisable, GzipSettings, HttpVersion, MediaTypes};
+pub use files::{FileSettings, IfModifiedSince, ListFormat, Root, TryFallback, TryFile, TryFiles, Types};
+pub use filters::{FilterSettings, Substitution};
+pub use gzip::{GzipDisable, GzipSettings, HttpVersion, MediaTypes, ReadyMade};
 pub use health_check::{CheckCondition, CheckKind, HealthCheck, TextTest};
+pub use http2::Http2Settings;
 pub use limit::{ConnectionLimit, ConnectionZone, LimitSettings, RequestLimit, RequestZone, ZoneId};
 pub use listen::{FastOpen, Listen, ListenOptions, Listener, SoKeepalive};
 pub use location::{Content, LimitExcept, Location, LocationSettings, Matcher};
 pub use log::{AccessLog, ErrorLog, Escape, LogFileCache, LogFormat, LogFormatId, LogSettings, LogTarget, Syslog};
 pub use lower::{Options, lower, lower_with};
 pub use main_settings::{
-    Affinity, EnvVariable, Events, EventsSettings, Main, MainSettings, MemoryBudget, Shed, User, WorkerProcesses,
+    Affinity, CtlSocket, EnvVariable, Events, EventsSettings, Main, MainSettings, MemoryBudget, Shed, User,
+    WorkerProcesses,
 };
 pub use map::{Geo, GeoEntry, GeoRange, Map, MapKey, SplitClients, SplitPart};
+pub use more_headers::{HeaderChange, HeaderCommand, HeaderEdit, HeaderName, MoreHeadersSettings};
 pub use proxy::{
     CookieFlags, CookiePattern, CookieRewrite, FixedPass, ProxyPass, ProxySettings, Redirect, Scheme, SetHeader,
     UpstreamId,
@@ -59,17 +76,22 @@ pub use proxy::{
 pub use realip::{RealIpHeader, RealIpSettings};
 pub use response::{
     AccessRule, AddHeader, ErrorPage, ErrorStatus, ErrorTarget, Expires, HeaderInherit, ResponseSettings, Satisfy,
-    ServerTokens, parse_expires_text,
+    ServerTokens, SetFromSubrequest, parse_expires_text,
 };
 pub use rewrite::{Condition, If, Instruction, Program, Return, ReturnBody, Rewrite, RewriteFlag};
-pub use server::{HeadSettings, Http, NameForm, Server, ServerId, ServerName, ServerSettings};
+pub use server::{Declared, HeadSettings, Http, NameForm, Server, ServerId, ServerName, ServerSettings};
+pub use stream::{
+    ProxyGreeting, SessionSettings, SetVariable, Stream, StreamContent, StreamPass, StreamProxySettings, StreamServer,
+    StreamSettings,
+};
 pub use tls::{CertificateCache, ConfCommand, Ocsp, PemSource, SessionCache, SharedZone, TlsSettings, VerifyClient};
 pub use transport::{Bind, BindAddress, TransportSettings};
 pub use upstream::{
-    Balance, ConnectionCap, Keepalive, RandomPick, Sticky, TimeMeasure, Upstream, UpstreamPeer, UpstreamServer,
-    UpstreamSettings,
+    Balance, ConnectionCap, Http2Ping, Keepalive, RandomPick, Sticky, TimeMeasure, Upstream, UpstreamPeer,
+    UpstreamServer, UpstreamSettings,
 };
 pub use upstream_tls::UpstreamTlsSettings;
+pub use user_id::{UserIdExpiry, UserIdMode, UserIdSettings};
 
 /// A whole configuration.
 #[derive(Debug, Clone)]
@@ -80,4 +102,6 @@ pub struct Model {
     pub events: Events,
     /// `http`, where there is one.
     pub http: Option<Http>,
+    /// `stream`, where there is one.
+    pub stream: Option<Stream>,
 }

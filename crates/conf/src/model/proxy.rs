@@ -114,11 +114,8 @@ settings! {
 }
 
 fn parse_http_version(_name: &str, word: &Word) -> Parsed<HttpVersion> {
-    if word.value == b"2" {
-        let message = "\"proxy_http_version 2\" is known but not supported by holdfast";
-        return Err(Diagnostic::error(word.span, message).with_hint("`1.0` or `1.1`"));
-    }
-    parse_choice(word, &[("1.0", HttpVersion::Http10), ("1.1", HttpVersion::Http11)])
+    let versions = [("1.0", HttpVersion::Http10), ("1.1", HttpVersion::Http11), ("2", HttpVersion::Http2)];
+    parse_choice(word, &versions)
 }
 
 fn parse_any_header(at: &mut At<'_>) -> Parsed<String> {
@@ -131,7 +128,7 @@ fn parse_set_header(at: &mut At<'_>) -> Parsed<SetHeader> {
     Ok(SetHeader { name, value: Template::parse_line(at.name, value, at.out)? })
 }
 
-/// The words `off` and `default` of a list stand alone.
+/// The words `off` and `default` of a list are alone.
 fn check_alone<T>(list: &[T], at: &At<'_>, word: &Word) -> Parsed<()> {
     if at.words().len() > 1 || (!at.fresh && !list.is_empty()) {
         return Err(invalid_parameter(word));
@@ -146,7 +143,7 @@ fn edit_redirect(list: &mut Vec<Redirect>, at: &mut At<'_>) -> Parsed<()> {
         list.clear();
     } else if off || list.is_empty() {
         return Err(Diagnostic::error(at.directive.name.span, "\"proxy_redirect\" directive is duplicate")
-            .with_hint("`proxy_redirect off` stands alone in its block"));
+            .with_hint("`proxy_redirect off` is alone in its block"));
     }
     if at.words().len() == 1 {
         return match first.value.as_slice() {
@@ -253,34 +250,71 @@ fn edit_cookie_flags(list: &mut Vec<CookieFlags>, at: &mut At<'_>) -> Parsed<()>
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct UpstreamId(pub u32);
 
-/// `http://` or `https://`.
+/// What is spoken to an upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheme {
     /// Plain.
     Http,
     /// TLS.
     Https,
+    /// `fastcgi_pass`
+    Fastcgi,
+    /// `scgi_pass`
+    Scgi,
+    /// `uwsgi_pass`
+    Uwsgi,
+    /// `grpc_pass`, plain.
+    Grpc,
+    /// `grpc_pass` to `grpcs://`.
+    Grpcs,
 }
 
 impl Scheme {
-    /// The port where none was written.
-    pub fn default_port(self) -> u16 {
+    /// The port where none was written; protocols of applications have none.
+    pub fn default_port(self) -> Option<u16> {
         match self {
-            Self::Http => 80,
-            Self::Https => 443,
+            Self::Http => Some(80),
+            Self::Https => Some(443),
+            Self::Fastcgi | Self::Scgi | Self::Uwsgi | Self::Grpc | Self::Grpcs => None,
         }
     }
 
-    /// `http` or `https`.
+    /// As the error log writes it before a peer's address.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Http => "http",
             Self::Https => "https",
+            Self::Fastcgi => "fastcgi",
+            Self::Scgi => "scgi",
+            Self::Uwsgi => "uwsgi",
+            Self::Grpc => "grpc",
+            Self::Grpcs => "grpcs",
+        }
+    }
+
+    /// Whether TLS is spoken.
+    pub fn is_secure(self) -> bool {
+        matches!(self, Self::Https | Self::Grpcs)
+    }
+
+    /// Whether gRPC is spoken, with or without TLS.
+    pub fn is_grpc(self) -> bool {
+        matches!(self, Self::Grpc | Self::Grpcs)
+    }
+
+    /// How its words begin, without the underscore.
+    pub fn family(self) -> &'static str {
+        match self {
+            Self::Http | Self::Https => "proxy",
+            Self::Fastcgi => "fastcgi",
+            Self::Scgi => "scgi",
+            Self::Uwsgi => "uwsgi",
+            Self::Grpc | Self::Grpcs => "grpc",
         }
     }
 }
 
-/// One `proxy_pass`.
+/// One `proxy_pass`, `fastcgi_pass`, `scgi_pass`, `uwsgi_pass` or `grpc_pass`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ProxyPass {
     /// Without variables: everything is known.
@@ -288,7 +322,7 @@ pub enum ProxyPass {
     /// With variables: the whole URL is evaluated for each request, and then names an upstream group, or a host that
     /// needs the resolver.
     Template {
-        /// The URL.
+        /// The URL; that of an application begins with its scheme here.
         url: Template,
         /// Where it was written.
         span: Span,
@@ -315,7 +349,7 @@ pub struct FixedPass {
     pub span: Span,
 }
 
-/// `proxy_redirect default` refers to the `proxy_pass` of its own block, which must stand before it.
+/// `proxy_redirect default` refers to the `proxy_pass` of its own block, which must be before it.
 pub(crate) fn check_redirects(block: &Block, out: &mut Vec<Diagnostic>) {
     let mut pass: Option<&Directive> = None;
     for directive in &block.directives {

@@ -1,4 +1,4 @@
-//! `proxy_pass`: splits the URL as nginx does, and finds the group that it names, or makes an implicit one.
+//! `proxy_pass`, `fastcgi_pass`, `scgi_pass`, `uwsgi_pass`, `grpc_pass`: splits the URL as nginx does, and finds the group that it names, or makes an implicit one.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::diagnostic::Diagnostic;
 use crate::source::Span;
 use crate::tree::Directive;
 use crate::value::template::has_variables;
-use crate::value::{Address, Host, Parsed, Template, address};
+use crate::value::{Address, Host, Parsed, Part, Template, address};
 
 /// The groups that `proxy_pass` may name.
 #[derive(Default)]
@@ -35,7 +35,15 @@ impl Groups {
         self.upstreams.push(group);
     }
 
-    fn resolve(&mut self, host: Host, port: Option<u16>, scheme: Scheme, text: &str, span: Span) -> Parsed<UpstreamId> {
+    /// `scheme` is that of a URL; `stream` has none.
+    pub(crate) fn resolve(
+        &mut self,
+        host: Host,
+        port: Option<u16>,
+        scheme: Option<Scheme>,
+        text: &str,
+        span: Span,
+    ) -> Parsed<UpstreamId> {
         if let Host::Name(name) = &host
             && let Some(&id) = self.by_name.get(name)
         {
@@ -47,7 +55,11 @@ impl Groups {
             return Ok(id);
         }
         let port_written = port.is_some();
-        let port = if matches!(host, Host::Unix(_)) { 0 } else { port.unwrap_or(scheme.default_port()) };
+        let port = match (&host, port.or(scheme.and_then(Scheme::default_port))) {
+            (Host::Unix(_), _) => 0,
+            (_, Some(port)) => port,
+            (_, None) => return Err(Diagnostic::error(span, format!("no port in upstream \"{text}\""))),
+        };
         let address = Address { host, port };
         if let Some(&id) = self.by_address.get(&address) {
             return Ok(id);
@@ -55,7 +67,7 @@ impl Groups {
         let id = UpstreamId(self.upstreams.len() as u32);
         // `http://a` and `https://a` are different groups, and counters know a group by its name.
         let name = match (port_written, scheme, &address.host) {
-            (false, Scheme::Https, Host::Name(_) | Host::Ip(_)) => format!("{text}:{}", address.port),
+            (false, Some(Scheme::Https), Host::Name(_) | Host::Ip(_)) => format!("{text}:{}", address.port),
             _ => text.to_owned(),
         };
         self.upstreams.push(implicit(address.clone(), &name, text, span));
@@ -89,7 +101,7 @@ fn implicit(address: Address, name: &str, text: &str, span: Span) -> Upstream {
 /// What the place of a `proxy_pass` allows.
 #[derive(Clone, Copy)]
 pub(crate) struct PassPlace {
-    /// A URI part may stand: not in a regex or named location, `if` or `limit_except`.
+    /// A URI part may appear: not in a regex or named location, `if` or `limit_except`.
     pub(crate) uri_allowed: bool,
     /// Length of what the location matches.
     pub(crate) matched_length: usize,
@@ -131,14 +143,73 @@ pub(crate) fn parse_proxy_pass(directive: &Directive, place: PassPlace, groups: 
     let host_text = &rest[..rest.len() - url.uri.len()];
     let name =
         String::from_utf8_lossy(host_text.strip_suffix(b":").filter(|_| is_unix).unwrap_or(host_text)).into_owned();
-    let upstream = groups.resolve(url.host, url.port, scheme, &name, word.span)?;
+    let upstream = groups.resolve(url.host, url.port, Some(scheme), &name, word.span)?;
     Ok(ProxyPass::Fixed(FixedPass {
         scheme,
         upstream,
         host_header: if is_unix { b"localhost".to_vec() } else { host_text.to_vec() },
-        port: (!is_unix).then(|| url.port.unwrap_or(scheme.default_port())),
+        port: url.port.or(scheme.default_port()).filter(|_| !is_unix),
         uri,
         matched_length: place.matched_length,
+        span: directive.span,
+    }))
+}
+
+/// The schemes that a `grpc_pass` may begin with, without case; without one it is plain.
+const GRPC_SCHEMES: [(&str, Scheme); 2] = [("grpc://", Scheme::Grpc), ("grpcs://", Scheme::Grpcs)];
+
+/// Reads a `fastcgi_pass`, `scgi_pass`, `uwsgi_pass` or `grpc_pass`.
+pub(crate) fn parse_application_pass(
+    directive: &Directive,
+    mut scheme: Scheme,
+    groups: &mut Groups,
+) -> Parsed<ProxyPass> {
+    let name = String::from_utf8_lossy(&directive.name.value);
+    let Some(word) = directive.args.first() else {
+        let message = format!("invalid number of arguments in \"{name}\" directive");
+        return Err(Diagnostic::error(directive.name.span, message));
+    };
+    // uWSGI's own prefixes.
+    let address = match scheme {
+        Scheme::Uwsgi if word.value.starts_with(b"suwsgi://") => {
+            let message = "\"suwsgi://\" is known but not supported by holdfast";
+            return Err(Diagnostic::error(word.span, message).with_hint("uwsgi is spoken in clear"));
+        }
+        Scheme::Uwsgi => word.value.strip_prefix(b"uwsgi://").unwrap_or(&word.value),
+        Scheme::Grpc => {
+            let begins = |prefix: &str| {
+                word.value.get(..prefix.len()).is_some_and(|text| text.eq_ignore_ascii_case(prefix.as_bytes()))
+            };
+            let known = GRPC_SCHEMES.into_iter().find(|(prefix, _)| begins(prefix));
+            scheme = known.map_or(scheme, |(_, known)| known);
+            &word.value[known.map_or(0, |(prefix, _)| prefix.len())..]
+        }
+        _ => &word.value,
+    };
+    if has_variables(&word.value) {
+        let mut url = Template::parse(&name, word)?;
+        if address.len() == word.value.len() {
+            url.parts.insert(0, Part::Text(format!("{}://", scheme.as_str()).into_bytes()));
+        }
+        return Ok(ProxyPass::Template { url, span: directive.span });
+    }
+    let text = String::from_utf8_lossy(address).into_owned();
+    let invalid = |reason: &str| Diagnostic::error(word.span, format!("{reason} in upstream \"{text}\""));
+    let url = address::parse_url(address).map_err(invalid)?;
+    if !url.uri.is_empty() {
+        return Err(invalid("invalid host").with_hint("an address or the name of a group, without a path"));
+    }
+    let is_unix = matches!(url.host, Host::Unix(_));
+    let port = url.port.filter(|_| !is_unix);
+    let host_header = if is_unix && scheme.is_grpc() { &b"localhost"[..] } else { address };
+    let upstream = groups.resolve(url.host, url.port, Some(scheme), &text, word.span)?;
+    Ok(ProxyPass::Fixed(FixedPass {
+        scheme,
+        upstream,
+        host_header: host_header.to_vec(),
+        port,
+        uri: None,
+        matched_length: 0,
         span: directive.span,
     }))
 }

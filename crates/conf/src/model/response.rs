@@ -1,7 +1,10 @@
 //! What a response looks like whatever made it: error pages, redirects, added headers, who may see it.
 
+use super::gzip::{MediaTypes, edit_types};
+use super::rewrite::parse_variable;
 use super::settings::{At, Touched, settings};
 use crate::diagnostic::Diagnostic;
+use crate::source::Span;
 use crate::tree::Word;
 use crate::value::plain::{parse_bytes, parse_choice, parse_flag};
 use crate::value::size::number;
@@ -70,6 +73,17 @@ pub struct AccessRule {
     pub who: CidrPattern,
 }
 
+/// `auth_request_set`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SetFromSubrequest {
+    /// The variable's name, without `$`.
+    pub variable: String,
+    /// What it is set to, as the subrequest sees it.
+    pub value: Template,
+    /// The directive.
+    pub span: Span,
+}
+
 /// `expires`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expires {
@@ -87,7 +101,7 @@ pub enum Expires {
     Daily(u32),
     /// Evaluated for each response to one of the above.
     Template {
-        /// `modified` stood before it.
+        /// `modified` was before it.
         modified: bool,
         /// The value.
         value: Template,
@@ -139,6 +153,20 @@ settings! {
         satisfy: Satisfy = Satisfy::All, "satisfy" => choice(&[("all", Satisfy::All), ("any", Satisfy::Any)]);
         /// Who may come.
         access: Vec<AccessRule> = Vec::new(), "allow" | "deny" => item(parse_access);
+        /// A subrequest to this URI decides whether the request is allowed.
+        auth_request: Option<Vec<u8>> = None, "auth_request" => unless_off(parse_bytes);
+        /// Variables that are set when it has ended.
+        auth_request_sets: Vec<SetFromSubrequest> = Vec::new(), "auth_request_set" => item(parse_set_from_subrequest);
+        /// Copies of requests go to these URIs.
+        mirrors: Vec<Vec<u8>> = Vec::new(), "mirror" => edit(edit_mirrors);
+        /// Whether the copies have the request's body.
+        mirror_request_body: bool = true, "mirror_request_body" => value(parse_flag);
+        /// What this URI gives comes before the body; empty for nothing.
+        before_body: Vec<u8> = Vec::new(), "add_before_body" => value(parse_bytes);
+        /// What this URI gives comes behind the body; empty for nothing.
+        after_body: Vec<u8> = Vec::new(), "add_after_body" => value(parse_bytes);
+        /// Media types of bodies that are added to.
+        addition_types: MediaTypes = MediaTypes::Some(vec![b"text/html".to_vec()]), "addition_types" => edit(edit_types);
         /// Caching headers.
         expires: Expires = Expires::Off, "expires" => whole(parse_expires);
         /// Headers added.
@@ -165,6 +193,26 @@ fn set_internal(internal: &mut bool, _at: &mut At<'_>) -> Parsed<()> {
     Ok(())
 }
 
+fn parse_set_from_subrequest(at: &mut At<'_>) -> Parsed<SetFromSubrequest> {
+    let (variable, value) = (parse_variable(at.word(0)?)?, Template::parse(at.name, at.word(1)?)?);
+    Ok(SetFromSubrequest { variable, value, span: at.directive.span })
+}
+
+/// `mirror off` is alone, as in nginx.
+fn edit_mirrors(mirrors: &mut Vec<Vec<u8>>, at: &mut At<'_>) -> Parsed<()> {
+    let word = at.word(0)?;
+    let is_off = word.value == b"off";
+    if at.fresh {
+        mirrors.clear();
+    } else if is_off || mirrors.is_empty() {
+        return Err(Diagnostic::error(at.directive.span, "\"mirror\" directive is duplicate"));
+    }
+    if !is_off {
+        mirrors.push(word.value.to_vec());
+    }
+    Ok(())
+}
+
 fn parse_server_tokens(_name: &str, word: &Word) -> Parsed<ServerTokens> {
     let known = [("off", 0), ("on", 1), ("build", 2)];
     Ok(match parse_choice(word, &known)? {
@@ -174,7 +222,7 @@ fn parse_server_tokens(_name: &str, word: &Word) -> Parsed<ServerTokens> {
     })
 }
 
-fn parse_access(at: &mut At<'_>) -> Parsed<AccessRule> {
+pub(crate) fn parse_access(at: &mut At<'_>) -> Parsed<AccessRule> {
     let word = at.word(0)?;
     let allow = at.name == "allow";
     let who = match word.value.as_slice() {
@@ -231,7 +279,7 @@ fn edit_error_page(pages: &mut Vec<ErrorPage>, at: &mut At<'_>) -> Parsed<()> {
         if status == 499 {
             let message = format!("invalid value \"{}\"", word.text());
             return Err(Diagnostic::error(word.span, message)
-                .with_hint("499 means that the client is gone: nobody would see a page"));
+                .with_hint("499 means that the client is gone: it would not get a page"));
         }
         if !(ERROR_STATUS_MIN..=ERROR_STATUS_MAX).contains(&status) {
             let message = format!("value \"{}\" must be between 300 and 599", word.text());

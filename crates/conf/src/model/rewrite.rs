@@ -41,7 +41,7 @@ pub enum Instruction {
 pub struct Return {
     /// 0 to 999; 444 closes without a response.
     pub status: u16,
-    /// What is said.
+    /// What is sent.
     pub body: ReturnBody,
     /// Where it was written.
     pub span: Span,
@@ -78,7 +78,7 @@ pub struct Rewrite {
     pub regex: Regex,
     /// The new URI, up to the first `?` that was written.
     pub uri: Template,
-    /// New arguments, which stood behind that `?`; `None` where there was none.
+    /// New arguments, which was behind that `?`; `None` where there was none.
     pub args: Option<Template>,
     /// Whether the request's own arguments are put behind them: not if the replacement ended in `?`.
     pub append_args: bool,
@@ -270,7 +270,7 @@ fn strip_parentheses(directive: &Directive) -> Parsed<Vec<Word>> {
     };
     let invalid = |word: &Word| {
         Diagnostic::error(word.span, format!("invalid condition \"{}\"", word.text()))
-            .with_hint("a condition stands in parentheses")
+            .with_hint("a condition is in parentheses")
     };
     if !first.value.starts_with(b"(") {
         return Err(invalid(first));

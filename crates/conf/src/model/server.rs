@@ -1,11 +1,15 @@
 //! `http` and `server`: listeners, names, and the settings of connections.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::acme::{AcmeCertificate, AcmeIssuer};
+use super::cache::CacheZone;
+use super::charset::CharsetMap;
 use super::env::Env;
 use super::files::{TryFiles, parse_buffers};
+use super::http2::Http2Settings;
 use super::limit::{ConnectionZone, RequestZone};
 use super::listen::{Listen, Listener};
 use super::location::{Content, Location, LocationSettings};
@@ -27,16 +31,12 @@ use crate::value::{Parsed, Regex};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServerId(pub u32);
 
-/// The body of `http`.
-#[derive(Debug, Clone)]
-pub struct Http {
-    /// Servers in the order of the text.
-    pub servers: Vec<Server>,
-    /// Sockets to listen on.
-    pub listeners: Vec<Listener>,
+/// What the servers of a block refer to by name or number. `http` and `stream` have one each.
+#[derive(Debug, Clone, Default)]
+pub struct Declared {
     /// Groups: first those written, then the implicit ones of `proxy_pass` to a host.
     pub upstreams: Vec<Upstream>,
-    /// Log formats; the first is `combined`.
+    /// Log formats; in `http` the first is `combined`.
     pub log_formats: Vec<LogFormat>,
     /// Maps.
     pub maps: Vec<Map>,
@@ -48,12 +48,51 @@ pub struct Http {
     pub request_zones: Vec<RequestZone>,
     /// Zones of `limit_conn`.
     pub connection_zones: Vec<ConnectionZone>,
+}
+
+/// The body of `http`.
+#[derive(Debug, Clone)]
+pub struct Http {
+    /// Servers in the order of the text.
+    pub servers: Vec<Server>,
+    /// Sockets to listen on.
+    pub listeners: Vec<Listener>,
+    /// Groups, formats, tables and zones.
+    pub declared: Declared,
+    /// Tables between character sets.
+    pub charset_maps: Vec<CharsetMap>,
+    /// Zones of `proxy_cache_path` and its kin.
+    pub cache_zones: Vec<CacheZone>,
     /// Authorities of certificates.
     pub acme_issuers: Vec<AcmeIssuer>,
     /// What holds where no server is known yet.
     pub location: Arc<LocationSettings>,
     /// Where it was written.
     pub span: Span,
+}
+
+impl Http {
+    /// An `http` without a server: what holds where none was written.
+    pub fn empty(span: Span) -> Self {
+        Self {
+            servers: Vec::new(),
+            listeners: Vec::new(),
+            declared: Declared::default(),
+            charset_maps: Vec::new(),
+            cache_zones: Vec::new(),
+            acme_issuers: Vec::new(),
+            location: Arc::default(),
+            span,
+        }
+    }
+}
+
+impl Deref for Http {
+    type Target = Declared;
+
+    fn deref(&self) -> &Declared {
+        &self.declared
+    }
 }
 
 settings! {
@@ -93,6 +132,8 @@ level! {
         head: HeadSettings,
         /// TLS towards clients.
         tls: TlsSettings,
+        /// HTTP/2 towards clients.
+        http2: Http2Settings,
     }
 }
 
@@ -149,7 +190,7 @@ pub enum NameForm {
     Hostname,
 }
 
-/// Where the `*` of a name stands.
+/// Where the `*` of a name is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wildcard {
     /// Nowhere.
@@ -179,7 +220,7 @@ fn parse_pool_size(name: &str, word: &Word) -> Parsed<u64> {
     Ok(size)
 }
 
-/// Tells the forms of a name apart; `None` where a `*` or a dot stands where it may not.
+/// Tells the forms of a name apart; `None` where a `*` or a dot is where it may not.
 pub(crate) fn parse_wildcard(name: &[u8]) -> Option<Wildcard> {
     let stars = name.iter().filter(|&&byte| byte == b'*').count();
     if name.windows(2).any(|pair| pair == b"..") || name.contains(&0) || stars > 1 {
@@ -211,8 +252,9 @@ pub(crate) fn parse_server_name(word: &Word, env: &Env, out: &mut Vec<Diagnostic
     if matches!(word.value.as_slice(), [b'*' | b'.'] | [b'*', _])
         || (word.value.first() == Some(&b'*') && word.value.get(1) != Some(&b'.'))
     {
-        return Err(invalid()
-            .with_hint("a `*` stands for whole parts only, at the start or the end: `*.example.com`, `mail.*`"));
+        return Err(
+            invalid().with_hint("a `*` means whole parts only, at the start or the end: `*.example.com`, `mail.*`")
+        );
     }
     if word.value.contains(&b'/') {
         let message = format!("server name \"{}\" has suspicious symbols", word.text());
@@ -227,7 +269,7 @@ pub(crate) fn parse_server_name(word: &Word, env: &Env, out: &mut Vec<Diagnostic
         None => {
             let message = format!("invalid server name or wildcard \"{}\"", word.text());
             return Err(Diagnostic::error(word.span, message)
-                .with_hint("a `*` stands for whole parts only, at the start or the end: `*.example.com`, `mail.*`"));
+                .with_hint("a `*` means whole parts only, at the start or the end: `*.example.com`, `mail.*`"));
         }
     };
     Ok(ServerName { form, text, span })

@@ -5,9 +5,11 @@
 
 use super::env::Env;
 use crate::diagnostic::Diagnostic;
+use crate::table::rows;
 use crate::tree::{Directive, Word};
 use crate::value::Parsed;
 use crate::value::plain::parse_choice;
+use std::borrow::Cow;
 
 /// One directive while it is applied to its group of settings.
 pub(crate) struct At<'a> {
@@ -176,12 +178,20 @@ macro_rules! settings {
     };
 }
 
+/// The name of a directive in a group that means the words of another protocol: with that protocol's prefix, where nginx has such
+/// a directive.
+pub(crate) fn named(name: &'static str, prefix: Option<&str>) -> Option<Cow<'static, [u8]>> {
+    let Some(prefix) = prefix else { return Some(Cow::Borrowed(name.as_bytes())) };
+    let name = format!("{prefix}{}", name.split_once('_')?.1);
+    (!rows(&name).is_empty()).then(|| Cow::Owned(name.into_bytes()))
+}
+
 /// A level: several groups, each shared with the level around it until a directive of the group appears.
 macro_rules! level {
     (
         $(#[$meta:meta])*
         $vis:vis struct $level:ident {
-            $($(#[$doc:meta])* $field:ident: $group:ident,)*
+            $($(#[$doc:meta])* $field:ident: $group:ident $(in $prefix:literal)?,)*
         }
     ) => {
         $(#[$meta])*
@@ -191,20 +201,21 @@ macro_rules! level {
         }
 
         const _: () = {
-            #[allow(clippy::enum_variant_names, reason = "a variant is named after its group, whatever groups there are")]
+            #[allow(non_camel_case_types, reason = "a variant is named after its field")]
             enum Slot {
-                $($group(&'static $crate::model::settings::Row<$group>),)*
+                $($field(&'static $crate::model::settings::Row<$group>),)*
             }
 
-            type Slots = rustc_hash::FxHashMap<&'static [u8], Slot>;
+            type Slots = rustc_hash::FxHashMap<std::borrow::Cow<'static, [u8]>, Slot>;
 
             fn slots() -> &'static Slots {
                 static SLOTS: std::sync::OnceLock<Slots> = std::sync::OnceLock::new();
                 SLOTS.get_or_init(|| {
                     let mut slots = Slots::default();
                     $(for row in $group::ROWS {
-                        for name in row.names {
-                            slots.insert(name.as_bytes(), Slot::$group(row));
+                        let prefix: Option<&str> = None$(.or(Some($prefix)))?;
+                        for name in row.names.iter().filter_map(|name| $crate::model::settings::named(name, prefix)) {
+                            slots.insert(name, Slot::$field(row));
                         }
                     })*
                     slots
@@ -230,7 +241,7 @@ macro_rules! level {
                     let name = std::str::from_utf8(&directive.name.value).expect("a name in the table is ASCII");
                     let level = std::sync::Arc::make_mut(this);
                     match slot {
-                        $(Slot::$group(row) => {
+                        $(Slot::$field(row) => {
                             let fresh = touched.first(stringify!($field), row.field);
                             let mut at = $crate::model::settings::At { directive, name, fresh, env, out };
                             (row.apply)(std::sync::Arc::make_mut(&mut level.$field), &mut at);

@@ -37,7 +37,7 @@ pub(crate) fn parse_sticky(at: &mut At<'_>) -> Parsed<Option<Sticky>> {
     .map(Some)
 }
 
-/// One variable and nothing else; `wrong` is said of everything else.
+/// One variable and nothing else; `wrong` is the error for everything else.
 fn parse_variable(word: &Word, wrong: &str) -> Parsed<Template> {
     let template = Template::parse("sticky", word)?;
     match template.parts.as_slice() {

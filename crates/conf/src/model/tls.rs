@@ -1,5 +1,5 @@
 //! TLS towards clients: the words of `ssl_*`, as they are written. What is a cipher, a curve or a command of OpenSSL is not known here:
-//! each keeps its place, so that whoever reads it can point there.
+//! each keeps its place, so that messages can point there.
 //!
 //! Relative paths of certificates, keys, password files, tickets and lists are below the main file's directory, not below `-p`:
 //! [`crate::Loaded::conf_prefix`]. [`PemSource::of`] applies it to a certificate or a key.
@@ -133,7 +133,7 @@ pub struct ConfCommand {
 }
 
 /// `ssl_certificate_cache`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CertificateCache {
     /// Entries at most.
     pub entries_max: u32,
@@ -233,7 +233,7 @@ fn edit_protocols(protocols: &mut Vec<Located<&'static str>>, at: &mut At<'_>) -
     Ok(())
 }
 
-fn parse_certificate_cache(at: &mut At<'_>) -> Parsed<Option<CertificateCache>> {
+pub(super) fn parse_certificate_cache(at: &mut At<'_>) -> Parsed<Option<CertificateCache>> {
     let mut cache =
         CertificateCache { entries_max: 0, inactive: Duration::from_secs(10), valid: Duration::from_mins(1) };
     let mut off = false;
@@ -255,7 +255,7 @@ fn parse_certificate_cache(at: &mut At<'_>) -> Parsed<Option<CertificateCache>> 
         return Ok(None);
     }
     if cache.entries_max == 0 {
-        let message = "\"ssl_certificate_cache\" must have the \"max\" parameter";
+        let message = format!("\"{}\" must have the \"max\" parameter", at.name);
         return Err(Diagnostic::error(at.directive.span, message));
     }
     Ok(Some(cache))
@@ -374,11 +374,6 @@ fn server_findings(server: &Server, place: &dyn Fn(&str) -> Span) -> Vec<Diagnos
     }
     if server.listens.iter().any(|listen| listen.options.ssl) {
         found.extend(tls.certificate_keys.iter().filter_map(key_elsewhere));
-        if tls.ocsp != Ocsp::Off && tls.verify_client != VerifyClient::Off {
-            let message = "\"ssl_ocsp\" is known but not supported by holdfast";
-            let hint = "a revoked certificate would let its client in: take the lists of the authorities with `ssl_crl FILE;`, and switch `ssl_ocsp` off";
-            found.push(Diagnostic::error(place("ssl_ocsp"), message).with_hint(hint));
-        }
     }
     found
 }
@@ -437,7 +432,7 @@ fn check_zones(http: &Http, taken: &dyn Fn(&str) -> bool, out: &mut Vec<Diagnost
     }
 }
 
-/// A listener of TLS needs a certificate: its default server's stands in for those of the others.
+/// A listener of TLS needs a certificate: its default server's replaces those of the others.
 fn check_listeners(http: &Http, out: &mut Vec<Diagnostic>) {
     let mut known = FxHashSet::default();
     for listener in http.listeners.iter().filter(|listener| listener.options.ssl) {

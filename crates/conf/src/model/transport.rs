@@ -92,10 +92,10 @@ impl TransportSettings {
     }
 
     /// Whether a level sets one of the sizes that are checked against each other.
-    pub(crate) fn sizes_touched(touched: &Touched) -> bool {
+    pub(crate) fn sizes_touched(touched: &Touched, group: &'static str) -> bool {
         const FIELDS: [&str; 5] =
             ["buffer_size", "buffers", "busy_buffers_size", "max_temp_file_size", "temp_file_write"];
-        FIELDS.iter().any(|field| touched.has("transport", field))
+        FIELDS.iter().any(|field| touched.has(group, field))
     }
 
     /// The larger of `proxy_buffer_size` and one of the `proxy_buffers`.
@@ -113,39 +113,41 @@ impl TransportSettings {
         self.temp_file_write.unwrap_or_else(|| self.largest().saturating_mul(2))
     }
 
-    /// What must hold between the sizes of one level once it is merged.
-    pub(crate) fn check(&self, span: impl Fn(&str) -> Span, out: &mut Vec<Diagnostic>) {
-        let both = "the maximum of the value of \"proxy_buffer_size\" and one of the \"proxy_buffers\"";
+    /// What must hold between the sizes of one level once it is merged. `prefix` is that of the directives.
+    pub(crate) fn check(&self, prefix: &str, span: impl Fn(&str) -> Span, out: &mut Vec<Diagnostic>) {
+        let span = |name: &str| span(&format!("{prefix}{name}"));
+        let both = format!("the maximum of the value of \"{prefix}buffer_size\" and one of the \"{prefix}buffers\"");
         if self.buffers.count < 2 {
-            let message = "there must be at least 2 \"proxy_buffers\"";
-            out.push(Diagnostic::error(span("proxy_buffers"), message));
+            let message = format!("there must be at least 2 \"{prefix}buffers\"");
+            out.push(Diagnostic::error(span("buffers"), message));
             return;
         }
         let busy = self.busy_size();
         if busy < self.largest() {
-            let message = format!("\"proxy_busy_buffers_size\" must be equal to or greater than {both}");
+            let message = format!("\"{prefix}busy_buffers_size\" must be equal to or greater than {both}");
             out.push(
-                Diagnostic::error(span("proxy_busy_buffers_size"), message)
+                Diagnostic::error(span("busy_buffers_size"), message)
                     .with_hint(format!("{busy} bytes may be busy, and the largest buffer has {}", self.largest())),
             );
         } else if busy > self.buffers.total() - self.buffers.size {
-            let message =
-                "\"proxy_busy_buffers_size\" must be less than the size of all \"proxy_buffers\" minus one buffer";
-            out.push(Diagnostic::error(span("proxy_busy_buffers_size"), message).with_hint(format!(
+            let message = format!(
+                "\"{prefix}busy_buffers_size\" must be less than the size of all \"{prefix}buffers\" minus one buffer"
+            );
+            out.push(Diagnostic::error(span("busy_buffers_size"), message).with_hint(format!(
                 "{busy} bytes may be busy (twice the largest buffer unless written), and all buffers but one have {}",
                 self.buffers.total() - self.buffers.size
             )));
         }
         if self.temp_file_write_size() < self.largest() {
-            let message = format!("\"proxy_temp_file_write_size\" must be equal to or greater than {both}");
-            out.push(Diagnostic::error(span("proxy_temp_file_write_size"), message));
+            let message = format!("\"{prefix}temp_file_write_size\" must be equal to or greater than {both}");
+            out.push(Diagnostic::error(span("temp_file_write_size"), message));
         }
         let file = self.max_temp_file_size;
         if file != 0 && file < self.largest() {
             let message = format!(
-                "\"proxy_max_temp_file_size\" must be equal to zero to disable temporary files usage or must be equal to or greater than {both}"
+                "\"{prefix}max_temp_file_size\" must be equal to zero to disable temporary files usage or must be equal to or greater than {both}"
             );
-            out.push(Diagnostic::error(span("proxy_max_temp_file_size"), message));
+            out.push(Diagnostic::error(span("max_temp_file_size"), message));
         }
     }
 }
@@ -160,7 +162,7 @@ fn parse_next(words: &[Word], warnings: &mut Vec<Diagnostic>) -> Parsed<NextUpst
     Ok(if set.contains(NextUpstream::OFF) { NextUpstream::OFF } else { set })
 }
 
-fn parse_bind(at: &mut At<'_>) -> Parsed<Option<Bind>> {
+pub(crate) fn parse_bind(at: &mut At<'_>) -> Parsed<Option<Bind>> {
     let word = at.word(0)?;
     if word.value == b"off" && at.words().len() == 1 {
         return Ok(None);
@@ -184,7 +186,7 @@ fn parse_local(word: &Word) -> Parsed<Address> {
         Diagnostic::error(word.span, format!("invalid address \"{}\"", word.text()))
             .with_hint("a local IP address, with or without a port")
     };
-    // An IPv6 address may stand without brackets where no port follows.
+    // An IPv6 address may appear without brackets where no port follows.
     if let Ok(ip) = word.text().parse() {
         return Ok(Address { host: Host::Ip(ip), port: 0 });
     }

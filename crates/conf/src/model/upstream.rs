@@ -28,7 +28,7 @@ pub struct Upstream {
     pub span: Span,
 }
 
-/// One `server` of a group. A name may stand for several peers.
+/// One `server` of a group. A name may match several peers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UpstreamServer {
     /// Where it is.
@@ -184,6 +184,18 @@ pub struct ConnectionCap {
     pub timeout: Duration,
 }
 
+/// `http2_ping`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Http2Ping {
+    /// After how long a silence of a connection with requests.
+    pub interval: Duration,
+    /// How long the answer may take.
+    pub timeout: Duration,
+}
+
+/// How long the answer to a PING may take where `timeout=` was not written: many times any round trip.
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// `queue`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Queue {
@@ -218,6 +230,8 @@ settings! {
         keepalive_learn: bool = true, "keepalive_learn" => value(parse_flag);
         /// Caps of the group.
         max_connections: Option<ConnectionCap> = None, "max_connections" => whole(parse_cap);
+        /// When a silent connection of HTTP/2 is asked for a sign of life.
+        http2_ping: Option<Http2Ping> = None, "http2_ping" => whole(parse_http2_ping);
         /// How peers are checked.
         health_check: Option<HealthCheck> = None, "health_check" => whole(parse_health_check);
         /// Shared memory: its name and bytes (no size refers to one given elsewhere). Everything is shared here anyway.
@@ -239,6 +253,26 @@ level! {
         /// Its directives.
         settings: UpstreamSettings,
     }
+}
+
+fn parse_http2_ping(at: &mut At<'_>) -> Parsed<Option<Http2Ping>> {
+    let time =
+        |word: &crate::tree::Word| milliseconds(&word.value, false).filter(|&time| time > 0).map(Duration::from_millis);
+    let word = at.word(0)?;
+    let second = at.words().get(1);
+    if word.value == b"off" && second.is_none() {
+        return Ok(None);
+    }
+    let timeout = match second {
+        None => PING_TIMEOUT,
+        Some(second) => {
+            let value = parameter(second, "timeout").ok_or_else(|| invalid_parameter(second))?;
+            time(&value).ok_or_else(|| invalid_parameter(second))?
+        }
+    };
+    let interval =
+        time(word).ok_or_else(|| crate::value::invalid_value(word).with_hint("a time longer than 0, or `off`"))?;
+    Ok(Some(Http2Ping { interval, timeout }))
 }
 
 fn edit_balance(balance: &mut Balance, at: &mut At<'_>) -> Parsed<()> {

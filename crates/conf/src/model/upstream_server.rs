@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::env::Env;
 use super::settings::Touched;
-use super::upstream::{Balance, Upstream, UpstreamLevel, UpstreamPeer, UpstreamServer, UpstreamSettings};
+use super::upstream::{Balance, RandomPick, Upstream, UpstreamLevel, UpstreamPeer, UpstreamServer, UpstreamSettings};
 use crate::diagnostic::Diagnostic;
 use crate::source::Span;
 use crate::tree::{Directive, Word};
@@ -15,8 +15,20 @@ use crate::value::{Address, Host, Parsed, address, invalid_parameter, parameter}
 /// Port of a server where none was written.
 const PORT_DEFAULT: u16 = 80;
 
+/// The block that a group is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    Http,
+    Stream,
+}
+
 /// Reads an `upstream` block.
-pub(crate) fn lower_upstream(directive: &Directive, env: &Env, out: &mut Vec<Diagnostic>) -> Option<Upstream> {
+pub(crate) fn lower_upstream(
+    directive: &Directive,
+    place: Place,
+    env: &Env,
+    out: &mut Vec<Diagnostic>,
+) -> Option<Upstream> {
     let name = directive.args.first()?;
     let mut level = std::sync::Arc::new(UpstreamLevel::default());
     let mut touched = Touched::default();
@@ -25,7 +37,7 @@ pub(crate) fn lower_upstream(directive: &Directive, env: &Env, out: &mut Vec<Dia
     let mut keepalive: Option<Span> = None;
     for inner in &block.directives {
         if inner.name.value == b"server" {
-            let parsed = parse_server(inner, &level.settings.balance);
+            let parsed = parse_server(inner, place, &level.settings.balance);
             match parsed {
                 Ok(server) => servers.push(server),
                 Err(error) => out.push(error),
@@ -52,6 +64,12 @@ pub(crate) fn lower_upstream(directive: &Directive, env: &Env, out: &mut Vec<Dia
         settings,
         span: directive.name.span.to_end(name.span),
     };
+    if place == Place::Stream
+        && let Balance::Random(RandomPick::TwoLeastTime(_)) = group.settings.balance
+    {
+        let message = "\"random two least_time\" in \"stream\" is known but not supported by holdfast";
+        out.push(Diagnostic::error(group.span, message).with_hint("`random two least_conn;`"));
+    }
     if !failed {
         check_group(&group, env, out);
     }
@@ -127,7 +145,7 @@ fn check_queue(group: &Upstream, out: &mut Vec<Diagnostic>) {
     }
 }
 
-fn parse_server(directive: &Directive, balance: &Balance) -> Parsed<UpstreamServer> {
+fn parse_server(directive: &Directive, place: Place, balance: &Balance) -> Parsed<UpstreamServer> {
     let Some((first, parameters)) = directive.args.split_first() else {
         return Err(Diagnostic::error(directive.name.span, "invalid number of arguments in \"server\" directive"));
     };
@@ -138,7 +156,16 @@ fn parse_server(directive: &Directive, balance: &Balance) -> Parsed<UpstreamServ
         Diagnostic::error(first.span, format!("{reason} in upstream \"{}\"", first.text()))
             .with_hint("an address without scheme and path: `127.0.0.1:8080`, `example.com:80`, `unix:/path`")
     })?;
-    let port = if matches!(url.host, Host::Unix(_)) { 0 } else { url.port.unwrap_or(PORT_DEFAULT) };
+    let port = match (&url.host, url.port, place) {
+        (Host::Unix(_), ..) => 0,
+        (_, Some(port), _) => port,
+        // SRV records have ports.
+        (_, None, Place::Stream) if !parameters.iter().any(|word| word.value.starts_with(b"service=")) => {
+            let message = format!("no port in upstream \"{}\"", first.text());
+            return Err(Diagnostic::error(first.span, message));
+        }
+        (_, None, _) => PORT_DEFAULT,
+    };
     let mut server = UpstreamServer {
         address: UpstreamPeer { address: Address { host: url.host, port }, text: first.text().into_owned() },
         weight: 1,
@@ -155,7 +182,7 @@ fn parse_server(directive: &Directive, balance: &Balance) -> Parsed<UpstreamServ
         span: directive.span,
     };
     for word in parameters {
-        parse_parameter(&mut server, word, balance)?;
+        parse_parameter(&mut server, word, place, balance)?;
     }
     if server.service.is_some() {
         if !server.resolve {
@@ -176,7 +203,7 @@ fn parse_server(directive: &Directive, balance: &Balance) -> Parsed<UpstreamServ
     Ok(server)
 }
 
-fn parse_parameter(server: &mut UpstreamServer, word: &Word, balance: &Balance) -> Parsed<()> {
+fn parse_parameter(server: &mut UpstreamServer, word: &Word, place: Place, balance: &Balance) -> Parsed<()> {
     let count = |value: &Word| number(&value.value).and_then(|count| u32::try_from(count).ok());
     let time = |value: &Word| milliseconds(&value.value, true).map(Duration::from_millis);
     let invalid = || invalid_parameter(word);
@@ -198,7 +225,7 @@ fn parse_parameter(server: &mut UpstreamServer, word: &Word, balance: &Balance) 
             return Err(Diagnostic::error(word.span, "service is empty"));
         }
         server.service = Some(value.text().into_owned());
-    } else if let Some(value) = parameter(word, "route") {
+    } else if let Some(value) = parameter(word, "route").filter(|_| place == Place::Http) {
         server.route = Some(value.text().into_owned());
     } else {
         match word.value.as_slice() {
@@ -208,7 +235,12 @@ fn parse_parameter(server: &mut UpstreamServer, word: &Word, balance: &Balance) 
             b"backup" => server.backup = true,
             b"down" => server.down = true,
             b"resolve" => server.resolve = true,
-            b"drain" => server.drain = true,
+            b"drain" if place == Place::Http => server.drain = true,
+            _ if place == Place::Stream => {
+                return Err(invalid().with_hint(
+                    "`weight=`, `max_conns=`, `max_fails=`, `fail_timeout=`, `backup`, `down`, `resolve`, `service=`, `slow_start=`",
+                ));
+            }
             _ => {
                 return Err(invalid().with_hint(
                     "`weight=`, `max_conns=`, `max_fails=`, `fail_timeout=`, `backup`, `down`, `resolve`, `service=`, `route=`, `drain`, `slow_start=`",

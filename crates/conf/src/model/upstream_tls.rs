@@ -2,13 +2,11 @@
 //! the gateway to say, which has TLS; here is checked what can be checked without it.
 
 use super::settings::{At, settings};
-use crate::diagnostic::Diagnostic;
+use super::tls::{CertificateCache, parse_certificate_cache};
 use crate::source::{FileId, Span};
 use crate::tree::Word;
 use crate::value::plain::{parse_choice, parse_flag, parse_u32};
-use crate::value::size::number;
-use crate::value::time::milliseconds;
-use crate::value::{Located, Parsed, Template, invalid_parameter, parameter};
+use crate::value::{Located, Parsed, Template};
 
 settings! {
     /// TLS between a location's proxy and its upstream.
@@ -31,8 +29,8 @@ settings! {
         certificate_key: Option<Template> = None, "proxy_ssl_certificate_key" => value(parse_file_template);
         /// Passphrases of the key.
         password_file: Option<Located<String>> = None, "proxy_ssl_password_file" => value(parse_file);
-        /// A cache of certificates that variables name; checked, since there are none.
-        certificate_cache: () = (), "proxy_ssl_certificate_cache" => whole(check_certificate_cache);
+        /// Certificates and keys that variables name are kept; `None` is off.
+        certificate_cache: Option<CertificateCache> = None, "proxy_ssl_certificate_cache" => whole(parse_certificate_cache);
         /// Protocol versions.
         protocols: Vec<Located<String>> = default_protocols(), "proxy_ssl_protocols" => each(parse_protocol);
         /// Ciphers of TLS 1.2, in OpenSSL's words.
@@ -72,28 +70,4 @@ fn parse_file_template(name: &str, word: &Word) -> Parsed<Option<Template>> {
 
 fn parse_command(at: &mut At<'_>) -> Parsed<(Located<String>, Located<String>)> {
     Ok((Located::of(at.word(0)?), Located::of(at.word(1)?)))
-}
-
-fn check_certificate_cache(at: &mut At<'_>) -> Parsed<()> {
-    let mut max = false;
-    for word in at.words() {
-        let good = if let Some(value) = parameter(word, "max") {
-            max = true;
-            number(&value.value).is_some_and(|count| count > 0)
-        } else if let Some(value) = parameter(word, "inactive").or_else(|| parameter(word, "valid")) {
-            milliseconds(&value.value, true).is_some()
-        } else if word.value == b"off" && at.words().len() == 1 {
-            return Ok(());
-        } else {
-            false
-        };
-        if !good {
-            return Err(invalid_parameter(word));
-        }
-    }
-    if max {
-        return Ok(());
-    }
-    let message = format!("\"{}\" must have the \"max\" parameter", at.name);
-    Err(Diagnostic::error(at.directive.span, message))
 }

@@ -10,7 +10,7 @@ directives! {
         "acme_issuer letsencrypt { uri https://acme-v02.api.letsencrypt.org/directory; accept_terms_of_service; }";
     "acme_certificate" (1..) "issuer [identifier ...] [key=alg[:size]]" in Server, No since "1.29.0", Yes =>
         "Gets a certificate from the issuer and renews it. Identifiers are host names and IP addresses; without any, those of \
-         `server_name` count, where `.example.com` stands for `www.example.com` and `example.com`. `key` is `ecdsa:256` \
+         `server_name` count, where `.example.com` means `www.example.com` and `example.com`. `key` is `ecdsa:256` \
          (the default), `ecdsa:384`, `ecdsa:521`, `rsa:2048`, `rsa:3072` or `rsa:4096`. The server shows the certificate \
          with `ssl_certificate $acme_certificate;` and `ssl_certificate_key $acme_certificate_key;`.",
         "acme_certificate letsencrypt example.com www.example.com key=ecdsa:256;";

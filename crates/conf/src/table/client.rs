@@ -104,16 +104,16 @@ directives! {
     "etag" (flag) "on | off" = "on" in Http | Server | Location, Value since "1.3.3", Yes =>
         "Whether static files carry an `ETag`.", "etag off;";
     "open_file_cache" (1..=2) "off | max=N [inactive=time]" = "off"
-        in Http | Server | Location, Value since "0.6.10", Accepted(OPEN_FILES) =>
-        "How many open files, sizes and lookups to remember.", "open_file_cache max=1000 inactive=20s;";
+        in Http | Server | Location, Value since "0.6.10", Yes =>
+        "How many open files, sizes and lookups each worker remembers, and how long unused ones.", "open_file_cache max=1000 inactive=20s;";
     "open_file_cache_valid" (1) "time" = "60s"
-        in Http | Server | Location, Value since "0.6.23", Accepted(OPEN_FILES) =>
+        in Http | Server | Location, Value since "0.6.23", Yes =>
         "How long a remembered file is trusted before it is looked at again.", "open_file_cache_valid 60s;";
     "open_file_cache_min_uses" (1) "number" = "1"
-        in Http | Server | Location, Value since "0.6.23", Accepted(OPEN_FILES) =>
+        in Http | Server | Location, Value since "0.6.23", Yes =>
         "Uses within `inactive` that keep a file remembered.", "open_file_cache_min_uses 2;";
     "open_file_cache_errors" (flag) "on | off" = "off"
-        in Http | Server | Location, Value since "0.6.10", Accepted(OPEN_FILES) =>
+        in Http | Server | Location, Value since "0.6.10", Yes =>
         "Whether failed lookups are remembered too.", "open_file_cache_errors on;";
     "open_file_cache_events" (flag) "on | off" = "off" in Http | Server | Location, Value, Accepted(OPEN_FILES) =>
         "Whether the system reports changes of remembered files; not documented by nginx.",

@@ -1,44 +1,41 @@
 //! Further modules of `http`: content, filters, access.
 //! Rows only; `rows.rs` says how to read them. Called by the table.
 
-use super::rows::{
-    ADDITION, AUTH, AUTOINDEX, CHARSET, DAV, GEOIP, HASH, IMAGE_FILTER, MIRROR, MP4, SECURE_LINK, SSI, SUB_FILTER,
-    USERID, XSLT, directives,
-};
+use super::rows::{DAV, GEOIP, HASH, IMAGE_FILTER, MP4, SSI, XSLT, directives};
 
 directives! {
     module "ngx_http_addition_module";
-    "add_before_body" (1) "uri" in Http | Server | Location, Value, No =>
-        "Puts the response of another location before this one.";
-    "add_after_body" (1) "uri" in Http | Server | Location, Value, No =>
-        "Puts the response of another location behind this one.";
+    "add_before_body" (1) "uri" in Http | Server | Location, Value, Yes =>
+        "Puts the response of another location before this one.", "add_before_body /head.html;";
+    "add_after_body" (1) "uri" in Http | Server | Location, Value, Yes =>
+        "Puts the response of another location behind this one.", "add_after_body /foot.html;";
     "addition_types" (1..) "mime-type ..." = "text/html"
-        in Http | Server | Location, ListReplaced + REPEATABLE since "0.7.9", OnlyWith(ADDITION) =>
-        "Media types to which texts are added.", "addition_types text/html;";
+        in Http | Server | Location, ListReplaced + REPEATABLE since "0.7.9", Yes =>
+        "Media types to which texts are added.", "addition_types text/plain;";
 
     module "ngx_http_auth_basic_module";
-    "auth_basic" (1) "string | off" = "off" in Http | Server | Location | LimitExcept, Value, No =>
-        "Asks for name and password, with the given realm.", "auth_basic off;";
-    "auth_basic_user_file" (1) "file" in Http | Server | Location | LimitExcept, Value, OnlyWith(AUTH) =>
-        "File of names and password hashes.";
+    "auth_basic" (1) "string | off" = "off" in Http | Server | Location | LimitExcept, Value, Yes =>
+        "Asks for name and password, with the given realm.", "auth_basic \"members only\";";
+    "auth_basic_user_file" (1) "file" in Http | Server | Location | LimitExcept, Value, Yes =>
+        "File of names and password hashes.", "auth_basic_user_file htpasswd;";
 
     module "ngx_http_auth_request_module";
-    "auth_request" (1) "uri | off" = "off" in Http | Server | Location, Value since "1.5.4", No =>
-        "Asks another location whether the request is allowed.", "auth_request off;";
-    "auth_request_set" (2) "$variable value" in Http | Server | Location, ListReplaced + REPEATABLE since "1.5.4", No =>
-        "Sets a variable from the answer of `auth_request`.";
+    "auth_request" (1) "uri | off" = "off" in Http | Server | Location, Value since "1.5.4", Yes =>
+        "Asks another location whether the request is allowed.", "auth_request /auth;";
+    "auth_request_set" (2) "$variable value" in Http | Server | Location, ListReplaced + REPEATABLE since "1.5.4", Yes =>
+        "Sets a variable from the answer of `auth_request`.", "auth_request_set $user $upstream_http_x_user;";
 
     module "ngx_http_autoindex_module";
-    "autoindex" (flag) "on | off" = "off" in Http | Server | Location, Value, No =>
+    "autoindex" (flag) "on | off" = "off" in Http | Server | Location, Value, Yes =>
         "Whether a directory without an index file is listed.", "autoindex on;";
     "autoindex_format" (1) "html | xml | json | jsonp" = "html"
-        in Http | Server | Location, Value since "1.7.9", OnlyWith(AUTOINDEX) =>
+        in Http | Server | Location, Value since "1.7.9", Yes =>
         "Format of directory listings.", "autoindex_format html;";
     "autoindex_localtime" (flag) "on | off" = "off"
-        in Http | Server | Location, Value since "0.1.34", OnlyWith(AUTOINDEX) =>
+        in Http | Server | Location, Value since "0.1.34", Yes =>
         "Whether directory listings show local time.", "autoindex_localtime on;";
     "autoindex_exact_size" (flag) "on | off" = "on"
-        in Http | Server | Location, Value since "0.1.38", OnlyWith(AUTOINDEX) =>
+        in Http | Server | Location, Value since "0.1.38", Yes =>
         "Whether directory listings show sizes in bytes.", "autoindex_exact_size on;";
 
     module "ngx_http_browser_module";
@@ -52,19 +49,19 @@ directives! {
         "Value of `$ancient_browser`.", "ancient_browser_value 1;";
 
     module "ngx_http_charset_module";
-    "charset" (1) "charset | off" = "off" in Http | Server | Location | IfInLocation, Value, No =>
-        "Character set named in `Content-Type`.", "charset off;";
-    "source_charset" (1) "charset" in Http | Server | Location | IfInLocation, Value, OnlyWith(CHARSET) =>
-        "Character set that a response is in.";
-    "override_charset" (flag) "on | off" = "off" in Http | Server | Location | IfInLocation, Value since "0.3.39", OnlyWith(CHARSET) =>
+    "charset" (1) "charset | off" = "off" in Http | Server | Location | IfInLocation, Value, Yes =>
+        "Character set that clients get, named in `Content-Type`.", "charset utf-8;";
+    "source_charset" (1) "charset" in Http | Server | Location | IfInLocation, Value, Yes =>
+        "Character set that a response is in.", "source_charset koi8-r;";
+    "override_charset" (flag) "on | off" = "off" in Http | Server | Location | IfInLocation, Value since "0.3.39", Yes =>
         "Whether a character set named by an upstream is converted.", "override_charset on;";
     "charset_types" (1..) "mime-type ..."
         = "text/html text/xml text/plain text/vnd.wap.wml application/javascript application/rss+xml"
-        in Http | Server | Location, ListReplaced + REPEATABLE since "0.7.9", OnlyWith(CHARSET) =>
+        in Http | Server | Location, ListReplaced + REPEATABLE since "0.7.9", Yes =>
         "Media types that get a character set.",
         "charset_types text/html text/xml text/plain text/vnd.wap.wml application/javascript application/rss+xml;";
-    "charset_map" (block 2) "charset1 charset2" in Http, No + REPEATABLE, OnlyWith(CHARSET) =>
-        "Conversion table between two character sets.";
+    "charset_map" (block 2) "charset1 charset2" in Http, No + REPEATABLE, Yes =>
+        "Conversion table between two character sets.", "charset_map koi8-r utf-8 { C1 D0B0; }";
 
     module "ngx_http_dav_module";
     "dav_methods" (1..) "off | method ..." = "off" in Http | Server | Location, Value + REPEATABLE, No =>
@@ -83,7 +80,7 @@ directives! {
         "How requests are turned away when memory is short; not documented by nginx.";
 
     module "ngx_http_empty_gif_module";
-    "empty_gif" (0) "" in Location, No + REPEATABLE since "0.3.10", No =>
+    "empty_gif" (0) "" in Location, No + REPEATABLE since "0.3.10", Yes =>
         "Answers with a transparent one-pixel GIF.", "empty_gif;";
 
     module "ngx_http_flv_module";
@@ -125,9 +122,9 @@ directives! {
         "Largest image that is transformed.", "image_filter_buffer 1M;";
 
     module "ngx_http_mirror_module";
-    "mirror" (1) "uri | off" = "off" in Http | Server | Location, ListReplaced + REPEATABLE since "1.13.4", No =>
-        "Sends a copy of each request to another location.", "mirror off;";
-    "mirror_request_body" (flag) "on | off" = "on" in Http | Server | Location, Value since "1.13.4", OnlyWith(MIRROR) =>
+    "mirror" (1) "uri | off" = "off" in Http | Server | Location, ListReplaced + REPEATABLE since "1.13.4", Yes =>
+        "Sends a copy of each request to another location.", "mirror /copy;";
+    "mirror_request_body" (flag) "on | off" = "on" in Http | Server | Location, Value since "1.13.4", Yes =>
         "Whether the copy carries the request body.", "mirror_request_body on;";
 
     module "ngx_http_mp4_module";
@@ -141,28 +138,28 @@ directives! {
         "Whether output starts at a key frame.", "mp4_start_key_frame on;";
 
     module "ngx_http_random_index_module";
-    "random_index" (flag) "on | off" = "off" in Location, No since "0.7.15", No =>
+    "random_index" (flag) "on | off" = "off" in Location, No since "0.7.15", Yes =>
         "Whether a random file of the directory is the index.", "random_index on;";
 
     module "ngx_http_referer_module";
-    "valid_referers" (1..) "none | blocked | server_names | string ..." in Server | Location, Value + REPEATABLE, No =>
-        "Which `Referer` values leave `$invalid_referer` empty.";
+    "valid_referers" (1..) "none | blocked | server_names | string ..." in Server | Location, Value + REPEATABLE, Yes =>
+        "Which `Referer` values leave `$invalid_referer` empty.", "valid_referers none blocked server_names *.example.com;";
     "referer_hash_max_size" (1) "size" = "2048" in Server | Location, Value since "1.0.5", Accepted(HASH) =>
         "Largest size of the hash tables of referers.", "referer_hash_max_size 2048;";
     "referer_hash_bucket_size" (1) "size" = "64" in Server | Location, Value since "1.0.5", Accepted(HASH) =>
         "Bucket size of the hash tables of referers.", "referer_hash_bucket_size 64;";
 
     module "ngx_http_secure_link_module";
-    "secure_link" (1) "expression" in Http | Server | Location, Value since "0.7.18", No =>
-        "Where checksum and expiry of a protected link are found.";
-    "secure_link_md5" (1) "expression" in Http | Server | Location, Value, OnlyWith(SECURE_LINK) =>
-        "The text whose MD5 protects a link.";
-    "secure_link_secret" (1) "word" in Http | Server | Location, Value, No =>
-        "Secret word of protected links.";
+    "secure_link" (1) "expression" in Http | Server | Location, Value since "0.7.18", Yes =>
+        "Where checksum and expiry of a protected link are found.", "secure_link $arg_md5,$arg_expires;";
+    "secure_link_md5" (1) "expression" in Http | Server | Location, Value, Yes =>
+        "The text whose MD5 protects a link.", "secure_link_md5 \"$secure_link_expires$uri secret\";";
+    "secure_link_secret" (1) "word" in Http | Server | Location, Value, Yes =>
+        "Secret word of protected links.", "secure_link_secret word;";
 
     module "ngx_http_slice_module";
-    "slice" (1) "size" = "0" in Http | Server | Location, Value since "1.9.8", No =>
-        "Size of the ranges into which a request is cut.", "slice 0;";
+    "slice" (1) "size" = "0" in Http | Server | Location, Value since "1.9.8", Yes =>
+        "Size of the pieces in which a response is asked for, where `$slice_range` is used; 0 is all at once.", "slice 1m;";
 
     module "ngx_http_ssi_module";
     "ssi" (flag) "on | off" = "off" in Http | Server | Location | IfInLocation, Value, No =>
@@ -183,37 +180,37 @@ directives! {
         "Whether `Last-Modified` survives processing.", "ssi_last_modified on;";
 
     module "ngx_http_sub_module";
-    "sub_filter" (2) "string replacement" in Http | Server | Location, ListReplaced + REPEATABLE, No =>
-        "Replaces a text in responses.";
+    "sub_filter" (2) "string replacement" in Http | Server | Location, ListReplaced + REPEATABLE, Yes =>
+        "Replaces a text in responses.", "sub_filter http:// https://;";
     "sub_filter_types" (1..) "mime-type ..." = "text/html"
-        in Http | Server | Location, ListReplaced + REPEATABLE, OnlyWith(SUB_FILTER) =>
+        in Http | Server | Location, ListReplaced + REPEATABLE, Yes =>
         "Media types in which texts are replaced.", "sub_filter_types text/html;";
-    "sub_filter_once" (flag) "on | off" = "on" in Http | Server | Location, Value, OnlyWith(SUB_FILTER) =>
+    "sub_filter_once" (flag) "on | off" = "on" in Http | Server | Location, Value, Yes =>
         "Whether only the first occurrence is replaced.", "sub_filter_once on;";
     "sub_filter_last_modified" (flag) "on | off" = "off"
-        in Http | Server | Location, Value since "1.5.1", OnlyWith(SUB_FILTER) =>
+        in Http | Server | Location, Value since "1.5.1", Yes =>
         "Whether `Last-Modified` survives replacement.", "sub_filter_last_modified on;";
 
     module "ngx_http_userid_module";
-    "userid" (1) "on | v1 | log | off" = "off" in Http | Server | Location, Value, No =>
-        "Whether cookies that identify clients are set.", "userid off;";
-    "userid_service" (1) "number" in Http | Server | Location, Value, OnlyWith(USERID) =>
-        "Service number in the cookie.";
-    "userid_name" (1) "name" = "uid" in Http | Server | Location, Value, OnlyWith(USERID) =>
+    "userid" (1) "on | v1 | log | off" = "off" in Http | Server | Location, Value, Yes =>
+        "Whether cookies that identify clients are set.", "userid on;";
+    "userid_service" (1) "number" in Http | Server | Location, Value, Yes =>
+        "Service number in the cookie.", "userid_service 7;";
+    "userid_name" (1) "name" = "uid" in Http | Server | Location, Value, Yes =>
         "Name of the cookie.", "userid_name uid;";
-    "userid_domain" (1) "name | none" = "none" in Http | Server | Location, Value, OnlyWith(USERID) =>
+    "userid_domain" (1) "name | none" = "none" in Http | Server | Location, Value, Yes =>
         "Domain of the cookie.", "userid_domain none;";
-    "userid_path" (1) "path" = "/" in Http | Server | Location, Value, OnlyWith(USERID) =>
+    "userid_path" (1) "path" = "/" in Http | Server | Location, Value, Yes =>
         "Path of the cookie.", "userid_path /;";
-    "userid_expires" (1) "time | max | off" = "off" in Http | Server | Location, Value, OnlyWith(USERID) =>
+    "userid_expires" (1) "time | max | off" = "off" in Http | Server | Location, Value, Yes =>
         "How long the cookie lasts.", "userid_expires off;";
     "userid_flags" (1..=3) "off | flag ..." = "off"
-        in Http | Server | Location, Value + REPEATABLE since "1.19.3", OnlyWith(USERID) =>
+        in Http | Server | Location, Value + REPEATABLE since "1.19.3", Yes =>
         "Flags of the cookie.", "userid_flags off;";
-    "userid_p3p" (1) "string | none" = "none" in Http | Server | Location, Value, OnlyWith(USERID) =>
+    "userid_p3p" (1) "string | none" = "none" in Http | Server | Location, Value, Yes =>
         "Value of the `P3P` field sent with the cookie.", "userid_p3p none;";
     "userid_mark" (1) "letter | digit | = | off" = "off"
-        in Http | Server | Location, Value since "0.1.44", OnlyWith(USERID) =>
+        in Http | Server | Location, Value since "0.1.44", Yes =>
         "Marker that tells when to send the cookie again.", "userid_mark off;";
 
     module "ngx_http_xslt_module";

@@ -1,5 +1,5 @@
 //! Directives that no module of open-source nginx has, and configurations of the wild have all the same: those of NGINX Plus and of
-//! the third-party modules that distributions and images carry. They are no typing mistakes, so whoever moves a
+//! the third-party modules that distributions and images carry. They are no typing mistakes, so a person who moves a
 //! configuration hears whose they are and what does their work here. Names only: what they take is not known. Called where
 //! a directive is in no row, and by the reference page.
 
@@ -8,7 +8,7 @@
 pub struct Foreign {
     /// Who has them.
     pub owner: &'static str,
-    /// Their names; one that ends in `*` stands for all that begin so.
+    /// Their names; one that ends in `*` means all that begin so.
     pub names: &'static [&'static str],
     /// What does their work here, or why nothing does.
     pub instead: &'static str,
@@ -16,7 +16,7 @@ pub struct Foreign {
 
 const PLUS: &str = "NGINX Plus";
 
-/// All of them. A name stands once; whole names go before beginnings.
+/// All of them. A name appears once; whole names go before beginnings.
 pub const FOREIGN: &[Foreign] = &[
     Foreign {
         owner: PLUS,
@@ -26,7 +26,7 @@ pub const FOREIGN: &[Foreign] = &[
     Foreign {
         owner: PLUS,
         names: &["match"],
-        instead: "the conditions of a check stand in `health_check` itself: `status=`, `header=`, `body=`",
+        instead: "the conditions of a check are in `health_check` itself: `status=`, `header=`, `body=`",
     },
     Foreign {
         owner: PLUS,
@@ -52,11 +52,6 @@ pub const FOREIGN: &[Foreign] = &[
         owner: PLUS,
         names: &["sticky_cookie_insert", "least_time_window", "js_preload_object_sync"],
         instead: "`sticky cookie` and `least_time` are known in `upstream`",
-    },
-    Foreign {
-        owner: "the headers-more module",
-        names: &["more_set_headers", "more_clear_headers", "more_set_input_headers", "more_clear_input_headers"],
-        instead: "`add_header … always`, `proxy_hide_header` and `proxy_set_header`; `server_tokens` for Server",
     },
     Foreign {
         owner: "the brotli and zstd modules",
@@ -206,7 +201,6 @@ pub const FOREIGN: &[Foreign] = &[
             "dynamic_limit_req*",
             "sysguard*",
             "eval*",
-            "proxy_cache_purge",
             "cache_purge*",
             "fastcgi_cache_purge_*",
         ],
@@ -234,12 +228,12 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn nobody_s_names_are_rows_and_each_has_one_owner() {
+    fn foreign_names_are_no_rows_and_each_has_one_owner() {
         let mut seen = BTreeSet::new();
         for foreign in FOREIGN {
             assert!(!foreign.instead.is_empty() && !foreign.instead.ends_with('.'), "{}", foreign.owner);
             for name in foreign.names {
-                assert!(seen.insert(name), "{name} stands twice");
+                assert!(seen.insert(name), "{name} appears twice");
                 assert!(rows(name).is_empty(), "{name} has a row");
                 let start = name.strip_suffix('*').unwrap_or(name);
                 assert!(start.len() > 2, "{name} says too little");
@@ -256,7 +250,7 @@ mod tests {
         assert_eq!(owner("zone_sync_server"), Some(PLUS));
         assert_eq!(owner("brotli"), Some("the brotli and zstd modules"));
         assert_eq!(owner("content_by_lua_block"), Some("the Lua modules (OpenResty)"));
-        assert_eq!(owner("more_set_header"), None);
+        assert_eq!(owner("more_set_headers"), None);
         assert_eq!(owner("proxy_reed_timeout"), None);
     }
 }

@@ -1,7 +1,7 @@
 //! The structure of `http`: servers, locations, files, errors.
 //! Rows only; `rows.rs` says how to read them. Called by the table.
 
-use super::rows::{AUTH, HASH, SUBREQUEST, SUBREQUESTS, directives};
+use super::rows::{HASH, SUBREQUEST, directives};
 
 directives! {
     module "ngx_http_core_module";
@@ -50,8 +50,8 @@ directives! {
         "Buffer for the output of a subrequest.";
     "satisfy" (1) "all | any" = "all" in Http | Server | Location, Value since "0.6.25", Yes =>
         "Whether all of the access checks must allow a request, or any one of them.", "satisfy any;";
-    "auth_delay" (1) "time" = "0s" in Http | Server | Location, Value since "1.17.10", OnlyWith(AUTH) =>
-        "How long to wait before an unauthorized request is answered.", "auth_delay 0s;";
+    "auth_delay" (1) "time" = "0s" in Http | Server | Location, Value since "1.17.10", Yes =>
+        "How long to wait before an unauthorized request is answered.", "auth_delay 1s;";
     "internal" (0) "" in Location, No since "0.1.29", Yes =>
         "Closes the location to requests from outside; redirects within the server still reach it.", "internal;";
     "absolute_redirect" (flag) "on | off" = "on" in Http | Server | Location, Value since "1.11.8", Yes =>
@@ -67,7 +67,7 @@ directives! {
         "Whether old browsers get a refresh page in place of a redirect.", "msie_refresh on;";
     "log_not_found" (flag) "on | off" = "on" in Http | Server | Location, Value since "0.1.38", Yes =>
         "Whether a missing file is logged as an error.", "log_not_found off;";
-    "log_subrequest" (flag) "on | off" = "off" in Http | Server | Location, Value since "0.7.18", Accepted(SUBREQUESTS) =>
+    "log_subrequest" (flag) "on | off" = "off" in Http | Server | Location, Value since "0.7.18", Yes =>
         "Whether subrequests appear in the access log.", "log_subrequest on;";
     "recursive_error_pages" (flag) "on | off" = "off" in Http | Server | Location, Value since "0.3.61", Yes =>
         "Whether `error_page` applies again to an error met while serving an error page.", "recursive_error_pages on;";

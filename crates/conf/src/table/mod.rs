@@ -1,7 +1,7 @@
-//! The directive table: what is known about each directive stands in one place. The reference page
+//! The directive table: what is known about each directive is in one place. The reference page
 //! (docs/guide/reference.md), the checks of `-t`, suggestions and `-V` all come from it.
 //!
-//! It knows every directive of nginx 1.31.4's own modules, so that a real directive that holdfast lacks is told from a
+//! It knows every directive of nginx 1.31.4's own modules, so that a real directive that holdfast lacks is distinguished from a
 //! mistyped one. Not here: what an argument means (`value`), and whether a directive fits the rest of the configuration.
 
 mod acme;
@@ -10,6 +10,7 @@ mod content;
 mod fastcgi;
 mod foreign;
 mod grpc;
+mod headers_more;
 mod http;
 mod limits;
 mod log;
@@ -31,7 +32,10 @@ mod tls;
 mod upstream;
 mod uwsgi;
 
-pub(crate) use rows::TLS as NEEDS_TLS;
+pub(crate) use rows::{
+    GRPC_TLS as NEEDS_GRPC_TLS, HTTP2 as NEEDS_HTTP2, PREREAD as NEEDS_PREREAD, PROXY_TLS as NEEDS_PROXY_TLS,
+    STREAM_TLS as NEEDS_STREAM_TLS, TLS as NEEDS_TLS,
+};
 
 pub use foreign::{FOREIGN, Foreign, foreign};
 pub use spec::{Args, Context, Contexts, Directive, Inherit, Module, Support};
@@ -56,6 +60,7 @@ const WRITTEN: &[&[Directive]] = &[
     tls::ROWS,
     proxy_cache::ROWS,
     content::ROWS,
+    headers_more::ROWS,
     fastcgi::ROWS,
     uwsgi::ROWS,
     scgi::ROWS,
@@ -65,7 +70,7 @@ const WRITTEN: &[&[Directive]] = &[
 ];
 
 struct Table {
-    /// Sorted by name; rows of one name stand in the order of their contexts.
+    /// Sorted by name; rows of one name are in the order of their contexts.
     rows: Vec<Directive>,
     by_name: FxHashMap<&'static str, Range<usize>>,
 }
@@ -103,42 +108,37 @@ pub fn find(name: &str, context: Context) -> Option<&'static Directive> {
 /// What does the work here of a module whose directives are not supported, or why nothing does; empty where its name says all.
 pub fn instead_of(module: Module) -> &'static str {
     match module.0 {
-        "ngx_mail_ssl_module" | "ngx_stream_ssl_module" => {
-            "TLS is spoken for HTTP only: let something in front of holdfast end it"
-        }
+        "ngx_mail_ssl_module" => "TLS is not spoken for mail: let something in front of holdfast end it",
         "ngx_http_acme_module" => "the chain that the authority offers first is used",
         "ngx_http_v2_module" | "ngx_http_v3_module" => {
             "HTTP/1.1 is what is spoken: let something in front of holdfast speak it"
         }
-        "ngx_http_auth_basic_module" | "ngx_http_auth_request_module" => {
-            "`allow` and `deny` know addresses; names and passwords are the upstream's"
+        "ngx_http_ssi_module" => {
+            "pages are passed on as they are: `add_before_body` and `add_after_body` put others around them"
         }
-        "ngx_http_sub_module" | "ngx_http_addition_module" | "ngx_http_ssi_module" | "ngx_http_charset_module" => {
-            "bodies are passed on as they are"
+        "ngx_http_memcached_module" => {
+            "requests are passed on by HTTP, gRPC, FastCGI, SCGI and uwsgi alone: `proxy_pass`, `grpc_pass`, `fastcgi_pass`, `scgi_pass`, `uwsgi_pass`"
         }
-        "ngx_http_fastcgi_module"
-        | "ngx_http_uwsgi_module"
-        | "ngx_http_scgi_module"
-        | "ngx_http_grpc_module"
-        | "ngx_http_memcached_module" => "requests are passed on by HTTP/1.1 alone: `proxy_pass`",
-        "ngx_http_gzip_static_module" | "ngx_http_gunzip_module" => "`gzip` compresses while it sends",
         "ngx_http_js_module" | "ngx_http_perl_module" => {
             "no scripts run here; `map`, `if`, `rewrite` and `split_clients` do much of what they are used for"
         }
-        name if name.starts_with("ngx_stream_") => "HTTP is all that is spoken: leave `stream` with nginx",
+        "ngx_stream_geoip_module" => "`geo` chooses by networks",
+        "ngx_stream_js_module" => {
+            "no scripts run here; `map`, `geo` and `split_clients` do much of what they are used for"
+        }
         name if name.starts_with("ngx_mail_") => "HTTP is all that is spoken: leave `mail` with nginx",
         _ => "",
     }
 }
 
-/// Whether holdfast stands in for a module of nginx, by its name, for example `ngx_http_realip_module`: the answer to a
+/// Whether holdfast replaces a module of nginx, by its name, for example `ngx_http_realip_module`: the answer to a
 /// `load_module` line. A module that only has directives without support is not covered.
 pub fn covers(module: &str) -> bool {
     let is_ours = |row: &Directive| matches!(row.support, Support::Yes | Support::With(_) | Support::Accepted(_));
     all().iter().any(|row| row.module.0 == module && is_ours(row))
 }
 
-/// The names that may stand in a context, sorted: what a mistyped name is compared with.
+/// The names that may appear in a context, sorted: what a mistyped name is compared with.
 pub fn names_in(context: Context) -> impl Iterator<Item = &'static str> {
     all().iter().filter(move |row| row.contexts.contains(context)).map(|row| row.name)
 }

@@ -1,4 +1,4 @@
-//! Values of unsupported directives that change nothing here: `autoindex off`, `proxy_cache off`. A configuration that says
+//! Values of unsupported directives that change nothing here: `ssi off`, `dav_methods off`. A configuration that says
 //! what is the state anyway must load. Called by the checks for rows with `Support::No`, and by the reference page.
 
 use super::{Directive, Support};
@@ -9,8 +9,6 @@ const FURTHER: &[(&str, &[&str])] = &[
     ("msie_padding", &["off"]),
     // How much the kernel reads ahead of a file is left to the kernel.
     ("read_ahead", &["0"]),
-    // Zero in other units.
-    ("slice", &["0k", "0m"]),
 ];
 
 impl Directive {
@@ -50,14 +48,9 @@ mod tests {
 
     #[test]
     fn the_default_is_the_state_anyway_and_nothing_else_is() {
-        for name in ["autoindex", "auth_basic", "proxy_cache", "ssi", "gzip_static", "mirror", "charset", "http2"] {
-            assert!(is_neutral(name, &["off"]), "{name}");
-            assert!(!is_neutral(name, &["on"]), "{name}");
-        }
-        assert!(is_neutral("autoindex", &["OFF"]), "a flag in any case");
-        assert!(!is_neutral("proxy_cache", &["OFF"]), "a zone may be called so");
+        assert!(is_neutral("ssi", &["off"]) && !is_neutral("ssi", &["on"]));
+        assert!(is_neutral("ssi", &["OFF"]), "a flag in any case");
         assert!(!is_neutral("dav_methods", &["off", "PUT"]) && !is_neutral("dav_methods", &[]));
-        assert!(is_neutral("slice", &["0m"]) && !is_neutral("slice", &["1m"]));
         assert!(!is_neutral("proxy_buffering", &["on"]), "only of what is not supported");
     }
 

@@ -14,14 +14,20 @@ directives! {
         "Whether the idle time and the number of requests after which each peer closes are learned, from its \
          `Keep-Alive: timeout=` and from its closes, so that connections are retired before it.",
         "keepalive_learn off;";
+    "http2_ping" (1..=2) "time [timeout=time] | off" = "off" in Upstream, No since "holdfast", Yes =>
+        "Sends a PING on a connection of HTTP/2 whose requests wait and on which nothing came for this time. Without an answer within \
+         `timeout` (10s) the connection is closed, and its requests have failed as after `proxy_read_timeout`. Some servers take \
+         frequent PINGs for abuse: gRPC's allow one in 5 minutes unless they are told otherwise.",
+        "http2_ping 5m timeout=10s;";
     "health_check" (0..)
-        "[interval=time] [jitter=time] [fails=number] [passes=number] [timeout=time] [type=http|tcp] [uri=uri] \
-         [host=name] [port=number] [status=codes] [header=condition] [body=condition] [mandatory [persistent]]"
+        "[interval=time] [jitter=time] [fails=number] [passes=number] [timeout=time] [type=http|tcp|grpc] [uri=uri] \
+         [host=name] [port=number] [status=codes] [header=condition] [body=condition] [grpc_service=name] [grpc_status=code] [mandatory [persistent]]"
         in Upstream, No since "holdfast", Yes =>
         "Asks every peer again and again whether it is well; no request goes to one that is not. \
          Every `interval` (5s) from the end of the check before, put off by up to `jitter` (0), within `timeout` (5s), \
          `uri` (/) is asked for with `host` (the group's name) at the peer's address or another `port`; `type=tcp` \
-         only connects. The response must be whole as far as its first 256 KB and meet all conditions: `status` (200-399; \
+         only connects; `type=grpc` calls `grpc.health.v1` for the service `grpc_service` (the whole server), and wants \
+         SERVING, or the status `grpc_status`. The response must be whole as far as its first 256 KB and meet all conditions: `status` (200-399; \
          `!500-599`), `header=NAME`, `!NAME`, `NAME=text`, `NAME!=text`, `NAME~regex`, `NAME!~regex`, `body=~regex`, \
          `body=!~regex`. After `fails` (1) failed checks in a row a peer is out, after `passes` (1) in again; `mandatory`: \
          a new peer is out until it has passed one. A reload changes nothing about peers that stay.",
@@ -47,6 +53,11 @@ directives! {
          90 % new requests are answered 503, above 95 % nothing is accepted and buffers stop growing; `shed=` gives up \
          less. Half of the memory that the process may use is a sensible size: the kernel's socket buffers come on top.",
         "memory_budget 2g;";
+    "ctl_socket" (1..=3) "path [mode=octal] [group=name] | off" in Main, No since "holdfast", Yes =>
+        "The Unix socket at which `holdfast ctl` reaches the master process. Without the directive it is beside the pid file, with \
+         `.ctl` in place of `.pid`. Its owner alone may connect; with `group=` so may that group, unless `mode=` says otherwise. Nothing \
+         may be granted to others: who can connect can stop peers and close connections.",
+        "ctl_socket /run/holdfast.ctl group=adm;";
     "tunnel_timeout" (1) "time" in Http | Server | Location, Value since "holdfast", Yes =>
         "How long a tunnel may be silent; where it is not written, `proxy_read_timeout` says so, too.", "tunnel_timeout 15m;";
     "tunnel_ping" (1) "time | off" in Http | Server | Location, Value since "holdfast", Yes =>
@@ -57,4 +68,40 @@ directives! {
     "status_page" (0) "" in Location, No since "holdfast", Yes =>
         "Live page of the gateway, with JSON (`?format=json`) and Prometheus metrics (`?format=prometheus`).",
         "status_page;";
+    "proxy_cache_purge" (1..) "string ..."
+        in Http | Server | Location, ListReplaced + REPEATABLE since "holdfast", Yes =>
+        "When a request removes the entry of its key, and all variants of it, instead of being answered: 204, or 404 where \
+         there is none.",
+        "proxy_cache_purge $purge_method;";
+    "proxy_cache_authorization" (flag) "on | off" = "off" in Http | Server | Location, Value since "holdfast", Yes =>
+        "Whether responses to requests with `Authorization` are kept although they do not say that they may be \
+         (RFC 9111 section 3.5).",
+        "proxy_cache_authorization on;";
+    "fastcgi_cache_purge" (1..) "string ..."
+        in Http | Server | Location, ListReplaced + REPEATABLE since "holdfast", Yes =>
+        "When a request removes the entry of its key, and all variants of it, instead of being answered: 204, or 404 where \
+         there is none.",
+        "fastcgi_cache_purge $purge_method;";
+    "fastcgi_cache_authorization" (flag) "on | off" = "off" in Http | Server | Location, Value since "holdfast", Yes =>
+        "Whether responses to requests with `Authorization` are kept although they do not say that they may be \
+         (RFC 9111 section 3.5).",
+        "fastcgi_cache_authorization on;";
+    "uwsgi_cache_purge" (1..) "string ..."
+        in Http | Server | Location, ListReplaced + REPEATABLE since "holdfast", Yes =>
+        "When a request removes the entry of its key, and all variants of it, instead of being answered: 204, or 404 where \
+         there is none.",
+        "uwsgi_cache_purge $purge_method;";
+    "uwsgi_cache_authorization" (flag) "on | off" = "off" in Http | Server | Location, Value since "holdfast", Yes =>
+        "Whether responses to requests with `Authorization` are kept although they do not say that they may be \
+         (RFC 9111 section 3.5).",
+        "uwsgi_cache_authorization on;";
+    "scgi_cache_purge" (1..) "string ..."
+        in Http | Server | Location, ListReplaced + REPEATABLE since "holdfast", Yes =>
+        "When a request removes the entry of its key, and all variants of it, instead of being answered: 204, or 404 where \
+         there is none.",
+        "scgi_cache_purge $purge_method;";
+    "scgi_cache_authorization" (flag) "on | off" = "off" in Http | Server | Location, Value since "holdfast", Yes =>
+        "Whether responses to requests with `Authorization` are kept although they do not say that they may be \
+         (RFC 9111 section 3.5).",
+        "scgi_cache_authorization on;";
 }

@@ -103,7 +103,8 @@ directives! {
     "proxy_ignore_headers" (1..) "field ..." in Http | Server | Location, Value + REPEATABLE since "0.7.54", Yes =>
         "Response fields of the upstream that do not steer the proxy.", "proxy_ignore_headers X-Accel-Redirect;";
     "proxy_http_version" (1) "1.0 | 1.1 | 2" = "1.1" in Http | Server | Location, Value since "1.1.4", Yes =>
-        "Protocol version of requests to the upstream; 1.0 means a connection per request.", "proxy_http_version 1.1;";
+        "Protocol version of requests to the upstream; 1.0 means a connection per request, 2 that requests share connections.",
+        "proxy_http_version 2;";
     "proxy_socket_rcvbuf" (1) "size" = "0" in Http | Server | Location, Value since "1.31.3", Yes =>
         "Receive buffer of upstream sockets; `0` leaves it to the system.", "proxy_socket_rcvbuf 256k;";
     "proxy_socket_sndbuf" (1) "size" = "0" in Http | Server | Location, Value since "1.31.3", Yes =>

@@ -1,7 +1,7 @@
 //! What is done to responses: header fields, index files, compression.
 //! Rows only; `rows.rs` says how to read them. Called by the table.
 
-use super::rows::{COMPRESSOR, GUNZIP, directives};
+use super::rows::{COMPRESSOR, directives};
 
 directives! {
     module "ngx_http_gzip_module";
@@ -38,14 +38,14 @@ directives! {
         "Shortest response that is compressed.", "gzip_min_length 1k;";
 
     module "ngx_http_gunzip_module";
-    "gunzip" (flag) "on | off" = "off" in Http | Server | Location, Value since "1.3.6", No =>
+    "gunzip" (flag) "on | off" = "off" in Http | Server | Location, Value since "1.3.6", Yes =>
         "Whether compressed responses are decompressed for clients without gzip.", "gunzip on;";
-    "gunzip_buffers" (2) "number size" = "32 4k" in Http | Server | Location, Value since "1.3.6", OnlyWith(GUNZIP) =>
+    "gunzip_buffers" (2) "number size" = "32 4k" in Http | Server | Location, Value since "1.3.6", Accepted(COMPRESSOR) =>
         "Number and size of buffers for decompression.", "gunzip_buffers 32 4k;";
 
     module "ngx_http_gzip_static_module";
-    "gzip_static" (1) "on | off | always" = "off" in Http | Server | Location, Value since "0.6.23", No =>
-        "Whether a ready-made `.gz` file is sent instead.", "gzip_static off;";
+    "gzip_static" (1) "on | off | always" = "off" in Http | Server | Location, Value since "0.6.23", Yes =>
+        "Whether a ready-made `.gz` file is sent instead.", "gzip_static on;";
 
     module "ngx_http_headers_module";
     "expires" (1..=2) "[modified] time | epoch | max | off" = "off"

@@ -7,12 +7,12 @@
 //! ```
 //! `(arguments)` is `(2)`, `(1..=2)`, `(1..)`, `(flag)` for `on | off`, or `(block 1)` where a block follows. The default,
 //! `+ REPEATABLE`, `since` and the example may be left out. A missing version means that neither nginx's manual nor its
-//! change log says when the directive came. `in every` stands for all contexts.
+//! change log says when the directive came. `in every` means all contexts.
 
 /// Reads as a word where a row says that its directive may be repeated in one block.
 pub(super) const REPEATABLE: bool = true;
 
-// Why a directive has nothing to do here.
+// Why a directive has no effect here.
 pub(super) const HASH: &str = "lookup tables are sized by what they hold";
 pub(super) const EPOLL: &str = "the event loop always uses epoll";
 pub(super) const ACCEPT: &str = "accepted connections go to the least loaded worker, so workers need not take turns";
@@ -22,45 +22,35 @@ pub(super) const ONE_PIECE: &str = "a request body in memory is always in one pi
 pub(super) const NO_SPOOL: &str =
     "a response is held in memory within `proxy_buffers`, and a slow client slows the upstream; no file is written";
 pub(super) const POOLS: &str = "memory is taken as needed, not from pools of a set size";
-pub(super) const OPEN_FILES: &str = "files are opened per request; nothing is remembered that could be stale";
+pub(super) const OPEN_FILES: &str = "whether a remembered file has changed is looked up after `open_file_cache_valid`";
 pub(super) const OUTPUT: &str = "output is written at once, from buffers of a fixed size";
 pub(super) const OFFLOAD: &str = "file operations that could block run on threads of their own";
-pub(super) const SUBREQUESTS: &str = "no directive of ours makes subrequests, so there are none to log";
 pub(super) const BUILT_IN: &str = "modules that holdfast covers are built in, so there is nothing to load";
 pub(super) const ENGINE: &str = "cryptography is built in and uses the processor's own instructions";
 pub(super) const OBJECTS: &str = "certificates and keys are read again at each reload, and when their files change";
 pub(super) const DHE: &str = "ciphers with DHE are not spoken, only those with ECDHE";
-pub(super) const OCSP: &str = "clients' certificates are not checked by OCSP: `ssl_crl` takes lists of revoked ones";
-pub(super) const STAPLING: &str = "no OCSP answer is fetched: `ssl_stapling_file` names one that is stapled";
 pub(super) const ECH: &str = "Encrypted Client Hello is not spoken: clients fall back to a hello in clear";
 pub(super) const ACME_ZONE: &str = "certificates and challenges are kept in the memory of one process, as needed";
 pub(super) const COMPRESSOR: &str = "the compressor has buffers of its own, of a fixed size";
 
 // What a directive needs in order to have an effect. The checks look for each of these by its text.
 pub(crate) const TLS: &str = "a TLS listener (`listen … ssl`)";
-pub(super) const CACHE: &str = "a response cache (`proxy_cache`)";
-pub(super) const HTTP2: &str = "HTTP/2 (`http2 on`)";
+pub(crate) const PROXY_TLS: &str = "a `proxy_pass` that leads to `https://`";
+pub(crate) const GRPC_TLS: &str = "a `grpc_pass` that leads to `grpcs://`";
+pub(crate) const STREAM_TLS: &str = "`proxy_ssl on`";
+pub(crate) const PREREAD: &str = "`ssl_preread on`";
+pub(crate) const HTTP2: &str = "HTTP/2 (`http2 on`)";
 pub(super) const QUIC: &str = "a QUIC listener (`listen … quic`)";
 pub(super) const FASTCGI: &str = "`fastcgi_pass`";
 pub(super) const UWSGI: &str = "`uwsgi_pass`";
 pub(super) const SCGI: &str = "`scgi_pass`";
-pub(super) const GRPC: &str = "`grpc_pass`";
 pub(super) const MEMCACHED: &str = "`memcached_pass`";
 pub(super) const TUNNEL: &str = "`tunnel_pass`";
-pub(super) const AUTOINDEX: &str = "`autoindex on`";
 pub(super) const SSI: &str = "`ssi on`";
-pub(super) const SUB_FILTER: &str = "`sub_filter`";
 pub(super) const IMAGE_FILTER: &str = "`image_filter`";
 pub(super) const MP4: &str = "`mp4`";
-pub(super) const USERID: &str = "`userid on`";
-pub(super) const ADDITION: &str = "`add_before_body` or `add_after_body`";
-pub(super) const AUTH: &str = "`auth_basic` or `auth_request`";
-pub(super) const CHARSET: &str = "`charset`";
 pub(super) const DAV: &str = "`dav_methods`";
 pub(super) const GEOIP: &str = "`geoip_country`, `geoip_city` or `geoip_org`";
-pub(super) const GUNZIP: &str = "`gunzip on`";
-pub(super) const MIRROR: &str = "`mirror`";
-pub(super) const SECURE_LINK: &str = "`secure_link`";
 pub(super) const STORE: &str = "`proxy_store`";
 pub(super) const SUBREQUEST: &str = "a directive that makes subrequests";
 pub(super) const XSLT: &str = "`xslt_stylesheet`";

@@ -1,6 +1,6 @@
 //! The shape of one row.
 
-/// A place in which a directive may stand.
+/// A place in which a directive may appear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Context {
@@ -132,12 +132,14 @@ impl Args {
 /// What a level takes over from the level around it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inherit {
-    /// Nothing: the directive means only where it stands (`proxy_pass`, `listen`, `return`).
+    /// Nothing: the directive means only where it is written (`proxy_pass`, `listen`, `return`).
     No,
     /// The value of the outer level, unless this level sets one.
     Value,
     /// The outer level's whole list, unless this level has one entry of its own (`proxy_set_header`, `add_header`).
     ListReplaced,
+    /// The outer level's whole list, and this level's entries behind it (`more_set_headers`).
+    ListJoined,
 }
 
 /// What holdfast does with the directive.
@@ -145,7 +147,7 @@ pub enum Inherit {
 pub enum Support {
     /// It takes effect.
     Yes,
-    /// It is checked and has nothing to do here; the text says why.
+    /// It is checked and has no effect here; the text says why.
     Accepted(&'static str),
     /// It takes effect where the configuration has what the text names; without that it is accepted with a note.
     With(&'static str),
@@ -168,7 +170,7 @@ pub struct Directive {
     pub name: &'static str,
     /// Where it comes from.
     pub module: Module,
-    /// Where it may stand.
+    /// Where it may appear.
     pub contexts: Contexts,
     /// How many arguments it takes.
     pub args: Args,
@@ -178,7 +180,7 @@ pub struct Directive {
     pub default: Option<&'static str>,
     /// How levels inherit it.
     pub inherit: Inherit,
-    /// The same directive may stand more than once in one block.
+    /// The same directive may appear more than once in one block.
     pub repeatable: bool,
     /// The first nginx version that has it, for example `1.29.8`; `holdfast` for ours, `njs` for the scripting module's.
     /// Empty where neither nginx's manual nor its change log says.

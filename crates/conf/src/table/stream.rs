@@ -1,51 +1,59 @@
 //! TCP and UDP proxying.
 //! Rows only; `rows.rs` says how to read them. Called by the table.
 
-use super::rows::directives;
+use super::rows::{HASH, PREREAD, STREAM_TLS, directives};
 
 directives! {
     module "ngx_stream_core_module";
-    "stream" (block 0) "" in Main, No since "1.9.0", No =>
-        "Holds the configuration of TCP and UDP servers.";
-    "variables_hash_max_size" (1) "size" = "1024" in Stream, No since "1.11.2", No =>
+    "stream" (block 0) "" in Main, No since "1.9.0", Yes =>
+        "Holds the configuration of TCP and UDP servers.",
+        "stream { server { listen 12345; proxy_pass 127.0.0.1:5432; } }";
+    "variables_hash_max_size" (1) "size" = "1024" in Stream, No since "1.11.2", Accepted(HASH) =>
         "Largest size of the hash table of variables.", "variables_hash_max_size 1024;";
-    "variables_hash_bucket_size" (1) "size" = "64" in Stream, No since "1.11.2", No =>
+    "variables_hash_bucket_size" (1) "size" = "64" in Stream, No since "1.11.2", Accepted(HASH) =>
         "Bucket size of the hash table of variables.", "variables_hash_bucket_size 64;";
     "server_names_hash_max_size" (1) "size" in Stream, No since "1.25.5", No =>
         "Largest size of the hash tables of server names.";
     "server_names_hash_bucket_size" (1) "size" in Stream, No since "1.25.5", No =>
         "Bucket size of the hash tables of server names.";
-    "server" (block 0) "" in Stream, No + REPEATABLE since "1.9.0", No =>
-        "One TCP or UDP server.";
-    "listen" (1..) "address:port | unix:path [parameters]" in StreamServer, No + REPEATABLE since "1.9.0", No =>
-        "Address on which the server takes connections or datagrams.";
-    "server_name" (1..) "name ..." in StreamServer, No + REPEATABLE since "1.25.5", No =>
-        "Names, as found in TLS, that the server answers to.";
-    "error_log" (1..) "file [level]" in Stream | StreamServer, ListReplaced + REPEATABLE since "1.9.0", No =>
-        "Where errors are logged, and from which severity on.";
+    "server" (block 0) "" in Stream, No + REPEATABLE since "1.9.0", Yes =>
+        "One TCP or UDP server.",
+        "server { listen 12345; proxy_pass 127.0.0.1:5432; }";
+    "listen" (1..) "address:port | unix:path [parameters]" in StreamServer, No + REPEATABLE since "1.9.0", Yes =>
+        "Address on which the server takes connections or datagrams.",
+        "listen 127.0.0.1:12345;";
+    "server_name" (1..) "name ..." in StreamServer, No + REPEATABLE since "1.25.5", With(PREREAD) =>
+        "Names, as found in TLS, that the server answers to.", "server_name db.example.com;";
+    "error_log" (1..) "file [level]" in Stream | StreamServer, ListReplaced + REPEATABLE since "1.9.0", Yes =>
+        "Where errors are logged, and from which severity on.",
+        "error_log /var/log/holdfast/stream-error.log info;";
     "resolver" (1..) "address ... [valid=time] [ipv4=on|off] [ipv6=on|off] [status_zone=zone]"
-        in Stream | StreamServer, Value since "1.11.3", No =>
-        "Name servers for names that are looked up while running.";
-    "resolver_timeout" (1) "time" = "30s" in Stream | StreamServer, Value since "1.11.3", No =>
+        in Stream | StreamServer, Value since "1.11.3", Yes =>
+        "Name servers for names that are looked up while running.",
+        "resolver 127.0.0.53 valid=30s;";
+    "resolver_timeout" (1) "time" = "30s" in Stream | StreamServer, Value since "1.11.3", Yes =>
         "How long resolving a name may take.", "resolver_timeout 30s;";
-    "proxy_protocol_timeout" (1) "timeout" = "30s" in Stream | StreamServer, Value since "1.11.4", No =>
+    "proxy_protocol_timeout" (1) "timeout" = "30s" in Stream | StreamServer, Value since "1.11.4", Yes =>
         "How long reading the PROXY protocol header may take.", "proxy_protocol_timeout 30s;";
-    "tcp_nodelay" (flag) "on | off" = "on" in Stream | StreamServer, Value since "1.9.4", No =>
+    "tcp_nodelay" (flag) "on | off" = "on" in Stream | StreamServer, Value since "1.9.4", Yes =>
         "Whether small writes are sent at once.", "tcp_nodelay on;";
-    "preread_buffer_size" (1) "size" = "16k" in Stream | StreamServer, Value since "1.11.5", No =>
+    "preread_buffer_size" (1) "size" = "16k" in Stream | StreamServer, Value since "1.11.5", Yes =>
         "Buffer for data read before a server is chosen.", "preread_buffer_size 16k;";
-    "preread_timeout" (1) "timeout" = "30s" in Stream | StreamServer, Value since "1.11.5", No =>
+    "preread_timeout" (1) "timeout" = "30s" in Stream | StreamServer, Value since "1.11.5", Yes =>
         "How long reading ahead may take.", "preread_timeout 30s;";
 
     module "ngx_stream_access_module";
-    "allow" (1) "address | CIDR | unix: | all" in Stream | StreamServer, ListReplaced + REPEATABLE since "1.9.2", No =>
-        "Allows an address or network.";
-    "deny" (1) "address | CIDR | unix: | all" in Stream | StreamServer, ListReplaced + REPEATABLE since "1.9.2", No =>
-        "Refuses an address or network.";
+    "allow" (1) "address | CIDR | unix: | all" in Stream | StreamServer, ListReplaced + REPEATABLE since "1.9.2", Yes =>
+        "Allows an address or network.",
+        "allow 10.0.0.0/8;";
+    "deny" (1) "address | CIDR | unix: | all" in Stream | StreamServer, ListReplaced + REPEATABLE since "1.9.2", Yes =>
+        "Refuses an address or network.",
+        "deny all;";
 
     module "ngx_stream_geo_module";
-    "geo" (block 1..=2) "[$address] $variable" in Stream, No + REPEATABLE since "1.11.3", No =>
-        "Defines a variable by the client's network.";
+    "geo" (block 1..=2) "[$address] $variable" in Stream, No + REPEATABLE since "1.11.3", Yes =>
+        "Defines a variable by the client's network.",
+        "geo $office { default 0; 10.0.0.0/8 1; }";
 
     module "ngx_stream_geoip_module";
     "geoip_country" (1..=2) "file" in Stream, No since "1.11.3", No =>
@@ -56,32 +64,36 @@ directives! {
         "Database for city variables.";
 
     module "ngx_stream_limit_conn_module";
-    "limit_conn_zone" (2) "key zone=name:size" in Stream, No + REPEATABLE since "1.9.3", No =>
-        "A named zone that counts connections per key.";
-    "limit_conn" (2) "zone number" in Stream | StreamServer, ListReplaced + REPEATABLE since "1.9.3", No =>
-        "Most connections per key of a zone.";
+    "limit_conn_zone" (2) "key zone=name:size" in Stream, No + REPEATABLE since "1.9.3", Yes =>
+        "A named zone that counts connections per key.",
+        "limit_conn_zone $binary_remote_addr zone=sessions:1m;";
+    "limit_conn" (2) "zone number" in Stream | StreamServer, ListReplaced + REPEATABLE since "1.9.3", Yes =>
+        "Most connections per key of a zone.",
+        "limit_conn sessions 10;";
     "limit_conn_log_level" (1) "info | notice | warn | error" = "error"
-        in Stream | StreamServer, Value since "1.9.3", No =>
+        in Stream | StreamServer, Value since "1.9.3", Yes =>
         "Severity with which refusals are logged.", "limit_conn_log_level error;";
-    "limit_conn_dry_run" (flag) "on | off" = "off" in Stream | StreamServer, Value since "1.17.6", No =>
+    "limit_conn_dry_run" (flag) "on | off" = "off" in Stream | StreamServer, Value since "1.17.6", Yes =>
         "Whether the limit only counts and logs.", "limit_conn_dry_run on;";
 
     module "ngx_stream_log_module";
-    "log_format" (2..) "name [escape=default|json|none] string ..." in Stream, No + REPEATABLE since "1.11.4", No =>
-        "Names a format of session log lines.";
+    "log_format" (2..) "name [escape=default|json|none] string ..." in Stream, No + REPEATABLE since "1.11.4", Yes =>
+        "Names a format of session log lines.",
+        "log_format sessions '$remote_addr $protocol $status $bytes_sent $bytes_received $session_time';";
     "access_log" (1..) "path [format [buffer=size] [gzip[=level]] [flush=time] [if=condition]] | off" = "off"
-        in Stream | StreamServer, ListReplaced + REPEATABLE since "1.11.4", No =>
+        in Stream | StreamServer, ListReplaced + REPEATABLE since "1.11.4", Yes =>
         "Where sessions are logged.", "access_log off;";
     "open_log_file_cache" (1..=4) "max=N [inactive=time] [min_uses=N] [valid=time] | off" = "off"
-        in Stream | StreamServer, Value since "1.11.4", No =>
+        in Stream | StreamServer, Value since "1.11.4", Yes =>
         "How many log files whose path has variables stay open.", "open_log_file_cache off;";
 
     module "ngx_stream_map_module";
-    "map" (block 2) "string $variable" in Stream, No + REPEATABLE since "1.11.2", No =>
-        "Defines a variable by looking another value up in a table.";
-    "map_hash_max_size" (1) "size" = "2048" in Stream, No since "1.11.2", No =>
+    "map" (block 2) "string $variable" in Stream, No + REPEATABLE since "1.11.2", Yes =>
+        "Defines a variable by looking another value up in a table.",
+        "map $remote_addr $pool { default blue; 10.0.0.1 green; }";
+    "map_hash_max_size" (1) "size" = "2048" in Stream, No since "1.11.2", Accepted(HASH) =>
         "Largest size of the hash tables of `map`.", "map_hash_max_size 2048;";
-    "map_hash_bucket_size" (1) "size" = "32|64|128" in Stream, No since "1.11.2", No =>
+    "map_hash_bucket_size" (1) "size" = "32|64|128" in Stream, No since "1.11.2", Accepted(HASH) =>
         "Bucket size of the hash tables of `map`.";
 
     module "ngx_stream_pass_module";
@@ -89,91 +101,99 @@ directives! {
         "Hands the connection to another listener of the same process.";
 
     module "ngx_stream_proxy_module";
-    "proxy_pass" (1) "address" in StreamServer, No since "1.9.0", No =>
-        "The peer that requests are passed to.";
-    "proxy_bind" (1..=2) "address [transparent] | off" in Stream | StreamServer, Value since "1.9.2", No =>
-        "The local address from which connections to the peer are made.";
-    "proxy_socket_keepalive" (flag) "on | off" = "off" in Stream | StreamServer, Value since "1.15.6", No =>
+    "proxy_pass" (1) "address" in StreamServer, No since "1.9.0", Yes =>
+        "The peer that sessions are passed to.",
+        "proxy_pass 127.0.0.1:5432;";
+    "proxy_bind" (1..=2) "address [transparent] | off" in Stream | StreamServer, Value since "1.9.2", Yes =>
+        "The local address from which connections to the peer are made.",
+        "proxy_bind 10.0.0.1;";
+    "proxy_socket_keepalive" (flag) "on | off" = "off" in Stream | StreamServer, Value since "1.15.6", Yes =>
         "Whether connections to the peer use TCP keepalive probes.", "proxy_socket_keepalive on;";
-    "proxy_connect_timeout" (1) "time" = "60s" in Stream | StreamServer, Value since "1.9.0", No =>
+    "proxy_connect_timeout" (1) "time" = "60s" in Stream | StreamServer, Value since "1.9.0", Yes =>
         "How long connecting to the peer may take.", "proxy_connect_timeout 60s;";
-    "proxy_timeout" (1) "timeout" = "10m" in Stream | StreamServer, Value since "1.9.0", No =>
+    "proxy_timeout" (1) "timeout" = "10m" in Stream | StreamServer, Value since "1.9.0", Yes =>
         "How long a session may be idle.", "proxy_timeout 10m;";
-    "proxy_buffer_size" (1) "size" = "16k" in Stream | StreamServer, Value since "1.9.4", No =>
+    "proxy_buffer_size" (1) "size" = "16k" in Stream | StreamServer, Value since "1.9.4", Yes =>
         "Buffer for the first part of the response.", "proxy_buffer_size 16k;";
-    "proxy_downstream_buffer" (1) "value" in Stream | StreamServer, Value since "1.9.0", No =>
-        "Obsolete name of `proxy_buffer_size`.";
-    "proxy_upstream_buffer" (1) "value" in Stream | StreamServer, Value since "1.9.0", No =>
-        "Obsolete name of `proxy_buffer_size`.";
-    "proxy_upload_rate" (1) "rate" = "0" in Stream | StreamServer, Value since "1.9.3", No =>
+    "proxy_downstream_buffer" (1) "value" in Stream | StreamServer, Value since "1.9.0", Yes =>
+        "Obsolete name of `proxy_buffer_size`.",
+        "proxy_downstream_buffer 16k;";
+    "proxy_upstream_buffer" (1) "value" in Stream | StreamServer, Value since "1.9.0", Yes =>
+        "Obsolete name of `proxy_buffer_size`.",
+        "proxy_upstream_buffer 16k;";
+    "proxy_upload_rate" (1) "rate" = "0" in Stream | StreamServer, Value since "1.9.3", Yes =>
         "Bytes per second read from the client.", "proxy_upload_rate 0;";
-    "proxy_download_rate" (1) "rate" = "0" in Stream | StreamServer, Value since "1.9.3", No =>
+    "proxy_download_rate" (1) "rate" = "0" in Stream | StreamServer, Value since "1.9.3", Yes =>
         "Bytes per second read from the peer.", "proxy_download_rate 0;";
     "proxy_requests" (1) "number" = "0" in Stream | StreamServer, Value since "1.15.7", No =>
         "Datagrams after which a UDP session starts anew.", "proxy_requests 0;";
     "proxy_responses" (1) "number" in Stream | StreamServer, Value since "1.9.13", No =>
         "Datagrams expected in answer to one of the client.";
-    "proxy_next_upstream" (flag) "condition ... | off" = "on" in Stream | StreamServer, Value since "1.9.0", No =>
+    "proxy_next_upstream" (flag) "on | off" = "on" in Stream | StreamServer, Value since "1.9.0", Yes =>
         "In which cases the next peer is tried.", "proxy_next_upstream on;";
-    "proxy_next_upstream_tries" (1) "number" = "0" in Stream | StreamServer, Value since "1.9.0", No =>
-        "Most attempts per request.", "proxy_next_upstream_tries 0;";
-    "proxy_next_upstream_timeout" (1) "time" = "0" in Stream | StreamServer, Value since "1.9.0", No =>
+    "proxy_next_upstream_tries" (1) "number" = "0" in Stream | StreamServer, Value since "1.9.0", Yes =>
+        "Most attempts per session.", "proxy_next_upstream_tries 0;";
+    "proxy_next_upstream_timeout" (1) "time" = "0" in Stream | StreamServer, Value since "1.9.0", Yes =>
         "Time within which further peers may be tried.", "proxy_next_upstream_timeout 0;";
-    "proxy_protocol" (1) "on | off | version" = "off" in Stream | StreamServer, Value since "1.9.2", No =>
+    "proxy_protocol" (1) "on | off | v2" = "off" in Stream | StreamServer, Value since "1.9.2", Yes =>
         "Whether peers are greeted with the PROXY protocol, and with which version.", "proxy_protocol off;";
-    "proxy_half_close" (flag) "on | off" = "off" in Stream | StreamServer, Value since "1.21.4", No =>
+    "proxy_half_close" (flag) "on | off" = "off" in Stream | StreamServer, Value since "1.21.4", Yes =>
         "Whether each direction is closed on its own.", "proxy_half_close on;";
-    "proxy_ssl" (flag) "on | off" = "off" in Stream | StreamServer, Value since "1.9.0", No =>
+    "proxy_ssl" (flag) "on | off" = "off" in Stream | StreamServer, Value since "1.9.0", Yes =>
         "Whether connections to the peer use TLS.", "proxy_ssl on;";
-    "proxy_ssl_session_reuse" (flag) "on | off" = "on" in Stream | StreamServer, Value since "1.9.0", No =>
+    "proxy_ssl_session_reuse" (flag) "on | off" = "on" in Stream | StreamServer, Value since "1.9.0", With(STREAM_TLS) =>
         "Whether TLS sessions are resumed.", "proxy_ssl_session_reuse on;";
     "proxy_ssl_protocols" (1..) "protocol ..." = "TLSv1.2 TLSv1.3"
-        in Stream | StreamServer, Value + REPEATABLE since "1.9.0", No =>
+        in Stream | StreamServer, Value + REPEATABLE since "1.9.0", With(STREAM_TLS) =>
         "TLS versions that are allowed.", "proxy_ssl_protocols TLSv1.2 TLSv1.3;";
-    "proxy_ssl_ciphers" (1) "ciphers" = "DEFAULT" in Stream | StreamServer, Value since "1.9.0", No =>
+    "proxy_ssl_ciphers" (1) "ciphers" = "DEFAULT" in Stream | StreamServer, Value since "1.9.0", With(STREAM_TLS) =>
         "Cipher suites that are allowed, in OpenSSL's words.", "proxy_ssl_ciphers DEFAULT;";
-    "proxy_ssl_name" (1) "name" in Stream | StreamServer, Value since "1.9.0", No =>
-        "Name that the certificate of the peer must carry.";
-    "proxy_ssl_server_name" (flag) "on | off" = "off" in Stream | StreamServer, Value since "1.9.0", No =>
+    "proxy_ssl_name" (1) "name" in Stream | StreamServer, Value since "1.9.0", With(STREAM_TLS) =>
+        "Name that the certificate of the peer must carry.", "proxy_ssl_name db.example.com;";
+    "proxy_ssl_server_name" (flag) "on | off" = "off" in Stream | StreamServer, Value since "1.9.0", With(STREAM_TLS) =>
         "Whether the name is sent by SNI.", "proxy_ssl_server_name on;";
-    "proxy_ssl_verify" (flag) "on | off" = "off" in Stream | StreamServer, Value since "1.9.0", No =>
+    "proxy_ssl_verify" (flag) "on | off" = "off" in Stream | StreamServer, Value since "1.9.0", With(STREAM_TLS) =>
         "Whether the certificate of the peer is verified.", "proxy_ssl_verify on;";
-    "proxy_ssl_verify_depth" (1) "number" = "1" in Stream | StreamServer, Value since "1.9.0", No =>
+    "proxy_ssl_verify_depth" (1) "number" = "1" in Stream | StreamServer, Value since "1.9.0", With(STREAM_TLS) =>
         "Longest chain of certificates.", "proxy_ssl_verify_depth 1;";
-    "proxy_ssl_trusted_certificate" (1) "file" in Stream | StreamServer, Value since "1.9.0", No =>
-        "Certificates of trusted authorities.";
-    "proxy_ssl_crl" (1) "file" in Stream | StreamServer, Value since "1.9.0", No =>
-        "Revoked certificates.";
-    "proxy_ssl_certificate" (1) "file" in Stream | StreamServer, Value since "1.9.0", No =>
-        "Certificate that is shown to the other side.";
-    "proxy_ssl_certificate_key" (1) "file" in Stream | StreamServer, Value since "1.9.0", No =>
-        "Secret key of the certificate.";
+    "proxy_ssl_trusted_certificate" (1) "file" in Stream | StreamServer, Value since "1.9.0", With(STREAM_TLS) =>
+        "Certificates of trusted authorities.", "proxy_ssl_trusted_certificate /etc/ssl/certs/ca-certificates.crt;";
+    "proxy_ssl_crl" (1) "file" in Stream | StreamServer, Value since "1.9.0", With(STREAM_TLS) =>
+        "Revoked certificates.", "proxy_ssl_crl crl.pem;";
+    "proxy_ssl_certificate" (1) "file" in Stream | StreamServer, Value since "1.9.0", With(STREAM_TLS) =>
+        "Certificate that is shown to the other side.", "proxy_ssl_certificate client.pem;";
+    "proxy_ssl_certificate_key" (1) "file" in Stream | StreamServer, Value since "1.9.0", With(STREAM_TLS) =>
+        "Secret key of the certificate.", "proxy_ssl_certificate_key client.key;";
     "proxy_ssl_certificate_cache" (1..=3) "off | max=N [inactive=time] [valid=time]" = "off"
-        in Stream | StreamServer, Value since "1.27.4", No =>
+        in Stream | StreamServer, Value since "1.27.4", With(STREAM_TLS) =>
         "Cache of certificates and keys named by variables.", "proxy_ssl_certificate_cache off;";
-    "proxy_ssl_password_file" (1) "file" in Stream | StreamServer, Value since "1.9.0", No =>
-        "Passphrases of secret keys.";
-    "proxy_ssl_conf_command" (2) "name value" in Stream | StreamServer, ListReplaced + REPEATABLE since "1.19.4", No =>
-        "Sets an OpenSSL configuration command.";
+    "proxy_ssl_password_file" (1) "file" in Stream | StreamServer, Value since "1.9.0", With(STREAM_TLS) =>
+        "Passphrases of secret keys.", "proxy_ssl_password_file passphrases;";
+    "proxy_ssl_conf_command" (2) "name value" in Stream | StreamServer, ListReplaced + REPEATABLE since "1.19.4", With(STREAM_TLS) =>
+        "Sets an OpenSSL configuration command.", "proxy_ssl_conf_command Protocol TLSv1.3;";
     "proxy_ssl_alpn" (1..) "protocol ..." in Stream | StreamServer, Value since "1.31.0", No =>
         "Protocols offered to the peer by ALPN.";
 
     module "ngx_stream_realip_module";
     "set_real_ip_from" (1) "address | CIDR | unix:"
-        in Stream | StreamServer, ListReplaced + REPEATABLE since "1.11.4", No =>
-        "Proxy whose PROXY protocol line is believed.";
+        in Stream | StreamServer, ListReplaced + REPEATABLE since "1.11.4", Yes =>
+        "Proxy whose PROXY protocol line is believed.",
+        "set_real_ip_from 10.0.0.0/8;";
 
     module "ngx_stream_return_module";
-    "return" (1) "value" in StreamServer, No since "1.11.2", No =>
-        "Sends a text and closes the connection.";
+    "return" (1) "value" in StreamServer, No since "1.11.2", Yes =>
+        "Sends a text and closes the connection.",
+        "return $remote_addr;";
 
     module "ngx_stream_set_module";
-    "set" (2) "$variable value" in StreamServer, No + REPEATABLE since "1.19.3", No =>
-        "Gives a variable a value.";
+    "set" (2) "$variable value" in StreamServer, No + REPEATABLE since "1.19.3", Yes =>
+        "Gives a variable a value.",
+        "set $pool blue;";
 
     module "ngx_stream_split_clients_module";
-    "split_clients" (block 2) "string $variable" in Stream, No + REPEATABLE since "1.11.3", No =>
-        "Defines a variable by shares.";
+    "split_clients" (block 2) "string $variable" in Stream, No + REPEATABLE since "1.11.3", Yes =>
+        "Defines a variable by shares.",
+        "split_clients $remote_addr $pool { 10% green; * blue; }";
 
     module "ngx_stream_ssl_module";
     "ssl_handshake_timeout" (1) "time" = "60s" in Stream | StreamServer, Value since "1.9.0", No =>
@@ -240,27 +260,33 @@ directives! {
         "Protocols that the server supports by ALPN.";
 
     module "ngx_stream_ssl_preread_module";
-    "ssl_preread" (flag) "on | off" = "off" in Stream | StreamServer, Value since "1.11.5", No =>
+    "ssl_preread" (flag) "on | off" = "off" in Stream | StreamServer, Value since "1.11.5", Yes =>
         "Whether names are read from the TLS greeting without ending TLS.", "ssl_preread on;";
 
     module "ngx_stream_upstream_module";
-    "upstream" (block 1) "name" in Stream, No + REPEATABLE since "1.9.0", No =>
-        "Names a group of peers.";
-    "server" (1..) "address [parameters]" in StreamUpstream, No + REPEATABLE since "1.9.0", No =>
-        "One peer of the group.";
+    "upstream" (block 1) "name" in Stream, No + REPEATABLE since "1.9.0", Yes =>
+        "Names a group of peers.",
+        "upstream databases { server 127.0.0.1:5432; server 127.0.0.1:5433 backup; }";
+    "server" (1..) "address [parameters]" in StreamUpstream, No + REPEATABLE since "1.9.0", Yes =>
+        "One peer of the group.",
+        "server 127.0.0.1:5432 weight=2;";
     "resolver" (1..) "address ... [valid=time] [ipv6=on|off] [status_zone=zone]"
-        in StreamUpstream, No since "1.27.3", No =>
-        "Name servers for the group's peers with `resolve`.";
-    "resolver_timeout" (1) "time" = "30s" in StreamUpstream, No since "1.27.3", No =>
+        in StreamUpstream, No since "1.27.3", Yes =>
+        "Name servers for the group's peers with `resolve`.",
+        "resolver 127.0.0.53 valid=30s;";
+    "resolver_timeout" (1) "time" = "30s" in StreamUpstream, No since "1.27.3", Yes =>
         "How long resolving a name of the group may take.", "resolver_timeout 30s;";
-    "hash" (1..=2) "key [consistent]" in StreamUpstream, No + REPEATABLE since "1.9.0", No =>
-        "Chooses peers by a hash of the given text.";
-    "least_conn" (0) "" in StreamUpstream, No + REPEATABLE since "1.9.0", No =>
+    "hash" (1..=2) "key [consistent]" in StreamUpstream, No + REPEATABLE since "1.9.0", Yes =>
+        "Chooses peers by a hash of the given text.",
+        "hash $remote_addr consistent;";
+    "least_conn" (0) "" in StreamUpstream, No + REPEATABLE since "1.9.0", Yes =>
         "Chooses the peer with the fewest connections, by weight.", "least_conn;";
-    "random" (0..=2) "[two [method]]" in StreamUpstream, No + REPEATABLE since "1.15.1", No =>
-        "Chooses peers at random.";
-    "zone" (1..=2) "name [size]" in StreamUpstream, No + REPEATABLE since "1.9.0", No =>
-        "Names the zone in which the group's state is shared.";
+    "random" (0..=2) "[two [method]]" in StreamUpstream, No + REPEATABLE since "1.15.1", Yes =>
+        "Chooses peers at random.",
+        "random two least_conn;";
+    "zone" (1..=2) "name [size]" in StreamUpstream, No + REPEATABLE since "1.9.0", Yes =>
+        "Names the zone in which the group's state is shared.",
+        "zone databases 64k;";
     "least_time" (1..=2) "connect | first_byte | last_byte [inflight]" in StreamUpstream, No since "1.31.0", No =>
         "Chooses the peer with the least time and fewest connections, by weight.";
 

@@ -1,7 +1,7 @@
 //! TLS towards clients, HTTP/2 and HTTP/3.
 //! Rows only; `rows.rs` says how to read them. Called by the table.
 
-use super::rows::{DHE, ECH, HTTP2, OCSP, QUIC, STAPLING, TLS, directives};
+use super::rows::{DHE, ECH, HTTP2, POOLS, QUIC, TLS, directives};
 
 directives! {
     module "ngx_http_v3_module";
@@ -66,20 +66,22 @@ directives! {
         "How long a session can be resumed.", "ssl_session_timeout 5m;";
     "ssl_crl" (1) "file" in Http | Server, Value since "0.8.7", With(TLS) =>
         "Revoked certificates.", "ssl_crl /etc/ssl/revoked.pem;";
-    "ssl_ocsp" (1) "on | off | leaf" = "off" in Http | Server, Value since "1.19.0", Accepted(OCSP) =>
+    "ssl_ocsp" (1) "on | off | leaf" = "off" in Http | Server, Value since "1.19.0", With(TLS) =>
         "Whether client certificates are checked by OCSP.", "ssl_ocsp off;";
-    "ssl_ocsp_responder" (1) "url" in Http | Server, Value since "1.19.0", Accepted(OCSP) =>
-        "OCSP responder for client certificates.";
-    "ssl_ocsp_cache" (1) "off | [shared:name:size]" = "off" in Http | Server, Value since "1.19.0", Accepted(OCSP) =>
+    "ssl_ocsp_responder" (1) "url" in Http | Server, Value since "1.19.0", With(TLS) =>
+        "OCSP responder for client certificates, in place of the one that each names.",
+        "ssl_ocsp_responder http://ocsp.example.com/;";
+    "ssl_ocsp_cache" (1) "off | [shared:name:size]" = "off" in Http | Server, Value since "1.19.0", With(TLS) =>
         "Cache of OCSP answers about client certificates.", "ssl_ocsp_cache off;";
     "ssl_stapling" (flag) "on | off" = "off" in Http | Server, Value since "1.3.7", With(TLS) =>
         "Whether OCSP answers are stapled.", "ssl_stapling on;";
     "ssl_stapling_file" (1) "file" in Http | Server, Value since "1.3.7", With(TLS) =>
         "File of the OCSP answer that is stapled.",
         "ssl_stapling_file ocsp.der;";
-    "ssl_stapling_responder" (1) "url" in Http | Server, Value since "1.3.7", Accepted(STAPLING) =>
-        "OCSP responder for stapling.";
-    "ssl_stapling_verify" (flag) "on | off" = "off" in Http | Server, Value since "1.3.7", Accepted(STAPLING) =>
+    "ssl_stapling_responder" (1) "url" in Http | Server, Value since "1.3.7", With(TLS) =>
+        "OCSP responder for stapling, in place of the one that the certificate names.",
+        "ssl_stapling_responder http://ocsp.example.com/;";
+    "ssl_stapling_verify" (flag) "on | off" = "off" in Http | Server, Value since "1.3.7", With(TLS) =>
         "Whether OCSP answers are verified.", "ssl_stapling_verify on;";
     "ssl_early_data" (flag) "on | off" = "off" in Http | Server, Value since "1.15.3", With(TLS) =>
         "Whether early data of TLS 1.3 is accepted.", "ssl_early_data on;";
@@ -93,37 +95,43 @@ directives! {
         "Keys of encrypted client hello.";
 
     module "ngx_http_v2_module";
-    "http2" (flag) "on | off" = "off" in Http | Server, Value since "1.25.1", No =>
+    "http2" (flag) "on | off" = "off" in Http | Server, Value since "1.25.1", Yes =>
         "Whether the server speaks HTTP/2.", "http2 on;";
-    "http2_recv_buffer_size" (1) "size" = "256k" in Http, No since "1.9.5", OnlyWith(HTTP2) =>
+    "http2_recv_buffer_size" (1) "size" = "256k" in Http, No since "1.9.5", Accepted("a worker reads into one buffer of a fixed size") =>
         "Input buffer of a worker for HTTP/2.", "http2_recv_buffer_size 256k;";
-    "http2_pool_size" (1) "value" in Http | Server, Value since "1.9.5", OnlyWith(HTTP2) =>
+    "http2_pool_size" (1) "value" in Http | Server, Value since "1.9.5", Accepted(POOLS) =>
         "How much memory an HTTP/2 connection takes at first; not documented by nginx.";
-    "http2_max_concurrent_streams" (1) "number" = "128" in Http | Server, Value since "1.9.5", OnlyWith(HTTP2) =>
+    "http2_max_concurrent_streams" (1) "number" = "128" in Http | Server, Value since "1.9.5", With(HTTP2) =>
         "Most streams at once in one connection.", "http2_max_concurrent_streams 128;";
     "http2_max_concurrent_pushes" (1) "number" = "10"
-        in Http | Server, Value + REPEATABLE since "1.13.9", OnlyWith(HTTP2) =>
+        in Http | Server, Value + REPEATABLE since "1.13.9", Accepted("it is obsolete, and ignored") =>
         "Obsolete: server push was removed in 1.25.1.", "http2_max_concurrent_pushes 10;";
-    "http2_max_requests" (1) "number" = "1000" in Http | Server, Value + REPEATABLE since "1.11.6", OnlyWith(HTTP2) =>
+    "http2_max_requests" (1) "number" = "1000" in Http | Server, Value + REPEATABLE since "1.11.6",
+        Accepted("it is obsolete, use `keepalive_requests` instead") =>
         "Obsolete since 1.19.7: `keepalive_requests` took its place.", "http2_max_requests 1000;";
-    "http2_max_field_size" (1) "size" = "4k" in Http | Server, Value + REPEATABLE since "1.9.5", OnlyWith(HTTP2) =>
+    "http2_max_field_size" (1) "size" = "4k" in Http | Server, Value + REPEATABLE since "1.9.5",
+        Accepted("it is obsolete, use `large_client_header_buffers` instead") =>
         "Obsolete since 1.19.7: `large_client_header_buffers` took its place.", "http2_max_field_size 4k;";
-    "http2_max_header_size" (1) "size" = "16k" in Http | Server, Value + REPEATABLE since "1.9.5", OnlyWith(HTTP2) =>
+    "http2_max_header_size" (1) "size" = "16k" in Http | Server, Value + REPEATABLE since "1.9.5",
+        Accepted("it is obsolete, use `large_client_header_buffers` instead") =>
         "Obsolete since 1.19.7: `large_client_header_buffers` took its place.", "http2_max_header_size 16k;";
-    "http2_body_preread_size" (1) "size" = "64k" in Http | Server, Value since "1.11.0", OnlyWith(HTTP2) =>
+    "http2_body_preread_size" (1) "size" = "64k" in Http | Server, Value since "1.11.0", With(HTTP2) =>
         "How much of a request body is read before it is processed.", "http2_body_preread_size 64k;";
-    "http2_streams_index_size" (1) "value" in Http | Server, Value since "1.9.5", OnlyWith(HTTP2) =>
+    "http2_streams_index_size" (1) "value" in Http | Server, Value since "1.9.5",
+        Accepted("streams are found by their number, in a table that grows as needed") =>
         "Size of the table of streams; not documented by nginx.";
-    "http2_recv_timeout" (1) "time" = "30s" in Http | Server, Value + REPEATABLE since "1.9.5", OnlyWith(HTTP2) =>
+    "http2_recv_timeout" (1) "time" = "30s" in Http | Server, Value + REPEATABLE since "1.9.5",
+        Accepted("it is obsolete, use `client_header_timeout` instead") =>
         "Obsolete since 1.19.7: `client_header_timeout` took its place.", "http2_recv_timeout 30s;";
-    "http2_idle_timeout" (1) "time" = "3m" in Http | Server, Value + REPEATABLE since "1.9.5", OnlyWith(HTTP2) =>
+    "http2_idle_timeout" (1) "time" = "3m" in Http | Server, Value + REPEATABLE since "1.9.5",
+        Accepted("it is obsolete, use `keepalive_timeout` instead") =>
         "Obsolete since 1.19.7: `keepalive_timeout` took its place.", "http2_idle_timeout 3m;";
-    "http2_chunk_size" (1) "size" = "8k" in Http | Server | Location, Value since "1.9.5", OnlyWith(HTTP2) =>
+    "http2_chunk_size" (1) "size" = "8k" in Http | Server | Location, Value since "1.9.5", With(HTTP2) =>
         "Largest piece of a response body in one frame.", "http2_chunk_size 8k;";
     "http2_push_preload" (flag) "on | off" = "off"
-        in Http | Server | Location, Value + REPEATABLE since "1.13.9", OnlyWith(HTTP2) =>
+        in Http | Server | Location, Value + REPEATABLE since "1.13.9", Accepted("it is obsolete, and ignored") =>
         "Obsolete: server push was removed in 1.25.1.", "http2_push_preload on;";
     "http2_push" (1) "uri | off" = "off"
-        in Http | Server | Location, Value + REPEATABLE since "1.13.9", OnlyWith(HTTP2) =>
+        in Http | Server | Location, Value + REPEATABLE since "1.13.9", Accepted("it is obsolete, and ignored") =>
         "Obsolete: server push was removed in 1.25.1.", "http2_push off;";
 }

@@ -58,7 +58,7 @@ directives! {
         "sticky cookie srv_id expires=1h path=/;";
     "state" (1) "file" in Upstream, No since "1.9.7", Yes =>
         "A file that holds the group's `server` lines, read at start and at reload; without it the group has no peers. It \
-         stands in place of `server`. A relative path is taken from the main file's directory. Nothing changes a group while \
+         is in place of `server`. A relative path is taken from the main file's directory. Nothing changes a group while \
          it runs, so the file is never written.",
         "state /var/lib/holdfast/backend.conf;";
     "queue" (1..=2) "number [timeout=time]" in Upstream, No since "1.5.12", Yes =>

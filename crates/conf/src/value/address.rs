@@ -137,8 +137,9 @@ fn parse_host(host: &[u8]) -> Result<Host, Reason> {
     })
 }
 
-/// Reads what `listen` takes: `8080`, `*:80`, `8000-8010`, or an address with an optional port.
-pub(crate) fn parse_listen(text: &[u8], default_port: u16) -> Result<ListenAddress, Reason> {
+/// Reads what `listen` takes: `8080`, `*:80`, `8000-8010`, or an address with a port, which may be left out where there is a
+/// default.
+pub(crate) fn parse_listen(text: &[u8], default_port: Option<u16>) -> Result<ListenAddress, Reason> {
     const ANY: Host = Host::Ip(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     if text.len() >= 5 && text[..5].eq_ignore_ascii_case(b"unix:") {
         let url = parse_unix(&text[5..])?;
@@ -164,7 +165,7 @@ pub(crate) fn parse_listen(text: &[u8], default_port: u16) -> Result<ListenAddre
     }
     let (first_port, last_port) = match ports.strip_prefix(b":") {
         Some(ports) => parse_ports(ports)?,
-        None if ports.is_empty() => (default_port, default_port),
+        None if ports.is_empty() => default_port.map(|port| (port, port)).ok_or("no port")?,
         None => return Err("invalid host"),
     };
     Ok(ListenAddress { host, first_port, last_port })
@@ -186,7 +187,7 @@ mod tests {
     use super::{Host, parse_listen, parse_url};
 
     fn listen(text: &str) -> String {
-        parse_listen(text.as_bytes(), 80).map_or_else(str::to_owned, |listen| {
+        parse_listen(text.as_bytes(), Some(80)).map_or_else(str::to_owned, |listen| {
             let addresses: Vec<_> = listen.addresses().map(|address| address.to_string()).collect();
             addresses.join(" ")
         })
@@ -232,7 +233,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_taken_or_refused_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..30)) {
-            let _ = (parse_url(&bytes), parse_listen(&bytes, 80));
+            let _ = (parse_url(&bytes), parse_listen(&bytes, Some(80)));
         }
 
         #[test]

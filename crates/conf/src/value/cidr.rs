@@ -1,4 +1,4 @@
-//! Networks: `10.0.0.0/8`, `::1`, and the words `all` and `unix:` that stand beside them.
+//! Networks: `10.0.0.0/8`, `::1`, and the words `all` and `unix:` that are beside them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -25,7 +25,7 @@ pub use template::{Part, Template};
 /// What every parser of one argument returns.
 pub type Parsed<T> = Result<T, Diagnostic>;
 
-/// A value with the place where it was written, for messages of whoever finds out what it means.
+/// A value with the place where it was written, for messages of the code that interprets it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Located<T> {
     /// The value.

@@ -42,12 +42,12 @@ pub fn parse_in_range(name: &str, word: &Word, least: u64, most: u64) -> Parsed<
     Ok(value)
 }
 
-/// The bytes as they stand.
+/// The bytes as they are.
 pub fn parse_bytes(_name: &str, word: &Word) -> Parsed<Vec<u8>> {
     Ok(word.value.to_vec())
 }
 
-/// Text for somebody else to read, with its place; what is not UTF-8 in it is U+FFFD.
+/// Text that other code interprets, with its place; bytes that are not UTF-8 become U+FFFD.
 pub fn parse_located(_name: &str, word: &Word) -> Parsed<Located<String>> {
     Ok(Located { value: word.text().into_owned(), span: word.span })
 }

@@ -10,7 +10,7 @@ use crate::tree::Word;
 /// One part of a [`Template`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// Bytes that stand for themselves.
+    /// Bytes that mean themselves.
     Text(Vec<u8>),
     /// `$name` or `${name}`.
     Variable(String),
@@ -67,7 +67,7 @@ impl Template {
         })
     }
 
-    /// The template before and after the first `?` that stands in its text.
+    /// The template before and after the first `?` that is in its text.
     pub(crate) fn split_at_question(mut self) -> (Self, Option<Self>) {
         for index in 0..self.parts.len() {
             let Part::Text(text) = &mut self.parts[index] else { continue };
@@ -107,7 +107,7 @@ pub(crate) fn has_variables(bytes: &[u8]) -> bool {
     bytes.contains(&b'$')
 }
 
-/// Whether a byte may stand in a variable's name.
+/// Whether a byte may appear in a variable's name.
 pub(crate) fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
@@ -140,7 +140,7 @@ fn parse_parts(mut rest: &[u8], span: Span) -> Parsed<Vec<Part>> {
         };
         if text.is_empty() {
             return Err(Diagnostic::error(span, "invalid variable name")
-                .with_hint("a variable is `$name` or `${name}`; a `$` that stands for itself has to come from a `map` or `geo` variable"));
+                .with_hint("a variable is `$name` or `${name}`; a `$` that means itself has to come from a `map` or `geo` variable"));
         }
         parts.push(Part::Variable(text));
     }
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_stand_alone_in_braces_and_between_text() {
+    fn finds_variables_alone_in_braces_and_between_text() {
         assert_eq!(
             parts("$scheme://${host}x/$1"),
             [variable("scheme"), text("://"), variable("host"), text("x/"), Part::Capture(1)]

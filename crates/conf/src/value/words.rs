@@ -228,9 +228,27 @@ bit_set! {
 }
 
 bit_set! {
+    /// Flags of the cookie of `userid` (`userid_flags`).
+    UserIdFlags: u8 {
+        /// None.
+        OFF = "off" 1;
+        /// It goes over TLS only.
+        SECURE = "secure" 1 << 1;
+        /// Scripts do not see it.
+        HTTPONLY = "httponly" 1 << 2;
+        /// Only the site's own pages send it.
+        SAMESITE_STRICT = "samesite=strict" 1 << 3;
+        /// Links to the site send it, too.
+        SAMESITE_LAX = "samesite=lax" 1 << 4;
+        /// All pages send it.
+        SAMESITE_NONE = "samesite=none" 1 << 5;
+    }
+}
+
+bit_set! {
     /// Old browsers for which keepalive is off (`keepalive_disable`).
     KeepaliveDisable: u32 {
-        /// For nobody.
+        /// For no scheme.
         NONE = "none" 1;
         /// Old MSIE, after a POST.
         MSIE6 = "msie6" 1 << 1;

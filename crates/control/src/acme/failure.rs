@@ -79,7 +79,7 @@ impl Failure {
         failure
     }
 
-    /// How long to wait after so many failures in a row, this one included. `chance` is a random number.
+    /// How long to wait after the given number of failures in a row, this one included. `chance` is a random number.
     pub(crate) fn pause(&self, failures: u32, chance: u64) -> Duration {
         let place = (failures.max(1) as usize - 1).min(PAUSES.len() - 1);
         let pause = PAUSES[place].max(self.patience);

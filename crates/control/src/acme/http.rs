@@ -1,32 +1,25 @@
 //! HTTP to an ACME server: one connection a request, over TLS, to a host that is looked up as the configuration says. What is
 //! asked is `instant-acme`'s business.
 
-use crate::dns;
+use crate::dial::{AbortOnDrop, Dialer, Failed};
 use gateway::acme::AcmeIssuerPlan;
-use gateway::names::{Outcome, Question, ResolverPlan};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use rustls_pki_types::ServerName;
-use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tls::{ClientSide, Trust};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 /// One request with its connection and its lookup. Authorities answer in a second or two; certificates are waited for by asking
 /// again.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// One address of a host that has several.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The largest response: a chain of certificates takes 10 KB.
 const BODY_BYTES_MAX: usize = 256 * 1024;
-/// Addresses of a host that are tried.
-const ADDRESSES_MAX: usize = 8;
 
 const AGENT: &str = concat!("holdfast/", env!("CARGO_PKG_VERSION"), " instant-acme");
 
@@ -34,10 +27,8 @@ const AGENT: &str = concat!("holdfast/", env!("CARGO_PKG_VERSION"), " instant-ac
 #[derive(Clone)]
 pub(crate) struct Http {
     tls: TlsConnector,
-    resolver: Option<(Arc<ResolverPlan>, dns::Resolver)>,
+    dialer: Dialer,
 }
-
-type Failed = Box<dyn std::error::Error + Send + Sync>;
 
 impl Http {
     pub(crate) fn new(plan: &AcmeIssuerPlan) -> Result<Self, tls::SetupError> {
@@ -47,8 +38,8 @@ impl Http {
             (None, true) => Trust::System,
         };
         let side = ClientSide::new(trust).build()?;
-        let resolver = plan.resolver.as_ref().map(|plan| (Arc::clone(plan), dns::Resolver::new(plan)));
-        Ok(Self { tls: TlsConnector::from(side.to_rustls()), resolver })
+        let dialer = Dialer::new(plan.resolver.as_ref());
+        Ok(Self { tls: TlsConnector::from(side.to_rustls()), dialer })
     }
 
     async fn exchange(self, request: http::Request<BodyWrapper<Bytes>>) -> Result<BytesResponse, Failed> {
@@ -56,7 +47,7 @@ impl Http {
         let authority = parts.uri.authority().cloned().filter(|_| parts.uri.scheme_str() == Some("https"));
         let authority = authority.ok_or_else(|| format!("\"{}\" is no https URL", parts.uri))?;
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-        let stream = self.connect(&host, authority.port_u16().unwrap_or(443)).await?;
+        let stream = self.dialer.connect(&host, authority.port_u16().unwrap_or(443)).await?;
         let name = ServerName::try_from(host.clone())?;
         let stream = self.tls.connect(name, stream).await.map_err(|error| format!("TLS with {host}: {error}"))?;
         parts.headers.insert(http::header::HOST, authority.as_str().parse()?);
@@ -68,35 +59,6 @@ impl Http {
         let (parts, body) = response.into_parts();
         let bytes = Limited::new(body, BODY_BYTES_MAX).collect().await?.to_bytes();
         Ok(http::Response::from_parts(parts, Full::new(bytes)).into())
-    }
-
-    async fn connect(&self, host: &str, port: u16) -> Result<TcpStream, Failed> {
-        let mut last: Failed = format!("{host} has no address").into();
-        for ip in self.addresses(host, port).await?.into_iter().take(ADDRESSES_MAX) {
-            let address = SocketAddr::new(ip, port);
-            last = match timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
-                Ok(Ok(stream)) => return Ok(stream),
-                Ok(Err(error)) => format!("connect() to {address} failed ({})", gateway::errno(&error)).into(),
-                Err(_) => format!("connect() to {address} timed out").into(),
-            };
-        }
-        Err(last)
-    }
-
-    async fn addresses(&self, host: &str, port: u16) -> Result<Vec<IpAddr>, Failed> {
-        if let Ok(address) = host.parse() {
-            return Ok(vec![address]);
-        }
-        let Some((plan, resolver)) = &self.resolver else {
-            let found = tokio::net::lookup_host((host, port)).await;
-            let found = found.map_err(|error| format!("{host} could not be resolved ({error})"))?;
-            return Ok(found.map(|address| address.ip()).collect());
-        };
-        let question = Question { resolver: Arc::clone(plan), name: host.to_ascii_lowercase().into(), service: None };
-        match resolver.look_up(&question).await {
-            Outcome::Found { addresses, .. } => Ok(addresses.into_iter().map(|found| found.ip).collect()),
-            Outcome::Failed { failure, .. } => Err(format!("{host} could not be resolved ({failure})").into()),
-        }
     }
 }
 
@@ -126,12 +88,3 @@ impl std::fmt::Display for Unreached {
 }
 
 impl std::error::Error for Unreached {}
-
-/// A task that ends with its owner.
-pub(crate) struct AbortOnDrop(pub(crate) tokio::task::JoinHandle<()>);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}

@@ -10,11 +10,12 @@ mod renewal;
 mod store;
 
 use crate::acme::failure::Failure;
-use crate::acme::http::{AbortOnDrop, Http};
+use crate::acme::http::Http;
 use crate::acme::renewal::{Window, date, moderate, validity};
 use crate::acme::store::Store;
+use crate::dial::AbortOnDrop;
 use gateway::acme::{AcmeIssuerPlan, BoundOrder};
-use gateway::{Level, Shared};
+use gateway::{Level, Registry};
 use instant_acme::{Account, CertificateIdentifier};
 use rustls_pki_types::CertificateDer;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ const LOCK_PAUSE: Duration = Duration::from_secs(2);
 const LOOK_PERIOD: Duration = Duration::from_hours(1);
 
 /// From now on certificates may be wanted: the bell says that others are.
-pub(crate) fn attach(shared: &'static Shared) -> Arc<Notify> {
+pub(crate) fn attach(shared: &'static Registry) -> Arc<Notify> {
     let bell = Arc::new(Notify::new());
     shared.acme().attach({
         let bell = Arc::clone(&bell);
@@ -41,7 +42,7 @@ pub(crate) fn attach(shared: &'static Shared) -> Arc<Notify> {
 }
 
 /// Runs as long as the control plane.
-pub(crate) async fn run(shared: &'static Shared, bell: Arc<Notify>) {
+pub(crate) async fn run(shared: &'static Registry, bell: Arc<Notify>) {
     let mut running: Vec<Running> = Vec::new();
     loop {
         let wanted = by_issuer(&shared.acme().wanted().1);
@@ -76,7 +77,7 @@ struct Running {
 }
 
 impl Running {
-    fn start(shared: &'static Shared, orders: Vec<BoundOrder>) -> Self {
+    fn start(shared: &'static Registry, orders: Vec<BoundOrder>) -> Self {
         let reloaded = Arc::new(Notify::new());
         let issuer = Issuer::new(shared, &orders);
         let task = tokio::spawn(issuer.run(Arc::clone(&reloaded)));
@@ -104,7 +105,7 @@ struct Wanted {
 
 /// An issuer with what is wanted of it.
 struct Issuer {
-    shared: &'static Shared,
+    shared: &'static Registry,
     plan: Arc<AcmeIssuerPlan>,
     store: Store,
     http: Option<Http>,
@@ -113,7 +114,7 @@ struct Issuer {
 }
 
 impl Issuer {
-    fn new(shared: &'static Shared, orders: &[BoundOrder]) -> Self {
+    fn new(shared: &'static Registry, orders: &[BoundOrder]) -> Self {
         let plan = Arc::clone(&orders[0].plan.issuer);
         let store = Store::new(plan.state.as_deref());
         let wanted = orders.iter().map(|order| Wanted::new(order.clone())).collect();

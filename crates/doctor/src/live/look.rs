@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_gone_is_said_to_be() {
+    fn reports_a_process_that_is_gone() {
         assert!(look(u32::MAX, &[]).is_err_and(|error| error.contains("no process")));
     }
 }

@@ -1,11 +1,11 @@
 //! The phrases that nginx writes when something went wrong between it and an upstream, with what each means and cures. The first
-//! that fits a line counts, so narrower ones stand before wider ones. Holdfast writes the same phrases.
+//! that fits a line counts, so narrower ones are before wider ones. Holdfast writes the same phrases.
 
 /// A cause as the log names it.
 pub(super) struct Phrase {
     /// As in findings.
     pub(super) name: &'static str,
-    /// All of them stand in the line.
+    /// All of them are in the line.
     pub(super) words: &'static [&'static str],
     /// What the client got; empty where it noticed nothing.
     pub(super) status: &'static str,
@@ -119,7 +119,7 @@ pub(super) const PHRASES: [Phrase; 38] = [
         cause: "the upstream's certificate was refused",
         meaning: "proxy_ssl_verify is on, and the certificate has expired, is for another name, or its issuer is not in the trusted file.",
         cure: "proxy_ssl_trusted_certificate FILE;\nproxy_ssl_name HOST;   # the name in the certificate",
-        side_effect: "Whoever holds a key of these issuers can stand in for the upstream.",
+        side_effect: "A holder of a key of these issuers can replace the upstream.",
         directives: &["proxy_ssl_verify", "proxy_ssl_trusted_certificate", "proxy_ssl_name"],
         ..NOTHING
     },
@@ -276,7 +276,7 @@ pub(super) const PHRASES: [Phrase; 38] = [
         words: &["upstream sent", "while reading response header from upstream"],
         status: "502",
         cause: "the upstream's response head is malformed",
-        meaning: "A header has a bad name or value, a length stands twice, or Content-Length and Transfer-Encoding stand together. \
+        meaning: "A header has a bad name or value, a length appears twice, or Content-Length and Transfer-Encoding are together. \
                   nginx refuses what could be read in two ways.",
         cure: "# look at what it sends:\ncurl -sv http://PEER/ -o /dev/null\n# and let its HTTP library write the head",
         side_effect: "None.",
@@ -385,7 +385,7 @@ pub(super) const PHRASES: [Phrase; 38] = [
         name: "log-worker-killed",
         words: &["exited on signal 9"],
         status: "cut connections",
-        cause: "the kernel or somebody killed a worker",
+        cause: "a signal killed a worker: the kernel, out of memory, or an operator",
         meaning: "All its connections ended at once. Most often memory was used up (dmesg has \"Out of memory\"): buffers times slow \
                   clients, or old workers that tunnels keep alive after reloads.",
         cure: "proxy_buffer_size 4k;\nproxy_buffers 4 8k;\nworker_shutdown_timeout 1h;   # an end for workers of earlier configurations",
@@ -442,7 +442,7 @@ pub(super) const PHRASES: [Phrase; 38] = [
         words: &["time wait bucket table overflow"],
         status: "resets now and then",
         cause: "tcp_max_tw_buckets was reached",
-        meaning: "Sockets that should stand in TIME_WAIT were destroyed; a line of the kernel's log.",
+        meaning: "Sockets that should be in TIME_WAIT were destroyed; a line of the kernel's log.",
         cure: "sysctl -w net.ipv4.tcp_max_tw_buckets=262144\nupstream … { keepalive 64; }",
         side_effect: "256 bytes of kernel memory for each.",
         sysctls: &["net.ipv4.tcp_max_tw_buckets"],
@@ -453,7 +453,7 @@ pub(super) const PHRASES: [Phrase; 38] = [
         words: &["ossible SYN flooding"],
         status: "connection timeouts",
         cause: "an accept queue or SYN queue overflowed",
-        meaning: "A line of the kernel's log; the port stands in it. Mostly not an attack: bursts are larger than the backlog.",
+        meaning: "A line of the kernel's log; the port is in it. Mostly not an attack: bursts are larger than the backlog.",
         cure: "sysctl -w net.core.somaxconn=8192\nlisten 80 backlog=8192;   # and a restart",
         side_effect: "Under overload all wait longer.",
         sysctls: &["net.core.somaxconn", "net.ipv4.tcp_max_syn_backlog"],

@@ -3,7 +3,7 @@
 use crate::kernel::{PORTS_DEFAULT, PORTS_WIDEST};
 use serde::{Deserialize, Deserializer};
 
-/// What stands in the file, checked.
+/// What is in the file, checked.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chain {

@@ -1,5 +1,5 @@
 //! How many connections of clients each limit of each tier lets through. One function per kind of limit; each returns its
-//! sum as text, since nobody believes a planner that does not show its work.
+//! sum as text, because a planner must show its work to be believed.
 
 use super::chain::{Chain, Ports, Tier};
 use crate::kernel::{

@@ -1,5 +1,5 @@
 //! `holdfast plan`: which limit of a chain binds first, at how many connections, and what the cheapest way past it is. Pure
-//! arithmetic over a description; nothing is measured here. Called by the binary, and by whoever is about to open many
+//! arithmetic over a description; nothing is measured here. Called by the binary, and by programs that are about to open many
 //! connections.
 
 pub mod chain;
@@ -16,7 +16,7 @@ pub use limits::{Lever, Limit};
 pub struct Plan {
     /// Lowest first; never empty, since every hop has tuples.
     pub limits: Vec<Limit>,
-    /// Timeouts that end idle connections although nobody is at fault: place and sentence.
+    /// Timeouts that end idle connections without a fault at either end: place and sentence.
     pub timeouts: Vec<(String, String)>,
 }
 

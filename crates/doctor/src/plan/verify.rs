@@ -7,7 +7,7 @@ use report::figure::shown;
 use report::{Figure, Outcome, Section, Severity, Table, Unit, Verdict};
 
 /// What one idle tunnel takes of Holdfast's own memory, resident (bench/results, `cargo xtask bench proxy`): the program that
-/// stands in for every proxy of the chain here.
+/// replaces every proxy of the chain here.
 pub const TUNNEL_BYTES: u64 = 341;
 /// How far memory may be off, in percent.
 pub const MEMORY_OFF_PERCENT_MAX: f64 = 10.0;
@@ -25,7 +25,7 @@ pub struct Round {
     pub program_bytes: u64,
 }
 
-/// What a round should see with so many connections.
+/// What a round should see with this many connections.
 pub fn predicted(chain: &Chain, connections: u64) -> Round {
     let hops = chain.tiers.len().saturating_sub(1);
     let proxies = hops.saturating_sub(1);

@@ -13,7 +13,7 @@ use report::{Finding, Severity};
 const SYSCTL: &str = "net.core.somaxconn";
 const NAME: &str = "accept-queue-overflow";
 const WHY: &str = "A connection that finds the queue full is dropped without a word; its client sends the SYN again after 1, 3 and 7 \
-    seconds. Either bursts are larger than the queue, or nobody accepts: a worker that is blocked, or at its limit.";
+    seconds. Either bursts are larger than the queue, or the application does not accept: a worker is blocked, or at its limit.";
 pub(super) const RULE: Rule = Rule {
     name: NAME,
     finds: "a queue that is full, or dropped connections",
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_on_a_full_queue_and_on_drops_and_names_the_line() {
+    fn fires_on_a_full_queue_and_on_drops_and_names_the_line() {
         let full = of(129, 0);
         assert_eq!((fired(&full), full[0].severity), (1, Severity::Error));
         assert_eq!(full[0].place_text(), "/etc/nginx/nginx.conf:2:17");
@@ -136,8 +136,8 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_on_a_queue_with_room() {
+    fn silent_on_a_queue_with_room() {
         assert_eq!(fired(&of(100, 0)), 0);
-        assert_eq!(fired(&check(&facts("events {}\nhttp { server { listen 8080; } }\n"))), 0, "nobody looked");
+        assert_eq!(fired(&check(&facts("events {}\nhttp { server { listen 8080; } }\n"))), 0, "sockets were not read");
     }
 }

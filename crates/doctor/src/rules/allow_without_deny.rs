@@ -1,4 +1,4 @@
-//! `allow` without `deny`: whoever is not named is allowed as well.
+//! `allow` without `deny`: clients that are not named are allowed, too.
 
 use super::{Needs, Rule, at};
 use crate::configuration::{argument, is};
@@ -10,7 +10,7 @@ pub(super) const RULE: Rule = Rule {
     name: "allow-without-deny",
     finds: "`allow` lines without a `deny`",
     needs: Needs::NOTHING,
-    why: "The first rule that matches decides, and who matches none is let in: without deny all the list keeps nobody out.",
+    why: "The first rule that matches decides, and a client that matches none is allowed: without deny all the list has no effect.",
     example: "server { location /admin { allow 10.0.0.0/8; root /srv; } }",
     instead: "server { location /admin { allow 10.0.0.0/8; deny all; root /srv; } }",
     check,
@@ -35,7 +35,7 @@ fn check(facts: &Facts) -> Vec<Finding> {
         let Some(last) = allows.last() else { continue };
         let fix = Change::new(configuration).after(last, "deny all;").fix();
         findings.push(Finding {
-            side_effect: "Whoever is not in the list gets 403 from now on.".to_owned(),
+            side_effect: "Clients that are not in the list get 403 from now on.".to_owned(),
             ..at(
                 facts,
                 &RULE,
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_on_lists_that_keep_nobody_out_alone() {
+    fn fires_only_on_lists_without_effect() {
         assert_eq!(of("server { allow 10.0.0.1; allow 10.0.0.2; }"), 1);
         assert_eq!(of("server { allow 10.0.0.1; deny all; }"), 0);
         assert_eq!(of("server { deny 10.0.0.1; allow all; location /a { allow all; } }"), 0);

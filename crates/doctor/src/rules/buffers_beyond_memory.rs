@@ -9,7 +9,7 @@ use report::figure::shown;
 use report::{Finding, Severity, Unit};
 
 const NAME: &str = "buffers-beyond-memory";
-const WHY: &str = "A response that its client reads slowly stands in these buffers. When many clients are slow at once, as after a \
+const WHY: &str = "A response that its client reads slowly is in these buffers. When many clients are slow at once, as after a \
     broadcast or on a bad network, the sum passes the memory and the kernel ends the proxy with all its connections.";
 pub(super) const RULE: Rule = Rule {
     name: NAME,
@@ -46,7 +46,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let mut seen = Vec::new();
     let mut findings = Vec::new();
     for pass in configuration.all("proxy_pass") {
-        // Without the directive nobody chose the size; the defaults are 36 KB.
+        // Without the directive the size is the default; the defaults are 36 KB.
         let Some(said) = pass.inherited("proxy_buffers") else { continue };
         if pass
             .inherited("proxy_buffering")
@@ -123,14 +123,14 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_on_buffers_that_outgrow_the_memory() {
+    fn fires_on_buffers_that_outgrow_the_memory() {
         // 100,000 x 4 workers / 2 x (4 KiB + 4 x 32 KiB) = 25 GiB of 8.
         assert_eq!(of("worker_connections 100000;", "proxy_buffers 4 32k;"), 1);
         assert_eq!(of("worker_connections 1024;", "proxy_buffers 64 256k;"), 1);
     }
 
     #[test]
-    fn it_does_not_on_what_fits_nor_without_buffering_nor_on_defaults() {
+    fn silent_on_fitting_values_or_without_buffering_or_on_defaults() {
         assert_eq!(of("worker_connections 1024;", "proxy_buffers 4 32k;"), 0);
         assert_eq!(of("worker_connections 100000;", "proxy_buffering off; proxy_buffers 4 32k;"), 0);
         assert_eq!(of("worker_connections 1000000;", ""), 0);

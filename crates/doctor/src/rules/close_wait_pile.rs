@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_on_many_and_not_on_moments() {
+    fn fires_on_many_and_not_on_moments() {
         assert_eq!((of(500, 100), of(64, 640)), (1, 1));
         assert_eq!((of(20, 0), of(100, 10_000)), (0, 0));
         assert_eq!(fired(&check(&Facts::default())), 0);

@@ -49,7 +49,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         if !constant || everything.as_deref() != Some("/") {
             continue;
         }
-        // Only whoever asked for a pool loses one.
+        // Only a group with a pool can lose it.
         let Some(name) = argument(pass.directive, 0).and_then(|target| group_of(&target)) else { continue };
         let Some(keepalive) = configuration.upstream(&name).and_then(|upstream| setting(upstream, "keepalive")) else {
             continue;
@@ -88,7 +88,7 @@ mod tests {
     const UPGRADE: &str = "proxy_set_header Upgrade $http_upgrade;";
 
     #[test]
-    fn it_fires_on_the_constant_for_all_requests_and_not_on_the_map_or_without_a_pool() {
+    fn fires_on_the_constant_for_all_requests_and_not_on_the_map_or_without_a_pool() {
         let of = |upstream: &str, connection: &str| {
             fired(&check(&proxy(upstream, &format!("{UPGRADE} proxy_set_header Connection {connection};"))))
         };

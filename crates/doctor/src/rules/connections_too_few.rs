@@ -46,7 +46,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         place: said.map(|directive| configuration.place(directive.span)),
         why: WHY.to_owned(),
         evidence: vec![said.map_or_else(
-            || format!("worker_connections is {each} where nothing is said"),
+            || format!("worker_connections is {each} by default"),
             |directive| quoted(configuration, directive.span, &format!("worker_connections {each};")),
         )],
         arithmetic: format!(
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_where_clients_and_upstream_connections_do_not_fit() {
+    fn fires_where_clients_and_upstream_connections_do_not_fit() {
         const ONE: &str = "server 127.0.0.1:1;";
         let findings = check(&of_300(proxy(ONE, "")));
         assert_eq!(fired(&findings), 1);

@@ -103,14 +103,14 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_on_a_full_table_and_on_one_that_cannot_suffice() {
+    fn fires_on_a_full_table_and_on_one_that_cannot_suffice() {
         assert_eq!(of("", "65536", "65536"), 1);
         assert_eq!(of("", "65536", "60000"), 1);
         assert_eq!(of("worker_connections 65535;", "65536", "10"), 1);
     }
 
     #[test]
-    fn it_does_not_with_room_nor_where_nothing_is_tracked() {
+    fn silent_with_room_or_where_nothing_is_tracked() {
         assert_eq!(of("", "262144", "1000"), 0);
         assert_eq!(fired(&check(&facts("events { worker_connections 1000000; }\nhttp {}\n"))), 0);
         assert_eq!(fired(&check(&sysctl_file(&format!("{MAX} = 1000\n")))), 0);

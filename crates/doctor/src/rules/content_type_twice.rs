@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_on_content_type_and_on_no_other_header() {
+    fn fires_on_content_type_and_on_no_other_header() {
         assert_eq!(of("add_header content-type text/plain;"), 1);
         assert_eq!(of("default_type text/plain; add_header X-Content-Type-Options nosniff;"), 0);
     }

@@ -54,7 +54,7 @@ mod tests {
     use crate::live::{Live, Process};
 
     #[test]
-    fn it_fires_near_the_limit_and_not_far_from_it() {
+    fn fires_near_the_limit_and_not_far_from_it() {
         let of = |used, limit| {
             let live =
                 Some(Live { processes: vec![Process { pid: 7, used, limit, hard_limit: limit }], ..Live::default() });

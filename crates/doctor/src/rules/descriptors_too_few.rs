@@ -46,7 +46,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     }
     let said = configuration.events("worker_connections");
     let evidence = said.map_or_else(
-        || format!("worker_connections is {connections} where nothing is said"),
+        || format!("worker_connections is {connections} by default"),
         |directive| quoted(configuration, directive.span, &format!("worker_connections {connections};")),
     );
     let wanted = connections.saturating_mul(2);
@@ -112,7 +112,7 @@ fn not_in_force(facts: &Facts, limit: Option<u64>) -> Option<Finding> {
     })
 }
 
-/// A limit that somebody chose, of which connections leave nothing for files. Where nobody chose one, Debian's own numbers do.
+/// A limit that somebody chose, of which connections leave nothing for files. By default Debian's numbers do.
 fn none_for_files(facts: &Facts, limit: Option<u64>, connections: u64) -> Option<Finding> {
     let (limit, configuration) = (limit?, facts.configuration.as_ref()?);
     let directive = configuration.main("worker_rlimit_nofile")?;
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_where_connections_outnumber_descriptors() {
+    fn fires_where_connections_outnumber_descriptors() {
         assert_eq!(of("", "worker_connections 10000;"), 1);
         assert_eq!(of("worker_rlimit_nofile 65535;", "worker_connections 100000;"), 1);
         assert_eq!(of("worker_rlimit_nofile 2000000;", "worker_connections 1024;"), 1, "beyond fs.nr_open");
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_where_no_running_process_has_the_limit_and_not_where_a_worker_does() {
+    fn fires_where_no_running_process_has_the_limit_and_not_where_a_worker_does() {
         let of = |limits: [u64; 2]| {
             let mut facts = facts("worker_rlimit_nofile 65536;\nevents { worker_connections 4096; }\nhttp {}\n");
             let processes = limits.map(|limit| Process { pid: 7, used: 9, limit: Some(limit), hard_limit: Some(4096) });
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_on_debians_and_nginxs_own_numbers() {
+    fn silent_on_debians_and_nginxs_own_numbers() {
         assert_eq!(of("", "worker_connections 768;"), 0);
         assert_eq!(of("", ""), 0);
         assert_eq!(of("worker_rlimit_nofile 65536;", "worker_connections 30000;"), 0);

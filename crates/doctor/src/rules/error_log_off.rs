@@ -10,7 +10,7 @@ pub(super) const RULE: Rule = Rule {
     name: "error-log-off",
     finds: "`error_log off`",
     needs: Needs::NOTHING,
-    why: "access_log knows off, error_log does not: errors are written to a file named off in the server's folder, where nobody looks.",
+    why: "access_log knows off, error_log does not: errors are written to a file named off in the server's folder.",
     example: "error_log off;",
     instead: "error_log /dev/null crit;",
     check,
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_on_off_and_not_on_files() {
+    fn fires_on_off_and_not_on_files() {
         assert_eq!(of("error_log off;"), 1);
         assert_eq!(of("error_log /var/log/off.log; access_log off;"), 0);
     }

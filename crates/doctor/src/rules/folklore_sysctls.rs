@@ -5,7 +5,7 @@ use crate::facts::Facts;
 use report::{Finding, Severity};
 
 const NAME: &str = "folklore-sysctl";
-const WHY: &str = "The line does nothing. Whoever trusts it looks for the fault elsewhere.";
+const WHY: &str = "The line does nothing. An operator who trusts it looks for the fault elsewhere.";
 pub(super) const RULE: Rule = Rule {
     name: NAME,
     finds: "settings that the kernel no longer has",
@@ -68,7 +68,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         };
         findings.push(Finding {
             place: Some((setting.file.clone(), setting.line, 1)),
-            why: format!("The line does nothing: {reason}. Whoever trusts it looks for the fault elsewhere."),
+            why: format!("The line does nothing: {reason}. An operator who trusts it looks for the fault elsewhere."),
             evidence: vec![format!("{}:{}: {name} = {}", setting.file, setting.line, setting.value)],
             fix: instead.replace("{value}", &setting.value).replace("{name}", name),
             side_effect:
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_fires_on_what_the_founding_reports_set() {
+    fn fires_on_what_the_founding_reports_set() {
         let text =
             "net.ipv4.tcp_tw_recycle = 1\nnet.ipv4.ip_conntrack_max = 2000000\nnetfilter.ip_conntrack_max=2000000\n";
         assert_eq!(fired(&check(&sysctl_file(text))), 3);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_on_what_works() {
+    fn silent_on_working_settings() {
         assert_eq!(
             fired(&check(&sysctl_file(
                 "net.netfilter.nf_conntrack_max=2000000\nnet.ipv4.tcp_tw_reuse = 1\n# net.ipv4.tcp_tw_recycle=1\n"

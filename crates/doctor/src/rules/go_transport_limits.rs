@@ -7,7 +7,7 @@ use crate::kernel::TIME_WAIT_SECONDS;
 use report::{Finding, Severity};
 
 const NAME: &str = "go-transport-limits";
-const WHY: &str = "Connections beyond the limits are closed after their response and opened again for the next request; thousands stand in \
+const WHY: &str = "Connections beyond the limits are closed after their response and opened again for the next request; thousands are in \
     TIME_WAIT, and in the end connect fails with \"cannot assign requested address\". Go checks neither limit against the \
     other.";
 pub(super) const RULE: Rule = Rule {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_on_the_founding_limits() {
+    fn fires_on_the_founding_limits() {
         let findings = of("MaxIdleConnsPerHost=200", Some(1000), None);
         assert_eq!(fired(&findings), 2, "{findings:?}");
         assert_eq!(findings[0].arithmetic, "200 x 1 hosts = 200 > 100");
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_on_limits_that_agree_with_each_other_and_the_load() {
+    fn silent_on_limits_that_agree_with_each_other_and_the_load() {
         assert_eq!(fired(&of("MaxIdleConns=1000,MaxIdleConnsPerHost=1000", Some(1000), Some(120))), 0);
         assert_eq!(fired(&of("", None, None)), 0);
         assert_eq!(fired(&of("MaxIdleConnsPerHost=50,MaxConnsPerHost=50", Some(1000), None)), 0, "the rest waits");

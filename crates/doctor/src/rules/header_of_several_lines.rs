@@ -30,7 +30,7 @@ fn check(facts: &Facts) -> Vec<Finding> {
         let one: Vec<&str> = inner.split_whitespace().collect();
         let fix = Change::new(configuration).replace(value.span, format!("{quote}{}{quote}", one.join(" "))).fix();
         findings.push(Finding {
-            side_effect: "None: white space between the words is the same to whoever reads it.".to_owned(),
+            side_effect: "None: white space between the words means the same to every reader.".to_owned(),
             ..at(
                 facts,
                 &RULE,
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_on_line_ends_in_values_alone() {
+    fn fires_on_line_ends_in_values_alone() {
         assert_eq!(of("add_header A 'b;\n  c';"), 1);
         assert_eq!(of("add_header A\n  'b; c'\n  always;"), 0);
     }

@@ -24,7 +24,7 @@ upstream api { server 127.0.0.1:3000; keepalive 32; keepalive_timeout 3s; }
 server { location / { proxy_http_version 1.1; proxy_set_header Connection ""; proxy_pass http://api; } }"#,
     check,
 };
-/// `keepalive_timeout` of a server where nothing is said.
+/// `keepalive_timeout` of a server by default.
 const SERVER_IDLE_DEFAULT_SECONDS: u64 = 75;
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
@@ -39,7 +39,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
             .is_some_and(|on| on == "on");
         let Some((theirs, whose)) = peers_idle(facts, configuration, &group) else { continue };
         let (ours, said) = group.idle_seconds();
-        // A peer that keeps nothing closes after each response and says so; nobody races with that.
+        // A peer that keeps nothing closes after each response and announces it, so no request can race with the close.
         if ours < theirs || theirs == 0 || (learns && facts.dialect == Dialect::Holdfast) {
             continue;
         }
@@ -63,7 +63,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// What was said of the peers, or stands in this very configuration where a peer is a server of it.
+/// What the operator said of the peers, or is in this very configuration where a peer is a server of it.
 fn peers_idle(facts: &Facts, configuration: &Configuration, group: &Group<'_>) -> Option<(u64, String)> {
     if let Some(theirs) = facts.expected.peer_idle_seconds {
         return Some((theirs, format!("peers close idle connections after {theirs} s")));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_where_the_peer_may_close_first() {
+    fn fires_where_the_peer_may_close_first() {
         assert_eq!(beside(5, ""), 1, "Node's 5 s against 60 s by default");
         assert_eq!(beside(60, "keepalive_timeout 60s;"), 1);
         let chained = "events {}\nhttp { upstream api { server 127.0.0.1:8081; keepalive 8; }\n\
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_where_ours_is_shorter_learned_or_theirs_unknown() {
+    fn silent_where_ours_is_shorter_learned_or_theirs_unknown() {
         assert_eq!(beside(60, "keepalive_timeout 20s;"), 0);
         assert_eq!(beside(5, "keepalive_learn on;"), 0);
         assert_eq!(beside(0, ""), 0);

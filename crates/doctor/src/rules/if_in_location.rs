@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_where_conditions_hide_something_and_not_on_returns() {
+    fn fires_where_conditions_hide_something_and_not_on_returns() {
         assert_eq!(of("server { location / { try_files $uri /x; if ($arg_a) { expires 1h; } } }"), 1);
         assert_eq!(of("server { location / { if ($arg_a) { return 403; } if ($arg_b) { rewrite ^ /b last; } } }"), 0);
         assert_eq!(of("server { location / { if ($arg_a) { proxy_pass http://127.0.0.1:1; } } }"), 0, "one alone");

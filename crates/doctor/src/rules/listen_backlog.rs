@@ -65,7 +65,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
             ),
             fix,
             side_effect:
-                "Nobody is shed any more: under overload all wait longer, and throughput may fall by some percent."
+                "No connection is dropped any more: under overload all wait longer, and throughput may fall by some percent."
                     .to_owned(),
             undo,
             ..finding(NAME, Severity::Warning, what)
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_where_the_kernel_cuts_it_or_the_operator_did() {
+    fn fires_where_the_kernel_cuts_it_or_the_operator_did() {
         assert_eq!(of("80", "128"), 1, "511 asked for, 128 granted: the founding report's case");
         assert_eq!(of("80 default_server backlog=8192", "4096"), 1);
         assert_eq!(of("80 backlog=128", "4096"), 1);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_where_what_is_asked_for_is_granted() {
+    fn silent_where_the_backlog_is_granted() {
         assert_eq!(of("80", "4096"), 0);
         assert_eq!(of("80 backlog=8192", "8192"), 0);
     }

@@ -7,7 +7,7 @@ use report::{Finding, Severity};
 
 const NAME: &str = "listen-in-port-range";
 const WHY: &str = "While the server is down, connect() of any program may take the port; the restart then fails with \"Address already in \
-    use\", for as long as that connection lives or stands in TIME_WAIT.";
+    use\", for as long as that connection lives or is in TIME_WAIT.";
 pub(super) const RULE: Rule = Rule {
     name: NAME,
     finds: "a port listened on that `connect()` may take",
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_on_a_port_within_the_range_and_not_on_others_or_reserved_ones() {
+    fn fires_on_a_port_within_the_range_and_not_on_others_or_reserved_ones() {
         assert_eq!(of("8080", "1024 65535", ""), 1);
         assert_eq!(of("[::]:9090", "1024\t65535", "8080"), 1);
         assert_eq!(of("80", "1024 65535", ""), 0);

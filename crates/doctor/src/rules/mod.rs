@@ -5,6 +5,7 @@ mod accept_queue_overflow;
 mod alias_traversal;
 mod allow_without_deny;
 mod buffers_beyond_memory;
+mod certificate_files;
 mod close_wait_pile;
 mod connection_always_upgrade;
 mod connections_too_few;
@@ -70,7 +71,7 @@ use crate::facts::Facts;
 use conf::source::Span;
 use report::{Document, Finding, Section, Severity};
 
-/// A rule: its check, and what the guide says of it. Each stands at the head of its file.
+/// A rule: its check, and what the guide says of it. Each is at the head of its file.
 #[derive(Debug)]
 pub struct Rule {
     /// How it is called in reports.
@@ -82,7 +83,7 @@ pub struct Rule {
     /// What it leads to.
     pub why: &'static str,
     /// A configuration or a sysctl file in which it fires: the inside of `http {}`, or a whole file. The first line may name
-    /// options as a comment. Empty where only a running server shows it.
+    /// options as a comment. Empty where only a running server, or a file that the configuration names, shows it.
     pub example: &'static str,
     /// The same without the fault.
     pub instead: &'static str,
@@ -156,6 +157,7 @@ const RULES: &[&Rule] = &[
     &resolver_outside::RULE,
     &status_page_open::RULE,
     &weak_tls::RULE,
+    &certificate_files::RULE,
     &upstream_not_verified::RULE,
     &version_shown::RULE,
     &slow_expression::RULE,
@@ -259,7 +261,7 @@ pub(crate) mod fixture {
         }
     }
 
-    /// What stands in `http {}`.
+    /// What is in `http {}`.
     pub(crate) fn http(text: &str) -> Facts {
         facts(&format!("events {{}}\nhttp {{\n{text}\n}}\n"))
     }

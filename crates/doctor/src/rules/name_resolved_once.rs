@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_on_names_and_not_on_addresses_or_what_is_resolved() {
+    fn fires_on_names_and_not_on_addresses_or_what_is_resolved() {
         table(
             check,
             [

@@ -55,7 +55,7 @@ fn is_looked_up(configuration: &Configuration, pass: &Found<'_>, target: &str) -
     // These begin with a slash, so the address ends before them.
     let authority = PATHS.iter().filter_map(|path| authority.split_once(path)).map(|(before, _)| before).min();
     let authority = authority.unwrap_or_else(|| rest.split(['/', '?']).next().unwrap_or(rest));
-    // What follows the colon is the port, whoever says it.
+    // What follows the colon is the port, in every case.
     let host = match authority.rsplit_once(':') {
         Some((host, _)) if !authority.starts_with('[') || host.ends_with(']') => host,
         _ => authority,
@@ -73,7 +73,7 @@ fn is_looked_up(configuration: &Configuration, pass: &Found<'_>, target: &str) -
 /// Variables that hold a path.
 const PATHS: [&str; 6] = ["$uri", "${uri}", "$request_uri", "${request_uri}", "$document_uri", "${document_uri}"];
 
-/// Variables that stand for one another: nobody writes more, and a ring of them ends.
+/// Variables that mean one another: more is not realistic, and a cycle must end.
 const VARIABLES_MAX: usize = 8;
 
 /// The variable's name if the text is nothing else.
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_on_names_that_only_a_resolver_knows() {
+    fn fires_on_names_that_only_a_resolver_knows() {
         assert_eq!(of("", "set $to app.internal; proxy_pass http://$to:8080;"), 1);
         assert_eq!(of("", "proxy_pass http://$host;"), 1);
         assert_eq!(of("", "proxy_pass http://api.example.com/$request_uri;"), 1);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_with_a_resolver_nor_on_groups_addresses_and_maps_of_them() {
+    fn silent_with_a_resolver_or_on_groups_addresses_and_maps_of_them() {
         assert_eq!(of("resolver 127.0.0.53;", "proxy_pass http://$host;"), 0);
         assert_eq!(of("", "proxy_pass http://api/$1;"), 0);
         assert_eq!(of("", "set $to api; proxy_pass http://$to;"), 0);
@@ -158,12 +158,12 @@ mod tests {
         }
         let canary = "upstream new { server 127.0.0.1:2; } split_clients $uri $share { 10% new; * api; }\n\
                       map $http_x $to { default $share; new new; }";
-        assert_eq!(of(canary, "proxy_pass http://$to;"), 0, "one stands for the other");
+        assert_eq!(of(canary, "proxy_pass http://$to;"), 0, "one means the other");
         assert_eq!(of(canary, "set $here ${to}; proxy_pass http://${here}:80;"), 0);
     }
 
     #[test]
-    fn it_fires_where_one_of_the_values_is_a_name_or_from_the_request() {
+    fn fires_where_one_of_the_values_is_a_name_or_from_the_request() {
         let share = |other: &str| {
             format!("split_clients $uri $share {{ 10% {other}; * api; }} map $http_x $to {{ default $share; }}")
         };

@@ -6,7 +6,7 @@ use crate::facts::Facts;
 use report::{Finding, Severity};
 
 const NAME: &str = "netdev-backlog-mistaken";
-const WHY: &str = "It holds packets that arrive faster than a processor takes them off its card. Connections that wait for accept() stand \
+const WHY: &str = "It holds packets that arrive faster than a processor takes them off its card. Connections that wait for accept() are \
     in the listener's queue, which is the lesser of backlog= and somaxconn: overflows there go on as before.";
 pub(super) const RULE: Rule = Rule {
     name: NAME,
@@ -43,7 +43,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
             why: WHY.to_owned(),
             evidence,
             fix: format!("{SOMAXCONN} = 8192\n# and backlog=8192 in the listen line, then a restart"),
-            side_effect: "Nobody is shed any more: under overload all wait longer.".to_owned(),
+            side_effect: "No connection is dropped any more: under overload all wait longer.".to_owned(),
             undo: format!("{SOMAXCONN} = {}", accept.unwrap_or(SOMAXCONN_SHIPPED)),
             ..finding(NAME, Severity::Note, "netdev_max_backlog is not the accept queue".to_owned())
         })
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_fires_on_the_founding_settings_and_not_beside_a_raised_somaxconn() {
+    fn fires_on_the_founding_settings_and_not_beside_a_raised_somaxconn() {
         let of = |text: &str| fired(&check(&sysctl_file(text)));
         assert_eq!(of(&format!("{SYSCTL} = 262144\n")), 1);
         assert_eq!(of(&format!("{SYSCTL} = 262144\n{SOMAXCONN} = 128\n")), 1);

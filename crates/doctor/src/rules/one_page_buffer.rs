@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_fires_on_the_founding_setting_written_or_live() {
+    fn fires_on_the_founding_setting_written_or_live() {
         let written = |value: &str| sysctl_file(&format!("{SYSCTL} = {value}\n"));
         table(
             check,

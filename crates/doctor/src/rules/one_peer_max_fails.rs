@@ -35,7 +35,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
             continue;
         }
         let [only] = servers[..] else { continue };
-        // A name may stand for several addresses, and each is a peer.
+        // A name may match several addresses, and each is a peer.
         let address = argument(only, 0).unwrap_or_default();
         let is_one = address.starts_with("unix:") || address.starts_with(|c: char| c.is_ascii_digit() || c == '[');
         let words = only.args.iter().skip(1).map(|word| word.text().into_owned());
@@ -83,7 +83,7 @@ fn has(server: &Directive, word: &str) -> bool {
 /// The only peer that is not down, unless its failures are not counted.
 fn shut_out(configuration: &Configuration, only: &Directive) -> Option<Finding> {
     let address = argument(only, 0)?;
-    // A name may stand for several addresses, and those for one another.
+    // A name may match several addresses, and those for one another.
     let is_one = address.starts_with("unix:") || address.starts_with(|c: char| c.is_ascii_digit() || c == '[');
     if !is_one || UNCOUNTED.iter().any(|word| has(only, word)) {
         return None;
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_fires_on_one_address_and_not_on_two_or_a_name_or_an_explicit_zero() {
+    fn fires_on_one_address_and_not_on_two_or_a_name_or_an_explicit_zero() {
         let of = |upstream: &str| fired(&check(&proxy(upstream, "")));
         assert_eq!(of("server 127.0.0.1:1 max_fails=3 fail_timeout=30s;"), 1);
         assert_eq!(of("server 127.0.0.1:1 max_fails=3; server 127.0.0.1:2;"), 0);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_where_all_others_are_down_and_not_where_one_is_up_or_failures_do_not_count() {
+    fn fires_where_all_others_are_down_and_not_where_one_is_up_or_failures_do_not_count() {
         let of = |upstream: &str| fired(&check(&proxy(upstream, "")));
         assert_eq!(of("server 172.17.0.2:9000; server 127.0.0.1 down;"), 1);
         assert_eq!(of("server 172.17.0.2:9000 max_fails=0; server 127.0.0.1 down;"), 0);

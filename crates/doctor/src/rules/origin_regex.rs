@@ -9,9 +9,9 @@ use report::{Finding, Severity};
 
 pub(super) const RULE: Rule = Rule {
     name: "origin-regex",
-    finds: "an expression on `$http_origin` or `$http_referer` that is not anchored, or has a dot that stands for any character",
+    finds: "an expression on `$http_origin` or `$http_referer` that is not anchored, or has a dot that means any character",
     needs: Needs::NOTHING,
-    why: "An expression that may begin or end anywhere, or whose dots stand for any character, also matches an address that an attacker registers.",
+    why: "An expression that may begin or end anywhere, or whose dots mean any character, also matches an address that an attacker registers.",
     example: "server { location / { if ($http_origin ~* https://shop.example$) { add_header Access-Control-Allow-Origin $http_origin; } } }",
     instead: r"server { location / { if ($http_origin ~* ^https://shop\.example$) { add_header Access-Control-Allow-Origin $http_origin; } } }",
     check,
@@ -90,7 +90,7 @@ fn mended(pattern: &str, is_origin: bool) -> Option<(&'static str, String)> {
     match (begins, host_ends, had_dot) {
         (false, _, _) => Some(("may begin anywhere", better)),
         (_, false, _) => Some(("may go on after its end", better)),
-        (_, _, true) => Some(("has a dot that stands for any character", better)),
+        (_, _, true) => Some(("has a dot that means any character", better)),
         _ => None,
     }
 }
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_on_loose_expressions_and_not_on_tight_ones() {
+    fn fires_on_loose_expressions_and_not_on_tight_ones() {
         assert_eq!(of("server { if ($http_origin ~ example.com) { return 200; } }"), 1);
         assert_eq!(of(r"map $http_origin $ok { ~^https://a\.example 1; ~^https://a\.example$ 1; }"), 1);
         assert_eq!(of(r"server { if ($http_referer ~ ^https://a.example/) { return 200; } }"), 1, "any character");
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_recommends_is_not_found_again() {
+    fn its_fixes_have_no_findings() {
         for (pattern, is_origin) in [("example.com", true), ("https://a.example", false), ("^http://a.b$", true)] {
             let (_, better) = mended(pattern, is_origin).expect("it is loose");
             assert_eq!(mended(&better, is_origin), None, "{better}");

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_where_all_workers_together_keep_too_many() {
+    fn fires_where_all_workers_together_keep_too_many() {
         const ONE: &str = "server 127.0.0.1:1;";
         const THREE: &str = "server 127.0.0.1:1; server 127.0.0.1:2; server 127.0.0.1:3;";
         table(

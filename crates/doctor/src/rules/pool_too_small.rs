@@ -24,7 +24,7 @@ server { location / { proxy_http_version 1.1; proxy_set_header Connection ""; pr
 };
 /// Sockets in TIME_WAIT towards a peer, below which a pool is merely being used: about sixteen closes a second.
 const TIME_WAITS_MIN: u64 = 1000;
-/// So many more in TIME_WAIT than open: each connection was closed after a handful of requests.
+/// This many times more in TIME_WAIT than open: each connection was closed after a handful of requests.
 const CHURN_FACTOR: u64 = 10;
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
@@ -48,7 +48,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         findings.push(Finding {
             place: Some(configuration.place(at.span)),
             why: format!(
-                "When a burst ends, the connections beyond the pool are closed, and opened again for the next one. Each stands in \
+                "When a burst ends, the connections beyond the pool are closed, and opened again for the next one. Each is in \
                  TIME_WAIT for {TIME_WAIT_SECONDS} s, and its port with it."
             ),
             evidence,
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_on_more_at_once_than_kept_and_on_sockets_that_show_it() {
+    fn fires_on_more_at_once_than_kept_and_on_sockets_that_show_it() {
         table(
             check,
             [

@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn where_tw_reuse_is_not_known_time_wait_is_not_counted_as_taken() {
+    fn without_known_tw_reuse_time_wait_does_not_count_as_taken() {
         let of = |established, time_wait| {
             let facts = with_sockets(proxy("server 10.0.0.9:3000;", ""), "10.0.0.9:3000", established, time_wait);
             let mut without = facts;
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_near_the_end_of_the_ports_and_not_before_or_where_they_are_reused() {
+    fn fires_near_the_end_of_the_ports_and_not_before_or_where_they_are_reused() {
         assert_eq!((fired(&of(100, 23_000, "2")), of(100, 23_000, "2")[0].severity), (1, Severity::Warning));
         assert_eq!(of(27_000, 0, "1")[0].severity, Severity::Error);
         assert_eq!((fired(&of(100, 23_000, "1")), fired(&of(100, 2000, "0"))), (0, 0));

@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_on_none_and_on_no_other_word() {
+    fn fires_on_none_and_on_no_other_word() {
         assert_eq!(of("server { valid_referers none blocked server_names; }"), 1);
         assert_eq!(of("server { valid_referers blocked *.none.example server_names; }"), 0);
     }

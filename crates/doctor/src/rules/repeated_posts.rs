@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_fires_on_non_idempotent_and_on_nothing_else() {
+    fn fires_on_non_idempotent_and_on_nothing_else() {
         let of = |location: &str| check(&proxy("server 127.0.0.1:1;", location));
         let findings = of("proxy_next_upstream error timeout non_idempotent;");
         assert_eq!(fired(&findings), 1);

@@ -1,4 +1,4 @@
-//! The host of `proxy_pass` comes from the request: whoever asks reaches what the server reaches.
+//! The host of `proxy_pass` comes from the request: a client reaches everything that the server reaches.
 
 use super::{Needs, Rule, at};
 use crate::configuration::{Found, argument, is};
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_on_hosts_of_the_request_and_not_on_bounded_ones() {
+    fn fires_on_hosts_of_the_request_and_not_on_bounded_ones() {
         assert_eq!(of("server { location / { proxy_pass http://$arg_to; } }"), 1);
         assert_eq!(of("server { location ~ ^/p/(.*)$ { proxy_pass http://$1; } }"), 1);
         assert_eq!(of("server { location / { proxy_pass http://127.0.0.1:$arg_port; } }"), 0);

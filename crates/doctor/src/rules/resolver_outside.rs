@@ -11,7 +11,7 @@ pub(super) const RULE: Rule = Rule {
     name: "resolver-outside",
     finds: "a public address in `resolver`",
     needs: Needs::NOTHING,
-    why: "DNS over UDP is not protected: whoever is on the way, or guesses a port and a number, decides where requests go.",
+    why: "DNS over UDP is not protected: an attacker on the path, or one that guesses a port and a number, decides where requests go.",
     example: "resolver 8.8.8.8;",
     instead: "resolver 127.0.0.53;",
     check,
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_on_public_addresses_and_not_on_near_ones() {
+    fn fires_on_public_addresses_and_not_on_near_ones() {
         assert_eq!(of("resolver 8.8.8.8 1.1.1.1:53 [2001:4860:4860::8888] valid=30s;"), 3);
         assert_eq!(
             of("resolver 127.0.0.53 10.0.0.2 192.168.1.1 169.254.169.253 100.100.2.136 [::1] [fd00::1] dns.internal;"),

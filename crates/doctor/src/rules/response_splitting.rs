@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_on_decoded_paths_in_lines_and_not_on_others() {
+    fn fires_on_decoded_paths_in_lines_and_not_on_others() {
         assert_eq!(of("server { return 301 https://$host$uri$is_args$args; add_header X $document_uri; }"), 2);
         assert_eq!(of("server { location / { proxy_pass http://127.0.0.1:1${uri}; } }"), 1);
         assert_eq!(of("server { return 301 https://$host$request_uri; add_header X $uri_path; }"), 0);

@@ -37,7 +37,7 @@ fn check(facts: &Facts) -> Vec<Finding> {
         }
         let fix = "# serve it from a file or an application: root, try_files or proxy_pass wait for the check, return does not";
         findings.push(Finding {
-            side_effect: "Whoever is not allowed gets 403 or 401 from now on.".to_owned(),
+            side_effect: "Clients that are not allowed get 403 or 401 from now on.".to_owned(),
             undo: "# nothing was changed".to_owned(),
             ..at(
                 facts,
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_on_answers_that_somebody_meant_to_guard() {
+    fn fires_on_answers_that_somebody_meant_to_guard() {
         assert_eq!(
             of("server { location / { deny all; return 200 x; } location /b { auth_basic b; return 200 x; } }"),
             2

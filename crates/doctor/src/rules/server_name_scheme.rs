@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_fires_on_a_scheme_and_not_on_names_or_patterns() {
+    fn fires_on_a_scheme_and_not_on_names_or_patterns() {
         let of = |names: &str| check(&facts(&format!("events {{}}\nhttp {{ server {{ server_name {names}; }} }}\n")));
         let findings = of("a.example http://10.0.0.1:8080/x");
         assert_eq!(fired(&findings), 1);

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_on_nested_repetitions_and_not_on_separated_ones() {
+    fn fires_on_nested_repetitions_and_not_on_separated_ones() {
         assert_eq!(of("server { location ~ ^/(a+)+$ { return 204; } location ~* (.*)* { return 204; } }"), 2);
         assert_eq!(of(r"server { rewrite ^/(\w+)*x$ /y; if ($uri ~ '([a-z]*)+!') { return 403; } }"), 2);
         assert_eq!(of(r"server { server_name ~^([a-z]+\.)+example$; location ~ ^/(.+)$ { return 204; } }"), 0);

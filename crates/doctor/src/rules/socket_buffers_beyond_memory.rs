@@ -19,7 +19,7 @@ pub(super) const RULE: Rule = Rule {
 };
 const SYSCTLS: [(&str, &str); 2] =
     [("net.ipv4.tcp_rmem", "4096 131072 6291456"), ("net.ipv4.tcp_wmem", "4096 16384 4194304")];
-/// Twice what the kernel ships; below that nobody chose it for its size.
+/// Twice what the kernel ships; below that the operator did not choose it for its size.
 const DEFAULT_LARGE: u64 = 262_144;
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_on_large_beginnings_times_many_and_not_otherwise() {
+    fn fires_on_large_beginnings_times_many_and_not_otherwise() {
         assert_eq!(of("4096 16777216 33554432", 1024), 1, "16 GiB of 8");
         assert_eq!(of("4096 16777216 33554432", 100), 0);
         assert_eq!(of("4096 131072 6291456", 1_000_000), 0, "as shipped");

@@ -43,7 +43,7 @@ fn check(facts: &Facts) -> Vec<Finding> {
             change.after(page.directive, line);
         }
         findings.push(Finding {
-            side_effect: "Whoever reads it from another host must be allowed by name.".to_owned(),
+            side_effect: "Readers on other hosts must be allowed by address.".to_owned(),
             ..at(
                 facts,
                 &RULE,
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_on_open_pages_and_not_on_guarded_ones() {
+    fn fires_on_open_pages_and_not_on_guarded_ones() {
         assert_eq!(of("server { listen 80; location /s { stub_status; } location /t { status_page; } }"), 2);
         assert_eq!(of("server { listen 127.0.0.1:8080; location /s { stub_status; } }"), 0);
         assert_eq!(of("server { allow 10.0.0.0/8; deny all; location /s { stub_status; } }"), 0);

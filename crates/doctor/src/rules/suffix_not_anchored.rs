@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_on_suffixes_without_an_end_and_not_on_others() {
+    fn fires_on_suffixes_without_an_end_and_not_on_others() {
         assert_eq!(of(r"server { location ~* \.php { return 204; } }"), 1);
         assert_eq!(of(r"server { location ~ \.php$ { return 204; } location ~ \.(?:css|js)$ { return 204; } }"), 0);
         assert_eq!(

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_without_cookies_and_room_and_not_otherwise() {
+    fn fires_without_cookies_and_room_and_not_otherwise() {
         assert_eq!((of("0", "1024"), of("0", "8192"), of("1", "128")), (1, 0, 0));
         assert_eq!(fired(&check(&facts("events {}\nhttp { server { listen 80; } }\n"))), 0, "nothing is known");
     }

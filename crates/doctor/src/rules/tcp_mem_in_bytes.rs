@@ -19,7 +19,7 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 const SYSCTL: &str = "net.ipv4.tcp_mem";
-/// The most that machines have, in bytes, for whoever looks at a file without the machine: no 64 TiB machine is a proxy.
+/// The most that machines have, in bytes, for a file that is read without its machine: no 64 TiB machine is a proxy.
 const MEMORY_UNHEARD_OF: u64 = 1 << 46;
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_fires_on_the_founding_numbers_on_a_small_machine_and_on_bytes_anywhere() {
+    fn fires_on_the_founding_numbers_on_a_small_machine_and_on_bytes_anywhere() {
         let on = |gigabytes: u64| {
             let settings = crate::facts::parse_settings("s", &format!("{SYSCTL} = 786432 2097152 3145728\n"));
             let mut facts = Facts { settings, ..facts("events {}\n") };

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_on_either_missing_half_and_not_on_the_recipe() {
+    fn fires_on_either_missing_half_and_not_on_the_recipe() {
         let recipe = "proxy_set_header Connection $connection_upgrade; proxy_http_version 1.1;";
         table(
             check,
@@ -94,7 +94,7 @@ mod tests {
                 (1, old(tunnel("proxy_set_header Connection upgrade;")), "HTTP/1.0"),
                 (0, old(tunnel(recipe)), "the recipe"),
                 (0, tunnel("proxy_set_header Connection \"Upgrade\";"), "the constant"),
-                (0, proxy("server 127.0.0.1:1;", ""), "nobody upgrades"),
+                (0, proxy("server 127.0.0.1:1;", ""), "no upgrade is passed on"),
                 (0, proxy("server 127.0.0.1:1;", "proxy_set_header Upgrade \"\";"), "Upgrade taken out"),
             ],
         );

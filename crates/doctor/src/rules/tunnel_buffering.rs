@@ -42,7 +42,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let Some(configuration) = &facts.configuration else { return Vec::new() };
     let mut findings = Vec::new();
     for pass in configuration.all("proxy_pass").into_iter().filter(crate::configuration::Found::upgrades) {
-        // Whoever set proxy_buffer_size, too, has bounded the tunnel; what is inherited was meant for something else.
+        // With proxy_buffer_size, too, the tunnel is bounded; what is inherited was meant for something else.
         let own = pass
             .within
             .last()
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_on_buffering_words_for_tunnels_and_not_beside_the_one_that_acts() {
+    fn fires_on_buffering_words_for_tunnels_and_not_beside_the_one_that_acts() {
         const UPGRADE: &str = "proxy_set_header Upgrade $http_upgrade;";
         assert_eq!(of(&format!("{UPGRADE} proxy_buffering off;")), 1);
         assert_eq!(of(&format!("{UPGRADE} proxy_busy_buffers_size 256m; proxy_buffers 4 128m;")), 1);

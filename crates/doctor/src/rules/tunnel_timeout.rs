@@ -1,4 +1,4 @@
-//! Tunnels that are cut because nothing was said for a while: the timeout is not longer than the time between heartbeats.
+//! Tunnels that are cut because they were idle for a while: the timeout is not longer than the time between heartbeats.
 
 use super::{Needs, Rule, finding, quoted};
 use crate::configuration::{Configuration, Found, is, seconds};
@@ -35,7 +35,7 @@ pub(super) const RULE: Rule = Rule {
 }"#,
     check,
 };
-/// `proxy_read_timeout` where nothing is said.
+/// The default of `proxy_read_timeout`.
 const TIMEOUT_DEFAULT_SECONDS: u64 = 60;
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_on_the_default_and_on_a_heartbeat_that_is_not_sooner() {
+    fn fires_on_the_default_and_on_a_heartbeat_that_is_not_sooner() {
         assert_eq!(of("", None), 1);
         assert_eq!(of("proxy_read_timeout 180s;", Some(180)), 1);
         assert_eq!(of("tunnel_timeout 1m;", Some(90)), 1);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_where_the_fields_are_for_all_and_another_location_has_the_tunnels() {
+    fn silent_where_the_fields_are_for_all_and_another_location_has_the_tunnels() {
         let of = |server: &str, location: &str, live: &str| {
             let fields = "proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;";
             let text = format!(
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_on_a_timeout_that_was_chosen_or_is_long_enough() {
+    fn silent_on_a_timeout_that_was_chosen_or_is_long_enough() {
         assert_eq!(of("proxy_read_timeout 900s;", None), 0);
         assert_eq!(of("proxy_read_timeout 180s;", Some(60)), 0);
         assert_eq!(of("", Some(30)), 0);

@@ -67,7 +67,7 @@ fn wanted(facts: &Facts, group: &Group<'_>) -> Option<(u64, String)> {
         return facts.expected.concurrency.map(|held| (held, format!("{held} at once")));
     }
     let rate = facts.expected.requests_per_second?;
-    // A second or a minute, which is everything here: where it is not known nothing can be said.
+    // A second or a minute, which is everything here: if it is not known, the rule is silent.
     let reuses = facts.system.number("net.ipv4.tcp_tw_reuse")? == 1;
     let seconds = if reuses { TIME_WAIT_REUSED_SECONDS } else { TIME_WAIT_SECONDS };
     let held = (rate * seconds as f64).ceil() as u64;
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_where_tunnels_or_churn_outnumber_the_ports() {
+    fn fires_where_tunnels_or_churn_outnumber_the_ports() {
         table(
             check,
             [

@@ -8,7 +8,7 @@ use sockdiag::State;
 const NAME: &str = "tw-buckets";
 const WHY: &str = "The number of TIME_WAIT sockets falls, and nothing else is better: a late segment of the old connection is answered with a \
     reset or taken for one of a new connection, the kernel logs \"time wait bucket table overflow\", and the peers hold \
-    sockets whose close nobody remembers. A TIME_WAIT socket costs 256 bytes.";
+    sockets whose close is forgotten. A TIME_WAIT socket costs 256 bytes.";
 pub(super) const RULE: Rule = Rule {
     name: NAME,
     finds: "`tcp_max_tw_buckets` so low that it hides TIME_WAIT, or nearly reached",
@@ -59,7 +59,7 @@ fn complete(buckets: u64, evidence: Vec<String>) -> Finding {
         fix: format!("{SYSCTL} = {BUCKETS_SHIPPED}\n# and fewer closes, with keepalive in the upstream"),
         side_effect: format!("Up to {} MB of kernel memory when all are taken.", BUCKETS_SHIPPED * 256 / 1_000_000),
         undo: format!("{SYSCTL} = {buckets}"),
-        ..finding(NAME, Severity::Warning, format!("only {buckets} sockets may stand in TIME_WAIT"))
+        ..finding(NAME, Severity::Warning, format!("only {buckets} sockets may appear in TIME_WAIT"))
     }
 }
 
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_fires_on_numbers_that_hide_them_and_where_the_table_is_nearly_full_now() {
+    fn fires_on_numbers_that_hide_them_and_where_the_table_is_nearly_full_now() {
         let written = |value: &str| sysctl_file(&format!("{SYSCTL} = {value}\n"));
         let beside_8000 = |buckets: &str| {
             let facts = with_sockets(proxy("server 127.0.0.1:3000;", ""), "127.0.0.1:3000", 1, 8000);

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_fires_on_the_pair_and_on_neither_alone() {
+    fn fires_on_the_pair_and_on_neither_alone() {
         let of = |text: &str| fired(&check(&sysctl_file(text)));
         assert_eq!(of(&format!("{REUSE} = 1\n{TIMESTAMPS} = 0\n")), 1);
         assert_eq!(of(&format!("{REUSE} = 1\n{TIMESTAMPS} = 1\n")), 0);

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_on_either_pile_and_not_on_moments() {
+    fn fires_on_either_pile_and_not_on_moments() {
         assert_eq!(of((40, 4 << 20), (0, 0)), 1);
         assert_eq!(of((0, 0), (5000, 3 << 30)), 1);
         assert_eq!(of((3, 1 << 20), (2000, 100 << 20)), 0);

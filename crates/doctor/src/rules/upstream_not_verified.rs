@@ -1,4 +1,4 @@
-//! Upstreams over TLS whose certificates are not verified: whoever is on the way can be the upstream.
+//! Upstreams over TLS whose certificates are not verified: an attacker on the path can pose as the upstream.
 
 use super::{Needs, Rule, at};
 use crate::configuration::{Found, argument};
@@ -10,7 +10,7 @@ pub(super) const RULE: Rule = Rule {
     name: "upstream-not-verified",
     finds: "`proxy_pass https://…` without `proxy_ssl_verify on`",
     needs: Needs::NOTHING,
-    why: "Without verification TLS keeps out who only listens. Whoever can answer at the upstream's address, by ARP, DNS or a stolen \
+    why: "Without verification TLS protects against listeners only. An attacker who can answer at the upstream's address, by ARP, DNS or a stolen \
         address, reads and changes everything, and nothing shows it. nginx and Holdfast verify nothing by default.",
     example: "upstream api.example { server 10.0.0.1:8443; keepalive 8; }
 server { proxy_http_version 1.1; proxy_set_header Connection \"\"; location / { proxy_pass https://api.example; } }",
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_on_https_alone_and_sees_what_is_inherited() {
+    fn fires_on_https_alone_and_sees_what_is_inherited() {
         assert_eq!(
             of("server { location / { proxy_pass https://a.test; } location /b { proxy_pass HTTPS://$host; } }"),
             2

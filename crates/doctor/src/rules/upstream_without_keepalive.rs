@@ -11,7 +11,7 @@ use conf::tree::Directive;
 use report::{Finding, Severity};
 
 const NAME: &str = "upstream-without-keepalive";
-const WHY: &str = "Each request opens a connection and closes it. Whoever closes first holds it in TIME_WAIT for a minute; the ports \
+const WHY: &str = "Each request opens a connection and closes it. The side that closes first holds it in TIME_WAIT for a minute; the ports \
     towards one peer run out, and connecting costs more than the request.";
 pub(super) const RULE: Rule = Rule {
     name: NAME,
@@ -29,7 +29,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let Some(configuration) = &facts.configuration else { return Vec::new() };
     let mut findings = Vec::new();
     for group in groups(configuration) {
-        // A tunnel has its upstream connection for itself, and whoever passes Upgrade on mostly carries tunnels.
+        // A tunnel has its upstream connection for itself, and a location that passes Upgrade on mostly carries tunnels.
         let Some(pass) = group.passes.iter().find(|pass| !pass.upgrades()) else { continue };
         let mut finding = match group.upstream {
             Some(_) if group.kept(facts.dialect) > 0 => continue,
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_where_nothing_is_kept_and_not_where_something_is_or_cannot_be() {
+    fn fires_where_nothing_is_kept_and_not_where_something_is_or_cannot_be() {
         let tunnel = "proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;";
         table(
             check,
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_nobody_wrote_is_named_where_it_is_used() {
+    fn names_an_implicit_group_where_it_is_used() {
         let findings = check(&implicit("http://127.0.0.1:3000/"));
         assert_eq!((fired(&findings), findings[0].place_text().as_str()), (1, "/etc/nginx/nginx.conf:2:30"));
         assert!(findings[0].arithmetic.contains("28232 ports / 60 s = 470 requests/s"), "{}", findings[0].arithmetic);

@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_where_somebody_asked_for_it() {
+    fn fires_where_somebody_asked_for_it() {
         assert_eq!((of("server_tokens on;"), of("server_tokens build;")), (1, 1));
         assert_eq!((of("server_tokens off;"), of("")), (0, 0));
     }

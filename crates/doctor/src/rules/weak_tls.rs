@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_on_old_versions_and_ciphers_of_tls_listeners_alone() {
+    fn fires_on_old_versions_and_ciphers_of_tls_listeners_alone() {
         assert_eq!(of("ssl_protocols SSLv3 TLSv1.2; server { listen 443 ssl; } server { listen 444 ssl; }"), 1);
         assert_eq!(of("server { listen 443 ssl; ssl_ciphers ECDHE-RSA-AES128-GCM-SHA256:RC4-SHA; }"), 1);
         assert_eq!(

@@ -37,7 +37,7 @@ impl Alarm {
     }
 }
 
-/// What stands behind a line for those that were kept back; nothing for none.
+/// What is behind a line for those that were kept back; nothing for none.
 pub(crate) fn and_more(kept_back: u64) -> String {
     match kept_back {
         0 => String::new(),

@@ -78,7 +78,7 @@ impl Spill {
         }
     }
 
-    /// Takes a part behind what waits, with hardly more memory than that takes: the budget was asked for so many bytes, and a
+    /// Takes a part behind what waits, with hardly more memory than that takes: the budget was asked for this many bytes, and a
     /// buffer that doubles would be far beyond them.
     fn keep(&mut self, part: &[u8]) {
         if self.bytes.capacity() - self.bytes.len() < part.len() {
@@ -92,7 +92,7 @@ impl Spill {
         self.bytes.extend_from_slice(part);
     }
 
-    /// Writes what waits, so many bytes of it at most.
+    /// Writes what waits, at most `limit` bytes of it.
     pub(crate) fn flush_most(&mut self, stream: &Transport, most: usize) -> io::Result<usize> {
         if self.is_empty() {
             return Ok(0);

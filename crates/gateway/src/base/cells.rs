@@ -1,5 +1,5 @@
 //! What is counted about upstream groups and peers on the request path. Each worker writes cells of its own, on cache lines
-//! of their own, so counting contends with nobody; the sums are made when somebody looks (`snapshot`). The pool counts its
+//! of their own, so counting contends with no other thread; the sums are made when somebody looks (`snapshot`). The pool counts its
 //! own events; these are the ones that only an exchange knows.
 
 use crate::base::counters::bump;
@@ -16,7 +16,8 @@ pub(crate) const BOUNDS_MS: [u64; 15] = [1, 2, 5, 10, 25, 50, 100, 250, 500, 100
 pub(crate) const CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "other"];
 
 /// Why a failed attempt was followed by another one, as labels say it.
-pub(crate) const RETRY_REASONS: [&str; 3] = ["listed", "reused_connection", "proved_unsent"];
+pub(crate) const RETRY_REASONS: [&str; 5] =
+    ["listed", "reused_connection", "proved_unsent", "gone_away", "stream_refused"];
 
 /// The place of a status in [`CLASSES`].
 pub(crate) fn class_of(status: u16) -> usize {
@@ -85,7 +86,7 @@ pub(crate) struct PeerCells(Box<[PeerCell]>);
 /// One attempt at a peer, as it is counted.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counted {
-    /// A connection was opened, and that took so many milliseconds.
+    /// A connection was opened, and that took this many milliseconds.
     pub(crate) connect_ms: Option<u64>,
     /// It went over a reused connection.
     pub(crate) reused: bool,
@@ -199,6 +200,8 @@ impl GroupCells {
             Reason::Listed => 0,
             Reason::ReusedConnection => 1,
             Reason::ProvedUnsent => 2,
+            Reason::GoneAway => 3,
+            Reason::StreamRefused => 4,
             // The others say why there is no further attempt.
             _ => return,
         };

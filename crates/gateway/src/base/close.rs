@@ -64,6 +64,18 @@ pub enum CloseReason {
     Unlistened,
     /// The process is shutting down.
     Shutdown,
+    /// It broke a rule of HTTP/2.
+    Http2Fault,
+    /// It reached a limit against abuse of HTTP/2.
+    Http2Abuse,
+    /// A session of `stream` was refused: by a rule, a limit, or a value that cannot be used.
+    SessionRefused,
+    /// A session of `stream` got the text of `return`.
+    SessionServed,
+    /// A session of `stream` reached no peer.
+    NoUpstream,
+    /// An operator has closed it.
+    Operator,
     /// A panic while serving the connection: a bug of ours.
     Bug,
 }
@@ -97,6 +109,12 @@ impl CloseReason {
         Self::MemoryBudget,
         Self::Unlistened,
         Self::Shutdown,
+        Self::Http2Fault,
+        Self::Http2Abuse,
+        Self::SessionRefused,
+        Self::SessionServed,
+        Self::NoUpstream,
+        Self::Operator,
         Self::Bug,
     ];
 
@@ -126,6 +144,12 @@ impl CloseReason {
             Self::MemoryBudget => "memory_budget",
             Self::Unlistened => "unlistened",
             Self::Shutdown => "shutdown",
+            Self::Http2Fault => "http2_fault",
+            Self::Http2Abuse => "http2_abuse",
+            Self::SessionRefused => "session_refused",
+            Self::SessionServed => "session_served",
+            Self::NoUpstream => "no_upstream",
+            Self::Operator => "operator",
             Self::Bug => "bug",
         }
     }
@@ -192,7 +216,27 @@ impl CloseReason {
             ),
             Self::Unlistened => ("a reload has taken away the address on which it was accepted", ""),
             Self::Shutdown => ("the process ends", ""),
+            Self::Http2Fault => ("the client broke a rule of HTTP/2", "`holdfast_http2_connection_faults_total`"),
+            Self::Http2Abuse => ("the client reached a limit against abuse of HTTP/2", "the same, and the error log"),
+            Self::SessionRefused | Self::SessionServed | Self::NoUpstream => self.explain_session(),
+            Self::Operator => ("an operator has closed it: `holdfast ctl connections close`", ""),
             Self::Bug => ("a panic: a bug of ours", "the error log, and please report it"),
+        }
+    }
+
+    /// The same of the reasons that sessions of `stream` have.
+    fn explain_session(self) -> (&'static str, &'static str) {
+        match self {
+            Self::SessionRefused => (
+                "a session of `stream` was refused: by `deny`, by `limit_conn`, or because of a value that cannot be used",
+                "the error log: each has a line with the client and the reason",
+            ),
+            Self::SessionServed => ("a session of `stream` got the text of `return`", ""),
+            Self::NoUpstream => (
+                "a session of `stream` reached no peer of its group",
+                "the error log, and the peers on the status page",
+            ),
+            _ => ("", ""),
         }
     }
 
@@ -217,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_reason_stands_at_its_own_place_under_its_own_name() {
+    fn every_reason_has_its_own_index_and_name() {
         let mut labels = std::collections::HashSet::new();
         for (place, reason) in CloseReason::ALL.into_iter().enumerate() {
             assert_eq!(reason as usize, place);

@@ -42,7 +42,7 @@ const CHUNK_BYTES_MAX: u64 = 256 * 1024;
 const CHUNK_BYTES_MIN: u64 = 4096;
 const CHUNKS_PER_WORKER: u64 = 64;
 
-/// Stands for no budget.
+/// Means no budget.
 const UNLIMITED: u64 = u64::MAX;
 
 /// How short memory is; each level includes the ones before it.
@@ -267,7 +267,7 @@ struct Holder {
     held: u64,
 }
 
-/// Where the reason stands above the bytes.
+/// Where the reason is above the bytes.
 const REASON_SHIFT: u32 = 62;
 
 impl Holder {
@@ -337,6 +337,11 @@ impl Ledger {
         self.holders.borrow().get(task.index as usize).map_or(0, |holder| holder.serial)
     }
 
+    /// Bytes that a task holds.
+    pub(crate) fn held_by(&self, task: TaskId) -> u64 {
+        self.holders.borrow().get(task.index as usize).map_or(0, |holder| holder.bytes())
+    }
+
     /// The connections that hold most, by `$connection`, largest first.
     pub(crate) fn largest(&self, count: usize) -> Vec<(u64, u64)> {
         let mut all: Vec<(u64, u64)> =
@@ -346,7 +351,7 @@ impl Ledger {
         all
     }
 
-    /// Bytes that nobody in particular holds, such as buffers kept for the next exchange.
+    /// Bytes without a holder, such as buffers kept for the next exchange.
     pub(crate) fn spend(&self, bytes: u64) {
         bump(&self.held.all, bytes as i64);
         let credit = self.credit.get();

@@ -7,6 +7,8 @@ pub(crate) mod cells;
 pub(crate) mod close;
 pub(crate) mod counters;
 pub(crate) mod fault;
+pub(crate) mod file_stamp;
 pub(crate) mod logs;
 pub(crate) mod memory;
 pub(crate) mod stall_timeout;
+pub(crate) mod values;

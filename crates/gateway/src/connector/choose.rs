@@ -3,14 +3,14 @@
 
 use crate::connector::Caller;
 use crate::registry::group::{BoundGroup, HeldPeers};
-use crate::registry::shared::wake_token;
+use crate::registry::process::wake_token;
 use reactor::{PeerAddress, Woken};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use upstream::balance::{Inputs, Pick, Seat, SeatLine, Selection};
 
-/// How often somebody in line looks without having been woken: nobody is told that a peer's `fail_timeout` is over, or that
+/// How often a waiting request looks without having been woken: no event tells it that a peer's `fail_timeout` is over, or that
 /// a name has other addresses. As coarse as nginx's own clock of failures.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -91,7 +91,7 @@ async fn choose_in_turn<C: Caller>(
     let Some(balance) = group.members.of(&choice.held).map(|set| Arc::clone(&set.balance)) else {
         return Err(NoPeer::NoLive);
     };
-    // A hash that has found nobody goes on elsewhere; whoever waits begins where it began.
+    // A hash that found no peer goes on elsewhere; a request that waits begins where it began.
     let before = choice.selection.clone();
     if line.waiting() == 0
         && let Pick::Peer { index, seat } =

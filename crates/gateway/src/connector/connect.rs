@@ -1,11 +1,11 @@
-//! A new connection to a peer: from which address, on which port, and what is said when none is left.
+//! A new connection to a peer: from which address, on which port, and the error when none is left.
 
 use crate::base::logs::error::{Level, errno, quoted};
 use crate::base::stall_timeout::StallTimeout;
 use crate::connector::lease::Wanted;
 use crate::connector::leased::Leased;
 use crate::connector::opening::{OpenedFor, open_for_pool};
-use crate::connector::pending::{OpenStep, Pending};
+use crate::connector::pending::{Handshake, OpenStep, Pending};
 use crate::connector::{Caller, WaitTimes};
 use crate::plan::proxy::SourcePlan;
 use crate::registry::pool::IdleSocket;
@@ -21,7 +21,7 @@ use upstream::retry::Failure;
 use upstream::shared::{Connecting, Seeker};
 
 /// Where a connection may come from: an address and, seldom, a port; the kernel's choice where there is none.
-type Source = Option<(IpAddr, Option<u16>)>;
+type LocalSource = Option<(IpAddr, Option<u16>)>;
 
 /// Begins to connect, and enters the local port into the ledger.
 pub(crate) fn dial(
@@ -41,12 +41,13 @@ pub(crate) async fn connect<C: Caller>(
     wanted: Wanted<'_>,
     permit: Connecting<'static, IdleSocket>,
     mut seeker: Option<Seeker<'static, IdleSocket>>,
+    handshake: Option<Handshake>,
     times: &mut WaitTimes,
-) -> Result<Leased, Failure> {
+) -> Result<Box<Leased>, Failure> {
     let reactor = &caller.thread().reactor;
     let began = reactor.now();
     let (stream, port) = wanted.open_socket(caller)?;
-    let mut pending = Pending::new(stream, port, permit, wanted.handshake());
+    let mut pending = Pending::new(stream, port, permit, handshake);
     let mut stall = StallTimeout::new((), began);
     let mut taken = None;
     let end = loop {
@@ -69,7 +70,7 @@ pub(crate) async fn connect<C: Caller>(
             break Ok(());
         }
     };
-    // What was given at the last moment is taken all the same: nobody watches it for its end.
+    // A connection that was given at the last moment is taken as well: no task watches it for its end.
     let given = seeker.and_then(Seeker::finish);
     let taken = taken.or_else(|| wanted.take_over(caller, given?));
     if let Some(up) = taken {
@@ -85,10 +86,12 @@ pub(crate) async fn connect<C: Caller>(
         Ok(()) => {}
         Err(None) => {
             let place = pending.place();
+            pending.count_timeout(caller.thread());
             caller.say(Level::Error, &format!("upstream timed out (110: Connection timed out) while {place}"));
             return Err(Failure::ConnectTimeout);
         }
         Err(Some(error)) => {
+            error.count(caller.thread());
             caller.say(Level::Error, &format!("{error} while {}", pending.place()));
             return Err(Failure::ConnectFailed);
         }
@@ -100,7 +103,7 @@ pub(crate) async fn connect<C: Caller>(
 
 impl Wanted<'_> {
     /// A socket that is connecting, from the first source that has a port left.
-    fn open_socket(&self, caller: &impl Caller) -> Result<(Transport, Option<PortUse>), Failure> {
+    pub(crate) fn open_socket(&self, caller: &impl Caller) -> Result<(Transport, Option<PortUse>), Failure> {
         let address = &self.peer.address;
         for source in self.sources(caller) {
             let options = ConnectOptions {
@@ -128,7 +131,7 @@ impl Wanted<'_> {
     }
 
     /// Where the connection may come from, in the order in which to try. At least one.
-    fn sources(&self, caller: &impl Caller) -> SmallVec<[Source; 1]> {
+    fn sources(&self, caller: &impl Caller) -> SmallVec<[LocalSource; 1]> {
         let mut sources = SmallVec::new();
         match (self.source, &self.peer.address) {
             (SourcePlan::Template(template), _) => {
@@ -169,7 +172,7 @@ fn log_refused_at_once(caller: &impl Caller, error: &io::Error, address: &PeerAd
 }
 
 /// EADDRNOTAVAIL by its name: which tuple is full, and of what.
-fn log_no_port(caller: &impl Caller, error: &io::Error, source: Source, transparent: bool, peer: &PeerAddress) {
+fn log_no_port(caller: &impl Caller, error: &io::Error, source: LocalSource, transparent: bool, peer: &PeerAddress) {
     let PeerAddress::Ip(peer) = peer else { return };
     let ip = source.map(|(ip, _)| ip);
     let error = errno(error);
@@ -190,7 +193,7 @@ fn log_no_port(caller: &impl Caller, error: &io::Error, source: Source, transpar
 }
 
 /// An address, or address and port, as a variable may say it. An empty text is none.
-fn parse_source(text: &[u8]) -> Source {
+fn parse_source(text: &[u8]) -> LocalSource {
     let text = std::str::from_utf8(text).ok()?;
     if let Ok(ip) = text.parse() {
         return Some((ip, None));

@@ -4,16 +4,19 @@
 use crate::base::logs::error::{Level, errno};
 use crate::connector::connect::connect;
 use crate::connector::leased::Leased;
-use crate::connector::pending::{Asked, Handshake};
+use crate::connector::pending::{ConnectionKey, Handshake};
 use crate::connector::{Caller, WaitTimes};
 use crate::plan::proxy::SourcePlan;
+use crate::plan::tls::PairSource;
 use crate::plan::upstream_tls::UpstreamTlsPlan;
 use crate::registry::group::BoundPeer;
+use crate::registry::named_sides::NamedSides;
 use crate::registry::pool::{IdleSocket, UpstreamPool};
-use crate::registry::shared::wake_token;
+use crate::registry::process::wake_token;
 use reactor::{ConnectOptions, Woken};
 use std::sync::Arc;
 use std::time::Duration;
+use tls::ClientSide;
 use upstream::DiscardReason;
 use upstream::balance::Group;
 use upstream::retry::Failure;
@@ -21,7 +24,7 @@ use upstream::shared::{Checkout, Full, Grant, Open, Seeker};
 
 /// Connections from the waiting line that one request takes over and finds closed. A peer that closes them as fast as they
 /// come free is no peer to wait for.
-const LINE_ROUNDS_MAX: usize = 3;
+pub(crate) const LINE_ROUNDS_MAX: usize = 3;
 
 /// How often a request lets the worker's other tasks run before it opens a connection, where one may come free: the first
 /// time those of this turn that come behind it, the second time those of the next. More looks save no more connections
@@ -32,9 +35,11 @@ const LOOKS_MAX: usize = 2;
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted<'a> {
     pub(crate) peer: &'a BoundPeer,
-    pub(crate) asked: &'a Asked,
+    pub(crate) asked: &'a ConnectionKey,
     /// TLS that is spoken to it; `None` in clear.
     pub(crate) tls: Option<&'a UpstreamTlsPlan>,
+    /// Where requests name the certificate.
+    pub(crate) sides: Option<&'a Arc<NamedSides>>,
     /// The peer's group, and its number there.
     pub(crate) group: &'a Arc<Group>,
     pub(crate) index: usize,
@@ -48,6 +53,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) reused_will_do: bool,
     /// P3: what is lost with a reused connection can only be repeated with the proof that it did not arrive.
     pub(crate) must_prove: bool,
+    /// What a peer that speaks TLS gets in clear before the handshake.
+    pub(crate) ahead: &'a [u8],
 }
 
 impl Wanted<'_> {
@@ -61,8 +68,8 @@ impl Wanted<'_> {
         !self.asked.is_pooled || matches!(self.source, SourcePlan::Template(_))
     }
 
-    /// The most recently used idle connection that has not been heard of since.
-    fn lease_idle(&self, caller: &impl Caller) -> Option<Leased> {
+    /// The most recently used idle connection without an event since.
+    pub(crate) fn lease_idle(&self, caller: &impl Caller) -> Option<Box<Leased>> {
         let thread = caller.thread();
         loop {
             let checkout = thread.shared.pool.checkout(thread.id(), self.asked.key, thread.pool_now())?;
@@ -78,9 +85,14 @@ impl Wanted<'_> {
     }
 
     /// The handshake of a new connection.
-    pub(crate) fn handshake(&self) -> Option<Handshake> {
+    pub(crate) async fn handshake(&self, caller: &impl Caller) -> Result<Option<Handshake>, Failure> {
         let (peer, name) = (self.peer.address.clone(), self.asked.name.clone());
-        self.tls.map(|tls| Handshake { side: tls.side.clone(), peer, name })
+        let Some(tls) = self.tls else { return Ok(None) };
+        let side = match (self.sides, &self.asked.certificate) {
+            (Some(sides), Some(source)) => find_side(caller, sides, source).await?,
+            _ => tls.side.clone(),
+        };
+        Ok(Some(Handshake { side, peer, name, ahead: self.ahead.to_vec() }))
     }
 
     /// A connection that has come free since the caller seeks one. Seeking ends with the first, even if that one has been
@@ -89,14 +101,18 @@ impl Wanted<'_> {
         &self,
         caller: &impl Caller,
         seeker: &mut Option<Seeker<'static, IdleSocket>>,
-    ) -> Option<Leased> {
+    ) -> Option<Box<Leased>> {
         let checkout = seeker.as_mut()?.poll(caller.thread().pool_now())?;
         *seeker = None;
         self.take_over(caller, checkout)
     }
 
     /// A pooled connection for the caller, unless its end is known already.
-    pub(crate) fn take_over(&self, caller: &impl Caller, checkout: Checkout<'static, IdleSocket>) -> Option<Leased> {
+    pub(crate) fn take_over(
+        &self,
+        caller: &impl Caller,
+        checkout: Checkout<'static, IdleSocket>,
+    ) -> Option<Box<Leased>> {
         let mut up = match Leased::reuse(checkout, caller.thread(), caller.task()) {
             Ok(up) => up,
             Err(error) => {
@@ -107,6 +123,9 @@ impl Wanted<'_> {
         };
         // P1: what the events of this turn have said about it; and where a lost race could not be made good (P3), what
         // the kernel has learned since.
+        if up.is_shared() {
+            return Some(up);
+        }
         if up.has_news() || (self.must_prove && !up.note_progress()) {
             up.note_end(caller.thread());
             up.discard(DiscardReason::PeerClosedIdle);
@@ -116,8 +135,28 @@ impl Wanted<'_> {
     }
 }
 
+/// The settings with the certificate that a request names.
+async fn find_side(caller: &impl Caller, sides: &Arc<NamedSides>, source: &PairSource) -> Result<ClientSide, Failure> {
+    if let Some(side) = sides.cached(source) {
+        return Ok(side);
+    }
+    let (sides, source) = (Arc::clone(sides), source.clone());
+    let found = caller.offload(move || sides.find(&source)).await;
+    let message = match found {
+        Ok(Ok(side)) => return Ok(side),
+        Ok(Err(message)) => message,
+        Err(error) => format!("cannot load certificate: {error}"),
+    };
+    caller.say(Level::Error, &format!("{message} while SSL handshaking to upstream"));
+    Err(Failure::NoCertificate)
+}
+
 /// A connection to the peer: an idle one, or a new one.
-pub(crate) async fn lease<C: Caller>(caller: &C, wanted: Wanted<'_>, times: &mut WaitTimes) -> Result<Leased, Failure> {
+pub(crate) async fn lease<C: Caller>(
+    caller: &C,
+    wanted: Wanted<'_>,
+    times: &mut WaitTimes,
+) -> Result<Box<Leased>, Failure> {
     let thread = caller.thread();
     let pool: &'static UpstreamPool = &thread.shared.pool;
     let mut seeker = None;
@@ -144,33 +183,37 @@ pub(crate) async fn lease<C: Caller>(caller: &C, wanted: Wanted<'_>, times: &mut
             }
             Open::Full { limit, evicted } => {
                 drop(evicted);
-                // Who stands in line is served before those who seek.
+                // Who is in line is served before those who seek.
                 seeker = None;
-                match wait_in_line(caller, wanted, limit, times).await? {
-                    Grant::Connect(permit) => {
+                match wait_in_line(caller, wanted, limit, times, || false).await? {
+                    None => continue,
+                    Some(Grant::Connect(permit)) => {
                         seeker = if wanted.may_reuse() { wanted.seek(caller) } else { None };
                         permit
                     }
-                    Grant::Reuse(checkout) => match wanted.take_over(caller, checkout) {
+                    Some(Grant::Reuse(checkout)) => match wanted.take_over(caller, checkout) {
                         Some(up) => return Ok(up),
                         None => continue,
                     },
                 }
             }
         };
-        return connect(caller, wanted, permit, seeker, times).await;
+        let handshake = wanted.handshake(caller).await?;
+        return connect(caller, wanted, permit, seeker, handshake, times).await;
     }
     caller.say(Level::Error, "connections that became free were closed by the peer while connecting to upstream");
     Err(Failure::ConnectFailed)
 }
 
-/// Every permitted connection is in use: waits for one, in the order of arrival, as long as the line permits.
-async fn wait_in_line<C: Caller>(
+/// Every permitted connection is in use: waits for one, in the order of arrival, as long as the line permits. `None`: the caller has got
+/// elsewhere what it waits for, as `is_served` says.
+pub(crate) async fn wait_in_line<C: Caller>(
     caller: &C,
     wanted: Wanted<'_>,
     limit: Full,
     times: &mut WaitTimes,
-) -> Result<Grant<'static, IdleSocket>, Failure> {
+    is_served: impl Fn() -> bool,
+) -> Result<Option<Grant<'static, IdleSocket>>, Failure> {
     let thread = caller.thread();
     let token = wake_token(thread.index, caller.task());
     let Ok(mut waiter) = thread.shared.pool.wait(thread.id(), wanted.asked.key, token) else {
@@ -181,7 +224,10 @@ async fn wait_in_line<C: Caller>(
     let began = thread.reactor.now();
     let end = loop {
         if let Some(grant) = waiter.poll() {
-            break Ok(grant);
+            break Ok(Some(grant));
+        }
+        if is_served() {
+            break Ok(None);
         }
         let waited = Duration::from_millis(thread.reactor.now().since(began));
         let Some(left) = wanted.queue_timeout.checked_sub(waited).filter(|left| !left.is_zero()) else {

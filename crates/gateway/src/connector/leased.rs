@@ -5,16 +5,21 @@ use crate::registry::ports::PortUse;
 use crate::thread::WorkerThread;
 use reactor::{Read, TaskId, TcpState};
 use std::io;
-use transport::Transport;
+use transport::{ParkedTransport, Transport};
 use upstream::learn::parse_keep_alive;
-use upstream::shared::{CheckIn, Checkout, Connecting, Lease, Removed, TunnelPermit};
+use upstream::shared::{CheckIn, Checkout, Connecting, IdleToken, KeyId, Lease, Removed, TunnelPermit};
+use upstream::streams::Earlier;
 use upstream::{DiscardReason, Millis};
+
+/// Of a connection without a lease.
+const NOTHING_EARLIER: Earlier = Earlier { requests: 0, opened: Millis(0), allowed: u32::MAX };
 
 /// Bytes that are read at once to find out whether what has come under TLS is data.
 const IDLE_READ_BYTES: usize = 16 * 1024;
 
 /// An upstream connection during an exchange: the right to it and its socket. Dropped without a word (the exchange was
-/// cancelled) it is discarded as such.
+/// cancelled) it is discarded as such. Boxed where it is made: an attempt hands it on at every step, and copying it took more
+/// instructions than the allocation.
 pub(crate) struct Leased {
     /// `None` once settled.
     lease: Option<Lease<'static, IdleSocket>>,
@@ -33,7 +38,7 @@ impl Leased {
         mut checkout: Checkout<'static, IdleSocket>,
         thread: &WorkerThread,
         task: TaskId,
-    ) -> io::Result<Self> {
+    ) -> io::Result<Box<Self>> {
         let parked = checkout.lease.connection_mut().parked.take();
         let unparked = match parked {
             Some(parked) => parked.unpark(&thread.reactor, task),
@@ -42,13 +47,13 @@ impl Leased {
         match unparked {
             Ok(stream) => {
                 let idle_ms = thread.pool_now().since(checkout.idle_since);
-                Ok(Self {
+                Ok(Box::new(Self {
                     lease: Some(checkout.lease),
                     stream: Some(stream),
                     acked_before: None,
                     idle_ms,
                     is_own: false,
-                })
+                }))
             }
             Err(error) => {
                 drop(checkout.lease.discard(DiscardReason::Error));
@@ -64,9 +69,9 @@ impl Leased {
         port: Option<PortUse>,
         is_own: bool,
         now: Millis,
-    ) -> Self {
-        let lease = permit.established(IdleSocket { parked: None, port }, now);
-        Self { lease: Some(lease), stream: Some(stream), acked_before: None, idle_ms: 0, is_own }
+    ) -> Box<Self> {
+        let lease = permit.established(IdleSocket { parked: None, port, engine: None }, now);
+        Box::new(Self { lease: Some(lease), stream: Some(stream), acked_before: None, idle_ms: 0, is_own })
     }
 
     /// The socket.
@@ -79,7 +84,7 @@ impl Leased {
         self.lease.as_ref().is_some_and(Lease::is_reused)
     }
 
-    /// Whether it is the request's own, and nobody else's after it.
+    /// Whether it is the request's own, and is not reused after it.
     pub(crate) fn is_own(&self) -> bool {
         self.is_own
     }
@@ -93,7 +98,7 @@ impl Leased {
         progress.state == TcpState::Established
     }
 
-    /// Whether something has come that nobody has asked for: its end, or data. Tickets of TLS are neither.
+    /// Whether something unexpected has come: its end, or data. Tickets of TLS are neither.
     pub(crate) fn has_news(&self) -> bool {
         let stream = self.stream();
         stream.is_readable()
@@ -125,9 +130,9 @@ impl Leased {
     pub(crate) fn check_in(mut self, thread: &WorkerThread) {
         let (Some(mut lease), Some(stream)) = (self.lease.take(), self.stream.take()) else { return };
         if stream.is_readable() {
-            // Its end, or bytes that nobody asked for, may have come behind the response; or the last read took exactly
-            // what was there. Reading, not looking, makes the stream forget that it was readable: whoever leases the
-            // connection next takes that for a sign of its end.
+            // Its end, or unexpected bytes, may have come behind the response; or the last read took exactly
+            // what was there. Reading, not looking, makes the stream forget that it was readable: the next
+            // lease would treat that as a sign of its end.
             let most = if stream.is_secure() { IDLE_READ_BYTES } else { 1 };
             let reason = match stream.read_with(most, |_| ()) {
                 Ok(Read::NotReady) => None,
@@ -143,18 +148,51 @@ impl Leased {
                 return self.discard(reason);
             }
         }
-        let parked = stream.park();
-        let id = parked.id();
-        lease.connection_mut().parked = Some(parked);
-        let now = thread.pool_now();
-        match lease.check_in_with(now, |_, token| thread.reactor.label_parked(id, label(token))) {
-            CheckIn::Pooled { idle_max_ms, evicted, .. } => {
-                thread.expire_pool_by(now.plus(idle_max_ms));
-                drop(evicted);
-            }
-            CheckIn::HandedOver => {}
-            CheckIn::Discarded { connection, .. } => drop(connection),
+        park(stream, thread, |parked, now, register| {
+            lease.connection_mut().parked = Some(parked);
+            lease.check_in_with(now, register)
+        });
+    }
+
+    /// Another exchange begins on it, beside those that are under way.
+    pub(crate) fn count_exchange(&mut self) {
+        if let Some(lease) = &mut self.lease {
+            lease.count_exchange();
         }
+    }
+
+    /// What it had carried before this lease.
+    pub(crate) fn earlier(&self) -> Earlier {
+        self.lease.as_ref().map_or(NOTHING_EARLIER, |lease| {
+            let meta = lease.meta();
+            let requests = meta.requests.saturating_sub(1);
+            Earlier { requests, opened: meta.created_at, ..NOTHING_EARLIER }
+        })
+    }
+
+    /// What it may be reused for.
+    pub(crate) fn key(&self) -> Option<KeyId> {
+        self.lease.as_ref().map(Lease::key)
+    }
+
+    /// Whether it speaks HTTP/2 and comes from the pool. Its peer may have sent frames.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.lease.as_ref().is_some_and(|lease| lease.connection().engine.is_some())
+    }
+
+    /// What HTTP/2 knew of it when it was idle.
+    pub(crate) fn take_engine(&mut self) -> Option<Box<http2::Connection>> {
+        self.lease.as_mut()?.connection_mut().engine.take()
+    }
+
+    /// As [`Self::check_in`] for a connection of HTTP/2, which has no stream any more and was read from until nothing was there.
+    pub(crate) fn check_in_shared(mut self, engine: Box<http2::Connection>, thread: &WorkerThread) {
+        let (Some(mut lease), Some(stream)) = (self.lease.take(), self.stream.take()) else { return };
+        park(stream, thread, |parked, now, register| {
+            let connection = lease.connection_mut();
+            (connection.parked, connection.engine) = (Some(parked), Some(engine));
+            lease.check_in_with(now, register)
+        });
     }
 
     /// Closes the connection, counted with its reason.
@@ -201,17 +239,27 @@ pub(crate) fn close_ended(removed: Removed<IdleSocket>, thread: &WorkerThread) {
     drop(removed);
 }
 
-/// A connection that was opened ahead of demand stands: it is pooled before its first exchange.
+/// A connection that was opened ahead of demand is established: it is pooled before its first exchange.
 pub(crate) fn pool_before_use(
     permit: Connecting<'static, IdleSocket>,
     stream: Transport,
     port: Option<PortUse>,
     thread: &WorkerThread,
 ) {
+    park(stream, thread, |parked, now, register| {
+        permit.established_idle(IdleSocket { parked: Some(parked), port, engine: None }, now, register)
+    });
+}
+
+/// Parks a connection and gives it to the pool by `check_in`, which registers it under its token.
+fn park(
+    stream: Transport,
+    thread: &WorkerThread,
+    check_in: impl FnOnce(ParkedTransport, Millis, &dyn Fn(&IdleSocket, IdleToken)) -> CheckIn<IdleSocket>,
+) {
     let parked = stream.park();
     let (id, now) = (parked.id(), thread.pool_now());
-    let register = |_: &IdleSocket, token| thread.reactor.label_parked(id, label(token));
-    match permit.established_idle(IdleSocket { parked: Some(parked), port }, now, register) {
+    match check_in(parked, now, &|_, token| thread.reactor.label_parked(id, label(token))) {
         CheckIn::Pooled { idle_max_ms, evicted, .. } => {
             thread.expire_pool_by(now.plus(idle_max_ms));
             drop(evicted);

@@ -3,15 +3,19 @@
 
 pub(crate) mod choose;
 pub(crate) mod connect;
+pub(crate) mod h2;
 pub(crate) mod lease;
 pub(crate) mod leased;
+pub(crate) mod names;
 pub(crate) mod opening;
 pub(crate) mod pending;
 
 use crate::base::logs::error::Level;
+use crate::connector::h2::hub::Hub;
 use crate::thread::WorkerThread;
 use reactor::{Interest, TaskId, Woken};
 use rules::template::Template;
+use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 use transport::Transport;
@@ -22,9 +26,15 @@ pub(crate) trait Caller {
 
     fn task(&self) -> TaskId;
 
-    /// Waits for an event on the stream, a call by another task, or the time. `PeerGone`: nobody needs the connection any
+    /// The shared connections of its worker.
+    fn hub(&self) -> &Rc<Hub>;
+
+    /// Waits for an event on the stream, a call by another task, or the time. `PeerGone`: the connection is not needed any
     /// more.
     async fn wait_for(&self, stream: Option<(&Transport, Interest)>, at_most: Duration) -> Woken;
+
+    /// Runs a job that may block on another thread.
+    async fn offload<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> io::Result<T>;
 
     /// Lets other tasks run before this one goes on.
     async fn let_others_run(&self);

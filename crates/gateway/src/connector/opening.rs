@@ -3,7 +3,8 @@
 
 use crate::base::fault::Fault;
 use crate::base::logs::error::{Level, errno};
-use crate::connector::leased::pool_before_use;
+use crate::connector::h2::{ForStreams, begin_idle};
+use crate::connector::leased::{Leased, pool_before_use};
 use crate::connector::pending::{OpenError, OpenStep, Pending};
 use crate::thread::WorkerThread;
 use crate::thread::job::Job;
@@ -17,9 +18,11 @@ use upstream::shared::KeyId;
 /// Why a connection is opened for the pool, which says what becomes of a failure.
 pub(crate) enum OpenedFor {
     /// `keepalive … floor=`: the peer is left alone for a while.
-    Floor(KeyId),
+    Floor { key: KeyId, http2: bool },
     /// An exchange with this peer of its group, and the peer's address: it counts as it would have counted there.
     Exchange { group: Arc<Group>, index: usize, address: PeerAddress },
+    /// Requests in line for a stream.
+    Streams(Box<ForStreams>),
 }
 
 /// A connection on its way into the pool.
@@ -49,13 +52,24 @@ impl Job for Opening {
         let (pending, step) = pending.step();
         let failure = match step {
             OpenStep::Wait(_) if !fired => return Some(Box::new(Self { task, pending, reason })),
-            OpenStep::Wait(_) => Some(OpenError::Connect(io::ErrorKind::TimedOut.into())),
+            OpenStep::Wait(_) => {
+                pending.count_timeout(thread);
+                Some(OpenError::Connect(io::ErrorKind::TimedOut.into()))
+            }
             OpenStep::Ready => None,
             OpenStep::Failed(error) => Some(error),
         };
-        let Pending { stream, port, permit, .. } = pending;
+        let Pending { stream, port, permit, is_own, .. } = pending;
         match failure {
-            None => pool_before_use(permit, stream, port, thread),
+            None => match reason {
+                OpenedFor::Streams(streams) => {
+                    streams.ready(Leased::fresh(permit, stream, port, is_own, thread.pool_now()), thread);
+                }
+                OpenedFor::Floor { http2: true, .. } => {
+                    begin_idle(thread, Leased::fresh(permit, stream, port, is_own, thread.pool_now()));
+                }
+                _ => pool_before_use(permit, stream, port, thread),
+            },
             Some(error) => {
                 drop((stream, port, permit));
                 reason.fail(&error, thread);
@@ -68,13 +82,15 @@ impl Job for Opening {
 
 impl OpenedFor {
     pub(crate) fn fail(&self, error: &OpenError, thread: &WorkerThread) {
+        error.count(thread);
         match self {
-            Self::Floor(key) => thread.pauses.refused(*key, thread.reactor.now()),
+            Self::Streams(streams) => streams.fail(error, thread),
+            Self::Floor { key, .. } => thread.pauses.refused(*key, thread.reactor.now()),
             Self::Exchange { group, index, address } => {
                 let log = &thread.shared.error_log;
                 let line = match error {
                     OpenError::Connect(error) => format!("connect() to {address} failed ({})", errno(error)),
-                    OpenError::Handshake(phrase) => format!("{phrase} while SSL handshaking to {address}"),
+                    OpenError::Handshake { phrase, .. } => format!("{phrase} while SSL handshaking to {address}"),
                 };
                 log.log(Level::Error, &format!("{line} for a request served otherwise"));
                 if group.report(*index, Outcome::Failed, thread.pool_now()) == Standing::Disabled {

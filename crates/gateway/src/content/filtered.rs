@@ -2,21 +2,30 @@
 //! the steps of `filter`, whose order is here; trailers likewise.
 
 use crate::base::close::CloseReason;
-use crate::downstream::h1::Framing;
-use crate::downstream::h1_head::ClientWords;
+use crate::base::logs::error::quoted;
+use crate::downstream::h1::head::ClientWords;
 use crate::downstream::reply_head::{Fields, HeadView, Mark, ReplyHead};
 use crate::exchange::Exchange;
 use crate::exchange::reply::is_bodiless;
+use crate::exchange::subrequest::Errand;
 use crate::exchange::view::ExchangeView;
 use crate::filter::added_fields::{HeadValues, add_fields, add_trailers, adds_trailers};
+use crate::filter::additions::{Additions, adds, edit_head};
+use crate::filter::charset::{self, CharsetFacts, CharsetStep};
 use crate::filter::compress::GZIP_BYTES;
 use crate::filter::forced_range::Portion;
-use crate::filter::gzip::{GzipClient, compress, would_compress};
+use crate::filter::gunzip::{self, is_packed, would_unpack};
+use crate::filter::gzip::{GzipClient, compress, wants, would_compress};
+use crate::filter::more_headers;
+use crate::filter::stage::Stage;
+use crate::filter::steps;
 use crate::plan::added_fields::AddedField;
+use crate::plan::filters::GzipPlan;
+use http1::FieldId;
 use http1::chunked::trailer_fields;
 use http1::outgoing::is_field_value;
-use http1::{FieldId, Method};
 use rules::template::Template;
+use std::rc::Rc;
 
 /// A response of our own that is larger is not compressed: it is in memory as a whole, and would hold the worker.
 pub(crate) const OWN_BYTES_MAX: usize = 256 * 1024;
@@ -45,9 +54,13 @@ impl Exchange {
     #[allow(clippy::unnecessary_box_returns)] // what is recycled is the box
     pub(crate) fn begin_head(&mut self, status: u16) -> Box<ReplyHead> {
         self.response.status = status;
+        let (cache_status, is_kept) = (self.cache_status(), self.edits_cached());
+        if let Some(internal) = self.down.internal_mut() {
+            internal.set_cache_status(cache_status, is_kept);
+        }
         let plan = self.client_plan();
         let words = ClientWords { chunks: plan.chunked_transfer_encoding, keepalive_seconds: plan.keepalive_header };
-        self.down.words = words;
+        self.down.set_words(words, plan.http2_chunk_bytes);
         let mut head = self.spares.reply_head();
         head.status = status;
         head
@@ -72,30 +85,190 @@ impl Exchange {
         if let Ranges::Forced(portion) = ranges {
             portion.say_of_answer(head);
         }
+        self.edit_fields(head);
         self.add_fields(head);
+        self.fill_user_id(head);
         if let Ranges::OfFile(portion) = ranges {
             portion.say(head);
         }
         // A response that was begun and not sent may have left one behind.
         self.response.filters.set_gzip(None);
+        self.response.filters.set_stages(Vec::new());
         if self.routing.undecided.is_due() {
             return;
         }
+        let varies = self.varies(head);
+        self.begin_stages(head, compress);
+        if head.length.is_none()
+            && let Ranges::OfFile(Portion::Offered) | Ranges::Forced(Portion::Offered) = ranges
+        {
+            // What parts could be asked of is not what is sent.
+            head.fields.remove(FieldId::AcceptRanges);
+        }
+        if varies || self.wants_to_compress(head, compress) {
+            head.fields.push(FieldId::Vary, b"Accept-Encoding");
+        }
         self.compress(head, compress);
-        if self.down.ending.keeps() && self.down.framing_of(head) == Framing::UntilClose {
+        if self.down.ending.keeps() && self.down.ends_by_close(head) {
             self.close_delimited();
             head.fields.move_mark_last(Mark::Connection);
         }
     }
 
+    /// `more_set_headers`, `more_clear_headers`
+    fn edit_fields(&self, head: &mut ReplyHead) {
+        if let Some(plan) = &self.location().more_headers {
+            let value = self.evaluation();
+            more_headers::edit(&plan.responses, head, self.answer_bytes(), &|template, head| {
+                self.one_line(value(template, head), || "\"more_set_headers\"".to_owned())
+            });
+        }
+    }
+
     fn add_fields(&self, head: &mut ReplyHead) {
-        if let Some(plan) = &self.location().added {
+        // The whole that a piece belongs to gets them.
+        if let Some(plan) = self.location().added.as_ref().filter(|_| self.routing.slice.is_none()) {
             add_fields(plan, head, self.answer_bytes(), self);
         }
     }
 
+    /// Whether the location adds something around the body of this head.
+    pub(crate) fn adds_around(&self, head: &ReplyHead) -> bool {
+        let plan = self.location().additions.as_deref().filter(|_| !self.is_subrequest());
+        plan.is_some_and(|plan| adds(plan, head, self.answer_bytes()))
+    }
+
+    /// Applies what changes bodies to a head, and sets up the stages of its body. As in nginx a text that is replaced is not one of
+    /// a subrequest's response around it.
+    fn begin_stages(&mut self, head: &mut ReplyHead, compress: Compress) {
+        let mut stages = Vec::new();
+        if compress != Compress::No {
+            stages.extend(self.unpack(head));
+        }
+        let around = self.location().additions.is_some() && self.adds_around(head);
+        if around {
+            edit_head(head, self.answer_bytes());
+        }
+        for filter in &self.location().filters {
+            stages.extend(steps::begin(filter, head, self.answer_bytes(), &self.evaluation()));
+        }
+        stages.extend(self.recode(head));
+        if !self.down.sends_body(head) {
+            return;
+        }
+        if around {
+            stages.extend(self.add_around(&self.charset_of_parts(head)));
+        }
+        self.response.filters.set_stages(stages);
+    }
+
+    fn charset_facts<'a>(
+        &'a self,
+        head: &ReplyHead,
+        value: &'a dyn Fn(&Template, HeadView<'_>) -> Vec<u8>,
+    ) -> Option<CharsetFacts<'a>> {
+        let plan = self.location().charset.as_deref();
+        let (said, outer) = (self.response.said_charset.as_deref(), self.response.outer_charset.as_deref());
+        let is_due = (plan.is_some() || said.is_some() || outer.is_some()) && head.fields.has(FieldId::ContentType);
+        // What is asked for a status alone is no part of anything.
+        let is_part = outer.is_some() || !self.is_subrequest();
+        (is_due && is_part).then(|| CharsetFacts { plan, charsets: &self.generation.charsets, said, outer, value })
+    }
+
+    /// `charset`
+    fn recode(&self, head: &mut ReplyHead) -> Option<Box<dyn Stage>> {
+        let value = self.evaluation();
+        let step = self.charset_facts(head, &value)?.step(head.with(self.answer_bytes()));
+        let is_inside = self.is_subrequest();
+        let rename = |head: &mut ReplyHead, name: Vec<u8>| {
+            let name = self.one_line(name, || "\"charset\"".to_owned());
+            if !is_inside {
+                charset::name(head, self.answer_bytes(), &name);
+            }
+        };
+        match step {
+            CharsetStep::Leave => None,
+            CharsetStep::Name(name) => {
+                rename(head, name);
+                None
+            }
+            CharsetStep::Recode(name, recoding) => {
+                rename(head, name);
+                Some(charset::begin(head, recoding))
+            }
+            CharsetStep::NoMap(from, to) => {
+                let (from, to) = (quoted(&from), quoted(&to));
+                self.error_log(&format!("no \"charset_map\" between the charsets \"{from}\" and \"{to}\""));
+                None
+            }
+            CharsetStep::Unknown(name) => {
+                self.error_log(&format!("unknown charset \"{}\" to override", quoted(&name)));
+                None
+            }
+        }
+    }
+
+    /// A media type of ours, with the character set that clients get.
+    pub(crate) fn with_charset(&self, media: &[u8]) -> Vec<u8> {
+        let mut head = ReplyHead::of(200);
+        head.fields.push(FieldId::ContentType, media);
+        let value = self.evaluation();
+        let step = self.charset_facts(&head, &value).map(|facts| facts.step(head.with(b"")));
+        if let Some(CharsetStep::Name(name) | CharsetStep::Recode(name, _)) = step {
+            charset::name(&mut head, b"", &self.one_line(name, || "\"charset\"".to_owned()));
+        }
+        head.fields.value(FieldId::ContentType, b"").unwrap_or_default().to_vec()
+    }
+
+    /// The character set that parts of this response have.
+    fn charset_of_parts(&self, head: &ReplyHead) -> Box<[u8]> {
+        let own = || charset::named(head.with(self.answer_bytes())).into();
+        self.response.outer_charset.clone().unwrap_or_else(own)
+    }
+
+    /// What evaluates a template while a head is made.
+    fn evaluation(&self) -> impl Fn(&Template, HeadView<'_>) -> Vec<u8> {
+        |template, head| {
+            let mut value = Vec::new();
+            template.write(&ExchangeView::before(self, head), &mut value);
+            value
+        }
+    }
+
+    /// `gunzip`
+    fn unpack(&self, head: &mut ReplyHead) -> Option<Box<dyn Stage>> {
+        let plan = self.location().gzip.as_deref()?;
+        let answer = self.answer_bytes();
+        would_unpack(plan, head.with(answer), &self.gzip_client()).then(|| gunzip::begin(head, answer))
+    }
+
+    /// Whether the response depends on what the client takes, and says so: `gzip_vary`.
+    fn varies(&mut self, head: &ReplyHead) -> bool {
+        let is_ready_made = std::mem::take(&mut self.response.varies);
+        let plan = self.location().gzip.as_ref().filter(|plan| plan.vary && !self.is_subrequest());
+        plan.is_some_and(|plan| is_ready_made || is_packed(plan, head.with(self.answer_bytes())))
+    }
+
+    fn wants_to_compress(&self, head: &ReplyHead, wanted: Compress) -> bool {
+        let plan = self.location().gzip.as_ref().filter(|plan| plan.vary && !self.is_subrequest());
+        wanted != Compress::No && plan.is_some_and(|plan| wants(plan, head.with(self.answer_bytes())))
+    }
+
+    /// `add_before_body` and `add_after_body`: starts the subrequests.
+    fn add_around(&mut self, charset: &[u8]) -> Option<Box<dyn Stage>> {
+        let generation = Rc::clone(&self.generation);
+        let id = self.routing.target.location.unwrap_or_else(|| generation.server(self.routing.target.server).own);
+        let plan = generation.location(id).additions.as_ref()?;
+        let [before, after] = [&plan.before, &plan.after]
+            .map(|uri| Some(self.start(Errand::for_body(uri.as_deref()?.to_vec(), charset.into()))));
+        Some(Box::new(Additions::new(before, after)))
+    }
+
     fn compress(&mut self, head: &mut ReplyHead, wanted: Compress) {
-        let Some(plan) = self.location().gzip.as_ref().filter(|_| wanted != Compress::No) else { return };
+        let Some(plan) = self.location().gzip.as_ref().filter(|_| wanted != Compress::No && !self.is_subrequest())
+        else {
+            return;
+        };
         let has_room = || self.thread.memory.room(GZIP_BYTES, 0) >= GZIP_BYTES;
         let flushes = wanted == Compress::Flushing;
         let gzip = compress(plan, head, self.answer_bytes(), &self.gzip_client(), has_room, flushes);
@@ -107,14 +280,33 @@ impl Exchange {
             request: &self.request.head,
             bytes: &self.request.bytes,
             now: self.thread.clock.now().as_secs() as i64,
+            is_inside: self.is_subrequest(),
         }
     }
 
-    /// Whether a whole response with this head would be compressed, once the location has added its fields.
-    pub(crate) fn would_compress(&self, head: &mut ReplyHead) -> bool {
-        let Some(plan) = &self.location().gzip else { return false };
+    /// Whether this client takes what is ready-made compressed.
+    pub(crate) fn takes_gzip(&self, plan: &GzipPlan) -> bool {
+        self.gzip_client().takes_gzip(plan, ReplyHead::default().with(b""))
+    }
+
+    /// Whether the body of a whole response with this head would be another one, once the location has added its fields.
+    pub(crate) fn would_change(&self, head: &mut ReplyHead) -> bool {
+        self.edit_fields(head);
         self.add_fields(head);
-        would_compress(plan, head.with(self.answer_bytes()), &self.gzip_client())
+        let view = head.with(self.answer_bytes());
+        let client = self.gzip_client();
+        let gzips = |plan: &GzipPlan| would_compress(plan, view, &client) || would_unpack(plan, view, &client);
+        self.location().gzip.as_deref().is_some_and(gzips)
+            || self.charset_facts(head, &self.evaluation()).is_some_and(|facts| {
+                // The type of a response with several parts does not say what they are: they would not be converted.
+                let asks_for_several = self
+                    .request
+                    .head
+                    .value(FieldId::Range, &self.request.bytes)
+                    .is_some_and(|range| range.contains(&b','));
+                charset::would_change(&facts, view, asks_for_several)
+            })
+            || self.location().filters.iter().any(|filter| steps::would_change(filter, view))
     }
 
     /// The end of the body is that of the connection.
@@ -126,8 +318,8 @@ impl Exchange {
     pub(crate) fn wants_trailers(&self, status: u16, brings: bool) -> bool {
         (brings || adds_trailers(self.location().added.as_deref(), status))
             && !is_bodiless(status)
-            && self.down.method != Method::Head
-            && self.down.takes_chunks()
+            && self.down.takes_body()
+            && self.down.takes_trailers()
     }
 
     /// `proxy_pass_trailers`: the upstream's that are not hidden.

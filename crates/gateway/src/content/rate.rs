@@ -14,7 +14,8 @@ impl Exchange {
     /// Sets the pace of the response whose head is about to be sent. Once for an exchange; what `X-Accel-Limit-Rate` or
     /// `set $limit_rate` said goes before the directive.
     pub(crate) fn begin_pace(&mut self) {
-        if self.response.limit_rate.is_none() && self.location().rate.is_none() {
+        // A subrequest has no client to be slow for.
+        if (self.response.limit_rate.is_none() && self.location().rate.is_none()) || self.is_subrequest() {
             return;
         }
         let (rate, after) = match &self.location().rate {
@@ -39,13 +40,22 @@ impl Exchange {
         self.response.limit_rate = rate.or(self.response.limit_rate);
     }
 
+    /// `X-Accel-Charset`: the character set that clients get.
+    pub(crate) fn take_charset(&mut self, plan: &BoundProxy) {
+        let answer = self.answer().filter(|_| plan.obeys_charset);
+        let said = answer.and_then(|answer| answer.head.value(FieldId::XAccelCharset, &answer.bytes));
+        if let Some(said) = said.filter(|said| !said.is_empty()).map(Into::into) {
+            self.response.said_charset = Some(said);
+        }
+    }
+
     /// The pace at which a response is read; it begins with its head.
     pub(crate) fn upstream_pace(&self, plan: &BoundProxy) -> Option<Pace> {
         let rate = self.size(plan.limit_rate.as_ref()?);
         (rate > 0).then(|| Pace::new(rate, 0, self.thread.reactor.now().0))
     }
 
-    /// What is no size counts as none, as in nginx, and is said.
+    /// What is no size counts as none, as in nginx, and is logged.
     fn size(&self, plan: &SizePlan) -> u64 {
         let template = match plan {
             SizePlan::Fixed(size) => return *size,

@@ -2,7 +2,6 @@
 
 use crate::base::close::CloseReason;
 use crate::content::filtered::{Compress, OWN_BYTES_MAX, Ranges};
-use crate::downstream::h1::Framing;
 use crate::downstream::reply_head::{Mark, ReplyHead};
 use crate::exchange::Exchange;
 use crate::exchange::reply::{Reply, ReplyBody, is_bodiless};
@@ -10,10 +9,12 @@ use crate::exchange::step::{Served, Step};
 use crate::exchange::view::ExchangeView;
 use crate::plan::program::ReturnPlan;
 use http1::{FieldId, Method};
+use rules::precondition::{ModifiedSince, Validators, Verdict, evaluate};
+use rules::time_format::Moment;
 use std::net::IpAddr;
 
 impl Exchange {
-    /// What `return` does: 444 closes without an answer, and so does 499, which says that nobody is there to hear one.
+    /// What `return` does: 444 closes without an answer, and so does 499, which means that the client is gone.
     pub(crate) fn return_step(&mut self, plan: &ReturnPlan) -> Step {
         if matches!(plan.status, 444 | 499) {
             self.response.status = plan.status;
@@ -24,7 +25,29 @@ impl Exchange {
             // `$status` in the text is that of the text.
             self.response.status = plan.status;
         }
-        Step::Reply(self.return_reply(plan))
+        let reply = self.return_reply(plan);
+        Step::Reply(self.under_conditions(reply))
+    }
+
+    /// What the request's conditions make of a 200 that is made here, which has neither date nor tag.
+    pub(crate) fn under_conditions(&mut self, reply: Reply) -> Reply {
+        self.under_conditions_of(reply, None)
+    }
+
+    /// The same of one that was last modified then, in seconds since 1970.
+    pub(crate) fn under_conditions_of(&mut self, reply: Reply, modified: Option<i64>) -> Reply {
+        if reply.status != 200 || !self.is_conditional() {
+            return reply;
+        }
+        match evaluate(&self.conditions(), &Validators { modified, tag: None }, ModifiedSince::Exact) {
+            Verdict::Send => reply,
+            Verdict::Failed => Reply::error(412),
+            Verdict::NotModified => {
+                self.response.shown_status = None;
+                let dated = modified.map(|at| (FieldId::LastModified, Moment::new(at, 0).http_date().to_vec()));
+                Reply { fields: dated.into_iter().collect(), ..Reply::empty(304) }
+            }
+        }
     }
 
     fn return_reply(&self, plan: &ReturnPlan) -> Reply {
@@ -47,7 +70,7 @@ impl Exchange {
     }
 
     /// `stub_status`, in nginx's words.
-    pub(crate) fn stub_status(&self) -> Reply {
+    pub(crate) fn stub_status(&mut self) -> Reply {
         if !matches!(self.routing.method, Method::Get | Method::Head) {
             return Reply::error(405);
         }
@@ -62,12 +85,12 @@ impl Exchange {
             totals.writing,
             totals.waiting
         );
-        Reply {
+        self.under_conditions(Reply {
             status: 200,
             content_type: Some(b"text/plain".as_slice().into()),
             body: ReplyBody::Bytes(text.into_bytes()),
             ..Reply::default()
-        }
+        })
     }
 
     /// The redirect from `/dir` to `/dir/`.
@@ -130,7 +153,7 @@ impl Exchange {
         self.begin_pace();
         let (body, content_type) = self.render(reply);
         head.has_body = !is_bodiless(status);
-        head.length = head.has_body.then_some(body.len() as u64);
+        head.length = (head.has_body && !reply.is_unmeasured).then_some(body.len() as u64);
         head.has_trailers = self.wants_trailers(status, false);
         self.fill_own_head(reply, content_type.as_deref(), &mut head);
         let compress = if body.len() > OWN_BYTES_MAX { Compress::No } else { Compress::Yes };
@@ -139,7 +162,7 @@ impl Exchange {
             self.spares.recycle_reply_head(head);
             return self.respond(&refusal);
         }
-        let body = if self.down.framing_of(&head) == Framing::Empty { &[][..] } else { &body[..] };
+        let body = if self.down.sends_body(&head) { &body[..] } else { &[][..] };
         if self.response.filters.send_head(&mut self.down, head.with(b""), body, true).is_err() {
             self.down.ending.break_off(CloseReason::ClientAborted);
         }

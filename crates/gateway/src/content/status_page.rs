@@ -30,6 +30,7 @@ impl Exchange {
                 fields: vec![(FieldId::CacheControl, b"no-store".to_vec()), (FieldId::Vary, b"Accept".to_vec())],
                 content_type: Some(format.content_type().as_bytes().into()),
                 body: ReplyBody::Bytes(document),
+                ..Reply::default()
             },
             Err(error) => {
                 self.error_log(&format!("the status page could not be made: {error}"));

@@ -1,15 +1,13 @@
-//! The body of a request as the client sends it: from the connection's pending bytes and its socket, without its framing.
+//! The body of a request without its framing: how far it was read, and what it came to.
 
-use crate::downstream::connection::Connection;
 use http1::chunked::Decoder;
 use http1::{BodyFraming, ChunkError};
-use reactor::Read;
 use std::io;
 
 /// Where in its body a request is.
 #[derive(Debug)]
 pub(crate) struct RequestBody {
-    state: State,
+    state: BodyState,
     framing: BodyFraming,
     /// Bytes of body received so far, without framing.
     pub(crate) received: u64,
@@ -20,10 +18,12 @@ pub(crate) struct RequestBody {
 }
 
 #[derive(Debug)]
-enum State {
+enum BodyState {
     Done,
     Length(u64),
     Chunked(Box<Decoder>),
+    /// It ends when its stream says so.
+    Stream,
 }
 
 /// What a read of the body gave.
@@ -51,11 +51,38 @@ pub(crate) enum BodyError {
 impl RequestBody {
     pub(crate) fn new(framing: BodyFraming) -> Self {
         let state = match framing {
-            BodyFraming::None | BodyFraming::Length(0) => State::Done,
-            BodyFraming::Length(length) => State::Length(length),
-            BodyFraming::Chunked => State::Chunked(Box::default()),
+            BodyFraming::None | BodyFraming::Length(0) => BodyState::Done,
+            BodyFraming::Length(length) => BodyState::Length(length),
+            BodyFraming::Chunked => BodyState::Chunked(Box::default()),
         };
         Self { state, framing, received: 0, framing_bytes: 0, trailers: Vec::new() }
+    }
+
+    /// The same on a stream, which has no framing of its own.
+    pub(crate) fn of_stream(framing: BodyFraming) -> Self {
+        let body = Self::new(framing);
+        if body.is_done() { body } else { Self { state: BodyState::Stream, ..body } }
+    }
+
+    /// Takes bytes of a stream.
+    pub(super) fn take_of_stream(&mut self, bytes: &[u8], sink: &mut impl FnMut(&[u8])) {
+        self.received += bytes.len() as u64;
+        if !bytes.is_empty() {
+            sink(bytes);
+        }
+    }
+
+    /// The stream has ended, with these trailers.
+    pub(super) fn end_stream(&mut self, trailers: Vec<u8>) {
+        self.trailers = trailers;
+        self.state = BodyState::Done;
+    }
+
+    /// A body of this length that was read already; `None`: there is none.
+    pub(crate) fn received(length: Option<u64>) -> Self {
+        let framing = length.map_or(BodyFraming::None, BodyFraming::Length);
+        let received = length.unwrap_or_default();
+        Self { state: BodyState::Done, framing, received, framing_bytes: 0, trailers: Vec::new() }
     }
 
     /// How the request frames it; none where the request was refused.
@@ -63,9 +90,22 @@ impl RequestBody {
         self.framing
     }
 
+    /// Most bytes that a read needs to ask for.
+    pub(super) fn asks_for(&self, max: usize) -> usize {
+        match &self.state {
+            BodyState::Length(left) => max.min(usize::try_from(*left).unwrap_or(usize::MAX)),
+            BodyState::Chunked(_) | BodyState::Stream | BodyState::Done => max,
+        }
+    }
+
+    /// What a read gave, now that its bytes were taken.
+    pub(super) fn progress(&self) -> BodyRead {
+        if self.is_done() { BodyRead::Done } else { BodyRead::Data }
+    }
+
     /// Whether what is left is known to be this many bytes or more.
     pub(crate) fn is_longer_than(&self, bytes: u64) -> bool {
-        matches!(self.state, State::Length(left) if left >= bytes)
+        matches!(self.state, BodyState::Length(left) if left >= bytes)
     }
 
     /// Whether it came in chunks, all of which have been read.
@@ -74,63 +114,24 @@ impl RequestBody {
     }
 
     pub(crate) fn is_done(&self) -> bool {
-        matches!(self.state, State::Done)
-    }
-
-    /// Reads once, at most `max` bytes, and gives the body's bytes among them to the closure, in pieces.
-    pub(crate) fn read(
-        &mut self,
-        connection: &mut Connection,
-        max: usize,
-        mut sink: impl FnMut(&[u8]),
-    ) -> Result<BodyRead, BodyError> {
-        if self.is_done() {
-            return Ok(BodyRead::Done);
-        }
-        if !connection.pending.is_empty() {
-            let pending = std::mem::take(&mut connection.pending);
-            let used = self.take(&pending[..pending.len().min(max)], &mut sink)?;
-            connection.pending = pending;
-            connection.consume_pending(used);
-            return Ok(if self.is_done() { BodyRead::Done } else { BodyRead::Data });
-        }
-        let asked = match &self.state {
-            State::Length(left) => max.min(usize::try_from(*left).unwrap_or(usize::MAX)),
-            State::Chunked(_) | State::Done => max,
-        };
-        let Connection { stream, pending, .. } = connection;
-        let read = stream.read_with(asked, |bytes| {
-            let used = self.take(bytes, &mut sink)?;
-            // What follows a chunked body is the next request.
-            pending.extend_from_slice(&bytes[used..]);
-            Ok(())
-        });
-        match read {
-            Ok(Read::Data(taken)) => {
-                taken?;
-                Ok(if self.is_done() { BodyRead::Done } else { BodyRead::Data })
-            }
-            Ok(Read::NotReady) => Ok(BodyRead::NotReady),
-            Ok(Read::Closed) => Err(BodyError::Closed),
-            Err(error) => Err(BodyError::Broken(error)),
-        }
+        matches!(self.state, BodyState::Done)
     }
 
     /// Takes the part of `bytes` that belongs to the body and returns how many those are.
-    fn take(&mut self, bytes: &[u8], sink: &mut impl FnMut(&[u8])) -> Result<usize, BodyError> {
+    pub(super) fn take(&mut self, bytes: &[u8], sink: &mut impl FnMut(&[u8])) -> Result<usize, BodyError> {
         match &mut self.state {
-            State::Done => Ok(0),
-            State::Length(left) => {
+            BodyState::Done | BodyState::Stream => Ok(0),
+            BodyState::Length(left) => {
                 let used = bytes.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
                 *left -= used as u64;
                 self.received += used as u64;
                 if *left == 0 {
-                    self.state = State::Done;
+                    self.state = BodyState::Done;
                 }
                 sink(&bytes[..used]);
                 Ok(used)
             }
-            State::Chunked(decoder) => {
+            BodyState::Chunked(decoder) => {
                 let mut used = 0;
                 while used < bytes.len() {
                     let decoded = decoder.decode(&bytes[used..]).map_err(BodyError::Malformed)?;
@@ -143,7 +144,7 @@ impl RequestBody {
                     self.framing_bytes += (decoded.consumed - data.len()) as u64;
                     if decoded.done {
                         self.trailers = decoder.trailer_lines().to_vec();
-                        self.state = State::Done;
+                        self.state = BodyState::Done;
                         break;
                     }
                 }

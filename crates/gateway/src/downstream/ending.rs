@@ -67,7 +67,7 @@ impl Ending {
         self.reason = Some(reason);
     }
 
-    /// The client is gone, or takes nothing any more: there is nobody to send something to.
+    /// The client is gone, or takes nothing any more: nothing can be sent.
     pub(crate) fn is_gone(self) -> bool {
         matches!(self.reason, Some(CloseReason::ClientAborted | CloseReason::SendTimeout))
     }

@@ -20,7 +20,7 @@ pub(crate) enum Mark {
 
 /// One field, or the place for one. Spans of an answer are the upstream's, others those of the list's own bytes.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Entry {
+pub(super) enum HeadEntry {
     /// A field of an upstream's answer as it came.
     Passed(Field),
     /// Its name with another value.
@@ -43,8 +43,8 @@ pub(super) enum Entry {
     Mark(Mark),
 }
 
-impl Entry {
-    fn id(&self) -> Option<FieldId> {
+impl HeadEntry {
+    pub(super) fn id(&self) -> Option<FieldId> {
         match self {
             Self::Passed(field) => Some(field.id),
             Self::Rewritten { id, .. } | Self::Known { id, .. } | Self::Named { id, .. } => Some(*id),
@@ -56,7 +56,7 @@ impl Entry {
 /// Fields in order.
 #[derive(Debug, Default)]
 pub(crate) struct Fields {
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<HeadEntry>,
     /// Well-known ones that are there.
     seen: FieldSet,
     own: Vec<u8>,
@@ -72,7 +72,7 @@ impl Fields {
     pub(crate) fn push_with(&mut self, id: FieldId, write: impl FnOnce(&mut Vec<u8>)) {
         let value = self.keep(write);
         self.seen.insert(id);
-        self.entries.push(Entry::Known { id, value });
+        self.entries.push(HeadEntry::Known { id, value });
     }
 
     /// Adds a field of any name, which is sent as it is spelled.
@@ -81,45 +81,45 @@ impl Fields {
         let name = self.keep(|out| out.extend_from_slice(name));
         let value = self.keep(|out| out.extend_from_slice(value));
         self.seen.insert(id);
-        self.entries.push(Entry::Named { id, name, value });
+        self.entries.push(HeadEntry::Named { id, name, value });
     }
 
     /// Adds a field of the upstream's answer as it came.
     #[inline]
     pub(crate) fn pass(&mut self, field: &Field) {
         self.seen.insert(field.id);
-        self.entries.push(Entry::Passed(*field));
+        self.entries.push(HeadEntry::Passed(*field));
     }
 
     /// The same with another value.
     pub(crate) fn pass_as(&mut self, field: &Field, value: &[u8]) {
         let value = self.keep(|out| out.extend_from_slice(value));
         self.seen.insert(field.id);
-        self.entries.push(Entry::Rewritten { id: field.id, name: field.name, value });
+        self.entries.push(HeadEntry::Rewritten { id: field.id, name: field.name, value });
     }
 
     /// Keeps a place for what the protocol says itself.
     pub(crate) fn mark(&mut self, mark: Mark) {
-        self.entries.push(Entry::Mark(mark));
+        self.entries.push(HeadEntry::Mark(mark));
     }
 
     /// The places that are kept.
     pub(crate) fn marks(&self) -> impl Iterator<Item = Mark> {
         self.entries.iter().filter_map(|entry| match entry {
-            Entry::Mark(mark) => Some(*mark),
+            HeadEntry::Mark(mark) => Some(*mark),
             _ => None,
         })
     }
 
     /// Moves that place behind all fields that are there.
     pub(crate) fn move_mark_last(&mut self, mark: Mark) {
-        self.entries.retain(|entry| !matches!(entry, Entry::Mark(known) if *known == mark));
+        self.entries.retain(|entry| !matches!(entry, HeadEntry::Mark(known) if *known == mark));
         self.mark(mark);
     }
 
     /// Moves the field that was added last before the place for `mark`.
     pub(crate) fn move_last_before(&mut self, mark: Mark) {
-        let place = self.entries.iter().position(|entry| matches!(entry, Entry::Mark(known) if *known == mark));
+        let place = self.entries.iter().position(|entry| matches!(entry, HeadEntry::Mark(known) if *known == mark));
         if let (Some(place), Some(last)) = (place, self.entries.pop()) {
             self.entries.insert(place, last);
         }
@@ -129,6 +129,58 @@ impl Fields {
     #[inline]
     pub(crate) fn has(&self, id: FieldId) -> bool {
         self.seen.contains(id)
+    }
+
+    /// Gives the first field of a well-known name another value in its place, and takes further ones out.
+    pub(crate) fn replace(&mut self, id: FieldId, value: &[u8]) {
+        let Some(place) = self.entries.iter().position(|entry| entry.id() == Some(id)) else { return };
+        let value = self.keep(|out| out.extend_from_slice(value));
+        let entry = match self.entries[place] {
+            HeadEntry::Passed(Field { id, name, .. }) | HeadEntry::Rewritten { id, name, .. } => {
+                HeadEntry::Rewritten { id, name, value }
+            }
+            HeadEntry::Named { id, name, .. } => HeadEntry::Named { id, name, value },
+            HeadEntry::Known { .. } | HeadEntry::Mark(_) => HeadEntry::Known { id, value },
+        };
+        let mut at = 0;
+        self.entries.retain(|entry| {
+            at += 1;
+            at <= place + 1 || entry.id() != Some(id)
+        });
+        self.entries[place] = entry;
+    }
+
+    /// The same by any name; `false`: there is none. `answer` holds the bytes that the fields of an upstream point into.
+    pub(crate) fn replace_named(&mut self, name: &[u8], value: &[u8], answer: &[u8]) -> bool {
+        let is_named = |fields: &Self, entry: &HeadEntry| {
+            fields.parts(entry, answer).is_some_and(|(known, _)| known.eq_ignore_ascii_case(name))
+        };
+        let Some(place) = self.entries.iter().position(|entry| is_named(self, entry)) else { return false };
+        let id = FieldId::of_name(name);
+        let further: Vec<bool> = self.entries[place + 1..].iter().map(|entry| is_named(self, entry)).collect();
+        let name = self.keep(|out| out.extend_from_slice(name));
+        let value = self.keep(|out| out.extend_from_slice(value));
+        self.entries[place] = HeadEntry::Named { id, name, value };
+        let mut at = 0;
+        self.entries.retain(|_| {
+            at += 1;
+            at <= place + 1 || !further[at - place - 2]
+        });
+        true
+    }
+
+    /// Takes fields out by what they are called.
+    pub(crate) fn remove_where(&mut self, answer: &[u8], is_meant: impl Fn(FieldId, &[u8]) -> bool) {
+        let mut entries = std::mem::take(&mut self.entries);
+        entries.retain(|entry| {
+            let name = self.parts(entry, answer).map(|(name, _)| name);
+            !name.is_some_and(|name| is_meant(entry.id().unwrap_or(FieldId::Other), name))
+        });
+        self.entries = entries;
+        self.seen = FieldSet::default();
+        for id in self.entries.iter().filter_map(HeadEntry::id) {
+            self.seen.insert(id);
+        }
     }
 
     /// Takes all fields of a well-known name out.
@@ -156,25 +208,38 @@ impl Fields {
 
     /// Whether a field of a well-known name says something.
     pub(crate) fn says(&self, id: FieldId, answer: &[u8]) -> bool {
-        let named = |entry: &&Entry| entry.id() == Some(id);
+        let named = |entry: &&HeadEntry| entry.id() == Some(id);
         let mut parts = self.entries.iter().filter(named).filter_map(|entry| self.parts(entry, answer));
         self.has(id) && parts.any(|(_, value)| !value.trim_ascii().is_empty())
     }
 
-    /// Name and value of all fields, in order; what stands at the marks is not among them.
+    /// Name and value of all fields, in order; what is at the marks is not among them.
     pub(crate) fn iter<'a>(&'a self, answer: &'a [u8]) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
         self.entries.iter().filter_map(|entry| self.parts(entry, answer))
     }
 
     /// Name and value of a field.
-    pub(super) fn parts<'a>(&'a self, entry: &Entry, answer: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
+    pub(super) fn parts<'a>(&'a self, entry: &HeadEntry, answer: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
         Some(match entry {
-            Entry::Passed(field) => (field.name.of(answer), field.value.of(answer)),
-            Entry::Rewritten { name, value, .. } => (name.of(answer), value.of(&self.own)),
-            Entry::Known { id, value } => (id.name().as_bytes(), value.of(&self.own)),
-            Entry::Named { name, value, .. } => (name.of(&self.own), value.of(&self.own)),
-            Entry::Mark(_) => return None,
+            HeadEntry::Passed(field) => (field.name.of(answer), field.value.of(answer)),
+            HeadEntry::Rewritten { name, value, .. } => (name.of(answer), value.of(&self.own)),
+            HeadEntry::Known { id, value } => (id.name().as_bytes(), value.of(&self.own)),
+            HeadEntry::Named { name, value, .. } => (name.of(&self.own), value.of(&self.own)),
+            HeadEntry::Mark(_) => return None,
         })
+    }
+
+    /// The same fields in bytes of their own.
+    pub(crate) fn copy(&self, answer: &[u8]) -> Self {
+        let mut copy = Self::default();
+        for entry in &self.entries {
+            match (entry, self.parts(entry, answer)) {
+                (HeadEntry::Mark(mark), _) => copy.mark(*mark),
+                (_, Some((name, value))) => copy.push_named(name, value),
+                (_, None) => {}
+            }
+        }
+        copy
     }
 
     /// Empties it for its next use.
@@ -303,13 +368,24 @@ mod tests {
     }
 
     #[test]
+    fn a_field_is_replaced_in_its_place() {
+        let mut fields = filled();
+        fields.push(FieldId::ETag, b"another");
+        fields.replace(FieldId::ETag, b"y");
+        fields.replace(FieldId::ContentType, b"c/d");
+        fields.replace(FieldId::Server, b"s");
+        fields.replace(FieldId::Date, b"none");
+        assert_eq!(shown(&fields), "Server=s;Etag=y;X-Own=2;content-TYPE=c/d;");
+    }
+
+    #[test]
     fn places_for_the_protocol_move() {
         let mut fields = filled();
         fields.push(FieldId::AcceptRanges, b"bytes");
         fields.move_last_before(Mark::Length);
         assert_eq!(shown(&fields), "Server=holdfast;Etag=x;X-Own=2;Accept-Ranges=bytes;content-TYPE=a/b;");
         fields.move_mark_last(Mark::Length);
-        assert!(matches!(fields.entries.last(), Some(Entry::Mark(Mark::Length))));
+        assert!(matches!(fields.entries.last(), Some(HeadEntry::Mark(Mark::Length))));
         assert_eq!(fields.entries.len(), 6);
     }
 

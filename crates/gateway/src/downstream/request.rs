@@ -33,6 +33,15 @@ impl Request {
         Ok(parsed)
     }
 
+    /// Takes over another request's head for a subrequest, which changes no protocol and asks for no `100 Continue`.
+    pub(crate) fn copy_head(&mut self, other: &Self) {
+        self.bytes.clone_from(&other.bytes);
+        self.head.clone_from(&other.head);
+        self.head.expect_continue = false;
+        self.head.upgrade = None;
+        self.head.connection.upgrade = false;
+    }
+
     /// Keeps what was refused, for the logs: the spans that were found in it point into these bytes. As much as that was
     /// read, which the limits of a head bound.
     pub(crate) fn keep_refused(&mut self, bytes: &[u8]) {
@@ -42,7 +51,7 @@ impl Request {
 
     /// Keeps the beginning of a head that never became whole, with what could be understood of it.
     pub(crate) fn keep_partial(&mut self, bytes: &[u8], limits: &Limits) {
-        // Parsed for its request line alone: what it says about the rest was said before.
+        // Parsed for its request line alone: what it says about the rest was reported before.
         let _ = http1::request::parse(bytes, limits, &mut self.head);
         let begin = bytes.iter().position(|byte| !b"\r\n".contains(byte)).unwrap_or(bytes.len());
         if self.head.line.is_empty() && !bytes[begin..].contains(&b'\n') {
@@ -55,8 +64,8 @@ impl Request {
     /// Bytes of memory behind its buffers.
     pub(crate) fn held_bytes(&self) -> usize {
         let Self { bytes, head, upstream_head, uri, args, path } = self;
-        let buffers = [bytes, uri, args, path].map(Vec::capacity);
-        buffers.iter().sum::<usize>() + upstream_head.capacity() + head.fields.capacity() * size_of::<http1::Field>()
+        let own = bytes.capacity() + uri.capacity() + args.capacity() + path.capacity();
+        own + upstream_head.capacity() + head.fields.capacity() * size_of::<http1::Field>()
     }
 
     /// Makes it ready for the next exchange.

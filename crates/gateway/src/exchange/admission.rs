@@ -11,3 +11,13 @@ pub(crate) struct Admission {
     /// What `limit_req` and `limit_conn` said; `None` until they are asked.
     pub(crate) limited: Option<Box<Limited>>,
 }
+
+impl Admission {
+    /// What a subrequest begins with: limits that were asked are not asked again, and the permits stay here.
+    pub(crate) fn inherited(&self) -> Self {
+        let asked = |limited: &Limited| {
+            Box::new(Limited { requests: limited.requests, connections: limited.connections, permits: Vec::new() })
+        };
+        Self { real_client: self.real_client.clone(), limited: self.limited.as_deref().map(asked) }
+    }
+}

@@ -5,6 +5,7 @@ use crate::exchange::Exchange;
 use crate::plan::location::LocationId;
 use crate::registry::generation::Generation;
 use crate::registry::group::HeldPeers;
+use conf::model::Scheme;
 use reactor::Millis;
 use smallvec::SmallVec;
 use std::net::SocketAddr;
@@ -76,10 +77,19 @@ impl AttemptRecord {
         }
     }
 
-    /// Whether it went to its peer over TLS.
-    fn is_secure(&self, generation: &Generation) -> bool {
+    /// What was spoken to its peer.
+    fn scheme(&self, generation: &Generation) -> Scheme {
         let content = self.location.map(|location| &generation.location(location).content);
-        content.and_then(|content| generation.proxy_of(content, self.place)).is_some_and(|proxy| proxy.tls.is_some())
+        let Some(proxy) = content.and_then(|content| generation.proxy_of(content, self.place)) else {
+            return Scheme::Http;
+        };
+        match (&proxy.application, &proxy.tls) {
+            (Some(application), _) => application.scheme(),
+            (None, Some(_)) if proxy.is_grpc => Scheme::Grpcs,
+            (None, None) if proxy.is_grpc => Scheme::Grpc,
+            (None, Some(_)) => Scheme::Https,
+            (None, None) => Scheme::Http,
+        }
     }
 
     /// `$upstream_addr`; as in nginx the group's name where no peer could be chosen.
@@ -101,9 +111,9 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
-    /// Whether the last attempt went over TLS.
-    pub(crate) fn is_last_secure(&self, generation: &Generation) -> bool {
-        self.all.last().is_some_and(|attempt| attempt.is_secure(generation))
+    /// What was spoken in the last attempt.
+    pub(crate) fn last_scheme(&self, generation: &Generation) -> Scheme {
+        self.all.last().map_or(Scheme::Http, |attempt| attempt.scheme(generation))
     }
 
     /// `$upstream_addr` of the last attempt.
@@ -116,5 +126,5 @@ impl Attempts {
     }
 }
 
-/// Stands for the peer of an attempt for which none could be chosen.
+/// Means the peer of an attempt for which none could be chosen.
 pub(crate) const NO_PEER: u32 = u32::MAX;

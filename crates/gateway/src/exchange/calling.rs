@@ -2,12 +2,14 @@
 
 use crate::base::logs::error::Level;
 use crate::connector::Caller;
+use crate::connector::h2::hub::Hub;
 use crate::exchange::Exchange;
 use crate::exchange::view::ExchangeView;
 use crate::exchange::waiting::Wants;
 use crate::thread::WorkerThread;
 use reactor::{Interest, TaskId, Woken};
 use rules::template::Template;
+use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 use transport::Transport;
@@ -21,9 +23,17 @@ impl Caller for Exchange {
         self.down.task()
     }
 
+    fn hub(&self) -> &Rc<Hub> {
+        &self.spares.hub
+    }
+
     async fn wait_for(&self, stream: Option<(&Transport, Interest)>, at_most: Duration) -> Woken {
-        let wants = stream.map_or(Wants::NOTHING, |(stream, interest)| Wants::of_upstream(stream, interest));
+        let wants = stream.map_or(Wants::NOTHING, |(stream, interest)| Wants::of_socket(stream, interest));
         self.wait(wants, at_most).await
+    }
+
+    async fn offload<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+        Self::offload(self, job).await
     }
 
     async fn let_others_run(&self) {

@@ -8,13 +8,13 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(crate) struct FileParts {
     pub(crate) parts: SmallVec<[FilePart; 1]>,
-    /// What stands behind the last one.
+    /// What is behind the last one.
     pub(crate) after: Vec<u8>,
     /// What separates several parts.
     boundary: Option<String>,
 }
 
-/// A part, with what stands before it.
+/// A part, with what is before it.
 #[derive(Debug)]
 pub(crate) struct FilePart {
     pub(crate) before: Vec<u8>,

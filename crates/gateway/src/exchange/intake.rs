@@ -18,6 +18,17 @@ impl Intake {
         Self { body: RequestBody::new(framing), replay: ReplayBody::None, refused: false }
     }
 
+    /// The same on a stream of HTTP/2.
+    pub(crate) fn of_stream(framing: BodyFraming) -> Self {
+        Self { body: RequestBody::of_stream(framing), replay: ReplayBody::None, refused: false }
+    }
+
+    /// A body that another exchange has read.
+    pub(crate) fn of_body(replay: ReplayBody) -> Self {
+        let body = RequestBody::received(replay.length());
+        Self { body, replay, refused: false }
+    }
+
     /// Whether it can be sent once more, to another peer or proxy.
     pub(crate) fn can_replay(&self) -> bool {
         self.replay.can_replay(self.body.received)

@@ -3,11 +3,14 @@
 
 pub(crate) mod admission;
 pub(crate) mod attempts;
+pub(crate) mod caching;
 pub(crate) mod calling;
 pub(crate) mod conversation;
 pub(crate) mod defined;
 pub(crate) mod file_parts;
+pub(crate) mod handshake_view;
 pub(crate) mod intake;
+pub(crate) mod links;
 pub(crate) mod offload;
 pub(crate) mod one_line;
 pub(crate) mod prefetched;
@@ -15,23 +18,27 @@ pub(crate) mod proxied_by;
 pub(crate) mod reply;
 pub(crate) mod response;
 pub(crate) mod routing;
+pub(crate) mod script;
+pub(crate) mod socket_view;
 pub(crate) mod spares;
 pub(crate) mod step;
+pub(crate) mod subrequest;
 pub(crate) mod target;
 pub(crate) mod tls_view;
 pub(crate) mod undecided;
+pub(crate) mod user_id;
 pub(crate) mod view;
 pub(crate) mod waiting;
 
-use crate::downstream::connection::Connection;
-use crate::downstream::h1::Downstream;
 use crate::downstream::request::Request;
+use crate::downstream::{Asker, Downstream};
 use crate::exchange::admission::Admission;
 use crate::exchange::conversation::Conversation;
 use crate::exchange::intake::Intake;
 use crate::exchange::response::Response;
 use crate::exchange::routing::Routing;
 use crate::exchange::spares::Spares;
+use crate::exchange::subrequest::Inherited;
 use crate::plan::client::ClientPlan;
 use crate::plan::location::LocationPlan;
 use crate::registry::generation::Pinned;
@@ -47,10 +54,19 @@ pub(crate) struct Begin {
     pub(crate) thread: Rc<WorkerThread>,
     pub(crate) spares: Rc<Spares>,
     pub(crate) generation: Rc<Pinned>,
-    pub(crate) connection: Box<Connection>,
+    pub(crate) asker: Asker,
     pub(crate) request: Box<Request>,
-    /// The head was not acceptable.
-    pub(crate) refusal: Option<Refusal>,
+    pub(crate) beginning: Beginning,
+}
+
+/// Where an exchange begins.
+pub(crate) enum Beginning {
+    /// With a head that is complete.
+    Head,
+    /// With a head that was not acceptable.
+    Refused(Refusal),
+    /// In the middle of another exchange.
+    Subrequest(Box<Inherited>),
 }
 
 /// Why a request is refused before it is routed.
@@ -83,20 +99,35 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    pub(crate) fn new(begin: Begin) -> Self {
-        let Begin { thread, spares, generation, mut connection, request, refusal } = begin;
-        connection.requests = connection.requests.saturating_add(1);
+    /// The exchange for a beginning. It is made in place: returning it together with something else, or taking it by value, copies about
+    /// 800 bytes.
+    pub(crate) fn new(
+        thread: Rc<WorkerThread>,
+        spares: Rc<Spares>,
+        generation: Rc<Pinned>,
+        mut asker: Asker,
+        request: Box<Request>,
+        beginning: &Beginning,
+    ) -> Self {
+        if let Asker::Client(connection) = &mut asker {
+            connection.client.requests = connection.client.requests.saturating_add(1);
+        }
         let head = &request.head;
-        let framing = if refusal.is_some() { BodyFraming::None } else { head.framing };
-        let keepalive = refusal.is_none() && head.keepalive;
+        let intake = match beginning {
+            Beginning::Head if matches!(asker, Asker::Stream(_)) => Intake::of_stream(head.framing),
+            Beginning::Head => Intake::new(head.framing),
+            Beginning::Refused(_) => Intake::new(BodyFraming::None),
+            Beginning::Subrequest(inherited) => Intake::of_body(inherited.errand.body.clone()),
+        };
+        let keepalive = matches!(beginning, Beginning::Head) && head.keepalive;
         let began_at = thread.reactor.now();
         Self {
             routing: Routing::new(head.method),
             admission: Admission::default(),
-            intake: Intake::new(framing),
+            intake,
             upstream: Conversation::default(),
             response: Response::default(),
-            down: Downstream::new(connection, head.method, head.version, keepalive, generation.keeps_sent),
+            down: Downstream::new(asker, head.method, head.version, keepalive, generation.keeps_sent),
             began_at,
             request_id: Cell::new(None),
             thread,
@@ -118,6 +149,11 @@ impl Exchange {
         id
     }
 
+    /// The same for a subrequest: the id is that of the client's request.
+    pub(crate) fn set_request_id(&self, id: u128) {
+        self.request_id.set(Some(id));
+    }
+
     pub(crate) fn task(&self) -> TaskId {
         self.down.task()
     }
@@ -134,9 +170,14 @@ impl Exchange {
 
     /// The method that the location sees.
     pub(crate) fn method_name(&self) -> &[u8] {
-        if self.routing.method == Method::Other || self.routing.method == self.request.head.method {
+        self.name_of(self.routing.method)
+    }
+
+    /// The name of a method that is the client's own or was put in its place.
+    pub(crate) fn name_of(&self, method: Method) -> &[u8] {
+        if method == Method::Other || method == self.request.head.method {
             return self.request.head.method_name.of(&self.request.bytes);
         }
-        self.routing.method.name().as_bytes()
+        method.name().as_bytes()
     }
 }

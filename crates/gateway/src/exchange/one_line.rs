@@ -1,4 +1,4 @@
-//! Values that the configuration gives to fields of a response. A variable may bring a line end, and what stands behind it
+//! Values that the configuration gives to fields of a response. A variable may bring a line end, and what is behind it
 //! would be a field of its own: such a value is sent as one line, and the error log says who brought it.
 
 use crate::exchange::Exchange;

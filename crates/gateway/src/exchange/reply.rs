@@ -1,8 +1,9 @@
-//! What content gives: a response that is complete in memory, or a file, or the news that nobody is there.
+//! What content gives: a response that is complete in memory, or a file, or the notice that the client is gone.
 
 use crate::exchange::file_parts::FileParts;
 use http1::FieldId;
 use reactor::OpenFile;
+use std::sync::Arc;
 
 /// A response that is complete in memory.
 #[derive(Debug, Default)]
@@ -12,6 +13,8 @@ pub(crate) struct Reply {
     pub(crate) fields: Vec<(FieldId, Vec<u8>)>,
     pub(crate) content_type: Option<Box<[u8]>>,
     pub(crate) body: ReplyBody,
+    /// Its length is not said, as nginx does not know it when it sends the head.
+    pub(crate) is_unmeasured: bool,
 }
 
 impl Reply {
@@ -34,7 +37,7 @@ impl Reply {
 /// The body of a reply.
 #[derive(Debug, Default)]
 pub(crate) enum ReplyBody {
-    /// None, and nothing is said about its length where the status has none.
+    /// None, and no length is sent where the status has none.
     #[default]
     Empty,
     Bytes(Vec<u8>),
@@ -42,7 +45,7 @@ pub(crate) enum ReplyBody {
     ErrorPage,
     /// A file, or a part of it.
     File(Box<FileReply>),
-    /// Nothing is sent at all, since nobody is there: the status is what is logged.
+    /// Nothing is sent at all, since the client is gone: the status is what is logged.
     ToNobody,
 }
 
@@ -54,10 +57,12 @@ pub(crate) fn is_bodiless(status: u16) -> bool {
 /// A file as the body of a reply.
 #[derive(Debug)]
 pub(crate) struct FileReply {
-    pub(crate) file: OpenFile,
+    pub(crate) file: Arc<OpenFile>,
     /// What of it is sent.
     pub(crate) parts: FileParts,
     pub(crate) tag: Option<String>,
+    /// `Content-Encoding`: the file holds this form of what was asked for.
+    pub(crate) coding: Option<&'static str>,
     /// Parts can be asked for.
     pub(crate) ranges: bool,
     pub(crate) sendfile: bool,

@@ -1,6 +1,7 @@
 //! What is known of the response before, and while, it is sent.
 
 use crate::downstream::reply_head::Fields;
+use crate::exchange::user_id::UserIds;
 use crate::filter::chain::Chain;
 
 /// The response of an exchange.
@@ -18,6 +19,14 @@ pub(crate) struct Response {
     pub(crate) error_pages_done: bool,
     /// `$limit_rate`: bytes per second of the response, once it is known; 0 for no limit.
     pub(crate) limit_rate: Option<u64>,
+    /// `X-Accel-Charset`
+    pub(crate) said_charset: Option<Box<[u8]>>,
+    /// The character set of the response that this one becomes a part of; empty where it names none.
+    pub(crate) outer_charset: Option<Box<[u8]>>,
+    /// The numbers of `userid`.
+    pub(crate) user_ids: UserIds,
+    /// It depends on what the client takes, whatever its head says.
+    pub(crate) varies: bool,
     /// What the response's body goes through on its way to the client's side.
     pub(crate) filters: Chain,
 }

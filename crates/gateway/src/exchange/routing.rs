@@ -5,8 +5,9 @@ use crate::exchange::target::Target;
 use crate::exchange::undecided::Undecided;
 use http1::Method;
 use rules::captures::Captures;
+use rules::slice::Slice;
 use rules::slots::VarSlots;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 /// Where a request leads.
 pub(crate) struct Routing {
@@ -18,8 +19,14 @@ pub(crate) struct Routing {
     pub(crate) method: Method,
     /// A file that was opened while an index was looked for.
     pub(crate) prefetched: Option<Prefetched>,
+    /// It renews a stale response of a cache while the exchange that started it uses that.
+    pub(crate) is_update: bool,
+    /// Which piece of a response it asks for (`slice`), where another exchange puts that together.
+    pub(crate) slice: Option<Slice>,
     /// Whether an expression of a variable could not be decided.
     pub(crate) undecided: Undecided,
+    /// How often a protected link is asked for by what it is made of.
+    pub(crate) links_asked: Cell<u8>,
 }
 
 impl Routing {
@@ -30,7 +37,10 @@ impl Routing {
             slots: VarSlots::default(),
             method,
             prefetched: None,
+            is_update: false,
+            slice: None,
             undecided: Undecided::default(),
+            links_asked: Cell::new(0),
         }
     }
 

@@ -1,16 +1,20 @@
-//! Buffers of exchanges that are over, kept for the next ones.
+//! What the exchanges of a worker leave for each other or share: buffers of those that are over, subrequests that are to begin,
+//! connections to upstreams.
 
 use crate::base::memory::{Ledger, Pressure};
+use crate::connector::h2::hub::Hub;
 use crate::downstream::reply_head::ReplyHead;
 use crate::downstream::request::Request;
+use crate::exchange::Begin;
 use crate::upstream::answer::Answer;
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 /// Recycled exchange buffers and futures kept by a worker: enough for the exchanges that are usually under way at the same
 /// time; a burst beyond it allocates.
 pub(crate) const SPARES_MAX: usize = 256;
 
-/// The spare buffers of one worker. What they hold counts as held.
+/// The spare buffers of one worker, and the exchanges that it is to begin. What the buffers hold counts as held.
 #[derive(Default)]
 pub(crate) struct Spares {
     #[allow(clippy::vec_box)] // what is recycled is the box: an exchange owns it
@@ -19,6 +23,10 @@ pub(crate) struct Spares {
     answers: RefCell<Vec<Box<Answer>>>,
     /// Nearly every head is sent in the turn in which it is made: one spare is enough.
     head: Cell<Option<Box<ReplyHead>>>,
+    /// Connections to upstreams that exchanges share.
+    pub(crate) hub: Rc<Hub>,
+    /// Exchanges that others have started, and that the worker has not begun.
+    started: RefCell<Vec<Begin>>,
 }
 
 impl Spares {
@@ -57,6 +65,16 @@ impl Spares {
             memory.spend(answer.held_bytes() as u64);
             answers.push(answer);
         }
+    }
+
+    /// Leaves an exchange to the worker, which begins it before it waits for events.
+    pub(crate) fn start(&self, begin: Begin) {
+        self.started.borrow_mut().push(begin);
+    }
+
+    /// An exchange that was left to the worker.
+    pub(crate) fn next_started(&self) -> Option<Begin> {
+        self.started.borrow_mut().pop()
     }
 
     /// An empty head for a response.

@@ -18,6 +18,8 @@ pub(crate) enum Step {
     Rules,
     /// A location was found: its program and its content are next.
     Content,
+    /// The same past everything that comes before the content: it was done for the exchange that started this one.
+    Resume,
     /// A program has rewritten the URI: a location is sought for it.
     Moved,
     /// This is the answer.

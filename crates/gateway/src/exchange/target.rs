@@ -10,7 +10,7 @@ use rules::uri::{ParsedTarget, parse_target};
 use std::rc::Rc;
 
 /// Where the request is going: changed by rewrites and internal redirects.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Target {
     pub(crate) parsed: Option<ParsedTarget>,
     pub(crate) server: u32,
@@ -23,11 +23,11 @@ pub(crate) struct Target {
     pub(crate) has_args: bool,
     /// Nevertheless its bytes are those that the client sent: only arguments were set.
     pub(crate) uri_verbatim: bool,
-    /// `try_files` has found the URI below an alias that stands for all of it.
+    /// `try_files` has found the URI below an alias that means all of it.
     pub(crate) uri_below_alias: bool,
     /// A program has rewritten the URI, and a location is to be sought for it.
     pub(crate) moved: bool,
-    /// `rewrite … break`: the URI has nothing to do with the location's name any more.
+    /// `rewrite … break`: the URI does not belong to the location's name any more.
     pub(crate) name_is_stale: bool,
 }
 
@@ -56,7 +56,7 @@ impl Exchange {
         }
     }
 
-    /// The path of a request that is refused for something else, for its error page: nothing more is said about it.
+    /// The path of a request that is refused for something else, for its error page: it is not reported again.
     pub(crate) fn parse_refused_uri(&mut self) {
         let merge_slashes = self.generation.server(self.routing.target.server).merge_slashes;
         let Request { bytes, head, uri, .. } = &mut *self.request;

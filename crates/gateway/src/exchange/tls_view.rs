@@ -4,14 +4,14 @@ use crate::exchange::Exchange;
 use crate::plan::tls::ClientDemands;
 use rules::variable::TlsVariable;
 use std::time::Duration;
-use tls::Session;
+use tls::SessionFacts;
 
 /// Appends a value of the client's connection; in clear there is none.
 pub(crate) fn of(exchange: &Exchange, variable: TlsVariable, out: &mut Vec<u8>) -> bool {
     let now = exchange.thread.clock.now();
     let server = exchange.generation.server(exchange.routing.target.server);
     let demands = server.tls.as_deref().and_then(|tls| tls.demands.as_ref());
-    let value = |session: &Session| {
+    let value = |session: &dyn SessionFacts| {
         if variable.is_of_client() && !counts(session, demands) {
             return variable == TlsVariable::ClientVerify && append(Some("NONE"), out);
         }
@@ -21,12 +21,12 @@ pub(crate) fn of(exchange: &Exchange, variable: TlsVariable, out: &mut Vec<u8>) 
 }
 
 /// Whether the client's certificate was checked as these demands say: it may have been for another server's.
-pub(crate) fn counts(session: &Session, demands: Option<&ClientDemands>) -> bool {
+pub(crate) fn counts(session: &dyn SessionFacts, demands: Option<&ClientDemands>) -> bool {
     demands.is_none_or(|demands| session.chosen().is_some_and(|side| side.asks_for(&demands.check)))
 }
 
 /// Appends a value, if there is one. As in nginx an empty value is none. `now` counts from 1970.
-fn write(variable: TlsVariable, session: &Session, now: Duration, out: &mut Vec<u8>) -> bool {
+fn write(variable: TlsVariable, session: &dyn SessionFacts, now: Duration, out: &mut Vec<u8>) -> bool {
     match variable {
         TlsVariable::Protocol => append(session.protocol().map(tls::Protocol::name), out),
         TlsVariable::Cipher => append(session.cipher(), out),
@@ -36,8 +36,8 @@ fn write(variable: TlsVariable, session: &Session, now: Duration, out: &mut Vec<
         TlsVariable::ServerName => append(session.server_name(), out),
         TlsVariable::SessionId => append(session.session_id().map(hexadecimal), out),
         TlsVariable::SessionReused => append(Some(if session.is_resumed() { "r" } else { "." }), out),
-        // Once the handshake is complete nobody can have replayed the request.
-        TlsVariable::EarlyData => append((session.is_early_data() && session.is_handshaking()).then_some("1"), out),
+        // Early data waits for the end of the handshake: no request can be a copy (ADR 46).
+        TlsVariable::EarlyData => false,
         TlsVariable::AlpnProtocol => append(session.alpn(), out),
         TlsVariable::ClientVerify => {
             let verification = session.client_verification();
@@ -48,11 +48,11 @@ fn write(variable: TlsVariable, session: &Session, now: Duration, out: &mut Vec<
 }
 
 /// What the client's certificate says.
-fn client_certificate(variable: TlsVariable, session: &Session, now: Duration, out: &mut Vec<u8>) -> bool {
+fn client_certificate(variable: TlsVariable, session: &dyn SessionFacts, now: Duration, out: &mut Vec<u8>) -> bool {
     let Some(certificate) = session.peer_certificate() else { return false };
     let value = match variable {
         TlsVariable::ClientRawCert => Some(certificate.pem()),
-        // Each further line begins with a tab, so that the value can stand in a folded header field.
+        // Each further line begins with a tab, so that the value can appear in a folded header field.
         TlsVariable::ClientCert => Some(certificate.pem().trim_end().replace('\n', "\n\t")),
         TlsVariable::ClientEscapedCert => Some(certificate.escaped()),
         TlsVariable::ClientSubject => certificate.subject(),
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
     use rules::variable::{UserVariables, Variable};
     use std::sync::Arc;
-    use tls::{ClientCheck, ClientSide, OneServer, Pair, ServerSide, Trust};
+    use tls::{ClientCheck, ClientSide, OneServer, Pair, ServerSide, Session, Trust};
 
     /// The server's end of a connection whose handshake is complete.
     fn session(client: &ClientSide, server: &Arc<ServerSide>) -> Session {

@@ -8,10 +8,10 @@ use std::cell::Cell;
 
 /// What an exchange knows about it.
 #[derive(Debug, Default)]
-pub(crate) struct Undecided(Cell<State>);
+pub(crate) struct Undecided(Cell<Decision>);
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum Decision {
     /// Every match was decided.
     #[default]
     No,
@@ -24,26 +24,26 @@ enum State {
 impl Undecided {
     /// A match was not decided.
     pub(crate) fn note(&self) {
-        if self.0.get() == State::No {
-            self.0.set(State::Yes);
+        if self.0.get() == Decision::No {
+            self.0.set(Decision::Yes);
         }
     }
 
     /// Whether there was one at all.
     pub(crate) fn is_noted(&self) -> bool {
-        self.0.get() != State::No
+        self.0.get() != Decision::No
     }
 
     /// Whether the answer to it is still due.
     pub(crate) fn is_due(&self) -> bool {
-        self.0.get() == State::Yes
+        self.0.get() == Decision::Yes
     }
 
     /// Whether the answer is due; then it counts as given.
     fn take_due(&self) -> bool {
         let due = self.is_due();
         if due {
-            self.0.set(State::Answered);
+            self.0.set(Decision::Answered);
         }
         due
     }

@@ -1,31 +1,25 @@
 //! The values of variables during an exchange: a borrowed view, built when a template is written.
 
-use crate::base::close::CloseSide;
 use crate::base::logs::error::{Level, errno, quoted};
+use crate::base::values::{
+    bytes, close_side, number, optional, remote_addr, remote_port, seconds, time, write_binary_ip,
+};
+use crate::downstream::h2::H2;
 use crate::downstream::reply_head::{Fields, HeadView};
 use crate::exchange::Exchange;
 use crate::exchange::attempts::AttemptRecord;
 use crate::exchange::tls_view;
 use crate::plan::location::Content;
 use crate::registry::limit_zones::{LimitStatus, Limited};
-use crate::thread::WorkerThread;
-use crate::thread::clock::Clock;
-use crate::tunnel::{Tunnel, TunnelAttempt, TunnelRecord};
-use base64::Engine as _;
 use conf::value::Host;
 use http1::chunked::trailer_fields;
 use http1::{Field, FieldId, Version};
-use reactor::{Millis, PeerAddress};
+use rules::basic_auth::Credentials;
 use rules::template::View;
-use rules::time_format::Moment;
 use rules::variable::{FieldName, Variable, arg, cookie, set_cookie};
 use std::ffi::OsStr;
 use std::io::Write as _;
-use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt as _;
-
-/// The scheme of credentials that name a user, with the space behind it.
-const BASIC: &[u8] = b"Basic ";
 
 /// An exchange as templates see it.
 pub(crate) struct ExchangeView<'a> {
@@ -52,40 +46,12 @@ impl<'a> ExchangeView<'a> {
     }
 }
 
-/// Appends a decimal number.
-fn number(value: u64, out: &mut Vec<u8>) -> bool {
-    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
-    true
-}
-
-/// Appends milliseconds as seconds with three decimals.
-fn seconds(milliseconds: u64, out: &mut Vec<u8>) -> bool {
-    number(milliseconds / 1000, out);
-    let fraction = milliseconds % 1000;
-    out.extend_from_slice(&[
-        b'.',
-        b'0' + (fraction / 100) as u8,
-        b'0' + (fraction / 10 % 10) as u8,
-        b'0' + (fraction % 10) as u8,
-    ]);
-    true
-}
-
 /// `$status`: while an error page is made, the status that it will be sent under.
 fn status(exchange: &Exchange, out: &mut Vec<u8>) -> bool {
     match exchange.response.present_status() {
         0 => bytes(b"000", out),
         known => number(u64::from(known), out),
     }
-}
-
-fn bytes(value: &[u8], out: &mut Vec<u8>) -> bool {
-    out.extend_from_slice(value);
-    true
-}
-
-fn optional(value: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
-    value.is_some_and(|value| bytes(value, out))
 }
 
 impl View for ExchangeView<'_> {
@@ -96,7 +62,7 @@ impl View for ExchangeView<'_> {
             Variable::RemotePort => remote_port(exchange.client(), out),
             Variable::RealipRemoteAddr => remote_addr(exchange.down.peer(), out),
             Variable::RealipRemotePort => remote_port(exchange.down.peer(), out),
-            Variable::BinaryRemoteAddr => self.binary_remote_addr(out),
+            Variable::BinaryRemoteAddr => write_binary_ip(exchange.client(), out),
             Variable::ProxyAddXForwardedFor => self.add_forwarded_for(out),
             Variable::Host => self.host(out),
             Variable::Hostname => bytes(&exchange.generation.hostname, out),
@@ -110,9 +76,13 @@ impl View for ExchangeView<'_> {
             Variable::IsArgs => exchange.args().is_none_or(<[u8]>::is_empty) || bytes(b"?", out),
             Variable::Arg(name) => optional(exchange.args().and_then(|args| arg(args, name)), out),
             Variable::Request => bytes(self.head_span(exchange.request.head.line), out),
-            Variable::RequestMethod => optional(Some(exchange.method_name()).filter(|name| !name.is_empty()), out),
+            Variable::RequestMethod => {
+                optional(Some(exchange.name_of(exchange.asked_method())).filter(|name| !name.is_empty()), out)
+            }
             // A request line that could not be read has none.
             Variable::ServerProtocol if exchange.method_name().is_empty() => false,
+            Variable::ServerProtocol if !exchange.down.http2().is_empty() => bytes(b"HTTP/2.0", out),
+            Variable::Http2 => bytes(exchange.down.http2(), out),
             Variable::ServerProtocol => bytes(
                 match exchange.request.head.version {
                     Version::Http10 => b"HTTP/1.0",
@@ -122,7 +92,8 @@ impl View for ExchangeView<'_> {
             ),
             Variable::RequestLength => {
                 let body = &exchange.intake.body;
-                number(exchange.request.bytes.len() as u64 + body.received + body.framing_bytes, out)
+                let head = exchange.down.stream().map_or(exchange.request.bytes.len() as u64, H2::head_bytes);
+                number(head + body.received + body.framing_bytes, out)
             }
             // As in nginx a chunked body has a length once it has been read.
             Variable::ContentLength if exchange.intake.body.is_whole_from_chunks() => {
@@ -144,7 +115,7 @@ impl ExchangeView<'_> {
         let exchange = self.exchange;
         match variable {
             Variable::Status => status(exchange, out),
-            Variable::BytesSent => number(exchange.down.bytes_sent, out),
+            Variable::BytesSent => number(exchange.down.bytes_sent(), out),
             Variable::BodyBytesSent => number(exchange.down.body_bytes_sent(), out),
             Variable::Connection => number(exchange.down.serial(), out),
             Variable::ConnectionRequests => number(u64::from(exchange.down.requests()), out),
@@ -152,8 +123,8 @@ impl ExchangeView<'_> {
             Variable::RequestTime => seconds(exchange.thread.reactor.now().since(exchange.began_at), out),
             Variable::RequestCompletion => !exchange.is_completed() || bytes(b"OK", out),
             Variable::Msec => seconds(exchange.thread.clock.now().as_millis() as u64, out),
-            Variable::TimeLocal => bytes(&moment(&exchange.thread.clock).local(), out),
-            Variable::TimeIso8601 => bytes(&moment(&exchange.thread.clock).iso8601(), out),
+            Variable::TimeLocal => bytes(&exchange.thread.clock.moment().local(), out),
+            Variable::TimeIso8601 => bytes(&exchange.thread.clock.moment().iso8601(), out),
             Variable::Pid => number(u64::from(std::process::id()), out),
             Variable::Pipe => bytes(if exchange.down.is_pipelined() { b"p" } else { b"." }, out),
             Variable::NginxVersion => bytes(crate::NGINX_VERSION.as_bytes(), out),
@@ -173,10 +144,7 @@ impl ExchangeView<'_> {
             Variable::ConnectionsReading => number(exchange.thread.shared.totals().reading, out),
             Variable::ConnectionsWriting => number(exchange.thread.shared.totals().writing, out),
             Variable::ConnectionsWaiting => number(exchange.thread.shared.totals().waiting, out),
-            Variable::TcpinfoRtt => self.tcp_info(0, out),
-            Variable::TcpinfoRttvar => self.tcp_info(1, out),
-            Variable::TcpinfoSndCwnd => self.tcp_info(2, out),
-            Variable::TcpinfoRcvSpace => self.tcp_info(3, out),
+            Variable::FastcgiScriptName | Variable::FastcgiPathInfo => exchange.write_script(variable, out),
             Variable::ProxyProtocolAddr
             | Variable::ProxyProtocolPort
             | Variable::ProxyProtocolServerAddr
@@ -188,7 +156,7 @@ impl ExchangeView<'_> {
             Variable::LimitRate => number(exchange.response.limit_rate.unwrap_or(0), out),
             Variable::LimitReqStatus => limit_status(exchange, |limited| limited.requests, out),
             Variable::LimitConnStatus => limit_status(exchange, |limited| limited.connections, out),
-            Variable::CloseSide => exchange.down.ending.reason().is_some_and(|reason| bytes(side(reason.side()), out)),
+            Variable::CloseSide => ended_by(exchange, out),
             Variable::SentHttp(name) => self.sent_field(name, out),
             Variable::SentTrailer(name) => self.sent_trailer(name, out),
             Variable::UpstreamHttp(name) => self.response_field(name, out),
@@ -196,6 +164,10 @@ impl ExchangeView<'_> {
             Variable::UpstreamTrailer(name) => {
                 exchange.answer().is_some_and(|answer| join(trailer_fields(&answer.trailers), name, out))
             }
+            Variable::SecureLink | Variable::SecureLinkExpires | Variable::InvalidReferer => {
+                exchange.write_link(variable, self, out)
+            }
+            Variable::UidGot | Variable::UidSet => exchange.write_user_id(variable, out),
             Variable::RemoteUser => self.remote_user(out),
             Variable::RealpathRoot => self.realpath_root(out),
             Variable::RequestBody => optional(exchange.intake.replay.bytes(), out),
@@ -206,34 +178,24 @@ impl ExchangeView<'_> {
             Variable::RequestId => write!(out, "{:032x}", exchange.request_id()).is_ok(),
             Variable::Idle(idle) => optional(idle.value(), out),
             Variable::User(slot) => exchange.generation.definitions.write(*slot, self, out),
-            _ => false,
+            _ => self.tcp_variable(variable, out).unwrap_or_else(|| exchange.write_cached(variable, out)),
         }
+    }
+
+    /// `$tcpinfo_…`; `None` for another variable.
+    fn tcp_variable(&self, variable: &Variable, out: &mut Vec<u8>) -> Option<bool> {
+        let at = match variable {
+            Variable::TcpinfoRtt => 0,
+            Variable::TcpinfoRttvar => 1,
+            Variable::TcpinfoSndCwnd => 2,
+            Variable::TcpinfoRcvSpace => 3,
+            _ => return None,
+        };
+        Some(self.tcp_info(at, out))
     }
 
     fn head_span(&self, span: http1::Span) -> &[u8] {
         span.of(&self.exchange.request.bytes)
-    }
-
-    fn binary_remote_addr(&self, out: &mut Vec<u8>) -> bool {
-        match self.exchange.client() {
-            PeerAddress::Ip(address) => match address.ip() {
-                IpAddr::V4(ip) => bytes(&ip.octets(), out),
-                IpAddr::V6(ip) => bytes(&ip.octets(), out),
-            },
-            PeerAddress::Unix(_) => bytes(b"unix:", out),
-        }
-    }
-
-    fn server_addr(&self, out: &mut Vec<u8>) -> bool {
-        let down = &self.exchange.down;
-        if let Some(address) = down.local_address() {
-            return write_ip(address.ip(), out);
-        }
-        bytes(b"unix:", out);
-        if let Some(path) = down.local_path() {
-            out.extend_from_slice(path.as_os_str().as_bytes());
-        }
-        true
     }
 
     /// The client's X-Forwarded-For fields, joined, with its address behind them.
@@ -251,14 +213,9 @@ impl ExchangeView<'_> {
     /// The user of `Authorization: Basic`.
     fn remote_user(&self, out: &mut Vec<u8>) -> bool {
         let request = &self.exchange.request;
-        let Some(value) = request.head.value(FieldId::Authorization, &request.bytes) else { return false };
-        let Some((scheme, credentials)) = value.split_at_checked(BASIC.len()) else { return false };
-        if !scheme.eq_ignore_ascii_case(BASIC) {
-            return false;
-        }
-        let decoded = base64::engine::general_purpose::STANDARD.decode(credentials.trim_ascii()).unwrap_or_default();
-        let colon = decoded.iter().position(|&byte| byte == b':');
-        optional(colon.map(|colon| &decoded[..colon]).filter(|user| !user.is_empty()), out)
+        let value = request.head.value(FieldId::Authorization, &request.bytes);
+        let credentials = value.and_then(Credentials::parse);
+        optional(credentials.as_ref().map(Credentials::user), out)
     }
 
     /// The root without symbolic links, as nginx finds it for every request, so that a link which is moved to another
@@ -307,7 +264,7 @@ impl ExchangeView<'_> {
             Content::VariablePass(_) => {
                 let target =
                     self.exchange.upstream.url.as_ref().filter(|target| !matches!(target.host, Host::Unix(_)))?;
-                Some(target.port())
+                target.port()
             }
             _ => None,
         }
@@ -367,7 +324,7 @@ impl ExchangeView<'_> {
         };
         let mut found = join(head.fields.iter(answer), name, out);
         for mark in head.fields.marks() {
-            down.say(mark, head, |id, value| found |= join([(id.name().as_bytes(), value)], name, out));
+            down.fields_at(mark, head, |id, value| found |= join([(id.name().as_bytes(), value)], name, out));
         }
         found
     }
@@ -382,11 +339,6 @@ impl ExchangeView<'_> {
         let Some(answer) = self.exchange.answer() else { return false };
         let mut fields = answer.head.fields.iter().filter(|field| field.id == FieldId::SetCookie);
         optional(fields.find_map(|field| set_cookie(field.value.of(&answer.bytes), name)), out)
-    }
-
-    fn tcp_info(&self, index: usize, out: &mut Vec<u8>) -> bool {
-        let info = self.exchange.down.socket().tcp_info();
-        info.is_some_and(|info| number(u64::from(info[index]), out))
     }
 
     /// Values of all attempts, separated by commas; by a colon where an internal redirect led to another proxy.
@@ -410,10 +362,6 @@ impl ExchangeView<'_> {
     }
 
     fn attempt_value(&self, attempt: &AttemptRecord, variable: &Variable, out: &mut Vec<u8>) -> bool {
-        let time = |value: Option<u64>, out: &mut Vec<u8>| match value {
-            Some(milliseconds) => seconds(milliseconds, out),
-            None => bytes(b"-", out),
-        };
         match variable {
             Variable::UpstreamAddr => optional(attempt.peer_name(&self.exchange.generation), out),
             Variable::UpstreamStatus if attempt.status == 0 => bytes(b"-", out),
@@ -441,69 +389,9 @@ impl ExchangeView<'_> {
     }
 }
 
-/// A tunnel as the gaps of its log lines see it when it ends.
-pub(crate) struct TunnelView<'a> {
-    pub(crate) thread: &'a WorkerThread,
-    pub(crate) tunnel: &'a Tunnel,
-    pub(crate) record: &'a TunnelRecord,
-}
-
-impl TunnelView<'_> {
-    /// Whether a variable has its value only when the tunnel ends.
-    pub(crate) fn is_late(variable: &Variable) -> bool {
-        matches!(
-            variable,
-            Variable::BytesSent
-                | Variable::BodyBytesSent
-                | Variable::RequestTime
-                | Variable::ConnectionTime
-                | Variable::Msec
-                | Variable::TimeLocal
-                | Variable::TimeIso8601
-                | Variable::UpstreamResponseTime
-                | Variable::UpstreamResponseLength
-                | Variable::UpstreamBytesReceived
-                | Variable::UpstreamBytesSent
-                | Variable::CloseSide
-        )
-    }
-}
-
-impl View for TunnelView<'_> {
-    fn write(&self, variable: &Variable, out: &mut Vec<u8>) -> bool {
-        let now = self.thread.reactor.now();
-        let body = self.tunnel.bytes_to_client();
-        match variable {
-            Variable::BytesSent => number(self.record.head_bytes + body, out),
-            Variable::BodyBytesSent => number(body, out),
-            Variable::RequestTime => seconds(now.since(self.record.began_at), out),
-            Variable::UpstreamResponseTime
-            | Variable::UpstreamResponseLength
-            | Variable::UpstreamBytesReceived
-            | Variable::UpstreamBytesSent => self.upstream(variable, now, out),
-            Variable::ConnectionTime => seconds(now.since(self.record.accepted_at), out),
-            Variable::Msec => seconds(self.thread.clock.now().as_millis() as u64, out),
-            Variable::TimeLocal => bytes(&moment(&self.thread.clock).local(), out),
-            Variable::TimeIso8601 => bytes(&moment(&self.thread.clock).iso8601(), out),
-            Variable::CloseSide => bytes(side(self.tunnel.ended_by()), out),
-            _ => false,
-        }
-    }
-}
-
-fn remote_addr(client: &PeerAddress, out: &mut Vec<u8>) -> bool {
-    match client {
-        PeerAddress::Ip(address) => write_ip(address.ip(), out),
-        PeerAddress::Unix(_) => bytes(b"unix:", out),
-    }
-}
-
-/// As in nginx a port that nobody knows is empty.
-fn remote_port(client: &PeerAddress, out: &mut Vec<u8>) -> bool {
-    match client {
-        PeerAddress::Ip(address) if address.port() > 0 => number(u64::from(address.port()), out),
-        PeerAddress::Ip(_) | PeerAddress::Unix(_) => true,
-    }
+/// `$close_side`
+fn ended_by(exchange: &Exchange, out: &mut Vec<u8>) -> bool {
+    exchange.down.ending.reason().is_some_and(|reason| bytes(close_side(reason.side()), out))
 }
 
 /// What a limit said; there is no value where none was asked.
@@ -511,74 +399,9 @@ fn limit_status(exchange: &Exchange, of: impl Fn(&Limited) -> Option<LimitStatus
     exchange.admission.limited.as_deref().and_then(of).is_some_and(|status| bytes(status.word(), out))
 }
 
-impl TunnelView<'_> {
-    /// The values of all attempts, of which the last became the tunnel.
-    fn upstream(&self, variable: &Variable, now: Millis, out: &mut Vec<u8>) -> bool {
-        let (to_client, to_upstream) = (self.tunnel.bytes_to_client(), self.tunnel.bytes_to_upstream());
-        let Some((last, failed)) = self.record.attempts.split_last() else { return false };
-        for attempt in failed {
-            attempt.write(variable, out);
-            out.extend_from_slice(attempt.separator);
-        }
-        let last = TunnelAttempt {
-            response_ms: Some(now.since(self.record.began_at)),
-            response_length: to_client,
-            bytes_received: last.bytes_received + to_client,
-            bytes_sent: last.bytes_sent + to_upstream,
-            separator: b"",
-        };
-        last.write(variable, out)
-    }
-}
-
-impl TunnelAttempt {
-    fn write(&self, variable: &Variable, out: &mut Vec<u8>) -> bool {
-        match variable {
-            Variable::UpstreamResponseTime => {
-                let Some(milliseconds) = self.response_ms else { return bytes(b"-", out) };
-                seconds(milliseconds, out)
-            }
-            Variable::UpstreamResponseLength => number(self.response_length, out),
-            Variable::UpstreamBytesReceived => number(self.bytes_received, out),
-            Variable::UpstreamBytesSent => number(self.bytes_sent, out),
-            _ => false,
-        }
-    }
-}
-
-/// What stands between the values of two attempts: another proxy's, after an internal redirect, are behind a colon.
+/// What is between the values of two attempts: another proxy's, after an internal redirect, are behind a colon.
 pub(crate) fn separator(before: &AttemptRecord, after: &AttemptRecord) -> &'static [u8] {
     if before.proxy == after.proxy { b", " } else { b" : " }
-}
-
-/// The present second in local time.
-fn moment(clock: &Clock) -> Moment {
-    Moment::new(clock.now().as_secs() as i64, clock.utc_offset_minutes())
-}
-
-/// `$close_side`
-fn side(side: CloseSide) -> &'static [u8] {
-    match side {
-        CloseSide::Client => b"client",
-        CloseSide::Gateway => b"gateway",
-        CloseSide::Upstream => b"upstream",
-    }
-}
-
-fn write_ip(ip: IpAddr, out: &mut Vec<u8>) -> bool {
-    match ip {
-        IpAddr::V4(ip) => {
-            let [first, rest @ ..] = ip.octets();
-            number(u64::from(first), out);
-            for octet in rest {
-                out.push(b'.');
-                number(u64::from(octet), out);
-            }
-            true
-        }
-        // Writing to a vector cannot fail.
-        IpAddr::V6(ip) => write!(out, "{ip}").is_ok(),
-    }
 }
 
 /// The values of all fields of a name, joined by commas as one value.

@@ -2,8 +2,10 @@
 //! of an exchange goes through here and tells a client that has left from one that is silent.
 
 use crate::base::memory::{BUFFERS_BYTES_MIN, EXCHANGE_BYTES, HeldFor};
+use crate::connector::h2::stream::LeasedStream;
 use crate::exchange::Exchange;
 use crate::thread::executor;
+use crate::upstream::side::UpstreamSide;
 use reactor::{Awaited, Interest, Leaving, Woken};
 use std::time::Duration;
 use transport::Transport;
@@ -21,14 +23,20 @@ impl<'a> Wants<'a> {
     /// A call, or the time alone.
     pub(crate) const NOTHING: Self = Self { upstream: None, client: Interest::NONE, besides: 0 };
 
-    /// Something of the client's socket. Whoever waits to read it learns of the client's leaving by reading.
+    /// Something of the client's socket. A task that waits to read it learns of the client's leaving by reading.
     pub(crate) const fn of_client(client: Interest) -> Self {
         Self { client, ..Self::NOTHING }
     }
 
     /// Something of the upstream's socket.
-    pub(crate) const fn of_upstream(stream: &'a Transport, interest: Interest) -> Self {
+    pub(crate) const fn of_socket(stream: &'a Transport, interest: Interest) -> Self {
         Self { upstream: Some((stream, interest)), ..Self::NOTHING }
+    }
+
+    /// Something of the upstream, and what waits with it.
+    pub(crate) fn of_upstream(up: &'a UpstreamSide, interest: Interest) -> Self {
+        let besides = up.stream().map_or(0, LeasedStream::held_bytes);
+        Self { upstream: up.awaited(interest), client: Interest::NONE, besides }
     }
 
     /// The same, or something of the client's socket.
@@ -36,17 +44,18 @@ impl<'a> Wants<'a> {
         Self { client, ..self }
     }
 
-    pub(crate) const fn is_of_client(&self) -> bool {
-        !matches!(self.client, Interest::NONE)
+    /// The same, and this of the client's socket besides.
+    pub(crate) const fn and_of_client(self, client: Interest) -> Self {
+        Self { client: self.client.or(client), ..self }
     }
 
     pub(crate) const fn holding(self, besides: usize) -> Self {
-        Self { besides, ..self }
+        Self { besides: self.besides + besides, ..self }
     }
 }
 
 impl Exchange {
-    /// Waits until something happens to this exchange. What is there when the wait begins ends it after the other tasks
+    /// Waits until something happens to this exchange. Input that has arrived when the wait begins ends it after the other tasks
     /// that are ready have had their turn.
     pub(crate) async fn wait(&self, wants: Wants<'_>, at_most: Duration) -> Woken {
         let secure = wants.upstream.map_or(0, |(stream, _)| stream.held_bytes());
@@ -54,11 +63,17 @@ impl Exchange {
         let reactor = &self.thread.reactor;
         // While the response is held back it is not the client that makes no progress.
         let pause = self.response.filters.pause(&self.down).filter(|_| self.down.waiting_bytes() > 0);
-        let deadline = reactor.now().after(pause.unwrap_or(at_most));
+        let mut deadline = reactor.now().after(pause.unwrap_or(at_most));
+        if let Some(call) = self.upstream.call_deadline {
+            deadline = deadline.min(call);
+        }
         reactor.begin_wait(self.task(), &self.awaited(&wants, pause.is_some()), deadline);
         executor::suspend().await;
         match reactor.end_wait(self.task(), &self.awaited(&wants, pause.is_some())) {
             Woken::Deadline if pause.is_some() => Woken::Ready,
+            _ if self.is_abandoned() => Woken::PeerGone,
+            // What is waited for may come in the same turn as the deadline.
+            Woken::Deadline if self.down.is_ready(wants.client) => Woken::Ready,
             woken => woken,
         }
     }
@@ -67,8 +82,8 @@ impl Exchange {
         let client = self.down.transport();
         let interest = if paused { wants.client.without_write() } else { wants.client };
         Awaited {
-            sockets: [wants.upstream, Some((client, interest))],
-            peer: Some((client, self.leaving(wants.client))),
+            sockets: [wants.upstream, client.map(|client| (client, interest))],
+            peer: client.map(|client| (client, self.leaving(wants.client))),
         }
     }
 
@@ -81,6 +96,11 @@ impl Exchange {
         } else {
             Leaving::ResetOrFin
         }
+    }
+
+    /// Whether the exchange that started this one has no use for it any more, or the stream is over: as if the client had left.
+    fn is_abandoned(&self) -> bool {
+        !self.upstream.abort_ignored && self.down.is_abandoned()
     }
 
     /// Says what the exchange holds, and its caller besides.
@@ -100,7 +120,7 @@ impl Exchange {
         self.yield_holding(0).await;
     }
 
-    /// As [`Self::yield_now`], where the caller holds so many bytes besides what the exchange itself holds.
+    /// As [`Self::yield_now`], where the caller holds this many bytes besides what the exchange itself holds.
     pub(crate) async fn yield_holding(&self, bytes: usize) {
         self.account(bytes);
         self.thread.reactor.wake(self.task());

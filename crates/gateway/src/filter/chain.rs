@@ -1,9 +1,10 @@
-//! The body's way between content and the client's side, and what is known of it on that way: a part is cut out, it is
-//! compressed, and it goes at a pace. In this order; each step is there only where the response needs it.
+//! The body's way between content and the client's side, and what is known of it on that way: a part is cut out, stages change it, it
+//! is compressed, and it goes at a pace. In this order; each step is there only where the response needs it.
 
-use crate::downstream::h1::Downstream;
+use crate::downstream::Downstream;
 use crate::downstream::reply_head::{Fields, HeadView};
 use crate::filter::compress::Gzip;
+use crate::filter::stage::{Piece, Stage};
 use reactor::{OpenFile, Reactor};
 use rules::pace::Pace;
 use std::ops::Range;
@@ -16,6 +17,12 @@ use std::{fmt, io};
 pub(crate) struct Chain {
     /// What of the body is sent; `None` for all of it.
     portion: Option<Box<BodyPortion>>,
+    /// What changes the body, in order.
+    stages: Vec<Box<dyn Stage>>,
+    /// All of the body has come to the first stage.
+    is_over: bool,
+    /// Why a stage could not go on.
+    fault: Option<io::Error>,
     /// `gzip`
     gzip: Option<Box<Gzip>>,
     /// `limit_rate`
@@ -59,6 +66,17 @@ impl Chain {
         self.portion = Some(Box::new(BodyPortion { skipped: range.start, left: range.end - range.start }));
     }
 
+    /// Leads the body that follows through these stages.
+    pub(crate) fn set_stages(&mut self, stages: Vec<Box<dyn Stage>>) {
+        self.stages = stages;
+        self.is_over = false;
+    }
+
+    /// Why the body could not be read on, once.
+    pub(crate) fn take_fault(&mut self) -> Option<io::Error> {
+        self.fault.take()
+    }
+
     /// Compresses the body that follows, or leaves it as it is.
     pub(crate) fn set_gzip(&mut self, gzip: Option<Gzip>) {
         self.gzip = gzip.map(Box::new);
@@ -94,6 +112,54 @@ impl Chain {
                 part => part,
             },
         };
+        let Some(first) = self.stages.first_mut() else { return self.pack(down, head, body, last) };
+        first.hold(body, last);
+        self.is_over |= last;
+        if head.is_some() {
+            self.pack(down, head, b"", false)?;
+        }
+        self.run_stages(down)
+    }
+
+    /// Sends what comes out of the stages, until the client's socket takes no more.
+    fn run_stages(&mut self, down: &mut Downstream) -> io::Result<()> {
+        while down.waiting_bytes() == 0 {
+            // What is nearest to the client goes on first, so that nothing is taken before there is room for it.
+            let mut come = None;
+            for (place, stage) in self.stages.iter_mut().enumerate().rev() {
+                match stage.next_piece() {
+                    Ok(Piece::Nothing) => {}
+                    Ok(piece) => {
+                        come = Some((place, piece));
+                        break;
+                    }
+                    Err(error) => {
+                        let kind = error.kind();
+                        self.fault = Some(error);
+                        return Err(kind.into());
+                    }
+                }
+            }
+            match come {
+                None => return Ok(()),
+                Some((place, Piece::Bytes(bytes))) => match self.stages.get_mut(place + 1) {
+                    Some(next) => next.hold(&bytes, false),
+                    None => self.pack(down, None, &bytes, false)?,
+                },
+                Some((place, _)) => {
+                    self.stages.drain(..=place);
+                    match self.stages.first_mut() {
+                        Some(next) => next.hold(b"", true),
+                        None => self.pack(down, None, b"", true)?,
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Compresses what comes, where the response is compressed.
+    fn pack(&mut self, down: &mut Downstream, head: Option<HeadView<'_>>, body: &[u8], last: bool) -> io::Result<()> {
         let Some(gzip) = &mut self.gzip else { return self.give(down, head, body, last) };
         let packed = gzip.compress(body, last)?;
         let nothing = head.is_none() && packed.is_empty() && !last;
@@ -115,7 +181,7 @@ impl Chain {
 
     /// Lets go what the pace allows of what was just given to the client's side.
     fn let_go(&mut self, down: &mut Downstream) -> io::Result<()> {
-        if self.rate.is_some() { self.flush(down).map(drop) } else { Ok(()) }
+        if self.rate.is_some() { self.flush_waiting(down).map(drop) } else { Ok(()) }
     }
 
     /// Sends a final head whose body follows by [`Self::send_file`].
@@ -137,7 +203,7 @@ impl Chain {
             return Ok(0);
         }
         let Some(room) = self.room(down) else { return Ok(0) };
-        let before = down.bytes_sent;
+        let before = down.bytes_sent();
         let sent = down.send_file(file, offset, count.min(room))?;
         self.note_pace(before, down);
         Ok(sent)
@@ -158,11 +224,34 @@ impl Chain {
 
     /// Goes on with what the socket did not take, as far as the pace allows; `true` when nothing waits any more.
     pub(crate) fn flush(&mut self, down: &mut Downstream) -> io::Result<bool> {
+        loop {
+            let is_flushed = self.flush_waiting(down)?;
+            if !is_flushed || self.stages.is_empty() {
+                return Ok(is_flushed);
+            }
+            self.run_stages(down)?;
+            if down.waiting_bytes() == 0 {
+                return Ok(!self.awaits_subrequest());
+            }
+        }
+    }
+
+    /// Whether all of the body was given, and the rest of it waits in a stage for a subrequest or the client's socket.
+    pub(crate) fn holds_rest(&self) -> bool {
+        self.is_over && !self.stages.is_empty()
+    }
+
+    /// Whether something of the response waits for a subrequest, which wakes the exchange.
+    pub(crate) fn awaits_subrequest(&self) -> bool {
+        self.stages.iter().any(|stage| stage.is_waiting())
+    }
+
+    fn flush_waiting(&mut self, down: &mut Downstream) -> io::Result<bool> {
         if self.rate.is_none() || down.waiting_bytes() == 0 {
             return down.flush(usize::MAX);
         }
         let Some(room) = self.room(down) else { return Ok(false) };
-        let before = down.bytes_sent;
+        let before = down.bytes_sent();
         let flushed = down.flush(room)?;
         self.note_pace(before, down);
         Ok(flushed)
@@ -171,25 +260,25 @@ impl Chain {
     /// For how long the pace lets nothing go; `None`: something may go now.
     pub(crate) fn pause(&self, down: &Downstream) -> Option<Duration> {
         let Rate { pace, reactor } = self.rate.as_deref()?;
-        pace.room(down.bytes_sent, reactor.now().0).err().map(Duration::from_millis)
+        pace.room(down.bytes_sent(), reactor.now().0).err().map(Duration::from_millis)
     }
 
     /// Bytes that the pace lets go now.
     fn room(&self, down: &Downstream) -> Option<usize> {
         let Some(Rate { pace, reactor }) = self.rate.as_deref() else { return Some(usize::MAX) };
-        let room = pace.room(down.bytes_sent, reactor.now().0).ok()?;
+        let room = pace.room(down.bytes_sent(), reactor.now().0).ok()?;
         Some(usize::try_from(room).unwrap_or(usize::MAX))
     }
 
     fn note_pace(&mut self, before: u64, down: &Downstream) {
         if let Some(Rate { pace, reactor }) = self.rate.as_deref_mut() {
-            pace.note(before, down.bytes_sent, reactor.now().0);
+            pace.note(before, down.bytes_sent(), reactor.now().0);
         }
     }
 
-    /// Whether the body is compressed.
-    pub(crate) fn is_compressed(&self) -> bool {
-        self.gzip.is_some()
+    /// Whether the body is changed on its way, which takes time and needs its bytes.
+    pub(crate) fn changes_body(&self) -> bool {
+        self.gzip.is_some() || !self.stages.is_empty()
     }
 
     /// Whether it goes at a pace.
@@ -202,9 +291,15 @@ impl Chain {
         self.gzip.as_ref().and_then(|gzip| rules::gzip::ratio(gzip.bytes_in, gzip.bytes_out))
     }
 
+    /// Bytes of the body that wait, in a step or for the client's socket.
+    pub(crate) fn waiting_bytes(&self, down: &Downstream) -> usize {
+        down.waiting_bytes() + self.stages.iter().map(|stage| stage.held_bytes()).sum::<usize>()
+    }
+
     /// Bytes of memory that the steps hold.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.gzip.as_ref().map_or(0, |gzip| gzip.held_bytes())
+        let staged = self.stages.iter().map(|stage| stage.held_bytes() + stage.own_bytes()).sum::<usize>();
+        staged + self.gzip.as_ref().map_or(0, |gzip| gzip.held_bytes())
     }
 }
 

@@ -1,10 +1,10 @@
 //! `gzip`: which responses are compressed, and what that does to their heads. Asked when everything that nginx looks at is in
-//! the head, whoever made the response.
+//! the head, whatever made the response.
 
 use crate::downstream::reply_head::{HeadView, Mark, ReplyHead};
 use crate::filter::compress::Gzip;
 use crate::plan::filters::GzipPlan;
-use conf::model::{HttpVersion, MediaTypes};
+use conf::model::HttpVersion;
 use http1::{FieldId, Method, RequestHead, Version};
 use rules::gzip::{ProxiedFacts, accepts_gzip, is_msie6, is_proxied_allowed, weak_tag};
 use rules::precondition::parse_date;
@@ -17,6 +17,8 @@ pub(crate) struct GzipClient<'a> {
     pub(crate) bytes: &'a [u8],
     /// Seconds since the epoch.
     pub(crate) now: i64,
+    /// It is another request.
+    pub(crate) is_inside: bool,
 }
 
 /// Makes a head that of a compressed response where the location wants it, and gives the compressor. `has_room`: there is
@@ -29,14 +31,7 @@ pub(crate) fn compress(
     has_room: impl FnOnce() -> bool,
     flushes: bool,
 ) -> Option<Gzip> {
-    if !wants(plan, head.with(answer)) {
-        return None;
-    }
-    let is_for_client = client.takes_gzip(plan, head.with(answer));
-    if plan.vary {
-        head.fields.push(FieldId::Vary, b"Accept-Encoding");
-    }
-    if !is_for_client || !has_room() {
+    if !wants(plan, head.with(answer)) || !client.takes_gzip(plan, head.with(answer)) || !has_room() {
         return None;
     }
     let tag = head.fields.value(FieldId::ETag, answer).and_then(weak_tag);
@@ -63,24 +58,22 @@ pub(crate) fn would_compress(plan: &GzipPlan, head: HeadView<'_>, client: &GzipC
 }
 
 /// Whether a response of this head is one to compress.
-fn wants(plan: &GzipPlan, view: HeadView<'_>) -> bool {
-    matches!(view.head.status, 200 | 403 | 404)
+pub(crate) fn wants(plan: &GzipPlan, view: HeadView<'_>) -> bool {
+    plan.on
+        && matches!(view.head.status, 200 | 403 | 404)
         && !view.head.fields.says(FieldId::ContentEncoding, view.answer)
         && view.head.stated_length().is_none_or(|length| length >= plan.length_min)
-        && covers(plan, view.value(FieldId::ContentType))
-}
-
-fn covers(plan: &GzipPlan, media: Option<&[u8]>) -> bool {
-    let MediaTypes::Some(types) = &plan.types else { return true };
-    let media = media.unwrap_or_default();
-    let media = media.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii_end();
-    !media.is_empty() && types.iter().any(|known| known.eq_ignore_ascii_case(media))
+        && plan.types.covers(view.value(FieldId::ContentType).unwrap_or_default())
 }
 
 impl GzipClient<'_> {
     /// Whether this client gets compressed responses.
-    fn takes_gzip(&self, plan: &GzipPlan, head: HeadView<'_>) -> bool {
+    pub(crate) fn takes_gzip(&self, plan: &GzipPlan, head: HeadView<'_>) -> bool {
         let Self { request, bytes, .. } = self;
+        // As in nginx a subrequest takes none.
+        if self.is_inside {
+            return false;
+        }
         let accepted = request.value(FieldId::AcceptEncoding, bytes).is_some_and(accepts_gzip);
         let version = match request.version {
             Version::Http10 => HttpVersion::Http10,

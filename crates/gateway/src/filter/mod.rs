@@ -6,7 +6,14 @@
 //! [`Chain`]: chain::Chain
 
 pub(crate) mod added_fields;
+pub(crate) mod additions;
 pub(crate) mod chain;
+pub(crate) mod charset;
 pub(crate) mod compress;
 pub(crate) mod forced_range;
+pub(crate) mod gunzip;
 pub(crate) mod gzip;
+pub(crate) mod more_headers;
+pub(crate) mod stage;
+pub(crate) mod steps;
+pub(crate) mod substitute;

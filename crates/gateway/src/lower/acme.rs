@@ -6,11 +6,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use conf::diagnostic::Diagnostic;
 use conf::model::{
-    AccountKey, AcmeCertificate, AcmeChallenge, AcmeIssuer, ExternalAccountKey, ExternalKeySource, NamedFile, StatePath,
+    AccountKey, AcmeCertificate, AcmeChallenge, AcmeIssuer, ExternalAccountKey, ExternalKeySource, StatePath,
 };
 use conf::source::Span;
+use conf::value::Located;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 impl Lowering<'_> {
@@ -45,7 +47,7 @@ impl Lowering<'_> {
             contacts: settings.contacts.clone(),
             external_key: settings.external_account_key.as_ref().and_then(|key| self.external_key(key)),
             profile: settings.profile.clone(),
-            trusted: settings.trusted_certificate.as_ref().and_then(|file| self.named_file(&file.path, file.span)),
+            trusted: settings.trusted_certificate.as_ref().and_then(|file| self.named_file(&file.value, file.span)),
             verify: settings.verify,
             state,
             accepts_terms: settings.accepts_terms,
@@ -53,18 +55,15 @@ impl Lowering<'_> {
         }
     }
 
-    fn named_file(&mut self, path: &[u8], span: Span) -> Option<Vec<u8>> {
-        let path = self.options.conf_directory.join(OsStr::from_bytes(path));
-        let read = (self.options.read)(&path);
-        let failed = |error: std::io::Error| {
-            let message = format!("cannot read \"{}\" ({})", path.display(), crate::base::logs::error::errno(&error));
+    fn named_file(&mut self, path: &Path, span: Span) -> Option<Vec<u8>> {
+        self.read_named(path, |path, error| {
+            let message = format!("cannot read \"{path}\" ({error})");
             Diagnostic::error(span, message).with_hint("check the path, and who may read the file")
-        };
-        read.map_err(|error| self.found.push(failed(error))).ok()
+        })
     }
 
-    fn account_key(&mut self, file: &NamedFile) -> Option<Vec<u8>> {
-        let pem = self.named_file(&file.path, file.span)?;
+    fn account_key(&mut self, file: &Located<PathBuf>) -> Option<Vec<u8>> {
+        let pem = self.named_file(&file.value, file.span)?;
         let refused = |finding: tls::Finding| Diagnostic::error(file.span, finding.text).with_hint(finding.advice);
         tls::account_key(&pem).map_err(|finding| self.found.push(refused(finding))).ok()
     }
@@ -72,7 +71,7 @@ impl Lowering<'_> {
     fn external_key(&mut self, key: &ExternalAccountKey) -> Option<(String, Vec<u8>)> {
         let text = match &key.key {
             ExternalKeySource::Text(text) => text.clone(),
-            ExternalKeySource::File(path) => self.named_file(path, key.span)?,
+            ExternalKeySource::File(path) => self.named_file(Path::new(OsStr::from_bytes(path)), key.span)?,
         };
         let padding = |&byte: &u8| byte == b'=';
         let text = text.trim_ascii();

@@ -7,8 +7,8 @@ use conf::model::Upstream;
 use upstream::shared::{Contradiction, GroupLimits};
 
 impl Lowering<'_> {
-    /// Says what does not fit together in a group. Only what was written is held against the rest: the default pool is
-    /// nobody's mistake.
+    /// Says what does not fit together in a group. Only what was written is held against the rest: the default pool
+    /// cannot contradict it.
     pub(super) fn check_limits(&mut self, upstream: &Upstream, limits: &GroupLimits) {
         let keepalive_span = upstream.settings.keepalive.span;
         for contradiction in limits.contradictions(self.options.workers) {

@@ -3,7 +3,8 @@
 use crate::base::logs::place::parent_segments;
 use crate::lower::Lowering;
 use crate::plan::added_fields::{AddedField, AddedPlan, ExpiresPlan};
-use crate::plan::files::{Alias, FilesPlan, RootPlan};
+use crate::plan::files::{Alias, FilesPlan, ListingPlan, PathPlan, RootPlan};
+use crate::plan::open_files::OpenFilesPlan;
 use conf::model::{
     AddHeader, ErrorStatus, ErrorTarget, Expires, FileSettings, IfModifiedSince, LocationSettings, ResponseSettings,
     Root, Types,
@@ -16,7 +17,9 @@ use rules::precondition::ModifiedSince;
 use rules::reply::{ErrorPage, ErrorPages, Overwrite};
 use rules::template::Template;
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Bytes of one `sendfile(2)` where the configuration sets no limit: a turn must end. 2 MB at 10 Gbit/s are 1.6 ms.
 const SENDFILE_BYTES_MAX: u64 = 2 << 20;
@@ -28,8 +31,17 @@ pub(super) struct KnownTypes {
     compiled: Arc<MimeTypes>,
 }
 
+/// How `If-Modified-Since` is compared.
+pub(super) fn modified_since(files: &FileSettings) -> ModifiedSince {
+    match files.if_modified_since {
+        IfModifiedSince::Off => ModifiedSince::Off,
+        IfModifiedSince::Exact => ModifiedSince::Exact,
+        IfModifiedSince::Before => ModifiedSince::Before,
+    }
+}
+
 impl Lowering<'_> {
-    /// Notes whose name an `alias` stands for: that of the outermost location where it holds. Returns what held before.
+    /// Notes whose name an `alias` means: that of the outermost location where it holds. Returns what held before.
     pub(super) fn enter_alias(&mut self, root: &Root, alias: Alias) -> Option<(Span, Alias)> {
         let outer = self.alias;
         let written = root.span.filter(|_| root.alias);
@@ -64,6 +76,43 @@ impl Lowering<'_> {
         RootPlan { path, prefix: prefix.into(), alias, parents }
     }
 
+    /// The path of a file that may depend on the request, relative to a folder.
+    pub(super) fn path_plan(&mut self, written: &conf::value::Template, base: &Path) -> PathPlan {
+        let mut prefix = base.as_os_str().as_bytes().to_vec();
+        if !prefix.ends_with(b"/") {
+            prefix.push(b'/');
+        }
+        let mut path = written.clone();
+        match path.parts.first_mut() {
+            Some(Part::Text(text)) if text.starts_with(b"/") => prefix.clear(),
+            Some(Part::Text(text)) => {
+                text.splice(..0, prefix.drain(..));
+            }
+            // Whether a path that begins with a variable is absolute shows when it is evaluated.
+            Some(Part::Variable(_) | Part::Capture(_)) | None => {}
+        }
+        PathPlan { path: self.template(&path), prefix: prefix.into() }
+    }
+
+    /// `open_file_cache`: the locations that inherit one line share its cache.
+    pub(super) fn open_files_plan(&mut self, files: &FileSettings) -> Option<OpenFilesPlan> {
+        let cache = files.open_file_cache?;
+        let known = self.open_files.iter().position(|span| *span == cache.span);
+        let place = known.unwrap_or_else(|| {
+            self.open_files.push(cache.span);
+            self.open_files.len() - 1
+        });
+        let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Some(OpenFilesPlan {
+            cache: place as u32,
+            paths_max: usize::try_from(cache.max).unwrap_or(usize::MAX),
+            inactive_ms: milliseconds(cache.inactive),
+            valid_ms: milliseconds(files.open_file_valid),
+            min_uses: files.open_file_min_uses,
+            keeps_errors: files.open_file_errors,
+        })
+    }
+
     pub(super) fn files_plan(&mut self, settings: &LocationSettings) -> FilesPlan {
         let files = &*settings.files;
         let chunk = match files.sendfile_max_chunk {
@@ -71,17 +120,19 @@ impl Lowering<'_> {
             limit => limit.min(SENDFILE_BYTES_MAX),
         };
         FilesPlan {
+            random_index: files.random_index,
+            listing: files.listed.then_some(ListingPlan {
+                format: files.list_format,
+                local_time: files.list_local_time,
+                exact_size: files.list_exact_size,
+            }),
             index: files.index.iter().map(|name| self.template(name)).collect(),
             types: self.mime_types(files),
             sendfile: files.sendfile,
             sendfile_chunk: chunk as usize,
             read_chunk: (files.output_buffers.total() as usize).clamp(1, SCRATCH_BYTES),
             etag: files.etag,
-            modified_since: match files.if_modified_since {
-                IfModifiedSince::Off => ModifiedSince::Off,
-                IfModifiedSince::Exact => ModifiedSince::Exact,
-                IfModifiedSince::Before => ModifiedSince::Before,
-            },
+            modified_since: modified_since(files),
             ranges_max: files.max_ranges.map_or(usize::MAX, |ranges| ranges as usize),
             log_not_found: settings.log.not_found,
         }

@@ -1,11 +1,12 @@
 //! `keepalive … floor=`: which connections are opened ahead of demand. When and by whom is `worker::warm`'s business.
 
 use crate::lower::Lowering;
+use crate::lower::proxy::Pass;
 use crate::plan::group::{AddressSource, FloorPlan, GroupPlan, GroupUseId, WarmingPlan};
 use crate::plan::proxy::SourcePlan;
 use crate::plan::upstream_tls::{NamePlan, UpstreamTlsPlan};
 use conf::diagnostic::Diagnostic;
-use conf::model::{LocationSettings, UpstreamId};
+use conf::model::UpstreamId;
 use reactor::{ConnectOptions, PeerAddress};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,29 +18,32 @@ impl Lowering<'_> {
         upstream: UpstreamId,
         group: GroupUseId,
         (connect, source): &(ConnectOptions, SourcePlan),
-        settings: &LocationSettings,
+        pass: Pass<'_>,
         tls: Option<&UpstreamTlsPlan>,
     ) {
-        let Some(upstream) = self.http.upstreams.get(upstream.0 as usize) else { return };
+        let Some(upstream) = self.declared.upstreams.get(upstream.0 as usize) else { return };
         let keepalive = &upstream.settings.keepalive;
-        // A connection from a request's own source is nobody else's, so there is nothing to open ahead.
-        if keepalive.floor == 0 || matches!(source, SourcePlan::Template(_)) {
+        // A connection from a request's own source belongs to no other request, so there is nothing to open ahead.
+        let is_kept = pass.settings.application_words(pass.scheme).is_none_or(|words| words.keep_conn);
+        if keepalive.floor == 0 || !is_kept || matches!(source, SourcePlan::Template(_)) {
             return;
         }
         if self.plan.floors.iter().any(|floor| floor.group == group) {
             return;
         }
-        if tls.is_some_and(|tls| matches!(tls.name, NamePlan::Made(_))) {
-            let message = "\"floor\" of \"keepalive\" has no effect for a proxy whose name in TLS has variables";
-            let hint =
-                "a connection belongs to the name that it was opened for: write `proxy_ssl_name` without variables";
+        if tls.is_some_and(|tls| tls.certificate.is_some() || matches!(tls.name, NamePlan::Made(_))) {
+            let message =
+                "\"floor\" of \"keepalive\" has no effect for a proxy whose name or certificate in TLS has variables";
+            let hint = "a connection belongs to the name that it was opened for: write `proxy_ssl_name` and \
+                        `proxy_ssl_certificate` without variables";
             let span = keepalive.span.unwrap_or(upstream.span);
             return self.found.push(Diagnostic::warning(span, message).with_hint(hint));
         }
         let warming = WarmingPlan {
             connect: connect.clone(),
-            connect_timeout: settings.transport.connect_timeout,
+            connect_timeout: pass.transport().connect_timeout,
             tls: tls.cloned(),
+            http2: pass.speaks_http2(),
             floor: keepalive.floor,
         };
         self.plan.floors.push(FloorPlan { group, warming });

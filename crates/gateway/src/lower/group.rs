@@ -8,7 +8,7 @@ use crate::plan::upstream_tls::UpstreamTlsPlan;
 use conf::diagnostic::Diagnostic;
 use conf::model::{Balance, HealthCheck, RandomPick, Sticky, TimeMeasure, Upstream, UpstreamId, UpstreamServer};
 use rules::template::Template;
-use rules::variable::FieldName;
+use rules::variable::{FieldName, Scope};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,7 +82,7 @@ impl Lowering<'_> {
     }
 
     fn group_plan(&mut self, upstream: UpstreamId) -> Option<GroupPlan> {
-        let upstream = self.http.upstreams.get(upstream.0 as usize)?;
+        let upstream = self.declared.upstreams.get(upstream.0 as usize)?;
         let settings = &upstream.settings;
         let limits = self.group_limits(upstream);
         let (method, hash_key) = self.method(upstream);
@@ -93,7 +93,7 @@ impl Lowering<'_> {
         };
         let check = settings.health_check.as_ref();
         Some(GroupPlan {
-            name: upstream.name.as_str().into(),
+            name: self.group_name(upstream).into(),
             span: upstream.span,
             limits,
             method,
@@ -101,10 +101,19 @@ impl Lowering<'_> {
             sticky,
             queue_length: settings.queue.map(|queue| queue.length),
             queue_timeout,
+            http2_ping: settings.http2_ping.map(|ping| (ping.interval, ping.timeout)),
             check: check.map(|written| Arc::new(CheckPlan::new(&upstream.name, written))),
             newcomer: check.map_or(Checked::Healthy, newcomer),
             servers: self.group_servers(upstream)?,
         })
+    }
+
+    /// A group of `stream` is another one than that of the same name in `http`.
+    fn group_name(&self, upstream: &Upstream) -> String {
+        match self.scope {
+            Scope::Http => upstream.name.clone(),
+            Scope::Stream => format!("stream:{}", upstream.name),
+        }
     }
 
     fn group_servers(&mut self, upstream: &Upstream) -> Option<Vec<GroupServerPlan>> {
@@ -210,7 +219,7 @@ fn measure(written: TimeMeasure) -> Measure {
     }
 }
 
-/// What a peer is taken for that nobody knows yet.
+/// The state of a new peer.
 fn newcomer(check: &HealthCheck) -> Checked {
     if check.mandatory { Checked::Pending } else { Checked::Healthy }
 }

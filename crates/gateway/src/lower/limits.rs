@@ -6,6 +6,7 @@ use crate::plan::limits::{
     ConnectionLimit, ConnectionZoneId, LimitPlan, RefusalPlan, RequestLimit, RequestZoneId, ZonePlan, key_text,
 };
 use conf::model;
+use conf::source::Span;
 use conf::value::words::LogLevel;
 use rules::limit::RequestRule;
 use rules::template::Template;
@@ -18,11 +19,11 @@ pub(super) struct ZoneKeys {
 }
 
 impl Lowering<'_> {
-    /// Compiles the keys, also those of zones that nobody uses: a mistake there is one all the same.
+    /// Compiles the keys, also those of unused zones: a mistake there is an error as well.
     pub(super) fn compile_zone_keys(&mut self) {
-        let http = self.http;
-        let requests = http.request_zones.iter().map(|zone| self.template(&zone.key)).collect();
-        let connections = http.connection_zones.iter().map(|zone| self.template(&zone.key)).collect();
+        let declared = self.declared;
+        let requests = declared.request_zones.iter().map(|zone| self.template(&zone.key)).collect();
+        let connections = declared.connection_zones.iter().map(|zone| self.template(&zone.key)).collect();
         self.zone_keys = ZoneKeys { requests, connections };
     }
 
@@ -49,44 +50,28 @@ impl Lowering<'_> {
     }
 
     fn request_limit(&mut self, limit: &model::RequestLimit) -> Option<RequestLimit> {
-        let written = self.http.request_zones.get(limit.zone.0 as usize)?;
+        let written = self.declared.request_zones.get(limit.zone.0 as usize)?;
         let zones = &mut self.plan.request_zones;
-        let zone = RequestZoneId(zone_of(
-            zones,
-            ZonePlan {
-                name: written.name.clone(),
-                bytes: written.size,
-                key_text: key_text(&written.key),
-                span: written.span,
-            },
-        ));
+        let zone = RequestZoneId(zone_of(zones, &written.name, written.size, &written.key, written.span));
         let rule = RequestRule { rate_milli: written.rate_milli, burst: limit.burst, delay: limit.delay };
         let key = self.zone_keys.requests.get(limit.zone.0 as usize)?.clone();
         Some(RequestLimit { zone, key, rule })
     }
 
     fn connection_limit(&mut self, limit: model::ConnectionLimit) -> Option<ConnectionLimit> {
-        let written = self.http.connection_zones.get(limit.zone.0 as usize)?;
+        let written = self.declared.connection_zones.get(limit.zone.0 as usize)?;
         let zones = &mut self.plan.connection_zones;
-        let zone = ConnectionZoneId(zone_of(
-            zones,
-            ZonePlan {
-                name: written.name.clone(),
-                bytes: written.size,
-                key_text: key_text(&written.key),
-                span: written.span,
-            },
-        ));
+        let zone = ConnectionZoneId(zone_of(zones, &written.name, written.size, &written.key, written.span));
         let key = self.zone_keys.connections.get(limit.zone.0 as usize)?.clone();
         Some(ConnectionLimit { zone, key, most: limit.most })
     }
 }
 
 /// The index of a zone, listed where it is used for the first time.
-fn zone_of(zones: &mut Vec<ZonePlan>, zone: ZonePlan) -> u32 {
-    let known = zones.iter().position(|known| known.span == zone.span);
+fn zone_of(zones: &mut Vec<ZonePlan>, name: &str, bytes: u64, key: &conf::value::Template, span: Span) -> u32 {
+    let known = zones.iter().position(|known| known.span == span);
     known.unwrap_or_else(|| {
-        zones.push(zone);
+        zones.push(ZonePlan { name: name.into(), bytes, key_text: key_text(key), span });
         zones.len() - 1
     }) as u32
 }

@@ -1,7 +1,7 @@
 //! Listening addresses: their options and tables of server names.
 
 use crate::lower::Lowering;
-use crate::plan::listener::ListenerPlan;
+use crate::plan::listener::{ListenerPlan, Serves};
 use conf::diagnostic::Diagnostic;
 use conf::model::{HeadSettings, Listener, NameForm, SoKeepalive};
 use conf::source::{FileId, Span};
@@ -23,24 +23,7 @@ impl Lowering<'_> {
                 plans.extend(self.listener_plan(listener, address));
             }
         }
-        let without_socket = plans.iter().filter(|plan| plan.socket.is_none());
-        let without_socket: Vec<PeerAddress> = without_socket.map(|plan| plan.address.clone()).collect();
-        for plan in plans.iter_mut().filter(|plan| plan.socket.is_some()) {
-            let covered = without_socket.iter().filter(|other| covers(&plan.address, other));
-            plan.behind = covered.cloned().collect();
-        }
-        plans.into_iter().map(Arc::new).collect()
-    }
-
-    /// Whether an address needs no socket of its own: one for all addresses of its port is there, which Linux lets nobody
-    /// bind beside, and nothing is said about its socket. As in nginx (`ngx_http_init_listening`), the address that a
-    /// connection came to tells whose it is.
-    fn is_behind_a_wildcard(&self, listener: &Listener, address: SocketAddr) -> bool {
-        let is_wildcard = |other: &Listener| {
-            matches!(other.address.host, Host::Ip(ip) if ip.is_unspecified()
-                && is_same_port(SocketAddr::new(ip, other.address.port), address))
-        };
-        !address.ip().is_unspecified() && !listener.options.set && self.http.listeners.iter().any(is_wildcard)
+        join_sockets(plans)
     }
 
     fn listener_plan(&mut self, listener: &Listener, address: PeerAddress) -> Option<ListenerPlan> {
@@ -67,7 +50,8 @@ impl Lowering<'_> {
                 .map(|server| head_limits(&server.settings.head))
         };
         let limits = all().fold(own, |widest, limits| widest.widened(&limits));
-        let is_behind = matches!(address, PeerAddress::Ip(ip) if self.is_behind_a_wildcard(listener, ip));
+        let is_behind =
+            matches!(address, PeerAddress::Ip(ip) if is_behind_a_wildcard(&self.http.listeners, listener, ip));
         Some(ListenerPlan {
             address,
             socket: (!is_behind).then(|| listen_options(listener)),
@@ -76,12 +60,14 @@ impl Lowering<'_> {
             limits_differ: all().any(|limits| limits != own),
             header_timeout: head.client_header_timeout,
             tls: listener.options.ssl,
+            http2: listener.options.http2,
             proxy_protocol: listener.options.proxy_protocol,
             behind: Vec::new(),
+            serves: Serves::Http,
         })
     }
 
-    fn server_name(&mut self, form: &NameForm) -> Result<ServerName, String> {
+    pub(super) fn server_name(&mut self, form: &NameForm) -> Result<ServerName, String> {
         Ok(match form {
             NameForm::Exact(name) => ServerName::Exact(name.clone()),
             NameForm::Suffix(name) => ServerName::Below(name.clone()),
@@ -95,7 +81,7 @@ impl Lowering<'_> {
         })
     }
 
-    /// The addresses of a host: itself, or what its name stands for.
+    /// The addresses of a host: itself, or what its name means.
     pub(super) fn addresses(&mut self, address: &Address, span: Option<Span>) -> Vec<PeerAddress> {
         match &address.host {
             Host::Ip(ip) => vec![PeerAddress::Ip(SocketAddr::new(*ip, address.port))],
@@ -115,6 +101,28 @@ impl Lowering<'_> {
             },
         }
     }
+}
+
+/// Which sockets take the connections of addresses without one.
+pub(super) fn join_sockets(mut plans: Vec<ListenerPlan>) -> Vec<Arc<ListenerPlan>> {
+    let without_socket = plans.iter().filter(|plan| plan.socket.is_none());
+    let without_socket: Vec<PeerAddress> = without_socket.map(|plan| plan.address.clone()).collect();
+    for plan in plans.iter_mut().filter(|plan| plan.socket.is_some()) {
+        let covered = without_socket.iter().filter(|other| covers(&plan.address, other));
+        plan.behind = covered.cloned().collect();
+    }
+    plans.into_iter().map(Arc::new).collect()
+}
+
+/// Whether an address needs no socket of its own: one for all addresses of its port is there, which Linux lets no socket
+/// bind beside, and its socket has no options. As in nginx (`ngx_http_init_listening`), the address that a
+/// connection came to tells whose it is.
+pub(super) fn is_behind_a_wildcard(all: &[Listener], listener: &Listener, address: SocketAddr) -> bool {
+    let is_wildcard = |other: &Listener| {
+        matches!(other.address.host, Host::Ip(ip) if ip.is_unspecified()
+            && is_same_port(SocketAddr::new(ip, other.address.port), address))
+    };
+    !address.ip().is_unspecified() && !listener.options.set && all.iter().any(is_wildcard)
 }
 
 /// What a server takes of a request's head.
@@ -144,7 +152,7 @@ fn is_same_port(one: SocketAddr, other: SocketAddr) -> bool {
     one.port() == other.port() && one.is_ipv4() == other.is_ipv4()
 }
 
-fn listen_options(listener: &Listener) -> ListenOptions {
+pub(super) fn listen_options(listener: &Listener) -> ListenOptions {
     let options = &listener.options;
     ListenOptions {
         backlog: options.backlog.unwrap_or(BACKLOG_DEFAULT),

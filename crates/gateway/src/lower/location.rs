@@ -2,18 +2,20 @@
 
 use crate::base::body_file::BodyFiles;
 use crate::lower::Lowering;
-use crate::plan::access::AccessPlan;
+use crate::lower::access::mirror_plan;
+use crate::lower::files::modified_since;
+use crate::lower::filters::{addition_plan, gzip_plan};
 use crate::plan::client::ClientPlan;
 use crate::plan::files::Alias;
-use crate::plan::filters::GzipPlan;
 use crate::plan::location::{
     Content, LimitExceptPlan, LocationId, LocationPlan, RedirectPlan, TryFallbackPlan, TryFilePlan, TryFilesPlan,
 };
 use crate::plan::program::ReturnPlan;
+use crate::plan::slice::SlicePlan;
 use conf::diagnostic::Diagnostic;
 use conf::model::{
-    self, BodyInFile, GzipSettings, Instruction, LimitExcept, LingeringClose, Location, LocationSettings, Matcher,
-    Program, Return, ReturnBody, Server, ServerTokens, TryFallback, TryFiles,
+    self, BodyInFile, Instruction, LimitExcept, LingeringClose, Location, LocationSettings, Matcher, Program,
+    ResponseSettings, Return, ReturnBody, Server, ServerTokens, TryFallback, TryFiles,
 };
 use conf::value::words::MethodSet;
 use http1::Method;
@@ -72,16 +74,25 @@ impl Lowering<'_> {
         content: Content,
         try_files: Option<TryFilesPlan>,
     ) -> LocationId {
-        let error_log = self.error_log(settings);
-        let access_logs = self.access_logs(settings);
+        let slice = self.slice_plan(settings);
+        let error_log = self.error_log(&settings.log);
+        let access_logs = self.access_logs(&settings.log);
         let root = self.root_plan(&settings.files.root);
         let error_pages = self.error_pages(&settings.response);
         let added = self.added_plan(&settings.response);
         let early_hints = settings.response.early_hints.iter().map(|value| self.template(value)).collect();
-        let rules = &settings.response.access;
-        let access = (!rules.is_empty())
-            .then(|| Box::new(AccessPlan { satisfy: settings.response.satisfy, rules: rules.clone() }));
+        let access = self.access_plan(settings);
+        let link = self.link_plan(&settings.access.link);
+        let referers = self.referers(&settings.access.referers);
+        let script = self.script_plan(&settings.fastcgi_words);
+        let mirror = mirror_plan(&settings.response);
         let gzip = gzip_plan(&settings.gzip);
+        let more_headers = self.more_headers_plan(&settings.more_headers);
+        let user_id = self.user_id_plan(&settings.user_id);
+        let charset = self.charset_plan(&settings.charset);
+        let filters = self.filter_plans(&settings.filters);
+        let additions = addition_plan(&settings.response);
+        let open_files = self.open_files_plan(&settings.files);
         let real_ip = self.real_ip_plan(&settings.realip);
         let limits = self.limit_plan(&settings.limit);
         let rate = self.rate_plan(&settings.client);
@@ -104,18 +115,36 @@ impl Lowering<'_> {
             added,
             early_hints,
             gzip,
+            charset,
+            more_headers,
+            user_id,
+            filters,
+            additions,
+            slice,
+            open_files,
             real_ip,
             limits,
             rate,
             access,
+            link,
+            referers,
+            script,
+            mirror,
+            logs_subrequests: settings.log.subrequest,
             limit_except: None,
-            redirects: RedirectPlan {
-                absolute: settings.response.absolute_redirect,
-                port: settings.response.port_in_redirect,
-                server_name: settings.response.server_name_in_redirect,
-            },
+            redirects: redirect_plan(&settings.response),
         });
         id
+    }
+
+    /// `slice`: of use where the content that was lowered just now asks for `$slice_range`.
+    fn slice_plan(&mut self, settings: &LocationSettings) -> Option<SlicePlan> {
+        let is_used = std::mem::take(&mut self.uses_slices) && settings.files.slice > 0;
+        is_used.then(|| SlicePlan {
+            size: settings.files.slice,
+            ranges_max: settings.files.max_ranges.map_or(usize::MAX, |ranges| ranges as usize),
+            modified_since: modified_since(&settings.files),
+        })
     }
 
     fn try_files_plan(&mut self, written: &TryFiles) -> TryFilesPlan {
@@ -156,6 +185,7 @@ impl Lowering<'_> {
         settings: &Arc<LocationSettings>,
         name: &[u8],
     ) -> Content {
+        self.uses_slices = false;
         if !matches!(content, Some(model::Content::Proxy(_))) || matches!(program.first(), Some(Instruction::Return(_)))
         {
             self.note_idle_proxy(settings);
@@ -167,7 +197,7 @@ impl Lowering<'_> {
             Some(model::Content::Proxy(pass)) => self.proxy(pass, settings, name),
             Some(model::Content::StubStatus) => Content::StubStatus,
             Some(model::Content::StatusPage) => Content::StatusPage,
-            Some(model::Content::EmptyGif) => Content::Nothing,
+            Some(model::Content::EmptyGif) => Content::EmptyGif,
             None => Content::Files(Box::new(self.files_plan(settings))),
         }
     }
@@ -190,22 +220,6 @@ impl Lowering<'_> {
         };
         ReturnPlan { status: answer.status, text, types: self.mime_types(&settings.files) }
     }
-}
-
-/// `None` where nothing is compressed.
-fn gzip_plan(settings: &GzipSettings) -> Option<Box<GzipPlan>> {
-    settings.on.then(|| {
-        Box::new(GzipPlan {
-            types: settings.types.clone(),
-            length_min: settings.length_min,
-            level: settings.level,
-            vary: settings.vary,
-            proxied: settings.proxied,
-            http_version: settings.http_version,
-            msie6: settings.disable.msie6,
-            agents: settings.disable.agents.clone(),
-        })
-    })
 }
 
 fn server_token(tokens: &ServerTokens) -> Vec<u8> {
@@ -240,8 +254,18 @@ impl Lowering<'_> {
             lingering_time: if lingers { client.lingering_time } else { Duration::ZERO },
             lingering_timeout: client.lingering_timeout,
             chunked_transfer_encoding: client.chunked_transfer_encoding,
+            http2_chunk_bytes: client.http2_chunk_size,
             nodelay: client.tcp_nodelay,
             reset_timed_out: client.reset_timedout_connection,
         }
+    }
+}
+
+/// How redirects are written.
+fn redirect_plan(words: &ResponseSettings) -> RedirectPlan {
+    RedirectPlan {
+        absolute: words.absolute_redirect,
+        port: words.port_in_redirect,
+        server_name: words.server_name_in_redirect,
     }
 }

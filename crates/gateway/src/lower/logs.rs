@@ -1,12 +1,12 @@
-//! Logs of a location: formats are compiled, and places found. Each place is listed once, whoever names it.
+//! Logs of a location: formats are compiled, and places found. Each place is listed once, however often it is named.
 
 use crate::base::logs::access::Buffering;
 use crate::base::logs::error::ErrorTarget;
 use crate::base::logs::place::{LogPlace, parent_segments, syslog_place};
 use crate::lower::Lowering;
-use crate::plan::logs::{AccessLogPlan, ErrorLogId, NamePlan, SinkId, SinkPlan};
+use crate::plan::logs::{AccessLogPlan, ErrorLogId, LogNamePlan, SinkId, SinkPlan};
 use conf::diagnostic::Diagnostic;
-use conf::model::{self, LocationSettings, LogTarget};
+use conf::model::{self, LogSettings, LogTarget};
 use conf::source::Span;
 use conf::value::{Part, Template};
 use rules::log_format::LogFormat;
@@ -15,15 +15,15 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
 impl Lowering<'_> {
-    pub(super) fn access_logs(&mut self, settings: &LocationSettings) -> Vec<AccessLogPlan> {
-        let written: Vec<&model::AccessLog> = settings.log.access.iter().collect();
+    pub(super) fn access_logs(&mut self, settings: &LogSettings) -> Vec<AccessLogPlan> {
+        let written: Vec<&model::AccessLog> = settings.access.iter().collect();
         written.into_iter().filter_map(|log| self.access_log(log, settings)).collect()
     }
 
-    fn access_log(&mut self, log: &model::AccessLog, settings: &LocationSettings) -> Option<AccessLogPlan> {
+    fn access_log(&mut self, log: &model::AccessLog, settings: &LogSettings) -> Option<AccessLogPlan> {
         let (place, name) = match &log.target {
             LogTarget::File(path) if path.as_text().is_none() => {
-                (LogPlace::Named(settings.log.file_cache.into()), Some(self.log_name(path)))
+                (LogPlace::Named(settings.file_cache.into()), Some(self.log_name(path)))
             }
             target => (self.log_place(target, log.span)?, None),
         };
@@ -40,9 +40,9 @@ impl Lowering<'_> {
     }
 
     /// The list of the level, where it is not the process's own.
-    pub(super) fn error_log(&mut self, settings: &LocationSettings) -> Option<ErrorLogId> {
+    pub(super) fn error_log(&mut self, settings: &LogSettings) -> Option<ErrorLogId> {
         let mut targets = Vec::new();
-        for log in &settings.log.error {
+        for log in &settings.error {
             targets.push(ErrorTarget { place: self.log_place(&log.target, log.span)?, level: log.level.into() });
         }
         if targets.is_empty() {
@@ -76,7 +76,7 @@ impl Lowering<'_> {
         }
     }
 
-    fn log_name(&mut self, path: &Template) -> NamePlan {
+    fn log_name(&mut self, path: &Template) -> LogNamePlan {
         let written = path.parts.iter().map(|part| match part {
             Part::Text(text) => parent_segments(text),
             Part::Variable(_) | Part::Capture(_) => 0,
@@ -84,7 +84,7 @@ impl Lowering<'_> {
         let mut prefix = self.options.prefix.as_os_str().as_bytes().to_vec();
         prefix.push(b'/');
         let parents = written.sum::<usize>() + parent_segments(&prefix);
-        NamePlan { path: self.template(path), prefix: prefix.into(), parents }
+        LogNamePlan { path: self.template(path), prefix: prefix.into(), parents }
     }
 
     /// The sink of a place, shared by everybody who names it.
@@ -109,7 +109,7 @@ impl Lowering<'_> {
         if let Some(Some(format)) = self.formats.get(index) {
             return Some(Arc::clone(format));
         }
-        let written = self.http.log_formats.get(index)?;
+        let written = self.declared.log_formats.get(index)?;
         let escape = match written.escape {
             model::Escape::Default => rules::log_format::LogEscape::Default,
             model::Escape::Json => rules::log_format::LogEscape::Json,

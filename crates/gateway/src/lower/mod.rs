@@ -2,16 +2,23 @@
 //! and at each reload, off the request path; the same for `-t` and `serve`. It has no side effects and knows nothing that
 //! outlives a configuration; it asks the resolver, and reads the files that the configuration names.
 
+pub(crate) mod access;
 pub(crate) mod acme;
+pub(crate) mod application;
+pub(crate) mod cache;
+pub(crate) mod charset;
 pub(crate) mod contradictions;
 pub(crate) mod cookies;
 pub(crate) mod files;
+pub(crate) mod filters;
 pub(crate) mod floor;
 pub(crate) mod group;
 pub(crate) mod limits;
+pub(crate) mod links;
 pub(crate) mod listener;
 pub(crate) mod location;
 pub(crate) mod logs;
+pub(crate) mod more_headers;
 pub(crate) mod openssl;
 pub(crate) mod pairs;
 pub(crate) mod program;
@@ -19,30 +26,37 @@ pub(crate) mod proxy;
 pub(crate) mod rate;
 pub(crate) mod real_ip;
 pub(crate) mod resolver;
+pub(crate) mod stream;
 #[cfg(test)]
 pub(crate) mod tests;
 pub(crate) mod tls;
 pub(crate) mod unused;
 pub(crate) mod upstream_tls;
+pub(crate) mod user_id;
 pub(crate) mod variable_pass;
 pub(crate) mod variables;
 
 use crate::base::logs::place::Resolve;
+use crate::lower::charset::lower_charsets;
 use crate::lower::files::KnownTypes;
 use crate::lower::group::Groups;
 use crate::plan::Plan;
 use crate::plan::acme::AcmeIssuerPlan;
+use crate::plan::cache::CacheZonePlan;
 use crate::plan::files::Alias;
+use crate::plan::http2::Http2Plan;
 use crate::plan::location::LocationPlan;
 use crate::plan::server::ServerPlan;
+use crate::plan::tls::KnownPairs;
 use conf::diagnostic::{Diagnostic, Severity};
-use conf::model::{Http, Model, ProxySettings, Server, ServerId};
+use conf::model::{Declared, Http, Http2Settings, Model, ProxySettings, Resolver, Server, ServerId};
 use conf::source::Span;
 use rules::log_format::LogFormat;
-use rules::variable::{TlsVariable, UserVariables, Variable};
+use rules::variable::{Scope, TlsVariable, UserVariables, Variable};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Gives the bytes of a file; the path is absolute.
 pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<Vec<u8>>;
@@ -64,6 +78,8 @@ pub struct LowerOptions<'a> {
     /// Reads a file that the configuration names: as the configuration itself is read, so that a process without the right to
     /// read a key gets it from the one that has.
     pub read: ReadFile<'a>,
+    /// What was read before.
+    pub known_pairs: &'a KnownPairs,
 }
 
 /// A configuration that has no errors of its own.
@@ -76,6 +92,13 @@ pub struct Lowered {
 
 /// The work in progress.
 struct Lowering<'a> {
+    /// The block that is lowered.
+    scope: Scope,
+    /// Its groups, formats, tables and zones.
+    declared: &'a Declared,
+    /// The resolver of its groups.
+    outer_resolver: Option<(Resolver, Duration)>,
+    /// `http`; an empty one while `stream` is lowered.
     http: &'a Http,
     options: &'a LowerOptions<'a>,
     plan: Plan,
@@ -84,14 +107,20 @@ struct Lowering<'a> {
     groups: Groups,
     types: Vec<KnownTypes>,
     sides: upstream_tls::Sides,
-    /// The `alias` that holds here, where it was written, and what it stands for.
+    /// The `alias` that holds here, where it was written, and what it means.
     alias: Option<(Span, Alias)>,
+    /// The server whose locations are lowered.
+    server_now: Option<ServerId>,
     zone_keys: limits::ZoneKeys,
     /// By `AcmeIssuerId`.
     acme_issuers: Vec<Arc<AcmeIssuerPlan>>,
-    known_pairs: tls::KnownPairs,
+    read_pairs: tls::ReadPairs,
     /// Words of a proxy where nothing is proxied.
     idle_proxies: Vec<Arc<ProxySettings>>,
+    /// The templates of the content that was lowered last have `$slice_range`.
+    uses_slices: bool,
+    /// The lines of `open_file_cache`, by the number of their cache.
+    open_files: Vec<Span>,
     found: Vec<Diagnostic>,
 }
 
@@ -104,55 +133,104 @@ pub fn lower(model: &Model, options: &LowerOptions<'_>) -> Result<Lowered, Vec<D
         memory_budget: model.main.settings.memory_budget,
         ..Plan::default()
     };
-    // Without `http` it serves nothing.
-    let Some(http) = &model.http else { return Ok(Lowered { plan, warnings: Vec::new() }) };
-    let mut lowering = Lowering {
-        http,
-        options,
-        plan,
-        users: UserVariables::default(),
-        formats: vec![None; http.log_formats.len()],
-        groups: Groups::default(),
-        types: Vec::new(),
-        sides: upstream_tls::Sides::default(),
-        alias: None,
-        zone_keys: limits::ZoneKeys::default(),
-        acme_issuers: Vec::new(),
-        known_pairs: tls::KnownPairs::default(),
-        idle_proxies: Vec::new(),
-        found: Vec::new(),
-    };
+    let mut lowered = Lowered { plan, warnings: Vec::new() };
+    let mut errors = Vec::new();
+    if let Some(http) = &model.http {
+        let plan = std::mem::take(&mut lowered.plan);
+        lowered.take(lower_http(http, options, plan), &mut errors);
+    }
+    if let Some(stream) = &model.stream {
+        let empty = Http::empty(stream.span);
+        let plan = std::mem::take(&mut lowered.plan);
+        lowered.take(stream::lower_stream(stream, &empty, options, plan), &mut errors);
+    }
+    if errors.is_empty() { Ok(lowered) } else { Err(errors) }
+}
+
+impl Lowered {
+    /// Adds what one block came to: the plan as it is now, and what was found.
+    fn take(&mut self, (plan, found): (Plan, Vec<Diagnostic>), errors: &mut Vec<Diagnostic>) {
+        self.plan = plan;
+        if found.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
+            errors.extend(found);
+        } else {
+            self.warnings.extend(found);
+        }
+    }
+}
+
+fn lower_http(http: &Http, options: &LowerOptions<'_>, plan: Plan) -> (Plan, Vec<Diagnostic>) {
+    let client = &http.location.client;
+    let outer_resolver = client.resolver.clone().map(|resolver| (resolver, client.resolver_timeout));
+    let mut lowering = Lowering::new(Scope::Http, &http.declared, http, options, plan);
+    lowering.outer_resolver = outer_resolver;
     lowering.declare_variables();
     lowering.plan.definitions = lowering.definitions();
     lowering.compile_zone_keys();
     lowering.acme_issuers = lowering.acme_issuers();
+    lowering.cache_zones();
+    lowering.plan.charsets = lower_charsets(http);
     lowering.plan.servers =
         (0..).zip(&http.servers).map(|(id, server)| lowering.server(ServerId(id), server)).collect();
     lowering.check_unused();
     lowering.plan.listeners = lowering.listeners();
     lowering.groups.secure_checks(&mut lowering.plan.groups);
     let Lowering { mut plan, found, .. } = lowering;
-    if found.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
-        return Err(found);
-    }
     // A template of any server may ask, and it is known only now.
     for tls in plan.servers.iter_mut().filter_map(|server| server.tls.as_deref_mut()) {
         tls.keep_offers = plan.wants_tls_offers;
     }
-    plan.temp_directories = temp_directories(&plan.locations);
-    Ok(Lowered { plan, warnings: found })
+    plan.temp_directories = temp_directories(&plan.locations, &plan.cache_zones);
+    (plan, found)
 }
 
-fn temp_directories(locations: &[LocationPlan]) -> Vec<PathBuf> {
+fn http2_plan(settings: &Http2Settings) -> Http2Plan {
+    Http2Plan {
+        enabled: settings.enabled,
+        streams_max: settings.max_concurrent_streams,
+        preread_bytes: settings.body_preread_size,
+    }
+}
+
+fn temp_directories(locations: &[LocationPlan], caches: &[CacheZonePlan]) -> Vec<PathBuf> {
     let mut directories: Vec<PathBuf> =
         locations.iter().map(|location| location.client.body_files.directory.clone()).collect();
+    directories.extend(caches.iter().map(|zone| zone.directory.clone()));
     directories.sort();
     directories.dedup();
     directories
 }
 
+impl<'a> Lowering<'a> {
+    fn new(scope: Scope, declared: &'a Declared, http: &'a Http, options: &'a LowerOptions<'a>, plan: Plan) -> Self {
+        Self {
+            scope,
+            declared,
+            outer_resolver: None,
+            http,
+            options,
+            plan,
+            users: UserVariables::of(scope),
+            formats: vec![None; declared.log_formats.len()],
+            groups: Groups::default(),
+            types: Vec::new(),
+            sides: upstream_tls::Sides::default(),
+            alias: None,
+            server_now: None,
+            zone_keys: limits::ZoneKeys::default(),
+            acme_issuers: Vec::new(),
+            read_pairs: tls::ReadPairs::default(),
+            idle_proxies: Vec::new(),
+            uses_slices: false,
+            open_files: Vec::new(),
+            found: Vec::new(),
+        }
+    }
+}
+
 impl Lowering<'_> {
     fn server(&mut self, id: ServerId, server: &Server) -> ServerPlan {
+        self.server_now = Some(id);
         let own = self.location_of_server(server);
         let specs = server.locations.iter().map(|location| self.location_spec(location)).collect();
         let locations = match rules::location::Locations::build(specs) {
@@ -178,6 +256,7 @@ impl Lowering<'_> {
             answer: self.program_return(&server.program, &server.location),
             program: self.program(&server.program, &server.location, None),
             tls: self.tls_plan(id, server),
+            http2: http2_plan(&server.settings.http2),
             own,
         }
     }
@@ -206,6 +285,7 @@ impl Lowering<'_> {
                 _ => {}
             }
             self.plan.keeps_sent |= matches!(variable, Variable::SentHttp(_) | Variable::SentTrailer(_));
+            self.uses_slices |= *variable == Variable::SliceRange;
             self.plan.wants_upstream_local |= *variable == Variable::UpstreamLocalAddr;
         }
     }

@@ -1,16 +1,19 @@
 //! Certificates with their keys: read and checked, at a load and whenever their files have changed.
 
 use crate::base::logs::error::errno;
-use crate::lower::ReadFile;
+use crate::lower::{Lowering, ReadFile};
+use crate::plan::ocsp::StapleAsk;
 use crate::plan::tls::{MaterialSource, PairPlan, PairSource};
+use conf::diagnostic::Diagnostic;
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
-use std::path::Path;
+use std::path::{Display, Path};
+use std::sync::Arc;
 use tls::{Finding, Pair};
 
 /// A chain of four certificates with post-quantum signatures takes some 50 KB. What is larger is another kind of file.
-const FILE_BYTES_MAX: usize = 1 << 20;
+pub(crate) const FILE_BYTES_MAX: usize = 1 << 20;
 
 /// Which of the two words of a pair has to be mended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,8 +31,12 @@ pub(crate) struct PairFault {
     pub(crate) advice: String,
 }
 
-/// Reads a pair.
-pub(crate) fn load_pair(source: &PairSource, read: ReadFile<'_>) -> Result<PairPlan, PairFault> {
+/// Reads a pair. `known` is what the same files came to before.
+pub(crate) fn load_pair(
+    source: &PairSource,
+    read: ReadFile<'_>,
+    known: Option<&PairPlan>,
+) -> Result<PairPlan, PairFault> {
     let certificate = material(&source.certificate, PairWord::Certificate, read)?;
     let key = material(&source.key, PairWord::Key, read)?;
     let passwords = match &source.passwords {
@@ -40,15 +47,40 @@ pub(crate) fn load_pair(source: &PairSource, read: ReadFile<'_>) -> Result<PairP
         Some(path) => read_file(path, read).map_err(|error| fault_of_file(PairWord::Certificate, path, &error))?,
         None => Vec::new(),
     };
+    let mut hasher = DefaultHasher::new();
+    (&certificate, &key, &passwords, &stapled).hash(&mut hasher);
+    let fingerprint = hasher.finish();
+    if let Some(known) = known.filter(|known| known.fingerprint == fingerprint) {
+        return Ok(known.clone());
+    }
+    if let Some(path) = source.stapled.as_ref().filter(|_| !tls::is_status_response(&stapled)) {
+        let message = format!("d2i_OCSP_RESPONSE_bio(\"{}\") failed", path.display());
+        let advice = "the file must have a response of OCSP in DER: openssl ocsp … -respout FILE".to_owned();
+        return Err(PairFault { word: PairWord::Certificate, message, advice });
+    }
     let pair = Pair::from_pem(&certificate, &key, &passwords).map_err(|finding| fault_of_finding(source, finding))?;
     let pair = pair.with_ocsp(&stapled);
-    let mut hasher = DefaultHasher::new();
-    (&certificate, &key, &stapled).hash(&mut hasher);
-    Ok(PairPlan { source: source.clone(), pair, fingerprint: hasher.finish() })
+    let staple = source.stapling.as_ref();
+    let staple = staple.map(|plan| StapleAsk::new(shown(&source.certificate), &pair, plan).map(Arc::new));
+    Ok(PairPlan { source: source.clone(), pair, fingerprint, staple })
+}
+
+impl Lowering<'_> {
+    /// The bytes of a file that a word names, relative to the main file's directory. Otherwise the finding that the closure makes of
+    /// the path and the system's words.
+    pub(super) fn read_named(
+        &mut self,
+        path: &Path,
+        refused: impl FnOnce(Display<'_>, String) -> Diagnostic,
+    ) -> Option<Vec<u8>> {
+        let path = self.options.conf_directory.join(path);
+        let read = read_file(&path, self.options.read);
+        read.map_err(|error| self.found.push(refused(path.display(), errno(&error)))).ok()
+    }
 }
 
 /// Reads a file of TLS whole.
-pub(crate) fn read_file(path: &Path, read: ReadFile<'_>) -> io::Result<Vec<u8>> {
+fn read_file(path: &Path, read: ReadFile<'_>) -> io::Result<Vec<u8>> {
     let bytes = read(path)?;
     if bytes.len() > FILE_BYTES_MAX {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it has more than 1 MB"));
@@ -93,10 +125,38 @@ fn fault_of_finding(source: &PairSource, finding: Finding) -> PairFault {
     PairFault { word, message, advice }
 }
 
-/// The name of a certificate or key in a message; never its contents.
+/// The name of a certificate or key in a message.
 pub(crate) fn shown(source: &MaterialSource) -> String {
-    match source {
-        MaterialSource::File(path) => format!("\"{}\"", path.display()),
-        MaterialSource::Text(_) => "\"data:…\"".to_owned(),
+    format!("\"{source}\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn files_that_are_the_same_are_not_parsed_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.pem");
+        let write = || {
+            let made = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();
+            fs::write(&path, made.cert.pem() + &made.signing_key.serialize_pem()).unwrap();
+        };
+        write();
+        let file = MaterialSource::File(path.clone());
+        let source =
+            PairSource { certificate: file.clone(), key: file, passwords: None, stapled: None, stapling: None };
+        let load = |known: Option<&PairPlan>| load_pair(&source, &|path| fs::read(path), known).unwrap();
+        // A certificate that was parsed anew is somewhere else in memory.
+        let place = |plan: &PairPlan| plan.pair.certificate_der().unwrap().as_ptr();
+        let first = load(None);
+        assert_eq!(place(&load(Some(&first))), place(&first));
+        assert_ne!(place(&load(None)), place(&first));
+        write();
+        let second = load(Some(&first));
+        assert!(place(&second) != place(&first) && second.fingerprint != first.fingerprint);
+        fs::remove_file(&path).unwrap();
+        assert!(load_pair(&source, &|path| fs::read(path), Some(&first)).is_err(), "a file that is gone is missed");
     }
 }

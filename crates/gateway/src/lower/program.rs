@@ -12,7 +12,7 @@ use rules::program::{Condition, FileTest, Rewrite, Step, Then};
 use rules::variable::{Assignable, Variable};
 use std::sync::Arc;
 
-/// What a program's numbers stand for.
+/// What a program's numbers mean.
 #[derive(Default)]
 struct Numbers {
     answers: Vec<ReturnPlan>,

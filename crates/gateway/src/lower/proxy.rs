@@ -1,15 +1,15 @@
-//! `proxy_pass` and the words around it.
+//! `proxy_pass`, `fastcgi_pass` and its kin, and the words around them.
 
 use crate::lower::Lowering;
 use crate::plan::group::{GroupUseId, Sharing};
 use crate::plan::location::Content;
 use crate::plan::proxy::{FieldNames, PassUriPlan, ProxyId, ProxyPlan, SetField, SourcePlan};
-use crate::plan::tunnel::TunnelPlan;
+use crate::plan::tunnel::{TunnelKind, TunnelPlan};
 use crate::plan::upstream_tls::UpstreamTlsPlan;
 use conf::diagnostic::Diagnostic;
 use conf::model::{
-    BindAddress, FixedPass, HttpVersion, LocationSettings, ProxyPass, ProxySettings, Redirect, Scheme, SetHeader,
-    UpstreamId,
+    Bind, BindAddress, FixedPass, HttpVersion, LocationSettings, ProxyPass, ProxySettings, Redirect, Scheme, SetHeader,
+    TransportSettings, UpstreamId,
 };
 use conf::source::Span;
 use conf::value::words::{IgnoredHeaders, NextUpstream};
@@ -49,6 +49,72 @@ const HIDDEN: [&[u8]; 9] = [
     b"Proxy-Connection",
 ];
 
+/// The same of what an application behind FastCGI, SCGI or uwsgi sends.
+const HIDDEN_OF_APPLICATIONS: [&[u8]; 6] = [
+    b"Status",
+    b"X-Accel-Expires",
+    b"X-Accel-Redirect",
+    b"X-Accel-Limit-Rate",
+    b"X-Accel-Buffering",
+    b"X-Accel-Charset",
+];
+
+/// The same of what a gRPC server sends.
+const HIDDEN_OF_GRPC: [&[u8]; 7] = [
+    b"Date",
+    b"Server",
+    b"X-Accel-Expires",
+    b"X-Accel-Redirect",
+    b"X-Accel-Limit-Rate",
+    b"X-Accel-Buffering",
+    b"X-Accel-Charset",
+];
+
+/// A location that passes requests on, and what is spoken to its upstream.
+#[derive(Clone, Copy)]
+pub(super) struct Pass<'a> {
+    pub(super) settings: &'a Arc<LocationSettings>,
+    /// What the location matches.
+    pub(super) name: &'a [u8],
+    pub(super) scheme: Scheme,
+}
+
+impl Pass<'_> {
+    /// Fields of the upstream's that do not go on unless a directive says so.
+    fn hidden_by_default(&self) -> &'static [&'static [u8]] {
+        match self.scheme {
+            Scheme::Http | Scheme::Https => &HIDDEN,
+            Scheme::Fastcgi | Scheme::Scgi => &HIDDEN_OF_APPLICATIONS,
+            // As in nginx its `Status` is a field like others.
+            Scheme::Uwsgi => &HIDDEN_OF_APPLICATIONS[1..],
+            Scheme::Grpc | Scheme::Grpcs => &HIDDEN_OF_GRPC,
+        }
+    }
+
+    /// Whether a request's body may be sent whose length is not known.
+    fn takes_unknown_length(&self) -> bool {
+        match self.scheme {
+            Scheme::Http | Scheme::Https => self.proxy().http_version != HttpVersion::Http10,
+            Scheme::Fastcgi | Scheme::Grpc | Scheme::Grpcs => true,
+            Scheme::Scgi | Scheme::Uwsgi => false,
+        }
+    }
+
+    /// Whether requests share connections of HTTP/2.
+    pub(super) fn speaks_http2(&self) -> bool {
+        self.scheme.is_grpc()
+            || (matches!(self.scheme, Scheme::Http | Scheme::Https) && self.proxy().http_version == HttpVersion::Http2)
+    }
+
+    pub(super) fn proxy(&self) -> &ProxySettings {
+        self.settings.words_of(self.scheme).0
+    }
+
+    pub(super) fn transport(&self) -> &TransportSettings {
+        self.settings.words_of(self.scheme).1
+    }
+}
+
 impl Lowering<'_> {
     pub(super) fn proxy(&mut self, pass: &ProxyPass, settings: &Arc<LocationSettings>, name: &[u8]) -> Content {
         let pass = match pass {
@@ -62,21 +128,24 @@ impl Lowering<'_> {
     }
 
     fn proxy_plan(&mut self, pass: &FixedPass, settings: &Arc<LocationSettings>, name: &[u8]) -> Option<ProxyPlan> {
-        let binding = self.connect_options(settings, pass.span);
-        let location = self.pool_of(Some(pass.upstream), name, &binding.1);
+        let words = Pass { settings, name, scheme: pass.scheme };
+        let binding = self.connect_options(words, pass.span);
+        let location = self.pool_of(Some(pass.upstream), words, &binding.1);
         let tls = match pass.scheme {
-            Scheme::Http => None,
-            Scheme::Https => Some(self.upstream_tls(settings, Some(&pass.host_header), pass.span)?),
+            Scheme::Http | Scheme::Fastcgi | Scheme::Scgi | Scheme::Uwsgi | Scheme::Grpc => None,
+            Scheme::Https | Scheme::Grpcs => Some(self.upstream_tls(words, Some(&pass.host_header), pass.span)?),
         };
         let shared = tls.as_ref().map(UpstreamTlsPlan::shared);
         let group = self.group_use(pass.upstream, Sharing { source: binding.0.source, location, tls: shared })?;
         self.note_tls(group, true, tls.as_ref());
-        self.note_floors(pass.upstream, group, &binding, settings, tls.as_ref());
+        self.note_floors(pass.upstream, group, &binding, words, tls.as_ref());
         let uri = pass.uri.as_ref().map_or(PassUriPlan::Absent, |uri| PassUriPlan::Replace(uri.as_slice().into()));
-        let mut plan = self.plan_with(group, binding, uri, pass.port, settings, name);
+        let mut plan = self.plan_with(group, binding, uri, pass.port, words);
         plan.host = pass.host_header.as_slice().into();
         plan.tls = tls;
-        plan.redirects = self.redirects(Some(pass), &settings.proxy, name);
+        if plan.application.is_none() && !pass.scheme.is_grpc() {
+            plan.redirects = self.redirects(Some(pass), &settings.proxy, name);
+        }
         Some(plan)
     }
 
@@ -92,16 +161,19 @@ impl Lowering<'_> {
         (connect, source): (ConnectOptions, SourcePlan),
         uri: PassUriPlan,
         port: Option<u16>,
-        settings: &Arc<LocationSettings>,
-        name: &[u8],
+        pass: Pass<'_>,
     ) -> ProxyPlan {
-        let transport = &settings.transport;
-        let http_1_1 = settings.proxy.http_version != HttpVersion::Http10;
-        let (set_fields, replaced) = self.set_fields(&settings.proxy);
+        let (settings, proxy, transport) = (pass.settings, pass.proxy(), pass.transport());
+        let application = self.application_plan(settings, pass.scheme).map(Box::new);
+        let is_application = application.is_some();
+        let (set_fields, replaced) = if is_application { Default::default() } else { self.set_fields(pass) };
         let unbuffered_bytes = transport.buffer_size as usize;
         let buffered_bytes = transport.buffers.total() as usize;
-        let buffer_bytes = if transport.buffering { buffered_bytes } else { unbuffered_bytes };
-        let ignored = settings.proxy.ignore_headers;
+        // A message goes on when it is there, both ways: the other side may wait for it before it says more.
+        let is_grpc = pass.scheme.is_grpc();
+        let buffering = transport.buffering && !is_grpc;
+        let buffer_bytes = if buffering { buffered_bytes } else { unbuffered_bytes };
+        let ignored = proxy.ignore_headers;
         ProxyPlan {
             group,
             host: Box::default(),
@@ -109,11 +181,15 @@ impl Lowering<'_> {
             port,
             set_fields,
             replaced,
-            hidden: hidden(&settings.proxy),
-            redirects: self.redirects(None, &settings.proxy, name),
-            cookies: self.cookie_rules(&settings.proxy),
-            force_ranges: settings.proxy.force_ranges && settings.files.max_ranges != Some(0),
-            http_1_1,
+            hidden: hidden(proxy, pass.hidden_by_default()),
+            redirects: if is_grpc { Redirects::default() } else { self.redirects(None, proxy, pass.name) },
+            cookies: self.cookie_rules(proxy),
+            application,
+            is_grpc,
+            sets_te: proxy.set_headers.iter().any(|field| field.name.eq_ignore_ascii_case(b"TE")),
+            force_ranges: proxy.force_ranges && settings.files.max_ranges != Some(0),
+            http_1_1: pass.takes_unknown_length(),
+            http2: pass.speaks_http2(),
             connect,
             source,
             tls: None,
@@ -124,28 +200,31 @@ impl Lowering<'_> {
             buffer_bytes,
             accel_buffer_bytes: [unbuffered_bytes, buffered_bytes],
             obeys_buffering: !ignored.contains(IgnoredHeaders::X_ACCEL_BUFFERING),
-            flushes: !transport.buffering,
+            flushes: !buffering,
             limit_rate: self.proxy_rate(transport),
-            obeys_limit_rate: !settings.proxy.ignore_headers.contains(IgnoredHeaders::X_ACCEL_LIMIT_RATE),
+            obeys_limit_rate: !ignored.contains(IgnoredHeaders::X_ACCEL_LIMIT_RATE),
+            obeys_charset: !ignored.contains(IgnoredHeaders::X_ACCEL_CHARSET),
             accel_redirect: !ignored.contains(IgnoredHeaders::X_ACCEL_REDIRECT),
-            request_buffering: transport.request_buffering,
-            intercept_errors: settings.proxy.intercept_errors,
+            request_buffering: transport.request_buffering && !is_grpc,
+            intercept_errors: proxy.intercept_errors,
             ignore_client_abort: transport.ignore_client_abort,
-            pass_request_headers: settings.proxy.pass_request_headers,
-            pass_request_body: settings.proxy.pass_request_body,
-            method: settings.proxy.method.as_ref().map(|method| self.template(method)),
-            set_body: settings.proxy.set_body.as_ref().map(|body| self.template(body)),
-            pass_trailers: settings.proxy.pass_trailers,
+            pass_request_headers: proxy.pass_request_headers,
+            pass_request_body: proxy.pass_request_body,
+            method: proxy.method.as_ref().map(|method| self.template(method)),
+            set_body: proxy.set_body.as_ref().map(|body| self.template(body)),
+            pass_trailers: proxy.pass_trailers || is_grpc,
             conditions: conditions(transport.next_upstream),
             tries_max: transport.next_upstream_tries,
             tries_timeout_ms: Some(transport.next_upstream_timeout.as_millis() as u64).filter(|&time| time > 0),
-            retry_unsent: transport.retry_unsent,
-            tunnel: self.tunnel_plan(settings),
+            // The proof needs a request whose last byte is a segment of its own.
+            retry_unsent: settings.transport.retry_unsent && !is_application && !is_grpc,
+            tunnel: self.tunnel_plan(pass),
+            cache: self.cache_plan(pass),
         }
     }
 
-    fn tunnel_plan(&mut self, settings: &Arc<LocationSettings>) -> TunnelPlan {
-        let (client, transport) = (&settings.client, &settings.transport);
+    fn tunnel_plan(&mut self, pass: Pass<'_>) -> TunnelPlan {
+        let (settings, client, transport) = (pass.settings, &pass.settings.client, pass.transport());
         let idle_max = client.tunnel_timeout.unwrap_or(transport.read_timeout);
         if let Some((ping, span)) = client.tunnel_ping.filter(|(ping, _)| *ping >= idle_max) {
             let message =
@@ -159,27 +238,40 @@ impl Lowering<'_> {
             idle_max,
             ping: client.tunnel_ping.map(|(ping, _)| ping),
             buffer_bytes: transport.buffer_size as usize,
-            error_log: self.error_log(settings),
+            kind: TunnelKind::Upgraded,
+            error_log: self.error_log(&settings.log),
         }
     }
 
     /// What else connections have in common with those that may be used in their place. With `keepalive … local` they are
     /// not shared between locations, and those that come from several addresses only with others from the same ones.
-    pub(super) fn pool_of(&self, upstream: Option<UpstreamId>, name: &[u8], source: &SourcePlan) -> Option<Box<str>> {
-        let upstream = upstream.and_then(|upstream| self.http.upstreams.get(upstream.0 as usize));
+    pub(super) fn pool_of(
+        &self,
+        upstream: Option<UpstreamId>,
+        pass: Pass<'_>,
+        source: &SourcePlan,
+    ) -> Option<Box<str>> {
+        let upstream = upstream.and_then(|upstream| self.declared.upstreams.get(upstream.0 as usize));
         let local = upstream.is_some_and(|upstream| upstream.settings.keepalive.local && !upstream.implicit);
-        let location = || format!("{}#{}", String::from_utf8_lossy(name), self.plan.locations.len());
+        let location = || format!("{}#{}", String::from_utf8_lossy(pass.name), self.plan.locations.len());
         let identity = match source {
             SourcePlan::Options => local.then(location),
             SourcePlan::Template(_) => Some(format!("{} from the request's own source", location())),
             SourcePlan::Pool(pool) if local => Some(format!("{} from {pool:?}", location())),
             SourcePlan::Pool(pool) => Some(format!("from {pool:?}")),
         };
-        identity.map(Into::into)
+        // Another protocol has other connections.
+        match pass.scheme {
+            Scheme::Http | Scheme::Https if pass.speaks_http2() => {
+                Some(format!("{} by HTTP/2", identity.unwrap_or_default()).into())
+            }
+            Scheme::Http | Scheme::Https => identity.map(Into::into),
+            scheme => Some(format!("{} by {}", identity.unwrap_or_default(), scheme.as_str()).into()),
+        }
     }
 
-    pub(super) fn connect_options(&mut self, settings: &LocationSettings, span: Span) -> (ConnectOptions, SourcePlan) {
-        let transport = &settings.transport;
+    pub(super) fn connect_options(&mut self, pass: Pass<'_>, span: Span) -> (ConnectOptions, SourcePlan) {
+        let transport = pass.transport();
         let mut options = ConnectOptions {
             so_keepalive: transport.socket_keepalive,
             send_buffer_bytes: transport.socket_sndbuf.map(|bytes| bytes as usize),
@@ -188,17 +280,7 @@ impl Lowering<'_> {
         };
         let mut source = SourcePlan::Options;
         if let Some(bind) = &transport.bind {
-            options.transparent = bind.transparent;
-            self.plan.transparent |= bind.transparent;
-            match &bind.address {
-                BindAddress::Fixed(address) => {
-                    if let Host::Ip(ip) = address.host {
-                        options.source = Some(ip);
-                        options.source_port = Some(address.port).filter(|&port| port > 0);
-                    }
-                }
-                BindAddress::Template(template) => source = SourcePlan::Template(self.template(template)),
-            }
+            source = self.bind_source(bind, &mut options);
         }
         if !transport.bind_pool.is_empty() {
             if transport.bind.is_some() {
@@ -209,6 +291,22 @@ impl Lowering<'_> {
             source = SourcePlan::Pool(self.bind_pool(&transport.bind_pool, span));
         }
         (options, source)
+    }
+
+    /// `proxy_bind`: from which address connections come.
+    pub(super) fn bind_source(&mut self, bind: &Bind, options: &mut ConnectOptions) -> SourcePlan {
+        options.transparent = bind.transparent;
+        self.plan.transparent |= bind.transparent;
+        match &bind.address {
+            BindAddress::Fixed(address) => {
+                if let Host::Ip(ip) = address.host {
+                    options.source = Some(ip);
+                    options.source_port = Some(address.port).filter(|&port| port > 0);
+                }
+                SourcePlan::Options
+            }
+            BindAddress::Template(template) => SourcePlan::Template(self.template(template)),
+        }
     }
 
     fn bind_pool(&mut self, written: &[Address], span: Span) -> Box<[IpAddr]> {
@@ -227,7 +325,9 @@ impl Lowering<'_> {
     }
 
     /// What the configuration sets, with the defaults that it leaves, and the client's fields that give way to it.
-    fn set_fields(&mut self, proxy: &ProxySettings) -> (Vec<SetField>, FieldNames) {
+    fn set_fields(&mut self, pass: Pass<'_>) -> (Vec<SetField>, FieldNames) {
+        let proxy = pass.proxy();
+        let directive = format!("{}_set_header", pass.scheme.family());
         let mut replaced = FieldNames::default();
         for name in REPLACED {
             replaced.insert(name);
@@ -240,17 +340,17 @@ impl Lowering<'_> {
         }
         for field in &proxy.set_headers {
             replaced.insert(&field.name);
-            fields.extend(self.set_field(field));
+            fields.extend(self.set_field(&directive, field));
         }
         (fields, replaced)
     }
 
-    /// One `proxy_set_header`; `None` for one that is never sent.
-    fn set_field(&mut self, written: &SetHeader) -> Option<SetField> {
-        let name = self.field_token("proxy_set_header", &written.name, written.value.span)?;
+    /// One `proxy_set_header` or `grpc_set_header`; `None` for one that is never sent.
+    fn set_field(&mut self, directive: &str, written: &SetHeader) -> Option<SetField> {
+        let name = self.field_token(directive, &written.name, written.value.span)?;
         if matches!(name.id(), FieldId::ContentLength | FieldId::TransferEncoding) {
             if !written.value.is_empty() {
-                let message = format!("\"proxy_set_header {}\" has no effect", written.name.escape_ascii());
+                let message = format!("\"{directive} {}\" has no effect", written.name.escape_ascii());
                 let hint = "where a body ends is written by who sends it: here from the body itself";
                 self.found.push(Diagnostic::warning(written.value.span, message).with_hint(hint));
             }
@@ -259,7 +359,7 @@ impl Lowering<'_> {
         let value = self.template(&written.value);
         let Some(text) = value.as_constant() else { return Some(SetField::Made { name, value }) };
         if name.id() == FieldId::Upgrade && names_h2c(text) {
-            let message = "\"proxy_set_header Upgrade\" does not send h2c";
+            let message = format!("\"{directive} Upgrade\" does not send h2c");
             let hint = "an upgrade to h2c takes a connection out of HTTP/1.1 (RFC 9113 §3.1)";
             self.found.push(Diagnostic::warning(written.value.span, message).with_hint(hint));
             return None;
@@ -305,9 +405,9 @@ impl Lowering<'_> {
     }
 }
 
-fn hidden(proxy: &ProxySettings) -> FieldNames {
+fn hidden(proxy: &ProxySettings, by_default: &[&[u8]]) -> FieldNames {
     let mut hidden = FieldNames::default();
-    for name in HIDDEN {
+    for name in by_default {
         hidden.insert(name);
     }
     for name in &proxy.hide_headers {
@@ -323,7 +423,7 @@ fn hidden(proxy: &ProxySettings) -> FieldNames {
     hidden
 }
 
-fn conditions(listed: NextUpstream) -> Conditions {
+pub(super) fn conditions(listed: NextUpstream) -> Conditions {
     let table = [
         (NextUpstream::ERROR, Conditions::ERROR),
         (NextUpstream::TIMEOUT, Conditions::TIMEOUT),

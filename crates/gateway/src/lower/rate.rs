@@ -23,7 +23,7 @@ impl Lowering<'_> {
         Some(self.size_plan(&transport.limit_rate))
     }
 
-    fn size_plan(&mut self, amount: &Amount) -> SizePlan {
+    pub(super) fn size_plan(&mut self, amount: &Amount) -> SizePlan {
         match amount {
             Amount::Fixed(size) => SizePlan::Fixed(*size),
             Amount::Template(template) => SizePlan::Template(self.template(template)),

@@ -9,7 +9,7 @@ use conf::value::{Cidr, CidrPattern};
 use std::net::IpAddr;
 
 impl Lowering<'_> {
-    /// `None` where nobody is trusted: then nobody is asked.
+    /// `None` if no address is trusted: then no field is read.
     pub(super) fn real_ip_plan(&mut self, settings: &RealIpSettings) -> Option<Box<RealIpPlan>> {
         if settings.from.is_empty() {
             return None;

@@ -31,14 +31,14 @@ impl Lowering<'_> {
         })
     }
 
-    /// The resolver of a group: its own, or that of `http`.
+    /// The resolver of a group: its own, or that of its block.
     pub(super) fn resolver_of(&mut self, upstream: &Upstream) -> Option<Arc<ResolverPlan>> {
         let settings = &upstream.settings;
         if let Some(own) = &settings.resolver {
             return Some(self.resolver(own, settings.resolver_timeout));
         }
-        let http = Arc::clone(&self.http.location.client);
-        http.resolver.as_ref().map(|outer| self.resolver(outer, http.resolver_timeout))
+        let (outer, timeout) = self.outer_resolver.clone()?;
+        Some(self.resolver(&outer, timeout))
     }
 
     /// `resolver` is that of the group, where a server has `resolve`.

@@ -23,7 +23,7 @@ impl conf::Loader for OneFile<'_> {
     }
 }
 
-/// The plan of what stands in `http`, and the names that were resolved for it. `two.test` has two addresses.
+/// The plan of what is in `http`, and the names that were resolved for it. `two.test` has two addresses.
 fn lowered(http: &str) -> (Result<Lowered, Vec<Diagnostic>>, Vec<String>) {
     let text = format!("events {{}} http {{ {http} }}");
     let loaded = conf::load(Path::new("/nginx.conf"), Path::new("/"), None, &mut OneFile(&text));
@@ -42,12 +42,13 @@ fn lowered(http: &str) -> (Result<Lowered, Vec<Diagnostic>>, Vec<String>) {
         conf_directory: "/".into(),
         now_s: 0,
         read: &|path| std::fs::read(path),
+        known_pairs: &KnownPairs::default(),
     };
     let lowered = lower(&model, &options);
     (lowered, asked.into_inner())
 }
 
-/// The plan of what stands in `http`.
+/// The plan of what is in `http`.
 #[track_caller]
 pub(crate) fn plan(http: &str) -> Plan {
     match lowered(http).0 {
@@ -56,7 +57,7 @@ pub(crate) fn plan(http: &str) -> Plan {
     }
 }
 
-/// The errors of what stands in `http`.
+/// The errors of what is in `http`.
 fn errors(http: &str) -> Vec<String> {
     let found = lowered(http).0.err().unwrap_or_default();
     found.into_iter().map(|found| found.message).collect()
@@ -164,7 +165,7 @@ fn sessions_belong_to_one_group() {
     assert_eq!(errors(&http), ["the zone \"sessions\" of \"sticky learn\" belongs to another upstream"]);
 }
 
-/// The notes and warnings of what stands in `http`.
+/// The notes and warnings of what is in `http`.
 fn notes(http: &str) -> Vec<String> {
     let found = lowered(http).0.map(|lowered| lowered.warnings).unwrap_or_default();
     found.into_iter().map(|found| found.message).collect()
@@ -188,10 +189,6 @@ fn words_of_tls_towards_upstreams_are_refused_as_in_nginx_or_noted() {
         "cannot load certificate \"/no/c\": open() failed (2: No such",
     );
     begins("proxy_ssl_certificate data:x; proxy_ssl_certificate_key data:y;", "cannot load certificate");
-    begins(
-        "proxy_ssl_certificate $host; proxy_ssl_certificate_key k;",
-        "a certificate or key that is named by a variable is known",
-    );
     begins("proxy_ssl_certificate c; proxy_ssl_certificate_key engine:x:y;", "keys of OpenSSL's engines");
     begins("proxy_ssl_trusted_certificate /no/ca;", "cannot load certificate \"/no/ca\": open() failed (2: No such");
     begins("proxy_ssl_crl /no/crl;", "cannot load CRL \"/no/crl\": open() failed (2: No such");
@@ -206,6 +203,8 @@ fn words_of_tls_towards_upstreams_are_refused_as_in_nginx_or_noted() {
     );
     begins("proxy_ssl_verify on; proxy_ssl_name a..b;", "\"a..b\" is no name that TLS can ask for or verify");
     assert_eq!(of_tls("proxy_ssl_verify off; proxy_ssl_name a..b;"), (Vec::new(), Vec::new()), "it is not asked for");
+    let by_request = "proxy_ssl_certificate $host.pem; proxy_ssl_certificate_key $host.key;";
+    assert_eq!(of_tls(by_request), (Vec::new(), Vec::new()), "they are read when a request names them");
     let floor = "upstream u { server 127.0.0.1; keepalive 4 floor=1; }
         server { proxy_ssl_server_name on; location / { proxy_pass https://u; proxy_ssl_name $host; } }";
     assert!(notes(floor)[0].starts_with("\"floor\" of \"keepalive\" has no effect"), "{:?}", notes(floor));
@@ -225,4 +224,15 @@ fn settings_of_tls_that_say_the_same_have_one_identity() {
     let uses: Vec<_> = plan.proxies.iter().map(|proxy| proxy.group.0).collect();
     assert_eq!(uses, [0, 0, 1, 2, 3]);
     assert!(plan.proxies[0].redirects.0.len() == 1 && plan.proxies[4].tls.is_none());
+}
+
+#[test]
+fn two_character_sets_need_a_map_between_them() {
+    let words = "server { charset utf-8; source_charset koi8-r; location /a { } }";
+    let message = "no \"charset_map\" between the charsets \"koi8-r\" and \"utf-8\"";
+    assert_eq!(errors(words), [message]);
+    assert_eq!(errors(&format!("charset_map utf8 koi8-r {{ }} {words}")), [message]);
+    let plan = plan(&format!("charset_map KOI8-R utf-8 {{ C1 D0B0; }} {words}"));
+    let charset = plan.locations[0].charset.as_deref().expect("the server has one");
+    assert_eq!(charset.source.as_ref().and_then(|name| name.as_constant()), Some(&b"KOI8-R"[..]), "as spelled first");
 }

@@ -1,23 +1,26 @@
 //! TLS of servers: words of OpenSSL become what rustls has, files are read and checked. What cannot be had is named at its place.
 
-use crate::base::logs::error::errno;
 use crate::lower::Lowering;
 use crate::lower::openssl::{Agreeable, OpensslWords};
-use crate::lower::pairs::{PairWord, load_pair, read_file};
+use crate::lower::pairs::{PairWord, load_pair};
 use crate::plan::acme::AcmeOrderId;
+use crate::plan::name::ResolverPlan;
+use crate::plan::ocsp::{ClientStatusPlan, StaplingPlan, is_responder_url};
 use crate::plan::tls::{
-    CachePlan, CacheSize, ClientDemands, MaterialSource, PairPlan, PairSource, TlsPlan, VerifyPlan,
+    CacheSize, ClientDemands, MadePairs, MaterialSource, Offers, PairPlan, PairSource, SessionCachePlan, TlsPlan,
+    VerifyPlan, is_of_handshake,
 };
 use conf::diagnostic::Diagnostic;
-use conf::model::{NameForm, PemSource, Server, ServerId, SessionCache, TlsSettings, VerifyClient};
+use conf::model::{NameForm, Ocsp, PemSource, Server, ServerId, SessionCache, TlsSettings, VerifyClient};
 use conf::source::Span;
-use conf::value::{Located, Part, Template};
+use conf::value::{Located, Part};
+use rules::template::Template;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tls::{ClientCheck, Finding, RECORD_BYTES_MAX, Revocations, Severity};
+use tls::{ClientCheck, Finding, RECORD_BYTES_MAX, Revocations, Severity, StatusCheck};
 
-/// OpenSSL's own cache, where none is said.
+/// The size of OpenSSL's own cache, where the directive names none.
 const BUILTIN_SESSIONS: u64 = 20_480;
 /// A client may keep a ticket for seven days (RFC 8446, 4.6.1).
 const TICKET_SECONDS_MAX: u64 = 7 * 24 * 3600;
@@ -26,7 +29,7 @@ const TICKET_KEY_BYTES: [usize; 2] = [48, 80];
 
 /// Certificates that were read for one configuration: many servers take one over from `http`.
 #[derive(Debug, Default)]
-pub(super) struct KnownPairs(HashMap<PairSource, Option<PairPlan>>);
+pub(super) struct ReadPairs(HashMap<PairSource, Option<PairPlan>>);
 
 impl Lowering<'_> {
     /// The server's TLS; `None` where no address of it speaks TLS.
@@ -42,18 +45,21 @@ impl Lowering<'_> {
             return None;
         }
         let acme = self.acme_of(settings, server, order);
-        let pairs = if acme.is_some() { Vec::new() } else { self.pairs(settings, server.span) };
+        let is_made = acme.is_none() && server.acme.is_none() && has_variables(settings);
+        let made = if is_made { self.made_pairs(settings) } else { None };
+        let pairs = if acme.is_some() || is_made { Vec::new() } else { self.pairs(settings, server) };
         self.check_names(server, &pairs);
         let agreeable = self.agreeable(&openssl_words(settings, server.span));
         self.check_dhparam(settings);
         let ticket_keys = self.ticket_keys(settings);
-        let demands = self.demands(settings, server.span);
+        let demands = self.demands(settings, server);
         let name = server.names.first().map(|name| String::from_utf8_lossy(&name.text).into_owned());
         let Agreeable { protocols, ciphers, curves } = agreeable?;
         let plan = TlsPlan {
             span: server.span,
             session_name: name.unwrap_or_default(),
             pairs,
+            made,
             acme,
             reject: settings.reject_handshake,
             protocols,
@@ -66,6 +72,7 @@ impl Lowering<'_> {
             tickets: settings.session_tickets,
             ticket_keys,
             early_data: self.early_data(settings, server.span),
+            offers: self.offers(id),
             compress: settings.certificate_compression,
             keep_offers: false,
             demands,
@@ -73,14 +80,29 @@ impl Lowering<'_> {
         Some(Box::new(plan))
     }
 
-    fn pairs(&mut self, settings: &TlsSettings, server: Span) -> Vec<PairPlan> {
+    /// Which protocols the handshakes that show this server's certificates offer.
+    fn offers(&self, id: ServerId) -> Offers {
+        let mut offers = Offers::default();
+        for listener in self.http.listeners.iter().filter(|listener| listener.options.ssl) {
+            let mut mark = |server: ServerId| {
+                let is_on = |server: &Server| server.settings.http2.enabled;
+                let http2 = listener.options.http2 || self.http.servers.get(server.0 as usize).is_some_and(is_on);
+                offers = Offers { http1: offers.http1 || !http2, http2: offers.http2 || http2 };
+            };
+            if listener.default_server == id {
+                // A server without a certificate borrows the default server's.
+                listener.servers.iter().copied().for_each(&mut mark);
+            } else if listener.servers.contains(&id) {
+                mark(id);
+            }
+        }
+        offers
+    }
+
+    fn pairs(&mut self, settings: &TlsSettings, server: &Server) -> Vec<PairPlan> {
         let passwords = settings.password_file.as_ref().map(|file| self.path_of(file));
         let stapled = settings.stapling_file.as_ref().filter(|_| settings.stapling).map(|file| self.path_of(file));
-        if settings.stapling && stapled.is_none() {
-            let message = "\"ssl_stapling\" has no effect: no OCSP response is fetched";
-            let hint = "name a file that holds one: `ssl_stapling_file`";
-            self.found.push(Diagnostic::note(server, message).with_hint(hint));
-        }
+        let stapling = (settings.stapling && stapled.is_none()).then(|| self.stapling(settings, server)).flatten();
         let mut pairs = Vec::new();
         for (certificate, key) in settings.certificates.iter().zip(&settings.certificate_keys) {
             let sources = (self.material(certificate), self.material(key));
@@ -90,15 +112,75 @@ impl Lowering<'_> {
                 key: key_source,
                 passwords: passwords.clone(),
                 stapled: stapled.clone(),
+                stapling: stapling.clone(),
             };
             pairs.extend(self.pair(source, certificate.span, key.span));
         }
         pairs
     }
 
-    /// The order whose certificate is shown. `server.acme` may have an error that was said already.
+    /// Who is asked for what is stapled.
+    fn stapling(&mut self, settings: &TlsSettings, server: &Server) -> Option<Arc<StaplingPlan>> {
+        let mut authorities = Vec::new();
+        for file in [&settings.trusted_certificate, &settings.client_certificate].into_iter().flatten() {
+            authorities.extend(self.read_located(file)?);
+            authorities.push(b'\n');
+        }
+        Some(Arc::new(StaplingPlan {
+            responder: settings.stapling_responder.as_ref().map(|url| url.value.as_str().into()),
+            resolver: self.server_resolver(server),
+            verify: settings.stapling_verify,
+            authorities: authorities.into(),
+        }))
+    }
+
+    fn server_resolver(&mut self, server: &Server) -> Option<Arc<ResolverPlan>> {
+        let client = Arc::clone(&server.location.client);
+        client.resolver.as_ref().map(|written| self.resolver(written, client.resolver_timeout))
+    }
+
+    /// Who is asked about clients' certificates.
+    fn client_status(&mut self, settings: &TlsSettings, server: &Server) -> Option<Arc<ClientStatusPlan>> {
+        if settings.ocsp == Ocsp::Off {
+            return None;
+        }
+        if let Some(url) = settings.ocsp_responder.as_ref().filter(|url| !is_responder_url(&url.value)) {
+            let message = format!("invalid URL prefix in OCSP responder \"{}\" in \"ssl_ocsp_responder\"", url.value);
+            let hint = "responders are asked in clear: write `http://…`";
+            self.found.push(Diagnostic::error(url.span, message).with_hint(hint));
+        }
+        Some(Arc::new(ClientStatusPlan {
+            responder: settings.ocsp_responder.as_ref().map(|url| url.value.as_str().into()),
+            resolver: self.server_resolver(server),
+            cache: settings.ocsp_cache.as_ref().map(|zone| (zone.name.as_str().into(), zone.size)),
+        }))
+    }
+
+    /// Certificates whose names have variables. As in nginx one variable makes all of them a matter of the handshake.
+    fn made_pairs(&mut self, settings: &TlsSettings) -> Option<Arc<MadePairs>> {
+        let passwords = match &settings.password_file {
+            Some(file) => Some((self.path_of(file), self.read_located(file)?.into())),
+            None => None,
+        };
+        let pairs = settings.certificates.iter().zip(&settings.certificate_keys);
+        let pairs = pairs.map(|(certificate, key)| (self.made_name(certificate), self.made_name(key))).collect();
+        let directory = self.options.conf_directory.clone();
+        Some(Arc::new(MadePairs { pairs, directory, passwords, cache: settings.certificate_cache }))
+    }
+
+    fn made_name(&mut self, written: &conf::value::Template) -> Template {
+        let template = self.template(written);
+        if let Some(variable) = template.variables().find(|variable| !is_of_handshake(variable)) {
+            let message = format!("\"{}\" is empty while a certificate is chosen", variable.shown());
+            let hint = "there is no request yet: `$ssl_server_name` has the name that the client asks for";
+            self.found.push(Diagnostic::warning(written.span, message).with_hint(hint));
+        }
+        template
+    }
+
+    /// The order whose certificate is shown. `server.acme` may have an error that was reported already.
     fn acme_of(&mut self, settings: &TlsSettings, server: &Server, order: Option<AcmeOrderId>) -> Option<AcmeOrderId> {
-        let is = |written: &Template, name: &str| matches!(written.parts.as_slice(), [Part::Variable(variable)] if variable == name);
+        let is = |written: &conf::value::Template, name: &str| matches!(written.parts.as_slice(), [Part::Variable(variable)] if variable == name);
         let pairs = || settings.certificates.iter().zip(&settings.certificate_keys);
         let (certificate, key) = pairs()
             .find(|(certificate, key)| is(certificate, "acme_certificate") || is(key, "acme_certificate_key"))?;
@@ -111,7 +193,7 @@ impl Lowering<'_> {
         } else if !whole || pairs().count() > 1 {
             let hint =
                 "write `ssl_certificate $acme_certificate;` and `ssl_certificate_key $acme_certificate_key;` alone";
-            Some(("a certificate by ACME stands beside another one, or beside another key", hint))
+            Some(("a certificate by ACME is beside another one, or beside another key", hint))
         } else {
             None
         };
@@ -123,15 +205,19 @@ impl Lowering<'_> {
 
     /// Reads a pair once, and says at its place what is wrong with it.
     pub(super) fn pair(&mut self, source: PairSource, certificate: Span, key: Span) -> Option<PairPlan> {
-        if let Some(known) = self.known_pairs.0.get(&source) {
+        if let Some(known) = self.read_pairs.0.get(&source) {
             return known.clone();
         }
-        let loaded = load_pair(&source, self.options.read);
+        let loaded = load_pair(&source, self.options.read, self.options.known_pairs.0.get(&source));
         let plan = match loaded {
             Ok(plan) => {
                 let now = i64::try_from(self.options.now_s).unwrap_or(i64::MAX);
                 // Expired ones are served as nginx serves them: refusing to start would take the other servers down, too.
                 self.found.extend(plan.pair.check(now).into_iter().map(|found| warning(certificate, found)));
+                if let Some(Err(reason)) = &plan.staple {
+                    let message = format!("\"ssl_stapling\" ignored, {reason}");
+                    self.found.push(Diagnostic::warning(certificate, message));
+                }
                 Some(plan)
             }
             Err(fault) => {
@@ -143,11 +229,11 @@ impl Lowering<'_> {
                 None
             }
         };
-        self.known_pairs.0.insert(source, plan.clone());
+        self.read_pairs.0.insert(source, plan.clone());
         plan
     }
 
-    pub(super) fn material(&mut self, written: &Template) -> Option<MaterialSource> {
+    pub(super) fn material(&mut self, written: &conf::value::Template) -> Option<MaterialSource> {
         let Some(text) = written.as_text() else {
             let message = "a certificate or key that is named by a variable is known but not supported by holdfast";
             self.found.push(
@@ -180,8 +266,7 @@ impl Lowering<'_> {
         for name in &server.names {
             let NameForm::Exact(exact) = &name.form else { continue };
             let Ok(wanted) = std::str::from_utf8(exact) else { continue };
-            let has = |pattern: &String| covers(pattern, wanted);
-            if wanted.contains('.') && !facts.iter().any(|facts| facts.names.iter().any(has)) {
+            if wanted.contains('.') && !facts.iter().any(|facts| facts.is_for(wanted)) {
                 let listed = facts.iter().flat_map(|facts| facts.names.iter().cloned()).collect::<Vec<_>>().join(", ");
                 let message = format!("no certificate of this server is for \"{wanted}\"");
                 let hint = format!("they are for {listed}; clients will refuse them");
@@ -223,7 +308,7 @@ impl Lowering<'_> {
         settings.early_data
     }
 
-    fn demands(&mut self, settings: &TlsSettings, server: Span) -> Option<ClientDemands> {
+    fn demands(&mut self, settings: &TlsSettings, server: &Server) -> Option<ClientDemands> {
         let verify = match settings.verify_client {
             VerifyClient::Off => return None,
             VerifyClient::On => VerifyPlan::Required,
@@ -239,7 +324,7 @@ impl Lowering<'_> {
             None => Vec::new(),
         };
         let place = settings.client_certificate.as_ref().or(settings.trusted_certificate.as_ref());
-        let place = place.map_or(server, |file| file.span);
+        let place = place.map_or(server.span, |file| file.span);
         let check = match ClientCheck::new(&told, &trusted) {
             Ok(check) => check.depth(settings.verify_depth as usize),
             Err(error) => {
@@ -247,10 +332,16 @@ impl Lowering<'_> {
                 return None;
             }
         };
-        let Some(file) = &settings.crl else { return Some(ClientDemands { verify, check: Arc::new(check) }) };
+        let check = match settings.ocsp {
+            Ocsp::Off => check,
+            Ocsp::On => check.status(StatusCheck::Chain),
+            Ocsp::Leaf => check.status(StatusCheck::Leaf),
+        };
+        let status = self.client_status(settings, server);
+        let Some(file) = &settings.crl else { return Some(ClientDemands { verify, check: Arc::new(check), status }) };
         let bytes = self.read_located(file)?;
         match Revocations::from_pem(&bytes) {
-            Ok(lists) => Some(ClientDemands { verify, check: Arc::new(check.revocations(lists)) }),
+            Ok(lists) => Some(ClientDemands { verify, check: Arc::new(check.revocations(lists)), status }),
             Err(found) => {
                 self.found.push(error(file.span, &self.path_of(file), found));
                 None
@@ -259,17 +350,15 @@ impl Lowering<'_> {
     }
 
     /// The bytes of a file that a word names, or an error at that word.
-    pub(super) fn read_located(&mut self, file: &Located<PathBuf>) -> Option<Vec<u8>> {
-        let path = self.path_of(file);
-        match read_file(&path, self.options.read) {
-            Ok(bytes) => Some(bytes),
-            Err(found) => {
-                let message = format!("open() \"{}\" failed ({})", path.display(), errno(&found));
-                self.found.push(Diagnostic::error(file.span, message));
-                None
-            }
-        }
+    fn read_located(&mut self, file: &Located<PathBuf>) -> Option<Vec<u8>> {
+        self.read_named(&file.value, |path, error| {
+            Diagnostic::error(file.span, format!("open() \"{path}\" failed ({error})"))
+        })
     }
+}
+
+fn has_variables(settings: &TlsSettings) -> bool {
+    settings.certificates.iter().chain(&settings.certificate_keys).any(|written| written.as_text().is_none())
 }
 
 fn openssl_words(settings: &TlsSettings, span: Span) -> OpensslWords<'_> {
@@ -287,8 +376,8 @@ fn openssl_words(settings: &TlsSettings, span: Span) -> OpensslWords<'_> {
     }
 }
 
-fn cache_plan(cache: &SessionCache) -> Option<CachePlan> {
-    let builtin = |sessions_max: &Option<u64>| CachePlan {
+fn cache_plan(cache: &SessionCache) -> Option<SessionCachePlan> {
+    let builtin = |sessions_max: &Option<u64>| SessionCachePlan {
         name: None,
         size: CacheSize::Sessions(usize::try_from(sessions_max.unwrap_or(BUILTIN_SESSIONS)).unwrap_or(usize::MAX)),
     };
@@ -296,7 +385,7 @@ fn cache_plan(cache: &SessionCache) -> Option<CachePlan> {
         SessionCache::Off | SessionCache::None => None,
         SessionCache::Builtin { sessions_max } => Some(builtin(sessions_max)),
         // One cache serves all workers here, so the workers' own would add nothing.
-        SessionCache::Shared(zone) | SessionCache::Both { zone, .. } => Some(CachePlan {
+        SessionCache::Shared(zone) | SessionCache::Both { zone, .. } => Some(SessionCachePlan {
             name: Some(zone.name.clone()),
             size: CacheSize::Bytes(usize::try_from(zone.size).unwrap_or(usize::MAX)),
         }),
@@ -313,23 +402,4 @@ fn warning(span: Span, found: Finding) -> Diagnostic {
 
 fn error(span: Span, path: &Path, found: Finding) -> Diagnostic {
     Diagnostic::error(span, format!("\"{}\": {}", path.display(), found.text)).with_hint(found.advice)
-}
-
-/// Whether a name of a certificate is for a host: a `*` stands for one label (RFC 9525, 6.3).
-fn covers(pattern: &str, host: &str) -> bool {
-    match pattern.strip_prefix("*.") {
-        Some(domain) => host.split_once('.').is_some_and(|(_, below)| below.eq_ignore_ascii_case(domain)),
-        None => pattern.eq_ignore_ascii_case(host),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_star_stands_for_one_label() {
-        assert!(covers("*.example.com", "www.example.com") && covers("Example.com", "example.com"));
-        assert!(!covers("*.example.com", "example.com") && !covers("*.example.com", "a.b.example.com"));
-    }
 }

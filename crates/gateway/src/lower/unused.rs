@@ -53,6 +53,11 @@ impl Lowering<'_> {
         for hint in &settings.response.early_hints {
             self.template(hint);
         }
+        self.access_plan(settings);
+        self.link_plan(&settings.access.link);
+        self.filter_plans(&settings.filters);
+        self.charset_templates(&settings.charset);
+        self.more_headers_plan(&settings.more_headers);
         self.rate_plan(&settings.client);
         self.proxy_rate(&settings.transport);
         if let Some(BindAddress::Template(address)) = settings.transport.bind.as_ref().map(|bind| &bind.address) {

@@ -1,46 +1,75 @@
 //! TLS towards upstreams: the words of `proxy_ssl_…` become settings, files are read, and names that are the same for all requests
 //! are cut from their ports. What TLS has not is named here.
 
-use crate::base::logs::error::errno;
 use crate::lower::Lowering;
 use crate::lower::openssl::{Agreeable, OpensslWords};
-use crate::lower::pairs::read_file;
-use crate::plan::tls::PairSource;
+use crate::lower::proxy::Pass;
+use crate::plan::tls::{MadePairs, PairSource};
 use crate::plan::upstream_tls::{NamePlan, UpstreamTlsPlan, without_port};
 use conf::diagnostic::Diagnostic;
-use conf::model::{LocationSettings, UpstreamTlsSettings};
+use conf::model::UpstreamTlsSettings;
 use conf::source::Span;
-use conf::value::Located;
+use conf::value::{Located, Template as Written};
 use rules::template::Template;
 use rules::variable::Variable;
+use std::path::Path;
 use std::sync::Arc;
 use tls::{ClientSide, Finding, Pair, Revocations, SetupError, Trust};
 
 /// Settings that were lowered already: locations share those that they inherit, and files are read once.
 #[derive(Default)]
-pub(super) struct Sides(Vec<(Arc<UpstreamTlsSettings>, Option<ClientSide>)>);
+pub(super) struct Sides(Vec<KnownSide>);
+
+/// What of a location decides about TLS.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct TlsKind {
+    /// How its words begin.
+    pub(super) family: &'static str,
+    pub(super) speaks_http2: bool,
+}
+
+struct KnownSide {
+    words: Arc<UpstreamTlsSettings>,
+    kind: TlsKind,
+    built: Option<ClientSide>,
+}
 
 impl Lowering<'_> {
-    /// TLS of a proxy. `host` is `$proxy_host`, where that is the same for all requests.
-    pub(super) fn upstream_tls(
+    /// TLS of a proxy, over which HTTP/2 is spoken or HTTP/1.1. `host` is `$proxy_host`, where that is the same for all requests.
+    pub(super) fn upstream_tls(&mut self, pass: Pass<'_>, host: Option<&[u8]>, span: Span) -> Option<UpstreamTlsPlan> {
+        let words = pass.settings.upstream_tls_of(pass.scheme);
+        let kind = TlsKind { family: pass.scheme.family(), speaks_http2: pass.speaks_http2() };
+        self.tls_of(words, kind, host, span)
+    }
+
+    /// The same by its words.
+    pub(super) fn tls_of(
         &mut self,
-        settings: &LocationSettings,
+        words: &Arc<UpstreamTlsSettings>,
+        kind: TlsKind,
         host: Option<&[u8]>,
         span: Span,
     ) -> Option<UpstreamTlsPlan> {
-        let words = &settings.upstream_tls;
-        let known = self.sides.0.iter().find(|(known, _)| Arc::ptr_eq(known, words) || known == words);
-        let side = if let Some((_, side)) = known {
-            side.clone()
+        let is_known =
+            |known: &&KnownSide| known.kind == kind && (Arc::ptr_eq(&known.words, words) || known.words == *words);
+        let side = if let Some(known) = self.sides.0.iter().find(is_known) {
+            known.built.clone()
         } else {
-            let side = self.side(words, span);
-            self.sides.0.push((Arc::clone(words), side.clone()));
+            let side = self.side(words, kind, span);
+            self.sides.0.push(KnownSide { words: Arc::clone(words), kind, built: side.clone() });
             side
         };
-        Some(UpstreamTlsPlan { side: side?, name: self.tls_name(words, host, span)? })
+        let certificate = if is_made(words) { Some(self.made_client_pair(words)?) } else { None };
+        Some(UpstreamTlsPlan { side: side?, name: self.tls_name(words, kind.family, host, span)?, certificate })
     }
 
-    fn tls_name(&mut self, words: &UpstreamTlsSettings, host: Option<&[u8]>, span: Span) -> Option<NamePlan> {
+    fn tls_name(
+        &mut self,
+        words: &UpstreamTlsSettings,
+        family: &str,
+        host: Option<&[u8]>,
+        span: Span,
+    ) -> Option<NamePlan> {
         if !words.verify && !words.server_name {
             return Some(NamePlan::Nameless);
         }
@@ -60,16 +89,18 @@ impl Lowering<'_> {
             return Some(NamePlan::Nameless);
         }
         let message = format!("\"{}\" is no name that TLS can ask for or verify", text.escape_ascii());
-        self.found.push(Diagnostic::error(span, message).with_hint("`proxy_ssl_name` takes a host name or an address"));
+        let hint = format!("`{family}_ssl_name` takes a host name or an address");
+        self.found.push(Diagnostic::error(span, message).with_hint(hint));
         None
     }
 
-    fn side(&mut self, words: &UpstreamTlsSettings, span: Span) -> Option<ClientSide> {
+    fn side(&mut self, words: &UpstreamTlsSettings, kind: TlsKind, span: Span) -> Option<ClientSide> {
+        let TlsKind { family, speaks_http2 } = kind;
         let failed = self.found.len();
         let trust = self.trust(words);
         let revocations = self.revocations(words);
-        let pair = self.client_pair(words);
-        let Agreeable { protocols, ciphers, curves } = self.agreeable(&openssl_words(words, span))?;
+        let pair = self.client_pair(words, family);
+        let Agreeable { protocols, ciphers, curves } = self.agreeable(&openssl_words(words, family, span))?;
         let is_sound = |found: &Diagnostic| found.severity < conf::diagnostic::Severity::Error;
         if !self.found.iter().skip(failed).all(is_sound) {
             return None;
@@ -83,6 +114,8 @@ impl Lowering<'_> {
             .revocations(revocations.unwrap_or_default())
             .resume(words.session_reuse)
             .send_name(words.server_name)
+            // As in nginx HTTP/2 is all that is offered, and HTTP/1.1 is spoken without a word.
+            .alpn(speaks_http2.then_some("h2"))
             .build();
         let error = match built {
             Ok(side) => return Some(side),
@@ -99,7 +132,7 @@ impl Lowering<'_> {
     /// The authorities. As in nginx their file is read also where nothing is verified.
     fn trust(&mut self, words: &UpstreamTlsSettings) -> Option<Trust> {
         let named = match &words.trusted_certificate {
-            Some(file) => Some(self.read_named(&file.value, file.span, "cannot load certificate")?),
+            Some(file) => Some(self.read_word(file, "cannot load certificate")?),
             None => None,
         };
         Some(match named {
@@ -111,7 +144,7 @@ impl Lowering<'_> {
 
     fn revocations(&mut self, words: &UpstreamTlsSettings) -> Option<Revocations> {
         let file = words.crl.as_ref()?;
-        let pem = self.read_named(&file.value, file.span, "cannot load CRL")?;
+        let pem = self.read_word(file, "cannot load CRL")?;
         match Revocations::from_pem(&pem) {
             Ok(lists) => Some(lists),
             Err(finding) => {
@@ -122,11 +155,14 @@ impl Lowering<'_> {
     }
 
     /// The certificate that is shown to upstreams that ask for one.
-    fn client_pair(&mut self, words: &UpstreamTlsSettings) -> Option<Pair> {
+    fn client_pair(&mut self, words: &UpstreamTlsSettings, family: &str) -> Option<Pair> {
         let certificate = words.certificate.as_ref()?;
+        if is_made(words) {
+            return None;
+        }
         let Some(key) = &words.certificate_key else {
             let text = certificate.as_text().unwrap_or_default().escape_ascii();
-            let message = format!("no \"proxy_ssl_certificate_key\" is defined for certificate \"{text}\"");
+            let message = format!("no \"{family}_ssl_certificate_key\" is defined for certificate \"{text}\"");
             self.found.push(Diagnostic::error(certificate.span, message));
             return None;
         };
@@ -135,26 +171,44 @@ impl Lowering<'_> {
             key: self.material(key)?,
             passwords: words.password_file.as_ref().map(|file| self.options.conf_directory.join(&file.value)),
             stapled: None,
+            stapling: None,
         };
         self.pair(source, certificate.span, key.span).map(|plan| plan.pair)
     }
 
-    fn read_named(&mut self, path: &str, span: Span, failed: &str) -> Option<Vec<u8>> {
-        let path = self.options.conf_directory.join(path);
-        match read_file(&path, self.options.read) {
-            Ok(bytes) => Some(bytes),
-            Err(error) => {
-                let message = format!("{failed} \"{}\": open() failed ({})", path.display(), errno(&error));
-                self.found.push(Diagnostic::error(span, message));
-                None
+    /// The same, where the names have variables.
+    fn made_client_pair(&mut self, words: &UpstreamTlsSettings) -> Option<Arc<MadePairs>> {
+        let (certificate, key) = (words.certificate.as_ref()?, words.certificate_key.as_ref()?);
+        let passwords = match &words.password_file {
+            Some(file) => {
+                let path = self.options.conf_directory.join(&file.value);
+                Some((path, self.read_word(file, "cannot load password file")?.into()))
             }
-        }
+            None => None,
+        };
+        let pairs = vec![(self.template(certificate), self.template(key))];
+        let directory = self.options.conf_directory.clone();
+        Some(Arc::new(MadePairs { pairs, directory, passwords, cache: words.certificate_cache }))
+    }
+
+    fn read_word(&mut self, file: &Located<String>, failed: &str) -> Option<Vec<u8>> {
+        self.read_named(Path::new(&file.value), |path, error| {
+            Diagnostic::error(file.span, format!("{failed} \"{path}\": open() failed ({error})"))
+        })
     }
 }
 
-fn openssl_words(words: &UpstreamTlsSettings, span: Span) -> OpensslWords<'_> {
+/// Whether requests name the certificate. Where the key is missing the other way says so.
+fn is_made(words: &UpstreamTlsSettings) -> bool {
+    let has_variables = |written: &Option<Written>| written.as_ref().is_some_and(|written| written.as_text().is_none());
+    words.certificate.is_some()
+        && words.certificate_key.is_some()
+        && (has_variables(&words.certificate) || has_variables(&words.certificate_key))
+}
+
+fn openssl_words<'a>(words: &'a UpstreamTlsSettings, family: &str, span: Span) -> OpensslWords<'a> {
     OpensslWords {
-        family: "proxy_ssl",
+        family: if family == "grpc" { "grpc_ssl" } else { "proxy_ssl" },
         span,
         protocols: words.protocols.iter().map(Located::as_str).collect(),
         ciphers: Some(words.ciphers.as_str()),

@@ -1,22 +1,24 @@
 //! `proxy_pass` with variables.
 
 use crate::lower::Lowering;
+use crate::lower::proxy::Pass;
 use crate::plan::group::{GroupPlan, GroupUseId, Sharing};
 use crate::plan::location::Content;
 use crate::plan::proxy::PassUriPlan;
 use crate::plan::upstream_tls::UpstreamTlsPlan;
 use crate::plan::variable_pass::{GuestsId, GuestsPlan, KnownGroup, PassTargets, VariablePassPlan};
-use conf::model::{LocationSettings, UpstreamId};
+use conf::model::{LocationSettings, Scheme, UpstreamId};
 use conf::source::Span;
 use conf::value::{Host, Part, Template};
 use std::sync::Arc;
-use std::time::Duration;
-use upstream::balance::{Checked, Method};
 use upstream::shared::GroupLimits;
 
 /// The group of the pool in which all connections are that only requests have named. Who names the same address uses the
 /// same connections, as far as `proxy_bind` allows.
 const GUESTS: &str = "proxy_pass with variables";
+
+/// Schemes that a template begins with where it is not for HTTP.
+const OTHERS: [Scheme; 5] = [Scheme::Fastcgi, Scheme::Scgi, Scheme::Uwsgi, Scheme::Grpc, Scheme::Grpcs];
 
 impl Lowering<'_> {
     /// `proxy_pass` with variables.
@@ -28,11 +30,15 @@ impl Lowering<'_> {
         name: &[u8],
     ) -> Content {
         let (plain, secure) = schemes(url);
-        let plain = plain.then(|| self.pass_targets(None, span, settings, name));
+        let scheme = OTHERS.into_iter().find(|scheme| begins(url, scheme.as_str())).unwrap_or(Scheme::Http);
+        let words = Pass { settings, name, scheme };
+        let plain = plain.then(|| self.pass_targets(None, span, words));
         let secure = if secure {
             // `$proxy_host` is part of the URL.
-            let Some(tls) = self.upstream_tls(settings, None, span) else { return Content::Nothing };
-            Some(self.pass_targets(Some(&tls), span, settings, name))
+            let scheme = if scheme.is_grpc() { Scheme::Grpcs } else { Scheme::Https };
+            let words = Pass { scheme, ..words };
+            let Some(tls) = self.upstream_tls(words, None, span) else { return Content::Nothing };
+            Some(self.pass_targets(Some(&tls), span, words))
         } else {
             None
         };
@@ -42,25 +48,19 @@ impl Lowering<'_> {
     }
 
     /// Where URLs of one scheme may lead.
-    fn pass_targets(
-        &mut self,
-        tls: Option<&UpstreamTlsPlan>,
-        span: Span,
-        settings: &Arc<LocationSettings>,
-        name: &[u8],
-    ) -> PassTargets {
-        let binding = self.connect_options(settings, span);
+    fn pass_targets(&mut self, tls: Option<&UpstreamTlsPlan>, span: Span, words: Pass<'_>) -> PassTargets {
+        let binding = self.connect_options(words, span);
         let shared = tls.map(UpstreamTlsPlan::shared);
-        let location = self.pool_of(None, name, &binding.1);
+        let location = self.pool_of(None, words, &binding.1);
         let sharing = Sharing { source: binding.0.source, location, tls: shared.clone() };
         let group = self.guests_group(span, sharing);
         let guests = GuestsId(self.plan.guests.len() as u32);
         self.plan.guests.push(GuestsPlan { group, span });
-        let mut other = self.plan_with(group, binding.clone(), PassUriPlan::Variable, None, settings, name);
+        let mut other = self.plan_with(group, binding.clone(), PassUriPlan::Variable, None, words);
         other.tls = tls.cloned();
         let other = self.add_proxy(other);
         let mut known = Vec::new();
-        for (index, upstream) in self.http.upstreams.iter().enumerate() {
+        for (index, upstream) in self.declared.upstreams.iter().enumerate() {
             let server = upstream.servers.first().filter(|_| upstream.implicit);
             let (name_of, port) = match server.map(|server| &server.address.address) {
                 None => (upstream.name.to_ascii_lowercase(), None),
@@ -70,12 +70,12 @@ impl Lowering<'_> {
                 },
             };
             let upstream_id = UpstreamId(index as u32);
-            let location = self.pool_of(Some(upstream_id), name, &binding.1);
+            let location = self.pool_of(Some(upstream_id), words, &binding.1);
             let sharing = Sharing { source: binding.0.source, location, tls: shared.clone() };
             let Some(group) = self.group_use(upstream_id, sharing) else { continue };
             self.note_tls(group, false, tls);
-            self.note_floors(upstream_id, group, &binding, settings, tls);
-            let mut plan = self.plan_with(group, binding.clone(), PassUriPlan::Variable, port, settings, name);
+            self.note_floors(upstream_id, group, &binding, words, tls);
+            let mut plan = self.plan_with(group, binding.clone(), PassUriPlan::Variable, port, words);
             plan.host = upstream.name.as_bytes().into();
             plan.tls = tls.cloned();
             known.push(KnownGroup { name: name_of.into(), port, proxy: self.add_proxy(plan) });
@@ -86,33 +86,31 @@ impl Lowering<'_> {
     /// The group of all peers that only requests name, as one `proxy_pass` uses it.
     fn guests_group(&mut self, span: Span, sharing: Sharing) -> GroupUseId {
         let group = self.groups.guests.unwrap_or_else(|| {
-            self.add_group(GroupPlan {
-                name: GUESTS.into(),
-                span,
-                // What nginx keeps for a group by default.
-                limits: GroupLimits::keepalive(32, false, self.options.workers),
-                method: Method::RoundRobin,
-                hash_key: None,
-                sticky: None,
-                queue_length: None,
-                queue_timeout: Duration::ZERO,
-                check: None,
-                newcomer: Checked::Healthy,
-                servers: Vec::new(),
-            })
+            // What nginx keeps for a group by default.
+            let limits = GroupLimits::keepalive(32, false, self.options.workers);
+            self.add_group(GroupPlan::without_servers(GUESTS, span, limits))
         });
         self.groups.guests = Some(group);
         self.use_of(group, sharing)
     }
 }
 
-/// Whether URLs of `http` may come out of the template, and of `https`: all of them, unless it begins with one.
+/// Whether plain URLs may come out of the template (of `http` or `grpc`, or of an application), and such of `https`: all of them, unless it begins
+/// with one.
 fn schemes(url: &Template) -> (bool, bool) {
-    let begins = |prefix: &str| match url.parts.first() {
-        Some(Part::Text(text)) => {
-            text.get(..prefix.len()).is_some_and(|text| text.eq_ignore_ascii_case(prefix.as_bytes()))
-        }
-        _ => false,
-    };
-    (!begins("https://"), !begins("http://"))
+    match OTHERS.into_iter().find(|scheme| begins(url, scheme.as_str())) {
+        // It may have been put before a variable that has one, too.
+        Some(Scheme::Grpc) => return (true, true),
+        Some(Scheme::Grpcs) => return (false, true),
+        Some(_) => return (true, false),
+        None => {}
+    }
+    (!begins(url, "https"), !begins(url, "http"))
+}
+
+/// Whether a URL begins with this scheme.
+fn begins(url: &Template, scheme: &str) -> bool {
+    let Some(Part::Text(text)) = url.parts.first() else { return false };
+    let Some((found, rest)) = text.split_at_checked(scheme.len()) else { return false };
+    found.eq_ignore_ascii_case(scheme.as_bytes()) && rest.starts_with(b"://")
 }

@@ -3,7 +3,9 @@
 
 use crate::lower::Lowering;
 use conf::diagnostic::Diagnostic;
-use conf::model::{self, Condition, GeoRange, Instruction, Location, Matcher, NameForm, Program, Server};
+use conf::model::{
+    self, Condition, GeoRange, Instruction, Location, Matcher, NameForm, Program, ResponseSettings, Server,
+};
 use conf::source::Span;
 use conf::value::Regex;
 use rules::defined::{Definition, Definitions};
@@ -16,18 +18,8 @@ use rules::variable::{Slot, UserVariables, Variable};
 impl Lowering<'_> {
     /// Declares every name that something gives a value.
     pub(super) fn declare_variables(&mut self) {
-        let http = self.http;
-        for map in &http.maps {
-            self.declare(&map.variable, map.span);
-            for (key, _) in &map.entries {
-                if let model::MapKey::Regex(regex) = key {
-                    self.declare_groups(regex);
-                }
-            }
-        }
-        http.geos.iter().for_each(|geo| self.declare(&geo.variable, geo.span));
-        http.splits.iter().for_each(|split| self.declare(&split.variable, split.span));
-        for server in &http.servers {
+        self.declare_tables();
+        for server in &self.http.servers {
             for name in &server.names {
                 if let NameForm::Regex(regex) = &name.form {
                     self.declare_groups(regex);
@@ -35,10 +27,26 @@ impl Lowering<'_> {
             }
             for_each_program(server, &mut |program| self.declare_in_program(program));
             self.declare_groups_of(&server.locations);
+            for_each_response(server, &mut |settings| self.declare_sets(settings));
         }
     }
 
-    fn declare(&mut self, name: &str, span: Span) {
+    /// The names that `map`, `geo` and `split_clients` define.
+    pub(super) fn declare_tables(&mut self) {
+        let declared = self.declared;
+        for map in &declared.maps {
+            self.declare(&map.variable, map.span);
+            for (key, _) in &map.entries {
+                if let model::MapKey::Regex(regex) = key {
+                    self.declare_groups(regex);
+                }
+            }
+        }
+        declared.geos.iter().for_each(|geo| self.declare(&geo.variable, geo.span));
+        declared.splits.iter().for_each(|split| self.declare(&split.variable, split.span));
+    }
+
+    pub(super) fn declare(&mut self, name: &str, span: Span) {
         if let Err(message) = self.users.declare(name) {
             self.found.push(Diagnostic::error(span, message));
         }
@@ -93,29 +101,39 @@ impl Lowering<'_> {
 
     /// How each variable gets its value, when all names are declared.
     pub(super) fn definitions(&mut self) -> Definitions {
-        let http = self.http;
+        let mut list = self.tables();
+        for server in &self.http.servers {
+            for_each_program(server, &mut |program| assigned(program, &self.users, &mut list));
+            for_each_response(server, &mut |settings| {
+                let slots = settings.auth_request_sets.iter().filter_map(|set| self.users.slot(&set.variable));
+                // As in nginx there is no warning where one has no value.
+                list.extend(slots.map(|slot| (slot, Definition::Group)));
+            });
+        }
+        Definitions::build(&self.users, list)
+    }
+
+    /// The tables of `map`, `geo` and `split_clients`.
+    pub(super) fn tables(&mut self) -> Vec<(Slot, Definition)> {
+        let declared = self.declared;
         let mut made = Vec::new();
-        for map in &http.maps {
+        for map in &declared.maps {
             let table = self.map(map);
             made.push((map.span, &map.variable, Definition::Map(Box::new(table))));
         }
-        for geo in &http.geos {
+        for geo in &declared.geos {
             if let Some(table) = self.geo(geo) {
                 made.push((geo.span, &geo.variable, Definition::Geo(Box::new(table))));
             }
         }
-        for split in &http.splits {
+        for split in &declared.splits {
             let table = self.split(split);
             made.push((split.span, &split.variable, Definition::Split(Box::new(table))));
         }
         // Of two tables for one variable the later one counts.
         made.sort_by_key(|(span, ..)| (span.file, span.start));
         let made = made.into_iter().filter_map(|(_, name, definition)| Some((self.users.slot(name)?, definition)));
-        let mut list: Vec<(Slot, Definition)> = made.collect();
-        for server in &http.servers {
-            for_each_program(server, &mut |program| assigned(program, &self.users, &mut list));
-        }
-        Definitions::build(&self.users, list)
+        made.collect()
     }
 
     fn map(&mut self, map: &model::Map) -> Map {
@@ -202,4 +220,26 @@ fn for_each_program(server: &Server, visit: &mut impl FnMut(&Program)) {
     }
     visit(&server.program);
     inside(&server.locations, visit);
+}
+
+/// The response settings of a server: its own, those of its locations, and of the `if`s in both.
+fn for_each_response(server: &Server, visit: &mut impl FnMut(&ResponseSettings)) {
+    fn in_program(program: &Program, visit: &mut impl FnMut(&ResponseSettings)) {
+        for step in program {
+            if let Instruction::If(block) = step {
+                visit(&block.settings.response);
+                in_program(&block.program, visit);
+            }
+        }
+    }
+    fn in_locations(locations: &[Location], visit: &mut impl FnMut(&ResponseSettings)) {
+        for location in locations {
+            visit(&location.settings.response);
+            in_program(&location.program, visit);
+            in_locations(&location.locations, visit);
+        }
+    }
+    visit(&server.location.response);
+    in_program(&server.program, visit);
+    in_locations(&server.locations, visit);
 }

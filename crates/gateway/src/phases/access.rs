@@ -1,53 +1,180 @@
-//! The access phase: who may have what a location gives. Called before a location's content, also after an internal
-//! redirect; `return` has answered before it, as in nginx. Each check is a function of its own: `allow` and `deny` so far.
+//! The access phase: whether a client may have what a location gives. It comes before a location's content, also after an internal
+//! redirect; `return` has answered before it, and subrequests pass it, as in nginx. Each check is a function of its own: `allow`
+//! and `deny`, `auth_basic`, `auth_request`, in nginx's order.
 
+use crate::downstream::internal::WantedParts;
 use crate::exchange::Exchange;
 use crate::exchange::reply::Reply;
+use crate::exchange::subrequest::Errand;
+use crate::exchange::waiting::{ClientLeft, Wants};
+use crate::plan::access::{AccessPlan, AuthRequestPlan, permits};
+use crate::upstream::replay_body::ReplayBody;
 use conf::model::{AccessRule, Satisfy};
-use conf::value::CidrPattern;
-use reactor::PeerAddress;
+use http1::{FieldId, Method};
+use reactor::{PeerAddress, Woken};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// What a check says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum AccessVerdict {
+pub(super) enum AccessVerdict {
     Allow,
-    Deny,
-    /// It has nothing to say about this request.
+    /// 403, or 401: the client may try again with credentials.
+    Deny(u16),
+    /// The check does not concern this request.
     Pass,
+    /// The check itself failed: the request is answered with this status, whatever other checks say.
+    Failed(u16),
 }
 
-impl Exchange {
-    /// The answer to somebody who may not come in.
-    pub(crate) fn access(&self) -> Option<Reply> {
-        let plan = self.location().access.as_ref()?;
-        let answers = [by_address(&plan.rules, self.client())];
-        if !is_refused(plan.satisfy, &answers) {
-            return None;
+/// What is known after some of a location's checks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Checked {
+    satisfy: Satisfy,
+    /// The status of a refusal that another check may still overrule.
+    refused: Option<u16>,
+}
+
+/// What follows from a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Follows {
+    NextCheck,
+    Admitted,
+    Refused(u16),
+}
+
+impl Checked {
+    fn new(satisfy: Satisfy) -> Self {
+        Self { satisfy, refused: None }
+    }
+
+    fn note(&mut self, verdict: AccessVerdict) -> Follows {
+        match (verdict, self.satisfy) {
+            (AccessVerdict::Failed(status), _) | (AccessVerdict::Deny(status), Satisfy::All) => {
+                Follows::Refused(status)
+            }
+            (AccessVerdict::Allow, Satisfy::Any) => Follows::Admitted,
+            (AccessVerdict::Deny(status), Satisfy::Any) => {
+                // A client that can do something about it learns that.
+                if self.refused != Some(401) {
+                    self.refused = Some(status);
+                }
+                Follows::NextCheck
+            }
+            (AccessVerdict::Allow | AccessVerdict::Pass, _) => Follows::NextCheck,
         }
-        self.error_log("access forbidden by rule");
-        Some(Reply::error(403))
     }
 }
 
-/// How the checks of a location come together.
-fn is_refused(satisfy: Satisfy, answers: &[AccessVerdict]) -> bool {
-    let any = |wanted: AccessVerdict| answers.contains(&wanted);
-    match satisfy {
-        Satisfy::All => any(AccessVerdict::Deny),
-        Satisfy::Any => any(AccessVerdict::Deny) && !any(AccessVerdict::Allow),
+impl Exchange {
+    /// The answer to a client that may not come in.
+    pub(crate) async fn access(&mut self, plan: &AccessPlan) -> Option<Reply> {
+        let refusal = self.refusal(plan).await?;
+        if refusal.status == 401 && !plan.delay.is_zero() {
+            self.client_log("delaying unauthorized request");
+            if self.pass_time(plan.delay).await.is_err() {
+                return Some(Reply::to_nobody(499));
+            }
+        }
+        Some(refusal)
+    }
+
+    async fn refusal(&mut self, plan: &AccessPlan) -> Option<Reply> {
+        let mut checked = Checked::new(plan.satisfy);
+        match checked.note(by_address(&plan.rules, self.client())) {
+            Follows::Admitted => return None,
+            Follows::Refused(status) => return Some(self.forbid(status)),
+            Follows::NextCheck => {}
+        }
+        if let Some(basic) = &plan.basic {
+            let verdict = self.basic_auth(basic).await;
+            match checked.note(verdict) {
+                Follows::Admitted => return self.admit(),
+                Follows::Refused(status) => return Some(Reply::error(status)),
+                Follows::NextCheck => {}
+            }
+        }
+        if let Some(request) = &plan.request {
+            match self.auth_request(request).await.map(|verdict| checked.note(verdict)) {
+                Ok(Follows::Admitted) => return self.admit(),
+                Ok(Follows::Refused(status)) => return Some(Reply::error(status)),
+                Ok(Follows::NextCheck) => {}
+                Err(left) => return Some(left),
+            }
+        }
+        checked.refused.map(|status| self.forbid(status))
+    }
+
+    /// A check agrees: what another one asked for is not asked for any more.
+    fn admit(&mut self) -> Option<Reply> {
+        if let Some(carried) = &mut self.response.carried {
+            carried.remove(FieldId::WwwAuthenticate);
+        }
+        None
+    }
+
+    /// Lets time pass; an error: the client has left.
+    async fn pass_time(&mut self, time: Duration) -> Result<(), ClientLeft> {
+        let until = self.thread.reactor.now().after(time);
+        loop {
+            let now = self.thread.reactor.now();
+            if now >= until {
+                return Ok(());
+            }
+            if self.wait(Wants::NOTHING, Duration::from_millis(until.since(now))).await == Woken::PeerGone {
+                return Err(ClientLeft);
+            }
+        }
+    }
+
+    fn forbid(&self, status: u16) -> Reply {
+        if status == 403 {
+            self.error_log("access forbidden by rule");
+        }
+        Reply::error(status)
+    }
+
+    /// `auth_request`: the status of a subrequest decides.
+    async fn auth_request(&mut self, plan: &AuthRequestPlan) -> Result<AccessVerdict, Reply> {
+        let errand = Errand {
+            uri: plan.uri.to_vec(),
+            method: Method::Get,
+            wanted: WantedParts::Status,
+            body: ReplayBody::None,
+            sets: Some(Arc::clone(&plan.sets)),
+            charset: None,
+            resumes: None,
+        };
+        let subrequest = self.start(errand);
+        let Ok(ended) = self.end_of(subrequest).await else { return Err(Reply::to_nobody(499)) };
+        let verdict = by_status(ended.status);
+        match verdict {
+            AccessVerdict::Deny(401) => {
+                for (name, value) in ended.challenges.iter(b"") {
+                    self.response.carried.get_or_insert_default().push_named(name, value);
+                }
+            }
+            AccessVerdict::Failed(_) => self.error_log(&format!("auth request unexpected status: {}", ended.status)),
+            _ => {}
+        }
+        Ok(verdict)
+    }
+}
+
+/// What the status of an `auth_request` says.
+fn by_status(status: u16) -> AccessVerdict {
+    match status {
+        200..=299 => AccessVerdict::Allow,
+        401 | 403 => AccessVerdict::Deny(status),
+        _ => AccessVerdict::Failed(500),
     }
 }
 
 /// `allow` and `deny`: the first rule that matches decides.
 fn by_address(rules: &[AccessRule], client: &PeerAddress) -> AccessVerdict {
-    let matches = |rule: &&AccessRule| match (&rule.who, client) {
-        (CidrPattern::All, _) | (CidrPattern::Unix, PeerAddress::Unix(_)) => true,
-        (CidrPattern::Network(network), PeerAddress::Ip(address)) => network.contains(address.ip()),
-        (CidrPattern::Unix | CidrPattern::Network(_) | CidrPattern::Name(..), _) => false,
-    };
-    match rules.iter().find(matches) {
-        Some(rule) if rule.allow => AccessVerdict::Allow,
-        Some(_) => AccessVerdict::Deny,
+    match permits(rules, client) {
+        Some(true) => AccessVerdict::Allow,
+        Some(false) => AccessVerdict::Deny(403),
         None => AccessVerdict::Pass,
     }
 }
@@ -55,7 +182,7 @@ fn by_address(rules: &[AccessRule], client: &PeerAddress) -> AccessVerdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use conf::value::Cidr;
+    use conf::value::{Cidr, CidrPattern};
 
     /// `+` allows, `-` denies.
     fn rules(text: &str) -> Vec<AccessRule> {
@@ -79,9 +206,9 @@ mod tests {
             };
             by_address(&rules(text), &client)
         };
-        assert_eq!(from("-10.0.0.1 +10.0.0.0/8 -all", "10.0.0.1"), AccessVerdict::Deny);
+        assert_eq!(from("-10.0.0.1 +10.0.0.0/8 -all", "10.0.0.1"), AccessVerdict::Deny(403));
         assert_eq!(from("-10.0.0.1 +10.0.0.0/8 -all", "10.0.0.2"), AccessVerdict::Allow);
-        assert_eq!(from("-10.0.0.1 +10.0.0.0/8 -all", "192.0.2.1"), AccessVerdict::Deny);
+        assert_eq!(from("-10.0.0.1 +10.0.0.0/8 -all", "192.0.2.1"), AccessVerdict::Deny(403));
         assert_eq!(from("+10.0.0.0/8 -all", "::ffff:10.1.1.1"), AccessVerdict::Allow, "IPv4 behind IPv6");
         assert_eq!(from("+2001:db8::/32 -all", "2001:db8::7"), AccessVerdict::Allow);
         assert_eq!(from("-10.0.0.0/8", "::1"), AccessVerdict::Pass);
@@ -91,16 +218,49 @@ mod tests {
         );
     }
 
+    /// The status of the refusal after these checks, 0 for none.
+    fn after(satisfy: Satisfy, verdicts: &[AccessVerdict]) -> u16 {
+        let mut checked = Checked::new(satisfy);
+        for verdict in verdicts {
+            match checked.note(*verdict) {
+                Follows::NextCheck => {}
+                Follows::Admitted => return 0,
+                Follows::Refused(status) => return status,
+            }
+        }
+        checked.refused.unwrap_or_default()
+    }
+
     #[test]
-    fn satisfy_says_how_checks_come_together() {
-        use AccessVerdict::{Allow, Deny, Pass};
-        for (answers, all, any) in [
-            ([Allow, Deny], true, false),
-            ([Allow, Pass], false, false),
-            ([Deny, Pass], true, true),
-            ([Pass, Pass], false, false),
+    fn satisfy_combines_checks() {
+        use AccessVerdict::{Allow, Deny, Failed, Pass};
+        for (verdicts, all, any) in [
+            ([Allow, Deny(403)], 403, 0),
+            ([Deny(403), Allow], 403, 0),
+            ([Allow, Pass], 0, 0),
+            ([Deny(403), Pass], 403, 403),
+            ([Pass, Pass], 0, 0),
+            ([Deny(403), Deny(401)], 403, 401),
+            ([Deny(401), Deny(403)], 401, 401),
+            ([Deny(403), Failed(500)], 403, 500),
+            ([Allow, Failed(500)], 500, 0),
         ] {
-            assert_eq!((is_refused(Satisfy::All, &answers), is_refused(Satisfy::Any, &answers)), (all, any));
+            assert_eq!((after(Satisfy::All, &verdicts), after(Satisfy::Any, &verdicts)), (all, any), "{verdicts:?}");
+        }
+    }
+
+    #[test]
+    fn the_status_of_a_subrequest_decides() {
+        for (status, verdict) in [
+            (200, AccessVerdict::Allow),
+            (204, AccessVerdict::Allow),
+            (401, AccessVerdict::Deny(401)),
+            (403, AccessVerdict::Deny(403)),
+            (302, AccessVerdict::Failed(500)),
+            (404, AccessVerdict::Failed(500)),
+            (0, AccessVerdict::Failed(500)),
+        ] {
+            assert_eq!(by_status(status), verdict, "{status}");
         }
     }
 }

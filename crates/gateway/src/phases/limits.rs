@@ -7,16 +7,14 @@ use crate::exchange::reply::Reply;
 use crate::exchange::view::ExchangeView;
 use crate::exchange::waiting::Wants;
 use crate::plan::limits::{LimitPlan, RequestLimit};
-use crate::registry::limit_zones::{ConnectionPermit, LimitStatus, Limited};
+use crate::registry::limit_zones::{LimitStatus, Limited, admit};
 use reactor::Woken;
-use rules::limit::{Admission, RequestRefusal};
+use rules::limit::RequestRefusal;
 use smallvec::SmallVec;
 use std::time::Duration;
 
 /// Longest key of `limit_req`, as in nginx.
 const REQUEST_KEY_BYTES_MAX: usize = 65_535;
-/// Longest key of `limit_conn`, as in nginx.
-const CONNECTION_KEY_BYTES_MAX: usize = 255;
 
 /// What the zones came to for a request.
 enum RateVerdict {
@@ -131,7 +129,7 @@ impl Exchange {
         counted
     }
 
-    /// Lets the time pass that a request is too early; nobody needs an answer who is gone before.
+    /// Lets the time pass that a request is too early; a client that is gone before needs no answer.
     async fn wait_out(&mut self, delay: Duration) -> Option<Reply> {
         let began = self.thread.reactor.now();
         loop {
@@ -150,59 +148,12 @@ impl Exchange {
         {
             return None;
         }
-        let RefusalSaid { dry_run, status } = match self.admit_connection(plan) {
-            Ok(permits) => {
-                if let Some(permits) = permits {
-                    let limited = self.limited();
-                    limited.connections = Some(LimitStatus::Passed);
-                    limited.permits = permits;
-                }
-                return None;
-            }
-            Err(said) => said,
-        };
-        self.limited().connections = Some(if dry_run { LimitStatus::RejectedDryRun } else { LimitStatus::Rejected });
-        (!dry_run).then(|| Reply::error(status))
+        let view = ExchangeView::of(self);
+        let said = |level, message: &str| self.log_at(level, message);
+        let (status, permits) = admit(plan, &self.generation.connection_zones, &view, said)?;
+        let limited = self.limited();
+        limited.connections = Some(status);
+        limited.permits = permits;
+        (status == LimitStatus::Rejected).then(|| Reply::error(plan.connection_refusal.status))
     }
-
-    /// The permits of all limits that have a key, or the news that one has none left; then none is taken.
-    fn admit_connection(&self, plan: &LimitPlan) -> Result<Option<Vec<ConnectionPermit>>, RefusalSaid> {
-        let refusal = plan.connection_refusal;
-        let said = RefusalSaid { dry_run: refusal.dry_run, status: refusal.status };
-        let mut permits = Vec::new();
-        for limit in &plan.connections {
-            let mut key = Vec::new();
-            limit.key.write(&ExchangeView::of(self), &mut key);
-            if key.is_empty() {
-                continue;
-            }
-            if key.len() > CONNECTION_KEY_BYTES_MAX {
-                let name = &self.generation.connection_zone(limit.zone).key_text;
-                self.error_log(&format!("the value of the \"{name}\" key is more than 255 bytes"));
-                continue;
-            }
-            let zone = &self.generation.connection_zone(limit.zone).name;
-            match self.generation.connection_zone(limit.zone).admit(&key, limit.most) {
-                Ok(permit) => permits.push(permit),
-                Err(Admission::Exhausted) => {
-                    let message = format!("could not allocate node in limit_conn_zone \"{zone}\": it is exhausted");
-                    self.log_at(Level::Crit, &message);
-                    return Err(said);
-                }
-                Err(_) => {
-                    let dry_run = if refusal.dry_run { ", dry run," } else { "" };
-                    self.log_at(refusal.level, &format!("limiting connections{dry_run} by zone \"{zone}\""));
-                    return Err(said);
-                }
-            }
-        }
-        Ok((!permits.is_empty()).then_some(permits))
-    }
-}
-
-/// A refusal whose line was written.
-#[derive(Clone, Copy)]
-struct RefusalSaid {
-    dry_run: bool,
-    status: u16,
 }

@@ -3,13 +3,15 @@
 
 use crate::base::close::CloseReason;
 use crate::base::logs::error::quoted;
-use crate::downstream::connection::Connection;
-use crate::downstream::linger::LingerPlan;
+use crate::downstream::h1::connection::Connection;
+use crate::downstream::h1::linger::LingerPlan;
+use crate::exchange::conversation::Conversation;
 use crate::exchange::reply::{Reply, ReplyBody};
 use crate::exchange::step::{Served, Step};
 use crate::exchange::waiting::ClientLeft;
-use crate::exchange::{Begin, Exchange, Refusal};
+use crate::exchange::{Begin, Beginning, Exchange, Refusal};
 use crate::plan::location::Content;
+use crate::registry::generation::BoundProxy;
 use crate::thread::executor::{self, Desk};
 use crate::tunnel::Tunnel;
 use reactor::TaskId;
@@ -20,7 +22,10 @@ use std::time::Duration;
 
 pub(crate) mod access;
 pub(crate) mod acme;
+pub(crate) mod basic_auth;
 pub(crate) mod limits;
+pub(crate) mod mirror;
+pub(crate) mod more_headers;
 pub(crate) mod real_client;
 pub(crate) mod redirect;
 pub(crate) mod rewrite;
@@ -41,6 +46,8 @@ pub(crate) enum Next {
     Gone(TaskId, CloseReason),
     /// It is closed.
     Close(Box<Connection>, CloseReason),
+    /// There was none of its own: a stream or a subrequest has ended, and its task.
+    Nothing,
 }
 
 /// Runs one exchange after the other: those that are put on the desk. A loop, not a function of one exchange, so that its
@@ -48,20 +55,27 @@ pub(crate) enum Next {
 pub(crate) async fn run(desk: Rc<Desk<Begin, Next>>) -> Infallible {
     loop {
         if let Some(begin) = desk.take_arguments() {
-            let refusal = begin.refusal;
-            let mut exchange = Exchange::new(begin);
-            let step = match refusal {
-                None => exchange.route(),
-                Some(refusal) => exchange.refuse(refusal),
+            let Begin { thread, spares, generation, asker, request, beginning } = begin;
+            let mut exchange = Exchange::new(thread, spares, generation, asker, request, &beginning);
+            let step = match beginning {
+                Beginning::Head => exchange.route(),
+                Beginning::Refused(refusal) => exchange.refuse(refusal),
+                Beginning::Subrequest(inherited) => {
+                    let redirect = exchange.take_on(*inherited);
+                    redirect.map_or(Step::Resume, |redirect| exchange.redirect(redirect))
+                }
             };
-            let next = match exchange.serve(step).await {
+            let settled = match exchange.serve(step).await {
                 Served::Responded => {
                     let sent = exchange.settle().await;
-                    exchange.end(sent)
+                    exchange.conclude(sent)
                 }
-                Served::Tunnel(start) => exchange.hand_to_tunnel(*start),
+                Served::Tunnel(start) => exchange.conclude_tunnel(start),
             };
-            desk.put_result(next);
+            let Exchange { thread, spares, request, upstream: Conversation { answer, .. }, down, .. } = exchange;
+            spares.recycle(request, &thread.memory);
+            spares.recycle_answer(answer, &thread.memory);
+            desk.put_result(settled.next(down.into_left(), thread.reactor.now()));
         }
         executor::suspend().await;
     }
@@ -69,6 +83,13 @@ pub(crate) async fn run(desk: Rc<Desk<Begin, Next>>) -> Infallible {
 
 /// Internal redirects of one exchange, as in nginx: more is a loop in the configuration.
 const REDIRECTS_MAX: u32 = 10;
+
+/// What comes before a location's content: rules, limits, access.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Before {
+    ToDo,
+    Done,
+}
 
 impl Exchange {
     /// Runs what the locations say, until there is a response.
@@ -83,7 +104,8 @@ impl Exchange {
             step = match step {
                 Step::Served(served) => return served,
                 Step::Rules => self.server_rules().await,
-                Step::Content => self.content().await,
+                Step::Content => self.content(Before::ToDo).await,
+                Step::Resume => self.content(Before::Done).await,
                 Step::Redirect(_) | Step::Moved if redirects == REDIRECTS_MAX => {
                     let uri = quoted(self.uri());
                     self.error_log(&format!("rewrite or internal redirection cycle while processing \"{uri}\""));
@@ -100,15 +122,28 @@ impl Exchange {
                     self.route_location()
                 }
                 Step::Reply(Reply { status, body: ReplyBody::ToNobody, .. }) => return self.leave_unanswered(status),
-                Step::Reply(reply) => match self.error_page(&reply) {
-                    Some(page) => page,
-                    None => return self.deliver(reply).await,
-                },
+                Step::Reply(reply) if self.down.wants_tunnel() && (200..300).contains(&reply.status) => {
+                    Step::Reply(self.no_tunnel_here())
+                }
+                Step::Reply(reply) => {
+                    let Some(page) = self.error_page(&reply) else {
+                        let reply = self.as_grpc(reply);
+                        return self.deliver(reply).await;
+                    };
+                    page
+                }
             }
         }
     }
 
-    /// U13: nobody is there to be answered.
+    /// A page, which a client that wants a tunnel would take for one.
+    fn no_tunnel_here(&mut self) -> Reply {
+        self.client_log("client sent CONNECT for a WebSocket where the location has no upstream to lead it to");
+        self.response.error_pages_done = true;
+        Reply::error(405)
+    }
+
+    /// U13: the client is gone.
     fn leave_unanswered(&mut self, status: u16) -> Served {
         self.response.status = status;
         self.down.ending.break_off(CloseReason::ClientAborted);
@@ -116,11 +151,12 @@ impl Exchange {
     }
 
     /// Runs the location's content.
-    async fn content(&mut self) -> Step {
+    async fn content(&mut self, before: Before) -> Step {
         let generation = Rc::clone(&self.generation);
         let Some(location) = self.routing.target.location else { return Step::Reply(Reply::error(404)) };
         let mut location = generation.location(location);
-        if let Some(program) = &location.program {
+        let is_new = before == Before::ToDo;
+        if let Some(program) = location.program.as_ref().filter(|_| is_new) {
             if let Some(step) = self.location_rules(program).await {
                 return step;
             }
@@ -128,7 +164,12 @@ impl Exchange {
             location = generation
                 .location(self.routing.target.location.unwrap_or(generation.server(self.routing.target.server).own));
         }
-        if !matches!(location.content, Content::Return(_)) {
+        if is_new && !matches!(location.content, Content::Return(_)) {
+            if let Some(plan) = &location.more_headers
+                && let Err(refusal) = self.edit_request(plan)
+            {
+                return Step::Reply(refusal);
+            }
             if let Some(plan) = &location.real_ip {
                 self.find_client(plan);
             }
@@ -137,37 +178,54 @@ impl Exchange {
             {
                 return Step::Reply(refusal);
             }
-            if let Some(refusal) = self.access() {
+            if let Some(plan) = location.access.as_ref().filter(|_| !self.is_subrequest())
+                && let Some(refusal) = self.access(plan).await
+            {
                 return Step::Reply(refusal);
             }
         }
-        if let Some(plan) = &location.try_files
+        if let Some(plan) = location.try_files.as_ref().filter(|_| is_new)
             && let Some(step) = self.try_files(plan).await
         {
             return step;
         }
+        if let Some(plan) = location.mirror.as_ref().filter(|_| !self.is_subrequest())
+            && let Err(refusal) = self.mirror(plan).await
+        {
+            return Step::Reply(refusal);
+        }
         if !matches!(location.content, Content::Files(_)) {
-            // An index was found for somebody who does not read it.
+            // An index was found for a file that is not readable.
             self.routing.prefetched = None;
         }
         if let Some(refusal) = self.refuse_undecided() {
             return Step::Reply(refusal);
         }
+        let is_proxied = matches!(location.content, Content::Proxy(_) | Content::VariablePass(_) | Content::Return(_));
+        if self.down.wants_tunnel() && !is_proxied {
+            return Step::Reply(self.no_tunnel_here());
+        }
+        if let Some(plan) = self.is_sliced() {
+            return Box::pin(self.send_slices(plan)).await;
+        }
         match &location.content {
-            Content::Proxy(proxy) => {
-                let plan = generation.proxy(*proxy);
-                self.upstream.place = 0;
-                match self.hold_members(plan).await {
-                    Ok(held) => self.proxy(plan, held).await,
-                    Err(ClientLeft) => self.client_left(),
-                }
-            }
+            Content::Proxy(proxy) => self.proxy_fixed(generation.proxy(*proxy)).await,
             Content::VariablePass(plan) => self.proxy_computed(plan).await,
             Content::Return(plan) => self.return_step(plan),
             Content::Files(plan) => self.files(plan).await,
             Content::StubStatus => Step::Reply(self.stub_status()),
+            Content::EmptyGif => Step::Reply(self.empty_gif()),
             Content::StatusPage => Step::Reply(self.status_page().await),
             Content::Nothing => Step::Reply(Reply::error(404)),
+        }
+    }
+
+    /// A `proxy_pass` without variables.
+    async fn proxy_fixed(&mut self, plan: &BoundProxy) -> Step {
+        self.upstream.place = 0;
+        match self.hold_members(plan).await {
+            Ok(held) => self.proxy(plan, held).await,
+            Err(ClientLeft) => self.client_left(),
         }
     }
 

@@ -46,7 +46,7 @@ impl Exchange {
         Some(self.down.proxy_header()?.addresses?.source)
     }
 
-    /// What the first fields that are wanted say, at most so many.
+    /// What the first fields that are wanted say, at most this many.
     fn client_in(
         &self,
         plan: &RealIpPlan,

@@ -77,7 +77,7 @@ impl Exchange {
     /// `-f`, `-d`, `-e`, `-x`
     async fn look(&self, test: FileTest, path: Vec<u8>) -> bool {
         let Some(name) = c_path(path) else { return false };
-        // Names that are looked at for each request are in the kernel's memory, and then nobody waits.
+        // Names that are looked at for each request are in the kernel's memory, and then no lookup waits.
         match open_file_cached(&name) {
             Ok(Some(file)) if test != FileTest::Executable => {
                 return match test {

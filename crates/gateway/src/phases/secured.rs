@@ -8,7 +8,7 @@ use crate::plan::tls::{ClientDemands, VerifyPlan};
 use crate::registry::tls_choice::server_named;
 use rules::captures::Captures;
 use std::rc::Rc;
-use tls::{Session, VerifyResult};
+use tls::{SessionFacts, VerifyResult};
 
 /// Misdirected Request (RFC 9110, 15.5.20).
 const MISDIRECTED: u16 = 421;
@@ -20,7 +20,8 @@ const PLAIN_HTTP: u16 = 497;
 impl Exchange {
     /// The server of a request that names none: that of the handshake.
     pub(crate) fn server_of_handshake(&self, listener: &ListenerPlan) -> u32 {
-        let named = |session: &Session| server_named(listener, session.server_name()?, &mut Captures::default());
+        let named =
+            |session: &dyn SessionFacts| server_named(listener, session.server_name()?, &mut Captures::default());
         self.down.tls(named).flatten().unwrap_or_else(|| listener.names.default_server())
     }
 
@@ -49,7 +50,7 @@ impl Exchange {
         let head = &self.request.head;
         let host = head.host.map_or(&b""[..], |host| host.name.of(&self.request.bytes));
         let host = host.strip_suffix(b".").unwrap_or(host);
-        let differs = |session: &Session| {
+        let differs = |session: &dyn SessionFacts| {
             let name = session.server_name()?;
             server_named(listener, name, &mut Captures::default())?;
             let name = name.strip_suffix('.').unwrap_or(name);
@@ -68,6 +69,12 @@ impl Exchange {
                 self.client_log("client sent no required SSL certificate while reading client request headers");
                 Err(Reply::error(NO_CERTIFICATE))
             }
+            (VerifyResult::NoGoodStanding(reason), _) => {
+                let message =
+                    format!("client SSL certificate verify error: {reason} while reading client request headers");
+                self.client_log(&message);
+                Err(Reply::error(CERTIFICATE_FAILS))
+            }
             (VerifyResult::Failed(reason) | VerifyResult::NoAuthority(reason), _) => {
                 let message = format!(
                     "client SSL certificate verify error: ({}:{reason}) while reading client request headers",
@@ -81,7 +88,7 @@ impl Exchange {
 }
 
 /// What became of the client's certificate. One that was checked for another server's demands does not count for these.
-fn result_of(session: &Session, demands: &ClientDemands) -> VerifyResult {
+fn result_of(session: &dyn SessionFacts, demands: &ClientDemands) -> VerifyResult {
     session
         .client_verification()
         .filter(|_| tls_view::counts(session, Some(demands)))

@@ -3,29 +3,31 @@
 
 use crate::base::buffer::Spill;
 use crate::base::cells::class_of;
-use crate::base::close::{CloseReason, CloseSide};
+use crate::base::close::CloseReason;
 use crate::base::counters::bump;
 use crate::base::logs::access::LineName;
 use crate::base::logs::error::{Level, RequestLine, quoted};
 use crate::base::stall_timeout::StallTimeout;
+use crate::downstream::Left;
 use crate::downstream::body::{BodyError, BodyRead};
-use crate::downstream::connection::Connection;
 use crate::downstream::ending::{After, Settled};
-use crate::downstream::h1::Framing;
-use crate::downstream::linger::LingerPlan;
+use crate::downstream::h1::connection::Connection;
+use crate::downstream::h1::linger::LingerPlan;
+use crate::downstream::h2::tunnelled::Tunnelled;
+use crate::downstream::internal::Ended;
 use crate::exchange::Exchange;
 use crate::exchange::attempts::AttemptRecord;
-use crate::exchange::conversation::Conversation;
 use crate::exchange::step::Served;
-use crate::exchange::view::{ExchangeView, TunnelView, separator};
+use crate::exchange::view::{ExchangeView, separator};
 use crate::exchange::waiting::Wants;
 use crate::phases::Next;
 use crate::plan::logs::AccessLogPlan;
-use crate::thread::WorkerThread;
-use crate::tunnel::{Tunnel, TunnelAttempt, TunnelRecord, TunnelStart};
+use crate::tunnel::end::ClientEnd;
+use crate::tunnel::record::{TunnelAttempt, TunnelRecord, TunnelView};
+use crate::tunnel::{Tunnel, TunnelStart};
 use conf::value::words::KeepaliveDisable;
 use http1::{FieldId, Method};
-use reactor::{Interest, Woken};
+use reactor::{Interest, Millis, Woken};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,16 +39,94 @@ const DRAIN_BYTES_MAX: u64 = 64 * 1024;
 /// The longest time for that, as nginx's default for `lingering_time`: a byte now and then would hold the connection for days.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(30);
 
+/// What an exchange has come to, when only its buffers and the client's side are left of it.
+pub(crate) enum Concluded {
+    /// A response was given, as far as that was possible.
+    Response {
+        after: After,
+        linger: LingerPlan,
+        /// How long the connection waits for the next request at most, and while the process ends gently.
+        timeout: Duration,
+        kept_for: Duration,
+        /// The client has the whole response.
+        is_whole: bool,
+        /// What the exchange that has started this one is told.
+        ended: Option<Box<Ended>>,
+    },
+    Tunnel(Box<TunnelStart>),
+}
+
+impl Concluded {
+    /// Ends what is left of the client's side, or hands it on.
+    pub(crate) fn next(self, left: Left, now: Millis) -> Next {
+        let (after, linger, timeout, kept_for, is_whole, ended) = match self {
+            Self::Tunnel(start) => return join(left, *start, now),
+            Self::Response { after, linger, timeout, kept_for, is_whole, ended } => {
+                (after, linger, timeout, kept_for, is_whole, ended)
+            }
+        };
+        let mut connection = match left {
+            Left::Connection(connection, _) => connection,
+            Left::Stream(mut stream) => {
+                stream.finish(after);
+                return Next::Nothing;
+            }
+            Left::Internal(internal) => {
+                internal.finish(is_whole, ended.map(|ended| *ended).unwrap_or_default());
+                return Next::Nothing;
+            }
+        };
+        connection.idle_since = now;
+        connection.kept_until = now.after(kept_for);
+        match after {
+            After::Keep => Next::KeepAlive(connection, timeout),
+            After::Close(reason) => Next::Close(connection, reason),
+            After::Linger(reason) => Next::Linger { connection, reason, plan: linger },
+            After::Reset(reason) => {
+                let task = connection.task;
+                connection.stream.reset();
+                Next::Gone(task, reason)
+            }
+        }
+    }
+}
+
+/// Joins the two connections of a tunnel.
+fn join(left: Left, start: TunnelStart, now: Millis) -> Next {
+    let (client, task, unsent, pending) = match left {
+        Left::Connection(connection, unsent) => {
+            let Connection { stream, task, pending, .. } = *connection;
+            (ClientEnd::Socket(stream), task, unsent, pending)
+        }
+        Left::Stream(stream) => {
+            let task = stream.task();
+            (ClientEnd::Stream(Box::new(Tunnelled::new(stream))), task, Spill::default(), Vec::new())
+        }
+        Left::Internal(_) => return Next::Nothing,
+    };
+    let is_stream = client.is_stream();
+    match Tunnel::start(client, task, start, unsent, &pending, now) {
+        Ok(tunnel) => Next::Tunnel(Box::new(tunnel)),
+        Err(_) if is_stream => Next::Nothing,
+        Err((task, _)) => Next::Gone(task, CloseReason::ClientAborted),
+    }
+}
+
 impl Exchange {
     /// Decides, before a head is encoded, whether the connection goes on after this response.
     pub(crate) fn settle_keepalive(&mut self) {
         let plan = self.client_plan();
         let age = self.thread.reactor.now().since(self.down.accepted_at());
+        let keepalive_timeout = plan.keepalive_timeout;
         let within_limits = !plan.keepalive_timeout.is_zero()
             && self.down.requests() < plan.keepalive_requests
             && u128::from(age) < plan.keepalive_time.as_millis();
         let nodelay = plan.nodelay;
         self.down.set_nodelay(nodelay);
+        if let Some(stream) = self.down.stream() {
+            // Other streams go on: this one decides for no one but itself, unless it is the last one.
+            return stream.settle_keepalive(keepalive_timeout, within_limits);
+        }
         if self.down.ending.keeps() && self.thread.is_draining() {
             self.down.ending.close(CloseReason::Shutdown);
         }
@@ -83,26 +163,34 @@ impl Exchange {
     pub(crate) async fn settle(&mut self) -> Result<(), CloseReason> {
         self.send_trailers();
         let sent = self.finish_sending().await;
+        if let Some(fault) = self.response.filters.take_fault() {
+            self.error_log(&format!("the body cannot be unpacked ({fault}) while sending response to client"));
+        }
         if !self.intake.body.is_done()
             && self.down.ending.keeps()
+            && self.down.drains_body()
             && sent.is_ok()
             && let Err(reason) = self.drain_body().await
         {
             self.down.ending.close(reason);
         }
         self.log();
-        self.count_response();
+        if self.is_subrequest() {
+            self.set_variables();
+        } else {
+            self.count_response();
+        }
         sent
     }
 
     /// What becomes of the connection, now that the exchange is settled.
-    pub(crate) fn end(self, sent: Result<(), CloseReason>) -> Next {
+    pub(crate) fn conclude(&mut self, sent: Result<(), CloseReason>) -> Concluded {
         let plan = self.client_plan();
         let linger = LingerPlan { total: plan.lingering_time, silence: plan.lingering_timeout };
         let settled = Settled {
             sent,
             is_complete: self.down.is_complete(),
-            until_close: self.down.framing == Framing::UntilClose,
+            until_close: self.down.is_until_close(),
             is_unread: !self.intake.body.is_done() || self.down.has_pending(),
             lingers: !linger.total.is_zero(),
             resets: plan.reset_timed_out,
@@ -110,28 +198,16 @@ impl Exchange {
         let after = self.down.ending.after(settled);
         // Who is told to come back sooner than that is not waited for any longer.
         let (timeout, kept_for) = (plan.keepalive_timeout, plan.keepalive_min.min(plan.keepalive_timeout));
-        let now = self.thread.reactor.now();
-        let mut connection = self.release().0;
-        connection.idle_since = now;
-        connection.kept_until = now.after(kept_for);
-        match after {
-            After::Keep => Next::KeepAlive(connection, timeout),
-            After::Close(reason) => Next::Close(connection, reason),
-            After::Linger(reason) => Next::Linger { connection, reason, plan: linger },
-            After::Reset(reason) => {
-                let task = connection.task;
-                connection.stream.reset();
-                Next::Gone(task, reason)
-            }
-        }
+        let is_whole = settled.sent.is_ok() && settled.is_complete && !self.down.ending.is_gone();
+        let ended = self.is_subrequest().then(|| Box::new(self.ended()));
+        Concluded::Response { after, linger, timeout, kept_for, is_whole, ended }
     }
 
-    /// Gives all buffers back; the connection, and what its socket has not taken, are left.
-    fn release(self) -> (Box<Connection>, Spill) {
-        let Self { spares, thread, request, upstream: Conversation { answer, .. }, down, .. } = self;
-        spares.recycle(request, &thread.memory);
-        spares.recycle_answer(answer, &thread.memory);
-        down.into_parts()
+    /// The connection becomes one side of a tunnel. The access-log line is written when that ends, with what is known now.
+    pub(crate) fn conclude_tunnel(&mut self, mut start: Box<TunnelStart>) -> Concluded {
+        start.record = self.tunnel_record();
+        self.count_response();
+        Concluded::Tunnel(start)
     }
 
     /// Waits until the client has taken the whole response.
@@ -148,7 +224,9 @@ impl Exchange {
             }
             let timeout = self.client_plan().send_timeout;
             let left = stall.left(self.down.waiting_bytes(), timeout, self.thread.reactor.now());
-            match self.wait(Wants::of_client(Interest::WRITE), left).await {
+            // With nothing for the socket, a subrequest is waited for, which wakes this exchange.
+            let room = Interest::WRITE.only_if(self.down.waiting_bytes() > 0);
+            match self.wait(Wants::of_client(room), left).await {
                 Woken::Ready => {}
                 Woken::Deadline => {
                     self.client_log("client timed out (110: Connection timed out) while sending to client");
@@ -201,7 +279,7 @@ impl Exchange {
         let generation = Rc::clone(&self.generation);
         let id = self.routing.target.location.unwrap_or_else(|| generation.server(self.routing.target.server).own);
         let logs = &generation.location(id).access_logs;
-        if logs.is_empty() {
+        if logs.is_empty() || (self.is_subrequest() && !generation.location(id).logs_subrequests) {
             return;
         }
         let mut line = self.thread.take_scratch();
@@ -240,8 +318,10 @@ impl Exchange {
         let mut record = Box::new(TunnelRecord {
             lines: logs.iter().filter(|log| self.is_logged(log, &view)).filter_map(early).collect(),
             began_at: self.began_at,
+            attempt_began_at: self.upstream.attempts.all.last().map_or(self.began_at, |last| last.began_at),
+            first_byte_ms: None,
             accepted_at: self.down.accepted_at(),
-            head_bytes: self.down.bytes_sent,
+            head_bytes: self.down.bytes_sent(),
             attempts: self.tunnel_attempts(),
             limits: None,
         });
@@ -271,7 +351,7 @@ impl Exchange {
         log.wants(view) || self.routing.undecided.is_noted()
     }
 
-    /// The same about what a client did wrong, which nginx logs as `info`: nobody here can mend it, and scanners do little else.
+    /// The same about what a client did wrong, which nginx logs as `info`: the operator cannot mend it, and scanners do little else.
     pub(crate) fn client_log(&self, message: &str) {
         self.log_at(Level::Info, message);
     }
@@ -286,9 +366,10 @@ impl Exchange {
             &RequestLine {
                 message,
                 serial: self.down.serial(),
-                client: self.client(),
+                client: Some(self.client()),
                 server: &self.generation.server(self.routing.target.server).name,
                 request: request.head.line.of(&request.bytes),
+                subrequest: self.is_subrequest().then(|| self.uri()),
                 upstream: self.upstream_url().as_deref(),
                 host: request.head.host.map(|host| host.raw.of(&request.bytes)),
                 referrer: request.head.value(FieldId::Referer, &request.bytes),
@@ -302,24 +383,10 @@ impl Exchange {
     /// The URL that the last attempt asked for, as nginx writes it.
     fn upstream_url(&self) -> Option<Vec<u8>> {
         let peer = self.upstream.attempts.last_peer(&self.generation)?;
-        let separator: &[u8] = if peer.starts_with(b"unix:") { b":" } else { b"" };
         let target = self.request.upstream_head.target();
-        let scheme: &[u8] =
-            if self.upstream.attempts.is_last_secure(&self.generation) { b"https://" } else { b"http://" };
-        Some([scheme, peer, separator, target].concat())
-    }
-
-    /// Joins the two connections. The access-log line is written when the tunnel ends, with what is known then.
-    pub(crate) fn hand_to_tunnel(mut self, mut start: TunnelStart) -> Next {
-        start.record = self.tunnel_record();
-        self.count_response();
-        let now = self.thread.reactor.now();
-        let (connection, unsent) = self.release();
-        let Connection { stream, task, pending, .. } = *connection;
-        match Tunnel::start(stream, task, start, unsent, &pending, now) {
-            Ok(tunnel) => Next::Tunnel(Box::new(tunnel)),
-            Err((task, _)) => Next::Gone(task, CloseReason::ClientAborted),
-        }
+        let separator: &[u8] = if peer.starts_with(b"unix:") && !target.is_empty() { b":" } else { b"" };
+        let scheme = self.upstream.attempts.last_scheme(&self.generation).as_str().as_bytes();
+        Some([scheme, b"://", peer, separator, target].concat())
     }
 
     /// The response cannot be completed: the client learns of it by the connection's end.
@@ -329,32 +396,5 @@ impl Exchange {
             self.down.ending.break_off(CloseReason::ClientAborted);
         }
         Served::Responded
-    }
-}
-
-/// What is logged when a tunnel ends.
-pub(crate) fn log_tunnel(thread: &WorkerThread, tunnel: &Tunnel, reason: CloseReason) {
-    if reason == CloseReason::TunnelTimeout {
-        let log = tunnel.error_log().unwrap_or(&thread.shared.error_log);
-        let bytes = tunnel.bytes_to_client();
-        let silent = match tunnel.silent_end() {
-            Some(CloseSide::Client) => ", no answer to pings from the client",
-            Some(CloseSide::Upstream) => ", no answer to pings from the upstream",
-            Some(CloseSide::Gateway) | None => "",
-        };
-        log.log(
-            Level::Info,
-            &format!(
-                "upstream timed out (110: Connection timed out) while proxying upgraded connection, {bytes} bytes to the client{silent}"
-            ),
-        );
-    }
-    let Some(record) = tunnel.record() else { return };
-    let view = TunnelView { thread, tunnel, record };
-    let mut line = Vec::new();
-    for (sink, name, early) in &record.lines {
-        line.clear();
-        early.write(&view, &mut line);
-        sink.write(thread.index, name.as_ref(), &line);
     }
 }

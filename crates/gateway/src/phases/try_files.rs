@@ -55,7 +55,7 @@ impl Exchange {
         })
     }
 
-    /// Below an `alias` what the alias stands for is cut from the beginning of a path with variables, as in nginx: also from
+    /// Below an `alias` what the alias means is cut from the beginning of a path with variables, as in nginx: also from
     /// the one where the request goes at last, which those who know it write `/name//name/page`. A path without variables
     /// stays as it is.
     fn cut_alias(&self, is_fixed: bool, path: &mut Vec<u8>) {
@@ -66,7 +66,7 @@ impl Exchange {
         }
     }
 
-    /// What was found is what the URI stands for from now on.
+    /// What was found is what the URI means from now on.
     fn take_found(&mut self, mut path: Vec<u8>, is_directory: bool) {
         match self.location().root.alias {
             None => self.replace_uri(path),
@@ -74,7 +74,7 @@ impl Exchange {
                 path.splice(..0, self.uri().get(..length).unwrap_or_default().iter().copied());
                 self.replace_uri(path);
             }
-            // The alias stands for the whole URI, and for what is looked for below it from now on.
+            // The alias means the whole URI, and for what is looked for below it from now on.
             Some(Alias::Whole) if !is_directory => {
                 self.replace_uri(path);
                 self.routing.target.uri_below_alias = true;

@@ -1,8 +1,14 @@
-//! What a location says about who may come in, and whose word it takes for who a client is.
+//! The access rules of a location, and which proxies it trusts for the client's address.
 
+use crate::plan::files::PathPlan;
 use conf::model::{AccessRule, Satisfy};
 use conf::value::CidrPattern;
+use reactor::PeerAddress;
 use rules::forwarded::Hop;
+use rules::template::Template;
+use rules::variable::Slot;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// What a location checks.
 pub(crate) struct AccessPlan {
@@ -10,9 +16,53 @@ pub(crate) struct AccessPlan {
     pub(crate) satisfy: Satisfy,
     /// `allow` and `deny`, in order.
     pub(crate) rules: Vec<AccessRule>,
+    /// `auth_basic`
+    pub(crate) basic: Option<BasicPlan>,
+    /// `auth_request`
+    pub(crate) request: Option<AuthRequestPlan>,
+    /// `auth_delay`: how long a 401 waits.
+    pub(crate) delay: Duration,
 }
 
-/// Whose word is believed, and where it stands.
+/// `auth_basic`: a name and a password decide.
+pub(crate) struct BasicPlan {
+    /// If its value is `off`, no password is asked for.
+    pub(crate) realm: Template,
+    /// `auth_basic_user_file`
+    pub(crate) users: PathPlan,
+}
+
+/// `auth_request`: a subrequest decides.
+pub(crate) struct AuthRequestPlan {
+    /// Where it leads.
+    pub(crate) uri: Box<[u8]>,
+    /// `auth_request_set`
+    pub(crate) sets: Arc<[SlotValue]>,
+}
+
+/// A variable, and what it is set to.
+#[derive(Debug)]
+pub(crate) struct SlotValue {
+    pub(crate) slot: Slot,
+    pub(crate) value: Template,
+}
+
+/// How links of a location are protected.
+pub(crate) enum LinkPlan {
+    /// `secure_link` and `secure_link_md5`
+    Checksum { value: Template, text: Template },
+    /// `secure_link_secret`
+    Secret(Box<[u8]>),
+}
+
+/// `mirror`: where copies of requests go.
+pub(crate) struct MirrorPlan {
+    pub(crate) uris: Vec<Box<[u8]>>,
+    /// `mirror_request_body`
+    pub(crate) with_body: bool,
+}
+
+/// Whose word is believed, and where it is.
 pub(crate) struct RealIpPlan {
     /// Names were looked up when the configuration was loaded.
     pub(crate) trusted: Vec<CidrPattern>,
@@ -30,7 +80,7 @@ impl RealIpPlan {
     }
 }
 
-/// Where an address is said.
+/// Where the client's address is read from.
 pub(crate) enum RealIpSource {
     /// In the first field of this name.
     Field(Box<[u8]>),
@@ -38,4 +88,14 @@ pub(crate) enum RealIpSource {
     ForwardedFor,
     /// In the header of the PROXY protocol.
     ProxyProtocol,
+}
+
+/// What the first of the rules that matches a client says; `None` where none does.
+pub(crate) fn permits(rules: &[AccessRule], client: &PeerAddress) -> Option<bool> {
+    let matches = |rule: &&AccessRule| match (&rule.who, client) {
+        (CidrPattern::All, _) | (CidrPattern::Unix, PeerAddress::Unix(_)) => true,
+        (CidrPattern::Network(network), PeerAddress::Ip(address)) => network.contains(address.ip()),
+        (CidrPattern::Unix | CidrPattern::Network(_) | CidrPattern::Name(..), _) => false,
+    };
+    rules.iter().find(matches).map(|rule| rule.allow)
 }

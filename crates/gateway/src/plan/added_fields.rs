@@ -16,7 +16,7 @@ pub(crate) struct AddedPlan {
 /// `expires`
 pub(crate) enum ExpiresPlan {
     Fixed(Expires),
-    /// Evaluated for each response; `modified` stood before it.
+    /// Evaluated for each response; `modified` was before it.
     Template {
         modified: bool,
         value: Template,
@@ -34,7 +34,7 @@ pub(crate) struct AddedField {
 }
 
 impl AddedField {
-    /// Whether the value stands for those that are there, which then go: there is one of these in a response.
+    /// Whether the value means those that are there, which then go: there is one of these in a response.
     pub(crate) fn replaces(&self) -> bool {
         [&b"last-modified"[..], b"etag"].iter().any(|name| self.name.as_bytes().eq_ignore_ascii_case(name))
     }
@@ -52,7 +52,7 @@ const MAX: (&str, &str) = ("Thu, 31 Dec 2037 23:55:55 GMT", "max-age=315360000")
 const EPOCH: (&str, &str) = ("Thu, 01 Jan 1970 00:00:01 GMT", "no-cache");
 
 /// The values of Expires and Cache-Control. Times are seconds since the epoch; `modified` is that of the response, where
-/// it has one. `None`: nothing is said.
+/// it has one. `None`: no field.
 pub(crate) fn expiry(
     expires: &Expires,
     now: i64,

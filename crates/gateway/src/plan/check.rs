@@ -16,12 +16,32 @@ pub struct CheckPlan {
     pub(crate) policy: CheckPolicy,
     /// A whole check, connecting included.
     pub timeout: Duration,
-    /// What is asked; `None`: connecting is enough.
-    pub http: Option<HttpCheck>,
+    /// What is asked.
+    pub(crate) asked: Asked,
     /// TLS, with the name that is asked for.
     pub tls: Option<CheckTls>,
     /// The port that is asked instead of a peer's own.
     pub(crate) port: Option<u16>,
+}
+
+/// What a check asks.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    /// Nothing: connecting is enough.
+    Nothing,
+    Http(HttpCheck),
+    Grpc(GrpcCheck),
+}
+
+/// A check by `grpc.health.v1`.
+#[derive(Debug)]
+pub(crate) struct GrpcCheck {
+    /// `:authority`
+    pub(crate) host: Box<[u8]>,
+    /// The request's message, with its prefix.
+    pub(crate) message: Box<[u8]>,
+    /// The `grpc-status` of a peer that is well.
+    pub(crate) status: u8,
 }
 
 /// TLS of a check.
@@ -47,10 +67,14 @@ pub struct HttpCheck {
 impl CheckPlan {
     /// The plan of a group.
     pub(crate) fn new(group: &str, written: &HealthCheck) -> Self {
-        let http = match &written.kind {
-            CheckKind::Tcp => None,
-            CheckKind::Http { uri, host, conditions } => {
-                Some(HttpCheck::new(uri, host.as_deref().unwrap_or(group.as_bytes()), conditions))
+        let host = |host: &'_ Option<Vec<u8>>| host.clone().unwrap_or_else(|| group.as_bytes().to_vec());
+        let asked = match &written.kind {
+            CheckKind::Tcp => Asked::Nothing,
+            CheckKind::Http { uri, host: named, conditions } => {
+                Asked::Http(HttpCheck::new(uri, &host(named), conditions))
+            }
+            CheckKind::Grpc { service, host: named, status } => {
+                Asked::Grpc(GrpcCheck::new(&host(named), service, *status))
             }
         };
         Self {
@@ -62,7 +86,7 @@ impl CheckPlan {
                 passes: written.passes,
             },
             timeout: written.timeout,
-            http,
+            asked,
             tls: None,
             port: written.port,
         }
@@ -78,6 +102,19 @@ impl CheckPlan {
             NamePlan::Made(_) => without_port(self.group.as_bytes()).map(Into::into),
         };
         self.tls = Some(CheckTls { side: tls.side.clone(), name });
+    }
+}
+
+impl GrpcCheck {
+    pub(crate) fn new(host: &[u8], service: &[u8], status: u8) -> Self {
+        // `HealthCheckRequest.service`: field 1, a text. The configuration bounds it to what one byte of length says.
+        let mut message = vec![0; 5];
+        if !service.is_empty() {
+            message.extend_from_slice(&[0x0A, service.len() as u8]);
+            message.extend_from_slice(service);
+        }
+        message[4] = (message.len() - 5) as u8;
+        Self { host: host.into(), message: message.into(), status }
     }
 }
 

@@ -28,6 +28,8 @@ pub(crate) struct ClientPlan {
     pub(crate) lingering_time: Duration,
     pub(crate) lingering_timeout: Duration,
     pub(crate) chunked_transfer_encoding: bool,
+    /// `http2_chunk_size`
+    pub(crate) http2_chunk_bytes: u32,
     /// `tcp_nodelay`
     pub(crate) nodelay: bool,
     /// `reset_timedout_connection`

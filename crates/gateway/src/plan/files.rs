@@ -2,6 +2,7 @@
 //! exchange asks; `lower` builds it.
 
 use crate::base::logs::place::parent_segments;
+use conf::model::ListFormat;
 use rules::mime::MimeTypes;
 use rules::precondition::ModifiedSince;
 use rules::template::{Template, View};
@@ -20,7 +21,7 @@ pub(crate) struct RootPlan {
     pub(crate) parents: usize,
 }
 
-/// What an `alias` stands for.
+/// What an `alias` means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Alias {
     /// For this many bytes at the beginning of the URI: the name of the location that has it.
@@ -46,7 +47,7 @@ impl RootPlan {
         !path.contains(&0) && parent_segments(path) <= self.parents
     }
 
-    /// `$request_filename`: the file that a URI stands for. `below`: also where an alias stands for the whole of it, since
+    /// `$request_filename`: the file that a URI means. `below`: also where an alias means the whole of it, since
     /// `try_files` has found it there.
     pub(crate) fn write_path(&self, view: &dyn View, uri: &[u8], below: bool, out: &mut Vec<u8>) {
         self.write_root(view, out);
@@ -58,15 +59,44 @@ impl RootPlan {
         });
     }
 
-    /// The file of a path that `try_files` looks for: whatever an alias stands for is cut already.
+    /// The file of a path that `try_files` looks for: whatever an alias means is cut already.
     pub(crate) fn write_tried(&self, view: &dyn View, path: &[u8], out: &mut Vec<u8>) {
         self.write_root(view, out);
         out.extend_from_slice(path);
     }
 }
 
+/// The path of a file that may depend on the request.
+pub(crate) struct PathPlan {
+    /// Absolute, unless it begins with a variable.
+    pub(crate) path: Template,
+    /// Goes before a path that turns out to be relative; ends in a slash.
+    pub(crate) prefix: Box<[u8]>,
+}
+
+impl PathPlan {
+    pub(crate) fn write(&self, view: &dyn View, out: &mut Vec<u8>) {
+        let start = out.len();
+        self.path.write(view, out);
+        if out.get(start) != Some(&b'/') {
+            out.splice(start..start, self.prefix.iter().copied());
+        }
+    }
+}
+
+/// `autoindex`
+pub(crate) struct ListingPlan {
+    pub(crate) format: ListFormat,
+    pub(crate) local_time: bool,
+    pub(crate) exact_size: bool,
+}
+
 /// How a location serves files.
 pub(crate) struct FilesPlan {
+    /// `random_index`
+    pub(crate) random_index: bool,
+    /// `autoindex`
+    pub(crate) listing: Option<ListingPlan>,
     pub(crate) index: Vec<Template>,
     pub(crate) types: Arc<MimeTypes>,
     pub(crate) sendfile: bool,

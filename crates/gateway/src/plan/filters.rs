@@ -1,12 +1,20 @@
-//! What a location says about filters: `gzip` and the rates.
+//! What a location says about filters: `gzip`, additions and the rates.
 
-use conf::model::{HttpVersion, MediaTypes};
+use conf::model::{HttpVersion, MediaTypes, ReadyMade};
 use conf::value::Regex;
 use conf::value::words::GzipProxied;
+use rules::substitute::Searcher;
 use rules::template::Template;
+use std::sync::Arc;
 
-/// `gzip on` and its conditions.
+/// `gzip`, `gunzip` and `gzip_static`, where one of them is on, and who gets compressed responses.
 pub(crate) struct GzipPlan {
+    /// `gzip`
+    pub(crate) on: bool,
+    /// `gunzip`
+    pub(crate) unpacks: bool,
+    /// `gzip_static`
+    pub(crate) ready_made: ReadyMade,
     pub(crate) types: MediaTypes,
     /// A response that says a shorter length is left alone.
     pub(crate) length_min: u64,
@@ -17,6 +25,43 @@ pub(crate) struct GzipPlan {
     pub(crate) msie6: bool,
     /// `gzip_disable`
     pub(crate) agents: Vec<Regex>,
+}
+
+/// What is done to bodies besides compression, in the order in which it is done. `filter::steps` has a function for each.
+pub(crate) enum FilterPlan {
+    /// `sub_filter`
+    Substitute(SubstitutePlan),
+}
+
+/// `charset`, `source_charset`, `override_charset` and `charset_types`.
+pub(crate) struct CharsetPlan {
+    pub(crate) charset: Option<Template>,
+    pub(crate) source: Option<Template>,
+    pub(crate) overrides: bool,
+    pub(crate) types: MediaTypes,
+}
+
+/// `sub_filter`
+pub(crate) struct SubstitutePlan {
+    pub(crate) types: MediaTypes,
+    pub(crate) texts: SoughtTexts,
+    /// In the order of the texts.
+    pub(crate) replacements: Vec<Template>,
+    pub(crate) once: bool,
+    pub(crate) keeps_last_modified: bool,
+}
+
+/// What `sub_filter` seeks.
+pub(crate) enum SoughtTexts {
+    Fixed(Arc<Searcher>),
+    Templates(Vec<Template>),
+}
+
+/// `add_before_body` and `add_after_body`.
+pub(crate) struct AdditionPlan {
+    pub(crate) before: Option<Box<[u8]>>,
+    pub(crate) after: Option<Box<[u8]>>,
+    pub(crate) types: MediaTypes,
 }
 
 /// `limit_rate` and `limit_rate_after`.

@@ -35,8 +35,10 @@ pub(crate) struct GroupPlan {
     pub(crate) queue_length: Option<u32>,
     /// How long a request waits for a connection when all that are permitted are in use.
     pub(crate) queue_timeout: Duration,
+    /// `http2_ping`: after how long a silence a connection is asked for a sign of life, and how long that may take.
+    pub(crate) http2_ping: Option<(Duration, Duration)>,
     pub(crate) check: Option<Arc<CheckPlan>>,
-    /// What a new peer is taken for.
+    /// The state of a new peer.
     pub(crate) newcomer: Checked,
     /// Empty where only requests name peers.
     pub(crate) servers: Vec<GroupServerPlan>,
@@ -62,6 +64,24 @@ pub(crate) enum AddressSource {
 }
 
 impl GroupPlan {
+    /// A group without servers, whose peers take turns.
+    pub(crate) fn without_servers(name: &str, span: Span, limits: GroupLimits) -> Self {
+        Self {
+            name: name.into(),
+            span,
+            limits,
+            method: Method::RoundRobin,
+            hash_key: None,
+            sticky: None,
+            queue_length: None,
+            queue_timeout: Duration::ZERO,
+            http2_ping: None,
+            check: None,
+            newcomer: Checked::Healthy,
+            servers: Vec::new(),
+        }
+    }
+
     /// Whether its peers may be replaced while the generation lives.
     pub(crate) fn follows_names(&self) -> bool {
         self.servers.iter().any(|server| matches!(server.source, AddressSource::Name(..)))
@@ -105,5 +125,7 @@ pub(crate) struct WarmingPlan {
     pub(crate) connect: ConnectOptions,
     pub(crate) connect_timeout: Duration,
     pub(crate) tls: Option<UpstreamTlsPlan>,
+    /// They speak HTTP/2.
+    pub(crate) http2: bool,
     pub(crate) floor: u32,
 }

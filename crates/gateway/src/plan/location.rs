@@ -1,16 +1,22 @@
 //! A `location {}`, with everything inherited.
 
-use crate::plan::access::{AccessPlan, RealIpPlan};
+use crate::plan::access::{AccessPlan, LinkPlan, MirrorPlan, RealIpPlan};
 use crate::plan::added_fields::AddedPlan;
+use crate::plan::application::ScriptPlan;
 use crate::plan::client::ClientPlan;
 use crate::plan::files::{FilesPlan, RootPlan};
-use crate::plan::filters::{GzipPlan, RatePlan};
+use crate::plan::filters::{AdditionPlan, CharsetPlan, FilterPlan, GzipPlan, RatePlan};
 use crate::plan::limits::LimitPlan;
 use crate::plan::logs::{AccessLogPlan, ErrorLogId};
+use crate::plan::more_headers::MoreHeadersPlan;
+use crate::plan::open_files::OpenFilesPlan;
 use crate::plan::program::{ProgramPlan, ReturnPlan};
 use crate::plan::proxy::ProxyId;
+use crate::plan::slice::SlicePlan;
+use crate::plan::user_id::UserIdPlan;
 use crate::plan::variable_pass::VariablePassPlan;
 use http1::Method;
+use rules::referer::Referers;
 use rules::reply::ErrorPages;
 use rules::template::Template;
 
@@ -42,22 +48,53 @@ pub(crate) struct LocationPlan {
     /// `uninitialized_variable_warn`
     pub(crate) warns_uninitialized: bool,
     pub(crate) redirects: RedirectPlan,
-    /// `gzip`; `None` compresses nothing.
+    /// `add_before_body`, `add_after_body`
+    pub(crate) additions: Option<Box<AdditionPlan>>,
+    /// `gzip`, `gunzip`, `gzip_static`; `None` where all are off.
     pub(crate) gzip: Option<Box<GzipPlan>>,
-    /// `set_real_ip_from` and what belongs to it; `None` trusts nobody.
+    /// `charset`, `source_charset`; `None` where both are off.
+    pub(crate) charset: Option<Box<CharsetPlan>>,
+    /// `more_set_headers` and its kin; `None` does nothing.
+    pub(crate) more_headers: Option<Box<MoreHeadersPlan>>,
+    /// `userid`; `None` where it is off.
+    pub(crate) user_id: Option<Box<UserIdPlan>>,
+    /// Further filters.
+    pub(crate) filters: Box<[FilterPlan]>,
+    /// `set_real_ip_from` and what belongs to it; `None` trusts no proxy.
     pub(crate) real_ip: Option<Box<RealIpPlan>>,
     /// `limit_req`, `limit_conn`; `None` limits nothing.
     pub(crate) limits: Option<Box<LimitPlan>>,
     /// `limit_rate`, `limit_rate_after`; `None` for no limit.
     pub(crate) rate: Option<Box<RatePlan>>,
     /// `allow`, `deny`; `None` lets everybody in.
+    /// `fastcgi_index`, `fastcgi_split_path_info`
+    pub(crate) script: Option<Box<ScriptPlan>>,
+    /// `mirror`
+    pub(crate) mirror: Option<Box<MirrorPlan>>,
+    /// `log_subrequest`
+    pub(crate) logs_subrequests: bool,
     pub(crate) access: Option<Box<AccessPlan>>,
+    /// `secure_link`, `secure_link_secret`
+    pub(crate) link: Option<Box<LinkPlan>>,
+    /// `valid_referers`
+    pub(crate) referers: Option<Box<Referers>>,
     /// `limit_except`
     pub(crate) limit_except: Option<Box<LimitExceptPlan>>,
+    /// `open_file_cache`
+    pub(crate) open_files: Option<OpenFilesPlan>,
+    /// `slice`
+    pub(crate) slice: Option<SlicePlan>,
     /// `expires`, `add_header`, `add_trailer`; `None` adds nothing.
     pub(crate) added: Option<Box<AddedPlan>>,
     /// `early_hints`: when 103 is passed on; nothing for never.
     pub(crate) early_hints: Box<[Template]>,
+}
+
+impl LocationPlan {
+    /// Whether bodies may be changed on their way.
+    pub(crate) fn changes_bodies(&self) -> bool {
+        self.gzip.is_some() || self.charset.is_some() || !self.filters.is_empty()
+    }
 }
 
 /// `limit_except`: other settings for other methods.
@@ -110,6 +147,8 @@ pub(crate) enum Content {
     StubStatus,
     /// `status_page`
     StatusPage,
+    /// `empty_gif`
+    EmptyGif,
     Files(Box<FilesPlan>),
     /// Nothing is configured to answer: 404.
     Nothing,

@@ -25,7 +25,7 @@ pub(crate) struct AccessLogPlan {
     pub(crate) format: Arc<LogFormat>,
     pub(crate) sink: SinkId,
     /// The name of the file, where it has variables.
-    pub(crate) name: Option<NamePlan>,
+    pub(crate) name: Option<LogNamePlan>,
     /// `if=`: no line where this gives an empty text or `0`.
     pub(crate) condition: Option<Template>,
     /// A line is in its file before its connection is closed: not where `buffer=` holds it back, nor on its way elsewhere.
@@ -33,7 +33,7 @@ pub(crate) struct AccessLogPlan {
 }
 
 /// The name of a log file that has variables in it.
-pub(crate) struct NamePlan {
+pub(crate) struct LogNamePlan {
     pub(crate) path: Template,
     /// What goes before a path that turns out to be relative; ends in a slash.
     pub(crate) prefix: Box<[u8]>,
@@ -91,7 +91,7 @@ mod tests {
         AccessLogPlan {
             format: Arc::new(LogFormat::combined()),
             sink: SinkId(0),
-            name: Some(NamePlan {
+            name: Some(LogNamePlan {
                 path: Template::variable(Variable::Host),
                 prefix: b"/p/".as_slice().into(),
                 parents: 0,

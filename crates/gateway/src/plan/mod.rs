@@ -5,27 +5,37 @@
 pub(crate) mod access;
 pub(crate) mod acme;
 pub(crate) mod added_fields;
+pub(crate) mod application;
+pub(crate) mod cache;
 pub(crate) mod check;
 pub(crate) mod client;
 pub(crate) mod files;
 pub(crate) mod filters;
 pub(crate) mod group;
+pub(crate) mod http2;
 pub(crate) mod limits;
 pub(crate) mod listener;
 pub(crate) mod location;
 pub(crate) mod logs;
+pub(crate) mod more_headers;
 pub(crate) mod name;
+pub(crate) mod ocsp;
+pub(crate) mod open_files;
 pub(crate) mod program;
 pub(crate) mod proxy;
 pub(crate) mod server;
+pub(crate) mod slice;
 pub(crate) mod sticky;
+pub(crate) mod stream;
 pub(crate) mod tls;
 pub(crate) mod tunnel;
 pub(crate) mod upstream_tls;
+pub(crate) mod user_id;
 pub(crate) mod variable_pass;
 
 use crate::base::logs::error::ErrorTarget;
 use crate::plan::acme::AcmeOrderPlan;
+use crate::plan::cache::CacheZonePlan;
 use crate::plan::group::{FloorPlan, GroupPlan, GroupUse};
 use crate::plan::limits::ZonePlan;
 use crate::plan::listener::ListenerPlan;
@@ -33,8 +43,10 @@ use crate::plan::location::{LocationId, LocationPlan};
 use crate::plan::logs::SinkPlan;
 use crate::plan::proxy::ProxyPlan;
 use crate::plan::server::ServerPlan;
+use crate::plan::stream::StreamPlan;
 use crate::plan::variable_pass::GuestsPlan;
 use conf::model::MemoryBudget;
+use rules::charset::Charsets;
 use rules::defined::Definitions;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,6 +61,10 @@ pub struct Plan {
     pub(crate) locations: Vec<LocationPlan>,
     /// How the configuration's own variables get their values.
     pub(crate) definitions: Definitions,
+    /// `stream`
+    pub(crate) stream: StreamPlan,
+    /// The character sets of `charset` and `charset_map`.
+    pub(crate) charsets: Charsets,
     /// By `ProxyId`.
     pub(crate) proxies: Vec<Arc<ProxyPlan>>,
     /// Those that are used, by `GroupIndex`.
@@ -63,6 +79,8 @@ pub struct Plan {
     pub(crate) request_zones: Vec<ZonePlan>,
     /// By `ConnectionZoneId`.
     pub(crate) connection_zones: Vec<ZonePlan>,
+    /// By `CacheZoneId`.
+    pub(crate) cache_zones: Vec<CacheZonePlan>,
     /// By `SinkId`.
     pub(crate) sinks: Vec<SinkPlan>,
     /// The lists of `error_log`s besides the process's own, by `ErrorLogId`.

@@ -1,5 +1,7 @@
 //! `proxy_pass` and everything around it.
 
+use crate::plan::application::ApplicationPlan;
+use crate::plan::cache::CachePlan;
 use crate::plan::filters::SizePlan;
 use crate::plan::group::GroupUseId;
 use crate::plan::tunnel::TunnelPlan;
@@ -28,7 +30,7 @@ pub(crate) struct ProxyPlan {
     pub(crate) port: Option<u16>,
     /// Fields that the configuration sets, in order.
     pub(crate) set_fields: Vec<SetField>,
-    /// The client's fields that are not passed on because one of `set_fields` stands for them, or the connection does.
+    /// The client's fields that are not passed on because one of `set_fields` replaces them, or they concern the connection.
     pub(crate) replaced: FieldNames,
     /// Fields of the response that are not passed on.
     pub(crate) hidden: FieldNames,
@@ -38,10 +40,18 @@ pub(crate) struct ProxyPlan {
     /// `proxy_force_ranges`, unless `max_ranges` is 0.
     pub(crate) force_ranges: bool,
     pub(crate) http_1_1: bool,
+    /// `proxy_http_version 2`: requests share connections.
+    pub(crate) http2: bool,
     /// How connections are opened.
     pub(crate) connect: ConnectOptions,
     pub(crate) source: SourcePlan,
-    /// `proxy_pass https://…`
+    /// `fastcgi_pass`, `scgi_pass`, `uwsgi_pass`: their own words.
+    pub(crate) application: Option<Box<ApplicationPlan>>,
+    /// `grpc_pass`
+    pub(crate) is_grpc: bool,
+    /// `grpc_set_header TE`
+    pub(crate) sets_te: bool,
+    /// `proxy_pass https://…`, `grpc_pass grpcs://…`
     pub(crate) tls: Option<UpstreamTlsPlan>,
     pub(crate) connect_timeout: Duration,
     pub(crate) send_timeout: Duration,
@@ -56,6 +66,8 @@ pub(crate) struct ProxyPlan {
     pub(crate) limit_rate: Option<SizePlan>,
     /// The upstream may say how fast its response goes to the client.
     pub(crate) obeys_limit_rate: bool,
+    /// The upstream may say which character set clients get.
+    pub(crate) obeys_charset: bool,
     /// The same where `X-Accel-Buffering: no`, and where it says `yes`.
     pub(crate) accel_buffer_bytes: [usize; 2],
     /// `X-Accel-Buffering` has a say.
@@ -80,6 +92,8 @@ pub(crate) struct ProxyPlan {
     pub(crate) tries_timeout_ms: Option<u64>,
     pub(crate) retry_unsent: bool,
     pub(crate) tunnel: TunnelPlan,
+    /// `proxy_cache`
+    pub(crate) cache: Option<Box<CachePlan>>,
 }
 
 /// From which address connections come.
@@ -87,7 +101,7 @@ pub(crate) struct ProxyPlan {
 pub(crate) enum SourcePlan {
     /// The one in the options, or the kernel's choice.
     Options,
-    /// `proxy_bind` with variables: the request's own, so that its connection is nobody else's.
+    /// `proxy_bind` with variables: the request's own, so its connection is not shared.
     Template(Template),
     /// `proxy_bind_pool`
     Pool(Box<[IpAddr]>),

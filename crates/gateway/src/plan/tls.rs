@@ -1,8 +1,15 @@
 //! TLS of a server towards clients: what its words say, with the files that they name as they were read.
 
 use crate::plan::acme::AcmeOrderId;
+use crate::plan::ocsp::{ClientStatusPlan, StapleAsk, StaplingPlan};
+use conf::model::{CertificateCache, PemSource};
 use conf::source::Span;
-use std::path::PathBuf;
+use rules::template::Template;
+use rules::variable::{TlsVariable, Variable};
+use std::collections::HashMap;
+use std::fmt;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tls::{Ciphers, ClientCheck, Curves, Pair, Protocols};
 
@@ -15,6 +22,16 @@ pub(crate) enum MaterialSource {
     Text(Box<[u8]>),
 }
 
+impl fmt::Display for MaterialSource {
+    /// Its name, never its contents.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(out, "{}", path.display()),
+            Self::Text(_) => out.write_str("data:…"),
+        }
+    }
+}
+
 /// A certificate with its key, by where they come from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct PairSource {
@@ -24,6 +41,99 @@ pub(crate) struct PairSource {
     pub(crate) passwords: Option<PathBuf>,
     /// `ssl_stapling_file`: a response of OCSP that is sent along.
     pub(crate) stapled: Option<PathBuf>,
+    /// `ssl_stapling` without a file: a response is fetched.
+    pub(crate) stapling: Option<Arc<StaplingPlan>>,
+}
+
+impl PairSource {
+    /// All files that it is read from.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
+        let materials = [&self.certificate, &self.key].into_iter().filter_map(|material| match material {
+            MaterialSource::File(path) => Some(path),
+            MaterialSource::Text(_) => None,
+        });
+        materials.chain(&self.passwords).chain(&self.stapled).map(PathBuf::as_path)
+    }
+}
+
+/// Certificates whose names have variables: each handshake makes the names.
+#[derive(Debug, Clone)]
+pub(crate) struct MadePairs {
+    /// Certificate and key.
+    pub(crate) pairs: Vec<(Template, Template)>,
+    /// Relative paths are below this.
+    pub(crate) directory: PathBuf,
+    /// The file of passphrases, as it was read with the configuration.
+    pub(crate) passwords: Option<(PathBuf, Box<[u8]>)>,
+    /// `ssl_certificate_cache`
+    pub(crate) cache: Option<CertificateCache>,
+}
+
+impl MadePairs {
+    /// The certificates of a handshake, or of a request. `value` gives a template's value.
+    pub(crate) fn sources(&self, value: impl Fn(&Template) -> Vec<u8>) -> Vec<PairSource> {
+        let material = |template: &Template| match PemSource::of(&value(template), &self.directory) {
+            PemSource::Inline(text) => MaterialSource::Text(text.into()),
+            PemSource::File(path) => MaterialSource::File(path),
+        };
+        let source = |(certificate, key): &(Template, Template)| PairSource {
+            certificate: material(certificate),
+            key: material(key),
+            passwords: self.passwords.as_ref().map(|(path, _)| path.clone()),
+            stapled: None,
+            stapling: None,
+        };
+        self.pairs.iter().map(source).collect()
+    }
+}
+
+impl PairSource {
+    /// Whether the certificate's name is empty. As in nginx an upstream is shown none then.
+    pub(crate) fn is_nameless(&self, made: &MadePairs) -> bool {
+        matches!(&self.certificate, MaterialSource::File(path) if *path == made.directory)
+    }
+
+    /// Tells it from others: a digest, since a key may be in the configuration itself.
+    pub(crate) fn identity(&self) -> [u8; 32] {
+        let mut text = Vec::new();
+        for material in [&self.certificate, &self.key] {
+            let (kind, bytes) = match material {
+                MaterialSource::File(path) => (0, path.as_os_str().as_bytes()),
+                MaterialSource::Text(bytes) => (1, &bytes[..]),
+            };
+            text.push(kind);
+            text.extend_from_slice(&bytes.len().to_be_bytes());
+            text.extend_from_slice(bytes);
+        }
+        tls::digest(&text)
+    }
+}
+
+/// Whether a variable has a value while a certificate is chosen, before there is a request.
+pub(crate) fn is_of_handshake(variable: &Variable) -> bool {
+    use Variable as V;
+    match variable {
+        V::Tls(variable) => *variable == TlsVariable::ServerName,
+        // The definition of the last kind may ask for something else.
+        V::RemoteAddr
+        | V::RemotePort
+        | V::RealipRemoteAddr
+        | V::RealipRemotePort
+        | V::BinaryRemoteAddr
+        | V::ServerAddr
+        | V::ServerPort
+        | V::ServerName
+        | V::Hostname
+        | V::Scheme
+        | V::Https
+        | V::Connection
+        | V::Pid
+        | V::Msec
+        | V::TimeIso8601
+        | V::NginxVersion
+        | V::User(_) => true,
+        _ => false,
+    }
 }
 
 /// A certificate with its key, as the configuration was read.
@@ -33,11 +143,17 @@ pub(crate) struct PairPlan {
     pub(crate) pair: Pair,
     /// Tells whether the bytes have changed.
     pub(crate) fingerprint: u64,
+    /// What is asked for its staple, or why nothing can be.
+    pub(crate) staple: Option<Result<Arc<StapleAsk>, String>>,
 }
+
+/// Pairs that an earlier configuration has read: those whose bytes are the same need not be parsed again.
+#[derive(Debug, Default)]
+pub struct KnownPairs(pub(crate) HashMap<PairSource, PairPlan>);
 
 /// `ssl_session_cache`
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct CachePlan {
+pub(crate) struct SessionCachePlan {
     /// `shared:name:…`; one without a name is the server's own.
     pub(crate) name: Option<String>,
     pub(crate) size: CacheSize,
@@ -65,6 +181,15 @@ pub(crate) enum VerifyPlan {
 pub(crate) struct ClientDemands {
     pub(crate) verify: VerifyPlan,
     pub(crate) check: Arc<ClientCheck>,
+    /// `ssl_ocsp`
+    pub(crate) status: Option<Arc<ClientStatusPlan>>,
+}
+
+/// Protocols that handshakes of a server's certificates offer: a certificate may belong to servers with HTTP/2 and to servers without it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Offers {
+    pub(crate) http1: bool,
+    pub(crate) http2: bool,
 }
 
 /// TLS of a server.
@@ -76,6 +201,8 @@ pub(crate) struct TlsPlan {
     pub(crate) session_name: String,
     /// The first one that fits a client is shown. None with `reject` or `acme` only.
     pub(crate) pairs: Vec<PairPlan>,
+    /// In place of `pairs`, where their names have variables.
+    pub(crate) made: Option<Arc<MadePairs>>,
     /// `$acme_certificate`: the certificate that this order brings, instead of `pairs`.
     pub(crate) acme: Option<AcmeOrderId>,
     /// `ssl_reject_handshake`
@@ -86,7 +213,7 @@ pub(crate) struct TlsPlan {
     pub(crate) prefer_server_ciphers: bool,
     /// `ssl_buffer_size` as far as records can be filled.
     pub(crate) record_bytes_max: usize,
-    pub(crate) cache: Option<CachePlan>,
+    pub(crate) cache: Option<SessionCachePlan>,
     /// `ssl_session_timeout`
     pub(crate) session_seconds: u32,
     /// `ssl_session_tickets`
@@ -97,6 +224,8 @@ pub(crate) struct TlsPlan {
     pub(crate) compress: bool,
     /// `ssl_early_data`
     pub(crate) early_data: bool,
+    /// Which of HTTP/1 and HTTP/2 it is to offer.
+    pub(crate) offers: Offers,
     /// A variable asks for what clients offer.
     pub(crate) keep_offers: bool,
     pub(crate) demands: Option<ClientDemands>,

@@ -1,5 +1,6 @@
 //! TLS towards an upstream: with which settings, and under which name the upstream is asked for.
 
+use crate::plan::tls::MadePairs;
 use rules::template::Template;
 use std::sync::Arc;
 use tls::ClientSide;
@@ -10,6 +11,8 @@ pub(crate) struct UpstreamTlsPlan {
     /// Whom it trusts, what it shows. The registry has one side for each identity, with the sessions that can be resumed.
     pub(crate) side: ClientSide,
     pub(crate) name: NamePlan,
+    /// The certificate that requests name; `side` has none then.
+    pub(crate) certificate: Option<Arc<MadePairs>>,
 }
 
 /// The name that goes into SNI and that the certificate must be for.
@@ -36,13 +39,14 @@ pub(crate) struct SharedTls {
 pub(crate) enum SharedName {
     Nameless,
     Fixed(Arc<str>),
-    /// Each request brings its own: a key of the pool for each.
+    /// Each request brings its own, or its own certificate: a key of the pool for each.
     PerRequest,
 }
 
 impl UpstreamTlsPlan {
     pub(crate) fn shared(&self) -> SharedTls {
         let name = match &self.name {
+            _ if self.certificate.is_some() => SharedName::PerRequest,
             NamePlan::Nameless => SharedName::Nameless,
             NamePlan::Fixed(name) => SharedName::Fixed(Arc::clone(name)),
             NamePlan::Made(_) => SharedName::PerRequest,

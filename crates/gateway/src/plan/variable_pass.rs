@@ -71,6 +71,14 @@ impl PassUrl {
         let (scheme, length) = match () {
             () if begins("http://") => (Scheme::Http, 7),
             () if begins("https://") => (Scheme::Https, 8),
+            () if begins("fastcgi://") => (Scheme::Fastcgi, 10),
+            () if begins("scgi://") => (Scheme::Scgi, 7),
+            () if begins("uwsgi://") => (Scheme::Uwsgi, 8),
+            // The scheme may be in the variable, behind the one that is put before what is written without one.
+            () if begins("grpc://grpcs://") => (Scheme::Grpcs, 15),
+            () if begins("grpc://grpc://") => (Scheme::Grpc, 14),
+            () if begins("grpc://") => (Scheme::Grpc, 7),
+            () if begins("grpcs://") => (Scheme::Grpcs, 8),
             () => return Err(format!("invalid URL prefix in \"{}\"", quoted(url))),
         };
         let rest = &url[length..];
@@ -83,12 +91,14 @@ impl PassUrl {
             Host::Unix(_) => b"localhost".to_vec(),
             _ => rest[..rest.len() - parsed.uri.len()].to_vec(),
         };
+        let is_application = scheme.default_port().is_none() && !scheme.is_grpc();
+        let host_text = if is_application { rest.to_vec() } else { host_text };
         Ok(Self { scheme, host_text, host: parsed.host, port: parsed.port, uri })
     }
 
     /// The port, where none was written that of the scheme.
-    pub(crate) fn port(&self) -> u16 {
-        self.port.unwrap_or(self.scheme.default_port())
+    pub(crate) fn port(&self) -> Option<u16> {
+        self.port.or(self.scheme.default_port())
     }
 }
 
@@ -102,15 +112,15 @@ impl VariablePassPlan {
     /// Where URLs of a scheme lead.
     pub(crate) fn targets(&self, scheme: Scheme) -> Option<&PassTargets> {
         match scheme {
-            Scheme::Http => self.plain.as_ref(),
-            Scheme::Https => self.secure.as_ref(),
+            Scheme::Https | Scheme::Grpcs => self.secure.as_ref(),
+            Scheme::Http | Scheme::Fastcgi | Scheme::Scgi | Scheme::Uwsgi | Scheme::Grpc => self.plain.as_ref(),
         }
     }
 
     /// The number of the proxy for a target, and whether it is a group of the configuration.
     pub(crate) fn place(&self, target: &PassUrl) -> (u16, bool) {
         let place = self.targets(target.scheme).map_or(0, |targets| targets.place(target));
-        let scheme = if target.scheme == Scheme::Https { SECURE } else { 0 };
+        let scheme = if target.scheme.is_secure() { SECURE } else { 0 };
         (place | scheme, place > 0)
     }
 }
@@ -149,7 +159,12 @@ mod tests {
         assert_eq!(parse("example.com").unwrap_err(), "invalid URL prefix in \"example.com\"");
         assert_eq!(parse("http://").unwrap_err(), "no host in upstream \"\"");
         assert_eq!(parse("http://a:0/").unwrap_err(), "invalid port in upstream \"a:0/\"");
+        let grpc = |url: &str| parse(url).map(|target| (target.scheme, target.port, target.host_text)).unwrap();
+        assert_eq!(grpc("grpc://a:1"), (Scheme::Grpc, Some(1), b"a:1".to_vec()));
+        assert_eq!(grpc("grpc://GRPCS://a:1"), (Scheme::Grpcs, Some(1), b"a:1".to_vec()));
+        assert_eq!(grpc("grpc://grpc://a"), (Scheme::Grpc, None, b"a".to_vec()));
+        assert_eq!(grpc("grpcs://unix:/a.sock"), (Scheme::Grpcs, None, b"localhost".to_vec()));
         let secure = parse("HTTPS://a/").unwrap();
-        assert_eq!((secure.scheme, secure.port(), &secure.host_text[..]), (Scheme::Https, 443, &b"a"[..]));
+        assert_eq!((secure.scheme, secure.port(), &secure.host_text[..]), (Scheme::Https, Some(443), &b"a"[..]));
     }
 }

@@ -3,13 +3,14 @@
 
 use crate::lower::ReadFile;
 use crate::lower::pairs::{load_pair, shown};
-use crate::plan::tls::{MaterialSource, PairPlan, PairSource};
+use crate::plan::tls::{KnownPairs, PairPlan, PairSource};
 use crate::registry::acme::BoundOrder;
-use crate::registry::shared::Shared;
-use std::collections::HashMap;
-use std::path::PathBuf;
+use crate::registry::ocsp::ControlBell;
+use crate::registry::process::Registry;
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tls::Pairs;
+use tls::{Pair, Pairs};
 
 /// The certificates of a server, or of several that name the same files.
 #[derive(Debug)]
@@ -24,15 +25,41 @@ impl CertificateSlot {
         self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn replace(&self, pairs: Vec<PairPlan>) {
+    fn replace(&self, mut pairs: Vec<PairPlan>) {
+        let mut loaded = self.loaded();
+        for (new, old) in pairs.iter_mut().zip(loaded.iter()) {
+            // What is stapled to a certificate stays while it does.
+            if new.staple.is_some() && new.fingerprint == old.fingerprint {
+                new.pair = old.pair.clone();
+            }
+        }
         self.pairs.replace(pairs.iter().map(|plan| plan.pair.clone()));
-        *self.loaded() = pairs;
+        *loaded = pairs;
+    }
+
+    /// Puts what the closure gives in the place of a pair.
+    fn change(&self, mut change: impl FnMut(&PairPlan) -> Option<Pair>) {
+        let mut loaded = self.loaded();
+        let mut is_changed = false;
+        for plan in loaded.iter_mut() {
+            if let Some(pair) = change(plan) {
+                plan.pair = pair;
+                is_changed = true;
+            }
+        }
+        if is_changed {
+            self.pairs.replace(loaded.iter().map(|plan| plan.pair.clone()));
+        }
     }
 }
 
 /// All of them, by where they come from. A slot goes with the last configuration that uses it.
-#[derive(Debug, Default)]
-pub(crate) struct Certificates(Mutex<HashMap<Vec<PairSource>, Arc<CertificateSlot>>>);
+#[derive(Default)]
+pub(crate) struct Certificates {
+    slots: Mutex<HashMap<Vec<PairSource>, Arc<CertificateSlot>>>,
+    /// Rings when there may be others whose standing is to be stapled.
+    pub(crate) bell: ControlBell,
+}
 
 /// A certificate that is shown to clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,11 +79,28 @@ pub struct Renewal {
     pub renewed: Vec<String>,
     /// What is wrong with new ones, with what to do: the old ones stay.
     pub broken: Vec<String>,
+    /// The files of all pairs that are sound, as they were read.
+    pub sound_files: Vec<PathBuf>,
+}
+
+impl Renewal {
+    fn load(&mut self, source: &PairSource, read: ReadFile<'_>) -> Option<PairPlan> {
+        match load_pair(source, read, None) {
+            Ok(pair) => {
+                self.sound_files.extend(source.files().map(Path::to_path_buf));
+                Some(pair)
+            }
+            Err(fault) => {
+                self.broken.push(format!("{}; {}", fault.message, fault.advice));
+                None
+            }
+        }
+    }
 }
 
 impl Certificates {
     fn lock(&self) -> MutexGuard<'_, HashMap<Vec<PairSource>, Arc<CertificateSlot>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The slot for these; what a configuration has read takes the place of what was there.
@@ -67,7 +111,26 @@ impl Certificates {
         let slot =
             slot.or_insert_with(|| Arc::new(CertificateSlot { pairs: Pairs::default(), loaded: Mutex::default() }));
         slot.replace(plans.to_vec());
+        if plans.iter().any(|plan| plan.staple.is_some()) {
+            self.bell.ring();
+        }
         Arc::clone(slot)
+    }
+
+    /// What was read of all of them.
+    fn known(&self) -> KnownPairs {
+        let mut known = KnownPairs::default();
+        for slot in self.lock().values() {
+            known.0.extend(slot.loaded().iter().map(|plan| (plan.source.clone(), plan.clone())));
+        }
+        known
+    }
+
+    /// Shows each pair to a closure, which may give another one for its place.
+    pub(crate) fn each_plan(&self, mut change: impl FnMut(&PairPlan) -> Option<Pair>) {
+        for slot in self.lock().values() {
+            slot.change(&mut change);
+        }
     }
 
     /// Lets go of what no configuration uses.
@@ -76,52 +139,69 @@ impl Certificates {
     }
 }
 
-impl Shared {
-    /// The files that certificates and keys in use were read from.
-    pub fn certificate_files(&self) -> Vec<PathBuf> {
-        let slots = self.certificates.lock();
-        let materials = slots.keys().flatten().flat_map(|source| [&source.certificate, &source.key]);
-        let mut files: Vec<PathBuf> = materials
-            .filter_map(|material| match material {
-                MaterialSource::File(path) => Some(path.clone()),
-                MaterialSource::Text(_) => None,
-            })
-            .chain(slots.keys().flatten().flat_map(|source| source.passwords.iter().chain(&source.stapled).cloned()))
-            .collect();
-        files.sort();
-        files.dedup();
-        files
+impl Registry {
+    /// The certificates that were read, so that the next configuration need not parse them again.
+    pub fn known_pairs(&self) -> KnownPairs {
+        self.certificates.known()
     }
 
-    /// Reads the certificates in use again. Those that changed count for the handshakes that begin afterwards; where one of a
-    /// server's is broken, all of that server stay as they are.
-    pub fn renew_certificates(&self, read: ReadFile<'_>) -> Renewal {
+    /// The files that certificates in use were read from: those of each pair, which belong together.
+    pub fn certificate_files(&self) -> Vec<Vec<PathBuf>> {
+        let slots = self.certificates.lock();
+        let mut groups: Vec<Vec<PathBuf>> =
+            slots.keys().flatten().map(|source| source.files().map(Path::to_path_buf).collect()).collect();
+        groups.sort();
+        groups.dedup();
+        groups
+    }
+
+    /// Reads the pairs again that have one of these files. Those that changed count for the handshakes that begin afterwards;
+    /// one that is broken stays as it is.
+    pub fn renew_certificates(&self, changed: &[PathBuf], read: ReadFile<'_>) -> Renewal {
         let slots: Vec<_> =
             self.certificates.lock().iter().map(|(key, slot)| (key.clone(), Arc::clone(slot))).collect();
         let mut renewal = Renewal::default();
+        // Many servers may have one pair.
+        let mut loaded = HashMap::new();
         for (sources, slot) in slots {
-            let loaded: Result<Vec<PairPlan>, _> = sources.iter().map(|source| load_pair(source, read)).collect();
-            match loaded {
-                Ok(new) => {
-                    let changed: Vec<String> = {
-                        let old = slot.loaded();
-                        let changed =
-                            new.iter().zip(old.iter()).filter(|(new, old)| new.fingerprint != old.fingerprint);
-                        changed.map(|(new, _)| shown(&new.source.certificate)).collect()
-                    };
-                    if !changed.is_empty() {
-                        slot.replace(new);
-                    }
-                    renewal.renewed.extend(changed);
+            let mut pairs = slot.loaded().clone();
+            let mut has_new = false;
+            for (source, pair) in sources.iter().zip(&mut pairs) {
+                if !source.files().any(|file| changed.iter().any(|changed| changed == file)) {
+                    continue;
                 }
-                Err(fault) => renewal.broken.push(format!("{}; {}", fault.message, fault.advice)),
+                let new = loaded.entry(source.clone()).or_insert_with(|| renewal.load(source, read));
+                if let Some(new) = new.as_ref().filter(|new| new.fingerprint != pair.fingerprint) {
+                    renewal.renewed.push(shown(&source.certificate));
+                    *pair = new.clone();
+                    has_new = true;
+                }
+            }
+            if has_new {
+                slot.replace(pairs);
             }
         }
+        self.certificates.bell.ring();
         for list in [&mut renewal.renewed, &mut renewal.broken] {
             list.sort();
             list.dedup();
         }
         renewal
+    }
+
+    /// Warnings about certificates that end soon or have ended, each once.
+    pub fn ending_certificates(&self, now_s: i64) -> Vec<String> {
+        let slots = self.certificates.lock();
+        let mut warnings = BTreeMap::new();
+        for plan in slots.values().flat_map(|slot| slot.loaded().clone()) {
+            let found = plan.pair.check(now_s);
+            if let Some(finding) = found.into_iter().find(|finding| ["expired", "expires_soon"].contains(&finding.key))
+            {
+                let name = shown(&plan.source.certificate);
+                warnings.insert(name.clone(), format!("{name}: {}; {}", finding.text, finding.advice));
+            }
+        }
+        warnings.into_values().collect()
     }
 
     /// The certificates that clients are shown, each once.
@@ -130,10 +210,7 @@ impl Shared {
         let mut all: Vec<CertificateInUse> = Vec::new();
         for slot in slots.values() {
             for plan in slot.loaded().iter() {
-                let source = match &plan.source.certificate {
-                    MaterialSource::File(path) => path.display().to_string(),
-                    MaterialSource::Text(_) => "data:…".to_owned(),
-                };
+                let source = plan.source.certificate.to_string();
                 if let Some(facts) = plan.pair.facts() {
                     all.push(CertificateInUse { source, subject: facts.subject, not_after: facts.not_after });
                 }

@@ -5,19 +5,23 @@ use crate::base::logs::access::LogSink;
 use crate::base::logs::error::ErrorLog;
 use crate::plan::Plan;
 use crate::plan::group::WarmingPlan;
-use crate::plan::limits::{ConnectionZoneId, RequestZoneId};
+use crate::plan::limits::RequestZoneId;
 use crate::plan::listener::ListenerPlan;
 use crate::plan::location::{Content, LocationPlan};
 use crate::plan::logs::SinkId;
 use crate::plan::proxy::{ProxyId, ProxyPlan};
+use crate::plan::stream::{StreamProxyId, StreamProxyPlan};
 use crate::plan::tunnel::TunnelPlan;
 use crate::plan::upstream_tls::UpstreamTlsPlan;
 use crate::plan::variable_pass::GuestsId;
 use crate::registry::acme::BoundOrder;
+use crate::registry::cache::CacheZone;
 use crate::registry::checks::schedule::GroupChecks;
 use crate::registry::group::BoundGroup;
 use crate::registry::guests::Guests;
 use crate::registry::limit_zones::{ConnectionZone, RequestZone};
+use crate::registry::named_sides::NamedSides;
+use crate::registry::tls_choice::BoundTls;
 use reactor::PeerAddress;
 use std::net::IpAddr;
 use std::ops::Deref;
@@ -35,8 +39,12 @@ pub struct Generation {
     pub(crate) plan: Plan,
     /// By [`ListenerId`]; `None` for an address that this configuration does not listen on.
     pub(crate) listeners: Vec<Option<BoundListener>>,
+    /// TLS by the index of the server; `None` where a server has none.
+    pub(crate) tls: Arc<[Option<BoundTls>]>,
     /// By [`ProxyId`].
     pub(crate) proxies: Vec<BoundProxy>,
+    /// By [`StreamProxyId`].
+    pub(crate) stream_proxies: Vec<BoundStreamProxy>,
     /// By [`GuestsId`].
     pub(crate) guests: Vec<Guests>,
     /// Connections that are opened ahead of demand.
@@ -49,8 +57,10 @@ pub struct Generation {
     pub(crate) acme_orders: Arc<[BoundOrder]>,
     /// By [`RequestZoneId`].
     pub(crate) request_zones: Vec<Arc<RequestZone>>,
-    /// By [`ConnectionZoneId`].
+    /// By `ConnectionZoneId`.
     pub(crate) connection_zones: Vec<Arc<ConnectionZone>>,
+    /// By `CacheZoneId`.
+    pub(crate) caches: Vec<Arc<CacheZone>>,
     /// By [`SinkId`].
     pub(crate) sinks: Vec<Arc<LogSink>>,
     /// By `ErrorLogId`.
@@ -100,7 +110,9 @@ pub(crate) struct BoundProxy {
     pub(crate) group: Arc<BoundGroup>,
     /// The plan's, with the registry's side, which has the sessions of earlier generations.
     pub(crate) tls: Option<UpstreamTlsPlan>,
-    /// Shared, so that a tunnel costs a pointer.
+    /// Where requests name the certificate.
+    pub(crate) sides: Option<Arc<NamedSides>>,
+    /// Registry, so that a tunnel costs a pointer.
     pub(crate) tunnel: Arc<BoundTunnel>,
 }
 
@@ -108,6 +120,26 @@ impl Deref for BoundProxy {
     type Target = ProxyPlan;
 
     fn deref(&self) -> &ProxyPlan {
+        &self.plan
+    }
+}
+
+/// `proxy_pass` of `stream`, with the group that it goes to.
+pub(crate) struct BoundStreamProxy {
+    pub(crate) plan: Arc<StreamProxyPlan>,
+    pub(crate) group: Arc<BoundGroup>,
+    /// The plan's, with the registry's side, which has the sessions of earlier generations.
+    pub(crate) tls: Option<UpstreamTlsPlan>,
+    /// Where sessions name the certificate.
+    pub(crate) sides: Option<Arc<NamedSides>>,
+    /// Registry, so that a tunnel costs a pointer.
+    pub(crate) tunnel: Arc<BoundTunnel>,
+}
+
+impl Deref for BoundStreamProxy {
+    type Target = StreamProxyPlan;
+
+    fn deref(&self) -> &StreamProxyPlan {
         &self.plan
     }
 }
@@ -162,6 +194,10 @@ impl Generation {
         &self.proxies[id.0 as usize]
     }
 
+    pub(crate) fn stream_proxy(&self, id: StreamProxyId) -> &BoundStreamProxy {
+        &self.stream_proxies[id.0 as usize]
+    }
+
     /// The proxy of a location by its number there: a `proxy_pass` with variables has several.
     pub(crate) fn proxy_of(&self, content: &Content, place: u16) -> Option<&BoundProxy> {
         content.proxy(place).map(|id| self.proxy(id))
@@ -173,10 +209,6 @@ impl Generation {
 
     pub(crate) fn request_zone(&self, id: RequestZoneId) -> &RequestZone {
         &self.request_zones[id.0 as usize]
-    }
-
-    pub(crate) fn connection_zone(&self, id: ConnectionZoneId) -> &Arc<ConnectionZone> {
-        &self.connection_zones[id.0 as usize]
     }
 
     pub(crate) fn sink(&self, id: SinkId) -> &Arc<LogSink> {

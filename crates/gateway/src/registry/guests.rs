@@ -6,8 +6,8 @@ use crate::plan::group::Sharing;
 use crate::registry::group::{BoundPeer, PeerSet};
 use crate::registry::names::Found;
 use crate::registry::names::keys::{KeyHold, NamedKeys};
+use crate::registry::process::Registry;
 use crate::registry::recipe::pool_key;
-use crate::registry::shared::Shared;
 use reactor::PeerAddress;
 use rustc_hash::FxHashMap;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use upstream::balance::{Group, Member, Method, PeerHealth, PeerSpec};
 use upstream::shared::{GroupId, TableFull};
 
 /// Sets of peers that one `proxy_pass` keeps for what requests have named; beyond it, and where the pool has no number for
-/// another peer, the one that nobody has used for longest goes, with its idle connections.
+/// another peer, the least recently used one goes, with its idle connections.
 const SETS_MAX: usize = 1024;
 /// Sets that go for one that finds no number in the pool. Those that exchanges use give nothing back; without a number it
 /// works, too, but its connections are not kept.
@@ -24,7 +24,7 @@ const LOOKS_MAX: usize = 4;
 
 /// The peers of one `proxy_pass` with variables that only requests have named.
 pub(crate) struct Guests {
-    shared: &'static Shared,
+    shared: &'static Registry,
     id: GroupId,
     sharing: Sharing,
     /// Their counters are not shown one by one, since requests must not decide how many labels the metrics have.
@@ -35,8 +35,8 @@ pub(crate) struct Guests {
 }
 
 impl Guests {
-    /// Nobody yet. The error: the pool has no number for the key that peers share for which it has none left.
-    pub(crate) fn new(shared: &'static Shared, id: GroupId, sharing: Sharing) -> Result<Self, TableFull> {
+    /// None yet. The error: the pool has no number for the key that peers share for which it has none left.
+    pub(crate) fn new(shared: &'static Registry, id: GroupId, sharing: Sharing) -> Result<Self, TableFull> {
         // No peer has this address.
         let nowhere = PeerAddress::Ip(SocketAddr::from(([0, 0, 0, 0], 0)));
         let spare = KeyHold::take(shared, &pool_key(id, &nowhere, &sharing))?;
@@ -44,7 +44,7 @@ impl Guests {
         Ok(Self { shared, id, sharing, cells, spare, sets: Mutex::default() })
     }
 
-    /// The peers of a name, which stands for these addresses now.
+    /// The peers of a name that has these addresses now.
     pub(crate) fn peers(&self, host: &str, port: u16, found: &Arc<[Found]>, now_ms: u64) -> Arc<PeerSet> {
         let addresses = found.iter().map(|one| SocketAddr::new(one.ip, one.port.unwrap_or(port)).into());
         self.kept_or_made((Box::from(host), port), found, &addresses, now_ms)
@@ -83,7 +83,7 @@ impl Guests {
     }
 
     /// A set of peers for addresses that a request named. As in nginx nothing is remembered of them from request to
-    /// request but their connections: a name that an attacker, or a mistake, has pointed at somebody else's address must
+    /// request but their connections: a name that an attacker, or a mistake, has pointed at a foreign address must
     /// not eject that address for others.
     fn set(&self, addresses: impl Iterator<Item = PeerAddress>) -> PeerSet {
         let (mut peers, mut holds, mut members) = (Vec::new(), Vec::new(), Vec::new());
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn addresses_that_requests_name_never_run_out_and_leave_numbers_to_written_groups() {
-        let shared = Shared::leak(1, ErrorLog::new(Level::Notice, 0)).unwrap();
+        let shared = Registry::leak(1, ErrorLog::new(Level::Notice, 0)).unwrap();
         let limits = GroupLimits::keepalive(4, false, 1);
         let id = shared.pool.intern_group("guests", &limits).unwrap();
         let written = shared.pool.intern_group("app", &limits).unwrap();

@@ -1,7 +1,10 @@
 //! The zones of `limit_req` and `limit_conn` in the whole process: shards, each behind a lock of its own, that all workers
 //! ask. They are the registry's, so reloads keep them. The arithmetic is `rules::limit`'s; asking them is the exchange's.
 
+use crate::base::logs::error::Level;
+use crate::plan::limits::LimitPlan;
 use rules::limit::{Admission, ConnectionStates, RequestRefusal, RequestRule, RequestStates};
+use rules::template::View;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -94,6 +97,50 @@ impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.zone.shards.of(&self.key).leave(&self.key);
     }
+}
+
+/// Longest key of `limit_conn`, as in nginx.
+const CONNECTION_KEY_BYTES_MAX: usize = 255;
+
+/// Asks the zones of `limit_conn`; `None` where no limit has a key. A limit that has no permit left is reported, and
+/// then no permit is taken.
+pub(crate) fn admit(
+    plan: &LimitPlan,
+    zones: &[Arc<ConnectionZone>],
+    view: &impl View,
+    say: impl Fn(Level, &str),
+) -> Option<(LimitStatus, Vec<ConnectionPermit>)> {
+    let refusal = plan.connection_refusal;
+    let refused = if refusal.dry_run { LimitStatus::RejectedDryRun } else { LimitStatus::Rejected };
+    let mut permits = Vec::new();
+    for limit in &plan.connections {
+        let zone = &zones[limit.zone.0 as usize];
+        let mut key = Vec::new();
+        limit.key.write(view, &mut key);
+        if key.is_empty() {
+            continue;
+        }
+        if key.len() > CONNECTION_KEY_BYTES_MAX {
+            let name = &zone.key_text;
+            say(Level::Error, &format!("the value of the \"{name}\" key is more than 255 bytes"));
+            continue;
+        }
+        let name = &zone.name;
+        match zone.admit(&key, limit.most) {
+            Ok(permit) => permits.push(permit),
+            Err(Admission::Exhausted) => {
+                let message = format!("could not allocate node in limit_conn_zone \"{name}\": it is exhausted");
+                say(Level::Crit, &message);
+                return Some((refused, Vec::new()));
+            }
+            Err(_) => {
+                let dry_run = if refusal.dry_run { ", dry run," } else { "" };
+                say(refusal.level, &format!("limiting connections{dry_run} by zone \"{name}\""));
+                return Some((refused, Vec::new()));
+            }
+        }
+    }
+    (!permits.is_empty()).then_some((LimitStatus::Passed, permits))
 }
 
 /// What the limits said to an exchange.

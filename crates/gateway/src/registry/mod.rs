@@ -3,16 +3,25 @@
 
 pub mod acme;
 pub(crate) mod bind;
+pub(crate) mod cache;
+pub(crate) mod certificate_finder;
 pub(crate) mod certificates;
 pub mod checks;
 pub(crate) mod generation;
 pub(crate) mod group;
 pub(crate) mod guests;
+pub mod inspect;
 pub(crate) mod limit_zones;
+pub(crate) mod named_sides;
 pub mod names;
+pub mod ocsp;
 pub(crate) mod pool;
 pub(crate) mod ports;
+pub(crate) mod process;
 pub(crate) mod recipe;
-pub(crate) mod shared;
 pub(crate) mod status_list;
 pub(crate) mod tls_choice;
+pub(crate) mod user_files;
+
+/// Called, from any thread, when there is something for the control plane to do.
+type Notify = Box<dyn Fn() + Send + Sync>;

@@ -11,6 +11,8 @@ use upstream::shared::{Driver, IdleToken, Pool, Removed};
 pub(crate) struct IdleSocket {
     pub(crate) parked: Option<ParkedTransport>,
     pub(crate) port: Option<PortUse>,
+    /// What HTTP/2 knows of the connection, while no request is on it.
+    pub(crate) engine: Option<Box<http2::Connection>>,
 }
 
 impl Drop for IdleSocket {
@@ -29,20 +31,26 @@ pub(crate) enum Look {
     Silent,
     /// The peer has closed or reset it.
     Ended,
-    /// Bytes that nobody asked for.
+    /// Unrequested bytes.
     Data,
+    /// It speaks HTTP/2, whose peers may send frames at any time: it is to be read.
+    Frames,
 }
 
 impl IdleSocket {
     /// One whose socket is elsewhere.
     #[cfg(test)]
     pub(crate) fn leased() -> Self {
-        Self { parked: None, port: None }
+        Self { parked: None, port: None, engine: None }
     }
 
     /// Looks at the socket without taking data. What TLS has to say is taken in (see [`ParkedTransport::look`]). The reactor is this
     /// thread's.
     pub(crate) fn look(&self, reactor: &Reactor) -> Look {
+        if self.engine.is_some() {
+            // Under TLS a look takes what has come.
+            return Look::Frames;
+        }
         match self.parked.as_ref().map(|parked| parked.look(reactor)) {
             Some(Peeked::Nothing) => Look::Silent,
             Some(Peeked::Data) => Look::Data,
@@ -64,7 +72,7 @@ pub(crate) fn token(label: u64) -> IdleToken {
     IdleToken { index: label as u32, generation: (label >> 32) as u32 }
 }
 
-/// What the pool asks of the world outside: waking a waiting exchange, closing what nobody else can.
+/// What the pool asks of the world outside: waking a waiting exchange, closing what no other owner can.
 pub(crate) struct PoolDriver {
     pub(crate) wake: Box<dyn Fn(u64) + Send + Sync>,
 }

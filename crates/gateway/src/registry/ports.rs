@@ -1,4 +1,4 @@
-//! The process's ledger of local ports: told by connections when they get a port and when they end, asked by whoever
+//! The process's ledger of local ports: connections report when they get a port and when they end; asked by code that
 //! connects and by the status page. Its arithmetic is `upstream::ports`'; here are the lock, the clock and the system's
 //! settings.
 
@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use upstream::Millis;
-use upstream::ports::{Ending, Ledger, Limits, Pair, PairId, Stand};
+use upstream::ports::{Ledger, Limits, Pair, PairId, PortEnding, Stand};
 
 /// Where the kernel shows its settings, for both versions of IP.
 const SETTINGS: &str = "/proc/sys/net/ipv4";
@@ -26,12 +26,12 @@ impl Ports {
         self.ledger().set_limits(read_limits());
     }
 
-    /// How all pairs stand.
+    /// The state of all pairs.
     pub(crate) fn stands(&self) -> Vec<Stand> {
         self.ledger().stands(now())
     }
 
-    /// How the pair stands whose ports a connection would have used; without a source the tightest one of the peer.
+    /// The state of the pair whose ports a connection would have used; without a source the tightest one of the peer.
     pub(crate) fn stand(&self, source: Option<IpAddr>, peer: SocketAddr) -> Option<Stand> {
         match source {
             Some(source) => Some(self.ledger().stand(Pair { source, peer }, now())),
@@ -55,7 +55,7 @@ impl Ports {
         let PeerAddress::Ip(peer) = peer else { return None };
         let local = stream.local_address().ok().flatten()?;
         let account = self.ledger().opened(Pair { source: local.ip(), peer: *peer }, local.port(), now())?;
-        Some(PortUse { ports: self, account, port: local.port(), ending: Ending::Free })
+        Some(PortUse { ports: self, account, port: local.port(), ending: PortEnding::Free })
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
@@ -68,13 +68,13 @@ pub(crate) struct PortUse {
     ports: &'static Ports,
     account: PairId,
     port: u16,
-    ending: Ending,
+    ending: PortEnding,
 }
 
 impl PortUse {
     /// Notes, before the socket is closed, whether its port will wait.
     pub(crate) fn note(&mut self, leaves_time_wait: bool) {
-        self.ending = if leaves_time_wait { Ending::WeClosedFirst } else { Ending::Free };
+        self.ending = if leaves_time_wait { PortEnding::WeClosedFirst } else { PortEnding::Free };
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the peers of a group are made of: the servers of its plan, what the names among them stand for, and what the process
+//! What the peers of a group are made of: the servers of its plan, what the names among them mean, and what the process
 //! knows of each address. The same for groups whose peers stay and for those that follow names.
 
 use crate::plan::group::{AddressSource, GroupPlan, GroupServerPlan, Sharing};
@@ -8,7 +8,7 @@ use crate::registry::checks::schedule::CheckedPeer;
 use crate::registry::group::{BoundPeer, PeerSet};
 use crate::registry::names::Found;
 use crate::registry::names::keys::{KeyHold, NamedKeys};
-use crate::registry::shared::Shared;
+use crate::registry::process::Registry;
 use reactor::PeerAddress;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use upstream::shared::{GroupId, PoolKey, TableFull, TlsIdentity};
 
 /// What the peers of a group are made of.
 pub(crate) struct Recipe {
-    pub(crate) shared: &'static Shared,
+    pub(crate) shared: &'static Registry,
     pub(crate) health: Arc<HealthRegistry>,
     pub(crate) plan: Arc<GroupPlan>,
     pub(crate) id: GroupId,
@@ -35,19 +35,18 @@ pub(crate) struct Candidate {
 
 impl Candidate {
     /// The peer as health checks have it; `None` for one that the configuration has put down.
-    pub(crate) fn checked(self) -> Option<CheckedPeer> {
+    pub(crate) fn checked(&self) -> Option<CheckedPeer> {
         let Self { address, member, .. } = self;
-        (!member.spec.down).then_some(CheckedPeer { address, health: member.health })
+        (!member.spec.down).then(|| CheckedPeer { address: address.clone(), health: Arc::clone(&member.health) })
     }
 }
 
 impl Recipe {
-    /// The peers to be, where names of servers stand for these addresses.
+    /// The peers to be, where names of servers mean these addresses.
     pub(crate) fn candidates(&self, found: &[Option<Arc<[Found]>>]) -> Vec<Candidate> {
         let (mut candidates, mut ordinals) = (Vec::new(), Ordinals::default());
         let mut add = |place: usize, server: &GroupServerPlan, address: PeerAddress, spec: PeerSpec| {
-            let pooled = pool_address(&address);
-            let health = self.health.health(&self.plan.name, &pooled, ordinals.next(&pooled), self.plan.newcomer);
+            let health = self.health.health(&self.plan.name, &address, ordinals.next(&address), self.plan.newcomer);
             let sid = if self.plan.sticky.is_some() { sid(server.route.as_deref(), &address) } else { Vec::new() };
             let member = Member { spec, server: Arc::clone(&server.text), sid: sid.into(), health };
             candidates.push(Candidate { server: place, address, member });
@@ -108,7 +107,7 @@ impl Recipe {
         PeerSet { peers, balance, _holds: holds }
     }
 
-    /// Who is chosen among them, going on from where the group stood before.
+    /// Who is chosen among them, going on from where the group was before.
     pub(crate) fn group(&self, candidates: &[Candidate], before: Option<&Group>) -> Arc<Group> {
         let members = candidates.iter().map(|candidate| candidate.member.clone()).collect();
         Arc::new(match (before, &self.line) {
@@ -123,7 +122,7 @@ impl Recipe {
 pub(crate) fn pool_key(group: GroupId, address: &PeerAddress, sharing: &Sharing) -> PoolKey {
     PoolKey {
         group,
-        peer: pool_address(address),
+        peer: address.clone(),
         tls: sharing.tls.as_ref().map(|tls| TlsIdentity {
             server_name: match &tls.name {
                 SharedName::Fixed(name) => Some((**name).into()),
@@ -137,41 +136,19 @@ pub(crate) fn pool_key(group: GroupId, address: &PeerAddress, sharing: &Sharing)
     }
 }
 
-/// An address as the pool has it.
-pub(crate) fn pool_address(address: &PeerAddress) -> upstream::shared::PeerAddress {
-    match address {
-        PeerAddress::Ip(address) => upstream::shared::PeerAddress::Ip(*address),
-        PeerAddress::Unix(path) => upstream::shared::PeerAddress::Unix(path.as_path().into()),
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
     use conf::source::{FileId, Span};
-    use std::time::Duration;
-    use upstream::balance::{Checked, Method};
     use upstream::shared::GroupLimits;
 
     /// A group of one server.
-    pub(crate) fn recipe(shared: &'static Shared, name: &str, source: AddressSource) -> Recipe {
+    pub(crate) fn recipe(shared: &'static Registry, name: &str, source: AddressSource) -> Recipe {
         let span = Span { file: FileId(0), start: 0, end: 0 };
         let limits = GroupLimits::keepalive(4, false, 1);
         let id = shared.pool.intern_group(name, &limits).unwrap();
         let server = GroupServerPlan { spec: PeerSpec::default(), text: name.into(), span, route: None, source };
-        let plan = GroupPlan {
-            name: name.into(),
-            span,
-            limits,
-            method: Method::RoundRobin,
-            hash_key: None,
-            sticky: None,
-            queue_length: None,
-            queue_timeout: Duration::ZERO,
-            check: None,
-            newcomer: Checked::Healthy,
-            servers: vec![server],
-        };
+        let plan = GroupPlan { servers: vec![server], ..GroupPlan::without_servers(name, span, limits) };
         Recipe { shared, health: Arc::default(), plan: Arc::new(plan), id, line: None }
     }
 }

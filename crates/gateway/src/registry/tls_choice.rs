@@ -3,6 +3,7 @@
 
 use crate::plan::listener::ListenerPlan;
 use crate::registry::acme::Challenges;
+use crate::registry::certificate_finder::CertificateFinder;
 use crate::registry::certificates::CertificateSlot;
 use rules::captures::Captures;
 use rules::server_name::Matched;
@@ -14,6 +15,8 @@ use tls::{ACME_PROTOCOL, Choice, ClientHello, Listener, ServerSide};
 #[derive(Debug, Clone)]
 pub(crate) enum TlsAnswer {
     Serve(Arc<ServerSide>),
+    /// The same, with certificates that each handshake names.
+    Find(Arc<ServerSide>, CertificateFinder),
     /// `ssl_reject_handshake`
     Refuse,
 }
@@ -21,7 +24,8 @@ pub(crate) enum TlsAnswer {
 /// TLS of a server.
 #[derive(Debug, Clone)]
 pub(crate) struct BoundTls {
-    pub(crate) answer: TlsAnswer,
+    /// To clients that are offered HTTP/1 alone, and to those that are offered HTTP/2 as well. At least one is there.
+    pub(crate) answers: [Option<TlsAnswer>; 2],
     /// Held while a configuration uses it.
     #[expect(dead_code, reason = "holding it keeps the slot among those that are renewed")]
     pub(crate) slot: Option<Arc<CertificateSlot>>,
@@ -32,6 +36,8 @@ pub(crate) struct TlsChoice {
     pub(crate) listener: Arc<ListenerPlan>,
     /// By the index of the server.
     pub(crate) servers: Arc<[Option<BoundTls>]>,
+    /// Which servers speak HTTP/2, by index.
+    pub(crate) http2: Arc<[bool]>,
     /// Authorities come in by a handshake, too.
     pub(crate) challenges: Challenges,
 }
@@ -64,9 +70,17 @@ impl Listener for TlsChoice {
         let mut captures = Captures::default();
         let asked = hello.server_name.map_or(Some(default), |name| server_named(&self.listener, name, &mut captures));
         // As in nginx a server without a certificate borrows the default server's.
-        let answer = asked.and_then(|server| self.of(server)).or_else(|| self.of(default));
-        match answer.map(|tls| &tls.answer) {
-            Some(TlsAnswer::Serve(side)) => Choice::Serve(Arc::clone(side)),
+        let server = asked.filter(|server| self.of(*server).is_some()).unwrap_or(default);
+        let is_http2 =
+            self.listener.http2 || self.http2.get(asked.unwrap_or(default) as usize).copied().unwrap_or_default();
+        let answer = |tls: &'_ BoundTls| {
+            let [without, with] = &tls.answers;
+            let (first, second) = if is_http2 { (with, without) } else { (without, with) };
+            first.as_ref().or(second.as_ref()).cloned()
+        };
+        match self.of(server).and_then(answer) {
+            Some(TlsAnswer::Serve(side)) => Choice::Serve(side),
+            Some(TlsAnswer::Find(side, _)) => Choice::ServeLater(side, server),
             Some(TlsAnswer::Refuse) | None => Choice::Refuse,
         }
     }

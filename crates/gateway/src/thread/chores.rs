@@ -19,11 +19,20 @@ pub(crate) enum Chore {
     WarmPool,
     /// Give back what a burst has left.
     ReturnMemory,
+    /// Look after the files of caches.
+    TendCaches,
 }
 
 impl Chore {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::ExpirePool, Self::AcceptAgain, Self::LookAtMemory, Self::WatchChurn, Self::WarmPool, Self::ReturnMemory];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::ExpirePool,
+        Self::AcceptAgain,
+        Self::LookAtMemory,
+        Self::WatchChurn,
+        Self::WarmPool,
+        Self::ReturnMemory,
+        Self::TendCaches,
+    ];
 }
 
 /// The chores of a worker, by the time at which each is due.

@@ -36,6 +36,11 @@ impl Clock {
         self.utc_offset_minutes
     }
 
+    /// The present second in local time.
+    pub(crate) fn moment(&self) -> Moment {
+        Moment::new(self.now().as_secs() as i64, self.utc_offset_minutes())
+    }
+
     /// Appends the IMF-fixdate of this second, as in the Date field.
     pub(crate) fn write_date(&self, out: &mut Vec<u8>) {
         let second = self.now.get().as_secs();

@@ -7,7 +7,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-/// Where a future finds its next arguments and leaves its result. One for all futures of a worker: whoever puts something
+/// Where a future finds its next arguments and leaves its result. One for all futures of a worker: the code that puts something
 /// there polls at once.
 pub(crate) struct Desk<A, O> {
     arguments: Cell<Option<A>>,
@@ -21,7 +21,7 @@ impl<A, O> Default for Desk<A, O> {
 }
 
 impl<A, O> Desk<A, O> {
-    /// Puts the arguments there for the future that is polled next, which must be one that has nothing to do.
+    /// Puts the arguments there for the future that is polled next, which must be one that is idle.
     pub(crate) fn put_arguments(&self, arguments: A) {
         self.arguments.set(Some(arguments));
     }
@@ -58,7 +58,7 @@ impl Slot {
     }
 }
 
-/// Suspends once: the next poll goes on. Whoever waits has first told the reactor what should wake it.
+/// Suspends once: the next poll goes on. The waiter has first told the reactor what should wake it.
 pub(crate) async fn suspend() {
     let mut suspended = false;
     std::future::poll_fn(|_| if std::mem::replace(&mut suspended, true) { Poll::Ready(()) } else { Poll::Pending })

@@ -5,19 +5,23 @@ pub(crate) mod chores;
 pub(crate) mod clock;
 pub(crate) mod executor;
 pub(crate) mod job;
+pub(crate) mod open_files;
 pub(crate) mod pauses;
 
 use crate::base::buffer::recycle;
 use crate::base::counters::Counters;
 use crate::base::memory::{Ledger, Pressure};
-use crate::registry::shared::Shared;
+use crate::registry::process::Registry;
 use crate::thread::chores::Chores;
 use crate::thread::clock::Clock;
 use crate::thread::job::Job;
+use crate::thread::open_files::OpenFiles;
 use crate::thread::pauses::Pauses;
 use reactor::{Millis, Reactor};
+use rules::user_id::Counter;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::{Rc, Weak};
+use std::time::Duration;
 use upstream::WorkerId;
 
 /// What a worker does about memory that is short, at the cost of its own connections.
@@ -31,7 +35,7 @@ pub(crate) struct WorkerThread {
     /// The worker's number.
     pub(crate) index: u16,
     pub(crate) reactor: Rc<Reactor>,
-    pub(crate) shared: &'static Shared,
+    pub(crate) shared: &'static Registry,
     pub(crate) clock: Clock,
     /// What the connections of this worker hold.
     pub(crate) memory: Ledger,
@@ -39,23 +43,39 @@ pub(crate) struct WorkerThread {
     /// Peers for which no connection is opened ahead of demand for a while.
     pub(crate) pauses: Pauses,
     pub(crate) draining: Cell<bool>,
+    /// Exchanges that other exchanges have started.
+    pub(crate) subrequests: Cell<u32>,
+    /// Numbers of `userid`.
+    pub(crate) user_ids: Cell<Counter>,
+    /// `open_file_cache`
+    pub(crate) open_files: RefCell<OpenFiles>,
     /// For building heads and log lines.
     scratch: Cell<Vec<u8>>,
-    /// Jobs that nobody has taken on yet.
+    /// Jobs that were not taken yet.
     jobs: RefCell<Vec<Box<dyn Job>>>,
     relief: OnceCell<Weak<dyn Relief>>,
 }
 
+/// Where a worker begins to count: another place in each run, and for each worker.
+fn first_user_id(index: u16, now: Duration) -> Counter {
+    let worker = (std::process::id() as u16).wrapping_add(index);
+    Counter::new((now.subsec_micros() / 20) << 16 | u32::from(worker))
+}
+
 impl WorkerThread {
-    pub(crate) fn new(index: u16, shared: &'static Shared, reactor: Rc<Reactor>) -> Self {
+    pub(crate) fn new(index: u16, shared: &'static Registry, reactor: Rc<Reactor>) -> Self {
+        let clock = Clock::new(shared.error_log.utc_offset_minutes());
         Self {
             index,
             shared,
-            clock: Clock::new(shared.error_log.utc_offset_minutes()),
+            user_ids: Cell::new(first_user_id(index, clock.now())),
+            clock,
             memory: Ledger::new(&shared.memory, &shared.workers[index as usize].counters.held),
             chores: Chores::new(Rc::clone(&reactor)),
             pauses: Pauses::default(),
             draining: Cell::new(false),
+            subrequests: Cell::new(0),
+            open_files: RefCell::default(),
             scratch: Cell::default(),
             jobs: RefCell::default(),
             relief: OnceCell::new(),
@@ -74,8 +94,8 @@ impl WorkerThread {
     }
 
     /// The time, as the pool counts it.
-    pub(crate) fn pool_now(&self) -> upstream::Millis {
-        upstream::Millis(self.reactor.now().0)
+    pub(crate) fn pool_now(&self) -> Millis {
+        Millis(self.reactor.now().0)
     }
 
     pub(crate) fn counters(&self) -> &'static Counters {
@@ -98,7 +118,7 @@ impl WorkerThread {
     }
 
     /// Makes sure that idle upstream connections are looked through at this time at the latest.
-    pub(crate) fn expire_pool_by(&self, at: upstream::Millis) {
+    pub(crate) fn expire_pool_by(&self, at: Millis) {
         self.chores.plan(chores::Chore::ExpirePool, Millis(at.0));
     }
 

@@ -1,5 +1,5 @@
-//! `tunnel_ping`: pings of the gateway's own in a silent WebSocket tunnel, so that what stands between its ends sees traffic, and
-//! an end that is gone is noticed. Only between frames, and only as long as nobody says goodbye: what the two ends say to each
+//! `tunnel_ping`: pings of the gateway's own in a silent WebSocket tunnel, so that what is between its ends sees traffic, and
+//! an end that is gone is noticed. Only between frames, and only until a close frame: what the two ends say to each
 //! other is never changed, and their pongs go on to the other end, which has no use for them (RFC 6455 §5.5.3). The tunnel owns
 //! one where pings are wanted and sound; another tunnel costs a null pointer.
 
@@ -45,7 +45,7 @@ impl Heartbeat {
         moved_at.max(self.pinged_at).after(interval)
     }
 
-    /// When an end has not answered for too long; `None`: nobody is waited for.
+    /// When an end has not answered for too long; `None`: no answer is awaited.
     pub(crate) fn given_up_at(&self, idle_max: Duration) -> Option<Millis> {
         self.waiting_since.iter().flatten().min().map(|since| since.after(idle_max))
     }
@@ -65,7 +65,7 @@ impl Heartbeat {
         self.pinged_at = now;
     }
 
-    /// A ping for an end, if one may stand where the stream to it is now.
+    /// A ping for an end, if one may appear where the stream to it is now.
     pub(crate) fn ping(&mut self, end: usize, now: Millis) -> Option<Vec<u8>> {
         if self.sent.iter().any(Boundary::is_closing) || !self.sent[1 - end].is_between() {
             return None;
@@ -80,7 +80,7 @@ impl Heartbeat {
     }
 }
 
-/// Whether an upgrade leads to frames between which ours may stand: a WebSocket, and no extension that is not known.
+/// Whether an upgrade leads to frames between which ours may appear: a WebSocket, and no extension that is not known.
 pub(crate) fn is_pingable(upgrade: &[u8], extensions: &[&[u8]]) -> bool {
     upgrade.eq_ignore_ascii_case(b"websocket")
         && extensions.iter().flat_map(|field| field.split(|&byte| byte == b',')).all(|extension| {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn no_ping_stands_inside_of_a_frame_or_behind_a_close() {
+    fn sends_no_ping_inside_a_frame_or_after_a_close() {
         let mut beat = beat();
         beat.boundary(1).advance(b"\x81\x05hel");
         assert_eq!(beat.ping(0, Millis(1)), None, "the upstream is in the middle of a frame to the client");
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_answer_is_given_up_from_the_first_ping_on() {
+    fn gives_up_an_end_that_does_not_answer_from_the_first_ping_on() {
         let mut beat = beat();
         assert_eq!((beat.given_up_at(INTERVAL), beat.silent_end()), (None, None));
         beat.ping(0, Millis(1_000));

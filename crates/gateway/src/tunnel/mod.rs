@@ -1,17 +1,21 @@
-//! Bytes both ways after 101. It knows no HTTP: two streams, two spills, a timeout, and pings where they are wanted. A tunnel is an explicit struct, not
+//! Bytes both ways after 101. It knows no HTTP: two ends, two spills, a timeout, and pings where they are wanted. A tunnel is an explicit struct, not
 //! a future: most tunnels are silent most of the time, and their size is what a million of them costs.
 
+pub(crate) mod end;
 pub(crate) mod heartbeat;
+pub(crate) mod record;
+
 use crate::base::buffer::Spill;
 use crate::base::close::{CloseReason, CloseSide};
-use crate::base::logs::access::{LineName, LogSink};
 use crate::base::logs::error::ErrorLog;
+use crate::plan::tunnel::TunnelKind;
 use crate::registry::generation::BoundTunnel;
-use crate::registry::limit_zones::Limited;
 use crate::registry::pool::{Bound, IdleSocket};
+use crate::tunnel::end::{ClientEnd, End};
 use crate::tunnel::heartbeat::Heartbeat;
+use crate::tunnel::record::TunnelRecord;
 use reactor::{Millis, Read, TaskId};
-use rules::log_format::EarlyLine;
+use rules::pace::Pace;
 use std::io;
 use std::sync::Arc;
 use transport::Transport;
@@ -36,7 +40,7 @@ struct Direction {
 
 /// A tunnel.
 pub(crate) struct Tunnel {
-    pub(crate) downstream: Transport,
+    pub(crate) downstream: ClientEnd,
     upstream: Bound,
     pub(crate) task: TaskId,
     plan: Arc<BoundTunnel>,
@@ -46,37 +50,15 @@ pub(crate) struct Tunnel {
     directions: [Direction; 2],
     /// When bytes, or an end, went through last.
     moved_at: Millis,
-    /// Who ended first; `None` while nobody has.
+    /// Who ended first; `None` while neither has.
     ended_by: Option<CloseSide>,
     /// Where pings are wanted and sound.
     heartbeat: Option<Box<Heartbeat>>,
+    /// Where bytes go no faster than a rate: what the client sends, and what the upstream sends.
+    paces: Option<Box<[Option<Pace>; 2]>>,
     _permit: TunnelPermit<'static, IdleSocket>,
     /// A tunnel counts against `max_conns` and for `least_conn` as long as it lasts.
     _seat: Counted,
-}
-
-/// The access-log lines of a tunnel, as far as they were known when it began, and what fills their gaps.
-pub(crate) struct TunnelRecord {
-    pub(crate) lines: Vec<(Arc<LogSink>, Option<LineName>, EarlyLine)>,
-    pub(crate) began_at: Millis,
-    pub(crate) accepted_at: Millis,
-    /// Bytes of the 101.
-    pub(crate) head_bytes: u64,
-    /// A tunnel counts for `limit_conn` as long as it lasts.
-    pub(crate) limits: Option<Box<Limited>>,
-    /// What each attempt came to, the last of which became the tunnel: up to the 101.
-    pub(crate) attempts: Box<[TunnelAttempt]>,
-}
-
-/// What a tunnel's log lines say of one attempt when the tunnel ends.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct TunnelAttempt {
-    pub(crate) response_ms: Option<u64>,
-    pub(crate) response_length: u64,
-    pub(crate) bytes_received: u64,
-    pub(crate) bytes_sent: u64,
-    /// What stands between its values and those of the next attempt.
-    pub(crate) separator: &'static [u8],
 }
 
 /// What a step came to.
@@ -90,15 +72,29 @@ pub(crate) enum TunnelStep {
     End(CloseReason),
 }
 
+/// What an operator sees of a tunnel.
+pub(crate) struct SeenTunnel<'a> {
+    /// Since the client's connection was accepted; `None` where nothing of the tunnel is logged.
+    pub(crate) age_ms: Option<u64>,
+    /// Since bytes, or an end, went through last.
+    pub(crate) idle_ms: u64,
+    pub(crate) from_client_bytes: u64,
+    pub(crate) to_client_bytes: u64,
+    pub(crate) upstream: &'a Transport,
+}
+
 /// What the exchange hands over for a tunnel to begin.
 pub(crate) struct TunnelStart {
     pub(crate) upstream: Bound,
     pub(crate) permit: TunnelPermit<'static, IdleSocket>,
+    /// Bytes that the upstream gets ahead of everything that the client sends.
+    pub(crate) ahead: Vec<u8>,
     /// Bytes that the upstream sent behind its 101.
     pub(crate) early: Vec<u8>,
     pub(crate) plan: Arc<BoundTunnel>,
     /// It is a WebSocket whose frames are where they are expected, and the plan has pings.
     pub(crate) pings: bool,
+    pub(crate) paces: Option<Box<[Option<Pace>; 2]>>,
     pub(crate) record: Option<Box<TunnelRecord>>,
     pub(crate) seat: Counted,
 }
@@ -107,14 +103,14 @@ impl Tunnel {
     /// Joins two connections. `unsent` is what the client's socket has not taken of the 101, `pending` what the client has
     /// sent already. The error gives the task back.
     pub(crate) fn start(
-        downstream: Transport,
+        downstream: ClientEnd,
         task: TaskId,
         start: TunnelStart,
         unsent: Spill,
         pending: &[u8],
         now: Millis,
     ) -> Result<Self, (TaskId, io::Error)> {
-        let TunnelStart { upstream, permit, early, plan, pings, record, seat } = start;
+        let TunnelStart { upstream, permit, ahead, early, plan, pings, paces, record, seat } = start;
         let mut tunnel = Self {
             downstream,
             upstream,
@@ -125,27 +121,42 @@ impl Tunnel {
             moved_at: now,
             ended_by: None,
             heartbeat: pings.then(|| Box::new(Heartbeat::new(now))),
+            paces,
             _permit: permit,
             _seat: seat,
         };
-        match tunnel.preload(pending, &early) {
+        match tunnel.preload(&ahead, pending, &early) {
             Ok(()) => Ok(tunnel),
             Err(error) => Err((task, error)),
         }
     }
 
-    /// Puts bytes ahead that were read before the tunnel began: the client's, and the upstream's.
-    fn preload(&mut self, from_client: &[u8], from_upstream: &[u8]) -> io::Result<()> {
+    /// Puts bytes ahead: our own, and those that were read before the tunnel began from the client and the upstream.
+    fn preload(&mut self, ahead: &[u8], from_client: &[u8], from_upstream: &[u8]) -> io::Result<()> {
         if let Some(heartbeat) = &mut self.heartbeat {
             heartbeat.boundary(0).advance(from_client);
             heartbeat.boundary(1).advance(from_upstream);
         }
         let [up, down] = &mut self.directions;
         up.bytes += from_client.len() as u64;
-        up.spill.write(&self.upstream, &[from_client])?;
+        if !(ahead.is_empty() && from_client.is_empty()) {
+            up.spill.write(&self.upstream, &[ahead, from_client])?;
+        }
         down.bytes += from_upstream.len() as u64;
-        down.spill.write(&self.downstream, &[from_upstream])?;
+        self.downstream.borrowed().write(&mut down.spill, from_upstream)?;
         Ok(())
+    }
+
+    /// What an operator sees of it.
+    pub(crate) fn seen(&self, now: Millis) -> SeenTunnel<'_> {
+        let [up, down] = &self.directions;
+        SeenTunnel {
+            age_ms: self.record.as_ref().map(|record| now.since(record.accepted_at)),
+            idle_ms: now.since(self.moved_at),
+            from_client_bytes: up.bytes,
+            to_client_bytes: down.bytes,
+            upstream: &self.upstream,
+        }
     }
 
     /// Bytes held for a side that does not take them, at most, if memory allows.
@@ -156,32 +167,46 @@ impl Tunnel {
     /// Bytes of memory that it holds.
     pub(crate) fn held_bytes(&self) -> usize {
         let spills = self.directions.iter().map(|direction| direction.spill.held_bytes());
-        self.downstream.held_bytes()
+        self.downstream.borrowed().held_bytes()
             + self.upstream.held_bytes()
             + spills.sum::<usize>()
             + self.heartbeat.as_ref().map_or(0, |_| size_of::<Heartbeat>())
+            + self.paces.as_ref().map_or(0, |_| size_of::<[Option<Pace>; 2]>())
     }
 
     /// Moves what can be moved. `fired`: the deadline has come; `bound`: bytes that each direction may hold now.
     pub(crate) fn step(&mut self, now: Millis, fired: bool, bound: usize) -> TunnelStep {
+        let rooms = self.rooms(now);
+        let (client, upstream) = (self.downstream.borrowed(), End::Socket(&self.upstream));
         let [up, down] = &mut self.directions;
         let before = [up.bytes, down.bytes];
         let followed = self.heartbeat.as_mut().map(|heartbeat| heartbeat.boundary(0));
-        let upwards = up.pump(&self.downstream, &self.upstream, bound, followed);
-        if self.ended_by.is_none() && (up.ended || self.downstream.is_failed()) {
+        let upwards = up.pump(client, upstream, bound, rooms[0], followed);
+        if self.ended_by.is_none() && (up.ended || client.is_failed()) {
             self.ended_by = Some(CloseSide::Client);
         }
         let followed = self.heartbeat.as_mut().map(|heartbeat| heartbeat.boundary(1));
-        let downwards = down.pump(&self.upstream, &self.downstream, bound, followed);
-        if self.ended_by.is_none() && (down.ended || self.upstream.is_failed()) {
+        let downwards = down.pump(upstream, client, bound, rooms[1], followed);
+        if self.ended_by.is_none() && (down.ended || upstream.is_failed()) {
             self.ended_by = Some(CloseSide::Upstream);
         }
         let (Ok(upwards), Ok(downwards)) = (upwards, downwards) else {
             return TunnelStep::End(CloseReason::TunnelEnded);
         };
-        if up.closed && down.closed {
+        let is_over = match self.plan.kind {
+            TunnelKind::Upgraded | TunnelKind::Session { half_close: true } => up.closed && down.closed,
+            // What came before an end is passed on first.
+            TunnelKind::Session { half_close: false } => {
+                (up.ended || down.ended) && (!up.ended || up.closed) && (!down.ended || down.closed)
+            }
+        };
+        if before[1] == 0 && down.bytes > 0 {
+            self.note_first_byte(now);
+        }
+        if is_over {
             return TunnelStep::End(CloseReason::TunnelEnded);
         }
+        let paused = self.note_paces(before, now);
         if upwards.more || downwards.more {
             return TunnelStep::Yield;
         }
@@ -194,8 +219,39 @@ impl Tunnel {
             return TunnelStep::End(CloseReason::TunnelTimeout);
         }
         match &self.heartbeat {
-            None => TunnelStep::Wait(deadline),
+            None => TunnelStep::Wait(paused.map_or(deadline, |until| until.min(deadline))),
             Some(_) => self.beat(now, before, deadline),
+        }
+    }
+
+    /// Bytes that may be read from each side now, where that is limited.
+    fn rooms(&self, now: Millis) -> [Option<u64>; 2] {
+        let Some(paces) = &self.paces else { return [None; 2] };
+        let room = |end: usize| paces[end].map(|pace| pace.room(self.directions[end].bytes, now.0).unwrap_or(0));
+        [room(0), room(1)]
+    }
+
+    /// Notes what went at which pace. When the next bytes may be read, where some wait for that.
+    fn note_paces(&mut self, before: [u64; 2], now: Millis) -> Option<Millis> {
+        let paces = self.paces.as_mut()?;
+        let sources = [self.downstream.borrowed(), End::Socket(&self.upstream)];
+        let mut next: Option<Millis> = None;
+        for (end, pace) in paces.iter_mut().enumerate() {
+            let (Some(pace), direction) = (pace, &self.directions[end]) else { continue };
+            if direction.bytes > before[end] {
+                pace.note(before[end], direction.bytes, now.0);
+            }
+            if let (Err(wait_ms), true) = (pace.room(direction.bytes, now.0), sources[end].is_readable()) {
+                let until = Millis(now.0.saturating_add(wait_ms));
+                next = Some(next.map_or(until, |earlier| earlier.min(until)));
+            }
+        }
+        next
+    }
+
+    fn note_first_byte(&mut self, now: Millis) {
+        if let Some(record) = &mut self.record {
+            record.first_byte_ms = Some(now.since(record.attempt_began_at));
         }
     }
 
@@ -215,14 +271,14 @@ impl Tunnel {
         }
         if heartbeat.due(self.moved_at, interval) <= now {
             heartbeat.begin_round(now);
-            for (end, to) in [&self.downstream, &*self.upstream].into_iter().enumerate() {
+            for (end, to) in [self.downstream.borrowed(), End::Socket(&self.upstream)].into_iter().enumerate() {
                 let direction = &mut self.directions[1 - end];
-                // Who does not even take what is there has more before it than a ping.
-                if direction.ended || !direction.spill.is_empty() {
+                // An end that does not even take what waits has more before it than a ping.
+                if direction.ended || !to.is_free(&direction.spill) {
                     continue;
                 }
                 if let Some(ping) = heartbeat.ping(end, now)
-                    && direction.spill.write(to, &[&ping]).is_err()
+                    && to.write(&mut direction.spill, &ping).is_err()
                 {
                     return TunnelStep::End(CloseReason::TunnelEnded);
                 }
@@ -239,11 +295,22 @@ impl Tunnel {
 
     /// Ends both connections. A reset on one side is passed on as a reset: a FIN would look like a good end.
     pub(crate) fn close(self) {
-        let reset = self.downstream.is_failed() || self.upstream.is_failed();
-        if reset {
+        if self.downstream.borrowed().is_failed() || self.upstream.is_failed() {
             self.downstream.reset();
             self.upstream.reset();
+        } else {
+            self.downstream.close();
         }
+    }
+
+    /// Whether it is a session of `stream`.
+    pub(crate) fn is_session(&self) -> bool {
+        matches!(self.plan.kind, TunnelKind::Session { .. })
+    }
+
+    /// The peer's side.
+    pub(crate) fn upstream(&self) -> &Transport {
+        &self.upstream
     }
 
     /// The error log of its location, where that has one of its own.
@@ -280,19 +347,22 @@ struct Pumped {
 }
 
 impl Direction {
-    /// `followed` sees what comes.
+    /// `room`: bytes that may be read, where that is limited; `followed` sees what comes.
     fn pump(
         &mut self,
-        from: &Transport,
-        to: &Transport,
+        from: End<'_>,
+        to: End<'_>,
         bound: usize,
+        room: Option<u64>,
         mut followed: Option<&mut Boundary>,
     ) -> io::Result<Pumped> {
-        let mut pumped = Pumped { moved: self.spill.flush(to)? > 0, more: false };
-        let mut budget = TURN_BYTES_MAX;
-        while self.spill.is_empty() && !self.ended {
+        let mut pumped = Pumped { moved: to.flush(&mut self.spill)? > 0, more: false };
+        let limit = room.and_then(|room| usize::try_from(room).ok()).filter(|room| *room < TURN_BYTES_MAX);
+        let mut budget = limit.unwrap_or(TURN_BYTES_MAX);
+        while to.is_free(&self.spill) && !self.ended {
             if budget == 0 {
-                pumped.more = true;
+                // Where the pace is what ends the turn, the next one comes by the clock.
+                pumped.more = limit.is_none();
                 return Ok(pumped);
             }
             // Never more than the bound at once: what the other side does not take must fit into it.
@@ -303,7 +373,7 @@ impl Direction {
                 if let Some(boundary) = &mut followed {
                     boundary.advance(data);
                 }
-                spill.write(to, &[data]).map(|_| data.len())
+                to.write(spill, data).map(|_| data.len())
             })? {
                 Read::Data(written) => {
                     budget -= written?;
@@ -313,7 +383,7 @@ impl Direction {
                 Read::Closed => self.ended = true,
             }
         }
-        if self.ended && !self.closed && self.spill.is_empty() {
+        if self.ended && !self.closed && to.is_free(&self.spill) {
             to.shutdown_write()?;
             self.closed = true;
             pumped.moved = true;

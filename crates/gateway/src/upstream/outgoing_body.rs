@@ -3,6 +3,18 @@
 use crate::upstream::replay_body::ReplayBody;
 use std::fs::File;
 
+/// How the body of a request is marked off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BodyCoding {
+    /// By the length that the head says.
+    Plain,
+    Chunks,
+    /// In records of FastCGI.
+    Records,
+    /// In frames of HTTP/2.
+    Frames,
+}
+
 /// The body as the upstream gets it.
 #[derive(Debug)]
 pub(crate) struct OutgoingBody {
@@ -54,8 +66,13 @@ impl OutgoingBody {
         matches!(self.replay, ReplayBody::Streaming(_))
     }
 
-    /// It is sent in chunks, because its length is not known.
+    /// It is sent in chunks over HTTP/1.1, because its length is not known.
     pub(crate) fn is_chunked(&self) -> bool {
         self.present && self.length.is_none()
+    }
+
+    /// How HTTP/1.1 marks its end.
+    pub(crate) fn http_coding(&self) -> BodyCoding {
+        if self.is_chunked() { BodyCoding::Chunks } else { BodyCoding::Plain }
     }
 }

@@ -35,6 +35,15 @@ impl ReplayBody {
         !matches!(self, Self::Streaming(_)) || received == 0
     }
 
+    /// Bytes of a body that is there as a whole; `None`: there is no body.
+    pub(crate) fn length(&self) -> Option<u64> {
+        match self {
+            Self::Memory(bytes) => Some(bytes.len() as u64),
+            Self::File(_, length) => Some(*length),
+            Self::None | Self::Streaming(_) => None,
+        }
+    }
+
     /// `$request_body`: a body that was read into memory, unless it is empty.
     pub(crate) fn bytes(&self) -> Option<&[u8]> {
         match self {

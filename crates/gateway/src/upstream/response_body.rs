@@ -1,5 +1,7 @@
-//! The body of an upstream's response as HTTP/1 frames it: received bytes in, body out. It knows no socket.
+//! The body of an upstream's response as HTTP/1 or FastCGI marks it off: received bytes in, body out. It knows no socket.
 
+use crate::upstream::records::Records;
+use cgi::fastcgi::{RecordError, STDERR_BYTES_MAX};
 use http1::ChunkError;
 use http1::chunked::Decoder;
 
@@ -11,6 +13,30 @@ pub(crate) enum Source {
     Length(u64),
     Chunked(Box<Decoder>),
     UntilClose,
+    /// Until its stream of HTTP/2 ends.
+    Stream,
+    /// Records of FastCGI.
+    Records(Box<Records>),
+}
+
+/// A body that is not marked off as it should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CodingError {
+    Chunks(ChunkError),
+    Records(RecordError),
+    /// The application has ended before the length that it had said.
+    EndedEarly,
+}
+
+impl CodingError {
+    /// nginx's phrase.
+    pub(crate) fn phrase(self) -> String {
+        match self {
+            Self::Chunks(error) => format!("{}: {error}", error.response_phrase()),
+            Self::Records(error) => error.to_string(),
+            Self::EndedEarly => "upstream prematurely closed FastCGI request".to_owned(),
+        }
+    }
 }
 
 /// The body of a response on its way in.
@@ -23,13 +49,15 @@ pub(crate) struct ResponseBody {
     pub(crate) received: u64,
     /// The lines of its trailers, once it is complete.
     pub(crate) trailers: Vec<u8>,
+    /// What a FastCGI application has written to standard error.
+    stderr: Vec<u8>,
     /// Decoded pieces of one read, where the coding has to be taken off.
     decoded: Vec<u8>,
 }
 
 impl ResponseBody {
     pub(crate) fn new(source: Source) -> Self {
-        Self { source, excess: false, received: 0, trailers: Vec::new(), decoded: Vec::new() }
+        Self { source, excess: false, received: 0, trailers: Vec::new(), stderr: Vec::new(), decoded: Vec::new() }
     }
 
     pub(crate) fn is_done(&self) -> bool {
@@ -38,22 +66,27 @@ impl ResponseBody {
 
     /// Whether its framing is inside of it and has to be taken off, which needs a copy.
     pub(crate) fn is_coded(&self) -> bool {
-        matches!(self.source, Source::Chunked(_))
+        matches!(self.source, Source::Chunked(_) | Source::Records(_))
+    }
+
+    /// What has come of standard error.
+    pub(crate) fn take_stderr(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.stderr)
     }
 
     /// Bytes of memory that it holds.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.decoded.capacity()
+        self.decoded.capacity() + self.stderr.capacity()
     }
 
     /// Takes received bytes. Gives what of them is body, and whether that is the end of it.
-    pub(crate) fn take<'a>(&'a mut self, bytes: &'a [u8]) -> Result<(&'a [u8], bool), ChunkError> {
+    pub(crate) fn take<'a>(&'a mut self, bytes: &'a [u8]) -> Result<(&'a [u8], bool), CodingError> {
         self.received += bytes.len() as u64;
         let mut used = bytes.len();
         let mut is_coded = false;
         match &mut self.source {
             Source::Done => used = 0,
-            Source::UntilClose => {}
+            Source::UntilClose | Source::Stream => {}
             Source::Length(left) => {
                 used = bytes.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
                 *left -= used as u64;
@@ -67,13 +100,23 @@ impl ResponseBody {
                 used = 0;
                 let mut done = false;
                 while used < bytes.len() && !done {
-                    let step = decoder.decode(&bytes[used..])?;
+                    let step = decoder.decode(&bytes[used..]).map_err(CodingError::Chunks)?;
                     self.decoded.extend_from_slice(&bytes[used..][step.data]);
                     used += step.consumed;
                     done = step.done;
                 }
                 if done {
                     self.trailers = decoder.trailer_lines().to_vec();
+                    self.source = Source::Done;
+                }
+            }
+            Source::Records(records) => {
+                is_coded = true;
+                self.decoded.clear();
+                used = records.take_body(bytes, &mut self.decoded)?;
+                let stderr = records.take_stderr();
+                self.stderr.extend_from_slice(&stderr[..stderr.len().min(STDERR_BYTES_MAX - self.stderr.len())]);
+                if records.has_ended() {
                     self.source = Source::Done;
                 }
             }
@@ -85,7 +128,7 @@ impl ResponseBody {
 
     /// The upstream closed: whether that is the end of the body.
     pub(crate) fn close(&mut self) -> bool {
-        let ends = matches!(self.source, Source::UntilClose);
+        let ends = matches!(self.source, Source::UntilClose | Source::Stream);
         if ends {
             self.source = Source::Done;
         }

@@ -1,107 +1,295 @@
 //! A request on its way to the upstream.
 
 use crate::base::buffer::Spill;
-use crate::upstream::outgoing_body::OutgoingBody;
+use crate::connector::h2::stream::LeasedStream;
+use crate::upstream::outgoing_body::{BodyCoding, OutgoingBody};
+use crate::upstream::side::UpstreamSide;
+use cgi::fastcgi::{LAST_RECORD, RECORD_BYTES_MAX, StdinRecord};
 use http1::chunked::{CHUNK_END, ChunkHeader, LAST_CHUNK};
+use http1::outgoing::OutgoingHead;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd as _;
+use std::os::unix::fs::FileExt as _;
 use transport::Transport;
 
 /// Bytes of a body in a file that one turn sends: a millisecond at 10 Gbit/s.
 const FILE_TURN_BYTES: usize = 1 << 20;
+
+/// Bytes that are read of a body in a file before they are framed: one frame of the usual size.
+const FILE_PIECE_BYTES: usize = 16 * 1024;
+
+/// What is sent, without its body.
+pub(crate) struct OutgoingRequest<'a> {
+    pub(crate) head: &'a OutgoingHead,
+    pub(crate) coding: BodyCoding,
+    /// `http` or `https`.
+    pub(crate) scheme: &'static [u8],
+    /// The lines behind a body that is there as a whole; a stream carries them on.
+    pub(crate) trailers: &'a [u8],
+}
+
+/// How far a request has got over a stream.
+#[derive(Debug, Clone, Copy, Default)]
+struct Framed {
+    /// Bytes of frames.
+    sent: u64,
+    /// Bytes of the body that wait.
+    waiting: usize,
+}
 
 /// A request on its way to the upstream.
 pub(crate) struct Sending {
     pub(crate) spill: Spill,
     /// Bytes that were written, or wait in the spill; those of the body's file are not among them.
     given: u64,
+    coding: BodyCoding,
+    /// The same of what goes over a stream.
+    framed: Framed,
+    /// The lines that end it there.
+    trailers: Vec<u8>,
     /// How far the body's file has been sent.
     offset: u64,
+    /// Where the record ends that a part of the file is sent in.
+    record_end: u64,
     /// Everything has been given to the socket or the spill.
     pub(crate) complete: bool,
     /// A write failed: only reading can tell more.
     broken: bool,
-    /// Errno of that: the kernel tells the reason of a connection's end once, to whoever asks first.
+    /// Errno of that: the kernel reports the reason of a connection's end once, to the first call that asks.
     pub(crate) error: Option<i32>,
 }
 
 impl Sending {
-    /// Sends the head, and the body as far as it is there. `proves`: its last byte goes apart, so that it can be proved later
-    /// that the request did not arrive.
-    pub(crate) fn begin(stream: &Transport, head: &[u8], body: &OutgoingBody, proves: bool) -> Self {
-        let complete = !body.is_streamed() && body.file().is_none();
-        let mut sending = Self { spill: Spill::default(), given: 0, offset: 0, complete, broken: false, error: None };
-        match body.bytes() {
-            // What was read of a body whose end is not known yet is its first chunk.
-            bytes if body.is_chunked() && !bytes.is_empty() => {
-                let size = ChunkHeader::new(bytes.len() as u64);
-                sending.write(stream, &[head, size.as_bytes(), bytes, CHUNK_END]);
+    /// Sends the head, and the body as far as it is there. Over a connection whose progress was noted the last byte goes apart, so that it
+    /// can be proved later that the request did not arrive.
+    pub(crate) fn begin(up: &UpstreamSide, request: &OutgoingRequest<'_>, body: &OutgoingBody) -> Self {
+        let mut sending = Self {
+            spill: Spill::default(),
+            given: 0,
+            coding: request.coding,
+            offset: 0,
+            record_end: 0,
+            framed: Framed::default(),
+            trailers: Vec::new(),
+            complete: !body.is_streamed() && body.file().is_none(),
+            broken: false,
+            error: None,
+        };
+        match up {
+            UpstreamSide::H1(up) => {
+                let (head, proves) = (request.head.as_bytes(), up.acked_before().is_some());
+                sending.begin_connection(up.stream(), head, body, proves);
             }
-            bytes if proves => {
-                let written = send_in_two(&mut sending.spill, stream, head, bytes);
-                sending.given(written, &[head, bytes]);
-            }
-            bytes => sending.write(stream, &[head, bytes]),
+            UpstreamSide::H2(stream) => sending.begin_stream(stream, request, body),
         }
         sending
     }
 
+    fn begin_connection(&mut self, stream: &Transport, head: &[u8], body: &OutgoingBody, proves: bool) {
+        match body.bytes() {
+            // What was read of a body whose end is not known yet is its first chunk.
+            bytes if self.coding == BodyCoding::Chunks && !bytes.is_empty() => {
+                let size = ChunkHeader::new(bytes.len() as u64);
+                self.write(stream, &[head, size.as_bytes(), bytes, CHUNK_END]);
+            }
+            bytes if self.coding == BodyCoding::Records => self.begin_records(stream, head, bytes),
+            bytes if proves => {
+                let written = send_in_two(&mut self.spill, stream, head, bytes);
+                self.given(written, &[head, bytes]);
+            }
+            bytes => self.write(stream, &[head, bytes]),
+        }
+    }
+
+    fn begin_stream(&mut self, stream: &LeasedStream, request: &OutgoingRequest<'_>, body: &OutgoingBody) {
+        let has_body = !self.complete || !body.bytes().is_empty();
+        self.trailers = request.trailers.to_vec();
+        let opened = stream.open(request.head, request.scheme, !has_body);
+        self.note(opened);
+        if has_body && !self.broken && !body.bytes().is_empty() {
+            self.send_piece(stream, body.bytes());
+        }
+        self.look_at(stream);
+    }
+
+    /// Sends a part of the body over a stream, and its end where it is complete.
+    fn send_piece(&mut self, stream: &LeasedStream, piece: &[u8]) {
+        let is_last = self.complete && self.trailers.is_empty();
+        let mut sent = if piece.is_empty() && !is_last { Ok(()) } else { stream.send(piece, is_last) };
+        if self.complete && !is_last {
+            sent = sent.and_then(|()| stream.end_with_trailers(&self.trailers));
+        }
+        self.note(sent);
+    }
+
+    /// Notes how far a stream has got.
+    fn look_at(&mut self, stream: &LeasedStream) {
+        let waiting = stream.waiting_bytes();
+        self.framed = Framed { sent: stream.bytes_sent(), waiting: *waiting.as_ref().unwrap_or(&0) };
+        self.note(waiting);
+    }
+
     /// Goes on with what waits. `true`: more of the body may be given.
-    pub(crate) fn flush(&mut self, stream: &Transport) -> bool {
+    pub(crate) fn flush(&mut self, up: &UpstreamSide) -> bool {
         if self.broken {
             return false;
         }
-        let flushed = self.spill.flush(stream);
-        self.note(flushed);
-        !self.broken && !self.complete && self.spill.is_empty()
+        match up {
+            UpstreamSide::H1(up) => {
+                let flushed = self.spill.flush(up.stream());
+                self.note(flushed);
+            }
+            UpstreamSide::H2(stream) => self.look_at(stream),
+        }
+        !self.broken && !self.complete && self.waiting_bytes() == 0
+    }
+
+    /// The head, and the body so far, in records.
+    fn begin_records(&mut self, stream: &Transport, head: &[u8], body: &[u8]) {
+        let last = if self.complete { LAST_RECORD } else { b"" };
+        let mut pieces = body.chunks(RECORD_BYTES_MAX);
+        match pieces.next() {
+            None => return self.write(stream, &[head, last]),
+            Some(first) => {
+                let record = StdinRecord::new(first.len());
+                let end = if body.len() == first.len() { last } else { b"" };
+                self.write(stream, &[head, record.header(), first, record.padding(), end]);
+            }
+        }
+        for piece in pieces {
+            self.give_to(stream, piece);
+        }
+        if body.len() > RECORD_BYTES_MAX && !last.is_empty() && !self.broken {
+            self.write(stream, &[last]);
+        }
     }
 
     /// Gives the next part of a body that is streamed.
-    pub(crate) fn give(&mut self, stream: &Transport, data: &[u8], chunked: bool) {
+    pub(crate) fn give(&mut self, up: &UpstreamSide, data: &[u8]) {
         if self.broken {
             return;
         }
-        let size = ChunkHeader::new(data.len() as u64);
-        let framed = [size.as_bytes(), data, CHUNK_END];
-        self.write(stream, if chunked { &framed[..] } else { &framed[1..2] });
+        match up {
+            UpstreamSide::H1(up) => self.give_to(up.stream(), data),
+            UpstreamSide::H2(stream) => {
+                self.note(stream.send(data, false));
+                self.look_at(stream);
+            }
+        }
     }
 
-    /// The streamed body has come to its end.
-    pub(crate) fn end(&mut self, stream: &Transport, chunked: bool) {
+    fn give_to(&mut self, stream: &Transport, data: &[u8]) {
+        if self.broken {
+            return;
+        }
+        match self.coding {
+            BodyCoding::Plain | BodyCoding::Frames => self.write(stream, &[data]),
+            BodyCoding::Chunks => {
+                let size = ChunkHeader::new(data.len() as u64);
+                self.write(stream, &[size.as_bytes(), data, CHUNK_END]);
+            }
+            BodyCoding::Records => {
+                for piece in data.chunks(RECORD_BYTES_MAX) {
+                    let record = StdinRecord::new(piece.len());
+                    self.write(stream, &[record.header(), piece, record.padding()]);
+                }
+            }
+        }
+    }
+
+    /// The streamed body has come to its end, with these lines of trailers, which frames alone carry on.
+    pub(crate) fn end(&mut self, up: &UpstreamSide, trailers: &[u8]) {
         self.complete = true;
-        if chunked && !self.broken {
-            self.write(stream, &[LAST_CHUNK]);
+        if self.broken {
+            return;
+        }
+        match (up, self.coding) {
+            (UpstreamSide::H1(_), BodyCoding::Plain | BodyCoding::Frames) => {}
+            (UpstreamSide::H1(up), BodyCoding::Chunks) => self.write(up.stream(), &[LAST_CHUNK]),
+            (UpstreamSide::H1(up), BodyCoding::Records) => self.write(up.stream(), &[LAST_RECORD]),
+            (UpstreamSide::H2(stream), _) => {
+                self.trailers = trailers.to_vec();
+                self.send_piece(stream, b"");
+                self.look_at(stream);
+            }
         }
     }
 
     /// Sends what the socket takes of a body that is in a file. After a turn's share the caller waits for room, and what is
     /// there already lets the others go first.
-    pub(crate) fn give_file(&mut self, stream: &Transport, file: &File, length: u64) {
-        let left = usize::try_from(length - self.offset).unwrap_or(usize::MAX);
+    pub(crate) fn give_file(&mut self, up: &UpstreamSide, file: &File, length: u64) {
+        match up {
+            UpstreamSide::H1(up) => self.give_file_to(up.stream(), file, length),
+            UpstreamSide::H2(stream) => self.give_file_in_frames(stream, file, length),
+        }
+    }
+
+    /// As over TLS what goes next is read by this thread: only this process has written the file, just now.
+    fn give_file_in_frames(&mut self, stream: &LeasedStream, file: &File, length: u64) {
+        let mut piece = [0; FILE_PIECE_BYTES];
+        for _ in 0..FILE_TURN_BYTES / FILE_PIECE_BYTES {
+            let most = usize::try_from(length - self.offset).unwrap_or(usize::MAX).min(piece.len());
+            match file.read_at(&mut piece[..most], self.offset) {
+                Ok(0) if most > 0 => self.broken = true,
+                Ok(count) => {
+                    self.offset += count as u64;
+                    self.complete = self.offset == length;
+                    self.send_piece(stream, &piece[..count]);
+                }
+                Err(error) => self.note::<()>(Err(error)),
+            }
+            self.look_at(stream);
+            if self.broken || self.complete || self.framed.waiting > 0 {
+                return;
+            }
+        }
+    }
+
+    fn give_file_to(&mut self, stream: &Transport, file: &File, length: u64) {
+        if self.coding == BodyCoding::Records && self.offset == self.record_end && self.offset < length {
+            let content = usize::try_from(length - self.offset).unwrap_or(usize::MAX).min(RECORD_BYTES_MAX);
+            self.record_end += content as u64;
+            self.write(stream, &[StdinRecord::new(content).header()]);
+            if self.broken || !self.spill.is_empty() {
+                return;
+            }
+        }
+        let end = if self.coding == BodyCoding::Records { self.record_end } else { length };
+        let left = usize::try_from(end - self.offset).unwrap_or(usize::MAX);
         let mut offset = self.offset as i64;
         match stream.write_file(file.as_fd(), &mut offset, left.min(FILE_TURN_BYTES)) {
-            // Nobody but us writes to it, so it ends where its length says.
+            Ok(0) if left == 0 => {}
+            // Only this process writes to it, so it ends where its length says.
             Ok(0) if stream.is_writable() => self.broken = true,
             Ok(sent) => self.offset += sent as u64,
             Err(error) => self.note::<()>(Err(error)),
         }
         self.complete = self.offset == length;
+        if self.coding == BodyCoding::Records && self.complete && !self.broken {
+            // Only the last record of a file needs padding.
+            let padding = StdinRecord::new((length % RECORD_BYTES_MAX as u64) as usize).padding();
+            self.write(stream, &[padding, LAST_RECORD]);
+        }
     }
 
     /// Bytes that wait for the socket, as far as anybody waits for them still.
     pub(crate) fn unsent_bytes(&self) -> usize {
-        if self.broken { 0 } else { self.spill.len() }
+        if self.broken { 0 } else { self.waiting_bytes() }
+    }
+
+    fn waiting_bytes(&self) -> usize {
+        self.spill.len() + self.framed.waiting
     }
 
     /// Nothing more is to be sent.
     pub(crate) fn is_over(&self) -> bool {
-        self.broken || (self.complete && self.spill.is_empty())
+        self.broken || (self.complete && self.waiting_bytes() == 0)
     }
 
     /// The whole request was given to the socket.
     pub(crate) fn is_delivered(&self) -> bool {
-        self.complete && self.spill.is_empty() && !self.broken
+        self.complete && self.waiting_bytes() == 0 && !self.broken
     }
 
     fn write(&mut self, stream: &Transport, parts: &[&[u8]]) {
@@ -119,7 +307,10 @@ impl Sending {
 
     /// Bytes that the socket has taken.
     pub(crate) fn sent_bytes(&self) -> u64 {
-        (self.given + self.offset).saturating_sub(self.spill.len() as u64)
+        match self.coding {
+            BodyCoding::Frames => self.framed.sent,
+            _ => (self.given + self.offset).saturating_sub(self.spill.len() as u64),
+        }
     }
 
     fn note<T>(&mut self, outcome: io::Result<T>) {

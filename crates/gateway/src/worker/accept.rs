@@ -4,9 +4,11 @@ use crate::base::alarm::and_more;
 use crate::base::close::CloseReason;
 use crate::base::counters::bump;
 use crate::base::logs::error::{Level, errno};
-use crate::downstream::connection::{Connection, Securing};
+use crate::downstream::client::ClientFacts;
+use crate::downstream::h1::connection::{Connection, Securing};
+use crate::plan::listener::Serves;
 use crate::registry::generation::ListenerId;
-use crate::registry::shared::Message;
+use crate::registry::process::Message;
 use crate::thread::chores::Chore;
 use crate::worker::{Body, Worker};
 use reactor::{Accepted, Listener, SourceId};
@@ -25,7 +27,7 @@ const ACCEPTS_MAX: usize = 64;
 /// with long-lived connections an imbalance would stay for ever, and a hand-over costs a wake-up.
 const IMBALANCE_MAX: usize = 4;
 /// Without a descriptor, accepting is tried again after this time at the latest, as in nginx: descriptors are also freed by
-/// other workers, by the pool and by files, which nobody here is told of.
+/// other workers, by the pool and by files, which this thread does not see.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// The listeners that a worker accepts from.
@@ -161,6 +163,11 @@ impl Worker {
             }
         };
         bump(&self.thread.counters().handled, 1);
+        let local = || stream.local_address().ok().flatten().map(|address| address.ip());
+        let listener = generation.listener_behind(id, local);
+        if generation.listener(listener).is_some_and(|listener| listener.serves == Serves::Stream) {
+            return self.begin_session(generation, stream, task, listener, accepted.from);
+        }
         if let Some(listener) = generation.listener(id) {
             self.thread.reactor.set_deadline(task, Some(now.after(listener.header_timeout)));
         }
@@ -168,19 +175,24 @@ impl Worker {
             stream: Transport::plain(stream),
             task,
             socket: id,
-            listener: id,
-            peer: accepted.from,
-            serial,
-            requests: 0,
+            client: ClientFacts {
+                listener: id,
+                peer: accepted.from,
+                serial,
+                requests: 0,
+                is_pipelined: false,
+                accepted_at: now,
+                proxy_header: None,
+                is_http2: false,
+            },
             nodelay: true,
-            accepted_at: now,
             idle_since: now,
             kept_until: now,
             head_since: now,
             line_waits: Cell::new(false),
+            certificates: None,
+            standing: None,
             securing: Securing::NotBegun,
-            proxy_header: None,
-            is_pipelined: false,
             pending: Vec::new(),
             searched: 0,
         });

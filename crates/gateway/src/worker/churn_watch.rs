@@ -2,7 +2,7 @@
 //! cost, and says once a minute which are too small. Whether they are is `upstream::churn`'s to say.
 
 use crate::base::logs::error::Level;
-use crate::registry::shared::Shared;
+use crate::registry::process::Registry;
 use crate::thread::chores::Chore;
 use crate::worker::Worker;
 use reactor::Millis;
@@ -33,7 +33,7 @@ pub(crate) struct ChurnWatch {
 
 impl ChurnWatch {
     /// One look; the last of a minute logs what was found.
-    fn look(&mut self, shared: &Shared) {
+    fn look(&mut self, shared: &Registry) {
         let pool = &shared.pool;
         let groups = pool.groups();
         for (name, id) in &groups {
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn f4_a_pool_that_is_too_small_is_named_once_a_minute_with_its_numbers() {
-        let shared = Shared::leak(1, ErrorLog::new(Level::Warn, 0)).unwrap();
+        let shared = Registry::leak(1, ErrorLog::new(Level::Warn, 0)).unwrap();
         let group = shared.pool.intern_group("backend", &GroupLimits::keepalive(2, false, 1)).unwrap();
         let peer = PeerAddress::Ip(([127, 0, 0, 1], 80).into());
         let key = PoolKey { group, peer, tls: None, source: None, proxy_protocol: false, location: None };
@@ -101,13 +101,13 @@ mod tests {
             // Ten at a time, and room for two.
             let leases: Vec<_> = (0..10)
                 .map(|_| match shared.pool.open(WorkerId(0), key) {
-                    Open::Connect { permit, .. } => permit.established(IdleSocket::leased(), upstream::Millis(0)),
+                    Open::Connect { permit, .. } => permit.established(IdleSocket::leased(), Millis(0)),
                     Open::Full { limit, .. } => panic!("{limit:?}"),
                 })
                 .collect();
             watch.look(shared);
             for lease in leases {
-                let _ = lease.check_in(upstream::Millis(u64::from(second)));
+                let _ = lease.check_in(Millis(u64::from(second)));
             }
             shared.error_log.flush(|text, _| lines.push((second, String::from_utf8_lossy(text).into_owned())));
         }

@@ -3,7 +3,7 @@
 
 use crate::base::close::CloseReason;
 use crate::base::counters::bump;
-use crate::downstream::connection::Connection;
+use crate::downstream::h1::connection::Connection;
 use crate::worker::{Body, Worker};
 use reactor::{Millis, Peeked};
 
@@ -22,12 +22,14 @@ pub(crate) enum Class {
     Idle,
 }
 
-/// A connection that could give way. They are sorted by what stands first.
+/// A connection that could give way. They are sorted by what is first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Candidate {
+pub(crate) struct Displaceable {
     pub(crate) class: Class,
     /// Since when it waits.
     pub(crate) since: Millis,
+    /// Of the connection: a burst is accepted at one time, and places are used again in any order.
+    serial: u64,
     pub(crate) index: usize,
     /// It holds a part of a head.
     pub(crate) is_partial: bool,
@@ -40,7 +42,7 @@ impl Worker {
         candidates.sort_unstable();
         let most = (candidates.len() / SHARE).clamp(1, AT_ONCE_MAX);
         let mut closed = 0;
-        for Candidate { index, .. } in candidates {
+        for Displaceable { index, .. } in candidates {
             if let Some(connection) = self.take_waiting(index) {
                 self.close(connection, CloseReason::Displaced);
                 closed += 1;
@@ -53,18 +55,30 @@ impl Worker {
     }
 
     /// The connections that could give way, up to a class.
-    pub(crate) fn candidates(&self, last: Class) -> Vec<Candidate> {
+    pub(crate) fn candidates(&self, last: Class) -> Vec<Displaceable> {
         let bodies = self.bodies.borrow();
         let all = bodies.iter().enumerate().filter_map(|(index, body)| {
-            let (class, since) = match body {
-                Body::Reading(connection) => (Class::WithoutRequest, connection.head_since),
-                Body::Idle(connection) if connection.requests == 0 => (Class::WithoutRequest, connection.accepted_at),
-                Body::Idle(connection) => (Class::Idle, connection.idle_since),
-                Body::Lingering(linger) => (Class::WithoutRequest, linger.began_at()),
-                Body::Free | Body::Exchange(_) | Body::Tunnel(_) | Body::HeldBack(_) | Body::Job(_) => return None,
+            let (class, since, serial) = match body {
+                Body::Reading(waiting) => (Class::WithoutRequest, waiting.head_since, waiting.client.serial),
+                Body::Idle(waiting) if waiting.client.requests == 0 => {
+                    (Class::WithoutRequest, waiting.client.accepted_at, waiting.client.serial)
+                }
+                Body::Idle(waiting) => (Class::Idle, waiting.idle_since, waiting.client.serial),
+                Body::Lingering(linger) => (Class::WithoutRequest, linger.began_at(), linger.serial()),
+                Body::Http2(multiplexed) => multiplexed.standing()?,
+                Body::Free
+                | Body::Exchange(_)
+                | Body::Session(_)
+                | Body::Tunnel(_)
+                | Body::HeldBack(_)
+                | Body::Job(_) => return None,
             };
-            let is_partial = matches!(body, Body::Reading(_));
-            (class <= last).then_some(Candidate { class, since, index, is_partial })
+            let is_partial = match body {
+                Body::Reading(_) => true,
+                Body::Http2(multiplexed) => multiplexed.is_partial(),
+                _ => false,
+            };
+            (class <= last).then_some(Displaceable { class, since, serial, index, is_partial })
         });
         all.collect()
     }
@@ -79,6 +93,11 @@ impl Worker {
         {
             return None;
         }
+        if let Body::Http2(multiplexed) = body
+            && multiplexed.has_arrived()
+        {
+            return None;
+        }
         match std::mem::replace(body, Body::Free) {
             Body::Idle(connection) => Some(connection),
             Body::Reading(connection) => {
@@ -86,10 +105,30 @@ impl Worker {
                 Some(connection)
             }
             Body::Lingering(linger) => Some(linger.into_parts().0),
+            Body::Http2(multiplexed) => multiplexed.into_connection(),
             other => {
                 *body = other;
                 None
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_one_burst_the_first_gives_way_wherever_it_is_kept() {
+        let of = |serial, index| Displaceable {
+            class: Class::WithoutRequest,
+            since: Millis(7),
+            serial,
+            index,
+            is_partial: false,
+        };
+        let mut waiting = [of(12, 0), of(11, 4), of(10, 9)];
+        waiting.sort_unstable();
+        assert_eq!(waiting.map(|candidate| candidate.index), [9, 4, 0]);
     }
 }

@@ -1,10 +1,10 @@
 //! Connections that begin with a header of the PROXY protocol: they are served once it is there, and closed without a word
-//! where it is not one, since nobody knows who would read the answer.
+//! where it is not one, since the reader of the answer is unknown.
 
 use crate::base::close::CloseReason;
 use crate::base::logs::error::{Level, RequestLine};
-use crate::downstream::connection::Connection;
-use crate::downstream::proxy_header::HeaderRead;
+use crate::downstream::h1::connection::Connection;
+use crate::downstream::h1::proxy_header::HeaderRead;
 use crate::plan::listener::ListenerPlan;
 use crate::worker::{Body, Worker};
 use std::rc::Rc;
@@ -28,7 +28,7 @@ impl Worker {
             }
             HeaderRead::Waiting if fired => {
                 let message = "client timed out (110: Connection timed out) while reading PROXY protocol";
-                self.log_greeting(&connection, Level::Info, message);
+                self.log_of_connection(&connection, Level::Info, message);
                 self.close(connection, CloseReason::HeadTimeout);
             }
             HeaderRead::Waiting => self.put(task, Body::Idle(connection)),
@@ -38,20 +38,22 @@ impl Worker {
                 let shown = &connection.pending[..connection.pending.len().min(SHOWN_BYTES_MAX)];
                 let shown = shown.escape_ascii();
                 let message = format!("broken header: \"{shown}\" while reading PROXY protocol: {error}");
-                self.log_greeting(&connection, Level::Error, &message);
+                self.log_of_connection(&connection, Level::Error, &message);
                 self.close(connection, CloseReason::BadRequest);
             }
         }
         None
     }
 
-    fn log_greeting(&self, connection: &Connection, level: Level, message: &str) {
+    /// Logs what a client's connection has come to outside of any request.
+    pub(super) fn log_of_connection(&self, connection: &Connection, level: Level, message: &str) {
         let line = RequestLine {
             message,
-            serial: connection.serial,
-            client: &connection.peer,
+            serial: connection.client.serial,
+            client: Some(&connection.client.peer),
             server: b"",
             request: b"",
+            subrequest: None,
             upstream: None,
             host: None,
             referrer: None,

@@ -3,8 +3,8 @@
 //! changes of threads, so under load connections are closed at once, and their lines follow within the writer's period.
 
 use crate::base::close::CloseReason;
-use crate::downstream::connection::Connection;
-use crate::downstream::linger::LingerPlan;
+use crate::downstream::h1::connection::Connection;
+use crate::downstream::h1::linger::LingerPlan;
 use crate::worker::{Body, Worker};
 use reactor::{Millis, TaskId};
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 /// A disk that does not take lines holds no connection for longer than it holds lines under load.
 const HELD_MAX_MS: u64 = 100;
 
-/// A worker holds a connection back at most this often. Whoever looks into the log after each request, a person or a script,
+/// A worker holds a connection back at most this often. A reader that looks into the log after each request, a person or a script,
 /// comes less often. A load of one request per connection comes more often: with every connection held back, a single client
 /// got a quarter of the requests/s, at 80 µs of CPU a request instead of 32.
 const APART_MS: u64 = 10;
@@ -25,6 +25,13 @@ pub(crate) struct HeldBack {
     linger: Option<LingerPlan>,
     /// The collection that has its lines.
     collection: u64,
+}
+
+impl HeldBack {
+    /// It is closed at once after all.
+    pub(crate) fn into_connection(self) -> Box<Connection> {
+        self.connection
+    }
 }
 
 impl Worker {
@@ -53,7 +60,7 @@ impl Worker {
     }
 
     /// Something has happened to a connection that is held back: its lines are written, its time is over, or the client is
-    /// heard of, which changes nothing.
+    /// reported, which changes nothing.
     pub(crate) fn step_held_back(self: &Rc<Self>, held: Box<HeldBack>) {
         let task = held.connection.task;
         let over = self.thread.reactor.take_deadline_fired(task);

@@ -1,5 +1,8 @@
-//! The chores of a worker, when they are due.
+//! The chores of a worker, when they are due, and what happens on its idle upstream connections.
 
+use crate::connector::h2::listen_to_idle;
+use crate::connector::leased::close_ended;
+use crate::registry::pool::{Look, token};
 use crate::thread::chores::Chore;
 use crate::worker::Worker;
 use std::rc::Rc;
@@ -24,9 +27,26 @@ impl Worker {
                 Chore::WatchChurn => self.watch_churn(),
                 Chore::WarmPool => self.warm_pool(),
                 Chore::ReturnMemory => self.return_memory(),
+                Chore::TendCaches => self.tend_caches(),
             }
         }
         thread.chores.set_deadline();
+    }
+
+    /// Looks after the caches at the next opportunity: at the start, and after a reload. One worker does it for all.
+    pub(crate) fn begin_tending(&self) {
+        if self.thread.index == 0 {
+            self.thread.chores.plan(Chore::TendCaches, self.thread.reactor.now());
+        }
+    }
+
+    fn tend_caches(&self) {
+        let (thread, generation) = (&self.thread, self.generation());
+        let now_s = thread.clock.now().as_secs() as i64;
+        let pauses = generation.caches.iter().map(|zone| zone.tend(thread.shared, now_s));
+        if let Some(pause) = pauses.min().filter(|_| !thread.is_draining()) {
+            thread.chores.plan(Chore::TendCaches, thread.reactor.now().after(pause));
+        }
     }
 
     fn expire_pool(&self) {
@@ -36,6 +56,30 @@ impl Worker {
         drop(removed);
         if let Some(at) = next {
             thread.expire_pool_by(at.max(thread.pool_now().plus(LEFT_OVER_MS)));
+        }
+    }
+
+    /// Something happened on a pooled connection: it has ended, or the peer sent unrequested bytes.
+    pub(super) fn discard_parked(&self, label: u64) {
+        use upstream::DiscardReason::{DataOnIdle, PeerClosedIdle};
+        use upstream::shared::Inspection;
+        let mut has_frames = false;
+        let removed = self.thread.shared.pool.inspect(self.thread.id(), token(label), |idle| {
+            match idle.look(&self.thread.reactor) {
+                Look::Silent => Inspection::Keep,
+                Look::Frames => {
+                    has_frames = true;
+                    Inspection::Keep
+                }
+                Look::Ended => Inspection::Remove(PeerClosedIdle),
+                Look::Data => Inspection::Remove(DataOnIdle),
+            }
+        });
+        if let Some(removed) = removed {
+            close_ended(removed, &self.thread);
+        }
+        if has_frames && let Some(checkout) = self.thread.shared.pool.attend(self.thread.id(), token(label)) {
+            listen_to_idle(&self.thread, checkout);
         }
     }
 }

@@ -1,38 +1,47 @@
 //! A data-plane thread: one reactor, the connections that live on it, and what each of them is doing. Nothing here blocks.
 
 pub(crate) mod accept;
+pub(crate) mod begin;
+pub(crate) mod certificates;
 pub(crate) mod churn_watch;
 pub(crate) mod displacing;
 pub(crate) mod greeting;
 pub(crate) mod held_back;
 pub(crate) mod housekeeping;
+pub(crate) mod http2;
+pub(crate) mod inspect;
 pub(crate) mod securing;
+pub(crate) mod sessions;
 pub(crate) mod shedding;
+pub(crate) mod standing;
+pub(crate) mod tunnels;
 pub(crate) mod warm;
 
 use crate::base::close::CloseReason;
 use crate::base::counters::bump;
 use crate::base::fault::Fault;
-use crate::base::memory::{CONNECTION_BYTES, HeldFor, TUNNEL_BYTES, TUNNEL_FLOOR_BYTES};
-use crate::downstream::connection::{Connection, HeadRead, Securing};
+use crate::base::memory::{CONNECTION_BYTES, HeldFor, TUNNEL_BYTES};
+use crate::downstream::Asker;
+use crate::downstream::h1::connection::{Connection, HeadRead, Securing};
 use crate::downstream::request::Request;
-use crate::exchange::{Begin, Refusal};
+use crate::exchange::{Begin, Beginning, Refusal};
 use crate::phases::Next;
 use crate::registry::generation::{BoundListener, Generation, ListenerId, Pinned};
-use crate::registry::shared::{Message, Shared};
-use crate::tunnel::{Tunnel, TunnelStep};
+use crate::registry::process::{Message, Registry};
+use crate::tunnel::Tunnel;
 use crate::worker::accept::Listeners;
 
-use crate::connector::leased::close_ended;
-use crate::downstream::linger::{Linger, LingerPlan};
+use crate::downstream::h1::linger::{Linger, LingerPlan};
 use crate::exchange::spares::{SPARES_MAX, Spares};
-use crate::phases::settle::log_tunnel;
-use crate::registry::pool::{Look, token};
 use crate::thread::chores::Chore;
 use crate::thread::executor::{Desk, Slot};
 use crate::thread::job::Job;
 use crate::thread::{Relief, WorkerThread};
 use crate::worker::held_back::HeldBack;
+use crate::worker::http2::Multiplexed;
+use crate::worker::inspect::Begun;
+use crate::worker::sessions::Sessions;
+use rustc_hash::FxHashMap;
 use std::rc::Weak;
 
 use reactor::{Millis, Peeked, Reactor, Ready, SourceId, TaskId};
@@ -59,9 +68,13 @@ pub(crate) enum Body {
     /// A part of a head is there.
     Reading(Box<Connection>),
     Exchange(Slot),
+    /// A session of `stream` that is no tunnel yet.
+    Session(Slot),
     Tunnel(Box<Tunnel>),
     Lingering(Box<Linger>),
     HeldBack(Box<HeldBack>),
+    /// HTTP/2, with or without streams.
+    Http2(Multiplexed),
     Job(Box<dyn Job>),
 }
 
@@ -72,10 +85,15 @@ pub(crate) struct Worker {
     generation: RefCell<Rc<Pinned>>,
     bodies: RefCell<Vec<Body>>,
     slots: RefCell<Vec<Slot>>,
+    /// Exchanges under way by the index of their task, for an operator who asks.
+    begun: RefCell<FxHashMap<u32, Begun>>,
     desk: Rc<Desk<Begin, Next>>,
+    sessions: Sessions,
     listeners: RefCell<Listeners>,
     /// What the pool's limits cost, looked at by the clock.
     churn: RefCell<churn_watch::ChurnWatch>,
+    /// For decoding heads of HTTP/2.
+    http2_head: Cell<Option<Box<::http2::Head>>>,
     /// Connections that are closed when their log lines are written.
     held_back: RefCell<Vec<TaskId>>,
     /// When the last of them began to wait.
@@ -88,7 +106,7 @@ pub(crate) struct Worker {
 /// Runs a worker until it is told to end. `listeners` are those that exist when it starts.
 pub fn run(
     index: u16,
-    shared: &'static Shared,
+    shared: &'static Registry,
     generation: Arc<Generation>,
     listeners: Vec<(ListenerId, Arc<reactor::Listener>)>,
 ) -> io::Result<()> {
@@ -100,9 +118,12 @@ pub fn run(
         generation: RefCell::new(Rc::new(Pinned(Arc::clone(&generation)))),
         bodies: RefCell::default(),
         slots: RefCell::default(),
+        begun: RefCell::default(),
         desk: Rc::default(),
+        sessions: Sessions::default(),
         listeners: RefCell::default(),
         churn: RefCell::default(),
+        http2_head: Cell::default(),
         held_back: RefCell::default(),
         held_back_at: Cell::default(),
         relieved_at: Cell::default(),
@@ -117,7 +138,14 @@ pub fn run(
     worker.begin_watching();
     worker.begin_returning();
     worker.begin_warming();
-    worker.work()
+    worker.begin_tending();
+    let ended = worker.work();
+    if index == 0 {
+        for zone in &worker.generation().caches {
+            zone.save_snapshot();
+        }
+    }
+    ended
 }
 
 impl Worker {
@@ -132,6 +160,7 @@ impl Worker {
                     self.survive(ready, &panic);
                 }
                 self.begin_jobs();
+                self.begin_subrequests();
                 if matches!(ready, Ready::Task(_)) {
                     if tasks_left <= 1 {
                         break;
@@ -141,28 +170,6 @@ impl Worker {
             }
         }
         Ok(())
-    }
-
-    /// Begins the jobs that were spawned since the last task ran.
-    fn begin_jobs(&self) {
-        while let Some(job) = self.thread.next_job() {
-            self.step_job(job);
-        }
-    }
-
-    /// A job belongs to no client connection: when it panics, only its own task ends.
-    fn step_job(&self, job: Box<dyn Job>) {
-        let task = job.task();
-        match catch_bug(|| job.step(&self.thread)) {
-            Ok(Some(job)) => self.put(task, Body::Job(job)),
-            Ok(None) => {}
-            Err(panic) => {
-                self.report_bug(&panic, "");
-                if self.thread.reactor.is_live(task) {
-                    self.thread.reactor.end_task(task);
-                }
-            }
-        }
     }
 
     /// From now on this configuration holds.
@@ -191,9 +198,13 @@ impl Worker {
         if let Ready::Task(task) = ready
             && task != self.thread.chores.task
         {
-            end = format!("; connection *{} is closed", self.thread.memory.serial(task));
+            let serial = self.thread.memory.serial(task);
             if self.thread.reactor.is_live(task) {
+                end = format!("; connection *{serial} is closed");
                 self.forget_connection(task, CloseReason::Bug);
+            } else {
+                // The task of a subrequest ends with what unwound.
+                end = format!("; a subrequest of connection *{serial} has ended");
             }
         }
         self.report_bug(panic, &end);
@@ -205,21 +216,26 @@ impl Worker {
         self.thread.shared.error_log.bug(&format!("a panic ({panic}) in worker {}{end}", self.thread.index));
     }
 
-    /// Sets the gauges to what is there: the one that panicked has left them as they were.
+    /// Sets the gauges to the real counts: the one that panicked has left them as they were.
     fn count_again(&self) {
-        let (mut reading, mut exchanges, mut tunnels) = (0, 0, 0);
+        let (mut reading, mut exchanges, mut sessions, mut tunnels) = (0, 0, 0, 0);
         for body in self.bodies.borrow().iter() {
             match body {
                 Body::Reading(_) => reading += 1,
                 Body::Exchange(_) => exchanges += 1,
+                Body::Session(_) => sessions += 1,
                 Body::Tunnel(_) => tunnels += 1,
-                Body::Free | Body::Idle(_) | Body::Lingering(_) | Body::HeldBack(_) | Body::Job(_) => {}
+                Body::Free | Body::Idle(_) | Body::Lingering(_) | Body::HeldBack(_) | Body::Http2(_) | Body::Job(_) => {
+                }
             }
         }
         let counters = self.thread.counters();
-        for (gauge, count) in
-            [(&counters.reading, reading), (&counters.exchanges, exchanges), (&counters.tunnels, tunnels)]
-        {
+        for (gauge, count) in [
+            (&counters.reading, reading),
+            (&counters.exchanges, exchanges),
+            (&counters.sessions, sessions),
+            (&counters.tunnels, tunnels),
+        ] {
             gauge.store(count, Ordering::Relaxed);
         }
     }
@@ -228,6 +244,7 @@ impl Worker {
     fn is_finished(&self) -> bool {
         self.stopped.get()
             || (self.thread.draining.get()
+                && self.thread.subrequests.get() == 0
                 && self.thread.shared.workers[self.thread.index as usize].end_without_connections())
     }
 
@@ -247,9 +264,11 @@ impl Worker {
             Body::Idle(connection) => self.read_head(connection, false),
             Body::Reading(connection) => self.read_head(connection, true),
             Body::Exchange(slot) => self.poll_exchange(task, slot),
+            Body::Session(slot) => self.poll_session(task, slot),
             Body::Tunnel(tunnel) => self.step_tunnel(tunnel),
             Body::Lingering(linger) => self.step_linger(linger),
             Body::HeldBack(held) => self.step_held_back(held),
+            Body::Http2(multiplexed) => self.step_http2(multiplexed),
             Body::Job(job) => self.step_job(job),
         }
     }
@@ -265,8 +284,11 @@ impl Worker {
             Body::Lingering(_) | Body::HeldBack(_) => {
                 self.thread.memory.hold(task, HeldFor::Connection, CONNECTION_BYTES);
             }
+            Body::Http2(multiplexed) => {
+                self.thread.memory.hold(task, HeldFor::Connection, multiplexed.held_bytes());
+            }
             // An exchange has said what it holds when it began to wait; a connection that is being opened holds nothing.
-            Body::Exchange(_) | Body::Job(_) | Body::Free => {}
+            Body::Exchange(_) | Body::Session(_) | Body::Job(_) | Body::Free => {}
         }
         let mut bodies = self.bodies.borrow_mut();
         let index = task.index as usize;
@@ -283,8 +305,8 @@ impl Worker {
         let task = connection.task;
         let mut fired = self.thread.reactor.take_deadline_fired(task);
         let local = || connection.stream.local_address().ok().flatten().map(|address| address.ip());
-        connection.listener = generation.listener_behind(connection.socket, local);
-        let Some(listener) = generation.listener(connection.listener) else {
+        connection.client.listener = generation.listener_behind(connection.socket, local);
+        let Some(listener) = generation.listener(connection.client.listener) else {
             return self.close(connection, CloseReason::Unlistened);
         };
         if connection.securing < Securing::Done {
@@ -353,7 +375,7 @@ impl Worker {
         listener: &BoundListener,
         mut fired: bool,
     ) -> Option<(Box<Connection>, bool)> {
-        if listener.proxy_protocol && connection.proxy_header.is_none() {
+        if listener.proxy_protocol && connection.client.proxy_header.is_none() {
             connection = self.greet(connection, listener, fired)?;
             fired = false;
         }
@@ -365,17 +387,17 @@ impl Worker {
         connection.line_waits.set(false);
         self.thread.reactor.set_deadline(task, None);
         bump(&self.thread.counters().requests, 1);
-        bump(&self.thread.counters().exchanges, 1);
-        let spare = self.slots.borrow_mut().pop();
-        let slot = spare.unwrap_or_else(|| Slot::new(crate::phases::run(Rc::clone(&self.desk))));
+        self.begun.borrow_mut().insert(task.index, Begun::of(&connection, self.thread.reactor.now()));
         let (thread, spares, generation) = (Rc::clone(&self.thread), Rc::clone(&self.spares), self.generation());
-        self.desk.put_arguments(Begin { thread, spares, generation, connection, request, refusal });
-        self.poll_exchange(task, slot);
+        let beginning = refusal.map_or(Beginning::Head, Beginning::Refused);
+        let asker = Asker::Client(connection);
+        self.run_exchange(Begin { thread, spares, generation, asker, request, beginning });
     }
 
     fn poll_exchange(self: &Rc<Self>, task: TaskId, mut slot: Slot) {
         let Poll::Ready(next) = self.desk.poll(&mut slot) else { return self.put(task, Body::Exchange(slot)) };
         bump(&self.thread.counters().exchanges, -1);
+        self.begun.borrow_mut().remove(&task.index);
         let mut slots = self.slots.borrow_mut();
         if slots.len() < SPARES_MAX {
             slots.push(slot);
@@ -387,7 +409,7 @@ impl Worker {
     fn go_on(self: &Rc<Self>, next: Next) {
         match next {
             Next::KeepAlive(mut connection, timeout) => {
-                connection.is_pipelined = !connection.pending.is_empty();
+                connection.client.is_pipelined = !connection.pending.is_empty();
                 let task = connection.task;
                 let now = self.thread.reactor.now();
                 if self.thread.is_draining() && connection.kept_until <= now && connection.pending.is_empty() {
@@ -401,13 +423,11 @@ impl Worker {
                 }
                 self.put(task, Body::Idle(connection));
             }
-            Next::Tunnel(tunnel) => {
-                bump(&self.thread.counters().tunnels, 1);
-                self.step_tunnel(tunnel);
-            }
+            Next::Tunnel(tunnel) => self.begin_tunnel(tunnel),
             Next::Linger { connection, reason, plan } => self.close_after_lines(connection, reason, Some(plan)),
             Next::Gone(task, reason) => self.forget_connection(task, reason),
             Next::Close(connection, reason) => self.close_after_lines(connection, reason, None),
+            Next::Nothing => {}
         }
     }
 
@@ -415,29 +435,6 @@ impl Worker {
         match linger {
             Some(plan) => self.step_linger(Box::new(Linger::new(connection, reason, plan, self.thread.reactor.now()))),
             None => self.close(connection, reason),
-        }
-    }
-
-    fn step_tunnel(self: &Rc<Self>, mut tunnel: Box<Tunnel>) {
-        self.thread.shared.faults.pass(Fault::Tunnel);
-        let task = tunnel.task;
-        let fired = self.thread.reactor.take_deadline_fired(task);
-        let bound = self.thread.memory.room(tunnel.buffer_bytes(), TUNNEL_FLOOR_BYTES);
-        match tunnel.step(self.thread.reactor.now(), fired, bound) {
-            TunnelStep::Wait(deadline) => {
-                self.thread.reactor.set_deadline(task, Some(deadline));
-                self.put(task, Body::Tunnel(tunnel));
-            }
-            TunnelStep::Yield => {
-                self.thread.reactor.wake(task);
-                self.put(task, Body::Tunnel(tunnel));
-            }
-            TunnelStep::End(reason) => {
-                bump(&self.thread.counters().tunnels, -1);
-                log_tunnel(&self.thread, &tunnel, reason);
-                tunnel.close();
-                self.forget_connection(task, reason);
-            }
         }
     }
 
@@ -459,8 +456,9 @@ impl Worker {
         self.forget_connection(task, reason);
     }
 
-    fn forget_connection(&self, task: TaskId, reason: CloseReason) {
+    pub(super) fn forget_connection(&self, task: TaskId, reason: CloseReason) {
         bump(&self.thread.counters().closed[reason as usize], 1);
+        self.begun.borrow_mut().remove(&task.index);
         self.thread.memory.hold(task, HeldFor::Connection, 0);
         self.thread.reactor.end_task(task);
         self.thread.shared.workers[self.thread.index as usize].connections.fetch_sub(1, Ordering::Relaxed);
@@ -469,22 +467,6 @@ impl Worker {
 
     fn connections(&self) -> usize {
         self.thread.shared.workers[self.thread.index as usize].connections.load(Ordering::Relaxed)
-    }
-
-    /// Something happened on a pooled connection: it has ended, or the peer sent what nobody asked for.
-    fn discard_parked(&self, label: u64) {
-        use upstream::DiscardReason::{DataOnIdle, PeerClosedIdle};
-        use upstream::shared::Inspection;
-        let removed = self.thread.shared.pool.inspect(self.thread.id(), token(label), |idle| {
-            match idle.look(&self.thread.reactor) {
-                Look::Silent => Inspection::Keep,
-                Look::Ended => Inspection::Remove(PeerClosedIdle),
-                Look::Data => Inspection::Remove(DataOnIdle),
-            }
-        });
-        if let Some(removed) = removed {
-            close_ended(removed, &self.thread);
-        }
     }
 
     fn read_mailbox(self: &Rc<Self>) {
@@ -503,7 +485,9 @@ impl Worker {
                 Message::Reload(generation) => {
                     self.take_on(generation);
                     self.begin_warming();
+                    self.begin_tending();
                 }
+                Message::Inspect(inspection) => self.inspect(inspection),
                 Message::Drain => self.drain(),
                 Message::LinesWritten => self.lines_are_written(),
                 Message::Stop => self.stopped.set(true),
@@ -532,7 +516,7 @@ impl Worker {
             .iter_mut()
             .filter_map(|body| match std::mem::replace(body, Body::Free) {
                 // Who has just connected has not been served yet, and no other process can do it.
-                Body::Idle(connection) if connection.requests > 0 => Some(connection),
+                Body::Idle(connection) if connection.client.requests > 0 => Some(connection),
                 other => {
                     *body = other;
                     None
@@ -548,6 +532,7 @@ impl Worker {
                 self.put(task, Body::Idle(connection));
             }
         }
+        self.drain_http2();
         let mut removed = Vec::new();
         self.thread.shared.pool.drain(self.thread.id(), upstream::DiscardReason::Drain, &mut removed);
     }
@@ -573,7 +558,7 @@ mod tests {
     #[test]
     fn what_waits_is_small() {
         assert!(size_of::<Body>() <= 24, "{}", size_of::<Body>());
-        // Each side has a pointer to what TLS keeps for it.
-        assert!(size_of::<Tunnel>() <= 240, "{}", size_of::<Tunnel>());
+        // Each side has a pointer to what TLS keeps for it; the client may be a stream, and a session of `stream` may have a pace.
+        assert!(size_of::<Tunnel>() <= 256, "{}", size_of::<Tunnel>());
     }
 }

@@ -3,16 +3,17 @@
 //! same, and told so (497).
 
 use crate::base::close::CloseReason;
-use crate::base::counters::{HANDSHAKE_FAILURES, bump};
+use crate::base::counters::{bump, handshake_failure};
 use crate::base::logs::error::{Level, RequestLine, errno};
-use crate::downstream::connection::{Connection, Securing};
+use crate::downstream::h1::connection::{Connection, Securing};
 use crate::registry::generation::BoundListener;
+use crate::worker::certificates::Search;
 use crate::worker::{Body, Worker};
 use reactor::Read;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use tls::{Session, TlsError};
+use tls::{Pairs, Session, TlsError};
 use transport::tls_error;
 
 /// The first byte of a handshake's first record.
@@ -24,7 +25,7 @@ const SSL2_BIT: u8 = 0x80;
 const FIRST_READ_BYTES: usize = 4096;
 
 /// What the client begins with.
-enum Beginning {
+enum FirstByte {
     Nothing,
     Handshake,
     Other,
@@ -43,33 +44,32 @@ impl Worker {
     ) -> Option<(Box<Connection>, bool)> {
         if connection.securing == Securing::NotBegun {
             let Some(tls) = &listener.tls else {
-                connection.securing = Securing::Done;
-                return Some((connection, fired));
+                return self.begin_in_clear(connection, listener, fired);
             };
             match connection.look_at_beginning() {
-                Beginning::Nothing if fired => {
+                FirstByte::Nothing if fired => {
                     self.give_up_handshake(connection);
                     return None;
                 }
-                Beginning::Nothing => {
+                FirstByte::Nothing => {
                     let task = connection.task;
                     self.put(task, Body::Idle(connection));
                     return None;
                 }
-                Beginning::Closed => {
+                FirstByte::Closed => {
                     self.close(connection, CloseReason::ClientClosed);
                     return None;
                 }
-                Beginning::Failed => {
+                FirstByte::Failed => {
                     self.close(connection, CloseReason::ClientAborted);
                     return None;
                 }
-                Beginning::Other => {
+                FirstByte::Other => {
                     connection.securing = Securing::PlainHttp;
                     connection.head_since = self.thread.reactor.now();
                     return Some((connection, fired));
                 }
-                Beginning::Handshake => {
+                FirstByte::Handshake => {
                     connection.securing = Securing::UnderWay;
                     let received = std::mem::take(&mut connection.pending);
                     let plain = *connection;
@@ -81,6 +81,55 @@ impl Worker {
         self.shake_hands(connection, listener, fired)
     }
 
+    /// A connection without TLS: HTTP/2 begins with a preface, where it is spoken.
+    fn begin_in_clear(
+        self: &Rc<Self>,
+        mut connection: Box<Connection>,
+        listener: &BoundListener,
+        fired: bool,
+    ) -> Option<(Box<Connection>, bool)> {
+        let default = listener.names.default_server();
+        if !listener.http2 && !self.generation().server(default).http2.enabled {
+            connection.securing = Securing::Done;
+            return Some((connection, fired));
+        }
+        let task = connection.task;
+        let was_partial = !connection.pending.is_empty();
+        match connection.look_at_preface() {
+            Preface::Whole => {
+                connection.securing = Securing::Done;
+                self.begin_http2(connection, listener);
+                return None;
+            }
+            Preface::Partial if !fired => {
+                if !was_partial {
+                    connection.head_since = self.thread.reactor.now();
+                    let deadline = connection.head_since.after(listener.header_timeout);
+                    self.thread.reactor.set_deadline(task, Some(deadline));
+                }
+                self.put(task, Body::Idle(connection));
+                return None;
+            }
+            Preface::Nothing if !fired => {
+                self.put(task, Body::Idle(connection));
+                return None;
+            }
+            Preface::Closed => {
+                self.close(connection, CloseReason::ClientClosed);
+                return None;
+            }
+            Preface::Failed => {
+                self.close(connection, CloseReason::ClientAborted);
+                return None;
+            }
+            // Whatever it is, HTTP/1 says what becomes of it.
+            Preface::Other | Preface::Partial | Preface::Nothing => {}
+        }
+        connection.securing = Securing::Done;
+        connection.head_since = self.thread.reactor.now();
+        Some((connection, fired))
+    }
+
     fn shake_hands(
         self: &Rc<Self>,
         mut connection: Box<Connection>,
@@ -89,13 +138,24 @@ impl Worker {
     ) -> Option<(Box<Connection>, bool)> {
         let task = connection.task;
         match connection.stream.handshake() {
+            Ok(true) if !self.standing_is_known(&mut connection) && !fired => self.put(task, Body::Idle(connection)),
+            // The client is there, and the responder is not.
+            Ok(true) if connection.standing.is_some() => self.give_up_handshake(connection),
             Ok(true) => {
                 connection.securing = Securing::Done;
                 let resumed = connection.stream.session(Session::is_resumed).unwrap_or_default();
                 bump(&self.thread.counters().handshakes[usize::from(resumed)], 1);
                 let now = self.thread.reactor.now();
                 self.thread.reactor.set_deadline(task, Some(now.after(listener.header_timeout)));
+                let is_http2 = |session: &Session| session.alpn() == Some(b"h2");
+                if connection.stream.session(is_http2).unwrap_or_default() {
+                    self.begin_http2(connection, listener);
+                    return None;
+                }
                 return Some((connection, false));
+            }
+            Ok(false) if let Some(server) = connection.stream.session(Session::awaits_certificate).flatten() => {
+                return self.go_on_with_certificates(connection, listener, server, fired);
             }
             Ok(false) if fired => self.give_up_handshake(connection),
             Ok(false) if self.thread.refuses_growth() => {
@@ -103,6 +163,33 @@ impl Worker {
             }
             Ok(false) => self.put(task, Body::Idle(connection)),
             Err(error) => self.fail_handshake(connection, &error),
+        }
+        None
+    }
+
+    fn go_on_with_certificates(
+        self: &Rc<Self>,
+        mut connection: Box<Connection>,
+        listener: &BoundListener,
+        server: u32,
+        fired: bool,
+    ) -> Option<(Box<Connection>, bool)> {
+        match self.search_certificates(&mut connection, server) {
+            Search::Found(pairs) => match connection.stream.show_certificates(Pairs::new(pairs)) {
+                Ok(()) => return self.shake_hands(connection, listener, fired),
+                Err(error) => self.fail_handshake(connection, &error),
+            },
+            Search::Waits if fired => self.give_up_handshake(connection),
+            Search::Waits => {
+                let task = connection.task;
+                self.put(task, Body::Idle(connection));
+            }
+            Search::Failed(message) => {
+                connection.stream.refuse_certificates();
+                self.log_handshake(&connection, Level::Error, &message);
+                self.count_failure("no_certificate");
+                self.close_after_lines(connection, CloseReason::HandshakeFailed, None);
+            }
         }
         None
     }
@@ -136,8 +223,7 @@ impl Worker {
     }
 
     fn count_failure(&self, key: &str) {
-        let place = HANDSHAKE_FAILURES.iter().position(|known| *known == key).unwrap_or_default();
-        bump(&self.thread.counters().handshakes_failed[place], 1);
+        bump(&self.thread.counters().handshakes_failed[handshake_failure(key)], 1);
     }
 
     fn log_handshake(&self, connection: &Connection, level: Level, message: &str) {
@@ -145,10 +231,11 @@ impl Worker {
         let server = connection.stream.local_address().ok().flatten().map(|address| address.to_string());
         let line = RequestLine {
             message: &format!("{message} while SSL handshaking"),
-            serial: connection.serial,
-            client: &connection.peer,
+            serial: connection.client.serial,
+            client: Some(&connection.client.peer),
             server: server.as_deref().unwrap_or_default().as_bytes(),
             request: b"",
+            subrequest: None,
             upstream: None,
             host: asked.as_deref().map(str::as_bytes),
             referrer: None,
@@ -159,22 +246,53 @@ impl Worker {
     }
 }
 
+/// Whether a connection in clear begins as HTTP/2 does.
+enum Preface {
+    Nothing,
+    /// As far as it has come.
+    Partial,
+    Whole,
+    Other,
+    Closed,
+    Failed,
+}
+
 impl Connection {
+    /// Whether the first bytes are HTTP/2's, which stay where they are.
+    fn look_at_preface(&mut self) -> Preface {
+        loop {
+            let Self { stream, pending, .. } = self;
+            if !::http2::PREFACE.starts_with(pending) {
+                return if pending.starts_with(::http2::PREFACE) { Preface::Whole } else { Preface::Other };
+            }
+            if pending.len() == ::http2::PREFACE.len() {
+                return Preface::Whole;
+            }
+            match stream.read_with(FIRST_READ_BYTES, |bytes| pending.extend_from_slice(bytes)) {
+                Ok(Read::Data(())) => {}
+                Ok(Read::NotReady) if pending.is_empty() => return Preface::Nothing,
+                Ok(Read::NotReady) => return Preface::Partial,
+                Ok(Read::Closed) => return Preface::Closed,
+                Err(_) => return Preface::Failed,
+            }
+        }
+    }
+
     /// What the first byte says, which stays where it is.
-    fn look_at_beginning(&mut self) -> Beginning {
+    fn look_at_beginning(&mut self) -> FirstByte {
         if self.pending.is_empty() {
             let Self { stream, pending, .. } = self;
             match stream.read_with(FIRST_READ_BYTES, |bytes| pending.extend_from_slice(bytes)) {
                 Ok(Read::Data(())) => {}
-                Ok(Read::NotReady) => return Beginning::Nothing,
-                Ok(Read::Closed) => return Beginning::Closed,
-                Err(_) => return Beginning::Failed,
+                Ok(Read::NotReady) => return FirstByte::Nothing,
+                Ok(Read::Closed) => return FirstByte::Closed,
+                Err(_) => return FirstByte::Failed,
             }
         }
         match self.pending.first() {
-            Some(first) if *first == HANDSHAKE_RECORD || *first & SSL2_BIT != 0 => Beginning::Handshake,
-            Some(_) => Beginning::Other,
-            None => Beginning::Nothing,
+            Some(first) if *first == HANDSHAKE_RECORD || *first & SSL2_BIT != 0 => FirstByte::Handshake,
+            Some(_) => FirstByte::Other,
+            None => FirstByte::Nothing,
         }
     }
 }

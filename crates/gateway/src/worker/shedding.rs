@@ -7,20 +7,20 @@ use crate::base::memory::Pressure;
 use crate::thread::Relief;
 use crate::thread::chores::Chore;
 use crate::worker::Worker;
-use crate::worker::displacing::{Candidate, Class};
+use crate::worker::displacing::{Class, Displaceable};
 use reactor::Millis;
 
 /// Between two looks: pressure goes within two seconds of its cause, and four wake-ups a second cost nothing.
 const LOOK_PERIOD_MS: u64 = 250;
 /// Between two attempts to make room for a request by closing who has none. That is a walk over all connections, some
-/// nanoseconds each: with so many per millisecond of waiting it takes a hundredth of the time.
+/// nanoseconds each: with this many per millisecond of waiting it takes a hundredth of the time.
 const RELIEF_PERIOD_MS: u64 = 1;
 const RELIEF_WALK: u64 = 1000;
 /// Connections closed in one look: a few milliseconds of work. With the period above 16,000 a second.
 const CLOSES_MAX: usize = 4096;
 /// Between two times at which spares are freed: of 256 four are left after 15 s.
 const RETURN_PERIOD_MS: u64 = 5000;
-/// One of so many is kept.
+/// One of this many is kept.
 const SPARES_KEPT: usize = 4;
 /// Memory that connections held and hold no more, above which the allocator is asked to return it: less is soon used again, and
 /// returning it costs more than having it.
@@ -100,7 +100,7 @@ impl Worker {
         waiting.sort_unstable();
         let now = self.thread.reactor.now();
         let mut passed_over = false;
-        for Candidate { class, since, index, is_partial } in waiting.into_iter().take(CLOSES_MAX) {
+        for Displaceable { class, since, index, is_partial, .. } in waiting.into_iter().take(CLOSES_MAX) {
             if !self.sheds_waiting() {
                 return;
             }

@@ -56,7 +56,7 @@ impl Worker {
             return;
         }
         for _ in 0..missing.div_ceil(4).min(OPENS_MAX) {
-            // Nothing gives way to a connection that nobody has asked for.
+            // Nothing gives way to a connection that no request needs yet.
             let Some(permit) = pool.open_spare(self.thread.id(), key) else { return };
             // Its own task is made where it waits; until then no event comes.
             let Ok((stream, port)) = dial(&self.thread, address, &plan.connect, self.thread.chores.task) else {
@@ -64,7 +64,12 @@ impl Worker {
             };
             let tls = plan.tls.as_ref().map(|tls| Handshake::without_request(tls, address));
             let pending = Pending::new(stream, port, permit, tls);
-            open_for_pool(&self.thread, pending, OpenedFor::Floor(key), now.after(plan.connect_timeout));
+            open_for_pool(
+                &self.thread,
+                pending,
+                OpenedFor::Floor { key, http2: plan.http2 },
+                now.after(plan.connect_timeout),
+            );
         }
     }
 }

@@ -6,13 +6,13 @@ mod origin;
 mod serve;
 mod watch;
 
-use crate::{demo, doctor, lab, load, migrate, plan};
+use crate::{ctl, demo, doctor, lab, load, migrate, plan};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use std::ffi::OsString;
 
 /// A reverse proxy that reads nginx.conf, built around its upstream connection pool.
 ///
-/// With nginx's flags instead of a command (`holdfast -t -c FILE`), or called by the name `nginx`, it behaves as nginx
+/// With nginx's flags instead of a command (`holdfast -t -c FILE`), or when called `nginx`, it behaves as nginx
 /// does; `holdfast -h` lists those flags.
 #[derive(Debug, Parser)]
 #[command(name = "holdfast", version, arg_required_else_help = true, after_long_help = EXIT_CODES)]
@@ -21,22 +21,23 @@ struct Cli {
     command: Command,
 }
 
-/// What stands at the end of the long help and in the man page.
+/// What is at the end of the long help and in the man page.
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done, or ended as asked
-  1  refused or failed; the reason stands on standard error
+  1  refused or failed; the reason is on standard error
   2  the command line could not be understood
-  3  it ran, and the answer is no: load misses a threshold, doctor finds warnings or errors, doctor diff a difference,
-     migrate a directive that is not supported, plan a chain that does not carry what is wanted, lab a claim that fails
-  4  it ran, and there is no answer to rely on: load or a claim of lab is void or undecided, plan --verify disagrees
+  3  it ran, and the result is negative: load misses a threshold, doctor finds warnings or errors, doctor diff a difference,
+     migrate an unsupported directive, plan a chain that carries too little, lab a claim that fails
+  4  it ran, and the result is not reliable: load or a claim of lab is void or undecided, plan --verify disagrees
 
 Environment:
-  NO_COLOR  if set and not empty, nothing is coloured; output that is no terminal never is";
+  NO_COLOR  if set and not empty, output has no colours; output to files and pipes never has";
 
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Args),
+    Ctl(ctl::Args),
     // Large, as it has a flag for everything that an origin can do.
     Origin(Box<origin::Args>),
     Demo(demo::Args),
@@ -63,6 +64,7 @@ pub(crate) fn run(words: Vec<OsString>) -> u8 {
     };
     match cli.command {
         Command::Serve(args) => serve::run(&args),
+        Command::Ctl(args) => ctl::run(&args),
         Command::Origin(args) => origin::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Load(args) => load::run(&args),

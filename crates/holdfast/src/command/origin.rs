@@ -10,7 +10,8 @@ use crate::typed::{bytes, count, duration, seconds, size, small};
 use crate::{exit, report};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use origin::{
-    BACKLOG_DEFAULT, BEHAVIOURS, BODY_BYTES_MAX_DEFAULT, Closing, ClosingStyle, Options, Origin, PAGE_BYTES_DEFAULT,
+    BACKLOG_DEFAULT, BEHAVIOURS, BODY_BYTES_MAX_DEFAULT, Closing, ClosingStyle, HTTP2_STREAMS_DEFAULT, Options, Origin,
+    PAGE_BYTES_DEFAULT,
 };
 use reactor::PeerAddress;
 use serde::Serialize;
@@ -27,24 +28,24 @@ const PROCESSES_MAX: usize = 256;
 /// Run the built-in test origin
 ///
 /// A fast static page to measure against, and every behaviour of an upstream that a proxy must cope with, chosen by the
-/// path of each request. Prints where it listens, and ends on INT, TERM or QUIT.
+/// path of each request. Prints its addresses, and ends on INT, TERM or QUIT.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = BEHAVIOURS)]
 pub(super) struct Args {
     /// Listen here: a port of 127.0.0.1, an address with a port, or `unix:/path`; port 0 lets the kernel choose
     #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = parse_address)]
     listen: Vec<PeerAddress>,
-    /// Threads of each process, each with an event loop
+    /// Threads per process, each with an event loop
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = size)]
     workers: usize,
-    /// Processes that share the addresses, each with as many descriptors as the system grants one; what only one process can know
-    /// (rooms, counters, executions) is then refused
+    /// Processes that share the addresses, each with its own limit of descriptors. With several, paths that need one process
+    /// (rooms, counters, executions) answer 501
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_processes)]
     processes: usize,
     /// One of several processes: to listen here, beside others, until the standard input ends
     #[arg(long, value_name = "ADDRESS", hide = true, value_parser = parse_address)]
     part: Vec<PeerAddress>,
-    /// Accept queue asked for, in connections
+    /// Length of the accept queue (`listen` backlog)
     #[arg(long, value_name = "N", default_value_t = BACKLOG_DEFAULT, value_parser = small)]
     backlog: u32,
     /// Bytes of the page at `/` and `/page`
@@ -53,22 +54,22 @@ pub(super) struct Args {
     /// Value of the Server field
     #[arg(long, value_name = "TEXT", default_value = "holdfast-origin")]
     server: String,
-    /// End a connection after so many requests
+    /// End a connection after this many requests
     #[arg(long, value_name = "N", value_parser = count)]
     close_after_requests: Option<u64>,
-    /// End a connection after so long without a request, such as 500ms or 75s
+    /// End a connection after this time without a request, such as 500ms or 75s
     #[arg(long, value_name = "TIME", value_parser = duration)]
     close_after_idle: Option<Duration>,
     /// How a connection is ended: fin, half-close or reset
     #[arg(long, value_name = "STYLE", default_value = "fin")]
     closing_style: ClosingStyle,
-    /// Do not say `Connection: close` in the last response before the end
+    /// Leave out `Connection: close` from the last response
     #[arg(long)]
     unannounced: bool,
-    /// Say `Connection: close` in every response, and close
+    /// Send `Connection: close` in every response, and close
     #[arg(long)]
     always_close: bool,
-    /// Announce `Keep-Alive: timeout=` with so many seconds, true or not
+    /// Send `Keep-Alive: timeout=` with this many seconds, whether it is true or not
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     keep_alive_timeout: Option<u64>,
     /// Accept connections, and neither read nor write
@@ -77,7 +78,7 @@ pub(super) struct Args {
     /// Answer every connection with RST
     #[arg(long)]
     reset_at_accept: bool,
-    /// Longest request body that is read, in bytes
+    /// Largest request body to read, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = BODY_BYTES_MAX_DEFAULT, value_parser = bytes)]
     body_max: u64,
     /// Speak TLS, with a certificate made for this run unless --cert names one
@@ -89,7 +90,10 @@ pub(super) struct Args {
     /// Private key of the certificate, as PEM
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// Print where it listens as JSON
+    /// Streams that a client may have open at once on a connection of HTTP/2
+    #[arg(long, value_name = "N", default_value_t = HTTP2_STREAMS_DEFAULT, value_parser = small)]
+    http2_streams: u32,
+    /// Print the addresses as JSON
     #[arg(long)]
     json: bool,
 }
@@ -190,6 +194,7 @@ fn options(args: &Args) -> Options {
         reset_at_accept: args.reset_at_accept,
         body_bytes_max: args.body_max,
         tls: None,
+        http2_streams: args.http2_streams,
     }
 }
 

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 /// Start the gateway
 ///
-/// From a file as nginx does, in the background unless it says `daemon off`; or in quick mode (`--to`) without any file, in the
-/// foreground and in one process.
+/// With a configuration file it runs in the background, unless the file has `daemon off`. In quick mode (`--to`) it needs no file
+/// and runs in the foreground.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Read this configuration
@@ -22,16 +22,16 @@ pub(super) struct Args {
     /// Read these global directives before the file
     #[arg(short = 'g', long, value_name = "DIRECTIVES")]
     globals: Option<OsString>,
-    /// Log errors here where the configuration names no file; `stderr` for the terminal
+    /// Log errors here if the configuration names no file; `stderr`: the terminal
     #[arg(short = 'e', long, value_name = "FILE")]
     error_log: Option<PathBuf>,
-    /// Quick mode: no file; pass requests on to this address, for example `127.0.0.1:3000` or `unix:/run/app.sock`
+    /// Quick mode: proxy all requests to this address, for example `127.0.0.1:3000` or `unix:/run/app.sock`
     #[arg(long, value_name = "ADDRESS", conflicts_with = "conf_path")]
     to: Option<String>,
-    /// Quick mode: listen here: a port of 127.0.0.1, or an address with a port; `*:8080` for all addresses
+    /// Quick mode: listen on this port of 127.0.0.1, or this address and port; `*:8080`: all addresses
     #[arg(long, value_name = "ADDRESS", default_value = "8080", requires = "to")]
     listen: String,
-    /// Quick mode: print the nginx.conf that it stands for, and exit
+    /// Quick mode: print the equivalent nginx.conf, and exit
     #[arg(long, requires = "to")]
     print_config: bool,
 }
@@ -85,7 +85,7 @@ fn here() -> Here {
     }
 }
 
-/// Nobody who types two words wants a daemon on port 80, so the configuration is named.
+/// Two words must not start a daemon on port 80, so the configuration is required.
 fn what_is_missing(exists: impl Fn(&Path) -> bool) -> String {
     let found = CONF_PATHS.iter().find(|path| exists(Path::new(path)));
     let mut text = "holdfast: serve needs a configuration, or an address to pass requests on to:\n".to_owned();
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_configuration_it_says_what_can_be_typed() {
+    fn without_a_configuration_it_prints_usage() {
         let said = what_is_missing(|path| path == Path::new("/etc/nginx/nginx.conf"));
         assert!(said.contains("holdfast serve -c /etc/nginx/nginx.conf"), "{said}");
         assert!(said.lines().all(|line| line.chars().count() <= 120) && !said.ends_with('\n'), "{said}");

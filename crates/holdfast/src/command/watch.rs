@@ -13,9 +13,9 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// See the TCP connections: states, queues, listeners, destinations, who closed first
+/// Show all TCP connections: states, queues, listeners, destinations, which side closed first
 ///
-/// Needs no root for what the kernel tells everybody; which process holds a socket of somebody else's, it tells root alone.
+/// Most of it needs no root. The process behind another user's socket is visible to root only.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, after_long_help = FILTER_WORDS)]
 pub(crate) struct Args {
@@ -33,48 +33,48 @@ enum Task {
 /// How to look.
 #[derive(Debug, clap::Args)]
 struct WatchArgs {
-    /// Time between two looks, such as 500ms or 2s
+    /// Time between two readings, such as 500ms or 2s
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_interval)]
     interval: Duration,
-    /// End after so many looks
+    /// End after this many readings
     #[arg(long, value_name = "N", value_parser = parse_looks)]
     count: Option<NonZeroU64>,
-    /// Write a histogram of states per look into this file, `-` for standard output, and show nothing else
+    /// Write one histogram of states per reading to this file (`-`: standard output) instead of showing it
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// Count the sockets with this port at either end, too
+    /// Also count the sockets with this port at either end
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Vec<u16>,
-    /// How the log is written
+    /// Format of the log
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
-    /// Show, beside each listener, the backlog that this nginx.conf asks for
+    /// Show the backlog that this nginx.conf asks for beside each listener
     #[arg(short = 'c', long = "conf", value_name = "FILE")]
     conf: Vec<PathBuf>,
-    /// Serve the last look as /metrics for Prometheus, and show nothing else unless `--plain` or `--json` says so
+    /// Serve the last reading as /metrics for Prometheus; print it only with `--plain` or `--json`
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "log")]
     listen: Option<SocketAddr>,
-    /// Print tables, also on a terminal
+    /// Print tables instead of the live view
     #[arg(long, conflicts_with = "log")]
     plain: bool,
-    /// Print each look as a line of JSON, with everything that the live view shows
+    /// Print each reading as a line of JSON
     #[arg(long, conflicts_with_all = ["log", "plain"])]
     json: bool,
-    /// Look into the network namespace of this process, or of this file under /run/netns
+    /// Read the network namespace of this process, or of this file under /run/netns
     #[arg(long, value_name = "PID|FILE", value_parser = parse_namespace)]
     namespace: Option<Namespace>,
-    /// Only sockets that pass this: ss's words, see below
+    /// Show only matching sockets; the syntax is that of ss, see below
     #[arg(value_name = "FILTER", trailing_var_arg = true)]
     filter: Vec<String>,
 }
 
-/// Average, least, most and trend of each state and port in logs of `watch --log`
+/// Print average, minimum, maximum and trend of each state and port from logs of `watch --log`
 #[derive(Debug, clap::Args)]
 struct ReportArgs {
-    /// Logs in any of the formats, each an arm of the comparison
+    /// Logs to compare, in any of the formats
     #[arg(required = true, value_name = "FILE")]
     logs: Vec<PathBuf>,
-    /// A log of the same machine without the load: shown beside, and subtracted
+    /// A log of the same machine without load, to be subtracted
     #[arg(long, value_name = "FILE")]
     reference: Option<PathBuf>,
     /// Leave out the samples of the first seconds of each log
@@ -84,17 +84,17 @@ struct ReportArgs {
     output: Output,
 }
 
-/// What stands at the end of the long help.
+/// What is at the end of the long help.
 const FILTER_WORDS: &str = "\
 Filter:
-  state time-wait dport = :10000               ss's words mean what they mean to ss
+  state time-wait dport = :10000               the same syntax as ss
   '( dst 10.0.0.0/8 or sport gt :1024 )'       and, or, not, parentheses; left to right, as in ss
   dport = :https                               a service of /etc/services
   port = :80   addr 10.0.0.1                   either end
-  process nginx   pid 4711   cgroup /web       who holds it
+  process nginx   pid 4711   cgroup /web       the process that holds it
 
 Examples:
-  holdfast watch                               live, on a terminal; a table per look, elsewhere
+  holdfast watch                               live on a terminal; otherwise a table per reading
   holdfast watch --interval 2 --count 60 --port 80 --port 10000 --log off.log
   holdfast watch report off.log on.log --reference idle.log
   holdfast watch --json --count 2 | jq -s '.[1].queues.by_cause'";

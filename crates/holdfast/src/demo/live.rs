@@ -2,7 +2,7 @@
 
 use super::Watch;
 use super::screen::{Asks, Screen};
-use crate::lab::prepared::Prepared;
+use crate::lab::prepared::PreparedRun;
 use ::lab::stage::Stop;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -13,7 +13,7 @@ use terminal::Terminal;
 pub(super) fn perform(
     terminal: Terminal,
     screen: Screen,
-    prepared: &mut Prepared,
+    prepared: &mut PreparedRun,
     watch: &mut Watch<'_>,
     stop: &Stop,
 ) -> Result<(), String> {
@@ -22,7 +22,7 @@ pub(super) fn perform(
         let shown = scope.spawn(|| {
             let shown = show(terminal, &screen, stop, &over, begun);
             if shown.is_err() {
-                // A terminal that is gone has nobody in front of it.
+                // No one reads a terminal that is gone.
                 stop.say();
             }
             shown

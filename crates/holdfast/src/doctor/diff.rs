@@ -9,25 +9,25 @@ use ::doctor::compare::{Side, compare, refused};
 use report::{Document, Section, Severity, Table};
 use std::path::PathBuf;
 
-/// Show what two configurations do differently, or one under two programs.
+/// Show how two configurations differ in effect, or how two programs read one.
 ///
-/// Compared is what counts in each block, be it written there, inherited, or the default of that program. `holdfast doctor
-/// diff --target nginx-1.26 --against nginx-1.30 nginx.conf` tells what an upgrade changes.
+/// Compares the effective value of each directive in each block: written, inherited, or the program's default. `holdfast doctor
+/// diff --target nginx-1.26 --against nginx-1.30 nginx.conf` shows what an upgrade changes.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_long_help = "Exit codes: 0 nothing differs; 3 something does; 1 it could not look; 2 the command line."
+    after_long_help = "Exit codes: 0 no difference; 3 a difference; 1 a file cannot be read; 2 wrong command line."
 )]
 pub(crate) struct Args {
     /// The configuration.
     #[arg(value_name = "A")]
     first: PathBuf,
-    /// The other one; without it, the same.
+    /// The other configuration; default: the same file.
     #[arg(value_name = "B", required_unless_present = "against")]
     second: Option<PathBuf>,
-    /// Whose configuration the first is, as in nginx-1.26 or holdfast. Without it, as for `doctor`.
+    /// The program that reads the first, such as nginx-1.26 or holdfast. Default: as for `doctor`.
     #[arg(long, value_name = "PROGRAM")]
     target: Option<Dialect>,
-    /// Whose configuration the second is; without it, that of the first.
+    /// The program that reads the second; default: that of the first.
     #[arg(long, value_name = "PROGRAM")]
     against: Option<Dialect>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Whose configuration it is, where nobody said: that of the running server, of the nginx on the PATH, or of the most common
+//! Whose configuration it is, if it is not given: that of the running server, of the nginx on the PATH, or of the most common
 //! stable nginx. The report's first line says which, and how it is known.
 
 use ::doctor::{Configuration, Dialect, configuration as words};

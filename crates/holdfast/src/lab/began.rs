@@ -22,7 +22,7 @@ impl Began {
         Self { text: text(second), stem: text(minute), microsecond: now.microsecond() }
     }
 
-    /// A seed that differs from run to run. Whoever wants the same order again gives the one that is printed.
+    /// A seed that differs from run to run. To get the same order again, pass the printed seed.
     pub(crate) fn seed(&self) -> u64 {
         u64::from(self.microsecond)
     }

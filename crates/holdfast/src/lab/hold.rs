@@ -21,7 +21,7 @@ pub(super) struct Args {
     /// For how long, once all are open
     #[arg(long, value_name = "TIME", value_parser = duration)]
     seconds: Duration,
-    /// As `http://10.77.0.1:8080/page`
+    /// As `http://10.77.0.1:8080/page`, or `https://…`
     url: String,
 }
 
@@ -30,6 +30,8 @@ pub(super) struct Args {
 enum Kind {
     /// One exchange is over, the next has not begun.
     Idle,
+    /// The same over HTTP/2 under TLS.
+    IdleHttp2,
     /// A request's head has begun and is not complete.
     HalfHead,
     /// Upgraded to a WebSocket, and nothing since.
@@ -39,6 +41,7 @@ enum Kind {
 pub(super) fn run(args: &Args) -> Result<u8, String> {
     let held = match args.kind {
         Kind::Idle => Held::Idle,
+        Kind::IdleHttp2 => Held::IdleHttp2,
         Kind::HalfHead => Held::HalfHead,
         Kind::Tunnel => Held::Tunnel,
     };

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// What the files are called until they are whole.
 const UNFINISHED: &str = "new";
 
-/// From here on SIGINT and SIGTERM end the program at once, with this message: whoever is asked to read the report may not
+/// From here on SIGINT and SIGTERM end the program at once, with this message: the reader of the report may not
 /// do so, and then writing it never ends.
 pub(super) fn when_interrupted(message: String, stem: &Path) -> io::Result<()> {
     let unfinished = super::run::REPORTS.map(|extension| unfinished(&stem.with_added_extension(extension)));
@@ -33,7 +33,7 @@ fn at_once(message: &str, unfinished: &[PathBuf]) -> ! {
     std::process::exit(i32::from(exit::FAILED))
 }
 
-/// Writes a file. Whoever looks finds the whole of it, or what was there before.
+/// Writes a file. A reader finds the whole file, or the previous one.
 pub(super) fn write_whole(path: &Path, text: &str) -> Result<(), String> {
     let new = unfinished(path);
     let written = fs::write(&new, text).and_then(|()| fs::rename(&new, path));

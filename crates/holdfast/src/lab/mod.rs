@@ -1,5 +1,5 @@
 //! `holdfast lab`: reads experiments, runs them, and reports what they showed. What an experiment is, how it is run and how it is
-//! judged are `::lab`'s; here are the command line, the files, and what is said meanwhile.
+//! judged are `::lab`'s; here are the command line, the files, and the progress output.
 
 pub(crate) mod began;
 mod hold;
@@ -18,10 +18,10 @@ use clap::Subcommand;
 use std::io::{self, IsTerminal as _};
 use std::path::Path;
 
-/// Run controlled experiments over real servers, and judge what was claimed of them beforehand
+/// Run controlled experiments over real servers, and check their claims
 ///
-/// An experiment is a TOML file: processes on hosts, arms that differ in named ways, a load, and claims. Arms are run in turn,
-/// round by round, each on a network of its own; the founding experiments come with the program.
+/// An experiment is a TOML file: processes on hosts, arms that differ in named settings, a load, and claims. The arms run in turn,
+/// round by round, each on its own network. Five experiments are built in.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXIT_CODES)]
 pub(crate) struct Args {
@@ -31,25 +31,25 @@ pub(crate) struct Args {
 
 const EXIT_CODES: &str = "\
 Exit codes of `run` and `report`:
-  0  everything that is claimed holds
-  1  it could not be run or read, or was interrupted; what was measured until then is kept
-  2  the command line could not be understood
-  3  something that is claimed fails
-  4  nothing fails, but something is undecided, void, or was not run";
+  0  all claims hold
+  1  the experiment cannot be run or read, or was interrupted; the results so far are kept
+  2  wrong command line
+  3  a claim fails
+  4  no claim fails, but one is undecided, void, or was not run";
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List the experiments that come with the program
+    /// List the built-in experiments
     List(show::ListArgs),
     /// Show what an experiment does and claims
     Show(show::ShowArgs),
-    /// Say everything that is wrong with an experiment file
+    /// List all errors of an experiment file
     Check(show::CheckArgs),
     /// Print the JSON schema of experiment files
     Schema,
     /// Run an experiment
     Run(run::Args),
-    /// Make the report of a run again from its record
+    /// Print the report of a record again
     Report(reported::Args),
     /// Hold connections: what `program = "hold"` starts
     #[command(hide = true)]

@@ -1,5 +1,5 @@
 //! A run that is ready to begin, whichever command asked for it: the record that it fills, the order of the arms, and where the
-//! programs stand. What is shown of it, and what is made of its record, is the commands' business: `lab run` and `demo`.
+//! programs are. What is shown of it, and what is made of its record, is the commands' business: `lab run` and `demo`.
 
 use super::began::Began;
 use ::lab::record::VERSION;
@@ -10,14 +10,14 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 
 /// What a command decides.
-pub(crate) struct Wanted {
+pub(crate) struct WantedRun {
     /// As it is to be run.
     pub(crate) experiment: Experiment,
-    /// Where its parts stand.
+    /// Where its parts are.
     pub(crate) places: Places,
     /// Whether it was shortened.
     pub(crate) quick: bool,
-    /// Whether each arm stands against itself.
+    /// Whether each arm is against itself.
     pub(crate) control: bool,
     /// Drawn if not given.
     pub(crate) seed: Option<u64>,
@@ -26,7 +26,7 @@ pub(crate) struct Wanted {
 }
 
 /// A run with everything but somebody to tell.
-pub(crate) struct Prepared {
+pub(crate) struct PreparedRun {
     /// What the run fills.
     pub(crate) record: Record,
     places: Places,
@@ -35,10 +35,10 @@ pub(crate) struct Prepared {
     loopback: bool,
 }
 
-impl Prepared {
+impl PreparedRun {
     /// Draws what is not given, and looks for the programs.
-    pub(crate) fn new(wanted: Wanted, began: &Began) -> Result<Self, String> {
-        let Wanted { experiment, places, quick, control, seed, loopback } = wanted;
+    pub(crate) fn new(wanted: WantedRun, began: &Began) -> Result<Self, String> {
+        let WantedRun { experiment, places, quick, control, seed, loopback } = wanted;
         let seed = seed.unwrap_or_else(|| began.seed());
         let method = experiment.method;
         let record = Record {

@@ -16,7 +16,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// `quiet`: nothing is said.
+    /// `quiet`: prints nothing.
     pub(crate) fn new(quiet: bool) -> Self {
         Self { on_terminal: io::stderr().is_terminal() && !quiet, quiet, sample: String::new() }
     }

@@ -1,7 +1,7 @@
 //! `holdfast lab run`: options to an experiment, a run, and the files that it leaves: record, page and Markdown, side by side.
 
 use super::began::Began;
-use super::prepared::{self, Prepared, Wanted};
+use super::prepared::{self, PreparedRun, WantedRun};
 use super::progress::Progress;
 use super::{leave, load, named, printable, reported};
 use crate::output::Output;
@@ -18,37 +18,37 @@ use std::path::{Path, PathBuf};
 /// As typed.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// An experiment that comes with the program, or a file
+    /// A built-in experiment, or a file
     #[arg(value_name = "NAME|FILE")]
     experiment: String,
-    /// As short as the experiment allows; its figures are rough
+    /// Run as short as the experiment allows; the results are rough
     #[arg(long)]
     quick: bool,
-    /// So many rounds, each of which has every arm once; below 6 there are no verdicts
+    /// Number of rounds, each with every arm once; below 6 there are no verdicts
     #[arg(long, value_name = "N", value_parser = small)]
     rounds: Option<u32>,
-    /// Order of the arms and bootstrap follow from it; drawn and printed if not given
+    /// Seed of the arms' order and of the bootstrap; random and printed if not given
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Only this arm; may be given several times
     #[arg(long, value_name = "ARM")]
     arm: Vec<String>,
-    /// Only arms in whose name this word stands; may be given several times
+    /// Only arms whose name contains this word; may be given several times
     #[arg(long, value_name = "WORD", conflicts_with = "arm")]
     only: Vec<String>,
-    /// A value of the experiment, over its own and its arms', and instead of a sweep over it; may be given several times
+    /// Set a variable of the experiment; overrides its value, its arms' values and sweeps; may be given several times
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_pair)]
     set: Vec<(String, String)>,
     /// Order of the arms within the rounds, instead of the experiment's
     #[arg(long, value_enum)]
     order: Option<Ordered>,
-    /// Run each arm against itself, to see what the method finds where there is nothing to find
+    /// Run each arm against itself: the method should find no difference
     #[arg(long)]
     control: bool,
-    /// Make no network namespaces: all hosts are addresses of this machine's loopback
+    /// Use addresses of this machine's loopback instead of network namespaces
     #[arg(long)]
     loopback: bool,
-    /// Stands in the record and the report beside what the figures depend on, as in `commit=3f9a2b1`; may be given several times
+    /// Add a note to the record and the report, such as `commit=3f9a2b1`; may be given several times
     #[arg(long, value_name = "NAME=TEXT", value_parser = parse_pair)]
     note: Vec<(String, String)>,
     /// Write record, page and Markdown into this folder, named after date and experiment
@@ -70,7 +70,7 @@ enum Ordered {
     Random,
 }
 
-/// A name and what stands behind the first `=`.
+/// A name and what is behind the first `=`.
 fn parse_pair(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').filter(|(name, _)| !name.trim().is_empty()).ok_or("no NAME=…")?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
@@ -126,7 +126,7 @@ fn worst_of(one: u8, other: u8) -> u8 {
 fn run_one(args: &Args, experiment: Experiment, places: &Places, stop: &Stop) -> Result<u8, String> {
     let began = Began::now();
     let stem = stem(&args.out, &experiment.name, &began).map_err(named)?;
-    let wanted = Wanted {
+    let wanted = WantedRun {
         experiment,
         places: places.clone(),
         quick: args.quick,
@@ -134,7 +134,7 @@ fn run_one(args: &Args, experiment: Experiment, places: &Places, stop: &Stop) ->
         seed: args.seed,
         loopback: args.loopback,
     };
-    let mut prepared = Prepared::new(wanted, &began).map_err(named)?;
+    let mut prepared = PreparedRun::new(wanted, &began).map_err(named)?;
     prepared.record.fingerprint.extend(args.note.iter().map(|(name, note)| (printable(name), printable(note))));
     if !args.quiet {
         report::say(&prepared.in_short());
@@ -169,7 +169,7 @@ fn run_one(args: &Args, experiment: Experiment, places: &Places, stop: &Stop) ->
 /// What a run leaves besides its record.
 pub(super) const REPORTS: [&str; 2] = ["html", "md"];
 
-/// The three files, and the report on standard output. A disk that is full keeps nobody from reading it there.
+/// The three files, and the report on standard output. So a full disk does not hide it.
 fn finish(args: &Args, record: &Record, stem: &Path) -> Result<u8, String> {
     let judged = judge(record);
     let document = ::lab::report::document(record, &judged);

@@ -18,7 +18,7 @@ pub(super) struct ListArgs {
 /// As typed.
 #[derive(Debug, clap::Args)]
 pub(super) struct ShowArgs {
-    /// An experiment that comes with the program, or a file
+    /// A built-in experiment, or a file
     #[arg(value_name = "NAME|FILE")]
     experiment: String,
     /// As `run --quick` has it
@@ -86,7 +86,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, String> {
         match load_file(file) {
             Ok(Loaded { experiment, .. }) => {
                 let sound = format!(
-                    "{}: sound: {}, {}, {}, takes {}\n",
+                    "{}: valid: {}, {}, {}, takes {}\n",
                     file.display(),
                     counted_word(experiment.arms.len(), "arm"),
                     counted_word(experiment.method.rounds as usize, "round"),

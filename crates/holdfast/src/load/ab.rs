@@ -6,7 +6,7 @@ use load::{Options, Pace, Target, Version};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// ab's default for `-t`: so many requests at most.
+/// ab's default for `-t`: this many requests at most.
 const REQUESTS_WITH_TIME: u64 = 50_000;
 
 /// As `ApacheBench`: HTTP/1.0, a connection for each request unless -k
@@ -18,7 +18,7 @@ pub(crate) struct Args {
     /// Requests at a time
     #[arg(short = 'c', value_name = "N", default_value_t = 1, value_parser = size)]
     concurrency: usize,
-    /// Seconds at most; alone it means -n 50000
+    /// Maximum seconds; alone it means -n 50000
     #[arg(short = 't', value_name = "SECONDS", value_parser = seconds)]
     time_limit: Option<u64>,
     /// Seconds to wait for each response
@@ -57,12 +57,12 @@ pub(crate) struct Args {
     /// No progress lines
     #[arg(short = 'q')]
     pub(super) quiet: bool,
-    /// Do not exit on socket errors: that is always so here
+    /// Accepted for compatibility with ab: socket errors never end the run
     #[arg(short = 'r')]
     keep_going: bool,
     #[command(flatten)]
     pub(super) files: super::args::FileArgs,
-    /// What to load
+    /// URL to load
     url: String,
 }
 
@@ -72,7 +72,8 @@ impl Args {
         let mut target = Target::new(url.parse().map_err(|error| format!("{url}: {error}"))?);
         let mut field = |name: &str, value: &str| target.fields.push((name.to_owned(), value.to_owned()));
         for given in &self.header {
-            let (name, value) = given.split_once(':').ok_or_else(|| format!("`{given}` is no header: NAME: VALUE"))?;
+            let (name, value) =
+                given.split_once(':').ok_or_else(|| format!("`{given}` is not a header, write NAME: VALUE"))?;
             field(name.trim(), value.trim());
         }
         if !self.cookie.is_empty() {

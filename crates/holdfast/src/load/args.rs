@@ -10,7 +10,9 @@ use super::sources;
 use super::typed::{parse_duration_range, parse_rate, parse_stage};
 use crate::typed::{count, duration, size};
 use load::results::read_at_most;
-use load::{EXPECTATIONS, Expectation, Options, PROCESSES_MAX, Pace, Script, Spacing, Stage, TEMPLATES, Target};
+use load::{
+    EXPECTATIONS, Expectation, Options, PROCESSES_MAX, Pace, Script, Spacing, Stage, TEMPLATES, Target, Version,
+};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,11 +28,11 @@ const BODY_BYTES_MAX: u64 = 1 << 30;
 /// Longest script: a thousand times those that people write.
 const SCRIPT_BYTES_MAX: u64 = 16 << 20;
 
-/// Load a server, and tell the truth about its latency
+/// Load-test a server, with latency counted from the time each request was due
 ///
-/// Without --rate a closed loop, as wrk: each connection sends its next request when the last one is answered. With --rate an
-/// open loop: requests are due at times of their own, and latency counts from there, so that a target that stalls is charged
-/// for everything that it made wait. -c, -d, -t, -s and -H mean what they mean in wrk.
+/// Without --rate it is a closed loop, as wrk: each connection sends its next request when the last one is answered. With --rate
+/// it is an open loop: requests are due at fixed times, and latency counts from then, so that a stall of the target shows in
+/// every request that it delayed. -c, -d, -t, -s and -H are wrk's flags.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, after_long_help = after_help())]
 pub(crate) struct Args {
@@ -76,28 +78,28 @@ fn parse_processes(text: &str) -> Result<Processes, String> {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct LoadArgs {
-    /// What to load; `3*http://…` is asked three times as often as its neighbours
+    /// URLs to load; `3*http://…` gets three times as many requests as the others
     #[arg(value_name = "URL", required_unless_present = "self_test", conflicts_with = "self_test")]
     pub(super) urls: Vec<String>,
-    /// Connections, all threads together; with --rate at most so many
+    /// Connections of all threads together; with --rate the maximum
     #[arg(short, long, value_name = "N", value_parser = count)]
     pub(super) connections: Option<u64>,
-    /// How long
+    /// Duration
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub(super) duration: Option<Duration>,
-    /// Threads, all processes together
+    /// Threads of all processes together
     #[arg(short, long, value_name = "N", value_parser = size)]
     pub(super) threads: Option<usize>,
-    /// Processes: a number, or auto for as many as the limit of descriptors makes necessary
+    /// Number of processes; auto: as many as the limit of descriptors requires
     #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = parse_processes)]
     processes: Processes,
-    /// A script of wrk's: setup, init, delay, request, response, done
+    /// Run a wrk script: setup, init, delay, request, response, done
     #[arg(short, long, value_name = "FILE")]
     script: Option<PathBuf>,
-    /// What the script's init gets as its arguments
+    /// Argument for the script's init function; may be given several times
     #[arg(long, value_name = "WORD", requires = "script")]
     script_arg: Vec<String>,
-    /// End after so many requests
+    /// End after this many requests
     #[arg(short = 'n', long, value_name = "N", value_parser = count)]
     pub(super) requests: Option<u64>,
     /// Open loop: requests per second, such as 2,400/s or 10k/s, or a ramp such as 100..2000/s
@@ -106,7 +108,7 @@ pub(super) struct LoadArgs {
     /// Open loop in stages, such as --stage 30s:100/s --stage 1m:100..2000/s
     #[arg(long, value_name = "TIME:RATE", value_parser = parse_stage, conflicts_with_all = ["rate", "duration"])]
     stage: Vec<Stage>,
-    /// Requests at random times instead of even distances
+    /// Send requests at random times instead of even intervals
     #[arg(long)]
     poisson: bool,
     /// A header field, as NAME: VALUE
@@ -115,19 +117,31 @@ pub(super) struct LoadArgs {
     /// Method
     #[arg(short, long, value_name = "NAME")]
     method: Option<String>,
-    /// Body; makes the method POST unless --method says otherwise
+    /// Request body; the default method is then POST
     #[arg(short, long, value_name = "TEXT")]
     body: Option<String>,
     /// Body from a file
     #[arg(long, value_name = "FILE", conflicts_with = "body")]
     body_file: Option<PathBuf>,
-    /// A connection for each request
+    /// Open a connection for each request
     #[arg(long)]
     no_keepalive: bool,
     /// Requests in flight on each connection
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = size)]
     pipeline: usize,
-    /// Pause between an answer and the next request, such as 50ms or 10ms..100ms
+    /// Speak HTTP/2: by ALPN on https://, with prior knowledge on http://
+    #[arg(long)]
+    http2: bool,
+    /// Streams on each connection of HTTP/2, if the target allows as many
+    #[arg(long, value_name = "N", value_parser = size)]
+    streams: Option<usize>,
+    /// Unary calls of gRPC: the path of the URL is /PACKAGE.SERVICE/METHOD, the body is the message; speaks HTTP/2
+    #[arg(long)]
+    grpc: bool,
+    /// Message of this many zero bytes, for --grpc
+    #[arg(long, value_name = "BYTES", value_parser = size, requires = "grpc", conflicts_with_all = ["body", "body_file"])]
+    grpc_size: Option<usize>,
+    /// Pause between a response and the next request, such as 50ms or 10ms..100ms
     #[arg(long, value_name = "TIME", value_parser = parse_duration_range, conflicts_with_all = ["rate", "stage"])]
     think: Option<(Duration, Duration)>,
     /// Time for a response, from sending its request to its end
@@ -136,16 +150,16 @@ pub(super) struct LoadArgs {
     /// Time for a connection to be established
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     connect_timeout: Duration,
-    /// How long requests that are under way at the end are waited for
+    /// Time to wait at the end for requests in flight
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
     drain: Duration,
     /// Source addresses in turn: an address, a range (127.0.0.2-127.0.0.9), a network (127.0.0.0/24) or an interface (eth0)
     #[arg(long, value_name = "ADDRESSES", value_parser = sources::parse)]
     source: Vec<Vec<IpAddr>>,
-    /// Start although the system does not have what the load needs
+    /// Start even if the system's limits are too low for the load
     #[arg(long)]
     no_plan: bool,
-    /// Take `{{…}}` literally
+    /// Send `{{…}}` literally
     #[arg(long)]
     no_templates: bool,
     /// Seed of random values and arrivals
@@ -154,25 +168,25 @@ pub(super) struct LoadArgs {
     /// Length of an interval in progress lines and series
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     pub(super) interval: Duration,
-    /// A threshold, such as 'p99<50ms'; exit code 3 if it is not met
+    /// Fail with exit code 3 if this is not met, such as 'p99<50ms'; may be given several times
     #[arg(long, value_name = "THRESHOLD")]
     pub(super) expect: Vec<String>,
-    /// Take the figures as they are, also where the generator may have decided them
+    /// Accept results even if the generator was the bottleneck
     #[arg(long)]
     pub(super) allow_lag: bool,
-    /// Print the report as wrk, ab, siege or k6 would
+    /// Print the report in the style of wrk, ab, siege or k6
     #[arg(long, value_name = "STYLE", default_value = "own")]
     pub(super) style: load::results::http::Style,
-    /// Accepted for wrk's sake: latencies are always shown
+    /// Accepted for compatibility with wrk: latencies are always shown
     #[arg(long)]
     latency: bool,
-    /// Load a page of the built-in origin, to see what the generator can do on this machine
+    /// Load the built-in origin, to measure the generator on this machine
     #[arg(long, conflicts_with = "script")]
     pub(super) self_test: bool,
-    /// Do not ask the kernel for the sockets towards the targets: states, who closed first, segments sent again
+    /// Do not read the sockets towards the targets (states, which side closed first, retransmissions)
     #[arg(long)]
     pub(super) no_sockets: bool,
-    /// Lines of progress, also on a terminal
+    /// Print progress as lines instead of the live view
     #[arg(long, conflicts_with = "quiet")]
     pub(super) plain: bool,
     /// Nothing but the report
@@ -210,6 +224,9 @@ impl LoadArgs {
             duration: self.duration.or_else(|| self.requests.is_none().then_some(DURATION_DEFAULT)),
             keepalive: !self.no_keepalive && !self.tls.handshakes_only(),
             pipeline: self.pipeline,
+            version: if self.is_http2() { Version::Http2 } else { Version::default() },
+            streams: self.streams.unwrap_or(1),
+            grpc: self.grpc,
             connect_timeout: self.connect_timeout,
             response_timeout: self.timeout,
             drain: self.drain,
@@ -225,6 +242,11 @@ impl LoadArgs {
         let options = Options { targets, ..options };
         options.check().map_err(|error| error.to_string())?;
         Ok(options)
+    }
+
+    /// gRPC is spoken over HTTP/2 alone.
+    fn is_http2(&self) -> bool {
+        self.http2 || self.grpc
     }
 
     fn pace(&self) -> Pace {
@@ -258,7 +280,8 @@ impl LoadArgs {
 
     fn fields(&self) -> Result<Vec<(String, String)>, String> {
         let split = |field: &String| {
-            let (name, value) = field.split_once(':').ok_or_else(|| format!("`{field}` is no header: NAME: VALUE"))?;
+            let (name, value) =
+                field.split_once(':').ok_or_else(|| format!("`{field}` is not a header, write NAME: VALUE"))?;
             Ok((name.trim().to_owned(), value.trim().to_owned()))
         };
         self.header.iter().map(split).collect()
@@ -274,9 +297,12 @@ impl LoadArgs {
         let body = match (&self.body, &self.body_file) {
             (Some(body), _) => body.clone().into_bytes(),
             (None, Some(path)) => read_body(path)?,
-            (None, None) => Vec::new(),
+            (None, None) => match self.grpc_size.unwrap_or_default() {
+                bytes if bytes as u64 > BODY_BYTES_MAX => return Err("--grpc-size: at most 1 GB".to_owned()),
+                bytes => vec![0; bytes],
+            },
         };
-        let default_method = if body.is_empty() { "GET" } else { "POST" };
+        let default_method = if body.is_empty() && !self.grpc { "GET" } else { "POST" };
         Ok(Target {
             url: url.parse().map_err(|error| format!("{url}: {error}"))?,
             weight,

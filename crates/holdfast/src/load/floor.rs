@@ -22,7 +22,7 @@ pub(crate) struct Args {
     /// Wake-ups per second
     #[arg(short = 'R', long, value_name = "RATE", value_parser = parse_rate)]
     rate: (f64, f64),
-    /// How long
+    /// Duration
     #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     duration: Duration,
     /// Processor time to use after each, so that the processor is as busy as under a load

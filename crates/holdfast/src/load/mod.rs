@@ -24,7 +24,7 @@ use terminal::Terminal;
 /// The command of a process that has a part of a load.
 const PART: &str = "part-of-a-load";
 
-/// What can stand in place of a URL.
+/// What can appear in place of a URL.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Ab(Box<ab::Args>),
@@ -120,7 +120,7 @@ fn serve_part() -> u8 {
     let served = taken.map_err(std::io::Error::from).and_then(|out| load::serve_part(std::io::stdin(), out));
     match served {
         Ok(()) => exit::OK,
-        // The other process is gone: there is nobody to tell.
+        // The other process is gone: there is no reader.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => exit::FAILED,
         Err(error) => refuse(&format!("a part of a load: {error}"), exit::FAILED),
     }
@@ -185,7 +185,7 @@ fn say_lateness(health: &Health, verdicts: &[Verdict]) {
 /// How a run ended, as far as the exit code is concerned.
 #[derive(Debug)]
 struct Ended<'a> {
-    /// Why it ended before its time, if nobody asked for that.
+    /// Why it ended before its time, if it was not asked to end.
     failure: Option<&'a str>,
     /// It could not load at all: in words.
     nothing: Option<&'static str>,

@@ -15,7 +15,7 @@ pub(super) fn start(options: &mut Options) -> Result<Running, String> {
 /// What the figures say about the generator.
 pub(super) fn explain(summary: &Summary) -> String {
     let record = &summary.record;
-    let cpu_us = record.spent.cpu_ns as f64 / 1e3 / record.whole().responses.max(1) as f64;
+    let cpu_us = record.generator.spent.cpu_ns as f64 / 1e3 / record.whole().responses.max(1) as f64;
     let p99_us = |lag: &Latencies| lag.quantile_ns(0.99) as f64 / 1e3;
     format!(
         "self-test   on a core of its own a thread of the generator can do up to {:.0} such requests/s ({cpu_us:.2} us of CPU \
@@ -23,7 +23,7 @@ pub(super) fn explain(summary: &Summary) -> String {
          own work was {:.1} us (`holdfast load floor` tells what is possible)\n",
         1e6 / cpu_us.max(f64::MIN_POSITIVE),
         std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-        p99_us(&record.lag),
-        p99_us(&record.lag_own),
+        p99_us(&record.generator.lag),
+        p99_us(&record.generator.lag_own),
     )
 }

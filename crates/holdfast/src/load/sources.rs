@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_stands_for_its_addresses() {
+    fn expands_an_interface_to_its_addresses() {
         let loopback = parse("lo").unwrap();
         assert!(loopback.iter().all(IpAddr::is_loopback) && !loopback.is_empty(), "{loopback:?}");
     }

@@ -1,4 +1,4 @@
-//! nginx's flags, read letter by letter as nginx reads them: flags may stand together (`-tq`), a value may be glued to its
+//! nginx's flags, read letter by letter as nginx reads them: flags may appear together (`-tq`), a value may be glued to its
 //! flag (`-cFILE`) or follow it. Text in, values out. Ours beside them is `--json`.
 
 use std::ffi::{OsStr, OsString};
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_stand_alone_together_and_glued() {
+    fn reads_flags_alone_together_and_glued() {
         let path = |text: &str| Some(PathBuf::from(text));
         let expected = Flags { test: true, quiet: true, conf_path: path("/x"), ..Flags::default() };
         for line in [&["-tq", "-c", "/x"][..], &["-t", "-q", "-c/x"], &["-tqc", "/x"], &["-tqc/x"], &["-qtc/x"]] {

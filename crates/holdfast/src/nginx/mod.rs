@@ -29,7 +29,7 @@ pub(crate) fn run(words: &[OsString]) -> u8 {
         error_log: flags.error_log.clone(),
     });
     if flags.test {
-        let output = verdict::Output { json: flags.json, quiet: flags.quiet, dump: flags.dump };
+        let output = verdict::TestOutput { json: flags.json, quiet: flags.quiet, dump: flags.dump };
         return verdict::test(&instance, output);
     }
     if let Some(signal) = flags.signal {

@@ -45,7 +45,7 @@ fn send_to(pid: u32, signal: Signal) -> Result<(), String> {
     kill(Pid::from_raw(pid.cast_signed()), number).map_err(failed)
 }
 
-/// The master is gone. Its children may work on; nobody else is told anything.
+/// The master is gone. Its children may work on; no other process is told.
 fn send_to_children_of(pid: u32, path: &Path, signal: Signal) -> Result<(), String> {
     let ends = matches!(signal, Signal::Stop | Signal::Quit);
     if ends && tell_left_behind(pid, signal == Signal::Stop) {

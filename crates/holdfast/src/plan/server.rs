@@ -136,7 +136,7 @@ impl Server {
     }
 
     fn signal(&self, signal: Signal) {
-        // Our own child that nobody has waited for: the id cannot be another's. It may have ended already.
+        // Our own child that was not waited for: the id cannot be another's. It may have ended already.
         let _ = kill(Pid::from_raw(self.child.id() as i32), signal);
     }
 }
@@ -159,9 +159,16 @@ fn spawn(words: &[OsString], said: &Path) -> io::Result<Child> {
     command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output).process_group(0).spawn()
 }
 
-/// A port that nobody uses.
+/// A port that is free and stays so until the server listens: it leaves a connection in TIME_WAIT here, beside which servers may listen,
+/// and which the kernel gives to no other program that asks for any port.
 fn free_address() -> io::Result<SocketAddr> {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let address = listener.local_addr()?;
+    let mut client = TcpStream::connect_timeout(&address, ANSWER_TIMEOUT)?;
+    // The end that closes first waits.
+    drop(listener.accept()?);
+    client.read_to_end(&mut Vec::new())?;
+    Ok(address)
 }
 
 /// Whether it answers with 200, over a connection of its own.

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 const ROUNDS: usize = 3;
 /// For one step of one connection, on a machine that is busy.
 const STEP_TIMEOUT: Duration = Duration::from_secs(10);
-/// Until the last tunnel has reached the service, and the counts stand still.
+/// Until the last tunnel has reached the service, and the counts stop changing.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Descriptors of this process beside the tunnels' ends.
 const DESCRIPTORS_BESIDE: u64 = 128;
@@ -31,7 +31,7 @@ const OBJECTS: [&str; 5] = ["TCP", "sock_inode_cache", "filp", "lsm_file_cache",
 /// What an epoll takes for a descriptor.
 const WATCHED: &str = "eventpoll_epi";
 
-/// Measures so many connections through one host of each tier.
+/// Measures this many connections through one host of each tier.
 pub(super) fn measure(chain: &Chain, connections: u64) -> Result<Vec<Round>, String> {
     let needed = connections.saturating_mul(2).saturating_add(DESCRIPTORS_BESIDE);
     raise_descriptors(needed)?;
@@ -239,7 +239,7 @@ fn watched_by(pid: u32) -> u64 {
     watched.map(|text| text.lines().filter(|line| line.starts_with("tfd:")).count() as u64).sum()
 }
 
-/// Bytes that so many sockets take in the kernel: as many objects of each kind, at this kernel's sizes with their share of unused
+/// Bytes that this many sockets take in the kernel: as many objects of each kind, at this kernel's sizes with their share of unused
 /// room, and what waits in them. How many objects its caches have says less, since they are the whole machine's and keep what was
 /// freed. Without the right to read the sizes, all slabs of the machine.
 fn kernel_bytes(sockets: u64, watched: u64, queued: u64) -> Option<u64> {

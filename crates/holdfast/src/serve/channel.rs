@@ -17,6 +17,8 @@ use std::time::Duration;
 const DESCRIPTORS_MAX: usize = 128;
 /// Bytes of a packet: a kind and a short text. What is longer goes as a file in memory.
 const PACKET_BYTES: usize = 4096;
+/// Bytes of a short text.
+pub(super) const TEXT_BYTES_MAX: usize = PACKET_BYTES - 1;
 /// Descriptors of one message, over several packets: 4,096 ports of a range, for as many workers as are allowed, would be
 /// more than a process can have.
 const MESSAGE_DESCRIPTORS_MAX: usize = 1 << 20;
@@ -45,13 +47,17 @@ pub(super) enum Kind {
     Adopt = b'a',
     /// From such a child: these are the sockets.
     Heritage = b'h',
+    /// To the child: `holdfast ctl` asks.
+    Ctl = b't',
+    /// From the child: the answer.
+    CtlAnswer = b'T',
     /// From below: it serves.
     Ready = b'r',
     /// From below: no; the text says why.
     Refused = b'n',
 }
 
-const KINDS: [Kind; 10] = [
+const KINDS: [Kind; 12] = [
     Kind::Descriptors,
     Kind::Configure,
     Kind::Certificates,
@@ -60,6 +66,8 @@ const KINDS: [Kind; 10] = [
     Kind::Stop,
     Kind::Adopt,
     Kind::Heritage,
+    Kind::Ctl,
+    Kind::CtlAnswer,
     Kind::Ready,
     Kind::Refused,
 ];
@@ -99,6 +107,11 @@ impl Channel {
         Ok(Self { socket, gathered: Vec::new() })
     }
 
+    /// The same end, for another thread to send at.
+    pub(super) fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self { socket: self.socket.try_clone()?, gathered: Vec::new() })
+    }
+
     /// The user of the process that made the other end.
     pub(super) fn peer_user(&self) -> io::Result<u32> {
         Ok(socket_peercred(&self.socket)?.uid.as_raw())
@@ -107,7 +120,7 @@ impl Channel {
     /// Sends a message without a body.
     pub(super) fn send(&self, kind: Kind, text: &str) -> io::Result<()> {
         let text = text.as_bytes();
-        self.send_packet(kind, &text[..text.len().min(PACKET_BYTES - 1)], &[])
+        self.send_packet(kind, &text[..text.len().min(TEXT_BYTES_MAX)], &[])
     }
 
     /// Sends a message with a body and descriptors.

@@ -4,6 +4,7 @@
 use super::adoption;
 use super::certificate_watch;
 use super::channel::{Channel, Kind, Packet};
+use super::ctl_work;
 use super::engine::{Engine, EngineParts, set_descriptor_limit};
 use super::log_files::LogFiles;
 use super::order::Order;
@@ -200,9 +201,10 @@ impl Child {
             Kind::Certificates => {
                 let order = decode(&mut packet)?;
                 if let Some(shared) = self.lasting.existing() {
+                    let changed: Vec<_> = order.texts.paths().cloned().collect();
                     let texts = RefCell::new(order.texts);
-                    // The master has said what was wrong with them.
-                    certificate_watch::renew(shared, &|path| texts.borrow_mut().read(path), |_, _| ());
+                    // The master has logged it.
+                    certificate_watch::renew(shared, &changed, &|path| texts.borrow_mut().read(path), |_, _| ());
                 }
             }
             Kind::Configure => {
@@ -215,13 +217,21 @@ impl Child {
                 self.ending |= self.engine.is_none();
             }
             Kind::Adopt => self.bequeath(),
-            Kind::Descriptors | Kind::Heritage | Kind::Ready | Kind::Refused => {}
+            Kind::Ctl => {
+                if let (Some(engine), Some(shared)) = (&self.engine, self.lasting.existing())
+                    && let Err(error) = ctl_work::begin(&packet.text, shared, engine.generation(), &self.channel)
+                {
+                    engine.log(Level::Alert, &format!("ctl: a request is not carried out {}", errno(&error)));
+                }
+            }
+            Kind::CtlAnswer | Kind::Descriptors | Kind::Heritage | Kind::Ready | Kind::Refused => {}
         }
         Ok(())
     }
 
     fn configure(&mut self, order: &Order, descriptors: Vec<OwnedFd>) -> Result<(), String> {
         let mut texts = order.texts.clone();
+        self.lasting.tickets.clone_from(&order.tickets);
         let prepared = prepare(&order.instance, &mut texts, &mut self.lasting);
         let (Some(process), Some(plan), true) = (&prepared.process, &prepared.plan, prepared.is_ok()) else {
             let lines = report::log_lines(&prepared);
@@ -251,7 +261,7 @@ impl Child {
 
     fn drain(&mut self) {
         self.ending = true;
-        // An address is free only when nobody has its socket any more.
+        // An address is free only when no process has its socket any more.
         self.heritage.bound.clear();
         if let Some(engine) = &mut self.engine {
             engine.drain();

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Shared by the control loop and all workers.
+/// Registry by the control loop and all workers.
 pub(super) struct Ended {
     count: AtomicUsize,
     /// Readable when a worker has ended since [`Self::hush`].
@@ -27,7 +27,7 @@ impl Ended {
         self.bell.as_fd()
     }
 
-    /// The descriptor is readable again when the next one ends. To be called before the count is asked for: whoever ends in
+    /// The descriptor is readable again when the next one ends. To be called before the count is asked for: a process that ends in
     /// between rings again.
     pub(super) fn hush(&self) {
         // Not rung is no error.

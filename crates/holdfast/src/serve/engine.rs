@@ -8,7 +8,7 @@ use super::queue_watch::QueueWatch;
 use super::sockets::{Bound, share};
 use crate::process::Process;
 use control::Control;
-use gateway::{BoundPlan, Level, ListenerId, Message, Shared};
+use gateway::{BoundPlan, Generation, Level, ListenerId, Message, Registry};
 use reactor::{Listener, PeerAddress};
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -21,7 +21,9 @@ const DESCRIPTORS_BESIDE: u64 = 64;
 
 /// A running gateway.
 pub(super) struct Engine {
-    shared: &'static Shared,
+    shared: &'static Registry,
+    /// The configuration that holds.
+    generation: Arc<Generation>,
     workers: Vec<JoinHandle<io::Result<()>>>,
     ended: Arc<Ended>,
     listening: Vec<(ListenerId, PeerAddress)>,
@@ -44,11 +46,12 @@ pub(super) struct EngineParts<'a> {
 
 impl Engine {
     /// Starts the threads.
-    pub(super) fn start(shared: &'static Shared, parts: EngineParts<'_>) -> io::Result<Self> {
+    pub(super) fn start(shared: &'static Registry, parts: EngineParts<'_>) -> io::Result<Self> {
         let EngineParts { process, plan, bound, files } = parts;
         let writer = LogWriter::start(shared, plan, process.error_logs.clone(), files)?;
         let mut engine = Self {
             shared,
+            generation: Arc::clone(&plan.generation),
             workers: Vec::new(),
             ended: Ended::new()?,
             listening: plan.listeners.iter().map(|spec| (spec.id, spec.address.clone())).collect(),
@@ -92,6 +95,7 @@ impl Engine {
         self.writer.reload(plan, process.error_logs.clone(), files);
         self.queues.watch(sockets_of(bound));
         self.shutdown_timeout = process.shutdown_timeout;
+        self.generation = Arc::clone(&plan.generation);
         let old = std::mem::take(&mut self.listening);
         self.listening = plan.listeners.iter().map(|spec| (spec.id, spec.address.clone())).collect();
         // The configuration first, in all workers: one of them may hand another a connection of a new address.
@@ -108,6 +112,11 @@ impl Engine {
                 self.shared.send(worker, Message::Unlisten(*id));
             }
         }
+    }
+
+    /// The configuration that holds.
+    pub(super) fn generation(&self) -> &Arc<Generation> {
+        &self.generation
     }
 
     /// Goes on in newly opened logs.
@@ -154,7 +163,7 @@ impl Engine {
         self.ended.count() >= self.workers.len()
     }
 
-    /// Whether a worker has ended although nobody told it to.
+    /// Whether a worker has ended without being told to.
     pub(super) fn lost_worker(&self) -> bool {
         self.ended.count() > 0
     }

@@ -1,4 +1,4 @@
-//! Log files as descriptors: opened by whoever has the right to, written by the log writer.
+//! Log files as descriptors: opened by the process that has the right to, written by the log writer.
 
 use super::log_output::open_log;
 use super::syslog::Syslog;

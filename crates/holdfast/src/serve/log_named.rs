@@ -1,7 +1,7 @@
 //! Access logs whose names have variables: each line names its file. Files are opened by the process that serves, with its
 //! rights, and kept open as far as `open_log_file_cache` says. Used by the log writer alone.
 
-use super::log_output::{Output, Trouble, open_log};
+use super::log_output::{LogOutput, Trouble, open_log};
 use crate::report::errno;
 use gateway::{NamedFiles, Record};
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ pub(super) struct NamedLogs {
 /// A file that was used of late.
 struct Known {
     /// `None` while it is not used often enough to stay open.
-    output: Option<Output>,
+    output: Option<LogOutput>,
     uses: u32,
     used_at: Instant,
     /// When it was last certain that the file has its name.
@@ -54,7 +54,7 @@ impl NamedLogs {
         }
         let mut roots: HashMap<&[u8], bool> = HashMap::new();
         for (path, root, lines) in &batches {
-            // As in nginx: a Host that nobody serves makes no file.
+            // As in nginx: a Host without a server makes no file.
             let exists = *roots.entry(root).or_insert_with(|| Path::new(OsStr::from_bytes(root)).is_dir());
             if !exists {
                 continue;
@@ -69,12 +69,12 @@ impl NamedLogs {
 
     fn write_batch(&mut self, path: &Path, lines: &[u8], now: Instant, trouble: &mut Trouble) -> io::Result<()> {
         if self.cache.open_max == 0 {
-            Output::new(open_log(path)?).write(lines, None, path, trouble);
+            LogOutput::new(open_log(path)?).write(lines, None, path, trouble);
             return Ok(());
         }
         let Some(known) = self.known.get_mut(path) else {
             // Only what can be opened may take the place of another file.
-            let mut output = Output::new(open_log(path)?);
+            let mut output = LogOutput::new(open_log(path)?);
             output.write(lines, None, path, trouble);
             self.make_room();
             let output = Some(output).filter(|_| line_count(lines) >= self.cache.uses_min);
@@ -90,7 +90,7 @@ impl NamedLogs {
         }
         let mut output = match known.output.take() {
             Some(output) => output,
-            None => Output::new(open_log(path)?),
+            None => LogOutput::new(open_log(path)?),
         };
         output.write(lines, None, path, trouble);
         known.output = Some(output).filter(|_| known.uses >= self.cache.uses_min);
@@ -115,7 +115,7 @@ fn line_count(lines: &[u8]) -> u32 {
 }
 
 /// Whether the name still leads to the file that is open.
-fn has_name(output: &Output, path: &Path) -> bool {
+fn has_name(output: &LogOutput, path: &Path) -> bool {
     let identity = |data: std::fs::Metadata| (data.dev(), data.ino());
     let (open, named) = (output.file.metadata().map(identity), std::fs::metadata(path).map(identity));
     matches!((open, named), (Ok(open), Ok(named)) if open == named)
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_opened_takes_nobodys_place() {
+    fn a_file_that_cannot_be_opened_displaces_no_other() {
         let (folder, begun) = (tempfile::tempdir().unwrap(), Instant::now());
         let folder = folder.path();
         let mut logs = NamedLogs::new(cache(1, 1));

@@ -3,7 +3,7 @@
 use crate::report::errno;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use gateway::{Level, Shared};
+use gateway::{Level, Registry};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -18,13 +18,13 @@ pub(super) fn open_log(path: &Path) -> io::Result<File> {
 }
 
 /// An open file.
-pub(super) struct Output {
+pub(super) struct LogOutput {
     pub(super) file: File,
     /// The last write ended within a line, which the next one ends.
     torn: bool,
 }
 
-impl Output {
+impl LogOutput {
     /// A file that ends in a whole line, as far as is known.
     pub(super) fn new(file: File) -> Self {
         Self { file, torn: false }
@@ -94,7 +94,7 @@ impl Trouble {
     }
 
     /// Says so in the error log, unless that was done a moment ago.
-    pub(super) fn tell(&mut self, shared: &'static Shared) {
+    pub(super) fn tell(&mut self, shared: &'static Registry) {
         if self.lines == 0 || self.told.is_some_and(|told| told.elapsed() < ALERT_PERIOD) {
             return;
         }
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_full_disk_costs_lines_and_is_told_once() {
-        let mut output = Output::new(File::options().append(true).open("/dev/full").expect("Linux has it"));
+        let mut output = LogOutput::new(File::options().append(true).open("/dev/full").expect("Linux has it"));
         let mut trouble = Trouble::default();
         output.write(b"one\ntwo\n", None, Path::new("/dev/full"), &mut trouble);
         assert_eq!(trouble.lines, 2);
@@ -125,7 +125,7 @@ mod tests {
     fn compressed_batches_are_one_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("access.log.gz");
-        let (mut output, mut trouble) = (Output::new(open_log(&path).unwrap()), Trouble::default());
+        let (mut output, mut trouble) = (LogOutput::new(open_log(&path).unwrap()), Trouble::default());
         output.write(b"one\ntwo\n", Some(1), &path, &mut trouble);
         output.write(b"three\n", Some(9), &path, &mut trouble);
         let mut text = String::new();

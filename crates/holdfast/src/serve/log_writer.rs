@@ -3,10 +3,11 @@
 
 use super::log_files::LogFiles;
 use super::log_named::NamedLogs;
-use super::log_output::{Output, Trouble};
+use super::log_output::{LogOutput, Trouble};
 use super::syslog::Syslog;
 use gateway::{
-    AccessOutput, BoundPlan, ErrorOutput, ErrorTarget, Haste, Level, LogPlace, NamedFiles, Shared, SyslogPlace, records,
+    AccessOutput, BoundPlan, ErrorOutput, ErrorTarget, Haste, Level, LogPlace, NamedFiles, Registry, SyslogPlace,
+    records,
 };
 use std::collections::HashMap;
 use std::io::{self, Write as _};
@@ -21,7 +22,7 @@ const PERIOD: Duration = Duration::from_millis(100);
 /// The same while connections wait for their lines to be closed: with 20,000 of them a second a collection holds four, and
 /// a client that reads to the end of each connection waits no longer than a slow round trip of a local network.
 const CLOSE_PERIOD: Duration = Duration::from_micros(200);
-/// The same when nobody rings: what is said of suppressed lines, and logs of earlier configurations, are looked after then.
+/// The same without a wake-up: the report of suppressed lines, and logs of earlier configurations, are looked after then.
 const IDLE_PERIOD: Duration = Duration::from_secs(1);
 
 /// The running thread.
@@ -31,7 +32,7 @@ pub(super) struct LogWriter {
 }
 
 struct Inner {
-    shared: &'static Shared,
+    shared: &'static Registry,
     state: Mutex<State>,
 }
 
@@ -46,7 +47,7 @@ struct State {
     ending: bool,
 }
 
-/// Who else holds a log that nobody writes any more: the registry, and this thread.
+/// Who else holds a log without writers: the registry, and this thread.
 const HOLDERS_WHEN_IDLE: usize = 2;
 
 /// An access log.
@@ -61,7 +62,7 @@ struct Access {
 
 /// Everything that is open.
 struct Places {
-    files: HashMap<PathBuf, Output>,
+    files: HashMap<PathBuf, LogOutput>,
     syslogs: HashMap<SyslogPlace, Syslog>,
     named: HashMap<NamedFiles, NamedLogs>,
     trouble: Trouble,
@@ -71,7 +72,7 @@ struct Places {
 impl LogWriter {
     /// Starts the thread.
     pub(super) fn start(
-        shared: &'static Shared,
+        shared: &'static Registry,
         plan: &BoundPlan,
         targets: Vec<ErrorTarget>,
         files: LogFiles,
@@ -120,8 +121,8 @@ impl LogWriter {
     }
 }
 
-fn outputs(files: LogFiles) -> impl Iterator<Item = (PathBuf, Output)> {
-    files.files.into_iter().map(|(path, file)| (path, Output::new(file)))
+fn outputs(files: LogFiles) -> impl Iterator<Item = (PathBuf, LogOutput)> {
+    files.files.into_iter().map(|(path, file)| (path, LogOutput::new(file)))
 }
 
 impl Inner {
@@ -161,7 +162,7 @@ impl Inner {
                 return state;
             }
             drop(state);
-            // Whoever rings in between has left a token, with which this returns at once.
+            // A wake-up in between has left a token, with which this returns at once.
             std::thread::park_timeout(left);
         }
     }
@@ -199,7 +200,7 @@ impl State {
     }
 
     /// Writes what waits. `all`: what is held back by `buffer=` as well.
-    fn collect(&mut self, shared: &'static Shared, all: bool) {
+    fn collect(&mut self, shared: &'static Registry, all: bool) {
         let Self { accesses, targets, errors, places, .. } = self;
         let (mut lines, now) = (Vec::new(), Instant::now());
         for access in accesses {
@@ -219,7 +220,7 @@ impl State {
                 if dropped > 0 {
                     places.trouble.note(dropped, || "the error log is not written fast enough".to_owned());
                 }
-                places.write_errors(lines, targets);
+                places.write_errors(lines, targets, shared.log_level());
             });
         }
         self.forget();
@@ -300,12 +301,13 @@ impl Places {
         }
     }
 
-    /// Gives each destination the lines of its level and above.
-    fn write_errors(&mut self, lines: &[u8], targets: &[ErrorTarget]) {
+    /// Gives each destination the lines of its level and above, or of the one that an operator has set for all.
+    fn write_errors(&mut self, lines: &[u8], targets: &[ErrorTarget], set: Option<Level>) {
         for target in targets {
             let all = lines.split_inclusive(|&byte| byte == b'\n');
             let graded = all.map(|line| (level_of(line).unwrap_or(Level::Emerg), line));
-            let chosen = graded.filter(|(level, _)| *level >= target.level);
+            let least = set.unwrap_or(target.level);
+            let chosen = graded.filter(|(level, _)| *level >= least);
             match &target.place {
                 LogPlace::Syslog(place) => {
                     self.send(place, chosen.map(|(level, line)| (level, line.strip_suffix(b"\n").unwrap_or(line))));
@@ -314,7 +316,7 @@ impl Places {
                     let chosen: Vec<u8> = chosen.flat_map(|(_, line)| line).copied().collect();
                     self.write_file(path, &chosen, None);
                 }
-                // Nobody is left to tell if the terminal is gone.
+                // There is no reader if the terminal is gone.
                 LogPlace::Stderr => {
                     let chosen: Vec<u8> = chosen.flat_map(|(_, line)| line).copied().collect();
                     let _ = io::stderr().write_all(&chosen);

@@ -1,16 +1,19 @@
 //! The process that supervises: it has no threads and touches no request. It opens what needs a right, hands it down, keeps
 //! the pid file, listens to signals, and starts the child again when it dies.
 
+mod ctl;
+mod dry_run;
 mod offspring;
 mod upgrade;
 
 use super::adoption;
 use super::certificate_watch::{self, CertificateWatch};
 use super::channel::{Channel, Kind};
+use super::ctl_socket::CtlSocket;
 use super::log_files::{Journal, LogFiles};
 use super::order::{Remembering, Texts};
 use super::pid_file::PidFile;
-use super::sockets::{Bound, Sockets};
+use super::sockets::{Bound, Sockets, tickets_left};
 use super::temp_directories::make_directories;
 use crate::instance::Instance;
 use crate::process::Process;
@@ -18,12 +21,12 @@ use crate::report::{self, errno};
 use crate::signals::{Ask, Signals};
 use crate::verdict::{Lasting, Prepared, prepare};
 use conf::Loader as _;
-use gateway::Level;
+use gateway::{Level, Registry};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use offspring::{Offspring, Word};
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use upgrade::Takeover;
@@ -42,8 +45,10 @@ const LOOK_PERIOD_MS: u16 = 200;
 /// A configuration with what was opened for it.
 pub(super) struct Plan {
     prepared: Prepared,
+    /// What outlives it, with the keys of tickets that children are given.
+    shared: &'static Registry,
     texts: RefCell<Texts>,
-    /// Emptied when the instance ends: an address is free only when nobody has its socket any more.
+    /// Emptied when the instance ends: an address is free only when no process has its socket any more.
     bound: RefCell<Vec<Bound>>,
 }
 
@@ -90,12 +95,16 @@ struct Master<'a> {
     respawn_at: Option<Instant>,
     takeover: Takeover,
     certificates: CertificateWatch,
+    /// Where `holdfast ctl` comes to, and what it waits for.
+    ctl: CtlSocket,
+    awaited: ctl::Awaited,
 }
 
 /// Runs until told to end. `ready` is called when the first child serves.
 pub(super) fn run(instance: &Instance, ready: impl FnOnce()) -> Result<(), String> {
     let signals = Signals::open().map_err(|error| format!("signalfd() failed {}", errno(&error)))?;
     let mut lasting = Lasting::without_workers().map_err(|error| format!("eventfd() failed {}", errno(&error)))?;
+    lasting.tickets = tickets_left();
     let mut loader = Remembering { inner: instance.loader(), texts: Texts::default() };
     let prepared = prepare(instance, &mut loader, &mut lasting);
     report::at_start(&prepared);
@@ -121,7 +130,9 @@ pub(super) fn run(instance: &Instance, ready: impl FnOnce()) -> Result<(), Strin
         journal.log(Level::Warn, warning);
     }
     let pid_file = PidFile::write(&process.pid_path)?;
-    let plan = Rc::new(Plan { prepared, texts: RefCell::new(loader.texts), bound: RefCell::new(opened.bound) });
+    let shared = lasting.existing().ok_or("no shared state")?;
+    let (texts, bound) = (RefCell::new(loader.texts), RefCell::new(opened.bound));
+    let plan = Rc::new(Plan { prepared, shared, texts, bound });
     let child = Offspring::start(&plan, instance, &journal, &files, meeting_place.as_ref())?;
     let mut master = Master {
         instance,
@@ -141,7 +152,10 @@ pub(super) fn run(instance: &Instance, ready: impl FnOnce()) -> Result<(), Strin
         respawn_at: None,
         takeover,
         certificates: CertificateWatch::default(),
+        ctl: CtlSocket::default(),
+        awaited: ctl::Awaited::default(),
     };
+    master.open_ctl();
     let outcome = master.supervise(&signals, ready);
     // Only a master that dies leaves children behind that go on.
     master.everybody().for_each(|one| one.tell(Kind::Stop));
@@ -158,6 +172,7 @@ impl Master<'_> {
             while let Some(ask) = signals.next().map_err(|error| error.to_string())? {
                 self.answer(ask);
             }
+            self.look_at_ctl();
             self.hear_child();
             self.hear_successor(ready.is_some())?;
             if self.child.is_some()
@@ -186,6 +201,7 @@ impl Master<'_> {
         for one in self.child.iter().chain(&self.successor).filter(|one| one.speaks()) {
             watched.push(PollFd::new(one.channel.descriptor(), PollFlags::POLLIN));
         }
+        watched.extend(self.ctl.watched());
         match poll(&mut watched, PollTimeout::from(LOOK_PERIOD_MS)) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
             Err(error) => Err(format!("poll() failed {}", errno(&error.into()))),
@@ -212,7 +228,10 @@ impl Master<'_> {
                 self.everybody().for_each(|one| one.tell(Kind::Drain));
             }
             Ask::Reload if self.ending == Ending::Not && self.takeover.rests => self.work_again(),
-            Ask::Reload if self.ending == Ending::Not => self.reload(),
+            Ask::Reload if self.ending == Ending::Not => {
+                self.journal.log(Level::Notice, "signal 1 (SIGHUP) received, reconfiguring");
+                self.reload();
+            }
             Ask::Reopen => self.reopen(),
             Ask::Upgrade if self.ending == Ending::Not => self.upgrade(),
             Ask::Rest if self.ending == Ending::Not => self.rest(),
@@ -231,21 +250,40 @@ impl Master<'_> {
 
     /// A configuration that cannot be taken on changes nothing.
     fn reload(&mut self) {
-        self.journal.log(Level::Notice, "signal 1 (SIGHUP) received, reconfiguring");
-        let busy = self.successor.is_some() || self.child.as_ref().is_some_and(|child| child.offered.is_some());
-        if busy {
+        if self.is_reloading() {
             self.again = true;
             return;
         }
-        if let Err(message) = self.offer() {
+        if let Err(message) = self.offer(self.instance.loader(), Level::Warn) {
             self.journal.log(Level::Emerg, &message);
+            self.reloaded(Err(&message));
         }
     }
 
-    fn plan(&mut self) -> Result<(Rc<Plan>, LogFiles), String> {
-        let mut loader = Remembering { inner: self.instance.loader(), texts: Texts::default() };
+    /// Whether a child has been offered a configuration and has not answered.
+    fn is_reloading(&self) -> bool {
+        self.successor.is_some() || self.child.as_ref().is_some_and(|child| child.offered.is_some())
+    }
+
+    /// Opens the control socket that the configuration wants.
+    fn open_ctl(&mut self) {
+        let plan = Rc::clone(&self.plan);
+        if let Err(message) = self.ctl.configure(plan.process().ctl.as_ref()) {
+            self.journal.log(Level::Warn, &message);
+        }
+    }
+
+    /// Reads the configuration.
+    fn read(&mut self, loader: impl conf::Loader) -> (Prepared, Texts) {
+        let mut loader = Remembering { inner: loader, texts: Texts::default() };
         let prepared = prepare(self.instance, &mut loader, &mut self.lasting);
-        for (level, line) in report::log_lines(&prepared) {
+        (prepared, loader.texts)
+    }
+
+    /// `least`: what is logged of the findings.
+    fn plan(&mut self, loader: impl conf::Loader, least: Level) -> Result<(Rc<Plan>, LogFiles), String> {
+        let (prepared, texts) = self.read(loader);
+        for (level, line) in report::log_lines(&prepared).into_iter().filter(|(level, _)| *level >= least) {
             self.journal.log(level, &line);
         }
         let (Some(process), Some(plan), true) = (&prepared.process, &prepared.plan, prepared.is_ok()) else {
@@ -257,12 +295,13 @@ impl Master<'_> {
         for warning in &opened.warnings {
             self.journal.log(Level::Warn, warning);
         }
-        Ok((Rc::new(Plan { prepared, texts: RefCell::new(loader.texts), bound: RefCell::new(opened.bound) }), files))
+        let (texts, bound) = (RefCell::new(texts), RefCell::new(opened.bound));
+        Ok((Rc::new(Plan { prepared, shared: self.plan.shared, texts, bound }), files))
     }
 
     /// Gives the child another configuration or, where a running child cannot take it on, starts one that can.
-    fn offer(&mut self) -> Result<(), String> {
-        let (plan, files) = self.plan()?;
+    fn offer(&mut self, loader: impl conf::Loader, least: Level) -> Result<(), String> {
+        let (plan, files) = self.plan(loader, least)?;
         let same = plan.process().child == self.plan.process().child;
         match &mut self.child {
             Some(child) if same => child.offer(&plan, self.instance, &files),
@@ -293,6 +332,7 @@ impl Master<'_> {
         match child.listen() {
             Some(Word::Ready(plan)) => self.take_on(plan),
             Some(Word::Refused(plan, message)) => self.forget(&plan, &message),
+            Some(Word::Answered(id, answer)) => self.answered(id, answer),
             None => {}
         }
         self.once_more();
@@ -300,8 +340,10 @@ impl Master<'_> {
 
     /// A child did not take a configuration on.
     fn forget(&mut self, plan: &Plan, message: &str) {
-        self.journal.log(Level::Emerg, &format!("{message}; the old configuration stays"));
+        let message = format!("{message}; the old configuration stays");
+        self.journal.log(Level::Emerg, &message);
         self.sockets.discard(&plan.bound.borrow());
+        self.reloaded(Err(&message));
     }
 
     fn hear_successor(&mut self, starting: bool) -> Result<(), String> {
@@ -314,6 +356,7 @@ impl Master<'_> {
                     old.tell(Kind::Drain);
                 }
                 self.retiring.extend(old);
+                self.child_left();
                 self.take_on(plan);
                 self.relieve_adopted();
             }
@@ -325,6 +368,7 @@ impl Master<'_> {
                 self.forget(&plan, &message);
                 self.retiring.extend(self.successor.take());
             }
+            Some(Word::Answered(id, answer)) => self.answered(id, answer),
             None => {}
         }
         self.once_more();
@@ -347,19 +391,24 @@ impl Master<'_> {
         if let Err(message) = self.pid_file.move_to(&plan.process().pid_path) {
             self.journal.log(Level::Emerg, &message);
         }
-        if !Rc::ptr_eq(&plan, &self.plan) {
+        let is_new = !Rc::ptr_eq(&plan, &self.plan);
+        if is_new {
             if let Ok(files) = LogFiles::open(&plan.prepared) {
                 self.journal = Journal::new(&plan.process().error_logs, &files);
             }
             self.journal.log(Level::Notice, "the new configuration holds");
         }
         self.plan = plan;
+        if is_new {
+            self.open_ctl();
+            self.reloaded(Ok(()));
+        }
     }
 
     /// Carries out the HUP that came in between.
     fn once_more(&mut self) {
-        let busy = self.successor.is_some() || self.child.as_ref().is_some_and(|child| child.offered.is_some());
-        if !busy && std::mem::take(&mut self.again) && self.ending == Ending::Not {
+        if !self.is_reloading() && std::mem::take(&mut self.again) && self.ending == Ending::Not {
+            self.begins_again();
             self.reload();
         }
     }
@@ -376,9 +425,14 @@ impl Master<'_> {
             if self.child.is_none() {
                 self.plan_respawn(lived);
             }
+            self.reloaded(Err("the new worker process ended before it served; the error log may say why"));
         }
         if let Some(lived) = self.child.as_mut().and_then(|one| one.ended(&self.journal)) {
-            self.child = None;
+            let left = self.child.take();
+            self.child_left();
+            if let Some(offered) = left.and_then(|child| child.offered) {
+                self.forget(&offered, "the worker process ended during the reload");
+            }
             if self.successor.is_none() {
                 self.plan_respawn(lived);
             }
@@ -417,18 +471,45 @@ impl Master<'_> {
 
     /// Children may not be able to read keys: they are given what has changed.
     fn look_at_certificates(&mut self, now: Instant) {
-        let Some(shared) = self.lasting.existing() else { return };
-        if !self.certificates.is_due(now, shared) {
+        let shared = self.plan.shared;
+        if self.certificates.is_warning_due(now) {
+            certificate_watch::warn(shared, |level, message| self.journal.log(level, message));
+        }
+        // A configuration under way may bring others: what has changed is seen when it holds.
+        if self.is_reloading() {
             return;
         }
+        let changed = self.certificates.look(now, shared, &self.plan.prepared.files);
+        if !changed.pairs.is_empty() {
+            self.renew_certificates(shared, &changed.pairs);
+        }
+        if !changed.others.is_empty() {
+            self.bind_again(changed.others);
+        }
+    }
+
+    fn renew_certificates(&mut self, shared: &Registry, changed: &[PathBuf]) {
         let loader = RefCell::new(Remembering { inner: self.instance.loader(), texts: Texts::default() });
         let read = |path: &Path| loader.borrow_mut().read(path);
-        certificate_watch::renew(shared, &read, |level, message| self.journal.log(level, message));
-        let texts = loader.into_inner().texts;
+        let sound = certificate_watch::renew(shared, changed, &read, |level, message| self.journal.log(level, message));
+        let mut texts = loader.into_inner().texts;
+        texts.retain(&sound);
         // A child that is started later begins with them, too.
         self.plan.texts.borrow_mut().update(&texts);
         let instance = self.instance;
         self.everybody().for_each(|one| one.renew_certificates(instance, &texts));
+    }
+
+    /// Binds the configuration that holds with newer files of TLS.
+    fn bind_again(&mut self, changed: Vec<PathBuf>) {
+        let log = |level, message: &str| self.journal.log(level, message);
+        let mut loader = self.instance.loader();
+        let newer = certificate_watch::changed_texts(&self.plan.texts.borrow(), &changed, &mut loader, log);
+        let Some(texts) = newer else { return };
+        if let Err(message) = self.offer(texts, Level::Emerg) {
+            self.journal.log(Level::Error, &message);
+            self.certificates.refuse(changed);
+        }
     }
 
     /// Starts a child with the configuration that holds.

@@ -6,6 +6,8 @@ mod adoption;
 mod certificate_watch;
 mod channel;
 mod child;
+mod ctl_socket;
+mod ctl_work;
 mod ended;
 mod engine;
 mod log_files;
@@ -31,6 +33,7 @@ use crate::instance::Instance;
 use crate::verdict::{Lasting, prepare};
 use crate::{exit, report};
 use channel::{Channel, Kind};
+use order::{Remembering, Texts};
 use std::fs::OpenOptions;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
@@ -70,7 +73,8 @@ pub(crate) fn start(instance: &Instance) -> u8 {
 /// The same; `serving` is called on the terminal once it serves, with the daemon's process id if it is one.
 pub(crate) fn start_and(instance: &Instance, serving: impl FnOnce(Option<u32>)) -> u8 {
     let mut lasting = Lasting::default();
-    let prepared = prepare(instance, &mut instance.loader(), &mut lasting);
+    let mut loader = Remembering { inner: instance.loader(), texts: Texts::default() };
+    let prepared = prepare(instance, &mut loader, &mut lasting);
     let (Some(process), true) = (&prepared.process, prepared.is_ok()) else {
         report::diagnostics(&prepared);
         return exit::FAILED;
@@ -92,7 +96,7 @@ pub(crate) fn start_and(instance: &Instance, serving: impl FnOnce(Option<u32>)) 
                 leaving.done(keeps_stderr);
                 serving(None);
             };
-            single::run(instance, prepared, lasting, serves)
+            single::run(instance, (prepared, loader.texts), lasting, serves)
         })
     };
     conclude(outcome)
@@ -106,7 +110,7 @@ pub(crate) fn work_as_child() -> u8 {
 fn conclude(outcome: Result<(), String>) -> u8 {
     match outcome {
         Ok(()) => exit::OK,
-        // It was said already, by the process that this one waited for.
+        // It was reported already, by the process that this one waited for.
         Err(message) if message.is_empty() => exit::FAILED,
         Err(message) => {
             report::complain(&format!("[emerg] {message}"));
@@ -145,7 +149,7 @@ fn leave_terminal(is_daemon: bool) -> Result<Leaving, String> {
     if !is_daemon {
         return Ok(Leaving(None));
     }
-    let channel = Channel::from_stdin().map_err(|error| format!("nobody waits for the daemon: {error}"))?;
+    let channel = Channel::from_stdin().map_err(|error| format!("no process waits for the daemon: {error}"))?;
     let _ = rustix::thread::set_name(c"holdfast");
     // It was started by another process, so it leads no group, and this cannot fail.
     let _ = nix::unistd::setsid();

@@ -1,4 +1,4 @@
-//! What a master sends a child: the very texts that it read, so that both lower the same bytes, and which descriptor stands
+//! What a master sends a child: the very texts that it read, so that both lower the same bytes, and which descriptor is
 //! for what. Bytes in, bytes out.
 
 use crate::instance::Instance;
@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use tls::TicketState;
 
 /// The texts that a configuration was read from: a loader that remembers, and one that gives back what was remembered.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,10 +23,38 @@ pub(super) struct Remembering<L> {
 }
 
 impl Texts {
+    /// The files that it has.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        self.files.keys()
+    }
+
+    /// The text of a file.
+    pub(super) fn text(&self, path: &Path) -> Option<&[u8]> {
+        self.files.get(path).map(Vec::as_slice)
+    }
+
     /// Puts newer texts in the place of those that it has.
     pub(super) fn update(&mut self, newer: &Self) {
         let files = newer.files.iter().map(|(path, text)| (path.clone(), text.clone()));
         self.files.extend(files);
+    }
+
+    /// Leaves out all files but these.
+    pub(super) fn retain(&mut self, files: &[PathBuf]) {
+        self.files.retain(|path, _| files.contains(path));
+    }
+
+    /// These texts with files in their present state; `None` if that changes nothing. A file that cannot be read any more stays out,
+    /// so that a reader of it gets an error.
+    pub(super) fn with_changed(&self, files: &[PathBuf], loader: &mut dyn conf::Loader) -> Option<Self> {
+        let mut new = self.clone();
+        for path in files {
+            match loader.read(path) {
+                Ok(text) => new.files.insert(path.clone(), text),
+                Err(_) => new.files.remove(path),
+            };
+        }
+        (new != *self).then_some(new)
     }
 }
 
@@ -66,13 +95,15 @@ pub(super) struct Order {
     pub(super) logs: Vec<PathBuf>,
     /// A socket is there at which the child can be reached should its master die.
     pub(super) meeting_place: bool,
+    /// Keys of session tickets that the master has made.
+    pub(super) tickets: Vec<TicketState>,
 }
 
 impl Order {
     /// Nothing yet.
     pub(super) fn new(instance: Instance) -> Self {
         let (texts, listeners, logs) = (Texts::default(), Vec::new(), Vec::new());
-        Self { instance, texts, listeners, logs, meeting_place: false }
+        Self { instance, texts, listeners, logs, meeting_place: false, tickets: Vec::new() }
     }
 
     /// For the wire.
@@ -105,6 +136,10 @@ impl Order {
         }
         put_paths(&mut out, &self.logs);
         put_count(&mut out, usize::from(self.meeting_place));
+        put_count(&mut out, self.tickets.len());
+        for state in &self.tickets {
+            put(&mut out, &state.encode());
+        }
         out
     }
 
@@ -121,8 +156,10 @@ impl Order {
         let listeners = from.list(|from| Some((from.string()?, from.count()?)))?;
         let logs = from.list(Reader::path)?;
         let meeting_place = from.count()? > 0;
+        let tickets = from.list(|from| TicketState::decode(from.bytes()?))?;
         let texts = Texts { files: files.into_iter().collect(), masks: masks.into_iter().collect() };
-        from.left.is_empty().then_some(Self { instance, texts, listeners, logs, meeting_place })
+        let order = Self { instance, texts, listeners, logs, meeting_place, tickets };
+        from.left.is_empty().then_some(order)
     }
 }
 
@@ -170,7 +207,7 @@ impl<'a> Reader<'a> {
     }
 
     fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
-        // No item is taken for granted: a wrong count runs into the end of the bytes.
+        // No item is trusted: a wrong count runs into the end of the bytes.
         (0..self.count()?).map(|_| item(self)).collect()
     }
 }
@@ -192,6 +229,7 @@ mod tests {
             listeners: vec![("127.0.0.1:80".to_owned(), 1), ("unix:/s".to_owned(), 2)],
             logs: vec!["/l".into()],
             meeting_place: true,
+            tickets: tls::TicketKeys::random().state().into_iter().collect(),
         };
         let bytes = order.encode();
         assert_eq!(Order::decode(&bytes), Some(order));

@@ -1,5 +1,5 @@
 //! The pid file: written when the instance serves, removed when it ends. Its process keeps a lock on it, which ends with the
-//! process: so a pid that now belongs to somebody else is told from that of a running instance.
+//! process: so a pid that now belongs to somebody else is distinguished from that of a running instance.
 
 use crate::report::errno;
 use rustix::fs::{FileType, FlockOperation, fcntl_lock};
@@ -20,7 +20,7 @@ pub(super) struct PidFile {
     path: PathBuf,
     /// Holds the lock.
     _file: File,
-    /// It stands under its other name: the configured one is that of the program that takes over.
+    /// It is under its other name: the configured one is that of the program that takes over.
     aside: bool,
 }
 
@@ -95,7 +95,7 @@ fn ignore_devices(file: &File) -> impl FnOnce(io::Error) -> io::Result<()> {
 pub(crate) fn read(path: &Path) -> Result<Written, String> {
     let shown = path.display();
     let failed = |error: io::Error| format!("[error] open() \"{shown}\" failed {}", errno(&error));
-    // The lock shows to whoever may read.
+    // Every process that may read the file sees the lock.
     let file = File::open(path).map_err(failed)?;
     let text = std::fs::read(path).map_err(failed)?;
     let text = String::from_utf8_lossy(&text[..text.len().min(PID_BYTES_MAX)]).trim_end().to_owned();
@@ -106,13 +106,13 @@ pub(crate) fn read(path: &Path) -> Result<Written, String> {
     Ok(if runs { Written::Runs(pid) } else { Written::Ended(pid) })
 }
 
-/// A number as a pid file has it: digits alone, and no process has number 0, which stands for a group of processes in kill(2).
+/// A number as a pid file has it: digits alone, and no process has number 0, which means a group of processes in kill(2).
 fn parse(text: &str) -> Option<u32> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|&pid: &u32| digits && pid > 0 && i32::try_from(pid).is_ok())
 }
 
-/// Where a pid file stands while another program takes over.
+/// Where a pid file is while another program takes over.
 pub(super) fn old_path(path: &Path) -> PathBuf {
     let mut path = path.to_path_buf().into_os_string();
     path.push(OLD_SUFFIX);
@@ -148,11 +148,11 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_a_process_that_has_ended_is_told_from_one_that_runs() {
+    fn distinguishes_ended_from_running_processes() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pid");
         std::fs::write(&path, "4711\n").unwrap();
-        assert_eq!(read(&path), Ok(Written::Ended(4711)), "nobody has a lock on it");
+        assert_eq!(read(&path), Ok(Written::Ended(4711)), "no process has a lock on it");
         std::fs::write(&path, "+5\n").unwrap();
         assert!(read(&path).unwrap_err().starts_with("[error] invalid PID number \"+5\" in "));
     }

@@ -1,8 +1,8 @@
 //! Accept queues that overflow: the kernel drops connections there without telling anybody, and clients see timeouts. Looks
 //! at the kernel's counters from time to time, counts, and warns. Called by the engine's control loop; `/proc` is read here
-//! because the network namespace's counters stand nowhere else.
+//! because the network namespace's counters are nowhere else.
 
-use gateway::{AcceptDrops, Level, Shared};
+use gateway::{AcceptDrops, Level, Registry};
 use reactor::{AcceptQueue, Listener, PeerAddress};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -42,7 +42,7 @@ pub(super) struct QueueWatch {
 }
 
 impl QueueWatch {
-    /// Begins to watch. What was dropped before is nobody's news.
+    /// Begins to watch. Earlier drops are not reported.
     pub(super) fn new(listeners: impl Iterator<Item = (PeerAddress, Arc<Listener>)>) -> Self {
         let mut watch = Self {
             watched: Vec::new(),
@@ -73,7 +73,7 @@ impl QueueWatch {
     }
 
     /// Looks if it is time to, counts what has happened since the last look, and warns.
-    pub(super) fn look(&mut self, shared: &'static Shared) {
+    pub(super) fn look(&mut self, shared: &'static Registry) {
         let now = Instant::now();
         if now.duration_since(self.looked) < LOOK_PERIOD {
             return;

@@ -6,6 +6,7 @@ use super::certificate_watch::{self, CertificateWatch};
 use super::channel::Kind;
 use super::engine::{Engine, EngineParts, set_descriptor_limit};
 use super::log_files::LogFiles;
+use super::order::{Remembering, Texts};
 use super::pid_file::PidFile;
 use super::privileges::become_owner;
 use super::sockets::Sockets;
@@ -31,6 +32,8 @@ struct Single<'a> {
     sockets: Sockets,
     engine: Engine,
     prepared: Prepared,
+    /// What the configuration was read from.
+    texts: Texts,
     pid_file: PidFile,
     ending: bool,
     certificates: CertificateWatch,
@@ -39,7 +42,7 @@ struct Single<'a> {
 /// Runs until told to end; the error is for standard error.
 pub(super) fn run(
     instance: &Instance,
-    prepared: Prepared,
+    (prepared, texts): (Prepared, Texts),
     lasting: Lasting,
     ready: impl FnOnce(),
 ) -> Result<(), String> {
@@ -59,7 +62,7 @@ pub(super) fn run(
     }
     let pid_file = PidFile::write(&process.pid_path)?;
     if let (Some(owner), true) = (&process.child.owner, instance.text.is_some()) {
-        // In quick mode nobody has said who it should run as, and all that root was needed for is open.
+        // In quick mode no user is configured, and all that root was needed for is open.
         become_owner(owner, process.child.transparent)?;
     }
     let parts = EngineParts { process, plan, bound: &opened.bound, files };
@@ -74,7 +77,8 @@ pub(super) fn run(
     engine.log(Level::Notice, "holdfast serves, in one process");
     ready();
     let certificates = CertificateWatch::default();
-    let mut single = Single { instance, lasting, sockets, engine, prepared, pid_file, ending: false, certificates };
+    let mut single =
+        Single { instance, lasting, sockets, engine, prepared, texts, pid_file, ending: false, certificates };
     let outcome = single.serve(&signals);
     single.sockets.close();
     let ended = single.engine.join();
@@ -106,11 +110,30 @@ impl Single<'_> {
     }
 
     fn look_at_certificates(&mut self) {
-        let Some(shared) = self.lasting.existing() else { return };
-        if self.certificates.is_due(Instant::now(), shared) {
-            let loader = RefCell::new(self.instance.loader());
+        let (Some(shared), false) = (self.lasting.existing(), self.ending) else { return };
+        let now = Instant::now();
+        let log = |level, message: &str| self.engine.log(level, message);
+        if self.certificates.is_warning_due(now) {
+            certificate_watch::warn(shared, log);
+        }
+        let changed = self.certificates.look(now, shared, &self.prepared.files);
+        if !changed.pairs.is_empty() {
+            let loader = RefCell::new(Remembering { inner: self.instance.loader(), texts: Texts::default() });
             let read = |path: &Path| loader.borrow_mut().read(path);
-            certificate_watch::renew(shared, &read, |level, message| self.engine.log(level, message));
+            let sound = certificate_watch::renew(shared, &changed.pairs, &read, log);
+            let mut texts = loader.into_inner().texts;
+            texts.retain(&sound);
+            self.texts.update(&texts);
+        }
+        if changed.others.is_empty() {
+            return;
+        }
+        let mut loader = self.instance.loader();
+        let newer = certificate_watch::changed_texts(&self.texts, &changed.others, &mut loader, log);
+        let Some(texts) = newer else { return };
+        if let Err(message) = self.bind(texts, Level::Emerg) {
+            self.engine.log(Level::Error, &message);
+            self.certificates.refuse(changed.others);
         }
     }
 
@@ -143,9 +166,15 @@ impl Single<'_> {
     /// A configuration that cannot be taken on changes nothing.
     fn reload(&mut self) -> Result<(), String> {
         self.engine.log(Level::Notice, "signal 1 (SIGHUP) received, reconfiguring");
-        let prepared = prepare(self.instance, &mut self.instance.loader(), &mut self.lasting);
-        for line in report::log_lines(&prepared) {
-            self.engine.log(line.0, &line.1);
+        self.bind(self.instance.loader(), Level::Warn)
+    }
+
+    /// `least`: what is logged of the findings.
+    fn bind(&mut self, loader: impl conf::Loader, least: Level) -> Result<(), String> {
+        let mut loader = Remembering { inner: loader, texts: Texts::default() };
+        let prepared = prepare(self.instance, &mut loader, &mut self.lasting);
+        for (level, line) in report::log_lines(&prepared).into_iter().filter(|(level, _)| *level >= least) {
+            self.engine.log(level, &line);
         }
         let (Some(process), Some(plan), true) = (&prepared.process, &prepared.plan, prepared.is_ok()) else {
             return Err("the configuration is refused, the old one stays".to_owned());
@@ -167,7 +196,7 @@ impl Single<'_> {
         for trouble in self.sockets.keep(opened.bound) {
             self.engine.log(Level::Error, &trouble);
         }
-        self.prepared = prepared;
+        (self.prepared, self.texts) = (prepared, loader.texts);
         Ok(())
     }
 }

@@ -4,7 +4,7 @@
 mod handover;
 mod holder;
 
-pub(super) use handover::{Handover, INHERITED};
+pub(super) use handover::{Handover, INHERITED, leave_tickets, tickets_left};
 
 use crate::report::errno;
 use gateway::ListenerSpec;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// the next without waiting.
 const TRIES: u32 = 5;
 const PAUSE_MS: u16 = 500;
-/// How the message of an address in use is told from others.
+/// How the message of an address in use is recognised.
 const IN_USE: &str = "(98: ";
 
 /// The sockets of one address: one, or with `reuseport` one for each worker.

@@ -123,7 +123,7 @@ mod tests {
         let path = folder.path().join("log");
         let mut syslog = syslog(PeerAddress::Unix(path.clone()));
         let lost = syslog.send_all([(Level::Info, &b"early"[..]), (Level::Info, b"too")].into_iter());
-        assert_eq!(lost.map(|(count, _)| count), Some(2), "nobody is there");
+        assert_eq!(lost.map(|(count, _)| count), Some(2), "no reader");
         for text in ["one", "two"] {
             let server = UnixDatagram::bind(&path).unwrap();
             server.set_read_timeout(Some(Duration::from_secs(30))).unwrap();

@@ -13,7 +13,7 @@ use std::path::Path;
 
 /// What an owner needs to make files.
 const OWNER_MODE: u32 = 0o700;
-/// Anybody may make files there, and nobody may remove those of others: /tmp.
+/// Anybody may make files there, and only the owner may remove one: /tmp.
 const STICKY: u32 = 0o1000;
 /// The right to pass through a directory, for all but its owner. An ACL that lets another user pass sets the group's bit, too.
 const OTHERS_PASS: u32 = 0o011;
@@ -98,7 +98,7 @@ fn make(path: &Path, owner: Option<&Owner>, purpose: &str) -> Result<(), String>
 }
 
 /// Opens a directory, so that what is changed is what was looked at. A link is followed only if root made it: behind any other
-/// stands what its maker wants to own.
+/// is what its maker wants to own.
 fn open(path: &Path) -> Result<OwnedFd, String> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = match rustix::fs::open(path, flags | OFlags::NOFOLLOW, Mode::empty()) {
@@ -152,8 +152,7 @@ mod tests {
     #[test]
     fn gives_a_directory_to_its_owner_and_leaves_shared_ones() {
         if !geteuid().is_root() {
-            eprintln!("SKIPPED: only root gives directories away");
-            return;
+            return testkit::skip("only root gives directories away");
         }
         let owner = Owner { name: c"someone".into(), user: Uid::from_raw(4711), group: Gid::from_raw(4711) };
         let folder = tempfile::tempdir().unwrap();
@@ -174,6 +173,6 @@ mod tests {
         std::os::unix::fs::symlink(&path, &link).unwrap();
         make(&link, Some(&owner), TEMPORARY).unwrap();
         std::os::unix::fs::lchown(&link, Some(4711), None).unwrap();
-        assert!(make(&link, Some(&owner), TEMPORARY).is_err(), "a link that somebody else made");
+        assert!(make(&link, Some(&owner), TEMPORARY).is_err(), "a link of another user");
     }
 }

@@ -64,7 +64,7 @@ func main() {
 	proxy := httputil.NewSingleHostReverseProxy(origin)
 	proxy.Transport = transport
 	proxy.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, err error) {
-		// The client has gone: nobody is left to be told, and nothing of ours failed.
+		// The client has gone: there is no reader left, and nothing of ours failed.
 		if errors.Is(err, context.Canceled) {
 			return
 		}

@@ -106,7 +106,7 @@ fn compared(experiment: &Experiment, faults: &mut Vec<Fault>) {
     }
 }
 
-/// What is wrong in a file that all arms share is said once.
+/// What is wrong in a file that all arms share is reported once.
 fn filled_in(experiment: &Experiment, arm: &str, faults: &mut Vec<Fault>) -> Option<Staged> {
     let (folder, places) = (std::path::Path::new("/"), Places::default());
     let site = Site { folder, network: experiment.network.kind, places: &places };

@@ -1,4 +1,4 @@
-//! Names and texts: letters that may stand in them, and that nothing is called like something else.
+//! Names and texts: letters that may appear in them, and that nothing is called like something else.
 
 use crate::experiment::{Experiment, Probe};
 use crate::fault::{Fault, Path};

@@ -88,9 +88,7 @@ fn sweep(experiment: &Experiment, faults: &mut Vec<Fault>) {
                     .with_hint("one at least, such as [\"30\", \"256\"]"),
             );
         } else if let Some((at, value)) = twice {
-            faults.push(
-                Fault::new(here.then(at), format!("\"{value}\" stands here twice")).with_hint("keep one of them"),
-            );
+            faults.push(Fault::new(here.then(at), format!("\"{value}\" is here twice")).with_hint("keep one of them"));
         }
     }
     let cells = experiment.cell_count();
@@ -238,7 +236,7 @@ pub(super) fn program(process: &Process, path: &Path) -> Option<Fault> {
             Some(fault.with_hint(format!("add `conf`: {} does not start without", process.program)))
         }
         Program::Holdfast if process.conf.is_none() && process.arguments.is_empty() => {
-            let fault = Fault::of_key(path.clone(), format!("process \"{name}\" has nothing to do"));
+            let fault = Fault::of_key(path.clone(), format!("process \"{name}\" is not used"));
             Some(fault.with_hint("add `conf` for a gateway, or a subcommand as `arguments`, such as [\"origin\"]"))
         }
         Program::Go if process.arguments.is_empty() => {

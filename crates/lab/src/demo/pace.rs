@@ -20,7 +20,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// At most so many rounds, all of which end within the limit; but for the first, without which nothing can be told.
+    /// Maximum number of rounds, all of which end within the limit; but for the first, without which nothing can be told.
     pub fn new(limit: Duration, rounds: u32) -> Self {
         Self {
             limit,
@@ -71,7 +71,7 @@ impl Pace {
         Some((left / (rounds.saturating_sub(1).max(1) as f64 * each.max(1e-9))) as usize)
     }
 
-    /// Rounds have so many arms from here on.
+    /// Rounds have this number of arms from here on.
     pub fn keep(&mut self, arms: usize) {
         self.wanted = arms.clamp(1, self.per_round.max(1));
     }
@@ -86,7 +86,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Samples of so many seconds each, three to a round; how many are taken.
+    /// Samples of this many seconds each, three to a round; how many are taken.
     fn taken(limit_s: u64, rounds: u32, sample_s: u64) -> (usize, bool) {
         let mut pace = Pace::new(Duration::from_secs(limit_s), rounds);
         let count = rounds as usize * 3;

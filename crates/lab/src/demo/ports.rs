@@ -1,4 +1,4 @@
-//! Ports for a demo that has to stand on the machine's own loopback, where somebody may listen already. In a network namespace
+//! Ports for a demo that has to be on the machine's own loopback, where another program may listen already. In a network namespace
 //! any port is free. Called before the run, which would otherwise end with the name of who has them.
 
 use crate::Experiment;
@@ -11,7 +11,7 @@ const PORTS: [(&str, &str); 2] = [("origin_port", "origin"), ("proxy_port", "pro
 /// Added to the experiment's own ports, in this order: below those that the kernel hands out, which clients have.
 const STEPS: [u16; 4] = [0, 10_000, 14_000, 18_000];
 
-/// Has the experiment stand on ports that nobody has. If all are taken it stays as it is: who has them is then said by the run.
+/// Has the experiment are on free ports. If all are taken it stays as it is, and the run reports which process has them.
 pub fn give_free(experiment: &mut Experiment) {
     let Some(address) = plan::addresses(NetworkKind::Loopback, 0, 1).first().copied() else { return };
     let own: Option<Vec<u16>> = PORTS.iter().map(|(value, _)| experiment.values.get(*value)?.parse().ok()).collect();
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_somebody_has_is_left_to_them() {
+    fn leaves_a_taken_port_alone() {
         let loaded = shipped::find(super::super::EXPERIMENT).expect("it comes with the program").load();
         let mut experiment = loaded.expect("it is sound").experiment;
         let (values, probes) = ports_of(&experiment);
@@ -61,7 +61,7 @@ mod tests {
             probes.iter().map(u16::to_string).collect::<Vec<_>>(),
             "the probes look where the values say"
         );
-        // Whoever has it, it is not to be had.
+        // It is taken.
         let address = plan::addresses(NetworkKind::Loopback, 0, 1)[0];
         let _held = TcpListener::bind((address, probes[1]));
         give_free(&mut experiment);

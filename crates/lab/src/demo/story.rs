@@ -13,7 +13,7 @@ use stats::verdict::ROUNDS_MIN;
 const PROXY: &str = "proxy";
 /// The port that it connects to.
 const ORIGIN: &str = "origin";
-/// What stands behind the program in the names of arms without and with a pool.
+/// What is behind the program in the names of arms without and with a pool.
 const KINDS: [&str; 2] = ["unpooled", "pooled"];
 /// What figures belong to, of everything that the record knows about the machine.
 const FACTS: [&str; 7] = [
@@ -204,7 +204,7 @@ fn connections(record: &Record, arms: &Arms<'_>) -> Section {
         let cells = [by_client, by_proxy].map(|of| spread(&computed(arm, of), 1.0));
         opened = opened.row([arm.name.into()].into_iter().chain(cells).collect());
     }
-    let note = "Who closes first keeps the socket in TIME_WAIT. At each port the last column is how much of what stands there in TIME_WAIT \
+    let note = "Who closes first keeps the socket in TIME_WAIT. At each port the last column is how many of the sockets in TIME_WAIT \
                 is the port's own side: 100 says that it always closed first, 0 that the other side did.";
     let mut section = Section::new("Connections").table(opened).note(Severity::Note, note);
     let ports = record.experiment.probes.iter().filter_map(|probe| match probe {
@@ -341,7 +341,7 @@ fn in_words(program: &str, without: &Arm<'_>, with: &Arm<'_>) -> Option<String> 
         digits(cpu_with?),
         saved * 100.0,
         faster,
-        closed.map(|share| who_closed_first(program, share)).unwrap_or_default(),
+        closed.map(|share| closed_first_sentence(program, share)).unwrap_or_default(),
     ))
 }
 
@@ -357,8 +357,8 @@ fn connections_to_origin(per_request: f64) -> String {
 /// One side closed first if it did so of this part.
 const ONE_SIDE: f64 = 0.9;
 
-/// Whose the sockets are that stand in TIME_WAIT at the origin's port without a pool, and what that means for whom.
-fn who_closed_first(program: &str, share_of_origin: f64) -> String {
+/// Whose the sockets are that are in TIME_WAIT at the origin's port without a pool, and what that means for whom.
+fn closed_first_sentence(program: &str, share_of_origin: f64) -> String {
     let part = |share: f64| format!("{:.0} % of what is left in TIME_WAIT", share * 100.0);
     if share_of_origin >= ONE_SIDE {
         let part = part(share_of_origin);
@@ -382,7 +382,7 @@ fn computed(arm: &Arm<'_>, of: impl Fn(&Sample) -> Option<f64>) -> Vec<f64> {
     arm.samples.iter().filter_map(|sample| of(sample)).collect()
 }
 
-/// `median [least–most]`, each times `factor`, or the median alone where all are shown alike. The count stands in the head.
+/// `median [least–most]`, each times `factor`, or the median alone where all are shown alike. The count is in the head.
 fn spread(values: &[f64], factor: f64) -> Cell {
     let values: Vec<f64> = values.iter().map(|value| value * factor).collect();
     let Some(Summary { median, min, max, .. }) = Summary::of(&values) else { return "–".into() };

@@ -14,7 +14,7 @@ const ARMS: [(&str, f64, Option<f64>, f64); 5] = [
     ("holdfast pooled", 16_000.0, Some(35.0), 1030.0),
 ];
 
-/// A record of so many rounds of the arms whose names the program is part of, or none.
+/// A record of this many rounds of the arms whose names the program is part of, or none.
 fn record(rounds: u32, with: impl Fn(&str) -> bool) -> Record {
     let loaded = shipped::find(super::super::EXPERIMENT).and_then(|shipped| shipped.load().ok()).expect("it is sound");
     let quick = Adaptation { quick: true, ..Adaptation::default() };
@@ -128,7 +128,7 @@ fn connections_are_counted_as_people_count() {
 }
 
 #[test]
-fn who_closed_first_is_told_with_whom_it_costs_ports() {
+fn reports_which_side_closed_first_and_pays_ports() {
     let of_nginx = |share: f64| {
         let mut record = record(1, |_| true);
         for sample in record.samples.iter_mut().filter(|sample| sample.arm == "nginx unpooled") {
@@ -159,7 +159,7 @@ fn who_closed_first_is_told_with_whom_it_costs_ports() {
 }
 
 #[test]
-fn one_core_for_all_is_said_to_be_one() {
+fn reports_one_core_for_all() {
     let mut record = record(1, |_| true);
     record.fingerprint.push(("processor".to_owned(), "1 × Xeon".to_owned()));
     has(
@@ -179,7 +179,7 @@ fn it_fits_a_terminal_of_80_columns() {
 }
 
 #[test]
-fn arms_that_are_absent_are_named_and_nothing_is_said_about_them() {
+fn absent_arms_are_named_without_figures() {
     let mut record = record(6, |name| !name.starts_with("nginx"));
     let why = "nginx is not there: `cargo xtask peers` provides it under target/peers, or install it";
     record.absent = ["nginx unpooled", "nginx pooled"].map(|arm| (arm.to_owned(), why.to_owned())).into();
@@ -209,7 +209,7 @@ fn a_record_that_ended_early_has_figures_and_no_verdicts() {
 }
 
 #[test]
-fn samples_that_count_for_nothing_are_said_to() {
+fn names_samples_that_do_not_count() {
     let mut record = record(2, |_| true);
     for sample in record.samples.iter_mut().filter(|sample| sample.arm == "direct") {
         sample.void = Some("client was the bottleneck".to_owned());
@@ -225,7 +225,7 @@ fn samples_that_count_for_nothing_are_said_to() {
 }
 
 #[test]
-fn where_time_is_short_one_pair_is_kept_for_verdicts() {
+fn keeps_one_pair_for_verdicts_if_time_is_short() {
     let all = ["direct", "nginx unpooled", "nginx pooled", "holdfast unpooled", "holdfast pooled"];
     assert_eq!(kept(&all, 5), all);
     assert_eq!(kept(&all, 4), all[1..], "what has no proxy is the least of the answer");

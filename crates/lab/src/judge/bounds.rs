@@ -31,7 +31,7 @@ pub(super) struct Range {
     most: Option<f64>,
 }
 
-/// Whether the claim stands, and on what.
+/// Whether the claim holds, and on what evidence.
 pub(super) struct Judgement {
     pub(super) outcome: Outcome,
     pub(super) reason: String,

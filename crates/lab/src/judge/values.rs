@@ -1,4 +1,4 @@
-//! Which samples a claim stands on, and which are left out with what reason.
+//! Which samples a claim is on, and which are left out with what reason.
 
 use super::counted_word;
 use crate::record::{Record, Sample, includes_lateness};
@@ -27,7 +27,7 @@ impl Counted {
         self.taken - self.void.len() - self.unmeasured
     }
 
-    /// What is left out, to stand behind a sentence; empty where nothing is.
+    /// What is left out, to be behind a sentence; empty where nothing is.
     pub(super) fn in_words(&self) -> String {
         let mut text = String::new();
         if !self.void.is_empty() {

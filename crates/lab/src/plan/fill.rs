@@ -1,4 +1,4 @@
-//! What the names in templates stand for in one arm, and which files of the experiment somebody reads. Called by `plan`.
+//! What the names in templates mean in one arm, and which files of the experiment a program reads. Called by `plan`.
 
 use super::{Content, StagedFile, StagedHost};
 use crate::experiment::{Experiment, File};
@@ -82,7 +82,7 @@ impl<'a> Scope<'a> {
                     self.faults.push(fault);
                     Content::Fill(0)
                 }
-                // Whoever named it has said so.
+                // The one that named it has reported it.
                 None => Content::Fill(0),
             };
             staged.insert(name.clone(), StagedFile { path: owner.folder.join(&name), content });
@@ -127,7 +127,7 @@ impl<'a> Scope<'a> {
             if let Some(known) = owner.values.get(name) {
                 return Ok(known.clone());
             }
-            // What is wrong within the value is said at its own place.
+            // What is wrong within the value is reported at its own place.
             let filled = self.filled(owner, value, &path, depth + 1).unwrap_or_default();
             owner.values.insert(name.to_owned(), filled.clone());
             return Ok(filled);

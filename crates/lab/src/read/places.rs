@@ -1,4 +1,4 @@
-//! Where the parts of an experiment stand in its text: from paths of keys to bytes, lines and columns.
+//! Where the parts of an experiment are in its text: from paths of keys to bytes, lines and columns.
 
 use crate::fault::{Fault, Path};
 use crate::path;
@@ -15,7 +15,7 @@ struct Place {
     value: Range<usize>,
 }
 
-/// Where the parts of an experiment stand. Without a text, as for an experiment that no file holds, places are paths of keys.
+/// Where the parts of an experiment are. Without a text, as for an experiment that no file holds, places are paths of keys.
 #[derive(Debug, Clone, Default)]
 pub struct Places {
     name: String,

@@ -1,5 +1,5 @@
 //! Whether a file has the shape of an experiment: known keys, kinds of values, bounds. The schema of the types is what it is
-//! held against, so that nothing is said twice. All faults at once; what has none goes on as JSON.
+//! held against, so that nothing is reported twice. All faults at once; what has none goes on as JSON.
 
 use crate::fault::{Fault, Path, nearest, suggestion};
 use crate::path;

@@ -54,7 +54,7 @@ struct Versioned {
 }
 
 impl Record {
-    /// Writes the file anew. Whoever reads it meanwhile, or after a crash, finds the old one or the new one.
+    /// Writes the file anew. A reader meanwhile, or after a crash, finds the old one or the new one.
     pub fn write(&self, path: &Path) -> Result<(), RecordError> {
         let at = |error| RecordError::Io { path: path.to_owned(), error };
         let mut name = path.file_name().unwrap_or_default().to_owned();

@@ -8,7 +8,7 @@ use crate::judge::Judged;
 use crate::{Record, figure};
 use report::{Axis, Card, Chart, Figure, Outcome, Section, Severity, Table, Unit};
 
-/// Cards: two arms of each of so many figures.
+/// Figures that have cards, one for each of two arms.
 const FIGURES_MAX: usize = 2;
 /// Bars of the chart; an experiment with more arms has them in the tables.
 const BARS_MAX: usize = 16;
@@ -146,7 +146,7 @@ fn cell(arm: &Arm<'_>, name: &str) -> report::Cell {
     if values.is_empty() { "–".into() } else { without_unit_in_heading(figure::shown(name, &values)).into() }
 }
 
-/// `requests/s` stands in the heading already.
+/// `requests/s` is in the heading already.
 fn without_unit_in_heading(figure: Figure) -> Figure {
     match figure {
         Figure::Sampled { median, min, max, n, unit: Unit::Of(_) } => {

@@ -1,5 +1,5 @@
 //! A record sorted by arm: the samples that count, those that do not, and figures over the rounds. Used by every part of the
-//! report, and by whoever else tells of a record.
+//! report, and by other reports of a record.
 
 use crate::figure;
 use crate::stage::bottleneck::{CORES_FULL, NEVER_IDLE};
@@ -56,7 +56,7 @@ impl<'a> Arms<'a> {
             .collect()
     }
 
-    /// What stands behind the prefix in the names of figures, each once: the processes of `cores.`.
+    /// What is behind the prefix in the names of figures, each once: the processes of `cores.`.
     pub(super) fn named(&self, prefix: &str) -> Vec<&'a str> {
         self.figure_names().into_iter().filter_map(|name| name.strip_prefix(prefix)).collect()
     }
@@ -99,7 +99,7 @@ impl<'a> Arm<'a> {
     }
 
     /// Which processes were the bottleneck, and in how many samples; `cores` where each was idle at times and the cores were not.
-    /// `None` where none was, or nobody looked.
+    /// `None` if there was none, or no look.
     pub fn bottleneck(&self) -> Option<String> {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for sample in &self.samples {
@@ -147,7 +147,7 @@ impl<'a> Arm<'a> {
         stats::Summary::of(&self.values(name)).map(|summary| summary.median)
     }
 
-    /// The round that stands for the arm in charts over time: that of the median throughput, or of the middle one.
+    /// The round that means the arm in charts over time: that of the median throughput, or of the middle one.
     pub(super) fn typical(&self) -> Option<&'a Sample> {
         let mut samples = self.samples.clone();
         let rate = |sample: &Sample| sample.figures.get("requests_per_second").copied().unwrap_or_default();

@@ -18,7 +18,7 @@ const FLAT_SHARE: f64 = 0.04;
 /// How near they must be to the number of ports: some are in use by other destinations, or between two states.
 const NEAR_SHARE: f64 = 0.08;
 
-/// A sentence for each arm and port whose sockets stood at a ceiling, typically.
+/// A sentence for each arm and port whose sockets was at a ceiling, typically.
 pub(super) fn found(record: &Record, arms: &Arms<'_>) -> Vec<String> {
     let mut sentences = Vec::new();
     for arm in arms.iter() {

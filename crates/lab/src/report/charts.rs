@@ -1,5 +1,5 @@
 //! The charts: sockets by TCP state over time, throughput and percentiles over the rounds, CPU by arm, memory over time. A
-//! page stays small whatever the run: a chart over time shows one typical round of an arm, and a series has a bounded number
+//! page stays small for every run: a chart over time shows one typical round of an arm, and a series has a bounded number
 //! of points.
 
 use super::arms::{Arm, Arms};
@@ -138,7 +138,7 @@ fn round_of(sample: &Sample, arm: &Arm<'_>) -> String {
     format!("round {}, that of the median throughput of {}", sample.round + 1, arm.samples.len())
 }
 
-/// A unit that is a name stands in the title, once: marks on an axis have no room for it at phone width.
+/// A unit that is a name is in the title, once: marks on an axis have no room for it at phone width.
 fn axis(title: &str, unit: Unit) -> Axis {
     match unit {
         Unit::Of(name) if name.is_empty() || name == title => Axis::new(title, Unit::of("")),

@@ -1,5 +1,5 @@
 //! What a record says to people: one [`Document`] of claims, figures by arm, charts, and everything that speaks against them.
-//! Whoever has a record can make it again. It judges nothing (the verdicts come in), and writes nothing: the caller renders it as
+//! It can be made again from a record. It judges nothing (the verdicts come in), and writes nothing: the caller renders it as
 //! text, Markdown, JSON or HTML.
 
 mod answer;
@@ -105,7 +105,7 @@ const CONTROL: &str = "This is a control (A/A): each arm ran against itself, and
                        the rounds do not tell an arm from itself, as it should be; \"fails\" that they do, which chance does \
                        once in twenty questions. More of them than that, and this machine is too restless for its verdicts.";
 
-/// Verdicts first: what the run was for. What is only shown stands behind what is claimed.
+/// Verdicts first: what the run was for. What is only shown is behind what is claimed.
 fn claims(record: &Record, judged: &[Judged]) -> Section {
     let mut section = Section::new(if record.control { "Control" } else { "Claims" });
     if record.control {
@@ -119,7 +119,7 @@ fn claims(record: &Record, judged: &[Judged]) -> Section {
         section = section.note(Severity::Warning, format!("Arm \"{arm}\" is absent: {reason}"));
     }
     if judged.is_empty() {
-        let what = "The experiment claims nothing: what follows is shown, and judged by nobody.";
+        let what = "The experiment claims nothing: what follows is shown and not judged.";
         section = section.note(Severity::Note, what);
     }
     let (asked, left_out): (Vec<&Judged>, Vec<&Judged>) = judged.iter().partition(|judged| judged.asked);
@@ -183,10 +183,10 @@ fn against(record: &Record, arms: &Arms<'_>) -> Option<Section> {
     (!section.blocks.is_empty()).then_some(section)
 }
 
-/// Of one arm: remarks with numbers in them differ from sample to sample, and nobody reads a hundred of them.
+/// Of one arm: remarks with numbers in them differ from sample to sample, and a hundred of them are unreadable.
 const REMARKS_MAX: usize = 12;
 
-/// Remarks that differ in what stands in parentheses alone are one, with the parentheses of the first; most frequent first.
+/// Remarks that differ in what is in parentheses alone are one, with the parentheses of the first; most frequent first.
 fn alike<'a>(remarks: impl Iterator<Item = &'a str>) -> Vec<(String, usize)> {
     let mut kinds: BTreeMap<&str, (&str, usize, bool)> = BTreeMap::new();
     for remark in remarks {

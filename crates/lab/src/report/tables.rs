@@ -144,7 +144,7 @@ fn memory(arms: &Arms<'_>) -> Section {
         ("Open descriptors, by process", "descriptors"),
         ("Samples in which a process died", "died"),
     ] {
-        // Nobody died: nothing to say.
+        // Nothing died: nothing to report.
         if prefix != "died" || arms.named("died.").iter().any(|process| arms.has(&format!("died.{process}"))) {
             section.blocks.extend(by_process(title, prefix, arms).map(report::Block::Table));
         }
@@ -177,7 +177,7 @@ fn sockets(arms: &Arms<'_>) -> Section {
     section.blocks.extend(at_end(&probes, arms).map(report::Block::Table));
     if !section.blocks.is_empty() {
         let note = "Idle is before the load, in the same topology; net is the mean over the load less that. Where nothing was \
-                    there before, only the mean is shown. Where both ends of a connection stand on one host, both are counted.";
+                    there before, only the mean is shown. Where both ends of a connection are on one host, both are counted.";
         section = section.note(Severity::Note, note);
     }
     section
@@ -290,7 +290,7 @@ fn counters(arms: &Arms<'_>) -> Section {
         }
     }
     if told.len() > TOLD_MAX {
-        let more = format!("{} more numbers that were told stand in the record.", told.len() - TOLD_MAX);
+        let more = format!("{} more numbers that were told are in the record.", told.len() - TOLD_MAX);
         section = section.note(Severity::Note, more);
     }
     section

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bottleneck_is_who_was_never_idle() {
+    fn the_busiest_process_is_the_bottleneck() {
         assert_eq!(found((0.6, 0.02), (0.97, 0.02), (0.4, 0.02), 0.99), "proxy");
         assert_eq!(found((0.6, 0.35), (0.5, 0.1), (0.4, 0.5), 0.99), "client+origin, short of cores");
         assert_eq!(found((0.6, 0.2), (0.6, 0.2), (0.4, 0.02), 0.97), "cores");

@@ -6,7 +6,7 @@ use std::io;
 /// What went wrong, in words for people.
 #[derive(Debug)]
 pub struct StageError {
-    /// Where the part of the experiment stands that it is about, as `experiment.toml:14:1`; `None`: the machine, or the run as
+    /// Where the part of the experiment is that it is about, as `experiment.toml:14:1`; `None`: the machine, or the run as
     /// a whole.
     pub place: Option<String>,
     /// A sentence, with what the program said below it where there is one.

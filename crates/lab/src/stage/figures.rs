@@ -1,5 +1,5 @@
 //! From what was seen of one sample to its figures, series, remarks, and whether it counts. Values in, values out; what each
-//! figure means stands at [`record`](crate::record).
+//! figure means is at [`record`](crate::record).
 
 use super::bottleneck::{Bottleneck, void_by_load};
 use super::client;
@@ -62,7 +62,7 @@ pub(super) struct Seen {
     pub(super) died: BTreeMap<String, String>,
     /// System calls under load, by probe.
     pub(super) calls: BTreeMap<String, u64>,
-    /// What is to be said besides.
+    /// What else to report.
     pub(super) remarks: Vec<String>,
 }
 
@@ -384,7 +384,7 @@ mod tests {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
     }
 
-    /// So many seconds, and of each 75 ticks of 100 in system mode.
+    /// This many seconds, and of each 75 ticks of 100 in system mode.
     fn used(seconds: u64, system_ticks: u64) -> Cpu {
         Cpu { total_ns: seconds * SECOND_NS, user_ticks: seconds * 100 - system_ticks, system_ticks }
     }
@@ -473,7 +473,7 @@ mod tests {
             (Some(1000.0), Some(0.5), Some(0.0))
         );
         assert_eq!((of("cpu_user_us_per_request.proxy"), of("calls_per_request.of_proxy")), (Some(250.0), Some(9.5)));
-        assert_eq!(of("bytes_per_connection.proxy"), None, "nobody says how many were open");
+        assert_eq!(of("bytes_per_connection.proxy"), None, "the number of open connections is unknown");
         let mut held = seen([0.0; 5], 0.5);
         held.clients[0].figures.more.insert("open_max".to_owned(), 4.0);
         // 4 MB at the last look before the load, 2 MB at the last one under it.
@@ -481,7 +481,7 @@ mod tests {
         assert_eq!(bytes.to_bits(), (-2.0 * 1024.0 * 1024.0 / 4.0_f64).to_bits());
         assert_eq!((of("busiest.client"), of("busiest.proxy")), (Some(0.5), Some(0.5)));
         assert_eq!(of("tcp.proxy.Tcp.ActiveOpens"), Some(0.0), "people ask for it");
-        assert_eq!(of("tcp.proxy.TcpExt.Odd"), None, "nobody asks for one of hundreds that did not grow");
+        assert_eq!(of("tcp.proxy.TcpExt.Odd"), None, "no claim uses one of hundreds that did not grow");
         assert_eq!((sample.void, sample.round), (None, 3));
     }
 

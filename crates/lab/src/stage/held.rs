@@ -2,8 +2,8 @@
 
 use super::looks::{Look, Numbers};
 
-/// What each process's memory grew by between two looks, the last before the load and the last one under it, for each of so many
-/// connections. Nothing where none was open, or nobody says how many.
+/// What each process's memory grew by between two looks, the last before the load and the last one under it, for each of this many
+/// connections. Nothing where none was open, or their number is unknown.
 pub(super) fn add_held(figures: &mut Numbers, processes: &[String], open: f64, looks: Option<(&Look, &Look)>) {
     let Some((before, last)) = looks.filter(|_| open > 0.0) else { return };
     for process in processes {

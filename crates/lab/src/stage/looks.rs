@@ -1,10 +1,10 @@
-//! What is seen of a sample while it runs: sockets by TCP state on every host and port, queues, bytes nobody takes, processes,
+//! What is seen of a sample while it runs: sockets by TCP state on every host and port, queues, bytes that are not read, processes,
 //! what they tell of themselves. A look is a handful of numbers by the names that figures have; figures are made of them in
 //! `figures`. Called by `sample`.
 
 use super::StageError;
 use super::ask::{Url, parse_numbers};
-use super::network::{Network, Space};
+use super::network::{MadeNetwork, Space};
 use super::threads::Threads;
 use super::usage::{descriptors_of, rss_kib_of, tree};
 use crate::experiment::Probe;
@@ -33,7 +33,7 @@ pub(super) struct Look {
     pub(super) numbers: Numbers,
     /// By process and load.
     pub(super) threads: BTreeMap<String, Threads>,
-    /// The destination that most of its ports are taken for, by host.
+    /// The destination that most of its ports count as, by host.
     pub(super) fullest: BTreeMap<String, Fullest>,
 }
 
@@ -64,7 +64,7 @@ pub(super) struct Looker {
 /// One network namespace.
 #[derive(Debug)]
 struct Place {
-    /// Those that stand there.
+    /// Those that are there.
     hosts: Vec<String>,
     /// Probes of ports there.
     probes: Vec<Probe>,
@@ -89,7 +89,7 @@ struct Told {
 
 impl Looker {
     /// Opens what is needed in every namespace.
-    pub(super) fn open(network: &Network, probes: &[Probe]) -> Result<Self, StageError> {
+    pub(super) fn open(network: &MadeNetwork, probes: &[Probe]) -> Result<Self, StageError> {
         let mut places = Vec::new();
         for (space, hosts) in network.places() {
             let here: Vec<Probe> = probes
@@ -103,7 +103,7 @@ impl Looker {
                 Ok((Census::open()?, counters, Settings::read()))
             })?;
             let (census, counters, settings) = opened?;
-            // Windows and timers come with the details, which are asked for only where somebody wants them.
+            // Windows and timers come with the details, which are asked for only where a figure needs them.
             let tcp_info = here.iter().any(|probe| matches!(probe, Probe::Bytes { .. }));
             let question = Question { tcp_info, memory: false, ..Question::default() };
             places.push(Place { hosts, probes: here, census, question, counters, settings });
@@ -340,8 +340,8 @@ mod tests {
     }
 
     #[test]
-    fn a_look_sees_each_hosts_own_side_of_a_connection_and_what_nobody_has_read() {
-        let network = Network::make(NetworkKind::Hosts, &[host("client", 0), host("origin", 1)]).unwrap();
+    fn a_look_sees_each_hosts_side_of_a_connection_and_unread_bytes() {
+        let network = MadeNetwork::make(NetworkKind::Hosts, &[host("client", 0), host("origin", 1)]).unwrap();
         let port = |name: &str, host: &str| Probe::Port { name: name.to_owned(), host: host.to_owned(), port: 80 };
         let of = |host: &str| ("unread".to_owned(), host.to_owned(), 80);
         let (name, host_name, number) = of("origin");

@@ -1,4 +1,4 @@
-//! What figures depend on and cannot be told from them: processor, kernel, settings, versions. Read from /proc and asked of
+//! What figures depend on and do not show: processor, kernel, settings, versions. Read from /proc and asked of
 //! programs; called when a run begins, and by `cargo xtask bench`.
 
 use super::programs::{Programs, client_name, said_first as said};
@@ -34,7 +34,7 @@ pub fn load_average() -> String {
     first_line("/proc/loadavg").split(' ').next().unwrap_or_default().to_owned()
 }
 
-/// The first line that a program prints about its version, whatever stream and status it chooses.
+/// The first line that a program prints about its version, on either stream and with any status.
 pub fn said_first(program: &Path, option: &str) -> String {
     said(program, option)
 }
@@ -54,7 +54,7 @@ fn line_after(file: &str, key: &str) -> Option<String> {
 /// Name and value of everything that an experiment's figures depend on. What a sample's own namespaces begin with is this
 /// machine's, unless the experiment says otherwise.
 pub(super) fn describe(programs: &Programs, experiment: &Experiment, fingerprint: &mut Vec<(String, String)>) {
-    // Whoever began the record may know its own version.
+    // The caller that began the record may know its own version.
     if !fingerprint.iter().any(|(name, _)| name == "holdfast") {
         fingerprint.push(("holdfast".to_owned(), said(programs.holdfast(), "--version")));
     }

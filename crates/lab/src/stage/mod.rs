@@ -13,6 +13,7 @@ mod error;
 mod figures;
 mod held;
 pub mod hold;
+mod hold_http2;
 mod loads;
 mod looks;
 pub mod machine;
@@ -29,6 +30,6 @@ pub mod usage;
 mod written;
 
 pub use error::StageError;
-pub use network::Network;
+pub use network::MadeNetwork;
 pub use programs::Programs;
 pub use run::{Event, Request, Stop, run};

@@ -42,7 +42,7 @@ pub fn again_as_root() -> Option<Command> {
     if rustix::process::geteuid().is_root() || std::env::var_os(INSIDE).is_some() {
         return None;
     }
-    // The names of namespaces stand below /run, which is root's: here it is ours.
+    // The names of namespaces are below /run, which is root's: here it is ours.
     let prepared = "mount -t tmpfs tmpfs /run && ip link set lo up";
     let mut may = Command::new("unshare");
     may.args(["--user", "--map-root-user", "--net", "--mount", "sh", "-c", prepared]);
@@ -66,7 +66,7 @@ fn ip_with(options: &[&str], lines: &str) -> Result<(), StageError> {
     use std::os::unix::process::CommandExt as _;
     let mut command = Command::new("ip");
     command.args(options).args(["-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-    // A ctrl-C on the terminal is not for it: half a network would be left, or one that nobody removes.
+    // A ctrl-C on the terminal is not for it: half a network would be left, or one that stays.
     command.process_group(0);
     let mut child =
         command.spawn().map_err(|error| StageError::new(format!("cannot start ip (install iproute2): {error}")))?;

@@ -18,14 +18,14 @@ pub(super) const NAME_PREFIX: &str = "holdfast-lab-";
 
 /// The hosts of one sample. Dropping it removes what was made for it.
 #[derive(Debug)]
-pub struct Network {
+pub struct MadeNetwork {
     /// Names of namespaces to remove.
     names: Vec<String>,
     /// By host.
     spaces: BTreeMap<String, Space>,
 }
 
-/// Where a host stands.
+/// Where a host is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Space {
     /// Hosts with the same one see the same sockets; `None`: that of this process.
@@ -42,7 +42,7 @@ impl Space {
     }
 }
 
-impl Network {
+impl MadeNetwork {
     /// Makes it.
     pub fn make(kind: NetworkKind, hosts: &[StagedHost]) -> Result<Self, StageError> {
         let stem = name_stem();
@@ -132,12 +132,12 @@ impl Network {
         self.space(&host.name)?.run(write)?
     }
 
-    /// Where a host stands.
+    /// Where a host is.
     pub(super) fn space(&self, host: &str) -> Result<&Space, StageError> {
         self.spaces.get(host).ok_or_else(|| StageError::new(format!("there is no host {host}")))
     }
 
-    /// Each place with the hosts that stand there: one where they share a namespace.
+    /// Each place with the hosts that are there: one where they share a namespace.
     pub(super) fn places(&self) -> Vec<(Space, Vec<String>)> {
         let mut places: Vec<(Space, Vec<String>)> = Vec::new();
         for (host, space) in &self.spaces {
@@ -185,7 +185,7 @@ pub(super) fn in_words(kind: NetworkKind) -> &'static str {
     }
 }
 
-impl Drop for Network {
+impl Drop for MadeNetwork {
     fn drop(&mut self) {
         remove(&self.names);
     }
@@ -210,7 +210,7 @@ mod tests {
     fn hosts_talk_over_the_switch_with_settings_of_their_own_and_leave_nothing() {
         let sysctls = [("net.core.somaxconn", "77"), ("net.ipv4.ip_local_port_range", "40000 40099")];
         let hosts = [host("a", [10, 77, 0, 1], &[]), host("b", [10, 77, 1, 1], &sysctls)];
-        let network = Network::make(NetworkKind::Hosts, &hosts).unwrap();
+        let network = MadeNetwork::make(NetworkKind::Hosts, &hosts).unwrap();
         let listener = network.space("a").unwrap().run(|| TcpListener::bind("10.77.0.2:80")).unwrap().unwrap();
         let mut stream = network.space("b").unwrap().run(|| TcpStream::connect("10.77.0.2:80")).unwrap().unwrap();
         let (mut accepted, from) = listener.accept().unwrap();
@@ -233,15 +233,17 @@ mod tests {
 
     #[test]
     fn one_namespace_is_one_place_and_a_setting_that_it_lacks_is_an_error_that_names_the_host() {
-        let one =
-            Network::make(NetworkKind::Namespace, &[host("a", [127, 0, 0, 1], &[]), host("b", [127, 0, 1, 1], &[])])
-                .unwrap();
+        let one = MadeNetwork::make(
+            NetworkKind::Namespace,
+            &[host("a", [127, 0, 0, 1], &[]), host("b", [127, 0, 1, 1], &[])],
+        )
+        .unwrap();
         assert_eq!(one.places().len(), 1);
         let listener = one.space("a").unwrap().run(|| TcpListener::bind("127.0.0.2:80")).unwrap().unwrap();
         one.space("b").unwrap().run(|| TcpStream::connect("127.0.0.2:80")).unwrap().unwrap();
         drop(listener);
         let unknown = host("a", [127, 0, 0, 1], &[("net.core.no_such", "1")]);
-        let error = Network::make(NetworkKind::Namespace, &[unknown]).unwrap_err();
+        let error = MadeNetwork::make(NetworkKind::Namespace, &[unknown]).unwrap_err();
         assert!(error.text.contains("net.core.no_such = 1 on host a"), "{error}");
     }
 }

@@ -22,12 +22,12 @@ static RUNNING: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 const END_TIME_MAX: Duration = Duration::from_secs(5);
 /// One that does not serve within this time never will: idle machines need 100 ms, the slowest loaded one a few seconds.
 pub const READY_TIME_MAX: Duration = Duration::from_secs(10);
-/// Lines of a program's output that an error quotes: what went wrong stands at the end.
+/// Lines of a program's output that an error quotes: what went wrong is at the end.
 const QUOTED_LINES_MAX: usize = 12;
 /// Bytes of it that are read for that: a program may have written gigabytes.
 const QUOTED_BYTES_MAX: u64 = 16 * 1024;
 
-/// Ends every started program on SIGINT and SIGTERM, after `say`. Whatever the main thread waits for fails then, and it
+/// Ends every started program on SIGINT and SIGTERM, after `say`. What the main thread waits for fails then, and it
 /// returns.
 pub fn end_all_when_interrupted(say: impl Fn() + Send + 'static) -> io::Result<()> {
     use signal_hook::consts::{SIGINT, SIGTERM};
@@ -95,12 +95,21 @@ impl Started {
     /// Waits until `ready` says so; an error with the program's own words when it ends or takes longer than
     /// [`READY_TIME_MAX`].
     pub fn wait_ready(&mut self, mut ready: impl FnMut() -> bool) -> Result<(), StageError> {
-        self.wait_ready_or(|| Ok(ready()))
+        self.wait_ready_within(READY_TIME_MAX, || Ok(ready()))
     }
 
     /// The same, where asking can be an end too.
-    pub fn wait_ready_or(&mut self, mut ready: impl FnMut() -> Result<bool, StageError>) -> Result<(), StageError> {
-        let deadline = Instant::now() + READY_TIME_MAX;
+    pub fn wait_ready_or(&mut self, ready: impl FnMut() -> Result<bool, StageError>) -> Result<(), StageError> {
+        self.wait_ready_within(READY_TIME_MAX, ready)
+    }
+
+    /// The same with a time of the caller's own, for a program that runs under another one.
+    pub fn wait_ready_within(
+        &mut self,
+        at_most: Duration,
+        mut ready: impl FnMut() -> Result<bool, StageError>,
+    ) -> Result<(), StageError> {
+        let deadline = Instant::now() + at_most;
         loop {
             if let Some(status) = self.child.try_wait()? {
                 let what = format!("{} ended with {} instead of serving", self.name, in_words(status));
@@ -110,7 +119,7 @@ impl Started {
                 return Ok(());
             }
             if Instant::now() > deadline {
-                let what = format!("{} did not serve within {} s", self.name, READY_TIME_MAX.as_secs());
+                let what = format!("{} did not serve within {} s", self.name, at_most.as_secs());
                 return Err(StageError::new(self.quote(&what)));
             }
             pause_briefly();
@@ -159,7 +168,7 @@ impl Started {
         let _ = kill_process(pid_of(&self.child), Signal::INT);
     }
 
-    /// Whether it was waited for already, so that its number may be somebody else's now.
+    /// Whether it was waited for already, so that its number may be another process's now.
     fn is_reaped(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(Some(_)))
     }
@@ -171,7 +180,7 @@ pub fn end_together(mut all: Vec<Started>) {
     end(&mut all);
 }
 
-/// What cannot be signalled has ended meanwhile; there is nobody left to tell.
+/// What cannot be signalled has ended meanwhile; there is no process left to tell.
 fn end(all: &mut [Started]) {
     let mut others: Vec<Identity> = Vec::new();
     let mut asked: Vec<Pid> = Vec::new();
@@ -186,7 +195,7 @@ fn end(all: &mut [Started]) {
     while !asked.iter().all(has_ended) && Instant::now() < deadline {
         pause_briefly();
     }
-    // While its leader is a zombie, nobody else can have a group's number.
+    // While its leader is a zombie, no other process can have a group's number.
     for leader in &asked {
         let _ = kill_process_group(*leader, Signal::KILL);
     }
@@ -251,7 +260,7 @@ pub fn pause() {
     std::thread::park_timeout(Duration::from_millis(10));
 }
 
-/// The same where somebody waits for nothing else: a sample's processes take some milliseconds to serve, and to end.
+/// The same where the caller waits for nothing else: a sample's processes take some milliseconds to serve, and to end.
 fn pause_briefly() {
     std::thread::park_timeout(Duration::from_millis(2));
 }
@@ -296,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_has_started_ends_with_it_even_if_nobody_asks_for_its_end() {
+    fn children_of_a_program_end_with_it() {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new("sh");
         command.args(["-c", "sleep 60 & echo $!; wait"]);
@@ -307,7 +316,7 @@ mod tests {
         let child = Identity::of(child().unwrap()).unwrap();
         assert!(child.is_there());
         drop(shell);
-        assert!(!child.is_there(), "nobody would have ended it");
+        assert!(!child.is_there(), "nothing else would have ended it");
 
         let mut command = Command::new("sh");
         command.args(["-c", "sleep 60 & echo $!"]);
@@ -320,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_end_of_what_was_said_is_quoted() {
+    fn quotes_only_the_end_of_long_output() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("out");
         fs::write(&file, (0..100_000).map(|line| format!("line {line}")).collect::<Vec<_>>().join("\n")).unwrap();

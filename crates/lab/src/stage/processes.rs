@@ -3,7 +3,7 @@
 
 use super::StageError;
 use super::ask::Url;
-use super::network::{Network, Space};
+use super::network::{MadeNetwork, Space};
 use super::process::{Started, placed};
 use super::programs::{Programs, Words, with_own_paths};
 use super::run::Stop;
@@ -24,14 +24,14 @@ use std::time::Duration;
 
 /// A connection within a host's own network is there at once or never.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(1);
-/// A file of so many `x` is written in pieces of this size.
+/// A file of this many `x` is written in pieces of this size.
 const FILL_PIECE_BYTES: usize = 64 * 1024;
-/// Ports that an error about ports in use looks for: what stands in the last lines of a program.
+/// Ports that an error about ports in use looks for: what is in the last lines of a program.
 const PORTS_NAMED_MAX: usize = 4;
 
 /// What is needed to start something on a host.
 pub(super) struct Starting<'a> {
-    pub(super) network: &'a Network,
+    pub(super) network: &'a MadeNetwork,
     pub(super) programs: &'a Programs,
     pub(super) traces: &'a Traces,
     pub(super) stop: &'a Stop,
@@ -104,7 +104,7 @@ impl Starting<'_> {
     }
 }
 
-/// The core of that number, counted among those that this process may use: a container may have two of many, and whoever confined this
+/// The core of that number, counted among those that this process may use: a container may have two of many, and the one that confined this
 /// process to one means all that it starts. `None` where the kernel does not tell.
 fn permitted_core(number: usize) -> Option<usize> {
     let permitted = sched_getaffinity(None).ok()?;
@@ -112,7 +112,7 @@ fn permitted_core(number: usize) -> Option<usize> {
     cores.get(number.checked_rem(cores.len())?).copied()
 }
 
-/// The bound of each file that a program writes; none where this one has a lower bound itself, which nobody may raise.
+/// The bound of each file that a program writes; none where this one has a lower bound itself, which cannot be raised.
 fn written_at_most() -> Option<String> {
     let own = getrlimit(Resource::Fsize).maximum;
     own.is_none_or(|own| own >= FILE_BYTES_MAX).then(|| format!("--fsize={FILE_BYTES_MAX}:{FILE_BYTES_MAX}"))
@@ -202,7 +202,7 @@ fn asked_address(asked: Option<&Asked>) -> String {
     asked.map(|asked| asked.address().to_string()).unwrap_or_default()
 }
 
-/// Who listens on a port of a host, at an address or at all of them: `nginx (pid 17)`. `None`: nobody.
+/// Who listens on a port of a host, at an address or at all of them: `nginx (pid 17)`. `None`: no process.
 fn holders_of(space: &Space, port: u16, address: SocketAddr) -> Option<String> {
     let inodes = || -> Option<Vec<u32>> {
         let question =
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_core_is_one_of_those_that_may_be_used() {
-        // Of a thread of its own: what it may use is nobody else's business.
+        // Of a thread of its own: what it may use concerns no other thread.
         let confined = std::thread::spawn(|| {
             let all = sched_getaffinity(None).unwrap();
             let last = (0..CpuSet::MAX_CPU).rfind(|core| all.is_set(*core)).unwrap();

@@ -1,4 +1,4 @@
-//! Which program a process or a load is, where it stands on this machine, and with which words it is started. Starts nothing
+//! Which program a process or a load is, where it is on this machine, and with which words it is started. Starts nothing
 //! but the Go compiler, outside of any measurement.
 
 use super::StageError;
@@ -44,7 +44,7 @@ pub(super) struct Words {
 
 impl Programs {
     /// `holdfast` is the program itself. The peers are looked for in `$HOLDFAST_PEERS`, in target/peers/bin below the current
-    /// folder and beside `holdfast`'s target folder, and then on `$PATH`; what is built stands in `cache`.
+    /// folder and beside `holdfast`'s target folder, and then on `$PATH`; what is built is in `cache`.
     pub fn new(holdfast: PathBuf, cache: PathBuf) -> Self {
         let given = std::env::var_os("HOLDFAST_PEERS").map(PathBuf::from);
         let below = std::env::current_dir().ok().map(|folder| folder.join("target/peers/bin"));
@@ -53,12 +53,12 @@ impl Programs {
         Self { holdfast, folders, cache, go_version: OnceLock::new() }
     }
 
-    /// Where a program stands; `None` if nowhere.
+    /// Where a program is; `None` if it is missing.
     pub fn find(&self, name: &str) -> Option<PathBuf> {
         find_program(name, &self.folders)
     }
 
-    /// Where the program itself stands.
+    /// Where the program itself is.
     pub fn holdfast(&self) -> &Path {
         &self.holdfast
     }
@@ -245,7 +245,7 @@ fn like_nginx(process: &StagedProcess) -> Vec<OsString> {
     let folder = process.folder.display();
     let mut globals = String::new();
     let user = rustix::process::geteuid().is_root().then(|| "user root;".to_owned());
-    // As root nginx would serve as nobody, who may not enter the folders of a private checkout.
+    // As root nginx would serve as user `nobody`, which may not enter the folders of a private checkout.
     let wanted =
         [("daemon", Some("daemon off;".to_owned())), ("pid", Some(format!("pid {folder}/pid;"))), ("user", user)];
     for (_, directive) in wanted.into_iter().filter(|(word, _)| !has_directive(text, word)) {
@@ -304,7 +304,7 @@ fn behind_http(text: &str) -> Option<usize> {
     })
 }
 
-/// The first line that a program prints about its version, whatever stream and status it chooses.
+/// The first line that a program prints about its version, on either stream and with any status.
 pub(super) fn said_first(program: &Path, option: &str) -> String {
     let Ok(output) = Command::new(program).arg(option).output() else { return "unknown".to_owned() };
     let said = [output.stdout, output.stderr].concat();
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nowhere_is_named_with_what_provides_it() {
+    fn names_missing_programs_with_their_packages() {
         let programs = Programs::new(PathBuf::from("/bin/holdfast"), PathBuf::from("/cache"));
         let error = programs
             .words(&process(Program::Command("no-such-program".to_owned()), "", &[]), &Stop::default())

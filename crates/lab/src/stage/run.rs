@@ -4,7 +4,7 @@
 use super::StageError;
 use super::machine;
 use super::namespace::{again_as_root, file_of, ip, is_users_own};
-use super::network::{self, Network};
+use super::network::{self, MadeNetwork};
 use super::programs::Programs;
 use super::sample::Taking;
 use super::sweep::Traces;
@@ -31,7 +31,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// One that nobody has said yet, and that SIGINT and SIGTERM say; and the end of the terminal, SIGHUP, unless whoever started
+    /// One that was not given yet, and that SIGINT and SIGTERM give; and the end of the terminal, SIGHUP, unless the process that started
     /// this wants it to go on then, as `nohup` does.
     pub fn when_interrupted() -> io::Result<Self> {
         use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -48,7 +48,7 @@ impl Stop {
         self.said.store(true, Ordering::Relaxed);
     }
 
-    /// Runs no further sample of this arm; what it has stands.
+    /// Runs no further sample of this arm; its samples stay valid.
     pub fn leave_out(&self, arm: &str) {
         self.left_out.lock().unwrap_or_else(PoisonError::into_inner).insert(arm.to_owned());
     }
@@ -57,12 +57,12 @@ impl Stop {
         self.left_out.lock().unwrap_or_else(PoisonError::into_inner).contains(arm)
     }
 
-    /// Whether it was said.
+    /// Whether it was given.
     pub fn is_said(&self) -> bool {
         self.said.load(Ordering::Relaxed)
     }
 
-    /// An error if it was said; `when` tells what goes on, as "under load".
+    /// An error if it was given; `when` tells what goes on, as "under load".
     pub(super) fn check(&self, when: impl fmt::Display) -> Result<(), StageError> {
         if self.is_said() { Err(StageError::new(format!("interrupted {when}"))) } else { Ok(()) }
     }
@@ -80,7 +80,7 @@ fn is_ignored(signal: i32) -> bool {
 /// What is to be run. The record begins as the caller made it, with the experiment, the seed and what else is known before.
 #[derive(Debug)]
 pub struct Request<'a> {
-    /// Where the parts of the experiment stand.
+    /// Where the parts of the experiment are.
     pub places: &'a Places,
     /// In this order. What goes beyond the method's rounds is run while a claim lacks rounds.
     pub turns: &'a [Turn],
@@ -92,14 +92,14 @@ pub struct Request<'a> {
     pub file: Option<&'a Path>,
     /// Ends the run early.
     pub stop: &'a Stop,
-    /// Whether network namespaces may be made; without them all hosts stand on the machine's loopback, as where they cannot be.
+    /// Whether network namespaces may be made; without them all hosts are on the machine's loopback, as where they cannot be.
     pub namespaces: bool,
 }
 
-/// What happens, for whoever shows it.
+/// What happens, for the display.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// The network that the hosts stand in, and what sets it apart; with why it is another than was asked for.
+    /// The network that the hosts are in, and what sets it apart; with why it is another than was asked for.
     Network(NetworkKind, &'static str, Option<&'a str>),
     /// An arm cannot be run, for this reason.
     Absent(&'a str, &'a str),
@@ -107,9 +107,9 @@ pub enum Event<'a> {
     Sample(usize, usize, &'a str),
     /// A process, or a load that comes before what is measured, is being started.
     Starting(&'a str),
-    /// Nothing is loaded for so many seconds.
+    /// No load for this many seconds.
     Idling(f64),
-    /// What does not count yet, for so many seconds.
+    /// What does not count yet, for this many seconds.
     WarmingUp(f64),
     /// What counts.
     Loading,
@@ -234,7 +234,7 @@ fn runnable(
     Ok(runnable)
 }
 
-/// On the machine's own loopback nobody's settings are changed; an arm that is made of settings is not that arm without them.
+/// On the machine's own loopback no settings are changed; an arm that is made of settings is not that arm without them.
 fn needs_sysctls(staged: &Staged) -> Option<String> {
     let other = staged.hosts.iter().flat_map(|host| &host.sysctls).find(|(name, value)| {
         let now = std::fs::read_to_string(format!("/proc/sys/{}", name.replace('.', "/"))).unwrap_or_default();
@@ -249,7 +249,7 @@ fn refuses_sysctls(staged: &Staged) -> Option<String> {
     if staged.hosts.iter().all(|host| host.sysctls.is_empty()) {
         return None;
     }
-    let why = Network::make(staged.network, &staged.hosts).err()?.text;
+    let why = MadeNetwork::make(staged.network, &staged.hosts).err()?.text;
     Some(format!("as root of a user namespace {why}: run it as root of the machine"))
 }
 

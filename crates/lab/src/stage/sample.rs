@@ -1,11 +1,11 @@
 //! One sample: its network made, its processes started, watched while idle, warmed up, loaded and watched, and everything ended
-//! again, whatever happens. Called by `run`; what was seen becomes figures in `figures`.
+//! again, also after an error. Called by `run`; what was seen becomes figures in `figures`.
 
 use super::calls::Tracer;
 use super::client;
 use super::figures::{Client, Reading, Seen};
 use super::looks::{Look, Looker, Watched};
-use super::network::Network;
+use super::network::MadeNetwork;
 use super::process::{Started, end_together, in_words, pause};
 use super::processes::{Limits, Starting, prepare_folder};
 use super::programs::{Programs, STRACE, client_name};
@@ -46,7 +46,7 @@ pub(super) struct Taking<'a> {
 impl Taking<'_> {
     /// Takes the sample.
     pub(super) fn take(&self, tell: &mut dyn FnMut(Event<'_>)) -> Result<Sample, StageError> {
-        let made = Network::make(self.staged.network, &self.staged.hosts);
+        let made = MadeNetwork::make(self.staged.network, &self.staged.hosts);
         let network = made.map_err(|error| error.at(&self.staged.place))?;
         let starting = Starting { network: &network, programs: self.programs, traces: self.traces, stop: self.stop };
         let mut running = Running::default();
@@ -257,7 +257,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Everybody who has a folder to write into.
+    /// All programs that have a folder to write into.
     fn writers(&self) -> impl Iterator<Item = Writer<'a>> + use<'a> {
         let staged = self.taking.staged;
         let processes = staged.processes.iter();
@@ -293,7 +293,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// What the loads said. One that said nothing could not run, whatever status it ended with.
+    /// What the loads said. One that said nothing could not run, even if its status says otherwise.
     fn read_loads(loads: Vec<Loading<'_>>) -> Result<Vec<Client>, StageError> {
         let mut clients = Vec::new();
         for Loading { mut started, load, cpu, .. } in loads {

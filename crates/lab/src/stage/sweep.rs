@@ -1,7 +1,7 @@
-//! What a run leaves behind when it is killed, and how the next one removes it: the pid of a run stands in the names of its
+//! What a run leaves behind when it is killed, and how the next one removes it: the pid of a run is in the names of its
 //! folder and of its namespaces, and in the folder which processes it started. Called when a run begins and ends.
 //!
-//! The folder stands where everybody may make one of that name, so that only a user's own is heeded: nobody is to choose what
+//! Every user may make a folder of that name there, so only a user's own one counts: no other user may choose what
 //! root ends.
 
 use super::StageError;
@@ -31,7 +31,7 @@ impl Traces {
         let folder = home.join(format!("{NAME_PREFIX}{}", std::process::id()));
         let make = || {
             let _ = fs::remove_dir_all(&folder);
-            // Not one that somebody else has made meanwhile.
+            // Not one that another user has made meanwhile.
             fs::create_dir(&folder)?;
             OpenOptions::new().create(true).append(true).open(folder.join(STARTED))
         };
@@ -108,9 +108,9 @@ mod tests {
     use std::time::{Duration, Instant};
 
     #[test]
-    fn what_a_killed_run_has_left_is_removed_and_what_a_living_one_has_stays() {
+    fn removes_the_rest_of_a_killed_run_and_keeps_that_of_a_living_one() {
         let home = tempfile::tempdir().unwrap();
-        // A run that is over, and whose process number nobody has now.
+        // A run that is over, and whose process number is free now.
         let mut over = Command::new("true").spawn().unwrap();
         let pid = over.id();
         over.wait().unwrap();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_says_is_left_is_not_heeded() {
+    fn ignores_the_leftovers_file_of_another_user() {
         let home = tempfile::tempdir().unwrap();
         let mut over = Command::new("true").spawn().unwrap();
         let pid = over.id();

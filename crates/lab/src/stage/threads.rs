@@ -70,7 +70,7 @@ impl Threads {
         Self { at: Instant::now(), each: pids.iter().copied().flat_map(threads_of).collect(), cpu: cpu_of(pids) }
     }
 
-    /// With so many nanoseconds run and queued, by thread; `ended_ns`: run by threads that have ended.
+    /// With the nanoseconds run and queued, by thread; `ended_ns`: run by threads that have ended.
     #[cfg(test)]
     pub(super) fn scripted(at: Instant, times: &[(u32, u64, u64)], ended_ns: u64) -> Self {
         let each = times.iter().map(|&(id, run_ns, queued_ns)| (id, Thread { run_ns, queued_ns }));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_see_of_a_process_is_what_the_kernel_sums_up_for_it() {
+    fn looks_agree_with_the_kernels_sums_for_a_process() {
         let folder = tempfile::tempdir().unwrap();
         let ended = folder.path().join("ended");
         let mut command = Command::new(std::env::current_exe().unwrap());

@@ -91,7 +91,7 @@ impl Cores {
         parse_cores(&stat)
     }
 
-    /// The part of all cores that was used since an earlier reading, whoever used it.
+    /// The part of all cores that was used since an earlier reading, by any process.
     pub fn used_since(self, earlier: Self) -> f64 {
         let idle = self.idle.saturating_sub(earlier.idle) as f64;
         let all = self.all.saturating_sub(earlier.all) as f64;
@@ -167,7 +167,7 @@ pub fn tree(root: u32) -> Vec<u32> {
 /// No experiment starts as many processes, so that a tree of more is one that changes as fast as it is read.
 const TREE_MAX: usize = 4096;
 
-/// By /proc/PID/task/TID/children, which the kernel has for such questions (`CONFIG_PROC_CHILDREN`); otherwise by everybody's
+/// By /proc/PID/task/TID/children, which the kernel has for such questions (`CONFIG_PROC_CHILDREN`); otherwise by every process's
 /// parent.
 fn children_of(parent: u32) -> Vec<u32> {
     let mut children = Vec::new();
@@ -228,7 +228,7 @@ impl Identity {
     }
 
     /// Those of the process group that this process leads or led: itself, and what it started. None, if its number is
-    /// somebody else's now.
+    /// another process's now.
     pub fn group(&self) -> Vec<Self> {
         Self::groups(std::slice::from_ref(self))
     }

@@ -16,9 +16,9 @@ pub(super) const FILE_BYTES_MAX: u64 = 2 * FILL_BYTES_MAX;
 const FOLDER_BYTES_MAX: u64 = 4 * FILL_BYTES_MAX;
 /// Between two looks: a disk takes a gigabyte in a second, and a look at some ten files costs as many microseconds.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
-/// Files and folders that one look goes through; nobody's folder has as many, and a look must not become the load.
+/// Files and folders that one look goes through; no real folder has as many, and a look must not become the load.
 const ENTRIES_MAX: usize = 4096;
-/// What a file system counts blocks in, whatever its own are (stat(2)).
+/// The unit of `st_blocks` on every file system (stat(2)).
 const BLOCK_BYTES: u64 = 512;
 
 /// Who writes into which folder.
@@ -47,7 +47,7 @@ impl Written {
         Ok(())
     }
 
-    /// What is to be said of files that have all they may have: what was written behind that is lost.
+    /// What to report of files at their limit: what was written behind that is lost.
     pub(super) fn remarks<'a>(writers: impl Iterator<Item = Writer<'a>>) -> Vec<String> {
         let full = writers.filter_map(|Writer { name, folder, .. }| {
             let (_, full) = look(folder, FILE_BYTES_MAX);
@@ -74,7 +74,7 @@ fn check_folder(name: &str, folder: &Path, most: u64) -> Result<(), StageError> 
     )))
 }
 
-/// The bytes that a folder takes on its disk, and the first file in it that has so many bytes or more.
+/// The bytes that a folder takes on its disk, and the first file in it that has this many bytes or more.
 fn look(folder: &Path, full: u64) -> (u64, Option<PathBuf>) {
     let (mut bytes, mut found, mut seen) = (0, None, 0);
     let mut folders = vec![folder.to_owned()];

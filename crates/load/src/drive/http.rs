@@ -1,21 +1,19 @@
 //! A load over HTTP as it is driven: its start, and what is shown of it while it goes on.
 
-use super::live::{Cell, Picture};
+use super::live::{Cell, GeneratorFigures, Picture};
 use super::metrics::Page;
-use super::protocol::{Begun, Load};
+use super::protocol::Load;
 use crate::results::units::time;
-use crate::{Cause, HttpRecord, Interval, Options, Pace, Plan, Prepared, Row, Schedule, Summary, Tally};
+use crate::run::PreparedLoad;
+use crate::{Cause, HttpLoad, HttpRecord, Interval, Options, Pace, Row, Schedule, StartError, Tally};
 use report::prometheus::Kind;
 use report::text::grouped;
 use std::fmt::Write as _;
-use std::process::Command;
 use std::time::Duration;
 
 impl Load for Options {
-    type Record = HttpRecord;
+    type Kind = HttpLoad;
     type Row = Row;
-    type Summary = Summary;
-    type Prepared = Prepared;
 
     const FIRST: &'static str = "request";
 
@@ -35,26 +33,18 @@ impl Load for Options {
             targets => format!(" and {} more", targets - 1),
         };
         let pace = if self.pace.is_open() { "open loop" } else { "closed loop" };
-        format!("{target}{more}  {pace}, {} connections", grouped(self.connections as u64))
+        let connections = grouped(self.connections as u64);
+        if self.is_http2() {
+            return format!(
+                "{target}{more}  {pace}, {connections} connections, HTTP/2, {} streams on each",
+                self.streams
+            );
+        }
+        format!("{target}{more}  {pace}, {connections} connections")
     }
 
-    fn prepare(self) -> Result<Prepared, String> {
-        crate::prepare(self).map_err(|error| error.to_string())
-    }
-
-    fn plan(prepared: &Prepared) -> &Plan {
-        prepared.plan()
-    }
-
-    fn start(prepared: Prepared, part: fn() -> Command) -> Result<Begun<Self>, String> {
-        let running = prepared.start_with(part).map_err(|error| error.to_string())?;
-        Ok(Begun {
-            stopper: running.stopper(),
-            addresses: running.addresses(),
-            at: running.begun(),
-            threads: running.threads(),
-            watch: Box::new(|show| running.watch(show)),
-        })
+    fn prepare(self) -> Result<PreparedLoad<HttpLoad>, StartError> {
+        crate::prepare(self)
     }
 
     fn add(whole: &mut HttpRecord, interval: &Interval) {
@@ -62,7 +52,7 @@ impl Load for Options {
     }
 
     fn progress(interval: &Interval) -> String {
-        let length_s = interval.length.as_secs_f64().max(f64::MIN_POSITIVE);
+        let length_s = interval.seconds();
         let whole = interval.record.together();
         let mut line = format!(
             "{:>7.1} s  {:>9} responses/s  p50 {:>8}  p99 {:>8}  max {:>8}  errors {}",
@@ -90,15 +80,11 @@ impl Load for Options {
         page.one("sent_bytes_total", Kind::Counter, "Bytes sent.", all.bytes_sent);
         page.one("connections_opened_total", Kind::Counter, "Connections opened.", whole.opened);
         page.times("latency_seconds", "Latencies; quantiles of the last interval.", &now.latency, &all.latency);
-        let last = &interval.record;
-        let (lag, own) = ([&last.lag, &whole.lag], [&last.lag_own, &whole.lag_own]);
-        page.generator(lag, own, whole.spent, interval.processors);
     }
 
     fn picture(&self, interval: &Interval, whole: &HttpRecord, threads: usize) -> Picture {
         let (now, all) = (interval.record.together(), whole.together());
-        let seconds = interval.length.as_secs_f64().max(f64::MIN_POSITIVE);
-        let elapsed = interval.begun + interval.length;
+        let (seconds, elapsed) = (interval.seconds(), interval.ended());
         let rate = |count: u64| (count as f64 / seconds) as u64;
         let mean = (all.responses as f64 / elapsed.as_secs_f64().max(f64::MIN_POSITIVE)) as u64;
         let mut cells = vec![
@@ -116,9 +102,7 @@ impl Load for Options {
             progress: progress(self, elapsed, all.begun),
             cells,
             failures: failures(&all),
-            lag_ns: whole.lag.quantile_ns(0.99),
-            lag_own_ns: whole.lag_own.quantile_ns(0.99),
-            busy_share: interval.record.spent.cpu_ns as f64 / 1e9 / seconds / threads.max(1) as f64,
+            generator: GeneratorFigures::new(interval, whole, threads),
         }
     }
 }

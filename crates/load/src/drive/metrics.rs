@@ -2,7 +2,7 @@
 //! the same for all. The format itself is `report::prometheus`.
 
 use super::sockets::account::Look;
-use crate::{Latencies, Spent, Ticks};
+use crate::{GeneratorRecord, Latencies, Ticks};
 use report::prometheus::{self, Kind};
 
 /// A page in the making.
@@ -42,11 +42,12 @@ impl Page {
         self.0.family(&full(name), Kind::Summary, help).summary(&[], quantiles, sum, count);
     }
 
-    /// The generator's own condition: how late it was and by whose doing, in the last interval and in the whole.
-    pub(crate) fn generator(&mut self, lag: [&Latencies; 2], own: [&Latencies; 2], spent: Spent, processors: Ticks) {
-        self.times("lag_seconds", "How late the generator itself was.", lag[0], lag[1]);
-        self.times("lag_own_seconds", "The part of that in which it ran, on what was ahead.", own[0], own[1]);
-        if let Some(waited_ns) = spent.waited_ns {
+    /// The generator's own condition: how late it was and the cause, in the last interval and in the whole.
+    pub(crate) fn generator(&mut self, last: &GeneratorRecord, whole: &GeneratorRecord, processors: Ticks) {
+        self.times("lag_seconds", "How late the generator itself was.", &last.lag, &whole.lag);
+        let help = "The part of that in which it ran, on what was ahead.";
+        self.times("lag_own_seconds", help, &last.lag_own, &whole.lag_own);
+        if let Some(waited_ns) = whole.spent.waited_ns {
             let help = "Time in which threads of the generator waited for a processor.";
             self.one("waited_seconds_total", Kind::Counter, help, waited_ns as f64 / 1e9);
         }

@@ -11,12 +11,14 @@ mod websocket;
 
 pub use sockets::Sockets;
 
+use crate::collect::Recorded as _;
 use crate::results::{Files, words};
+use crate::run::{LoadKind, RunningLoad};
 use crate::{Interval, Options, Row, Series, SeriesRow, Stopper, Summary, Ticks};
 use live::Screen;
 use metrics::Page;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use protocol::{Begun, Load};
+use protocol::{Load, RecordOf};
 use sockets::{Closes, Shared};
 use std::io::IsTerminal as _;
 use std::process::Command;
@@ -95,12 +97,12 @@ fn drive<L: Load>(
     part: PartCommand,
     progress: Progress,
     files: &Files,
-) -> Result<Driven<L::Summary, L::Row>, String> {
+) -> Result<Driven<<L::Kind as LoadKind>::Summary, L::Row>, String> {
     // Before the first thread, so that all leave the signals to the one that waits for them.
     let signals = Signals::open().map_err(|error| error.to_string())?;
     let exporter = exporter(files)?;
     let driven = drive_until_told(load, part, progress, files, &signals, exporter);
-    // Whatever comes of it is still to be written, which may take long, or not come to an end at all.
+    // The result is still to be written, which may take long or never end.
     std::thread::spawn(move || end_when_told_twice(&signals));
     driven
 }
@@ -112,16 +114,18 @@ fn drive_until_told<L: Load>(
     files: &Files,
     signals: &Signals,
     exporter: Option<Exporter>,
-) -> Result<Driven<L::Summary, L::Row>, String> {
-    let (Begun { stopper, addresses, at, threads, watch }, closes) = begin(load.clone(), part, progress, signals)?;
+) -> Result<Driven<<L::Kind as LoadKind>::Summary, L::Row>, String> {
+    let (running, closes) = begin(load.clone(), part, progress, signals)?;
+    let (stopper, addresses, at, threads) =
+        (running.stopper(), running.addresses(), running.begun(), running.threads());
     let nothing = Interval {
         number: 0,
         begun: Duration::ZERO,
         length: Duration::ZERO,
         processors: Ticks::default(),
-        record: L::Record::default(),
+        record: RecordOf::<L>::default(),
     };
-    let screen = Mutex::new(Screen::new(load.head(), load.picture(&nothing, &L::Record::default(), threads)));
+    let screen = Mutex::new(Screen::new(load.head(), load.picture(&nothing, &nothing.record, threads)));
     let terminal = if progress.live { open_terminal() } else { None };
     let (over, shared, failure) = (AtomicBool::new(false), Shared::default(), Mutex::new(None));
     let fail = |problem: String| {
@@ -134,7 +138,7 @@ fn drive_until_told<L: Load>(
         live: terminal.is_some(),
         lines: !progress.quiet && terminal.is_none(),
         series: Series::new(load.interval()),
-        whole: L::Record::default(),
+        whole: RecordOf::<L>::default(),
         exporter,
         files,
         screen: &screen,
@@ -149,7 +153,7 @@ fn drive_until_told<L: Load>(
         if let Some(terminal) = terminal {
             scope.spawn(|| live::show(terminal, &screen, &stopper, &over).unwrap_or_else(fail));
         }
-        let summary = watch(&mut |interval| observer.take(interval));
+        let summary = running.watch(|interval| observer.take(interval));
         over.store(true, Ordering::Release);
         summary.map_err(|error| error.to_string())
     })?;
@@ -185,7 +189,7 @@ struct Observer<'a, L: Load> {
     /// Lines of progress on the standard error.
     lines: bool,
     series: Series<L::Row>,
-    whole: L::Record,
+    whole: RecordOf<L>,
     exporter: Option<Exporter>,
     files: &'a Files,
     screen: &'a Mutex<Screen>,
@@ -195,8 +199,8 @@ struct Observer<'a, L: Load> {
 
 impl<L: Load> Observer<'_, L> {
     /// An interval is over. Between its parts a worker may run that has to share this processor: a thread that runs is left its slice
-    /// of milliseconds, whatever is due in another one.
-    fn take(&mut self, interval: &Interval<L::Record>) {
+    /// of milliseconds, even if work is due in another one.
+    fn take(&mut self, interval: &Interval<RecordOf<L>>) {
         self.series.add(interval);
         std::thread::yield_now();
         let look = self.sockets.and_then(Shared::latest);
@@ -214,6 +218,7 @@ impl<L: Load> Observer<'_, L> {
         if has_metrics {
             let mut page = Page::default();
             L::metrics(interval, &self.whole, &mut page);
+            page.generator(interval.record.generator(), self.whole.generator(), interval.processors);
             let page = page.finish(look.as_ref());
             if let Err(problem) = self.files.during(&page)
                 && self.written
@@ -241,11 +246,11 @@ fn begin<L: Load>(
     part: PartCommand,
     progress: Progress,
     signals: &Signals,
-) -> Result<(Begun<L>, Option<Closes>), String> {
+) -> Result<(RunningLoad<L::Kind>, Option<Closes>), String> {
     let (sender, started) = channel();
     let (quiet, sockets) = (progress.quiet, progress.sockets);
     std::thread::spawn(move || {
-        // The receiver is gone where somebody did not want to wait for the names any longer.
+        // The receiver is gone where the caller did not wait for the names any longer.
         let _ = sender.send(start(load, part, quiet, sockets));
     });
     loop {
@@ -266,10 +271,10 @@ fn start<L: Load>(
     part: PartCommand,
     quiet: bool,
     sockets: bool,
-) -> Result<(Begun<L>, Option<Closes>), String> {
+) -> Result<(RunningLoad<L::Kind>, Option<Closes>), String> {
     let connections = load.connections();
-    let prepared = load.prepare()?;
-    let plan = L::plan(&prepared);
+    let prepared = load.prepare().map_err(|error| error.to_string())?;
+    let plan = prepared.plan();
     if !quiet {
         terminal::say(&words::plan_line(plan));
     }
@@ -281,7 +286,7 @@ fn start<L: Load>(
     reactor::raise_descriptor_limit(wanted + DESCRIPTORS_BESIDE).map_err(|error| error.to_string())?;
     // Before the first connection, so that no close is missed.
     let closes = sockets.then(Closes::open);
-    Ok((L::start(prepared, part)?, closes))
+    Ok((prepared.start_with(part).map_err(|error| error.to_string())?, closes))
 }
 
 /// Ends the run when a signal asks for it. Where a worker does not come to its end, as it is in a script that does not, another signal
@@ -314,7 +319,7 @@ fn stop_when_told(signals: &Signals, stopper: &Stopper, over: &AtomicBool) -> Re
 }
 
 /// When the run is over. A signal that was meant for the run, and came a moment late, must not take its report away; the next one
-/// ends the program, whatever that waits for.
+/// ends the program at once.
 fn end_when_told_twice(signals: &Signals) {
     let mut told = false;
     loop {

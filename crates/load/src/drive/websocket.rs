@@ -1,22 +1,20 @@
 //! A load of WebSockets as `drive` runs it: its start, and what is shown of it while it goes on.
 
-use crate::drive::live::{Cell, Picture};
+use crate::drive::live::{Cell, GeneratorFigures, Picture};
 use crate::drive::metrics::Page;
-use crate::drive::protocol::{Begun, Load};
+use crate::drive::protocol::Load;
 use crate::results::units::time;
-use crate::websocket::{Ending, Options, Prepared, Row, Summary, WebSocketRecord};
-use crate::{Cause, Interval, Plan};
+use crate::run::PreparedLoad;
+use crate::websocket::{Ending, Options, Row, WebSocketLoad, WebSocketRecord};
+use crate::{Cause, Interval, StartError};
 use report::prometheus::Kind;
 use report::text::grouped;
 use std::fmt::Write as _;
-use std::process::Command;
 use std::time::Duration;
 
 impl Load for Options {
-    type Record = WebSocketRecord;
+    type Kind = WebSocketLoad;
     type Row = Row;
-    type Summary = Summary;
-    type Prepared = Prepared;
 
     const FIRST: &'static str = "connection";
 
@@ -34,23 +32,8 @@ impl Load for Options {
         format!("ws{url}  {} connections, {}/s", grouped(self.connections as u64), self.ramp)
     }
 
-    fn prepare(self) -> Result<Prepared, String> {
-        crate::websocket::prepare(self).map_err(|error| error.to_string())
-    }
-
-    fn plan(prepared: &Prepared) -> &Plan {
-        prepared.plan()
-    }
-
-    fn start(prepared: Prepared, part: fn() -> Command) -> Result<Begun<Self>, String> {
-        let running = prepared.start_with(part).map_err(|error| error.to_string())?;
-        Ok(Begun {
-            stopper: running.stopper(),
-            addresses: vec![running.address()],
-            at: running.begun(),
-            threads: running.threads(),
-            watch: Box::new(|show| running.watch(show)),
-        })
+    fn prepare(self) -> Result<PreparedLoad<WebSocketLoad>, StartError> {
+        crate::websocket::prepare(self)
     }
 
     fn add(whole: &mut WebSocketRecord, interval: &Interval<WebSocketRecord>) {
@@ -63,7 +46,7 @@ impl Load for Options {
         let record = &interval.record;
         let mut line = format!(
             "{:>7.1} s  {:>9} open  {:>7} established  {:>6} failed  {:>6} lost connections",
-            (interval.begun + interval.length).as_secs_f64(),
+            interval.ended().as_secs_f64(),
             grouped(record.open),
             grouped(record.established),
             grouped(record.failed()),
@@ -103,13 +86,11 @@ impl Load for Options {
         );
         page.times("pong_seconds", "From due to pong; quantiles of the last interval.", &now.pong, &whole.pong);
         page.times("delivery_seconds", "From due to each delivery, likewise.", &now.delivery, &whole.delivery);
-        let (lag, own) = ([&now.lag, &whole.lag], [&now.lag_own, &whole.lag_own]);
-        page.generator(lag, own, whole.spent, interval.processors);
     }
 
     fn picture(&self, interval: &Interval<WebSocketRecord>, whole: &WebSocketRecord, threads: usize) -> Picture {
         let now = &interval.record;
-        let seconds = interval.length.as_secs_f64().max(f64::MIN_POSITIVE);
+        let seconds = interval.seconds();
         let rate = |name: &'static str, last: u64, all: u64| {
             let last = (last as f64 / seconds) as u64;
             Cell::of(name, last, grouped(last), grouped(all))
@@ -136,21 +117,18 @@ impl Load for Options {
             cells.push(Cell::time("delivery p99", 0.99, &now.delivery, &whole.delivery));
             cells.push(Cell::time("delivery max", 1.0, &now.delivery, &whole.delivery));
         }
-        let elapsed = interval.begun + interval.length;
         let planned = self.ramp_time().saturating_add(self.hold);
         Picture {
             progress: format!(
                 "{:.1} s of {:.1} s, {} of {} begun",
-                elapsed.as_secs_f64(),
+                interval.ended().as_secs_f64(),
                 planned.as_secs_f64(),
                 grouped(whole.begun - whole.again.min(whole.begun)),
                 grouped(self.connections as u64)
             ),
             cells,
             failures: failures(whole),
-            lag_ns: whole.lag.quantile_ns(0.99),
-            lag_own_ns: whole.lag_own.quantile_ns(0.99),
-            busy_share: now.spent.cpu_ns as f64 / 1e9 / seconds / threads.max(1) as f64,
+            generator: GeneratorFigures::new(interval, whole, threads),
         }
     }
 }

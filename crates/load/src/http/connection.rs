@@ -1,6 +1,7 @@
 //! One connection of the load: its socket, the requests in flight on it, and what of the next one is not sent yet. What to
 //! send, and when, is decided by `pool`.
 
+use super::multiplex::Multiplex;
 use super::response::{Codec, Complete, Reader};
 use crate::cause::Cause;
 use crate::worker::requests::Bench;
@@ -13,10 +14,10 @@ use transport::{Transport, tls_error};
 /// Bytes read at once: enough for several responses, and for a large body in few calls.
 const READ_BYTES: usize = SCRATCH_BYTES / 4;
 /// The same in open loop, where a request may become due meanwhile: a body in chunks of a few bytes takes thirty microseconds for
-/// so many.
+/// this many.
 const READ_BYTES_OPEN: usize = 16 * 1024;
 /// Reads in a row on one connection: a fast and endless body must not keep the others waiting.
-const READS_PER_WAKE: usize = 8;
+pub(super) const READS_PER_WAKE: usize = 8;
 
 /// A request that was begun.
 #[derive(Debug, Clone, Copy)]
@@ -57,7 +58,12 @@ pub(super) struct Connection {
     /// Responses on this socket.
     pub(super) served: u64,
     pub(super) opened_ns: u64,
+    /// Over HTTP/2 those that wait for a stream.
     pub(super) flights: VecDeque<Flight>,
+    /// HTTP/2 is spoken on the socket.
+    pub(super) multiplex: Option<Box<Multiplex>>,
+    /// HTTP/2 in open loop: it is in the list of those that have room.
+    pub(super) is_listed: bool,
     reader: Reader,
     /// What the socket has not taken of the requests in flight.
     unsent: Vec<u8>,
@@ -66,14 +72,16 @@ pub(super) struct Connection {
 
 /// What came of reading.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
-    /// Responses that were completed.
+pub(super) struct ReadProgress {
+    /// Responses that were completed; over HTTP/2 also streams that were reset.
     pub(super) completed: usize,
     /// The connection is not to be used again.
     pub(super) last: bool,
     /// The target has closed.
     pub(super) closed: bool,
     pub(super) fault: Option<Cause>,
+    /// Requests that the target has not looked at before it went away.
+    pub(super) unprocessed: Vec<Flight>,
 }
 
 impl Connection {
@@ -86,6 +94,8 @@ impl Connection {
             served: 0,
             opened_ns: 0,
             flights: VecDeque::new(),
+            multiplex: None,
+            is_listed: true,
             reader: Reader::new(),
             unsent: Vec::new(),
             unsent_from: 0,
@@ -104,6 +114,7 @@ impl Connection {
     /// Closes the socket, if there is one.
     pub(super) fn close(&mut self) {
         self.stream = None;
+        self.multiplex = None;
         self.state = State::Closed;
     }
 
@@ -136,6 +147,11 @@ impl Connection {
         self.unsent_from < self.unsent.len()
     }
 
+    /// How much that is.
+    pub(super) fn unsent_bytes(&self) -> usize {
+        self.unsent.len() - self.unsent_from.min(self.unsent.len())
+    }
+
     /// What a request that has run out of time was waiting for.
     pub(super) fn timeout_cause(&self) -> Cause {
         match (self.state, self.reader.is_started()) {
@@ -148,10 +164,13 @@ impl Connection {
     }
 
     /// Reads what has come, and counts the responses that it completes.
-    pub(super) fn read(&mut self, codec: &mut Codec, bench: &mut Bench) -> Progress {
-        let mut progress = Progress::default();
+    pub(super) fn read(&mut self, codec: &mut Codec, bench: &mut Bench) -> ReadProgress {
+        if self.multiplex.is_some() {
+            return self.read_streams(codec, bench);
+        }
+        let mut progress = ReadProgress::default();
         let Self { stream: Some(stream), reader, flights, served, .. } = self else { return progress };
-        let most = if bench.is_open { READ_BYTES_OPEN } else { READ_BYTES };
+        let most = read_bytes(bench);
         for _ in 0..READS_PER_WAKE {
             let took = stream.read_with(most, |bytes| take(bytes, reader, flights, served, codec, bench));
             match took {
@@ -210,6 +229,11 @@ impl Connection {
     }
 }
 
+/// Bytes read at once.
+pub(super) fn read_bytes(bench: &Bench) -> usize {
+    if bench.is_open { READ_BYTES_OPEN } else { READ_BYTES }
+}
+
 /// Reads responses from bytes.
 fn take(
     bytes: &[u8],
@@ -218,9 +242,9 @@ fn take(
     served: &mut u64,
     codec: &mut Codec,
     bench: &mut Bench,
-) -> Progress {
+) -> ReadProgress {
     bench.seat.look_at_clock();
-    let mut progress = Progress::default();
+    let mut progress = ReadProgress::default();
     let mut rest = bytes;
     if bench.parts
         && !reader.is_started()
@@ -258,7 +282,7 @@ fn take(
 }
 
 /// Counts a complete response.
-fn finish(flight: Flight, complete: Complete, reused: bool, bench: &mut Bench) {
+pub(super) fn finish(flight: Flight, complete: Complete, reused: bool, bench: &mut Bench) {
     let now_ns = bench.seat.now_ns;
     bench.completed(now_ns.saturating_sub(flight.sent_ns));
     let tally = bench.tally(flight.target);

@@ -1,5 +1,6 @@
 //! The connections of one worker, and which request goes on which of them. In closed loop each connection is a user of its
-//! own; in open loop a request takes a free connection, opens one, or waits in line. Called by `worker` through [`Driver`].
+//! own; in open loop a request takes a free connection, opens one, or waits in line. Over HTTP/2 each stream of a connection is what a
+//! connection is here: `streams` has the difference. Called by `worker` through [`Driver`].
 
 use super::connection::{Connection, Flight, State};
 use super::response::{Capture, Codec};
@@ -21,7 +22,7 @@ use transport::Transport;
 const FAULT_PAUSE_CLOSED: Duration = Duration::from_millis(10);
 /// In open loop the rate limits that already; it only must not spin.
 const FAULT_PAUSE_OPEN: Duration = Duration::from_millis(1);
-/// How long the target has to close a connection that it, or we, announced as ending. Whoever closes first keeps the port
+/// How long the target has to close a connection that it, or we, announced as ending. The side that closes first keeps the port
 /// for a minute in `TIME_WAIT`, so it is better the server's.
 const LINGER: Duration = Duration::from_millis(500);
 /// Requests that may wait for a connection in one worker: a minute at 16,000 a second, 24 MB.
@@ -29,31 +30,32 @@ const WAITING_MAX: usize = 1_000_000;
 
 /// The connections to one address.
 #[derive(Debug)]
-struct Group {
+pub(super) struct Group {
     /// Closed loop: among the targets at this address.
-    choice: Choice,
-    /// Connections with nothing to do, with or without a socket; the one used last on top.
-    free: Vec<u32>,
+    pub(super) choice: Choice,
+    /// Connections with nothing to do, with or without a socket; the one used last on top. Over HTTP/2 those that have room for a
+    /// stream.
+    pub(super) free: Vec<u32>,
     /// Requests that wait, with the time they were due.
-    waiting: VecDeque<(u16, u64)>,
+    pub(super) waiting: VecDeque<(u16, u64)>,
 }
 
-/// The driver for HTTP/1.1.
+/// The driver for HTTP.
 #[derive(Debug)]
 pub(crate) struct Http {
-    setup: Arc<Setup>,
+    pub(super) setup: Arc<Setup>,
     choice: Choice,
-    groups: Vec<Group>,
+    pub(super) groups: Vec<Group>,
     /// By index of task.
-    connections: Vec<Connection>,
-    codec: Codec,
+    pub(super) connections: Vec<Connection>,
+    pub(super) codec: Codec,
     /// Room for requests that are rendered.
     out: Vec<u8>,
     body: Vec<u8>,
     /// Requests in flight or in line.
-    under_way: usize,
-    is_open: bool,
-    think: Option<(Duration, Duration)>,
+    pub(super) under_way: usize,
+    pub(super) is_open: bool,
+    pub(super) think: Option<(Duration, Duration)>,
     script: Option<WorkerScript>,
     /// Where the script wants its requests.
     script_address: Option<PeerAddress>,
@@ -110,18 +112,20 @@ impl Http {
     }
 
     /// Counts a request as begun and puts it on a connection.
-    fn assign(&mut self, bench: &mut Bench, at: u32, target: u16, due_ns: u64) {
+    pub(super) fn assign(&mut self, bench: &mut Bench, at: u32, target: u16, due_ns: u64) {
         let kind = self.setup.request(target).kind;
         let Some(connection) = self.connections.get_mut(at as usize) else { return };
         connection.flights.push_back(Flight { target, kind, due_ns, sent_ns: 0 });
-        if connection.stream.is_some() {
+        if matches!(connection.state, State::Connecting | State::Securing) {
+            // Over HTTP/2 there is room for others beside the request that it is opened for.
+        } else if connection.stream.is_some() {
             self.send(bench, at);
         } else {
             self.open(bench, at);
         }
     }
 
-    fn open(&mut self, bench: &mut Bench, at: u32) {
+    pub(super) fn open(&mut self, bench: &mut Bench, at: u32) {
         let Some(connection) = self.connections.get_mut(at as usize) else { return };
         bench.seat.record.opened += 1;
         connection.opened_ns = bench.seat.now_ns;
@@ -191,6 +195,9 @@ impl Http {
             let now_ns = bench.seat.now_ns;
             connection.flights.iter_mut().for_each(|flight| flight.due_ns = now_ns);
         }
+        if self.setup.streams.is_some() && !self.begin_streams(bench, at) {
+            return;
+        }
         self.send(bench, at);
     }
 
@@ -213,6 +220,9 @@ impl Http {
 
     /// Writes all requests of a connection that were not written yet.
     fn send(&mut self, bench: &mut Bench, at: u32) {
+        if self.setup.streams.is_some() {
+            return self.send_streams(bench, at);
+        }
         let Self { setup, connections, out, body, script, depth, .. } = self;
         let Some(connection) = connections.get_mut(at as usize) else { return };
         connection.state = State::Busy;
@@ -254,10 +264,10 @@ impl Http {
     }
 
     /// Ends a connection with everything that is in flight on it.
-    fn fail(&mut self, bench: &mut Bench, at: u32, cause: Cause) {
+    pub(super) fn fail(&mut self, bench: &mut Bench, at: u32, cause: Cause) {
         let Some(connection) = self.connections.get_mut(at as usize) else { return };
         bench.seat.look_at_clock();
-        for flight in connection.flights.drain(..) {
+        for flight in connection.drain_flights(bench) {
             let latency_ns = bench.seat.now_ns.saturating_sub(flight.due_ns);
             let tally = bench.tally(flight.target);
             if flight.sent_ns == 0 {
@@ -277,15 +287,17 @@ impl Http {
         self.rest(bench, at, pause);
     }
 
-    fn rest(&mut self, bench: &Bench, at: u32, pause: Duration) {
+    pub(super) fn rest(&mut self, bench: &Bench, at: u32, pause: Duration) {
         let Some(connection) = self.connections.get_mut(at as usize) else { return };
         connection.state = State::Resting;
         bench.seat.reactor.set_deadline(connection.task, Some(bench.seat.reactor.now().after(pause)));
     }
 
     /// A connection has nothing in flight: what it does next.
-    fn next(&mut self, bench: &mut Bench, at: u32) {
-        if self.is_open {
+    pub(super) fn next(&mut self, bench: &mut Bench, at: u32) {
+        if self.setup.streams.is_some() {
+            self.next_of_streams(bench, at);
+        } else if self.is_open {
             self.next_in_line(bench, at);
         } else {
             self.next_of_loop(bench, at);
@@ -356,6 +368,11 @@ impl Http {
         {
             return self.rest(bench, at, pause);
         }
+        self.think(bench, at);
+    }
+
+    /// A response of a closed loop may be followed by a pause.
+    pub(super) fn think(&mut self, bench: &mut Bench, at: u32) {
         match self.think {
             Some(think) if !bench.is_exhausted() => {
                 let (from, to) = (think.0.as_micros() as u64, think.1.as_micros() as u64);
@@ -388,7 +405,7 @@ impl Http {
     }
 
     /// The last response of a connection is there.
-    fn end_connection(&mut self, bench: &mut Bench, at: u32, closed: bool) {
+    pub(super) fn end_connection(&mut self, bench: &mut Bench, at: u32, closed: bool) {
         let Some(connection) = self.connections.get_mut(at as usize) else { return };
         // What was sent behind the last request of a connection has not been answered, and will not be.
         for flight in connection.flights.drain(..) {
@@ -425,6 +442,8 @@ impl Http {
         let state = connection.state;
         let progress = connection.read(&mut self.codec, bench);
         let ended = progress.closed || progress.fault.is_some();
+        // Over HTTP/2 the target goes away.
+        let last = progress.last && self.setup.streams.is_some() && !ended;
         if progress.fault == Some(Cause::Unasked) && state == State::Idle {
             bench.seat.record.targets.iter_mut().take(1).for_each(|tally| tally.failure(Cause::Unasked, 0));
         }
@@ -432,6 +451,12 @@ impl Http {
             State::Idle if ended => {
                 bench.seat.record.closed_by_target += 1;
                 connection.close();
+            }
+            State::Idle if last => self.end_streams(bench, at, false),
+            State::Resting if last => {
+                bench.seat.record.closed_by_load += 1;
+                connection.close();
+                connection.state = State::Resting;
             }
             State::Lingering if ended || fired => {
                 if ended {
@@ -467,7 +492,8 @@ impl Driver for Http {
         let target = self.choice.next();
         let Some(group) = self.groups.get_mut(self.setup.group_of(target)) else { return };
         if let Some(at) = group.free.pop() {
-            return self.assign(bench, at, target, due_ns);
+            self.assign(bench, at, target, due_ns);
+            return self.list_again(at);
         }
         if group.waiting.len() >= WAITING_MAX {
             let tally = bench.tally(target);
@@ -485,6 +511,7 @@ impl Driver for Http {
         let Some(connection) = self.connections.get(at as usize) else { return };
         match connection.state {
             State::Closed => {}
+            State::Busy if self.setup.streams.is_some() => self.exchange_streams(bench, at, fired),
             State::Busy => self.exchange(bench, at),
             State::Connecting => match &connection.stream {
                 Some(stream) if stream.is_writable() || stream.is_failed() => self.connected(bench, at),
@@ -503,7 +530,9 @@ impl Driver for Http {
 
     fn under_way(&self) -> usize {
         let connecting = |connection: &&Connection| matches!(connection.state, State::Connecting | State::Securing);
-        self.under_way + self.connections.iter().filter(connecting).count()
+        let connecting = self.connections.iter().filter(connecting).count();
+        let for_streams = if self.setup.streams.is_some() { self.wait_for_streams() } else { 0 };
+        self.under_way + connecting + for_streams
     }
 
     fn end(&mut self, bench: &mut Bench) {
@@ -515,7 +544,8 @@ impl Driver for Http {
         let lines = self.groups.iter_mut().flat_map(|group| group.waiting.drain(..));
         let mut all: Vec<(u16, u64, bool)> = lines.map(|(target, due_ns)| (target, due_ns, false)).collect();
         for connection in &mut self.connections {
-            all.extend(connection.flights.drain(..).map(|flight| (flight.target, flight.due_ns, flight.sent_ns > 0)));
+            let flights = connection.drain_flights(bench).into_iter();
+            all.extend(flights.map(|flight| (flight.target, flight.due_ns, flight.sent_ns > 0)));
             connection.close();
         }
         for (target, due_ns, sent) in all {

@@ -3,10 +3,11 @@
 
 use crate::cause::{self, Cause};
 use crate::script::BODY_BYTES_MAX;
+use crate::streamed::Room;
 use http1::chunked::Decoder;
 use http1::{FieldId, HeadEnd, Limits, Parse, RequestKind, ResponseError, ResponseFraming, ResponseHead, ResponseKind};
 
-/// Longest response head: eight times what the usual proxies allow, since the load judges nobody's cookies.
+/// Longest response head: eight times what the usual proxies allow, since the load does not judge cookies.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// What of a head the load needs.
@@ -52,6 +53,12 @@ pub(super) struct Codec {
     pub(super) capture: Option<Capture>,
     /// The Server field that came first.
     pub(super) server: Option<String>,
+    /// A head of HTTP/2, filled by each.
+    pub(super) streams_head: http2::Head,
+    /// Frames in the making.
+    pub(super) out: Vec<u8>,
+    /// Room for requests over HTTP/2.
+    pub(super) room: Room,
 }
 
 impl Codec {
@@ -65,6 +72,9 @@ impl Codec {
             memo_facts,
             server: None,
             capture: None,
+            streams_head: http2::Head::default(),
+            out: Vec::new(),
+            room: Room::default(),
         }
     }
 
@@ -112,7 +122,7 @@ impl Codec {
 #[derive(Debug)]
 enum Phase {
     Head,
-    /// So many bytes of the body are missing.
+    /// This many bytes of the body are missing.
     Length(u64),
     Chunked(Decoder),
     UntilClose,

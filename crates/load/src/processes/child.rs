@@ -104,7 +104,7 @@ fn serve<R: Serialize + Send + 'static>(
     });
     let said = tell(&crew, &mut to);
     let by_script = stop.load(Ordering::Acquire) && !told.load(Ordering::Relaxed);
-    // Nobody hears the workers any more; they must not load on.
+    // The workers have no reader any more; they must not load on.
     crew.together.stop.store(true, Ordering::Relaxed);
     for thread in crew.threads {
         if thread.join().is_err() {

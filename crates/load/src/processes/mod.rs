@@ -78,7 +78,7 @@ pub(crate) fn start<R: DeserializeOwned + Send + 'static>(
     let (sender, messages) = channel();
     let (mut threads, mut leashes) = (Vec::new(), Vec::new());
     for (index, mut started) in started.into_iter().enumerate() {
-        // Whoever is gone by now is missed by its reader.
+        // A process that is gone by now is missed by its reader.
         let _ = started.to.write_all(&encode(&begin));
         let pidfd = rustix::process::Pid::from_child(&started.child);
         let pidfd = pidfd_open(pidfd, PidfdFlags::empty()).map_err(|error| cannot(index, &error.into()))?;

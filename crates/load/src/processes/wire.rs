@@ -112,7 +112,7 @@ pub(super) fn encode(value: &impl Serialize) -> Vec<u8> {
     line
 }
 
-/// The next line; `None` at the end of the stream, also in the middle of a line: whoever wrote it is gone.
+/// The next line; `None` at the end of the stream, also in the middle of a line: its writer is gone.
 pub(super) fn parse_next<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<Option<T>> {
     let mut line = Vec::new();
     from.take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
@@ -157,7 +157,7 @@ mod tests {
                 let latency_ns = (n * n * 7 + worker * 13) % 3_000_000_000;
                 let target = &mut record.targets[(n % 2) as usize];
                 target.response(if n % 50 == 0 { 503 } else { 200 }, n % 9, latency_ns);
-                record.lag.record(latency_ns / 1_000);
+                record.generator.lag.record(latency_ns / 1_000);
                 record.service.record(latency_ns / 2);
             }
             record.targets[0].failure(Cause::Silent, 30_000_000_000);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_gone_in_the_middle_of_a_line_has_said_nothing() {
+    fn ignores_a_line_that_breaks_off() {
         let line = encode(&Said::<HttpRecord>::Ready);
         let cut = line.get(..line.len() - 1).unwrap();
         assert!(matches!(parse_next::<Said<HttpRecord>>(&mut &*cut), Ok(None)));

@@ -1,5 +1,5 @@
 //! `holdfast load compare A.json B.json`: two runs side by side, each difference with the interval that it lies in. The
-//! intervals of the runs (their seconds) are the samples; they stand in no order of pairs, so both sides are drawn apart.
+//! intervals of the runs (their seconds) are the samples; they are in no order of pairs, so both sides are drawn apart.
 
 use super::figures::FORMAT;
 use super::files::read_at_most;
@@ -15,7 +15,7 @@ use stats::summary::median;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Intervals of a run below which nothing is said about chance.
+/// Intervals of a run below which nothing is reported about chance.
 const INTERVALS_MIN: usize = 6;
 /// Largest file that is read: the histograms of a thousand intervals have some megabytes.
 const FILE_BYTES_MAX: u64 = 1 << 30;

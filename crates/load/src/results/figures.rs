@@ -1,11 +1,11 @@
-//! Figures that stand in the results of every load, whatever it speaks, as data: distributions of times, limits, sockets.
+//! Figures that are in the results of every load, as data: distributions of times, limits, sockets.
 
 use crate::drive::sockets::Sockets;
 use crate::drive::sockets::account::Look;
 use crate::{Latencies, Need, Sparse};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use watch::model::tally::Histogram;
+use watch::model::tally::StateCounts;
 
 /// Version of the form; a reader refuses others.
 pub(crate) const FORMAT: u32 = 1;
@@ -104,7 +104,7 @@ impl From<&Sockets> for SocketFigures {
     }
 }
 
-fn by_state(states: &Histogram) -> BTreeMap<String, u64> {
+fn by_state(states: &StateCounts) -> BTreeMap<String, u64> {
     states.present().map(|(state, count)| (state.name().to_owned(), count)).collect()
 }
 

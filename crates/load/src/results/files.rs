@@ -1,5 +1,5 @@
 //! What a run leaves in files: JSON, a table of intervals, a percentile spectrum, a page, metrics while it runs. A file that cannot
-//! be written is said and does not take the summary away. What stands in them is the protocol's module's business.
+//! be written is reported and does not take the summary away. What is in them is the protocol's module's business.
 
 use super::units::NS_PER_MS;
 use crate::Latencies;
@@ -38,7 +38,7 @@ pub struct Files {
     pub listen: Option<SocketAddr>,
 }
 
-/// A file's content, if it has no more than so many bytes. What it says of its size is not believed: a device says none and does not
+/// A file's content, if it has no more than this many bytes. What it says of its size is not believed: a device says none and does not
 /// end.
 pub fn read_at_most(path: &Path, bytes_max: u64) -> Result<Vec<u8>, String> {
     let name = path.display();
@@ -80,7 +80,7 @@ impl Files {
             beside.push(".part");
             let written = fs::write(&beside, page).and_then(|()| fs::rename(&beside, path));
             if written.is_err() {
-                // Half a page is of use to nobody, least of all on a full disk.
+                // Half a page is useless, least of all on a full disk.
                 let _ = fs::remove_file(&beside);
             }
             written

@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_said_in_words_and_as_data() {
+    fn prints_words_and_data() {
         let ask = Ask { rate: 1_000.0, duration: Duration::from_secs(1), work: Duration::ZERO };
         let words = super::floor(&ask, &floor(), false);
         for part in [

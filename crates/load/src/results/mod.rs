@@ -16,3 +16,21 @@ pub(crate) mod words;
 pub use compare::compare;
 pub use files::{Files, Reports, read_at_most};
 pub use floor::floor;
+
+use crate::drive::sockets::Sockets;
+use crate::{Health, Verdict};
+
+/// Everything that is known after a run.
+#[derive(Debug)]
+pub struct Results<'a, S, R> {
+    /// What the run did.
+    pub summary: &'a S,
+    /// The generator's own condition.
+    pub health: &'a Health,
+    /// Of the thresholds, in their order.
+    pub verdicts: &'a [Verdict],
+    /// The run over time.
+    pub rows: &'a [R],
+    /// What the kernel said of the sockets; none if it was not asked.
+    pub sockets: Option<&'a Sockets>,
+}

@@ -1,9 +1,9 @@
-//! Sections that the page of every load has, whatever it speaks: sockets, thresholds, the generator's own condition.
+//! Sections that the page of every load has: sockets, thresholds, the generator's own condition.
 
 use crate::drive::sockets::Sockets;
 use crate::drive::sockets::account::Look;
 use crate::results::words::outcome;
-use crate::{Health, Latencies, Verdict};
+use crate::{GeneratorRecord, Health, Latencies, Verdict};
 use report::{Axis, Chart, Figure, Kind, Section, Series, Severity, Table, Unit};
 
 /// Points of the spectrum per halving of what is left to 100 %.
@@ -58,24 +58,14 @@ pub(crate) fn thresholds(health: &Health, verdicts: &[Verdict]) -> Section {
     })
 }
 
-/// The generator's own condition.
-pub(crate) struct Condition<'a> {
-    pub(crate) lag: &'a Latencies,
-    /// The part of it that its own work was the cause of.
-    pub(crate) own: &'a Latencies,
-    pub(crate) health: &'a Health,
-    pub(crate) verdicts: &'a [Verdict],
-}
-
-/// How late the generator was itself, whose that was, and what it says of the run.
-pub(crate) fn generator(condition: &Condition<'_>) -> Section {
-    let Condition { lag, own, health, verdicts } = condition;
+/// How late the generator was itself, whose that was, and what it says of the run. What speaks against the figures is not folded.
+pub(crate) fn generator(record: &GeneratorRecord, health: &Health, verdicts: &[Verdict]) -> Section {
     let figure = |latencies: &Latencies, quantile: f64| {
         Figure::from_events(latencies.quantile_ns(quantile) as f64, latencies.count(), Unit::Nanoseconds).into()
     };
     let mut table = Table::new("How late it was itself", &["quantile", "lag", "by its own work"]);
     for (name, quantile) in [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)] {
-        table = table.row(vec![name.into(), figure(lag, quantile), figure(own, quantile)]);
+        table = table.row(vec![name.into(), figure(&record.lag, quantile), figure(&record.lag_own, quantile)]);
     }
     let busy = Figure::exact(health.busy_share * 100.0, Unit::Percent);
     let busy =
@@ -90,5 +80,7 @@ pub(crate) fn generator(condition: &Condition<'_>) -> Section {
     }
     let section =
         health.void.iter().fold(section, |section, text| section.note(Severity::Error, format!("Void: {text}")));
-    health.notes.iter().fold(section, |section, text| section.note(Severity::Note, text.clone()))
+    let section = health.notes.iter().fold(section, |section, text| section.note(Severity::Note, text.clone()));
+    let is_sound = health.void.is_empty() && health.late.is_none();
+    if is_sound { section.folded() } else { section }
 }

@@ -1,4 +1,4 @@
-//! What is told of handshakes, whatever was spoken under TLS: lines, data, a section of the page.
+//! What is told of handshakes: lines, data, a section of the page.
 
 use super::figures::{Latency, QUANTILES};
 use super::units::time;

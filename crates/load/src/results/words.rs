@@ -1,4 +1,4 @@
-//! Lines that the text of every load has, whatever it speaks: its plan, the sockets, how late the generator was and whose that was,
+//! Lines that the text of every load has: its plan, the sockets, how late the generator was and whose that was,
 //! the thresholds.
 
 use super::units::time;
@@ -7,9 +7,9 @@ use crate::{Health, Latencies, Machine, Plan, Verdict};
 use report::Outcome;
 use report::text::grouped;
 use std::fmt::Write as _;
-use watch::model::tally::Histogram;
+use watch::model::tally::StateCounts;
 
-/// What is said before the first socket: in how many processes, and which limit would bind first.
+/// What is printed before the first socket: in how many processes, and which limit would bind first.
 pub(crate) fn plan_line(plan: &Plan) -> String {
     let processes = if plan.processes == 1 { String::new() } else { format!("{} processes; ", plan.processes) };
     let scarcest = plan.scarcest().map_or_else(String::new, |need| {
@@ -22,7 +22,7 @@ pub(crate) fn plan_line(plan: &Plan) -> String {
 /// What the kernel says of the sockets towards the targets.
 pub(crate) fn tcp(sockets: &Sockets, text: &mut String) {
     let looks = &sockets.looks;
-    let states = |histogram: &Histogram| {
+    let states = |histogram: &StateCounts| {
         let states = histogram.present().map(|(state, count)| format!("{state} {}", grouped(count)));
         let states: Vec<String> = states.collect();
         if states.is_empty() { "none".to_owned() } else { states.join(", ") }

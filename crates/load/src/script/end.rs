@@ -1,8 +1,8 @@
 //! `done(summary, latency, requests)`: a run's figures as wrk's scripts expect them, in microseconds.
 
 use super::{Host, ScriptError};
-use crate::run::Summary;
 use crate::series::{Row, Sparse};
+use crate::summary::Summary;
 use crate::tally::{SocketErrors, Tally};
 use mlua::{Function, MetaMethod, Table, UserData, UserDataFields, UserDataMethods};
 

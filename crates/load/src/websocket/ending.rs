@@ -1,4 +1,4 @@
-//! How an open WebSocket ended, in the words of somebody who looks for the reason. What keeps one from being opened is a `Cause`.
+//! How an open WebSocket ended, in an operator's words. What keeps one from being opened is a `Cause`.
 
 use serde::{Serialize, Serializer};
 

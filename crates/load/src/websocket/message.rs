@@ -1,5 +1,5 @@
 //! What is broadcast: a text that carries its run, room, number and the time at which it was due, so that a receiver knows how long
-//! it took and what it missed. A server may wrap it in something else: it is found wherever it stands. Pure.
+//! it took and what it missed. A server may wrap it in something else: it is found wherever it is. Pure.
 
 use memchr::memmem;
 
@@ -24,7 +24,7 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// The message with so many bytes.
+    /// The message with this many bytes.
     pub(super) fn encode(&self, bytes: usize, out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(MARK);
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_found_wherever_it_stands() {
+    fn finds_it_at_any_place() {
         let stamp = Stamp { run: 0xfeed_beef, room: 7, number: u32::MAX, due_ns: 123_456_789_012 };
         let mut bytes = Vec::new();
         stamp.encode(200, &mut bytes);

@@ -38,4 +38,4 @@ pub use options::{MESSAGE_BYTES_MAX, Options, OptionsError, ROOMS_MAX, Storm, pa
 pub use record::WebSocketRecord;
 pub use row::Row;
 pub(crate) use run::crew_of_part;
-pub use run::{Memory, Prepared, Running, Summary, prepare, start};
+pub use run::{Memory, Prepared, Running, Summary, WebSocketLoad, prepare, start};

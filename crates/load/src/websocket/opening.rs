@@ -11,7 +11,7 @@ use std::time::Duration;
 use transport::Transport;
 use websocket::handshake::{Key, ResponseFault, check_response, encode_request};
 
-/// Bytes per read of a handshake's answer, and of what may stand behind it.
+/// Bytes per read of a handshake's answer, and of what may appear behind it.
 const READ_BYTES: usize = 16 * 1024;
 /// Interim responses (103 and the like) before the answer.
 const INTERIMS_MAX: usize = 16;
@@ -21,7 +21,7 @@ const DOUBLINGS_MAX: u8 = 20;
 /// What became of a handshake's answer.
 enum Answer {
     NotYet,
-    /// A WebSocket; what stands behind the head is frames.
+    /// A WebSocket; what is behind the head is frames.
     Open(usize),
     Failed(Failure),
 }

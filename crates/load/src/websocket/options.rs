@@ -26,11 +26,11 @@ pub struct Storm {
 /// A load of WebSockets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Options {
-    /// The target; `{{room}}` and `{{connection}}` in its path stand for the numbers of those.
+    /// The target; `{{room}}` and `{{connection}}` in its path mean the numbers of those.
     pub url: Url,
     /// Connections that are held.
     pub connections: usize,
-    /// Threads, all processes together; at least one in each.
+    /// Threads of all processes together; at least one in each.
     pub threads: usize,
     /// Processes that share the connections, or `None` for as many as the limit of descriptors makes necessary. More than one
     /// needs [`super::Prepared::start_with`].
@@ -45,7 +45,7 @@ pub struct Options {
     pub rate: f64,
     /// Bytes of a message.
     pub message_bytes: usize,
-    /// Connections are divided between so many rooms, and a message is expected by every member of its sender's room. Without
+    /// Connections are divided between this many rooms, and a message is expected by every member of its sender's room. Without
     /// rooms a message is expected to come back to its sender.
     pub rooms: Option<u32>,
     /// A message that each connection sends first, for servers that have rooms joined by message; `{{room}}` as above.

@@ -1,9 +1,9 @@
 //! What a worker has seen in an interval; merged, what all have seen in all.
 
 use super::ending::Ending;
-use crate::cause::Cause;
-use crate::collect::{Generator, Recorded};
-use crate::processors::Spent;
+use crate::cause::{ByCause, Cause};
+use crate::collect::Recorded;
+use crate::generator::GeneratorRecord;
 use crate::record::ROOM_NS;
 use crate::tally::{Latencies, by_index};
 use crate::tls::Handshakes;
@@ -20,8 +20,7 @@ pub struct WebSocketRecord {
     /// Of those begun: again, after a loss or a failure.
     pub again: u64,
     /// Attempts that failed, by [`Cause`] as index.
-    #[serde(with = "by_index")]
-    pub failures: [u64; Cause::ALL.len()],
+    pub failures: ByCause,
     /// Handshakes answered with another status than 101.
     pub statuses: BTreeMap<u16, u64>,
     /// 101 without what makes it the answer to a WebSocket handshake.
@@ -29,7 +28,7 @@ pub struct WebSocketRecord {
     /// How open ones ended, by [`Ending`] as index.
     #[serde(with = "by_index")]
     pub endings: [u64; Ending::ALL.len()],
-    /// Codes of the target's close frames; 1005 stands for none, 1006 for an end without a close frame.
+    /// Codes of the target's close frames; 1005 means none, 1006 for an end without a close frame.
     pub codes: BTreeMap<u16, u64>,
     /// Open at the end of the interval.
     pub open: u64,
@@ -69,24 +68,43 @@ pub struct WebSocketRecord {
     pub pong: Latencies,
     /// From the moment a message was due to each of its receivers.
     pub delivery: Latencies,
-    /// How late the generator itself was: of each message, ping, opening and next attempt, and of a timer after 10 ms in which nothing
-    /// was due.
-    pub lag: Latencies,
-    /// Of the same, the part in which the worker ran, on what was ahead. For the rest it had no processor, or its timer was late.
-    pub lag_own: Latencies,
-    /// How long each turn of a worker's loop took: for so long at most a frame lay unread.
-    pub turn: Latencies,
+    /// How late the generator itself was (of each message, ping, opening and next attempt, and of a timer after 10 ms in which nothing
+    /// was due), and its time.
+    pub generator: GeneratorRecord,
     /// After a storm: until as many connections were open as before, in the slowest worker; 0 without one.
     pub recovered_ns: u64,
     /// Workers whose connections were not all open again at the end.
     pub unrecovered: u64,
-    /// What became of the workers' time.
-    pub spent: Spent,
-    /// Of the worker that ran most, and of the one that waited most: in an interval, or in the run.
-    pub spent_most: Spent,
     /// Handshakes of TLS; none where nothing of it is spoken.
     #[serde(default)]
     pub tls: Option<Box<Handshakes>>,
+}
+
+/// The counts that are sums, as references: `counts!(record, mut)` or `counts!(record,)`.
+macro_rules! counts {
+    ($record:expr, $($mut:tt)?) => {
+        [
+            &$($mut)? $record.begun,
+            &$($mut)? $record.established,
+            &$($mut)? $record.again,
+            &$($mut)? $record.bad_handshakes,
+            &$($mut)? $record.stalled,
+            &$($mut)? $record.stalled_ended,
+            &$($mut)? $record.pings,
+            &$($mut)? $record.pongs,
+            &$($mut)? $record.pings_received,
+            &$($mut)? $record.sent,
+            &$($mut)? $record.unsent,
+            &$($mut)? $record.delivered,
+            &$($mut)? $record.foreign,
+            &$($mut)? $record.expected,
+            &$($mut)? $record.lost,
+            &$($mut)? $record.surplus,
+            &$($mut)? $record.bytes_received,
+            &$($mut)? $record.bytes_sent,
+            &$($mut)? $record.unrecovered,
+        ]
+    };
 }
 
 impl Recorded for WebSocketRecord {
@@ -103,9 +121,12 @@ impl Recorded for WebSocketRecord {
         Self::clear(self);
     }
 
-    fn generator(&mut self) -> Generator<'_> {
-        let Self { lag, lag_own, turn, spent, spent_most, .. } = self;
-        Generator { lag, lag_own, turn, spent, spent_most }
+    fn generator(&self) -> &GeneratorRecord {
+        &self.generator
+    }
+
+    fn generator_mut(&mut self) -> &mut GeneratorRecord {
+        &mut self.generator
     }
 }
 
@@ -117,31 +138,10 @@ impl WebSocketRecord {
     }
 
     fn add_with_pauses(&mut self, other: &Self, pause: fn()) {
-        let sums: [(&mut u64, u64); 19] = [
-            (&mut self.begun, other.begun),
-            (&mut self.established, other.established),
-            (&mut self.again, other.again),
-            (&mut self.bad_handshakes, other.bad_handshakes),
-            (&mut self.stalled, other.stalled),
-            (&mut self.stalled_ended, other.stalled_ended),
-            (&mut self.pings, other.pings),
-            (&mut self.pongs, other.pongs),
-            (&mut self.pings_received, other.pings_received),
-            (&mut self.sent, other.sent),
-            (&mut self.unsent, other.unsent),
-            (&mut self.delivered, other.delivered),
-            (&mut self.foreign, other.foreign),
-            (&mut self.expected, other.expected),
-            (&mut self.lost, other.lost),
-            (&mut self.surplus, other.surplus),
-            (&mut self.bytes_received, other.bytes_received),
-            (&mut self.bytes_sent, other.bytes_sent),
-            (&mut self.unrecovered, other.unrecovered),
-        ];
-        for (sum, more) in sums {
-            *sum += more;
+        for (sum, more) in counts!(self, mut).into_iter().zip(counts!(other,)) {
+            *sum += *more;
         }
-        for (sum, more) in self.failures.iter_mut().zip(&other.failures) {
+        for (sum, more) in self.failures.iter_mut().zip(other.failures.iter()) {
             *sum += more;
         }
         for (sum, more) in self.endings.iter_mut().zip(&other.endings) {
@@ -152,21 +152,13 @@ impl WebSocketRecord {
                 *into.entry(*key).or_default() += count;
             }
         }
-        for (sum, more) in [
-            (&mut self.connect, &other.connect),
-            (&mut self.handshake, &other.handshake),
-            (&mut self.pong, &other.pong),
-            (&mut self.delivery, &other.delivery),
-            (&mut self.lag, &other.lag),
-            (&mut self.lag_own, &other.lag_own),
-            (&mut self.turn, &other.turn),
-        ] {
+        let more = [&other.connect, &other.handshake, &other.pong, &other.delivery];
+        for (sum, more) in self.latencies().into_iter().zip(more) {
             sum.add(more);
             pause();
         }
+        self.generator.add(&other.generator, pause);
         self.recovered_ns = self.recovered_ns.max(other.recovered_ns);
-        self.spent += other.spent;
-        self.spent_most = self.spent_most.most(other.spent_most);
         if let Some(handshakes) = &other.tls {
             self.tls.get_or_insert_default().add(handshakes);
         }
@@ -174,86 +166,28 @@ impl WebSocketRecord {
 
     /// Forgets everything, and keeps the memory. In place: a new record in between would be a hundred kilobytes of zeros.
     pub(crate) fn clear(&mut self) {
-        self.latencies().into_iter().for_each(Latencies::clear);
-        let Self {
-            begun,
-            established,
-            again,
-            failures,
-            statuses,
-            bad_handshakes,
-            endings,
-            codes,
-            open,
-            stalled,
-            stalled_ended,
-            pings,
-            pongs,
-            pings_received,
-            sent,
-            unsent,
-            delivered,
-            foreign,
-            expected,
-            lost,
-            surplus,
-            bytes_received,
-            bytes_sent,
-            recovered_ns,
-            unrecovered,
-            spent,
-            spent_most,
-            tls,
-            connect: _,
-            handshake: _,
-            pong: _,
-            delivery: _,
-            lag: _,
-            lag_own: _,
-            turn: _,
-        } = self;
-        *tls = None;
-        for count in [
-            begun,
-            established,
-            again,
-            bad_handshakes,
-            open,
-            stalled,
-            stalled_ended,
-            pings,
-            pongs,
-            pings_received,
-            sent,
-            unsent,
-            delivered,
-            foreign,
-            expected,
-            lost,
-            surplus,
-            bytes_received,
-            bytes_sent,
-            recovered_ns,
-            unrecovered,
-        ] {
+        for count in counts!(self, mut) {
             *count = 0;
         }
-        (*failures, *endings) = ([0; Cause::ALL.len()], [0; Ending::ALL.len()]);
-        statuses.clear();
-        codes.clear();
-        (*spent, *spent_most) = (Spent::default(), Spent::default());
+        (self.open, self.recovered_ns, self.tls) = (0, 0, None);
+        (self.failures, self.endings) = (ByCause::default(), [0; Ending::ALL.len()]);
+        self.statuses.clear();
+        self.codes.clear();
+        self.latencies().into_iter().for_each(Latencies::clear);
+        self.generator.clear();
     }
 
     /// With the memory that a usual run needs, before it begins.
     pub(super) fn with_room() -> Box<Self> {
         let mut record = Self::default();
         record.latencies().into_iter().for_each(|latencies| latencies.make_room(ROOM_NS));
+        record.generator.latencies().into_iter().for_each(|latencies| latencies.make_room(ROOM_NS));
         Box::new(record)
     }
 
-    fn latencies(&mut self) -> [&mut Latencies; 7] {
-        let Self { connect, handshake, pong, delivery, lag, lag_own, turn, .. } = self;
-        [connect, handshake, pong, delivery, lag, lag_own, turn]
+    /// Those beside the generator's own.
+    fn latencies(&mut self) -> [&mut Latencies; 4] {
+        [&mut self.connect, &mut self.handshake, &mut self.pong, &mut self.delivery]
     }
 
     /// Attempts that failed for this cause.
@@ -298,18 +232,58 @@ impl WebSocketRecord {
 mod tests {
     use super::*;
 
+    /// A record in which no field has its default.
+    fn full() -> WebSocketRecord {
+        fn fill(value: &mut serde_json::Value) {
+            match value {
+                serde_json::Value::Number(_) => *value = 7.into(),
+                serde_json::Value::Array(values) => values.iter_mut().for_each(fill),
+                serde_json::Value::Object(fields) => fields.values_mut().for_each(fill),
+                _ => {}
+            }
+        }
+        let mut latencies = Latencies::default();
+        latencies.record(5);
+        let generator = GeneratorRecord {
+            lag: latencies.clone(),
+            lag_own: latencies.clone(),
+            turn: latencies.clone(),
+            spent: crate::Spent { cpu_ns: 1, waited_ns: Some(1) },
+            spent_most: crate::Spent { cpu_ns: 1, waited_ns: Some(1) },
+        };
+        let mut record = serde_json::to_value(WebSocketRecord::default()).unwrap();
+        let times = ["connect", "handshake", "pong", "delivery", "generator", "tls"];
+        let fields = record.as_object_mut().unwrap();
+        fields.iter_mut().filter(|(name, _)| !times.contains(&name.as_str())).for_each(|(_, value)| fill(value));
+        let record: WebSocketRecord = serde_json::from_value(record).unwrap();
+        WebSocketRecord {
+            failures: ByCause([7; Cause::ALL.len()]),
+            endings: [7; Ending::ALL.len()],
+            statuses: [(503, 7)].into(),
+            codes: [(1000, 7)].into(),
+            connect: latencies.clone(),
+            handshake: latencies.clone(),
+            pong: latencies.clone(),
+            delivery: latencies,
+            generator,
+            tls: Some(Box::default()),
+            ..record
+        }
+    }
+
     #[test]
-    fn what_was_cleared_is_as_new() {
+    fn clear_resets_every_field() {
         let text = |record: &WebSocketRecord| serde_json::to_string(record).unwrap();
-        let mut record = WebSocketRecord::with_room();
-        assert_eq!(text(&record), text(&WebSocketRecord::default()), "room is no content");
-        record.latencies().into_iter().for_each(|latencies| latencies.record(5));
-        record.fail(Cause::Refused);
-        record.end(Ending::Reset);
-        (record.sent, record.open, record.recovered_ns) = (1, 2, 3);
-        record.codes.insert(1000, 1);
-        record.spent = Spent { cpu_ns: 1, waited_ns: Some(1) };
+        assert_eq!(text(&WebSocketRecord::with_room()), text(&WebSocketRecord::default()), "room is no content");
+        let mut record = full();
         record.clear();
         assert_eq!(text(&record), text(&WebSocketRecord::default()));
+    }
+
+    #[test]
+    fn add_sums_every_field() {
+        let mut record = WebSocketRecord::default();
+        Recorded::add_beside(&mut record, &full(), || ());
+        assert_eq!(serde_json::to_value(&record).unwrap(), serde_json::to_value(full()).unwrap());
     }
 }

@@ -19,7 +19,7 @@ pub struct Row {
     pub begun_connections: u64,
     /// Handshakes that succeeded.
     pub established: u64,
-    /// Attempts that failed, whatever for.
+    /// Attempts that failed, for any reason.
     pub failed: u64,
     /// The same by [`Cause`] as index; those that were answered with another status than 101 have none.
     pub failures: Vec<u64>,
@@ -95,13 +95,13 @@ impl SeriesRow for Row {
             pings: record.pings,
             bytes_received: record.bytes_received,
             bytes_sent: record.bytes_sent,
-            spent: record.spent,
+            spent: record.generator.spent,
             processors: interval.processors,
             handshake: Sparse::from(&record.handshake),
             pong: Sparse::from(&record.pong),
             delivery: Sparse::from(&record.delivery),
-            lag: Sparse::from(&record.lag),
-            lag_own: Sparse::from(&record.lag_own),
+            lag: Sparse::from(&record.generator.lag),
+            lag_own: Sparse::from(&record.generator.lag_own),
         }
     }
 
@@ -156,8 +156,8 @@ mod tests {
             record.fail(Cause::Refused);
             record.end(Ending::Reset);
             record.delivery.record(number * 1_000);
-            record.lag_own.record(number);
-            record.spent.waited_ns = Some(1);
+            record.generator.lag_own.record(number);
+            record.generator.spent.waited_ns = Some(1);
             let (begun, length) = (Duration::from_secs(number), Duration::from_secs(1));
             series.add(&Interval { number, begun, length, processors: Ticks { all: 100, stolen: 1 }, record });
         }

@@ -1,25 +1,25 @@
-//! A run from start to end: its processes and threads, its intervals, its memory, and what they add up to.
+//! A load of WebSockets, from its options to its summary, and what its connections cost in memory. `crate::run` starts the workers, in
+//! this process or in several.
 
 use super::options::Options;
 use super::record::WebSocketRecord;
 use super::setup::{Known, Setup};
 use super::worker::Worker;
 use crate::collect::Collected;
-use crate::crew::{Crew, Part, Workers};
+use crate::crew::{Crew, Part};
 use crate::plan::{Plan, descriptors_needed};
-use crate::processes::{self, Work};
+use crate::processes::Work;
 use crate::processors::Ticks;
-use crate::run::{Interval, Stopper};
+use crate::run::{Interval, Kind, LoadKind, PreparedLoad, Ran, RunningLoad};
 use crate::setup::StartError;
 use crate::worker;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// With fewer connections the memory of histograms and code weighs more than theirs, and a figure for each would mislead.
 const MEASURED_CONNECTIONS_MIN: u64 = 1000;
@@ -94,20 +94,24 @@ pub struct Summary {
     pub failure: Option<String>,
 }
 
-/// A load of WebSockets that can begin. It has no socket yet.
+/// A load of WebSockets.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct WebSocketLoad {
     setup: Arc<Setup>,
+    memory: Memory,
 }
+
+/// A load of WebSockets that can begin. In several processes the connections are one load's: they share rooms, ramp and messages, however
+/// they are divided.
+pub type Prepared = PreparedLoad<WebSocketLoad>;
+/// A load of WebSockets that runs. The `open` of an interval is the number at its end.
+pub type Running = RunningLoad<WebSocketLoad>;
 
 /// Resolves the name, and computes what the load will need. A load that cannot fit is refused, unless [`Options::plan`] says that it is
 /// to be tried.
 pub fn prepare(options: Options) -> Result<Prepared, StartError> {
-    let setup = Setup::new(options, None)?;
-    if setup.plan.processes > setup.options.connections {
-        return Err(StartError::TooManyProcesses { processes: setup.plan.processes });
-    }
-    Ok(Prepared { setup: Arc::new(setup) })
+    let setup = Arc::new(Setup::new(options, None)?);
+    PreparedLoad::new(WebSocketLoad { setup, memory: Memory::default() })
 }
 
 /// Starts a load of WebSockets in this process.
@@ -115,45 +119,68 @@ pub fn start(options: Options) -> Result<Running, StartError> {
     prepare(options)?.start()
 }
 
-impl Prepared {
-    /// What it will need, and in how many processes.
-    pub fn plan(&self) -> &Plan {
+impl LoadKind for WebSocketLoad {
+    type Record = WebSocketRecord;
+    type Summary = Summary;
+}
+
+impl Kind for WebSocketLoad {
+    fn plan(&self) -> &Plan {
         &self.setup.plan
     }
 
-    /// Where the target is.
-    pub fn address(&self) -> SocketAddr {
-        self.setup.address
+    fn interval(&self) -> Duration {
+        self.setup.options.interval
     }
 
-    /// Starts it in this process; refused where the plan says several.
-    pub fn start(self) -> Result<Running, StartError> {
-        if self.setup.plan.processes > 1 {
-            return Err(StartError::Process("cannot be started: this program loads from one alone".to_owned()));
-        }
-        let crew = crew(&self.setup, Part::WHOLE)?;
-        let memory = Memory { before_bytes: resident_bytes(&[]), ..Memory::default() };
-        let collected = Collected::new(crew.count(), WebSocketRecord::default());
-        Ok(Running { setup: self.setup, workers: crew.begin(collected), memory })
+    fn addresses(&self) -> Vec<SocketAddr> {
+        vec![self.setup.address]
     }
 
-    /// Starts it in as many processes as the plan says, as [`crate::Prepared::start_with`] does. The connections are one load's: they
-    /// share rooms, ramp and messages, however they are divided.
-    pub fn start_with(self, command: impl FnMut() -> Command) -> Result<Running, StartError> {
-        let count = self.setup.plan.processes;
-        if count <= 1 {
-            return self.start();
-        }
-        let setup = self.setup;
-        let options = Box::new(setup.options.clone());
-        let each = Part { index: 0, of: count }.workers(options.threads, options.connections);
-        let (address, run, counters) = (setup.address, setup.run, setup.counters_path());
-        let work = Work::WebSocket { options, address, run, counters };
-        let mut memory = Memory::default();
-        let before = |processes: &[u32]| memory.before_bytes = resident_bytes(processes);
-        let collected = Collected::new(count * each, WebSocketRecord::default());
-        let workers = processes::start(&work, count, each, command, collected, before)?;
-        Ok(Running { setup, workers, memory })
+    fn shares(&self) -> (usize, usize) {
+        (self.setup.options.threads, self.setup.options.connections)
+    }
+
+    fn empty(&self) -> WebSocketRecord {
+        WebSocketRecord::default()
+    }
+
+    fn crew(&mut self) -> Result<Crew<WebSocketRecord>, StartError> {
+        crew(&self.setup, Part::WHOLE)
+    }
+
+    fn work(&mut self, _workers: usize, _stop: &Arc<AtomicBool>) -> Result<Work, StartError> {
+        let Setup { options, address, run, .. } = &*self.setup;
+        let (options, counters) = (Box::new(options.clone()), self.setup.counters_path());
+        Ok(Work::WebSocket { options, address: *address, run: *run, counters })
+    }
+
+    fn ready(&mut self, processes: &[u32]) {
+        self.memory.before_bytes = resident_bytes(processes);
+    }
+
+    fn observe(&mut self, interval: &Interval<WebSocketRecord>, processes: &[u32]) {
+        self.memory.look(interval.record.open, processes);
+    }
+
+    fn sum_up(self, ran: Ran<WebSocketRecord>) -> io::Result<Summary> {
+        let Self { setup, memory } = self;
+        let Collected { mut whole, ended_ns, lost, processors, failure, .. } = ran.collected;
+        whole.open = setup.open_most();
+        Ok(Summary {
+            options: setup.options.clone(),
+            address: setup.address,
+            threads: ran.threads,
+            processes: ran.processes,
+            plan: setup.plan.clone(),
+            lost,
+            record: whole,
+            processors,
+            elapsed: Duration::from_nanos(ended_ns),
+            memory,
+            stopped: ran.is_early && failure.is_none(),
+            failure,
+        })
     }
 }
 
@@ -181,76 +208,4 @@ pub(crate) fn crew_of_part(
     reactor::raise_descriptor_limit(wanted).map_err(StartError::Worker)?;
     let setup = Setup::new(options, Some(&Known { address, run, counters }))?;
     crew(&Arc::new(setup), part)
-}
-
-/// A load that runs. Dropping it stops it and waits for its threads and processes.
-#[derive(Debug)]
-pub struct Running {
-    setup: Arc<Setup>,
-    workers: Workers<WebSocketRecord>,
-    memory: Memory,
-}
-
-impl Running {
-    /// For ending it early; what is open is cut off then.
-    pub fn stopper(&self) -> Stopper {
-        Stopper(Arc::clone(&self.workers.stop))
-    }
-
-    /// When it began: the ramp and the intervals count from here.
-    pub fn begun(&self) -> Instant {
-        self.workers.begun
-    }
-
-    /// Where the target is.
-    pub fn address(&self) -> SocketAddr {
-        self.setup.address
-    }
-
-    /// Threads that load, of all processes.
-    pub fn threads(&self) -> usize {
-        self.workers.count
-    }
-
-    /// Processes that load.
-    pub fn processes(&self) -> usize {
-        self.workers.process_count()
-    }
-
-    /// What it was computed to need.
-    pub fn plan(&self) -> &Plan {
-        &self.setup.plan
-    }
-
-    /// Waits for the end.
-    pub fn wait(self) -> io::Result<Summary> {
-        self.watch(|_| ())
-    }
-
-    /// Waits for the end, and shows each interval when all workers have finished it; its `open` is the number at its end.
-    pub fn watch(mut self, mut show: impl FnMut(&Interval<WebSocketRecord>)) -> io::Result<Summary> {
-        let processes = self.workers.processes.clone();
-        let mut memory = self.memory;
-        let mut look = |interval: &Interval<WebSocketRecord>| {
-            memory.look(interval.record.open, &processes);
-            show(interval);
-        };
-        let collected = self.workers.watch(self.setup.options.interval, &mut look)?;
-        let Collected { mut whole, ended_ns, lost, processors, failure, .. } = collected;
-        whole.open = self.setup.open_most();
-        Ok(Summary {
-            options: self.setup.options.clone(),
-            address: self.setup.address,
-            threads: self.threads(),
-            processes: self.processes(),
-            plan: self.setup.plan.clone(),
-            lost,
-            record: whole,
-            processors,
-            elapsed: Duration::from_nanos(ended_ns),
-            memory,
-            stopped: self.workers.stop.load(Ordering::Relaxed) && failure.is_none(),
-            failure,
-        })
-    }
 }

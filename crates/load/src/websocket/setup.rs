@@ -31,7 +31,7 @@ pub(super) struct Setup {
     pub(super) limits: http1::Limits,
     /// Tells this run's messages from those of others.
     pub(super) run: u32,
-    /// What workers have to know of each other while the run goes on, in whatever processes they are: see the constants.
+    /// What workers have to know of each other while the run goes on, in all its processes: see the constants.
     counters: SharedCounters,
     pub(super) hold_begins_ns: u64,
     pub(super) hold_ends_ns: u64,
@@ -81,7 +81,7 @@ impl Setup {
                 protocols.extend(value.split(',').map(|name| name.trim().as_bytes().to_vec()));
             }
         }
-        let tls = if options.url.tls { Some(Side::new(&options.tls, [name(&options)])?) } else { None };
+        let tls = if options.url.tls { Some(Side::new(&options.tls, &["http/1.1"], [name(&options)])?) } else { None };
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let hold_begins_ns = ns(options.ramp_time());
         Ok(Self {

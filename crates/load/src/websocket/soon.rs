@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Connections come here at multiples of so many milliseconds: with many pings a second that is a hundred more turns of the loop, and
+/// Connections come here at multiples of this many milliseconds: with many pings a second that is a hundred more turns of the loop, and
 /// few wait here at a time.
 const TICK_MS: u64 = 8;
 /// "Nothing."

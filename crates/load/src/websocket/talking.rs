@@ -16,7 +16,7 @@ const READ_BYTES: usize = 16 * 1024;
 const READS_MAX: usize = 16;
 /// Bytes that may wait for a target that does not read; beyond, the connection is given up.
 const UNSENT_BYTES_MAX: usize = 1 << 20;
-/// A pong that may lie unread is read by then, whoever else is ready.
+/// A pong that may lie unread is read by then, before other ready sockets.
 const PUT_OFF_NS: u64 = 10_000_000;
 /// Connections that are asked in turn whether they can say something.
 const SPEAKERS_ASKED_MAX: usize = 1024;
@@ -71,7 +71,7 @@ impl Worker {
         }
     }
 
-    /// Takes bytes. What has to be said in return is returned, with the way in which the connection ends thereby.
+    /// Takes bytes. Returns what has to be sent, and how the connection ends if it does.
     pub(super) fn hear(&mut self, slot: usize, mut bytes: &[u8]) -> Heard {
         let Self { connections, seat, setup, random, .. } = self;
         let Seat { record, now_ns, .. } = seat;
@@ -117,7 +117,7 @@ impl Worker {
         }
     }
 
-    /// Says what was to be said in return, and ends what has ended.
+    /// Sends what was to be sent in return, and ends what has ended.
     pub(super) fn settle_heard(&mut self, slot: usize, heard: &Heard) {
         if !heard.reply.is_empty()
             && let Err(ending) = self.transmit(slot, &heard.reply)
@@ -206,7 +206,7 @@ impl Worker {
     pub(super) fn say(&mut self, slot: usize, text: &[u8]) -> Result<(), Ending> {
         let mut frame = std::mem::take(&mut self.frame);
         frame.clear();
-        // Masks protect what stands between from browsers' scripts; for a load any random number will do.
+        // Masks protect what is between from browsers' scripts; for a load any random number will do.
         encode_frame(true, Opcode::Text, Some(self.random.u32(..).to_ne_bytes()), text, &mut frame);
         let sent = self.transmit(slot, &frame);
         self.frame = frame;

@@ -18,7 +18,7 @@ const DELIVERED_LOOK_NS: u64 = 20_000_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stretch {
     Holding,
-    /// Nobody speaks any more; deliveries are waited for.
+    /// No connection sends any more; deliveries are waited for.
     Draining,
     /// Close frames are sent, and waited for.
     Closing,
@@ -186,7 +186,7 @@ impl Worker {
         }
     }
 
-    /// Whether nobody speaks any more and everybody has heard everything.
+    /// Whether no connection sends any more and every delivery has arrived.
     fn is_all_delivered(&mut self) -> bool {
         if self.setup.options.rate <= 0.0 {
             return true;

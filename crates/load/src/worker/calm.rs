@@ -4,7 +4,7 @@
 /// A lag up to here is the worker's own without a look: what it could be charged too much with is not above this.
 const OWN_NS_FREE: u64 = 10_000;
 
-/// A moment at which nothing was due: whatever is late later has become due since.
+/// A moment at which nothing was due: what is late later has become due since.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Calm {
     at_ns: u64,

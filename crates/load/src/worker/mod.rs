@@ -1,4 +1,4 @@
-//! A thread of the load, whatever it speaks: the loop that does what is due before anything is read, lets what is ready be driven, and
+//! A thread of a load of any protocol: the loop that does what is due before anything is read, lets what is ready be driven, and
 //! hands what was recorded to `crew` once per interval. What is due and what is done about it is the protocol's: a [`Job`], at a
 //! [`Seat`]. `requests` is the job of an HTTP load; that of WebSockets is in `websocket`.
 
@@ -37,7 +37,7 @@ const SLEPT_THROUGH_MAX: u64 = 1000;
 /// "Nothing is due any more."
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// What the thread does, of whatever protocol. It is told what is due and what the sockets report, and records at its seat.
+/// What the thread does in one protocol. It is told what is due and what the sockets report, and records at its seat.
 pub(crate) trait Job {
     /// What is recorded.
     type Record: Recorded;
@@ -80,7 +80,7 @@ pub(crate) trait Job {
     fn go_on(&self, _next: &mut Self::Record) {}
     /// The record of an interval is about to be handed out.
     fn complete(&self, _record: &mut Self::Record) {}
-    /// What is to be said of an interval that it slept through.
+    /// What to report of an interval that it slept through.
     fn slept_through(&self) -> Option<Self::Record> {
         None
     }
@@ -97,7 +97,7 @@ pub(crate) struct Together {
 impl Together {
     /// All begin; latencies and schedules count from this moment.
     pub(crate) fn begin(&self, at: Instant) {
-        // Whoever comes second begins with the first.
+        // The second worker begins with the first.
         let _ = self.begun.set(at);
     }
 }
@@ -110,7 +110,7 @@ pub(crate) enum Message<R = HttpRecord> {
     /// What it recorded in an interval; it will send nothing more for this interval or an earlier one. After the last one
     /// comes `Done`.
     Interval { worker: usize, interval: u64, record: Loan<R>, last: bool },
-    /// It has ended, so many nanoseconds after the start; the last response was complete at the second time.
+    /// It has ended, this many nanoseconds after the start; the last response was complete at the second time.
     Done { worker: usize, ended_ns: u64, completed_ns: u64 },
     /// It cannot go on, which ends the run.
     Failed(io::Error),
@@ -135,7 +135,7 @@ pub(crate) fn run<J: Job>(
     let _ = place.messages.send(Message::Ready);
     let begun = *place.together.begun.wait();
     if let Err(error) = built.and_then(|mut job| run_to_end(&mut job, begun)) {
-        // Without a receiver there is nobody to tell.
+        // Without a receiver there is no reader.
         let _ = place.messages.send(Message::Failed(error));
     }
 }
@@ -149,7 +149,7 @@ fn run_to_end<J: Job>(job: &mut J, begun: Instant) -> io::Result<()> {
         seat.look_at_clock();
         if let Some(woke_ns) = woke_ns {
             let turn_ns = seat.now_ns - woke_ns;
-            seat.record.generator().turn.record(turn_ns);
+            seat.record.generator_mut().turn.record(turn_ns);
         }
         dispatch(job, DUE_IN_A_ROW);
         let told = job.seat().is_told_to_stop();
@@ -168,7 +168,7 @@ fn run_to_end<J: Job>(job: &mut J, begun: Instant) -> io::Result<()> {
         seat.reactor.turn(Some(wait_ms))?;
         seat.look_at_clock();
         woke_ns = Some(seat.now_ns);
-        // The turn may have ended for this; whatever else is ready comes behind.
+        // The turn may have ended for this; other ready sockets come behind.
         dispatch(job, DUE_IN_A_ROW);
         drive_ready(job);
     }
@@ -214,8 +214,8 @@ fn turn_interval<J: Job>(job: &mut J, last: bool) {
     let mut next = seat.spare_record().unwrap_or_default();
     job.go_on(&mut next);
     let mut record = job.seat().hand_out(next);
-    let generator = record.generator();
-    (*generator.spent, *generator.spent_most) = (spent, spent);
+    let generator = record.generator_mut();
+    (generator.spent, generator.spent_most) = (spent, spent);
     job.complete(&mut record);
     job.seat().tell(record, last);
     let first = now.saturating_sub(SLEPT_THROUGH_MAX).max(job.seat().interval() + 1);
@@ -306,13 +306,13 @@ mod tests {
     fn what_is_due_is_done_and_told_by_the_interval() {
         let (whole, in_order) = told(2_000_000, false);
         assert!(in_order);
-        assert_eq!((whole.lag.count(), whole.lag_own.count(), whole.cut_off), (5, 5, 0));
+        assert_eq!((whole.generator.lag.count(), whole.generator.lag_own.count(), whole.cut_off), (5, 5, 0));
     }
 
     #[test]
     fn a_worker_that_is_told_to_stop_says_what_is_left() {
         let (whole, in_order) = told(3_600_000_000_000, true);
         assert!(in_order);
-        assert_eq!((whole.lag.count(), whole.cut_off), (0, 5));
+        assert_eq!((whole.generator.lag.count(), whole.cut_off), (0, 5));
     }
 }

@@ -249,9 +249,19 @@ impl Bench {
 
     /// A request that was begun, and then was not sent after all.
     pub(crate) fn take_back(&mut self, target: u16) {
+        self.give_back();
+        self.unsend(target);
+    }
+
+    /// A request that was not sent: another one may begin in its place.
+    pub(crate) fn give_back(&mut self) {
         if let Some(left) = &mut self.left {
             *left += 1;
         }
+    }
+
+    /// A request that was sent and that the target has not looked at: it is sent again.
+    pub(crate) fn unsend(&mut self, target: u16) {
         let tally = self.tally(target);
         tally.begun = tally.begun.saturating_sub(1);
     }

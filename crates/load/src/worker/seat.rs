@@ -1,4 +1,4 @@
-//! What every worker of a load has, whatever it speaks: its loop, the time, what it records, whose its lag is, and the way to those who
+//! What a worker of any protocol has: its loop, the time, what it records, whose its lag is, and the way to those who
 //! gather the records.
 
 use super::calm::Calm;
@@ -87,12 +87,12 @@ impl<R: Recorded> Seat<R> {
         self.now_ns = Instant::now().saturating_duration_since(self.begun).as_nanos() as u64;
     }
 
-    /// Something is done now that was due at this time: how late that is, and by whose doing.
+    /// Something is done now that was due at this time: how late that is, and the cause.
     #[inline]
     pub(crate) fn note_lag(&mut self, due_ns: u64) {
         let lag_ns = self.now_ns.saturating_sub(due_ns);
         let own_ns = self.calm.own_ns(lag_ns, thread_cpu_ns);
-        let times = self.record.generator();
+        let times = self.record.generator_mut();
         times.lag.record(lag_ns);
         times.lag_own.record(own_ns);
     }
@@ -152,7 +152,7 @@ impl<R: Recorded> Seat<R> {
         Loan::from_home(std::mem::replace(&mut self.record, next), &self.home)
     }
 
-    /// Says what was recorded in the interval. Without a receiver there is nobody to tell.
+    /// Says what was recorded in the interval. Without a receiver there is no reader.
     pub(super) fn tell(&self, record: Loan<R>, last: bool) {
         let (worker, interval) = (self.index, self.interval);
         let _ = self.messages.send(Message::Interval { worker, interval, record, last });

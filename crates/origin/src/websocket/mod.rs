@@ -44,7 +44,7 @@ pub(crate) enum Overflow {
 pub(crate) enum Reading {
     AtOnce,
     Never,
-    /// So many bytes at a time, so many milliseconds apart.
+    /// This many bytes at a time, this many milliseconds apart.
     Slow(u32, u32),
 }
 
@@ -53,7 +53,7 @@ pub(crate) enum Reading {
 pub(crate) struct Terms {
     ping_ms: Option<u32>,
     idle_ms: Option<u32>,
-    /// Close with this code after so many messages.
+    /// Close with this code after this many messages.
     close: Option<(CloseCode, u32)>,
     queue_bytes: u32,
     overflow: Overflow,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// is faster for longer must not fill the memory.
 const ON_THE_WAY_BYTES_MAX: u64 = 64 << 20;
 
-/// A frame for everybody in a room.
+/// A frame for all members of a room.
 #[derive(Debug, Clone)]
 pub(crate) struct Broadcast {
     pub(crate) room: Arc<str>,
@@ -65,7 +65,7 @@ impl Rooms {
         self.members.get_mut(room).map(std::mem::take).unwrap_or_default()
     }
 
-    /// Nobody enters or leaves during a broadcast.
+    /// No member enters or leaves during a broadcast.
     pub(crate) fn put_back(&mut self, room: &Arc<str>, members: FxHashSet<u32>) {
         if let Some(place) = self.members.get_mut(room) {
             *place = members;

@@ -86,7 +86,7 @@ impl Session {
         self.closing.is_some()
     }
 
-    /// When it wants to be looked at, whatever happens.
+    /// When it wants to be looked at, even if nothing happens.
     pub(crate) fn due(&self) -> Option<Millis> {
         let idle = self.terms.idle_ms.map(|ms| Millis(self.heard.0 + u64::from(ms)));
         match self.closing {

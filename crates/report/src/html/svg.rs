@@ -1,4 +1,4 @@
-//! Charts as inline SVG. Texts that can be long (titles, legends, axis titles) stand outside in HTML, where they wrap.
+//! Charts as inline SVG. Texts that can be long (titles, legends, axis titles) are outside in HTML, where they wrap.
 
 use super::escape::escape;
 use crate::chart::{Chart, Kind, Point};
@@ -17,7 +17,7 @@ const BOTTOM: f64 = 40.0;
 /// More labels than these run into each other at phone width.
 const TICKS_MAX: usize = 4;
 
-/// Of bars: what each takes, with its name above it; where the name stands, and the bar; and what is left for the value behind it.
+/// Of bars: what each takes, with its name above it; where the name is, and the bar; and what is left for the value behind it.
 /// On a phone a text is 24 units high.
 const BAR_ROW: f64 = 62.0;
 const BAR_NAME: f64 = 24.0;
@@ -45,7 +45,7 @@ pub(super) fn render(chart: &Chart, id: &str, palette: &Palette) -> String {
         y: Range::of(all().map(|point| point.y).chain([0.0])),
     };
     let describes = format!(
-        "{}: {} over {}; {} series. The numbers stand in the table below.",
+        "{}: {} over {}; {} series. The numbers are in the table below.",
         chart.title,
         chart.y.title,
         chart.x.title,

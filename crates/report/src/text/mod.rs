@@ -27,7 +27,7 @@ pub fn render(document: &Document, width: usize) -> String {
     written(document, width, Extent::Whole)
 }
 
-/// What fits two screens: a line for each verdict that stands, tables with short spreads, no charts over time, nothing that is
+/// What fits two screens: a line for each verdict that holds, tables with short spreads, no charts over time, nothing that is
 /// folded. The answer comes last, where the eye is after a run. A document without an answer is rendered whole.
 pub fn brief(document: &Document, width: usize) -> String {
     written(document, width, if document.answer.is_some() { Extent::Brief } else { Extent::Whole })
@@ -61,7 +61,7 @@ fn facts(out: &mut Lines, document: &Document) {
     let names = document.facts.iter().map(|(name, _)| clean(name).width()).max().unwrap_or(0).min(width / 3);
     for (name, value) in &document.facts {
         let name = clean(name);
-        // A name that takes more than its part of the width stands above its value, which keeps to its column.
+        // A name that takes more than its part of the width is above its value, which keeps to its column.
         if name.width() > names {
             out.paragraph("", &name);
             out.paragraph(&" ".repeat(names + 2), value);
@@ -156,12 +156,12 @@ impl Lines {
     }
 }
 
-/// Spaces behind, up to so many columns.
+/// Spaces behind, up to this many columns.
 pub(crate) fn padded(text: &str, columns: usize) -> String {
     format!("{text}{}", " ".repeat(columns.saturating_sub(text.width())))
 }
 
-/// Spaces in front, up to so many columns.
+/// Spaces in front, up to this many columns.
 pub(crate) fn padded_left(text: &str, columns: usize) -> String {
     format!("{}{text}", " ".repeat(columns.saturating_sub(text.width())))
 }

@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_steer_a_terminal_is_replaced() {
+    fn replaces_control_characters_for_terminals() {
         assert_eq!(printable("a\tb\n\u{1b}[2Jc\u{7f}"), "a\tb\n\u{FFFD}[2Jc\u{FFFD}");
     }
 }

@@ -107,7 +107,7 @@ fn a_volatile_value_is_made_anew() {
 }
 
 #[test]
-fn a_variable_made_of_itself_is_empty_and_said_to_be() {
+fn a_variable_made_of_itself_is_empty_and_reported() {
     let mut users = UserVariables::default();
     let (one, other) = (users.declare("one").unwrap(), users.declare("other").unwrap());
     let keyed = |source: Slot| {

@@ -41,7 +41,7 @@ fn delays_follow_the_excess() {
 }
 
 #[test]
-fn what_was_probed_is_not_counted_until_it_is_charged() {
+fn a_probe_counts_only_when_charged() {
     let mut states = states(ROOMY);
     let rule = rule(1000, 0, 0);
     assert_eq!((states.probe(b"k", &rule, 1), states.probe(b"k", &rule, 1)), (Ok(0), Ok(0)));
@@ -87,10 +87,10 @@ fn connections_are_counted_while_they_last() {
     assert_eq!((states.admit(b"a", 2), states.admit(b"a", 2)), (Admission::Admitted, Admission::Admitted));
     assert_eq!((states.admit(b"a", 2), states.count(b"a")), (Admission::TooMany, 2));
     assert_eq!(states.admit(b"b", 2), Admission::Admitted);
-    assert_eq!(states.admit(b"c", 2), Admission::Exhausted, "nobody who is there is forgotten");
+    assert_eq!(states.admit(b"c", 2), Admission::Exhausted, "no key with connections is forgotten");
     states.leave(b"b");
     assert_eq!(states.admit(b"c", 2), Admission::Admitted);
-    states.leave(b"nobody");
+    states.leave(b"unknown");
     states.leave(b"a");
     assert_eq!((states.admit(b"a", 2), states.admit(b"a", 2)), (Admission::Admitted, Admission::TooMany));
 }

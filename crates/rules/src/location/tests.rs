@@ -128,7 +128,7 @@ fn glued_modifiers_are_understood() {
 }
 
 #[test]
-fn what_may_not_stand_where_has_nginx_phrases() {
+fn misplaced_modifiers_have_nginx_phrases() {
     assert_eq!(errors("/a\n^~ /a"), ["duplicate location \"/a\""]);
     assert_eq!(errors("= /a\n /a/b"), ["location \"/a/b\" cannot be inside the exact location \"/a\""]);
     assert_eq!(errors("@a\n /a/b"), ["location \"/a/b\" cannot be inside the named location \"@a\""]);

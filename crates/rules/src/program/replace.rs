@@ -107,7 +107,7 @@ impl<M: Machine> View for EscapedGroups<'_, M> {
     }
 }
 
-/// Takes escapes of visible characters back in the path of a URL, as nginx does before it sends a redirect; what stands
+/// Takes escapes of visible characters back in the path of a URL, as nginx does before it sends a redirect; what is
 /// behind a `?` stays.
 fn unescape_redirect(text: &[u8], out: &mut Vec<u8>) {
     let mut rest = text;
@@ -128,7 +128,7 @@ fn unescape_redirect(text: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(rest);
 }
 
-/// What stands behind a `%`. Bytes that are no hexadecimal digits lose it, as they do in nginx.
+/// What is behind a `%`. Bytes that are no hexadecimal digits lose it, as they do in nginx.
 fn unescape_one<'a>(rest: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
     let Some((&high, tail)) = rest.split_first() else { return rest };
     let Some(high_value) = (high as char).to_digit(16) else {

@@ -33,7 +33,7 @@ pub enum PageTarget<'a> {
     Internal {
         /// The path.
         uri: &'a [u8],
-        /// What stood behind its `?`.
+        /// What was behind its `?`.
         args: Option<&'a [u8]>,
     },
     /// The location `@name`; method and URI stay.

@@ -1,4 +1,4 @@
-//! Replies that need no content: `return`, `error_page` and the pages that stand in for a body. Decisions only: the gateway
+//! Replies that need no content: `return`, `error_page` and the pages that replace a body. Decisions only: the gateway
 //! sends them.
 
 mod error_page;

@@ -1,6 +1,6 @@
 //! Decoding and normalising a path: percent escapes are decoded once, `.` and `..` resolved, double slashes merged where
 //! asked. The result is nginx's `$uri`, step for step, including that `%2F` and `%2E` count as `/` and `.` while `%3F`,
-//! `%23` and `%25` stand for themselves. Stricter than nginx: a `#` and bytes that no URI may hold are refused
+//! `%23` and `%25` mean themselves. Stricter than nginx: a `#` and bytes that no URI may hold are refused
 //! (catalogue R32 to R35).
 
 use std::ops::Range;
@@ -42,7 +42,7 @@ impl UriError {
 /// A parsed target, as lengths into what it was parsed from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParsedTarget {
-    /// Whether the path is not the raw one; it stands in the buffer that was passed to [`parse_target`].
+    /// Whether the path is not the raw one; it is in the buffer that was passed to [`parse_target`].
     pub changed: bool,
     /// Whether the raw path has percent escapes. nginx escapes a URI for the upstream again only if so.
     pub quoted: bool,
@@ -81,7 +81,7 @@ impl ParsedTarget {
 /// What a byte of a path means.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
-    /// Stands for itself.
+    /// Means itself.
     Plain,
     /// `/`: what follows decides.
     Slash,
@@ -191,7 +191,7 @@ fn check_args(args: &[u8]) -> Result<(), UriError> {
     Ok(())
 }
 
-/// What stands before the byte at hand, in the current segment.
+/// What is before the byte at hand, in the current segment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Segment {
     /// Nothing: the last byte was a slash.
@@ -253,7 +253,7 @@ fn end_segment(segment: Segment, merge_slashes: bool, out: &mut Vec<u8>) -> Resu
     Ok(())
 }
 
-/// Takes the two digits behind a `%`. The flag says that the byte stands for itself whatever it is.
+/// Takes the two digits behind a `%`. The flag says that the byte means itself whatever it is.
 fn decode(rest: &mut &[u8]) -> Result<(u8, bool), UriError> {
     let [high, low, tail @ ..] = *rest else { return Err(UriError::Escape) };
     let byte = hex(*high)? << 4 | hex(*low)?;
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn an_escaped_question_mark_hash_or_percent_stands_for_itself() {
+    fn keeps_escaped_question_mark_hash_and_percent_literal() {
         assert_eq!(path("/a%3Fb%23c%25d"), "/a?b#c%d");
         assert_eq!(path("/%252e%252e/x"), "/%2e%2e/x", "an escape is decoded once");
         assert_eq!(path("/.%3F"), "/.?");
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn r34_r35_what_is_ambiguous_is_refused() {
+    fn r34_r35_refuses_ambiguous_requests() {
         for (raw, why) in [
             (&b"/a\0b"[..], UriError::Byte),
             (b"/a b", UriError::Byte),

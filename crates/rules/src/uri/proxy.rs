@@ -19,7 +19,7 @@ pub enum PassUri<'a> {
 pub struct ProxyUri<'a> {
     /// The target as the client sent it, in origin form.
     pub raw: &'a [u8],
-    /// Whether `raw` still stands for the request: false after a rewrite or an internal redirect, and where the client's
+    /// Whether `raw` still means the request: false after a rewrite or an internal redirect, and where the client's
     /// target had no path ([`super::ParsedTarget::empty_path`]).
     pub raw_is_valid: bool,
     /// The normalised path, `$uri`.

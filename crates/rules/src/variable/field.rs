@@ -6,7 +6,7 @@
 pub struct FieldName(Box<[u8]>);
 
 impl FieldName {
-    /// From the part of the variable's name behind its prefix. `_` stands for `-`.
+    /// From the part of the variable's name behind its prefix. `_` means `-`.
     pub fn new(spelled: &str) -> Self {
         Self(spelled.bytes().map(|byte| if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() }).collect())
     }

@@ -1,6 +1,6 @@
-//! Variables of nginx's modules that have nothing to act on here: HTTP/2, caches and so on. They stand in half of all
+//! Variables of nginx's modules that have nothing to act on here: HTTP/3 and so on. They are in half of all
 //! log formats, so they are no unknown names: each has the value that nginx gives it on a plain HTTP request without the
-//! module's directives, and the lowering notes its use. `names` asks the table; nobody else does.
+//! module's directives, and the lowering notes its use. `names` asks the table; no other module does.
 
 /// One of them, by its place in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,20 +25,10 @@ const GROUPS: &[Group] = &[
         value: None,
         names: &["ssl_client_sigalg", "ssl_sigalg", "ssl_sigalgs"],
     },
-    Group { needs: "HTTP/2 (`http2 on`)", value: Some(""), names: &["http2"] },
     Group { needs: "a QUIC listener (`listen … quic`)", value: Some(""), names: &["http3"] },
-    Group {
-        needs: "a response cache (`proxy_cache`)",
-        value: None,
-        names: &["upstream_cache_etag", "upstream_cache_last_modified", "upstream_cache_status"],
-    },
-    Group { needs: "`fastcgi_split_path_info`", value: Some(""), names: &["fastcgi_path_info"] },
-    Group { needs: "`valid_referers`", value: Some(""), names: &["invalid_referer"] },
-    Group { needs: "`secure_link`", value: None, names: &["secure_link", "secure_link_expires"] },
     Group { needs: "`slice`", value: None, names: &["slice_range"] },
     Group { needs: "`ssi on`", value: None, names: &["date_gmt", "date_local"] },
-    Group { needs: "`userid on`", value: None, names: &["uid_got", "uid_set"] },
-    Group { needs: "`userid on`", value: Some(""), names: &["uid_reset"] },
+    Group { needs: "`set $uid_reset`", value: Some(""), names: &["uid_reset"] },
     // Without a list of modern browsers nginx takes every browser for an ancient one.
     Group { needs: "`modern_browser`", value: Some("1"), names: &["ancient_browser"] },
     Group { needs: "`modern_browser`", value: Some(""), names: &["modern_browser"] },
@@ -107,11 +97,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_is_found_and_stands_once() {
+    fn finds_every_name_once() {
         assert!(u8::try_from(entries().count()).is_ok());
         for (at, (name, group)) in entries().enumerate() {
             let idle = Idle::find(name).unwrap();
-            assert_eq!(usize::from(idle.0), at, "{name} stands twice");
+            assert_eq!(usize::from(idle.0), at, "{name} appears twice");
             assert_eq!((idle.name(), idle.needs()), (name, group.needs));
         }
         assert_eq!(Idle::find("ssl_made_up"), None);
@@ -120,7 +110,7 @@ mod tests {
     #[test]
     fn values_are_nginx_ones_on_plain_http() {
         assert_eq!(Idle::find("ssl_ech_status").unwrap().value(), None);
-        assert_eq!(Idle::find("http2").unwrap().value(), Some(&b""[..]));
+        assert_eq!(Idle::find("http3").unwrap().value(), Some(&b""[..]));
         assert_eq!(Idle::find("ancient_browser").unwrap().value(), Some(&b"1"[..]));
     }
 }

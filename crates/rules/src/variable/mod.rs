@@ -1,7 +1,7 @@
 //! The variables of the configuration language. A name is resolved to a [`Variable`] once, when the configuration is loaded;
 //! the request path only matches on the enum. The values live elsewhere: `template::View` is asked for them.
 //!
-//! Order of work for whoever lowers a configuration: declare everything that defines variables (`set`, `map`, `geo`,
+//! Order of work when a configuration is lowered: declare everything that defines variables (`set`, `map`, `geo`,
 //! `split_clients`, named groups of expressions) in a [`UserVariables`], then resolve. nginx allows use before definition.
 
 mod field;
@@ -13,8 +13,17 @@ pub use field::{FieldName, arg, cookie, set_cookie};
 pub use idle::Idle;
 pub use tls::TlsVariable;
 
-use names::BUILT_IN;
 use rustc_hash::FxHashMap;
+
+/// A block whose servers have variables: its names mean nothing in the other one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Scope {
+    /// `http`
+    #[default]
+    Http,
+    /// `stream`
+    Stream,
+}
 
 /// Index of a user-defined variable in the exchange's `VarSlots`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -30,6 +39,7 @@ pub enum Variable {
     Args,
     BinaryRemoteAddr,
     BodyBytesSent,
+    BytesReceived,
     BytesSent,
     Connection,
     ConnectionRequests,
@@ -44,8 +54,11 @@ pub enum Variable {
     GzipRatio,
     Host,
     Hostname,
+    Http2,
     Https,
     IsArgs,
+    /// `$invalid_referer`
+    InvalidReferer,
     IsRequestPort,
     LimitConnStatus,
     LimitRate,
@@ -54,6 +67,7 @@ pub enum Variable {
     NginxVersion,
     Pid,
     Pipe,
+    Protocol,
     ProxyAddXForwardedFor,
     ProxyHost,
     ProxyPort,
@@ -79,10 +93,18 @@ pub enum Variable {
     RequestTime,
     RequestUri,
     Scheme,
+    /// `$secure_link`
+    SecureLink,
+    /// `$secure_link_expires`
+    SecureLinkExpires,
     ServerAddr,
     ServerName,
     ServerPort,
     ServerProtocol,
+    SessionTime,
+    SslPrereadAlpnProtocols,
+    SslPrereadProtocol,
+    SslPrereadServerName,
     Status,
     TcpinfoRcvSpace,
     TcpinfoRtt,
@@ -93,13 +115,24 @@ pub enum Variable {
     UpstreamAddr,
     UpstreamBytesReceived,
     UpstreamBytesSent,
+    UpstreamCacheEtag,
+    UpstreamCacheLastModified,
+    UpstreamCacheStatus,
+    /// `$slice_range`
+    SliceRange,
     UpstreamConnectTime,
+    UpstreamFirstByteTime,
     UpstreamHeaderTime,
     UpstreamQueueTime,
     UpstreamResponseLength,
     UpstreamResponseTime,
+    UpstreamSessionTime,
     UpstreamStatus,
     Uri,
+    /// `$fastcgi_script_name`
+    FastcgiScriptName,
+    /// `$fastcgi_path_info`
+    FastcgiPathInfo,
     /// Ours: whether the attempt went over a reused connection.
     UpstreamReused,
     /// Ours: why the upstream connection was closed.
@@ -134,6 +167,10 @@ pub enum Variable {
     Tls(TlsVariable),
     /// One of a module that has nothing to act on.
     Idle(Idle),
+    /// `$uid_got`: the number of `userid` that the client has brought along.
+    UidGot,
+    /// `$uid_set`: the one that it gets.
+    UidSet,
     /// `$1` to `$9`.
     Capture(u8),
     /// `set`, `map`, `geo`, `split_clients` or a named group.
@@ -154,11 +191,17 @@ pub enum Assignable {
 /// The variables that a configuration defines, by name in lower case: nginx does not tell `$Foo` from `$foo`.
 #[derive(Debug, Clone, Default)]
 pub struct UserVariables {
+    scope: Scope,
     slots: FxHashMap<Box<str>, Slot>,
     names: Vec<Box<str>>,
 }
 
 impl UserVariables {
+    /// None yet, for a block.
+    pub fn of(scope: Scope) -> Self {
+        Self { scope, ..Self::default() }
+    }
+
     /// Declares `name` (without `$`), or finds its slot if it is declared already. A user variable may hide a family such
     /// as `$http_…`, but of the fixed ones only those that nginx lets change. The error is nginx's phrase.
     pub fn declare(&mut self, name: &str) -> Result<Slot, String> {
@@ -166,7 +209,7 @@ impl UserVariables {
         if let Some(slot) = self.slot(&lower) {
             return Ok(slot);
         }
-        if names::built_in(&lower).is_some_and(|variable| !is_changeable(&variable)) {
+        if names::built_in(self.scope, &lower).is_some_and(|variable| !is_changeable(&variable)) {
             return Err(format!("the duplicate \"{lower}\" variable"));
         }
         if self.names.len() >= SLOTS_MAX {
@@ -180,7 +223,7 @@ impl UserVariables {
 
     /// Declares `name` for `set`. `$args` and `$limit_rate` are the exchange's own.
     pub fn declare_assignable(&mut self, name: &str) -> Result<Assignable, String> {
-        match names::built_in(&name.to_ascii_lowercase()) {
+        match names::built_in(self.scope, &name.to_ascii_lowercase()) {
             Some(Variable::Args) => Ok(Assignable::Args),
             Some(Variable::LimitRate) => Ok(Assignable::LimitRate),
             _ => self.declare(name).map(Assignable::Slot),
@@ -210,24 +253,32 @@ impl UserVariables {
 
 /// The fixed variables that nginx marks as changeable.
 fn is_changeable(variable: &Variable) -> bool {
-    matches!(variable, Variable::Args | Variable::LimitRate | Variable::ProxyHost | Variable::ProxyPort)
+    matches!(
+        variable,
+        Variable::Args | Variable::LimitRate | Variable::ProxyHost | Variable::ProxyPort | Variable::InvalidReferer
+    )
 }
 
 impl Variable {
-    /// Resolves a name without `$`; what the user declared goes first. `None` if nobody knows it.
+    /// Resolves a name without `$`; what the user declared goes first. `None` if it is unknown.
     pub fn resolve(name: &str, users: &UserVariables) -> Option<Self> {
         let lower = name.to_ascii_lowercase();
         let user = users.slot(&lower).map(Self::User);
-        user.or_else(|| names::built_in(&lower))
-            .or_else(|| names::family(&lower))
-            .or_else(|| TlsVariable::find(&lower).map(Self::Tls))
-            .or_else(|| Idle::find(&lower).map(Self::Idle))
+        let fixed =
+            user.or_else(|| names::built_in(users.scope, &lower)).or_else(|| names::family(users.scope, &lower));
+        match users.scope {
+            Scope::Http => fixed
+                .or_else(|| TlsVariable::find(&lower).map(Self::Tls))
+                .or_else(|| Idle::find(&lower).map(Self::Idle)),
+            Scope::Stream => fixed,
+        }
     }
 
     /// The name, with `$`, for messages; of a family whose member is not text, its prefix alone.
     pub fn shown(&self) -> String {
         // Of `$uri` and `$document_uri` the shorter one is the one that people write.
-        let names = BUILT_IN.iter().filter(|(_, variable)| variable == self);
+        let names = names::all(Scope::Http).iter().chain(names::all(Scope::Stream));
+        let names = names.filter(|(_, variable)| variable == self);
         if let Some((name, _)) = names.min_by_key(|(name, _)| name.len()) {
             return format!("${name}");
         }
@@ -253,7 +304,9 @@ impl Variable {
     /// What is wrong with a name that does not resolve: nginx's phrase, and the nearest known name if one is near.
     pub fn explain_unknown(name: &str, users: &UserVariables) -> (String, Option<String>) {
         let lower = name.to_ascii_lowercase();
-        let fixed = BUILT_IN.iter().map(|(known, _)| *known).chain(TlsVariable::names()).chain(Idle::names());
+        let fixed = names::all(users.scope).iter().map(|(known, _)| *known);
+        let modules = TlsVariable::names().chain(Idle::names()).filter(|_| users.scope == Scope::Http);
+        let fixed = fixed.chain(modules);
         let known = fixed.chain(users.names.iter().map(|known| &**known));
         let nearest = known.map(|known| (strsim::damerau_levenshtein(known, &lower), known)).min();
         // A third of the letters may be wrong; beyond that a suggestion misleads.
@@ -345,6 +398,17 @@ mod tests {
         assert_eq!(message, "unknown \"remote_adr\" variable");
         assert_eq!(hint.as_deref(), Some("did you mean `$remote_addr`?"));
         assert_eq!(Variable::explain_unknown("xyzzy", &UserVariables::default()).1, None);
+    }
+
+    #[test]
+    fn stream_has_names_of_its_own() {
+        let users = UserVariables::of(Scope::Stream);
+        assert_eq!(Variable::resolve("Session_Time", &users), Some(Variable::SessionTime));
+        assert_eq!(Variable::resolve("proxy_protocol_tlv_alpn", &users), resolve("proxy_protocol_tlv_alpn"));
+        for name in ["uri", "http_host", "arg_x", "http3"] {
+            assert_eq!(Variable::resolve(name, &users), None, "{name}");
+        }
+        assert_eq!(resolve("session_time"), None);
     }
 
     #[test]

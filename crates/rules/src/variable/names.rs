@@ -1,9 +1,9 @@
-//! The table of variable names. `mod.rs` asks it; nobody else does.
+//! The tables of variable names, one for each block that has servers. `mod.rs` asks them; no other module does.
 
-use super::{FieldName, Variable};
+use super::{FieldName, Scope, Variable};
 
-/// Every fixed variable by name, sorted by name.
-pub(super) const BUILT_IN: &[(&str, Variable)] = &[
+/// Every fixed variable of `http` by name, sorted by name.
+const HTTP: &[(&str, Variable)] = &[
     ("args", Variable::Args),
     ("binary_remote_addr", Variable::BinaryRemoteAddr),
     ("body_bytes_sent", Variable::BodyBytesSent),
@@ -20,12 +20,14 @@ pub(super) const BUILT_IN: &[(&str, Variable)] = &[
     ("content_type", Variable::ContentType),
     ("document_root", Variable::DocumentRoot),
     ("document_uri", Variable::Uri),
-    // Without `fastcgi_split_path_info` and `fastcgi_index` it is the URI.
-    ("fastcgi_script_name", Variable::Uri),
+    ("fastcgi_path_info", Variable::FastcgiPathInfo),
+    ("fastcgi_script_name", Variable::FastcgiScriptName),
     ("gzip_ratio", Variable::GzipRatio),
     ("host", Variable::Host),
     ("hostname", Variable::Hostname),
+    ("http2", Variable::Http2),
     ("https", Variable::Https),
+    ("invalid_referer", Variable::InvalidReferer),
     ("is_args", Variable::IsArgs),
     ("is_request_port", Variable::IsRequestPort),
     ("limit_conn_status", Variable::LimitConnStatus),
@@ -62,10 +64,13 @@ pub(super) const BUILT_IN: &[(&str, Variable)] = &[
     ("request_time", Variable::RequestTime),
     ("request_uri", Variable::RequestUri),
     ("scheme", Variable::Scheme),
+    ("secure_link", Variable::SecureLink),
+    ("secure_link_expires", Variable::SecureLinkExpires),
     ("server_addr", Variable::ServerAddr),
     ("server_name", Variable::ServerName),
     ("server_port", Variable::ServerPort),
     ("server_protocol", Variable::ServerProtocol),
+    ("slice_range", Variable::SliceRange),
     ("status", Variable::Status),
     ("tcpinfo_rcv_space", Variable::TcpinfoRcvSpace),
     ("tcpinfo_rtt", Variable::TcpinfoRtt),
@@ -73,9 +78,14 @@ pub(super) const BUILT_IN: &[(&str, Variable)] = &[
     ("tcpinfo_snd_cwnd", Variable::TcpinfoSndCwnd),
     ("time_iso8601", Variable::TimeIso8601),
     ("time_local", Variable::TimeLocal),
+    ("uid_got", Variable::UidGot),
+    ("uid_set", Variable::UidSet),
     ("upstream_addr", Variable::UpstreamAddr),
     ("upstream_bytes_received", Variable::UpstreamBytesReceived),
     ("upstream_bytes_sent", Variable::UpstreamBytesSent),
+    ("upstream_cache_etag", Variable::UpstreamCacheEtag),
+    ("upstream_cache_last_modified", Variable::UpstreamCacheLastModified),
+    ("upstream_cache_status", Variable::UpstreamCacheStatus),
     ("upstream_close_reason", Variable::UpstreamCloseReason),
     ("upstream_connect_time", Variable::UpstreamConnectTime),
     ("upstream_header_time", Variable::UpstreamHeaderTime),
@@ -88,10 +98,60 @@ pub(super) const BUILT_IN: &[(&str, Variable)] = &[
     ("uri", Variable::Uri),
 ];
 
+/// The same of `stream`.
+const STREAM: &[(&str, Variable)] = &[
+    ("binary_remote_addr", Variable::BinaryRemoteAddr),
+    ("bytes_received", Variable::BytesReceived),
+    ("bytes_sent", Variable::BytesSent),
+    ("close_side", Variable::CloseSide),
+    ("connection", Variable::Connection),
+    ("hostname", Variable::Hostname),
+    ("limit_conn_status", Variable::LimitConnStatus),
+    ("msec", Variable::Msec),
+    ("nginx_version", Variable::NginxVersion),
+    ("pid", Variable::Pid),
+    ("pool_wait_time", Variable::PoolWaitTime),
+    ("protocol", Variable::Protocol),
+    ("proxy_protocol_addr", Variable::ProxyProtocolAddr),
+    ("proxy_protocol_port", Variable::ProxyProtocolPort),
+    ("proxy_protocol_server_addr", Variable::ProxyProtocolServerAddr),
+    ("proxy_protocol_server_port", Variable::ProxyProtocolServerPort),
+    ("realip_remote_addr", Variable::RealipRemoteAddr),
+    ("realip_remote_port", Variable::RealipRemotePort),
+    ("remote_addr", Variable::RemoteAddr),
+    ("remote_port", Variable::RemotePort),
+    ("server_addr", Variable::ServerAddr),
+    ("server_name", Variable::ServerName),
+    ("server_port", Variable::ServerPort),
+    ("session_time", Variable::SessionTime),
+    ("ssl_preread_alpn_protocols", Variable::SslPrereadAlpnProtocols),
+    ("ssl_preread_protocol", Variable::SslPrereadProtocol),
+    ("ssl_preread_server_name", Variable::SslPrereadServerName),
+    ("status", Variable::Status),
+    ("time_iso8601", Variable::TimeIso8601),
+    ("time_local", Variable::TimeLocal),
+    ("upstream_addr", Variable::UpstreamAddr),
+    ("upstream_bytes_received", Variable::UpstreamBytesReceived),
+    ("upstream_bytes_sent", Variable::UpstreamBytesSent),
+    ("upstream_connect_time", Variable::UpstreamConnectTime),
+    ("upstream_first_byte_time", Variable::UpstreamFirstByteTime),
+    ("upstream_local_addr", Variable::UpstreamLocalAddr),
+    ("upstream_session_time", Variable::UpstreamSessionTime),
+];
+
+/// Every fixed variable of a block by name, sorted by name.
+pub(super) fn all(scope: Scope) -> &'static [(&'static str, Variable)] {
+    match scope {
+        Scope::Http => HTTP,
+        Scope::Stream => STREAM,
+    }
+}
+
 /// The fixed variable of a name in lower case.
-pub(super) fn built_in(name: &str) -> Option<Variable> {
-    let at = BUILT_IN.binary_search_by_key(&name, |(known, _)| known).ok()?;
-    Some(BUILT_IN[at].1.clone())
+pub(super) fn built_in(scope: Scope, name: &str) -> Option<Variable> {
+    let table = all(scope);
+    let at = table.binary_search_by_key(&name, |(known, _)| known).ok()?;
+    Some(table[at].1.clone())
 }
 
 /// A prefix and what makes a variable of the rest.
@@ -112,8 +172,12 @@ const FAMILIES: &[Family] = &[
 ];
 
 /// The variable of a family (`$http_…`) of a name in lower case. As in nginx the name behind the prefix may be empty.
-pub(super) fn family(name: &str) -> Option<Variable> {
-    FAMILIES.iter().find_map(|(prefix, variable)| name.strip_prefix(prefix).map(variable))
+pub(super) fn family(scope: Scope, name: &str) -> Option<Variable> {
+    let has = |prefix: &str| scope == Scope::Http || prefix == "proxy_protocol_tlv_";
+    FAMILIES
+        .iter()
+        .filter(|(prefix, _)| has(prefix))
+        .find_map(|(prefix, variable)| name.strip_prefix(prefix).map(variable))
 }
 
 #[cfg(test)]
@@ -121,7 +185,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_sorted_and_has_no_name_twice() {
-        assert!(BUILT_IN.windows(2).all(|pair| pair[0].0 < pair[1].0));
+    fn a_table_is_sorted_and_has_no_name_twice() {
+        for scope in [Scope::Http, Scope::Stream] {
+            assert!(all(scope).windows(2).all(|pair| pair[0].0 < pair[1].0));
+        }
     }
 }

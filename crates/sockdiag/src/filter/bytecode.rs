@@ -84,7 +84,7 @@ fn of_port(remote: bool, compare: Compare, port: u16) -> Program {
     }
 }
 
-/// The port stands in the `no` field of a second operation that is none.
+/// The port is in the `no` field of a second operation that is none.
 fn port_operation(code: u8, port: u16) -> Program {
     let [low, high] = port.to_ne_bytes();
     operation(code, &[0, 0, low, high])
@@ -122,7 +122,7 @@ fn jump(no: u16) -> [u8; 4] {
     op(JMP, OP_BYTES as u8, no)
 }
 
-/// Whoever fails the left one must jump over the right one, too.
+/// A socket that fails the left one must jump over the right one, too.
 fn and(mut left: Program, right: &Program) -> Program {
     let beyond = left.bytes.len() + usize::from(OP_BYTES);
     let mut at = 0;
@@ -137,14 +137,14 @@ fn and(mut left: Program, right: &Program) -> Program {
     Program { bytes: left.bytes, exact: left.exact && right.exact }
 }
 
-/// Whoever passes the left one jumps over the right one; whoever fails it arrives there.
+/// A socket that passes the left one jumps over the right one; one that fails it arrives there.
 fn or(mut left: Program, right: &Program) -> Program {
     left.bytes.extend_from_slice(&jump(OP_BYTES + right.bytes.len() as u16));
     left.bytes.extend_from_slice(&right.bytes);
     Program { bytes: left.bytes, exact: left.exact && right.exact }
 }
 
-/// Whoever passes jumps beyond the end; whoever fails arrives at it.
+/// A socket that passes jumps beyond the end; one that fails arrives at it.
 fn not(mut inner: Program) -> Program {
     inner.bytes.extend_from_slice(&jump(2 * OP_BYTES));
     inner
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_cannot_decide_is_left_out_and_never_turned_around() {
+    fn leaves_out_filters_that_the_kernel_cannot_decide() {
         let encode = |words| Filter::parse(words, &mut ()).unwrap().encode();
         assert_eq!(encode("process nginx"), b"");
         assert_eq!(encode("dport = :80 or process nginx"), b"");

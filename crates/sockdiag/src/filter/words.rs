@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn ss_s_words_mean_what_they_mean_to_ss() {
+    fn filters_mean_the_same_as_in_ss() {
         let there = socket(State::TimeWait, "10.0.0.1:40000", "10.2.3.4:10000");
         let passes = |words| filter(words).matches(&there, None);
         for words in [
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_word_is_named_with_what_would_be_right() {
+    fn names_a_wrong_word_with_the_right_one() {
         assert!(refusal("dprt = :80").starts_with("`dprt` is no test; known are sport"));
         assert!(refusal("state tim-wait").starts_with("`tim-wait` is no state"));
         assert_eq!(refusal("dport = :http"), "`:http` is no port: write `:80`");

@@ -136,7 +136,7 @@ mod tests {
     fn places_and_numbers_are_found() {
         let layout = Layout { function: 5, file_inode: 32, inode_mode: 2, inode_number: 64, task_process: 1000 };
         assert_eq!(parse(&kernel()), Some(layout));
-        assert_eq!(parse(&described(&[(KIND_FUNC << 24, 50, &[])])), None, "nothing is said of structures");
+        assert_eq!(parse(&described(&[(KIND_FUNC << 24, 50, &[])])), None, "no structures are described");
         assert_eq!(parse(&described(&[(31 << 24, 0, &[])])), None, "a kind that is not known");
     }
 

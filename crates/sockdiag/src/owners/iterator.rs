@@ -1,6 +1,6 @@
 //! All descriptors of all processes by one walk inside the kernel: a BPF program of some twenty instructions that is run for each
 //! and writes inode and process of those that are sockets (`kernel/bpf/task_iter.c`). It reads and changes nothing. Where the
-//! kernel does not have it or does not let us, whoever calls reads `/proc` instead.
+//! kernel does not have it or does not let us, the caller reads `/proc` instead.
 
 use super::btf::{self, Layout};
 use crate::Error;
@@ -72,7 +72,7 @@ struct Create {
     flags: u32,
 }
 
-/// Inode and process id of every socket that a descriptor of any process stands for, in no order and with repetitions.
+/// Inode and process id of every socket that a descriptor of any process means, in no order and with repetitions.
 /// `None` where it cannot be had.
 pub(super) fn sockets() -> Option<Vec<(u32, u32)>> {
     /// What was attached once serves all later walks; what the kernel refused, it refuses again.
@@ -134,14 +134,14 @@ fn number(descriptor: RawFd) -> u32 {
 
 /// The three commands that are used here return a descriptor.
 fn bpf<T>(command: libc::c_int, attributes: &T) -> Result<OwnedFd, Error> {
-    // SAFETY: the kernel reads so many bytes of `attributes`, which is one of its own structures, and what its addresses point to
+    // SAFETY: the kernel reads this many bytes of `attributes`, which is one of its own structures, and what its addresses point to
     // (the instructions and the licence) outlives the call.
     #[allow(unsafe_code)]
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(attributes), size_of::<T>()) };
     let descriptor = RawFd::try_from(result).ok().filter(|descriptor| *descriptor >= 0);
     let failed = || Error::System { what: "bpf()", error: std::io::Error::last_os_error() };
     let descriptor = descriptor.ok_or_else(failed)?;
-    // SAFETY: a new descriptor, that nobody else knows of; the kernel sets close-on-exec on it.
+    // SAFETY: a new descriptor, without another owner; the kernel sets close-on-exec on it.
     #[allow(unsafe_code)]
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }

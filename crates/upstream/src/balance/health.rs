@@ -1,6 +1,7 @@
 //! What is remembered about a peer beyond one generation: failures as nginx counts them, what active checks found, and
 //! exchanges under way. How long its responses take is `timing`'s.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -25,6 +26,29 @@ pub enum Checked {
     Pending = 2,
 }
 
+/// What an operator lets go to a peer at run time, whatever the configuration and the checks say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum PeerMode {
+    /// What the configuration and the checks allow.
+    #[default]
+    Up = 0,
+    /// Only requests of its sessions.
+    Drain = 1,
+    /// Nothing.
+    Down = 2,
+}
+
+impl fmt::Display for PeerMode {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Up => "up",
+            Self::Drain => "drain",
+            Self::Down => "down",
+        })
+    }
+}
+
 /// A peer's reputation and load, shared by all workers and generations. Failures are a heuristic, so the fields need no
 /// order among each other; the exchange count is exact.
 #[derive(Debug, Default)]
@@ -40,6 +64,7 @@ pub struct PeerHealth {
     /// Who is told when a seat becomes free.
     line: OnceLock<Arc<SeatLine>>,
     active_checks: AtomicU8,
+    mode: AtomicU8,
     /// When it came back from being unavailable, for `slow_start`; 0 if it never did.
     recovered_ms: AtomicU64,
     pub(super) timing: Timing,
@@ -81,6 +106,23 @@ impl PeerHealth {
         }
     }
 
+    /// What an operator lets go to it.
+    pub fn mode(&self) -> PeerMode {
+        match self.mode.load(Relaxed) {
+            0 => PeerMode::Up,
+            1 => PeerMode::Drain,
+            _ => PeerMode::Down,
+        }
+    }
+
+    /// From now on, until this is called again. It outlives generations, as everything here does.
+    pub fn set_mode(&self, mode: PeerMode) {
+        self.mode.store(mode as u8, Relaxed);
+        if let (PeerMode::Up, Some(line)) = (mode, self.line.get()) {
+            line.call();
+        }
+    }
+
     /// Tells what an active check found. A peer that comes back begins slowly where its `slow_start` says so; the
     /// failures of requests that were sent to it before are forgotten.
     pub fn set_checked(&self, found: Checked, now: Millis) {
@@ -100,7 +142,7 @@ impl PeerHealth {
 
     /// Whether requests may go to it as far as its failures and its checks are concerned.
     pub(super) fn is_usable(&self, spec: &PeerSpec, now: Millis) -> bool {
-        self.active_checks.load(Relaxed) == 0 && !self.is_ejected(spec, now)
+        self.active_checks.load(Relaxed) == 0 && self.mode() != PeerMode::Down && !self.is_ejected(spec, now)
     }
 
     fn is_ejected(&self, spec: &PeerSpec, now: Millis) -> bool {
@@ -180,7 +222,7 @@ impl Seat {
         Some(Self { counted: Counted(Some(Arc::clone(health))), inflight_since: inflight })
     }
 
-    /// For a peer whose load nobody asks for.
+    /// For a peer whose load is not used.
     pub(super) fn uncounted() -> Self {
         Self { counted: Counted(None), inflight_since: None }
     }
@@ -256,5 +298,14 @@ impl HealthRegistry {
         let health = Arc::new(health);
         peers.insert(identity, Arc::downgrade(&health));
         health
+    }
+
+    /// All peers that a generation has, with their groups and addresses. Off the request path.
+    pub fn all(&self) -> Vec<(Box<str>, PeerAddress, Arc<PeerHealth>)> {
+        let peers = lock_plain(&self.peers);
+        let live = peers
+            .iter()
+            .filter_map(|((group, address, _), health)| Some((group.clone(), address.clone(), health.upgrade()?)));
+        live.collect()
     }
 }

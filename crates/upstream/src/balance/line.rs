@@ -1,9 +1,9 @@
 //! The waiting line of a group with `queue`: requests for which no peer could be chosen, because every one of them has as
 //! many exchanges as `max_conns` permits, or has failed. First come, first served, but for those in front that cannot use
-//! what has become free. It knows no clock and wakes nobody by itself: tokens go to the closure that it was made with. The
+//! what has become free. It knows no clock and wakes no task by itself: tokens go to the closure that it was made with. The
 //! line for connections, when a peer is chosen already, is `shared::line`.
 //!
-//! The rule that no wake-up is missed is the pool's: who waits stands in line, then looks; who frees a seat frees it, then
+//! The rule that no wake-up is missed is the pool's: who waits is in line, then looks; who frees a seat frees it, then
 //! looks at the line, with a fence between the two steps on either side.
 
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ pub struct SeatLine {
 struct Queue {
     /// By ticket, which is the order of arrival.
     standing: BTreeMap<u64, Place>,
-    granted: BTreeMap<u64, Granted>,
+    granted: BTreeMap<u64, SeatGrant>,
     tickets: u64,
     /// A seat became free, and the first in line was woken to look. Its place has it if it leaves without looking.
     is_called: bool,
@@ -51,7 +51,7 @@ struct Place {
 
 /// What a waiter gets.
 #[derive(Debug)]
-pub struct Granted {
+pub struct SeatGrant {
     /// The peer's place in the list that the group was made of: the group of [`SeatLine::stand`], or that of the last
     /// [`SeatWaiter::follow`] that said `true`.
     pub index: usize,
@@ -66,7 +66,7 @@ pub struct Granted {
 pub struct LineFull;
 
 impl SeatLine {
-    /// An empty line with room for nobody. `wake` is called with a waiter's token when there is something to poll, never
+    /// An empty line without room. `wake` is called with a waiter's token when there is something to poll, never
     /// under a lock; the task may be gone.
     pub fn new(wake: Box<dyn Fn(u64) + Send + Sync>) -> Self {
         Self {
@@ -131,7 +131,7 @@ impl SeatLine {
         Ok(SeatWaiter { line: Arc::clone(self), ticket, is_collected: false })
     }
 
-    /// A seat is free: the first in line is woken to look, since whoever frees one has no clock. The releasing side's second
+    /// A seat is free: the first in line is woken to look, since the code that frees one has no clock. The releasing side's second
     /// step.
     pub(super) fn call(&self) {
         fence(Ordering::SeqCst);
@@ -169,14 +169,14 @@ impl SeatLine {
             if let Some(place) = queue.standing.remove(&ticket) {
                 served.push(place.token);
             }
-            queue.granted.insert(ticket, Granted { index, seat, selection });
+            queue.granted.insert(ticket, SeatGrant { index, seat, selection });
             self.waiting.fetch_sub(1, Ordering::AcqRel);
         }
         served
     }
 
     /// Ends a waiter's stay. What it was granted is dropped by the caller, without the lock, and calls the next one.
-    fn leave(&self, ticket: u64) -> Option<Granted> {
+    fn leave(&self, ticket: u64) -> Option<SeatGrant> {
         let mut queue = lock(&self.queue);
         let granted = queue.granted.remove(&ticket);
         if queue.standing.remove(&ticket).is_some() {
@@ -209,7 +209,7 @@ impl Place {
     }
 }
 
-/// A place in a [`SeatLine`]. Poll it when its token was woken, and now and then: nobody is told that a peer's
+/// A place in a [`SeatLine`]. Poll it when its token was woken, and now and then: no event tells that a peer's
 /// `fail_timeout` is over. Dropping it leaves the line; what it may have been granted goes to the next.
 #[must_use = "dropping it leaves the line"]
 #[derive(Debug)]
@@ -221,7 +221,7 @@ pub struct SeatWaiter {
 
 impl SeatWaiter {
     /// The seat, where there is one for it now; others in line are served on the way.
-    pub fn poll(&mut self, now: Millis) -> Option<Granted> {
+    pub fn poll(&mut self, now: Millis) -> Option<SeatGrant> {
         if self.is_collected {
             return None;
         }
@@ -276,7 +276,7 @@ mod tests {
         woken: Arc<PlainMutex<Vec<u64>>>,
     }
 
-    /// A group of peers with so many seats each, and a line for so many.
+    /// A group of peers with `seats` seats each, and a line of `waiting_max`.
     fn scene(seats: &[u32], waiting_max: u32) -> Scene {
         let woken = Arc::<PlainMutex<Vec<u64>>>::default();
         let noted = Arc::clone(&woken);
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_with_a_call_or_a_seat_passes_it_on() {
+    fn leaving_with_a_call_or_a_seat_passes_it_on() {
         let scene = scene(&[1], 9);
         let (_, seat) = scene.pick().unwrap();
         let (one, two, mut three) = (scene.stand(1), scene.stand(2), scene.stand(3));
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_use_a_free_peer_does_not_block_who_can() {
+    fn a_request_that_cannot_use_a_free_peer_blocks_no_other() {
         let scene = scene(&[1, 1], 9);
         let (first, seat) = scene.pick().unwrap();
         let (_, _other) = scene.pick().unwrap();
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn new_peers_are_waited_for_by_those_who_stand_already() {
+    fn requests_in_line_wait_for_new_peers() {
         let scene = scene(&[1], 1);
         let (_, _seat) = scene.pick().unwrap();
         let mut one = scene.stand(1);

@@ -120,7 +120,7 @@ pub(super) fn choose(
 }
 
 /// One of the peers that a session is bound to; several (of one route) take turns. In round robin all the others gain
-/// their weights as in any round, so whoever has bound sessions gets less of the rest, up to one round: a peer whose
+/// their weights as in any round, so a peer with bound sessions gets less of the rest, up to one round: a peer whose
 /// sessions have gone must not be left out for long.
 pub(super) fn choose_bound(
     method: Method,
@@ -199,12 +199,12 @@ fn least(tier: &Tier, selection: &Selection, now: Millis, load: impl Fn(&Peer) -
         return Some(place);
     }
     let is_equal = |peer: &Peer| u128::from(load(peer)) * best_weight == best_load * tier.weight(peer, now);
-    // Loads may have moved since; then the first choice stands.
+    // Loads may have moved since; then the first choice counts.
     round_robin(tier, selection, now, is_equal).or(Some(place))
 }
 
 fn ip_hash(tier: &Tier, selection: &mut Selection, client: &[u8], now: Millis) -> Option<usize> {
-    // A request starts at 89 and goes on from where its last attempt stood.
+    // A request starts at 89 and goes on from where its last attempt was.
     let mut hash = if selection.hash == 0 && selection.rehashes == 0 { 89 } else { selection.hash };
     selection.rehashes = 1;
     loop {

@@ -19,8 +19,8 @@ mod timing;
 use std::sync::Arc;
 
 use health::SHARE_WHOLE;
-pub use health::{Checked, Counted, HealthRegistry, Ordinals, PeerHealth, Seat};
-pub use line::{Granted, LineFull, SeatLine, SeatWaiter};
+pub use health::{Checked, Counted, HealthRegistry, Ordinals, PeerHealth, PeerMode, Seat};
+pub use line::{LineFull, SeatGrant, SeatLine, SeatWaiter};
 pub use methods::Method;
 use methods::Weights;
 use ring::Ring;
@@ -71,7 +71,7 @@ impl Default for PeerSpec {
 pub struct Member {
     /// Its parameters.
     pub spec: PeerSpec,
-    /// The `server` as written: addresses of one name stand on the same points of a consistent hash.
+    /// The `server` as written: addresses of one name are on the same points of a consistent hash.
     pub server: Arc<str>,
     /// What sessions that are bound to it name; empty where nothing is sticky.
     pub sid: Arc<[u8]>,
@@ -112,7 +112,7 @@ pub struct Inputs<'a> {
     pub bound: &'a [u8],
 }
 
-/// A request's progress through its group: the peers it tried, and where its hash stands. One per request and group.
+/// A request's progress through its group: the peers it tried, and how far its hash is. One per request and group.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
     tried: u64,
@@ -254,7 +254,7 @@ impl Group {
     /// of [`Inputs`].
     pub fn may_come(&self, selection: &Selection, bound: &[u8]) -> bool {
         let may_come = |peer: &Peer| {
-            let is_drained = peer.spec.drain && (bound.is_empty() || *bound != *peer.sid);
+            let is_drained = peer.is_drained() && (bound.is_empty() || *bound != *peer.sid);
             !peer.spec.down && !is_drained && !selection.has_tried(peer.index)
         };
         self.primary.peers.iter().chain(&self.backup.peers).any(may_come)
@@ -269,7 +269,7 @@ impl Group {
     /// Whether [`Self::pick`] would find another peer for the request now. `bound` is that of [`Inputs`].
     pub fn has_another(&self, selection: &Selection, bound: &[u8], now: Millis) -> bool {
         let may_go = |peer: &Peer| {
-            let is_drained = peer.spec.drain && (bound.is_empty() || *bound != *peer.sid);
+            let is_drained = peer.is_drained() && (bound.is_empty() || *bound != *peer.sid);
             !is_drained && peer.is_usable(selection, now)
         };
         self.only_peer().is_none() && self.primary.peers.iter().chain(&self.backup.peers).any(may_go)
@@ -451,9 +451,10 @@ impl Tier {
 
 impl Peer {
     fn pick_unchosen(&self, inputs: &Inputs<'_>) -> Pick {
-        let is_drained = self.spec.drain && *inputs.bound != *self.sid;
-        // Failures do not count here; what an active check says does, for somebody asked for it.
-        if self.spec.down || is_drained || self.health.checked() != Checked::Healthy {
+        let is_drained = self.is_drained() && *inputs.bound != *self.sid;
+        // Failures do not count here; what an active check or an operator says does.
+        let is_down = self.spec.down || self.health.mode() == PeerMode::Down;
+        if is_down || is_drained || self.health.checked() != Checked::Healthy {
             return Pick::NoLive;
         }
         let seat = if self.spec.max_conns.is_some() {
@@ -474,7 +475,12 @@ impl Peer {
 
     /// Whether any request may.
     fn is_eligible(&self, selection: &Selection, now: Millis) -> bool {
-        !self.spec.drain && self.is_usable(selection, now)
+        !self.is_drained() && self.is_usable(selection, now)
+    }
+
+    /// Whether only requests of its sessions go to it, by the configuration or by an operator.
+    fn is_drained(&self) -> bool {
+        self.spec.drain || self.health.mode() == PeerMode::Drain
     }
 
     fn estimate(&self, measure: Measure, now: Millis) -> u64 {

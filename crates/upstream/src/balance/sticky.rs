@@ -38,7 +38,7 @@ struct Session {
 }
 
 impl Sessions {
-    /// A zone of so many bytes, whose sessions are forgotten when they are unused for a time.
+    /// A zone of this many bytes, whose sessions are forgotten when they are unused for a time.
     pub fn new(zone_bytes: u64, timeout_ms: u64) -> Self {
         let sessions = LruCache::with_hasher(capacity(zone_bytes), FxBuildHasher);
         Self(PlainMutex::new(Zone { sessions, timeout_ms }))
@@ -122,7 +122,7 @@ mod tests {
     fn a_session_is_created_bound_anew_and_forgotten() {
         let sessions = Sessions::new(1 << 20, 1000);
         sessions.learn(1, b"a", false, START);
-        assert_eq!(sid(&sessions, 1, START), None, "nobody asked for it to be created");
+        assert_eq!(sid(&sessions, 1, START), None, "its creation was not requested");
         sessions.learn(1, b"a", true, START);
         assert_eq!(sid(&sessions, 1, START.plus(999)).as_deref(), Some(&b"a"[..]));
         sessions.learn(1, b"b", false, START.plus(999));

@@ -100,7 +100,7 @@ fn failures_add_up_to_max_fails_and_a_success_between_does_not_clear_them() {
 }
 
 #[test]
-fn when_all_are_ejected_nobody_is_picked_until_the_time_is_over() {
+fn picks_no_peer_while_all_are_ejected() {
     let group = weighted(Method::RoundRobin, &[1, 1]);
     group.report(0, Outcome::Failed, START);
     group.report(1, Outcome::Failed, START);
@@ -119,7 +119,7 @@ fn a_failure_lowers_the_effective_weight_which_grows_back() {
 }
 
 #[test]
-fn max_fails_0_and_a_neutral_outcome_eject_nobody() {
+fn max_fails_0_and_a_neutral_outcome_eject_no_peer() {
     let spec = PeerSpec { max_fails: 0, ..PeerSpec::default() };
     let group = of(Method::RoundRobin, &[spec, PeerSpec::default()]);
     group.report(0, Outcome::Failed, START);
@@ -232,7 +232,7 @@ fn a_bound_session_goes_to_its_peer_and_the_others_make_up_for_it() {
     }
     let after = sequence(&group, 9);
     assert!(after[..6].contains('c'), "it owes one round, not a hundred: {after}");
-    assert!(bound(&group, b"z", START).is_some(), "a session that nobody knows is a new one");
+    assert!(bound(&group, b"z", START).is_some(), "an unknown session is a new one");
 }
 
 #[test]
@@ -251,6 +251,29 @@ fn bound_sessions_go_to_a_drained_peer_and_not_to_one_that_is_down_ejected_or_fu
     assert_eq!(bound(&group, b"d", START), None, "drained, down, full, ejected");
     assert_eq!(bound(&of(Method::RoundRobin, &[drain]), b"", START), None);
     assert_eq!(bound(&of(Method::RoundRobin, &[drain]), b"a", START), Some(0));
+}
+
+#[test]
+fn an_operator_takes_a_peer_out_for_all_methods_and_lets_it_back() {
+    let spec = PeerSpec::default();
+    for method in [Method::RoundRobin, Method::LeastConn, Method::IpHash] {
+        let group = of(method, &[spec, spec]);
+        let health = group.health(0).unwrap();
+        health.set_mode(PeerMode::Down);
+        assert!((0..4).all(|_| one(&group, START) == Some(1)), "{method:?}");
+        assert_ne!(bound(&group, b"a", START), Some(0));
+        health.set_mode(PeerMode::Drain);
+        assert!((0..4).all(|_| one(&group, START) == Some(1)), "{method:?}");
+        assert_eq!(bound(&group, b"a", START), Some(0), "its sessions stay with it");
+        group.health(1).unwrap().set_mode(PeerMode::Down);
+        assert_eq!(one(&group, START), None);
+        health.set_mode(PeerMode::Up);
+        assert_eq!(one(&group, START), Some(0));
+    }
+    // The only peer of a group is never ejected, but an operator may take it out.
+    let alone = of(Method::RoundRobin, &[spec]);
+    alone.health(0).unwrap().set_mode(PeerMode::Down);
+    assert_eq!(one(&alone, START), None);
 }
 
 #[test]
@@ -289,7 +312,7 @@ fn active_checks_take_a_peer_out_even_the_only_one_and_let_it_back_slowly() {
 }
 
 #[test]
-fn a_newcomer_begins_as_it_is_told_and_who_is_known_stays_as_it_is() {
+fn a_new_peer_starts_as_configured_and_a_known_one_keeps_its_state() {
     let registry = HealthRegistry::default();
     let [known, new] = [1, 2].map(|port| PeerAddress::Ip(std::net::SocketAddr::from(([192, 0, 2, 1], port))));
     let held = registry.health("app", &known, 0, Checked::Healthy);
@@ -304,7 +327,7 @@ fn a_newcomer_begins_as_it_is_told_and_who_is_known_stays_as_it_is() {
 }
 
 #[test]
-fn who_stays_when_peers_change_keeps_its_turn_and_its_failures() {
+fn a_remaining_peer_keeps_its_turn_and_failures() {
     let spec = PeerSpec::default();
     let members: Vec<_> = (0..4).map(|index| member(index, spec)).collect();
     let group = Group::new(Method::RoundRobin, members[..3].to_vec());
@@ -402,7 +425,7 @@ fn with_inflight_a_peer_that_hangs_loses_before_it_has_answered() {
     assert!((0..4).any(|_| one(&group, later) == Some(0)));
 }
 
-/// A group of one address that stands so often in it.
+/// A group of one address that appears this often in it.
 fn equals(registry: &HealthRegistry, specs: &[PeerSpec]) -> Group {
     let address = PeerAddress::Ip(([10, 0, 0, 1], 80).into());
     let mut ordinals = Ordinals::default();

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_under_way_counts_by_its_age() {
+    fn requests_in_flight_count_by_their_age() {
         let timing = Timing::default();
         timing.took(40, 0);
         timing.begin(Millis(NOW.0 - 3000));

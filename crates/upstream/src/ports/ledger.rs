@@ -33,14 +33,14 @@ pub struct PairId(u32);
 
 /// How a connection ended, for its port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum PortEnding {
     /// We closed first: the port waits in TIME_WAIT here.
     WeClosedFirst,
     /// The peer closed first, or either side reset the connection, or it never came to be: the port is free.
     Free,
 }
 
-/// How a pair stands.
+/// The state of a pair.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stand {
     /// From where, to where.
@@ -124,7 +124,7 @@ impl Ledger {
         &self.limits
     }
 
-    /// A connection has got its port. `None` if there are too many pairs: then its end is nobody's business either.
+    /// A connection has got its port. `None` if there are too many pairs: then its end is not counted either.
     pub fn opened(&mut self, pair: Pair, port: u16, now: Millis) -> Option<PairId> {
         let id = self.account_of(pair, now)?;
         let limits = &self.limits;
@@ -139,7 +139,7 @@ impl Ledger {
     }
 
     /// A connection has ended.
-    pub fn closed(&mut self, id: PairId, port: u16, ending: Ending, now: Millis) {
+    pub fn closed(&mut self, id: PairId, port: u16, ending: PortEnding, now: Millis) {
         let limits = &self.limits;
         let Some(account) = self.accounts.get_mut(id.0 as usize) else { return };
         account.advance(limits, now);
@@ -147,7 +147,7 @@ impl Ledger {
         account.open = account.open.saturating_sub(1);
         if limits.contains(port) {
             account.used = account.used.saturating_sub(1);
-            if ending == Ending::WeClosedFirst {
+            if ending == PortEnding::WeClosedFirst {
                 account.end_wait(port);
                 account.queue.push_back((now, port));
                 account.waiting.insert(port, Waiting { began: now, is_mature: false });
@@ -155,7 +155,7 @@ impl Ledger {
         }
     }
 
-    /// How a pair stands. One that was never used has all its ports.
+    /// The state of a pair. One that was never used has all its ports.
     pub fn stand(&mut self, pair: Pair, now: Millis) -> Stand {
         let limits = &self.limits;
         match self.ids.get(&pair).and_then(|id| self.accounts.get_mut(id.0 as usize)) {
@@ -164,7 +164,7 @@ impl Ledger {
         }
     }
 
-    /// How all pairs stand that are used, or were within the last minute.
+    /// The state of all pairs that are used, or were within the last minute.
     pub fn stands(&mut self, now: Millis) -> Vec<Stand> {
         let limits = &self.limits;
         let ids = self.ids.values();
@@ -351,15 +351,15 @@ mod tests {
             (stand.used, stand.time_wait, stand.free)
         };
         assert_eq!(counts(&mut ledger, START), (1, 0, 63));
-        ledger.closed(id, 40_000, Ending::WeClosedFirst, START.plus(10));
+        ledger.closed(id, 40_000, PortEnding::WeClosedFirst, START.plus(10));
         assert_eq!(counts(&mut ledger, START.plus(60_009)), (0, 1, 63));
         assert_eq!(counts(&mut ledger, START.plus(60_010)), (0, 0, 64));
         let id = ledger.opened(near, 40_001, START).expect("there is room");
-        ledger.closed(id, 40_001, Ending::Free, START);
+        ledger.closed(id, 40_001, PortEnding::Free, START);
         assert_eq!(counts(&mut ledger, START), (0, 0, 64));
         let id = ledger.opened(near, 80, START).expect("there is room");
         assert_eq!(counts(&mut ledger, START), (0, 0, 64), "a fixed port takes nothing from the range");
-        ledger.closed(id, 80, Ending::WeClosedFirst, START);
+        ledger.closed(id, 80, PortEnding::WeClosedFirst, START);
         assert_eq!(counts(&mut ledger, START), (0, 0, 64));
     }
 
@@ -384,7 +384,7 @@ mod tests {
             let pair = pair(source);
             for port in 40_000..40_064 {
                 let id = ledger.opened(pair, port, START).expect("there is room");
-                ledger.closed(id, port, Ending::WeClosedFirst, START);
+                ledger.closed(id, port, PortEnding::WeClosedFirst, START);
             }
             assert_eq!(ledger.stand(pair, START.plus(999)).free, 0);
             let later = ledger.stand(pair, START.plus(1000));
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn exhaustion_is_foretold_from_what_was_taken_lately() {
+    fn predicts_exhaustion_from_recent_use() {
         let mut ledger = ledger("0");
         let pair = pair([10, 0, 0, 1]);
         assert_eq!(ledger.stand(pair, START).exhausted_in_s, None);
@@ -406,7 +406,7 @@ mod tests {
             let now = START.plus(step * 250);
             let port = 40_000 + step as u16;
             let id = ledger.opened(pair, port, now).expect("there is room");
-            ledger.closed(id, port, Ending::WeClosedFirst, now.plus(1));
+            ledger.closed(id, port, PortEnding::WeClosedFirst, now.plus(1));
         }
         // Four a second for five seconds, 44 are left.
         let stand = ledger.stand(pair, START.plus(5000));
@@ -417,14 +417,14 @@ mod tests {
     }
 
     #[test]
-    fn a_ledger_that_is_full_forgets_who_is_gone_and_counts_no_more() {
+    fn a_full_ledger_forgets_ended_connections_and_counts_no_more() {
         let mut ledger = ledger("0");
         let pair_of =
             |number: u32| Pair { source: IpAddr::from(number.to_be_bytes()), peer: ([10, 0, 0, 9], 80).into() };
         for number in 0..PAIRS_MAX as u32 {
             let id = ledger.opened(pair_of(number), 40_000, START).expect("there is room");
             if number % 2 == 0 {
-                ledger.closed(id, 40_000, Ending::Free, START);
+                ledger.closed(id, 40_000, PortEnding::Free, START);
             }
         }
         let next = PAIRS_MAX as u32;
@@ -467,7 +467,7 @@ mod tests {
                         ports[place] = Port::Used;
                     }
                     1 | 2 if ports[place] == Port::Used => {
-                        let ending = if operation == 1 { Ending::WeClosedFirst } else { Ending::Free };
+                        let ending = if operation == 1 { PortEnding::WeClosedFirst } else { PortEnding::Free };
                         ledger.closed(ids[&port], port, ending, now);
                         ports[place] = if operation == 1 { Port::Waiting(now) } else { Port::Free };
                     }

@@ -1,5 +1,5 @@
 //! What the system allows: the range of ephemeral ports, the reserved ones, and what it does with ports in TIME_WAIT.
-//! Texts as they stand in `/proc/sys/net/ipv4`.
+//! Texts as they are in `/proc/sys/net/ipv4`.
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;

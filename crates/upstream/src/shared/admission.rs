@@ -1,5 +1,5 @@
 //! Who may open a connection: exact process-wide limits, and the line of those who wait. The rule that no wake-up is
-//! missed: a waiter stands in line, then tries; whoever frees something frees it, then looks at the line. A fence
+//! missed: a waiter is in line, then tries; the releasing side frees it, then looks at the line. A fence
 //! between the two steps on either side makes one of them see the other.
 
 use super::group::{GroupSlot, acquire, release};
@@ -12,7 +12,7 @@ use crate::sync::{Ordering, fence};
 use crate::{DiscardReason, Millis, WorkerId};
 
 /// Idle connections that one attempt to open may close to make room. One is enough unless other workers take the room
-/// each time; after a few such defeats standing in line is the fairer way.
+/// each time; after a few such defeats waiting in line is the fairer way.
 const EVICTIONS_MAX: usize = 3;
 
 /// Entries of a group's age list that a search for a given peer looks at, under the shard's lock: about a microsecond.
@@ -57,7 +57,7 @@ pub enum Open<'p, C: Send> {
 }
 
 /// Whether the peer that a key led to when it was looked up is still the same, now that this caller counts there: a peer's
-/// number is given to another one only when nobody counts.
+/// number is given to another one only when no worker counts.
 fn still_leads(slot: &KeySlot, key: KeyId) -> bool {
     fence(Ordering::SeqCst);
     slot.is_live(key)
@@ -102,7 +102,7 @@ impl<C: Send> Pool<C> {
         }
     }
 
-    /// The right to open a connection that nobody waits for: only where no limit is reached, and at nobody's expense.
+    /// The right to open a connection that no request waits for: only where no limit is reached, and without closing another.
     pub fn open_spare(&self, worker: WorkerId, key: KeyId) -> Option<Connecting<'_, C>> {
         let slot = self.live_key(key)?;
         let group = self.group_of(slot)?;
@@ -118,7 +118,7 @@ impl<C: Send> Pool<C> {
         Some(permit).filter(|_| still_leads(slot, key))
     }
 
-    /// Stands in line for a connection; the driver is told to wake `token` when there is something to
+    /// Is in line for a connection; the driver is told to wake `token` when there is something to
     /// [`Waiter::poll`], which may be before this returns.
     pub fn wait(&self, worker: WorkerId, key: KeyId, token: u64) -> Result<Waiter<'_, C>, Full> {
         let (slot, group) =
@@ -212,7 +212,7 @@ impl<C: Send> Pool<C> {
             }
             match served {
                 Some(token) => self.driver.wake(token),
-                // Under a limit that a reload has lowered, one may not be enough; there are only so many idle ones.
+                // Under a limit that a reload has lowered, one may not be enough; idle ones are few.
                 None if made_room => {}
                 None => return,
             }

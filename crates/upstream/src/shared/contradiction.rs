@@ -1,5 +1,5 @@
 //! Limits of a group that do not fit together (founding fact F4: an idle limit per host above the idle limit of all
-//! hosts, noticed by nobody, cost a third of the throughput). Found when the configuration is checked; the caller
+//! hosts, unnoticed, cost a third of the throughput). Found when the configuration is checked; the caller
 //! decides which are errors.
 
 use std::fmt;
@@ -69,7 +69,7 @@ impl fmt::Display for Contradiction {
 }
 
 impl GroupLimits {
-    /// What does not fit together, for a process with so many workers.
+    /// What does not fit together, for a process with this many workers.
     pub fn contradictions(&self, workers: u16) -> Vec<Contradiction> {
         let mut found = Vec::new();
         let idle = if self.local { self.idle_max.saturating_mul(u32::from(workers)) } else { self.idle_max };

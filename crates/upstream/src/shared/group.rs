@@ -62,7 +62,7 @@ pub struct GroupLimits {
 
 impl GroupLimits {
     /// nginx's defaults (1.29.7 and later) around `keepalive N [local]`. N is each worker's in nginx: a shared pool
-    /// holds N × workers, so that nobody's pool shrinks on migration.
+    /// holds N × workers, so that no pool shrinks on migration.
     pub fn keepalive(idle_per_worker: u32, local: bool, workers: u16) -> Self {
         let idle_max = if local { idle_per_worker } else { idle_per_worker.saturating_mul(u32::from(workers)) };
         Self {
@@ -181,7 +181,7 @@ pub(crate) fn release(gauge: &AtomicU32) {
     debug_assert!(before > 0, "a gauge fell below zero");
 }
 
-/// A limit that a reload may change at any time; it stands alone, so no order against other memory is needed.
+/// A limit that a reload may change at any time; it is alone, so no order against other memory is needed.
 pub(crate) struct Limit(PlainU32);
 
 impl Limit {
@@ -219,7 +219,7 @@ pub(crate) struct GroupSlot<C> {
     /// Shards that hold idle connections of this group.
     pub(crate) shards: WorkerSet,
     pub(crate) line: Mutex<Line<C>>,
-    /// Written by every check-in and checkout: apart from the limits, which everybody reads and nobody writes.
+    /// Written by every check-in and checkout: apart from the limits, which all workers read and none writes.
     pub(crate) gauges: Padded<Gauges>,
 }
 

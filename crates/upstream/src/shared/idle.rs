@@ -12,6 +12,7 @@ use super::shard::{Emptied, IdleToken, Parked, Shard};
 use super::{Pool, lock};
 use crate::sync::Ordering;
 use crate::{DiscardReason, Millis, WorkerId};
+use std::ops::Range;
 
 /// Attempts to find a place in a pool that is full. The second succeeds unless other workers took every place and
 /// every victim in between; then the newcomer is the one that goes.
@@ -157,6 +158,18 @@ impl<C: Send> Pool<C> {
         }
     }
 
+    /// An idle connection of this worker has something to say that is no exchange: frames of HTTP/2. It is leased to be listened to, unless
+    /// a thief has it already, and counts no request.
+    pub fn attend(&self, worker: WorkerId, token: IdleToken) -> Option<Checkout<'_, C>> {
+        let mut shard = lock(self.shard(worker));
+        let (mut parked, emptied) = shard.take(token)?;
+        self.settle_removal(worker, &parked, &emptied);
+        self.release_idle(&parked);
+        drop(shard);
+        parked.meta.requests = parked.meta.requests.saturating_sub(1);
+        Some(Checkout::of(self, worker, parked.key, parked, Source::Local))
+    }
+
     /// An idle connection of this worker had an event: it comes back to be closed, unless a thief has it already.
     pub fn take(&self, worker: WorkerId, token: IdleToken, reason: DiscardReason) -> Option<Removed<C>> {
         self.inspect(worker, token, |_| Inspection::Remove(reason))
@@ -223,19 +236,38 @@ impl<C: Send> Pool<C> {
 
     /// Takes all of this worker's idle connections: the worker ends.
     pub fn drain(&self, worker: WorkerId, reason: DiscardReason, removed: &mut Vec<Removed<C>>) {
-        let first = removed.len();
-        let mut shard = lock(self.shard(worker));
-        for key in 0..shard.keys_seen() {
-            while self.expel(worker, &mut shard, key, reason, removed) {}
+        self.expel_all(worker, (0..u32::MAX, |_| true), reason, removed);
+    }
+
+    /// Takes the idle connections of a group, or of all, from all workers: an operator asks for it.
+    pub fn flush(&self, group: Option<GroupId>, removed: &mut Vec<Removed<C>>) {
+        let is_wanted = |key: u32| {
+            let slot = self.keys.slot(key);
+            slot.is_some_and(|slot| group.is_none_or(|group| slot.group() == group.0))
+        };
+        for worker in self.worker_ids() {
+            self.expel_all(worker, (0..u32::MAX, is_wanted), DiscardReason::Flushed, removed);
         }
-        drop(shard);
-        self.release_all(removed.get(first..).unwrap_or_default());
     }
 
     pub(super) fn drain_key_of(&self, worker: WorkerId, key: KeyId, removed: &mut Vec<Removed<C>>) {
+        let index = key.index();
+        self.expel_all(worker, (index..index + 1, |_| true), DiscardReason::Reload, removed);
+    }
+
+    fn expel_all(
+        &self,
+        worker: WorkerId,
+        (keys, is_wanted): (Range<u32>, impl Fn(u32) -> bool),
+        reason: DiscardReason,
+        removed: &mut Vec<Removed<C>>,
+    ) {
         let first = removed.len();
         let mut shard = lock(self.shard(worker));
-        while self.expel(worker, &mut shard, key.index(), DiscardReason::Reload, removed) {}
+        let keys = keys.start..keys.end.min(shard.keys_seen());
+        for key in keys.filter(|key| is_wanted(*key)) {
+            while self.expel(worker, &mut shard, key, reason, removed) {}
+        }
         drop(shard);
         self.release_all(removed.get(first..).unwrap_or_default());
     }

@@ -2,25 +2,16 @@
 //! a name resolved; the request path knows only the [`KeyId`].
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32 as PlainU32, AtomicU64 as PlainU64, Ordering::Relaxed};
 
 use rustc_hash::FxHashMap;
+use terms::PeerAddress;
 
 use super::group::GroupId;
 use super::table::{TABLE_INDEX_MAX, WorkerSet};
 use crate::learn::Learned;
 use crate::sync::{AtomicU32, Ordering};
-
-/// Where a peer listens.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum PeerAddress {
-    /// TCP over IPv4 or IPv6.
-    Ip(SocketAddr),
-    /// A Unix socket.
-    Unix(Box<Path>),
-}
 
 /// Whom a TLS connection spoke to and as whom. A connection made under one identity is never used under another.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -18,8 +18,8 @@ pub(crate) struct Knowledge {
 }
 
 impl<C: Send> Pool<C> {
-    /// The peer ended a connection by its FIN while it was idle, or as good as idle: after so many milliseconds, and having
-    /// served so many requests.
+    /// The peer ended a connection by its FIN while it was idle, or as good as idle: after this many milliseconds, and having
+    /// served this many requests.
     pub fn observe_end(&self, key: KeyId, now: Millis, idle_ms: u64, requests: u32) {
         self.observe(key, now, |learner| learner.end(now, idle_ms, requests));
     }

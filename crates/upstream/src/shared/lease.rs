@@ -137,6 +137,12 @@ impl<'p, C: Send> Lease<'p, C> {
         self.key
     }
 
+    /// Another exchange begins on the connection beside those that are under way (HTTP/2).
+    pub fn count_exchange(&mut self) {
+        self.meta.requests = self.meta.requests.saturating_add(1);
+        self.pool.count_reuse(self.worker, self.group);
+    }
+
     /// What it means when this lease is dropped, from now on: an exchange whose future may be dropped at any await says
     /// [`DiscardReason::Cancelled`].
     pub fn set_drop_reason(&mut self, reason: DiscardReason) {
@@ -217,7 +223,7 @@ impl<'p, C: Send> Connecting<'p, C> {
         Self { pool, key, group, peer, worker, done: false }
     }
 
-    /// The connection stands, handshakes included: its first exchange may begin.
+    /// The connection is established, handshakes included: its first exchange may begin.
     pub fn established(mut self, connection: C, now: Millis) -> Lease<'p, C> {
         self.done = true;
         self.pool.finish_connect(self.worker, self.group, self.peer);
@@ -236,7 +242,7 @@ impl<'p, C: Send> Connecting<'p, C> {
 }
 
 impl<C: Send> Connecting<'_, C> {
-    /// The connection stands and is pooled before its first exchange, as by [`Lease::check_in_with`].
+    /// The connection is established and is pooled before its first exchange, as by [`Lease::check_in_with`].
     pub fn established_idle(self, connection: C, now: Millis, register: impl FnOnce(&C, IdleToken)) -> CheckIn<C> {
         let mut lease = self.established(connection, now);
         lease.meta.requests = 0;

@@ -59,7 +59,7 @@ impl<C> Line<C> {
         self.front
     }
 
-    /// Whether nobody waits. What was granted may still be to be collected.
+    /// Whether the line is empty. What was granted may still be to be collected.
     pub(crate) fn is_empty(&self) -> bool {
         self.front == NONE
     }

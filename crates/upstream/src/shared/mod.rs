@@ -3,7 +3,7 @@
 //! to use (`balance`).
 //!
 //! A worker keeps its idle connections in its own shard, behind a mutex that is nearly always free. It looks there
-//! first; then a hint per key (a bit per worker) says whose shard to try. Whoever removes the entry under that shard's
+//! first; then a hint per key (a bit per worker) says whose shard to try. A worker that removes the entry under that shard's
 //! lock owns the connection; an event that the former owner still gets names a token that finds nothing.
 //!
 //! Lock order: a group's line, then a shard; never two shards, never a group's line under a shard. No call of the
@@ -35,12 +35,13 @@ pub use admission::{Full, Open};
 pub use contradiction::Contradiction;
 pub use group::{GroupCounts, GroupId, GroupLimits, GroupSnapshot, PeerId, PeerLimits, PeerSnapshot};
 pub use idle::{EXPIRIES_MAX, Inspection};
-pub use key::{KeyId, PeerAddress, PoolKey, TableFull, TlsIdentity};
+pub use key::{KeyId, PoolKey, TableFull, TlsIdentity};
 pub use lease::{CheckIn, Checkout, Connecting, Lease, Removed, Source, TunnelPermit};
 pub use line::{Grant, Waiter};
 pub use seek::Seeker;
 pub use shard::{IdleToken, Meta};
 pub use table::WORKERS_MAX;
+pub use terms::PeerAddress;
 
 use crate::sync::{Mutex, Ordering, PlainMutex, lock};
 use crate::{DiscardReason, WorkerId};
@@ -54,7 +55,7 @@ pub trait Driver<C>: Send + Sync {
     /// A waiter was served: wake the task that packed `token` (worker, slot, generation). The task may be gone.
     fn wake(&self, token: u64);
 
-    /// Close a connection that had to leave while nobody was there to whom it could be returned.
+    /// Close a connection that had to leave while no caller could take it back.
     fn close(&self, removed: Removed<C>);
 }
 
@@ -235,6 +236,10 @@ impl<C: Send> Pool<C> {
     fn shard(&self, worker: WorkerId) -> &Mutex<Shard<C>> {
         debug_assert!(worker.0 < self.workers(), "worker {} of {}", worker.0, self.workers());
         &self.shards.get(usize::from(worker.0)).unwrap_or(&self.shards[0]).0
+    }
+
+    fn count_reuse(&self, worker: WorkerId, group: u16) {
+        lock(self.shard(worker)).counts(u32::from(group)).reused += 1;
     }
 
     fn count_discard(&self, worker: WorkerId, group: u16, reason: DiscardReason) {

@@ -1,8 +1,8 @@
 //! Requests that open a connection and would rather take one that comes free meanwhile. They hold nothing that others
-//! want, so nobody waits behind them; each worker has its own line of them per key, behind its shard's lock, because a
+//! want, so no request waits behind them; each worker has its own line of them per key, behind its shard's lock, because a
 //! connection that stays on its worker costs no wake-up of another thread.
 //!
-//! The rule that no connection is missed: a seeker stands in line, then looks for an idle connection; whoever ends an
+//! The rule that no connection is missed: a seeker is in line, then looks for an idle connection; a worker that ends an
 //! exchange pools the connection, then looks for seekers. A fence between the two steps on either side makes one of
 //! them see the other.
 
@@ -25,12 +25,12 @@ pub struct Seeker<'p, C: Send> {
     key: KeyId,
     at: u32,
     worker: WorkerId,
-    /// It has got what it sought, and stands in no line.
+    /// It has got what it sought, and is in no line.
     ended: bool,
 }
 
 impl<C: Send> Pool<C> {
-    /// Stands among those who would take a connection of this key that comes free. `None` where none can: the group
+    /// Is among those who would take a connection of this key that comes free. `None` where none can: the group
     /// keeps no connections, or the key was retired. [`Seeker::poll`] it at once: one may have come free before.
     pub fn seek(&self, worker: WorkerId, key: KeyId, token: u64) -> Option<Seeker<'_, C>> {
         let slot = self.live_key(key)?;
@@ -130,7 +130,7 @@ impl<'p, C: Send> Seeker<'p, C> {
         Some(checkout)
     }
 
-    /// The own connection stands, or has failed: leaves the line, with what was given before that.
+    /// The own connection is established, or has failed: leaves the line, with what was given before that.
     pub fn finish(mut self) -> Option<Checkout<'p, C>> {
         let granted = self.leave();
         granted.and_then(|granted| self.checkout_of(granted))

@@ -63,7 +63,7 @@ const SET_WORDS: usize = 1;
 /// for each key's hint.
 pub const WORKERS_MAX: u16 = (SET_WORDS * 64) as u16;
 
-/// A set of workers. Whoever changes a worker's bit holds that worker's shard lock, so a bit is exact for the holder
+/// A set of workers. Code that changes a worker's bit holds that worker's shard lock, so a bit is exact for the holder
 /// and a hint for everybody else.
 #[derive(Default)]
 pub(crate) struct WorkerSet {

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 /// Columns of the chart: what 80 leave beside its labels.
 const CHART_COLUMNS: usize = 48;
 
-/// A port whose sockets came so near to the number of ports that there are stood at a ceiling.
+/// A port whose sockets came so near to the number of ports that there are was at a ceiling.
 const CEILING_SHARE: f64 = 0.95;
 
 /// One line of a table: what was counted, and how often at each sample.
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn arms_stand_beside_their_reference() {
+    fn shows_arms_beside_their_reference() {
         let reference = ("idle".to_owned(), log(&[1, 2, 3, 2]));
         let logs = [("off".to_owned(), log(&[10, 20, 20, 20])), ("on".to_owned(), log(&[4, 4, 4, 4]))];
         // As wide as the longest name makes it; here the words count.
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_before_the_load_can_be_left_out() {
+    fn leaves_out_samples_before_the_load() {
         let text = squeezed(&write(&[("off".to_owned(), log(&[0, 9, 9, 9]))], None, 2.0));
         assert!(text.contains("off: 3 samples over 4 s"), "{text}");
         assert!(text.contains("TIME_WAIT 9.00 9 9 flat\n"), "{text}");

@@ -1,17 +1,17 @@
 //! Who closed first, per peer. Pure: destroy events and censuses come in, counts go out.
 //!
 //! The evidence, strongest first:
-//! * TIME_WAIT, or FIN_WAIT2 without an owner, stands on the tuple after the socket died: this side closed first.
+//! * TIME_WAIT, or FIN_WAIT2 without an owner, is on the tuple after the socket died: this side closed first.
 //! * The socket was last seen in FIN_WAIT or CLOSING: this side; in CLOSE_WAIT or LAST_ACK: the peer.
-//! * It died with its FIN acknowledged, and nothing stands on its tuple: the peer closed first, and this side after it. Where
-//!   something new stands there, TIME_WAIT may have been taken over, and that is unknown.
+//! * It died with its FIN acknowledged, and nothing is on its tuple: the peer closed first, and this side after it. Where
+//!   something new is there, TIME_WAIT may have been taken over, and that is unknown.
 //! * It died without that: a reset, which leaves no trace of who began. Unknown.
 //!
 //! A socket that resets its own connection (`SO_LINGER` 0) forgets its peer before it dies (`tcp_disconnect()`): such deaths
 //! are unknown, in a row of their own. An attempt to connect that was refused dies like that, too, so as many as the kernel
 //! counted of those are taken off.
 //!
-//! Without destroy events only what stands at a look is counted: TIME_WAIT by its age, CLOSE_WAIT when it is new.
+//! Without destroy events only what is at a look is counted: TIME_WAIT by its age, CLOSE_WAIT when it is new.
 
 use sockdiag::{Socket, State, Timer};
 use std::collections::HashMap;
@@ -93,7 +93,7 @@ pub struct Closers {
 }
 
 impl Closers {
-    /// A socket that was no listener died. `listening` says on which ports of ours somebody listens.
+    /// A socket that was no listener died. `listening` says which ports of ours have a listener.
     pub fn died(&mut self, socket: &Socket, listening: impl Fn(u16) -> bool) {
         let accepted = listening(socket.local.port());
         if socket.remote.port() == 0 {
@@ -112,13 +112,13 @@ impl Closers {
             return;
         }
         if self.pending.insert(ends, dead).is_some() {
-            // The same tuple died twice since the last look. Of the first time nothing stands any more.
+            // The same tuple died twice since the last look. Of the first time nothing is left.
             self.settle(ends, Verdict::Unknown, accepted);
         }
     }
 
-    /// A socket stands at this look. `elapsed_ms` is the time since the last look if there are no destroy events, and so what
-    /// stands is all the evidence.
+    /// A socket is at this look. `elapsed_ms` is the time since the last look if there are no destroy events, and so what
+    /// is left is all the evidence.
     pub fn seen(&mut self, socket: &Socket, elapsed_ms: Option<u32>, listening: impl Fn(u16) -> bool) {
         let ends = (socket.local, socket.remote);
         let accepted = || listening(socket.local.port());
@@ -148,7 +148,7 @@ impl Closers {
         }
     }
 
-    /// The look is complete: whatever is still pending is placed by the weaker evidence. `attempts_failed` is what the kernel
+    /// The look is complete: what is still pending is placed by the weaker evidence. `attempts_failed` is what the kernel
     /// counted of those since the last look.
     pub fn look_ends(&mut self, attempts_failed: u64, listening: impl Fn(u16) -> bool) {
         let refused_and_forgotten = attempts_failed.saturating_sub(std::mem::take(&mut self.refused));

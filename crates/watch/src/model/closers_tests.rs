@@ -45,7 +45,7 @@ fn time_wait_on_the_tuple_means_that_this_side_was_first() {
     let mut observed = Observed::new();
     observed.died(&dead(SERVER, CLIENT, 10, 11));
     assert_eq!(observed.look(&[socket(State::TimeWait, SERVER, CLIENT)]), (1, 0, 0));
-    // It stands for a minute, and was one close.
+    // It means a minute, and was one close.
     assert_eq!(observed.look(&[socket(State::TimeWait, SERVER, CLIENT)]), (1, 0, 0));
     assert_eq!(
         observed.0.rows(),
@@ -100,7 +100,7 @@ fn a_tuple_that_is_in_use_again_tells_nothing() {
 }
 
 #[test]
-fn what_never_was_a_connection_was_never_closed() {
+fn failed_connects_are_not_counted_as_closed() {
     let mut observed = Observed::new();
     observed.died(&dead("10.0.0.1:40001", "10.0.0.3:81", 0, 0)); // refused
     observed.died(&socket(State::Close, "0.0.0.0:0", "0.0.0.0:0")); // neither bound nor connected
@@ -121,7 +121,7 @@ fn a_socket_that_forgot_its_peer_was_reset_from_here_unless_it_was_refused() {
 }
 
 #[test]
-fn without_events_what_stands_is_counted_when_it_is_new() {
+fn counts_new_sockets_without_events() {
     let mut closers = Closers::default();
     let aged = |left_ms| Socket { timer: Timer::TimeWait(left_ms), ..socket(State::TimeWait, SERVER, CLIENT) };
     let lingering = socket(State::CloseWait, SERVER, "10.0.0.3:40000");

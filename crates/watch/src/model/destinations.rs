@@ -49,11 +49,11 @@ pub(crate) struct Destination {
 const GROWTH_PER_S_MIN: f64 = 0.5;
 
 impl Destinations {
-    /// Counts a socket if `connect()` chose its local port. `listening` says whether somebody listens on a port, in which
+    /// Counts a socket if `connect()` chose its local port. `listening` says whether a port has a listener, in which
     /// case its sockets were accepted.
     pub(crate) fn count(&mut self, socket: &Socket, settings: &Settings, listening: impl Fn(u16) -> bool) {
         let port = socket.local.port();
-        // Where the range is not known, every port is taken for a chosen one that nobody listens on.
+        // Where the range is not known, every port counts as a chosen one without a listener.
         let is_chosen = settings.port_range.is_none() || settings.is_ephemeral(port);
         if matches!(socket.state, State::Listen | State::Close) || !is_chosen || listening(port) {
             return;
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tw_reuse_hands_out_again_is_not_used_up() {
+    fn ports_for_tw_reuse_count_as_free() {
         for (tw_reuse, remote, reuses) in
             [(1, "10.0.0.2:1", true), (2, "127.0.0.2:1", true), (2, "10.0.0.2:1", false), (0, "127.0.0.2:1", false)]
         {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_range_is_not_known_sockets_are_counted_and_free_ports_are_not_told() {
+    fn without_a_known_range_free_ports_are_unknown() {
         let settings = Settings::default();
         let rows = counted(3, 4, "10.0.0.2:10000", &settings).finish(&settings, None);
         let row = rows.iter().find(|row| row.remote.port() == 10_000).unwrap();

@@ -8,7 +8,7 @@ use super::missed::Missed;
 use super::picture::Picture;
 use super::piles::Pile;
 use super::tables::retransmitted_percent;
-use super::tally::Histogram;
+use super::tally::StateCounts;
 use serde_json::{Map, Value, json};
 use sockdiag::{Counters, State};
 
@@ -58,7 +58,7 @@ pub(crate) fn encode(picture: &Picture) -> String {
 }
 
 /// Every state, so that a reader need not ask whether one is there.
-fn states(histogram: Histogram) -> Value {
+fn states(histogram: StateCounts) -> Value {
     State::ALL
         .into_iter()
         .map(|state| (state.name().to_owned(), histogram.of(state).into()))
@@ -163,7 +163,7 @@ mod tests {
             ("/states/CLOSE_WAIT", json!(0)),
             ("/ports/10000/TIME_WAIT", json!(120)),
             ("/listeners/0/address", json!("0.0.0.0:80")),
-            ("/listeners/0/remark", json!("full: nobody accepts")),
+            ("/listeners/0/remark", json!("full: not accepting")),
             ("/listeners/0/dropped_since_it_began", json!(null)),
             ("/destinations/0/free", json!(1222)),
             ("/destinations/0/exhausted_in_s", json!(20.0)),

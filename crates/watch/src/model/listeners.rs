@@ -8,7 +8,7 @@ pub(crate) const LISTENERS_MAX: usize = 1024;
 
 /// What a configuration asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct ConfiguredListener {
     pub(crate) address: SocketAddr,
     pub(crate) backlog: u32,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Listener {
     pub(crate) granted: Option<u32>,
     /// What `listen()` was called with, where a configuration says so.
     pub(crate) asked: Option<u32>,
-    /// SYNs and connections that this listener dropped since it began, for whatever reason.
+    /// SYNs and connections that this listener dropped since it began, for any reason.
     pub(crate) drops: Option<u32>,
     /// Dropped since the look before.
     pub(crate) drops_new: u32,
@@ -32,7 +32,7 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    pub(crate) fn of(socket: &Socket, process: Option<String>, asked: &[Asked], from_proc: bool) -> Self {
+    pub(crate) fn of(socket: &Socket, process: Option<String>, asked: &[ConfiguredListener], from_proc: bool) -> Self {
         let local = socket.local;
         // A configuration that names no address listens on all of them.
         let wanted = asked.iter().find(|asked| asked.address == local).or_else(|| {
@@ -58,7 +58,7 @@ impl Listener {
     /// What is wrong with it, if something is.
     pub(crate) fn remark(&self, settings: &Settings) -> Option<String> {
         if self.is_full() {
-            return Some("full: nobody accepts".to_owned());
+            return Some("full: not accepting".to_owned());
         }
         if self.drops_new > 0 {
             return Some(format!("{} dropped just now", self.drops_new));
@@ -94,7 +94,7 @@ mod tests {
     use crate::model::tests::socket;
     use sockdiag::State;
 
-    fn listener(address: &str, queue: u32, granted: u32, asked: &[Asked]) -> Listener {
+    fn listener(address: &str, queue: u32, granted: u32, asked: &[ConfiguredListener]) -> Listener {
         let mut found = socket(State::Listen, address, "0.0.0.0:0");
         (found.recv_queue, found.send_queue, found.cookie) = (queue, granted, u64::from(found.local.port()));
         Listener::of(&found, None, asked, false)
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn the_fullest_comes_first_and_says_what_is_wrong() {
         let settings = Settings { somaxconn: Some(128), ..Settings::default() };
-        let asked = [Asked { address: "0.0.0.0:80".parse().unwrap(), backlog: 511 }];
+        let asked = [ConfiguredListener { address: "0.0.0.0:80".parse().unwrap(), backlog: 511 }];
         let mut dropping = listener("0.0.0.0:443", 0, 511, &[]);
         dropping.drops = Some(9);
         let before = [Listener { drops: Some(4), ..dropping.clone() }];
@@ -121,7 +121,7 @@ mod tests {
             remarks,
             [
                 (443, Some("5 dropped just now".to_owned())),
-                (81, Some("full: nobody accepts".to_owned())),
+                (81, Some("full: not accepting".to_owned())),
                 (80, Some("511 asked for: somaxconn".to_owned())),
                 (22, Some("at somaxconn".to_owned())),
             ]

@@ -1,7 +1,7 @@
 //! The log of `watch --log`: one histogram per sample, as text that greps like `netstat | awk` did, as CSV, or as JSON lines;
 //! and the same read back. The reader takes what any of the three wrote, and says the line that it cannot read.
 
-use super::tally::{Histogram, PORTS_MAX, Tally};
+use super::tally::{PORTS_MAX, StateCounts, Tally};
 use serde::{Deserialize, Serialize};
 use sockdiag::State;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ pub enum Format {
     Json,
 }
 
-/// What stands at the beginning of a log.
+/// What is at the beginning of a log.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct Head {
     /// Seconds between samples, as asked.
@@ -115,7 +115,7 @@ struct JsonSample {
 
 impl From<&Sample> for JsonSample {
     fn from(sample: &Sample) -> Self {
-        let by_name = |histogram: &Histogram| {
+        let by_name = |histogram: &StateCounts| {
             histogram.present().map(|(state, count)| (state.name().to_owned(), count)).collect::<BTreeMap<_, _>>()
         };
         Self {
@@ -275,7 +275,7 @@ port 10000 TIME_WAIT 2
     }
 
     #[test]
-    fn what_is_no_log_is_refused_with_its_line() {
+    fn refuses_other_files_with_their_line() {
         assert_eq!(parse(""), Err("it is empty".to_owned()));
         assert!(parse("Proto Recv-Q Send-Q\n").unwrap_err().starts_with("its first line is not that of a log"));
         let broken = written(Format::Text) + "TIME_WAIT many\n";

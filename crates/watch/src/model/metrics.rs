@@ -5,7 +5,7 @@ use super::closers::{Closes, Peer};
 use super::destinations::Destination;
 use super::listeners::Listener;
 use super::picture::Picture;
-use super::tally::Histogram;
+use super::tally::StateCounts;
 use report::prometheus::{Kind, Page};
 use sockdiag::State;
 use std::net::SocketAddr;
@@ -28,7 +28,7 @@ pub(crate) fn encode(picture: &Picture) -> String {
 }
 
 fn states(page: &mut Page, picture: &Picture) {
-    let of = |histogram: Histogram| State::ALL.map(|state| (state.name(), histogram.of(state)));
+    let of = |histogram: StateCounts| State::ALL.map(|state| (state.name(), histogram.of(state)));
     page.family("holdfast_sockets", Kind::Gauge, "TCP sockets by state.").samples(&[], "state", of(picture.tally.all));
     let help = "TCP sockets with a chosen port at either end, by state.";
     let mut family = page.family("holdfast_port_sockets", Kind::Gauge, help);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn listeners_that_share_an_address_are_one_series_whatever_stands_between_them() {
+    fn listeners_that_share_an_address_are_one_series() {
         let mut shared = picture();
         let row = shared.listeners[0].clone();
         let at = |port: u16, queue| {
@@ -183,14 +183,14 @@ mod tests {
     }
 
     #[test]
-    fn the_series_of_a_metric_stand_together() {
+    fn keeps_the_series_of_a_metric_together() {
         let page = encode(&picture());
         let mut metric = "";
         for line in page.lines() {
             match line.strip_prefix("# TYPE ").and_then(|rest| rest.split(' ').next()) {
                 Some(name) => metric = name,
                 None if line.starts_with('#') => {}
-                None => assert!(line.starts_with(metric), "{line} stands under {metric}"),
+                None => assert!(line.starts_with(metric), "{line} is under {metric}"),
             }
         }
     }

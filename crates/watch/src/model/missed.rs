@@ -5,7 +5,7 @@ use sockdiag::{Counters, Socket, State};
 /// Connections of one look that are told apart, at 8 bytes each: 64 MB for two looks at four million. Of more there is no account.
 const PRESENT_MAX: usize = 1 << 22;
 
-/// Connections of one look, by a number that stands for each.
+/// Connections of one look, by a number that means each.
 #[derive(Debug, Default)]
 pub(crate) struct Present {
     identities: Vec<u64>,
@@ -20,7 +20,7 @@ impl Present {
     pub(crate) fn note(&mut self, socket: &Socket) {
         let is_connection =
             !matches!(socket.state, State::Listen | State::TimeWait | State::SynSent | State::SynRecv | State::Close);
-        // What stands in FIN_WAIT2 after its socket died has no TCP_INFO, and a number of its own.
+        // What is in FIN_WAIT2 after its socket died has no TCP_INFO, and a number of its own.
         let is_remnant = socket.state == State::FinWait2 && socket.inode == 0 && socket.tcp.is_none();
         if !is_connection || is_remnant {
             return;
@@ -44,7 +44,7 @@ impl Present {
         self.identities.len()
     }
 
-    /// Whether there were more than are told apart, so that nothing can be said of what came and went.
+    /// Whether there were more than can be distinguished, so that what came and went is unknown.
     pub(crate) fn is_cut(&self) -> bool {
         self.is_cut
     }
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lived_between_two_looks_is_seen_by_its_death() {
+    fn sees_short_connections_when_they_close() {
         let (before, now) = (present(&[5, 1, 2]), present(&[2, 9, 8]));
         let mut deaths = Deaths::default();
         for cookie in [1, 5, 100, 101] {
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_look_passed_over_is_known_at_the_next_and_is_no_new_connection() {
+    fn a_socket_that_one_look_missed_is_no_new_connection() {
         let counted =
             Counters { active_opens: Some(1), passive_opens: Some(0), attempt_fails: Some(0), ..Counters::default() };
         let none = Counters { active_opens: Some(0), ..counted };
@@ -240,7 +240,7 @@ mod tests {
         let at_third = between(&second, &third, &Deaths::default(), &counted, third.grown_since(&second)).unwrap();
         assert_eq!((at_second.opens_seen, at_second.passed_over, at_second.closed), (0, 0, 2));
         assert_eq!((at_third.opens_seen, at_third.passed_over), (1, 1));
-        // From /proc, what nobody holds has no number.
+        // From /proc, a socket without an owner has no number.
         let orphans = [present(&[0, 5]), present(&[5])];
         let again = present_after(Some(&present_after(Some(&orphans[0]), &[5])), &[0, 5]);
         assert_eq!(again.passed_over(&present_after(Some(&orphans[0]), &[5])), 0);

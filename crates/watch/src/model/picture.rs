@@ -3,7 +3,7 @@
 
 use super::closers::{Closers, Closes, Peer};
 use super::destinations::{Destination, Destinations};
-use super::listeners::{self, Asked, LISTENERS_MAX, Listener};
+use super::listeners::{self, ConfiguredListener, LISTENERS_MAX, Listener};
 use super::missed::{Deaths, Missed, Present, between};
 use super::piles::{Cause, Pile, Piles};
 use super::tally::Tally;
@@ -84,7 +84,7 @@ impl Memory {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Look<'a> {
     pub(crate) ports: &'a [u16],
-    pub(crate) asked: &'a [Asked],
+    pub(crate) asked: &'a [ConfiguredListener],
     pub(crate) settings: &'a Settings,
     pub(crate) owners: Option<&'a Owners>,
     /// Since the look before.
@@ -100,9 +100,9 @@ pub(crate) struct Look<'a> {
 /// How closes are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Evidence {
-    /// By destroy events, and by what stands at each look.
+    /// By destroy events, and by what is at each look.
     Events,
-    /// By what stands at each look alone.
+    /// By what is at each look alone.
     LooksAlone,
     /// Not at all: the filter leaves out states that are the evidence.
     Nothing,
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn two_looks_make_rates_of_what_one_cannot_know() {
+    fn two_looks_give_rates() {
         let settings = Settings { port_range: Some(40_000..=40_999), ..Settings::default() };
         let mut memory = Memory::default();
         memory.listens_on(HashSet::from([80]), HashSet::from([3]));

@@ -15,7 +15,7 @@ pub(crate) const PILES_MAX: usize = 256;
 pub enum Cause {
     /// Received, and the application does not read.
     NotRead,
-    /// Received by a connection that nobody has accepted yet: it stands in its listener's accept queue.
+    /// Received by a connection that is not accepted yet: it is in its listener's accept queue.
     AcceptQueue,
     /// The peer's window is zero: its application does not read.
     PeerWindowZero,
@@ -93,7 +93,7 @@ pub struct Pile {
     pub send: u32,
     /// Why they wait.
     pub cause: Cause,
-    /// Of the socket; 0 where nobody holds it.
+    /// Of the socket; 0 without an owner.
     pub inode: u32,
 }
 

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Cell {
     pub(crate) text: String,
-    /// Numbers are sorted by value and stand to the right.
+    /// Numbers are sorted by value and are aligned to the right.
     value: Option<f64>,
     /// What is cut off is cut off at the beginning: of an address the port matters most.
     keeps_end: bool,
@@ -48,7 +48,7 @@ impl Cell {
         }
     }
 
-    /// In exactly so many columns.
+    /// In exactly this many columns.
     pub(crate) fn fitted(&self, width: usize) -> String {
         let length = self.text.chars().count();
         if length <= width {

@@ -260,7 +260,7 @@ pub(crate) fn write_plain(picture: &Picture, width: usize, rows_max: usize) -> S
         if page == Page::States {
             table.rows.retain(|row| row.get(1).is_some_and(|cell| cell.text != "0"));
         }
-        // The kernel's page has as many rows as there are counters, whatever happens on the machine.
+        // The kernel's page has as many rows as there are counters, on every machine.
         let rows_max = if page == Page::Kernel { table.rows.len() } else { rows_max };
         let hidden = table.rows.len().saturating_sub(rows_max);
         table.rows.truncate(rows_max);

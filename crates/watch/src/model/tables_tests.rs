@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::model::destinations::Destination;
-use crate::model::listeners::{self, Asked, Listener};
+use crate::model::listeners::{self, ConfiguredListener, Listener};
 use crate::model::piles::{Cause, Pile};
 use crate::model::tally::Tally;
 use crate::model::tests::socket;
@@ -17,7 +17,7 @@ pub(crate) fn picture() -> Picture {
     tally.count(&socket(State::Established, "10.0.0.1:80", "10.0.0.9:1"));
     let mut listener = socket(State::Listen, "0.0.0.0:80", "0.0.0.0:0");
     (listener.recv_queue, listener.send_queue) = (129, 128);
-    let asked = [Asked { address: "0.0.0.0:80".parse().unwrap(), backlog: 511 }];
+    let asked = [ConfiguredListener { address: "0.0.0.0:80".parse().unwrap(), backlog: 511 }];
     let listeners =
         listeners::finish(vec![Listener::of(&listener, Some("nginx[4711]".to_owned()), &asked, false)], &[]);
     let pile = Pile {
@@ -78,7 +78,7 @@ fn every_page_says_what_it_is_for_in_80_columns() {
     for expected in [
         "2026-11-22T00:00:00Z 121 connections, 1 listener, look 1.5 ms",
         "TIME_WAIT 120 120",
-        "0.0.0.0:80 129 128 511 - nginx[4711] full: nobody accepts",
+        "0.0.0.0:80 129 128 511 - nginx[4711] full: not accepting",
         "10.0.0.2:10000 10.0.0.1 10 27,000 1,222 +61.1 20 s",
         "to 10.0.0.2:10000 990 9 1 99.0",
         "from 10.0.0.9 on :80 0 5 0 0.0",
@@ -95,7 +95,7 @@ fn every_page_says_what_it_is_for_in_80_columns() {
     assert!(pile.starts_with("0 2,600,000 peer's window zero") && pile.contains(":40000"), "{pile}");
     let kernel = text.split("\nkernel: ").nth(1).expect("a page");
     assert!(!kernel.contains('…'), "what a counter means is readable: {kernel}");
-    // What is cut off is said.
+    // The report names what is cut off.
     assert!(write_plain(&picture(), 80, 1).contains("  and 1 more\n"));
     // An empty machine has pages, too.
     let empty = write_plain(&Picture::default(), 80, 10);

@@ -7,9 +7,9 @@ pub(crate) const PORTS_MAX: usize = 64;
 
 /// Counts by state, in the order of [`State::ALL`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Histogram([u64; State::ALL.len()]);
+pub struct StateCounts([u64; State::ALL.len()]);
 
-impl Histogram {
+impl StateCounts {
     /// Sockets in that state come to those that were counted.
     pub fn add(&mut self, state: State, sockets: u64) {
         if let Some(count) = self.0.get_mut(state.index()) {
@@ -36,15 +36,15 @@ impl Histogram {
 /// One look at all sockets.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Tally {
-    pub(crate) all: Histogram,
+    pub(crate) all: StateCounts,
     /// Sockets with this port at either end.
-    pub(crate) ports: Vec<(u16, Histogram)>,
+    pub(crate) ports: Vec<(u16, StateCounts)>,
 }
 
 impl Tally {
     pub(crate) fn of_ports(ports: &[u16]) -> Self {
-        let ports = ports.iter().take(PORTS_MAX).map(|port| (*port, Histogram::default())).collect();
-        Self { all: Histogram::default(), ports }
+        let ports = ports.iter().take(PORTS_MAX).map(|port| (*port, StateCounts::default())).collect();
+        Self { all: StateCounts::default(), ports }
     }
 
     pub(crate) fn count(&mut self, socket: &Socket) {

@@ -81,7 +81,7 @@ fn answer(terminal: &Terminal, screen: &mut Screen, signals: &Signals) -> Result
     Ok(terminal.key()?.map_or(Asks::Nothing, |(key, modifiers)| screen.press(key, modifiers)))
 }
 
-/// Looks at its beat until it is told to stop or nobody draws any more.
+/// Looks at its beat until it is told to stop or the drawing thread is gone.
 fn look_on(
     mut sampler: Sampler,
     mut wanted: Wanted,

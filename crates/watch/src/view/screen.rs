@@ -250,10 +250,10 @@ impl Screen {
     }
 }
 
-/// What stands at the end of the last line.
+/// What is at the end of the last line.
 const KEYS: &str = "? help  / filter  s sort  r reverse  p pause  q quit";
 
-/// `only WORDS  ` within so many columns, of which the words that do not fit are left out; nothing where none would fit.
+/// `only WORDS  ` within this many columns, of which the words that do not fit are left out; nothing where none would fit.
 fn shortened(words: &str, columns: usize) -> String {
     let whole = format!("only {words}  ");
     if whole.chars().count() <= columns {

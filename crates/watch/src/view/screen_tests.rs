@@ -47,7 +47,7 @@ fn each_page_fits_80_columns_and_24_lines() {
     assert_eq!(lines[22], "3 processes may not be looked into");
     assert_eq!(lines[23], "? help  / filter  s sort  r reverse  p pause  q quit");
     for (key, expected) in [
-        ('2', "full: nobody accepts"),
+        ('2', "full: not accepting"),
         ('3', "27,000"),
         ('4', "peer's window zero"),
         ('5', "from 10.0.0.9 on :80"),

@@ -17,7 +17,7 @@ pub enum ResponseFault {
     /// Connection is missing, or has no `upgrade`.
     #[error("101 without `Connection: upgrade`")]
     Connection,
-    /// Sec-WebSocket-Accept is missing, doubled, or not that of the key: whoever answered does not speak WebSocket.
+    /// Sec-WebSocket-Accept is missing, doubled, or not that of the key: the server does not speak WebSocket.
     #[error("Sec-WebSocket-Accept is missing or not the answer to our key")]
     Accept,
     /// An extension that was not asked for.

@@ -36,7 +36,7 @@ impl Key {
         Self(key)
     }
 
-    /// A key that was received; `None` if it does not stand for 16 bytes.
+    /// A key that was received; `None` if it does not mean 16 bytes.
     pub fn parse(value: &[u8]) -> Option<Self> {
         let key: [u8; KEY_BYTES] = value.try_into().ok()?;
         let mut nonce = [0; NONCE_BYTES + 2];
@@ -44,7 +44,7 @@ impl Key {
         (len == NONCE_BYTES).then_some(Self(key))
     }
 
-    /// As it stands in the field.
+    /// As it is in the field.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }

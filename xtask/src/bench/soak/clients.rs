@@ -66,7 +66,7 @@ impl Client {
             if let Some(limit) = group.habit.idle()
                 && (turn as u64).is_multiple_of(BURST_REQUESTS)
             {
-                // All have as many turns, so nobody waits for one who is gone.
+                // All have as many turns, so none waits for one that has ended.
                 together.wait();
                 if turn > 0 {
                     std::thread::park_timeout(pause(limit, group.ids.start + turn as u64, id));

@@ -12,9 +12,9 @@ pub(super) enum Habit {
     ClosesIdle(Duration),
     /// FIN to one side after that much time; what comes then is executed, and the connection ends without an answer.
     HalfCloses(Duration),
-    /// FIN behind the answer to every so many requests, without a word.
+    /// FIN behind the answer to every N requests, unannounced.
     ClosesAfter(u32),
-    /// Every so many requests one is executed, and RST is the answer.
+    /// Every N requests one is executed, and RST is the answer.
     ExecutesAndResets(u32),
     Well,
 }

@@ -43,7 +43,7 @@ pub struct AccessOutput {
 #[derive(Debug)]
 pub struct LogSink {
     place: LogPlace,
-    buffers: Box<[Buffer]>,
+    buffers: Box<[RecordBuffer]>,
     dropped: AtomicU64,
     /// Those of all times.
     dropped_total: AtomicU64,
@@ -53,7 +53,7 @@ pub struct LogSink {
 /// One worker's lines. On cache lines of its own, since its worker writes it with every request.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Buffer(Mutex<Vec<u8>>);
+struct RecordBuffer(Mutex<Vec<u8>>);
 
 /// A line with what belongs to it.
 #[derive(Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub struct Record<'a> {
 impl LogSink {
     /// A sink for a number of workers, who ring when there is something to write.
     pub fn new(place: LogPlace, workers: usize, bell: Arc<LogBell>) -> Self {
-        let buffers = (0..workers.max(1)).map(|_| Buffer::default()).collect();
+        let buffers = (0..workers.max(1)).map(|_| RecordBuffer::default()).collect();
         Self { place, buffers, dropped: AtomicU64::new(0), dropped_total: AtomicU64::new(0), bell }
     }
 
@@ -85,7 +85,7 @@ impl LogSink {
 
     /// Adds a line, without its newline.
     pub(crate) fn write(&self, worker: u16, name: Option<&LineName>, line: &[u8]) {
-        let Some(Buffer(buffer)) = self.buffers.get(usize::from(worker)) else { return };
+        let Some(RecordBuffer(buffer)) = self.buffers.get(usize::from(worker)) else { return };
         let mut buffer = buffer.lock().unwrap_or_else(PoisonError::into_inner);
         let is_first = buffer.is_empty();
         if buffer.len() + line.len() > WAITING_BYTES_MAX {
@@ -111,7 +111,7 @@ impl LogSink {
 
     /// Takes all waiting lines, whole, into `into`; returns how many were dropped since the last time.
     pub fn take(&self, into: &mut Vec<u8>) -> u64 {
-        for Buffer(buffer) in &self.buffers {
+        for RecordBuffer(buffer) in &self.buffers {
             let mut buffer = buffer.lock().unwrap_or_else(PoisonError::into_inner);
             into.extend_from_slice(&buffer);
             buffer.clear();

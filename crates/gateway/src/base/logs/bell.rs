@@ -1,8 +1,9 @@
 //! When log lines are written: workers ring when there is something to write, and learn when it has been written. The thread
-//! that writes decides when it comes. Without one, as in tests of the gateway alone, nobody is woken and nobody waits.
+//! that writes decides when it comes. Without one, as in tests of the gateway alone, no writer is woken and no connection waits.
 
+use crate::base::logs::error::Level;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::thread::Thread;
 
 /// Shared by all logs of a process.
@@ -17,6 +18,8 @@ pub struct LogBell {
     /// Collections that have begun, and the last one that has ended.
     begun: AtomicU64,
     done: AtomicU64,
+    /// The level of all error logs, where an operator has set one: its number and one more, or 0.
+    level: AtomicU8,
 }
 
 /// How much haste a collection has.
@@ -36,6 +39,17 @@ impl LogBell {
     pub fn attend(&self, writer: Thread) {
         // A second writer would be a bug of the caller's; the first one goes on.
         let _ = self.writer.set(writer);
+    }
+
+    /// The level of all error logs from now on; `None` is what the configuration says of each.
+    pub fn set_level(&self, level: Option<Level>) {
+        self.level.store(level.map_or(0, |level| level as u8 + 1), Ordering::Relaxed);
+    }
+
+    /// The level that an operator has set.
+    pub fn level(&self) -> Option<Level> {
+        let number = self.level.load(Ordering::Relaxed).checked_sub(1)?;
+        Level::ALL.get(usize::from(number)).copied()
     }
 
     pub(crate) fn is_attended(&self) -> bool {
@@ -63,7 +77,7 @@ impl LogBell {
         self.done.load(Ordering::SeqCst) >= number
     }
 
-    /// Wakes the writer: for whoever has changed what it should do.
+    /// Wakes the writer: for code that has changed what it should do.
     pub fn wake(&self) {
         if let Some(writer) = self.writer.get() {
             writer.unpark();

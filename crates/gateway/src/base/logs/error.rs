@@ -37,7 +37,12 @@ pub enum Level {
 }
 
 impl Level {
-    fn label(self) -> &'static str {
+    /// All of them, the least grave first.
+    pub const ALL: [Self; 8] =
+        [Self::Debug, Self::Info, Self::Notice, Self::Warn, Self::Error, Self::Crit, Self::Alert, Self::Emerg];
+
+    /// Its name in `error_log`.
+    pub fn label(self) -> &'static str {
         match self {
             Self::Debug => "debug",
             Self::Info => "info",
@@ -90,11 +95,11 @@ pub struct ErrorOutput {
 }
 
 /// Lines of one worker that wait for the writer, who comes ten times a second: 3,000 lines of 300 bytes. Beyond this they
-/// are dropped and counted, so that a full disk or a slow terminal stops nobody's request.
+/// are dropped and counted, so that a full disk or a slow terminal stops no request.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
 /// Bytes of one value of a request (its first line, its Host) in a line. nginx cuts whole lines at 2,048 bytes; here what
-/// stands behind a long value stays readable.
+/// is behind a long value stays readable.
 const VALUE_BYTES_MAX: usize = 1024;
 
 /// The lines of one list of `error_log`s: the process's, or that of the locations that have it.
@@ -102,7 +107,7 @@ const VALUE_BYTES_MAX: usize = 1024;
 pub struct ErrorLog {
     threshold: Level,
     /// One for each worker, and the last one for everybody else.
-    buffers: Box<[Buffer]>,
+    buffers: Box<[LineBuffer]>,
     dropped: AtomicU64,
     /// Those of all times.
     dropped_total: AtomicU64,
@@ -114,7 +119,7 @@ pub struct ErrorLog {
 /// One worker's lines. On cache lines of its own, since its worker writes it with every line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Buffer(Mutex<Waiting>);
+struct LineBuffer(Mutex<Waiting>);
 
 #[derive(Debug, Default)]
 struct Waiting {
@@ -126,9 +131,11 @@ struct Waiting {
 pub(crate) struct RequestLine<'a> {
     pub(crate) message: &'a str,
     pub(crate) serial: u64,
-    pub(crate) client: &'a PeerAddress,
+    /// `None` where its socket does not know it any more.
+    pub(crate) client: Option<&'a PeerAddress>,
     pub(crate) server: &'a [u8],
     pub(crate) request: &'a [u8],
+    pub(crate) subrequest: Option<&'a [u8]>,
     pub(crate) upstream: Option<&'a [u8]>,
     pub(crate) host: Option<&'a [u8]>,
     pub(crate) referrer: Option<&'a [u8]>,
@@ -139,7 +146,7 @@ impl ErrorLog {
     pub fn new(threshold: Level, utc_offset_minutes: i16) -> Self {
         Self {
             threshold,
-            buffers: Box::new([Buffer::default()]),
+            buffers: Box::new([LineBuffer::default()]),
             dropped: AtomicU64::new(0),
             dropped_total: AtomicU64::new(0),
             utc_offset_minutes,
@@ -150,7 +157,17 @@ impl ErrorLog {
 
     /// The same with a buffer for each worker, and a bell for who writes the lines.
     pub(crate) fn for_workers(self, workers: usize, bell: Arc<LogBell>) -> Self {
-        Self { buffers: (0..=workers).map(|_| Buffer::default()).collect(), bell: Some(bell), ..self }
+        Self { buffers: (0..=workers).map(|_| LineBuffer::default()).collect(), bell: Some(bell), ..self }
+    }
+
+    /// The least grave level that is kept: what an operator has set, or what the configuration says.
+    fn threshold(&self) -> Level {
+        self.bell.as_ref().and_then(|bell| bell.level()).unwrap_or(self.threshold)
+    }
+
+    /// Whether lines of a level are written. A caller that has to ask the kernel for a line's content asks this first.
+    pub(crate) fn wants(&self, level: Level) -> bool {
+        level >= self.threshold()
     }
 
     /// Offset of local time from UTC, in minutes east of Greenwich.
@@ -160,7 +177,7 @@ impl ErrorLog {
 
     /// A line without a connection. These are not limited in number: no client can cause them at will.
     pub fn log(&self, level: Level, message: &str) {
-        if level < self.threshold {
+        if level < self.threshold() {
             return;
         }
         let mut line = self.prefix(level);
@@ -184,7 +201,7 @@ impl ErrorLog {
 
     /// A line about a request, which a client may cause as often as it likes; `true` if it will be written.
     pub(crate) fn request_line(&self, worker: u16, level: Level, line: &RequestLine<'_>) -> bool {
-        if level < self.threshold {
+        if level < self.threshold() {
             return false;
         }
         let key = reason_key(level as u8, line.server, line.upstream.unwrap_or_default(), line.message);
@@ -204,7 +221,7 @@ impl ErrorLog {
     pub fn flush(&self, write: impl FnOnce(&[u8], u64)) {
         let (mut lines, mut told) = (Vec::new(), Vec::new());
         let now_ms = self.now_ms();
-        for Buffer(buffer) in &self.buffers {
+        for LineBuffer(buffer) in &self.buffers {
             let mut waiting = buffer.lock().unwrap_or_else(PoisonError::into_inner);
             told.clear();
             waiting.limiter.settle(now_ms, &mut told);
@@ -224,7 +241,7 @@ impl ErrorLog {
 
     /// The buffer of a worker; that of everybody else for a number that no worker has.
     fn waiting(&self, worker: usize) -> std::sync::MutexGuard<'_, Waiting> {
-        let Buffer(buffer) = &self.buffers[worker.min(self.buffers.len() - 1)];
+        let LineBuffer(buffer) = &self.buffers[worker.min(self.buffers.len() - 1)];
         buffer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -270,10 +287,14 @@ impl RequestLine<'_> {
     /// Appends the line without its head.
     fn encode(&self, text: &mut Vec<u8>) {
         // Writing to a vector cannot fail.
-        let _ = write!(text, "*{} {}, client: {}", self.serial, self.message, self.client_text());
+        let _ = write!(text, "*{} {}", self.serial, self.message);
+        if let Some(client) = self.client {
+            let _ = write!(text, ", client: {}", client_text(client));
+        }
         for (label, value, quoted) in [
             (", server: ", Some(self.server), false),
             (", request: ", Some(self.request).filter(|request| !request.is_empty()), true),
+            (", subrequest: ", self.subrequest, true),
             (", upstream: ", self.upstream, true),
             (", host: ", self.host, true),
             (", referrer: ", self.referrer, true),
@@ -286,12 +307,12 @@ impl RequestLine<'_> {
         }
         text.push(b'\n');
     }
+}
 
-    fn client_text(&self) -> String {
-        match self.client {
-            PeerAddress::Ip(address) => address.ip().to_string(),
-            PeerAddress::Unix(_) => "unix:".to_owned(),
-        }
+fn client_text(client: &PeerAddress) -> String {
+    match client {
+        PeerAddress::Ip(address) => address.ip().to_string(),
+        PeerAddress::Unix(_) => "unix:".to_owned(),
     }
 }
 

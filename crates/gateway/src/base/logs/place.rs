@@ -1,5 +1,5 @@
 //! Where the lines of a log go: a file, the standard error stream, a syslog server, or files whose names depend on the
-//! request. Names and addresses only: whoever writes the logs opens them. Made when a configuration is lowered.
+//! request. Names and addresses only: the log writer opens them. Made when a configuration is lowered.
 
 use crate::base::logs::error::Level;
 use conf::diagnostic::Diagnostic;
@@ -49,7 +49,7 @@ pub struct SyslogPlace {
     pub facility: u8,
     /// Of access-log lines; lines of the error log have their own.
     pub severity: Level,
-    /// What stands in front of the message.
+    /// What is in front of the message.
     pub tag: String,
     /// The host that the line says it comes from; `None` with `nohostname`.
     pub hostname: Option<String>,

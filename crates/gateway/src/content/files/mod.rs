@@ -1,6 +1,8 @@
 //! Static files as content: a URI becomes a path, a path a reply. Nothing here waits for a disk on the worker's thread:
 //! what the kernel does not have in memory is opened by the offload pool.
 
+pub(crate) mod listing;
+pub(crate) mod ready_made;
 pub(crate) mod send;
 
 use crate::base::logs::error::{errno, quoted};
@@ -18,6 +20,7 @@ use rules::precondition::{Conditions, Validators, Verdict, evaluate, is_same_ver
 use rules::range::{Wanted, parse_range};
 use rules::time_format::Moment;
 use std::io::{self, ErrorKind};
+use std::sync::Arc;
 
 /// What looking for one index file came to.
 enum Index {
@@ -37,7 +40,7 @@ impl Exchange {
 
     /// The path of the present URI, with something behind it, in the request's buffer for it; or the answer to a path that
     /// leaves its root.
-    fn path_of(&mut self, index: Option<&[u8]>) -> Result<Vec<u8>, Reply> {
+    pub(super) fn path_of(&mut self, index: Option<&[u8]>) -> Result<Vec<u8>, Reply> {
         self.check_alias()?;
         let mut path = std::mem::take(&mut self.request.path);
         path.clear();
@@ -51,7 +54,7 @@ impl Exchange {
         Err(Reply::error(404))
     }
 
-    /// An alias stands for a part of the URI that the client asked for, which is gone where `rewrite … break` has another.
+    /// An alias means a part of the URI that the client asked for, which is gone where `rewrite … break` has another.
     pub(crate) fn check_alias(&self) -> Result<(), Reply> {
         if !self.routing.target.name_is_stale || self.location().root.alias.is_none() {
             return Ok(());
@@ -61,8 +64,27 @@ impl Exchange {
         Err(Reply::error(500))
     }
 
+    /// Opens a file, or has it from `open_file_cache`.
+    pub(crate) async fn open(&self, path: &[u8]) -> io::Result<Arc<OpenFile>> {
+        let Some(plan) = &self.location().open_files else { return self.open_now(path).await.map(Arc::new) };
+        let (generation, now) = (self.generation.number, self.thread.reactor.now());
+        let known = self.thread.open_files.borrow_mut().look(generation, plan, path, now);
+        if let Some(known) = known {
+            return known.map_err(io::Error::from_raw_os_error);
+        }
+        let opened = self.open_now(path).await.map(Arc::new);
+        let kept = match &opened {
+            Ok(file) => Some(Ok(Arc::clone(file))),
+            Err(error) => error.raw_os_error().map(Err),
+        };
+        if let Some(kept) = kept {
+            self.thread.open_files.borrow_mut().keep(generation, plan, path, &kept, now);
+        }
+        opened
+    }
+
     /// Opens a file, on another thread if it is not cached.
-    pub(crate) async fn open(&self, path: &[u8]) -> io::Result<OpenFile> {
+    async fn open_now(&self, path: &[u8]) -> io::Result<OpenFile> {
         let path = c_path(path.to_vec()).ok_or(ErrorKind::NotFound)?;
         if let Some(file) = open_file_cached(&path)? {
             return Ok(file);
@@ -71,6 +93,11 @@ impl Exchange {
     }
 
     async fn index(&mut self, plan: &FilesPlan) -> Step {
+        if plan.random_index
+            && let Some(step) = self.random_index().await
+        {
+            return step;
+        }
         let mut tested = false;
         for template in &plan.index {
             let mut name = Vec::new();
@@ -92,6 +119,13 @@ impl Exchange {
             Ok(path) => path,
             Err(reply) => return Step::Reply(reply),
         };
+        if let Some(listing) = &plan.listing
+            && matches!(self.routing.method, Method::Get | Method::Head)
+        {
+            let reply = self.listing(listing, &path).await;
+            self.request.path = path;
+            return Step::Reply(self.under_conditions(reply));
+        }
         self.error_log(&format!("directory index of \"{}\" is forbidden", quoted(&path)));
         self.request.path = path;
         Step::Reply(Reply::error(403))
@@ -140,6 +174,11 @@ impl Exchange {
             Ok(path) => path,
             Err(reply) => return reply,
         };
+        if let Some(reply) = self.ready_made(plan, &path).await {
+            self.routing.prefetched = None;
+            self.request.path = path;
+            return self.shown(reply);
+        }
         let opened = match self.routing.prefetched.take() {
             Some(Prefetched { path: known, file }) if known == path => Ok(file),
             _ => self.open(&path).await,
@@ -153,14 +192,18 @@ impl Exchange {
                     Reply::error(404)
                 }
                 FileKind::Regular if self.routing.method == Method::Post => Reply::error(405),
-                FileKind::Regular => self.file_reply(plan, file),
+                FileKind::Regular => self.file_reply(plan, file, None),
             },
         };
+        self.request.path = path;
+        self.shown(reply)
+    }
+
+    fn shown(&mut self, reply: Reply) -> Reply {
         if matches!(reply.status, 206 | 304) {
             // What the client asked for goes before the status that the page is shown under.
             self.response.shown_status = None;
         }
-        self.request.path = path;
         reply
     }
 
@@ -186,12 +229,11 @@ impl Exchange {
     }
 
     /// The file, a part of it, or what the request's conditions make of it.
-    fn file_reply(&self, plan: &FilesPlan, file: OpenFile) -> Reply {
+    pub(crate) fn file_reply(&self, plan: &FilesPlan, file: Arc<OpenFile>, coding: Option<&'static str>) -> Reply {
         let status = file.status;
         let tag = plan.etag.then(|| entity_tag(status.modified, status.size));
-        let validators = Validators { modified: status.modified, tag: tag.as_deref().map(str::as_bytes) };
-        // An error page is sent whole, whatever the client has of the page that it asked for, unless it is shown as a 200.
-        let conditional = self.response.shown_status.is_none_or(|status| status == 200);
+        let validators = Validators { modified: Some(status.modified), tag: tag.as_deref().map(str::as_bytes) };
+        let conditional = self.is_conditional();
         if conditional {
             match evaluate(&self.conditions(), &validators, plan.modified_since) {
                 Verdict::Send => {}
@@ -199,14 +241,17 @@ impl Exchange {
                 Verdict::NotModified => return not_modified(status.modified, tag),
             }
         }
-        let ranges = conditional && plan.ranges_max > 0 && !self.compresses_file(plan, &file, tag.as_deref());
+        let ranges = conditional && plan.ranges_max > 0 && !self.changes_file(plan, &file, tag.as_deref(), coding);
         let wanted = if ranges { self.wanted_range(plan, &validators, status.size) } else { Wanted::Whole };
         let media = plan.types.type_of(self.uri());
         let (code, parts) = match wanted {
             Wanted::Whole => (200, FileParts::whole(status.size)),
             Wanted::Parts(parts) => match &parts[..] {
                 [part] => (206, FileParts::one(part.clone())),
-                parts => (206, FileParts::several(parts, status.size, media, self.request_id() as u64)),
+                parts => {
+                    let media = self.with_charset(media);
+                    (206, FileParts::several(parts, status.size, &media, self.request_id() as u64))
+                }
             },
             Wanted::Unsatisfiable => {
                 let range = format!("bytes */{}", status.size).into_bytes();
@@ -220,6 +265,7 @@ impl Exchange {
                 file,
                 parts,
                 tag,
+                coding,
                 ranges,
                 sendfile: plan.sendfile,
                 chunk: if plan.sendfile { plan.sendfile_chunk } else { plan.read_chunk },
@@ -228,9 +274,11 @@ impl Exchange {
         }
     }
 
-    /// Whether the file would be compressed, and its parts cannot be asked for: as in nginx compressing goes first.
-    fn compresses_file(&self, plan: &FilesPlan, file: &OpenFile, tag: Option<&str>) -> bool {
-        if self.location().gzip.is_none() || self.request_value(FieldId::Range).is_none() {
+    /// Whether the file would be compressed or added to, and its parts cannot be asked for: as in nginx that goes first.
+    fn changes_file(&self, plan: &FilesPlan, file: &OpenFile, tag: Option<&str>, coding: Option<&str>) -> bool {
+        let location = self.location();
+        let changes = location.changes_bodies() || location.additions.is_some();
+        if !changes || self.request_value(FieldId::Range).is_none() {
             return false;
         }
         let mut head = ReplyHead::whole(file.status.size);
@@ -239,14 +287,23 @@ impl Exchange {
         if let Some(tag) = tag {
             head.fields.push(FieldId::ETag, tag.as_bytes());
         }
-        self.would_compress(&mut head)
+        if let Some(coding) = coding {
+            head.fields.push(FieldId::ContentEncoding, coding.as_bytes());
+        }
+        self.adds_around(&head) || self.would_change(&mut head)
     }
 
     fn request_value(&self, id: FieldId) -> Option<&[u8]> {
         self.request.head.value(id, &self.request.bytes)
     }
 
-    fn conditions(&self) -> Conditions<'_> {
+    /// Whether the request's conditions count: an error page is sent whole, whatever the client has of the page that it asked
+    /// for, unless it is shown as a 200.
+    pub(crate) fn is_conditional(&self) -> bool {
+        self.response.shown_status.is_none_or(|status| status == 200) && !self.is_subrequest()
+    }
+
+    pub(crate) fn conditions(&self) -> Conditions<'_> {
         Conditions {
             match_: self.request_value(FieldId::IfMatch),
             none_match: self.request_value(FieldId::IfNoneMatch),
@@ -259,7 +316,7 @@ impl Exchange {
     fn wanted_range(&self, plan: &FilesPlan, file: &Validators<'_>, size: u64) -> Wanted {
         let Some(range) = self.request_value(FieldId::Range) else { return Wanted::Whole };
         let version = self.request_value(FieldId::IfRange);
-        if version.is_some_and(|version| !is_same_version(version, file.tag, Some(file.modified))) {
+        if version.is_some_and(|version| !is_same_version(version, file.tag, file.modified)) {
             return Wanted::Whole;
         }
         parse_range(range, size, plan.ranges_max)

@@ -3,7 +3,6 @@
 
 use crate::base::close::CloseReason;
 use crate::content::filtered::{Compress, Ranges};
-use crate::downstream::h1::Framing;
 use crate::downstream::reply_head::{Mark, ReplyHead};
 use crate::exchange::Exchange;
 use crate::exchange::reply::{FileReply, Reply, ReplyBody, is_bodiless};
@@ -59,7 +58,7 @@ impl Exchange {
         let sent = self.send_file_with_head(&head, file).await;
         self.spares.recycle_reply_head(head);
         match sent {
-            Ok(()) if self.down.is_complete() => Served::Responded,
+            Ok(()) if self.down.is_complete() || self.response.filters.holds_rest() => Served::Responded,
             Ok(()) => {
                 self.error_log("the file was truncated while it was sent");
                 self.truncate()
@@ -76,29 +75,28 @@ impl Exchange {
 
     async fn send_file_with_head(&mut self, head: &ReplyHead, file: FileReply) -> Result<(), CloseReason> {
         let length = file.parts.length();
-        let framing = self.down.framing_of(head);
-        if framing == Framing::Empty || length == 0 {
+        if !self.down.sends_body(head) || length == 0 {
             return gone(self.response.filters.send_head(&mut self.down, head.with(b""), &[], true));
         }
         match file.parts.single() {
-            Some(range) if matches!(framing, Framing::Length(_)) => {
+            Some(range) if self.down.states_length(head) => {
                 let range = range.clone();
                 let FileReply { file, sendfile, chunk, .. } = file;
-                if sendfile && length > SMALL_BYTES_MAX {
+                let is_plain = !self.response.filters.changes_body();
+                if sendfile && length > SMALL_BYTES_MAX && is_plain && self.down.sends_files() {
                     gone(self.response.filters.send_head_of_file(&mut self.down, head.with(b"")))?;
                     self.send_by_sendfile(&file, range, chunk).await
                 } else {
-                    self.send_by_reading(Some(head), &Arc::new(file), range, chunk).await.map(drop)
+                    self.send_by_reading(Some(head), &file, range, chunk).await.map(drop)
                 }
             }
             _ => self.send_parts(head, file).await,
         }
     }
 
-    /// Several parts with what stands around them, or a body in chunks, which `sendfile(2)` cannot frame.
+    /// Several parts with what is around them, or a body in chunks, which `sendfile(2)` cannot frame.
     async fn send_parts(&mut self, head: &ReplyHead, file: FileReply) -> Result<(), CloseReason> {
         let FileReply { file, parts, chunk, .. } = file;
-        let file = Arc::new(file);
         gone(self.response.filters.send_head(&mut self.down, head.with(b""), &[], false))?;
         for part in &parts.parts {
             if !part.before.is_empty() {
@@ -114,7 +112,12 @@ impl Exchange {
 
     /// Where the page cache does not have the next part, the kernel reads it in this call, ahead of what it sends
     /// (ADR 12).
-    async fn send_by_sendfile(&mut self, file: &OpenFile, range: Range<u64>, chunk: usize) -> Result<(), CloseReason> {
+    pub(crate) async fn send_by_sendfile(
+        &mut self,
+        file: &OpenFile,
+        range: Range<u64>,
+        chunk: usize,
+    ) -> Result<(), CloseReason> {
         let mut offset = range.start;
         while offset < range.end {
             if self.response.filters.pause(&self.down).is_some() {
@@ -140,7 +143,7 @@ impl Exchange {
 
     /// Reads what is in the page cache, and lets the offload pool read what is not. The first piece, which of a small file
     /// is all of it, goes out with the head, where there is one. `false`: the file has become shorter.
-    async fn send_by_reading(
+    pub(crate) async fn send_by_reading(
         &mut self,
         mut head: Option<&ReplyHead>,
         file: &Arc<OpenFile>,
@@ -154,7 +157,7 @@ impl Exchange {
                 continue;
             }
             let left = range.end - offset;
-            let small = self.response.filters.is_paced() || self.response.filters.is_compressed();
+            let small = self.response.filters.is_paced() || self.response.filters.changes_body();
             let piece = if small { SMALL_BYTES_MAX } else { (chunk as u64).max(SMALL_BYTES_MAX) };
             let max = piece.min(left) as usize;
             let Self { response: Response { filters, .. }, down, .. } = &mut *self;
@@ -197,10 +200,17 @@ impl Exchange {
 
     /// Waits until the client takes more, as long as `send_timeout` allows; with room in its socket others just get their
     /// turn. What the client sends meanwhile does not count: it has to read.
-    async fn wait_for_client(&self) -> Result<(), CloseReason> {
+    pub(crate) async fn wait_for_client(&self) -> Result<(), CloseReason> {
         if let Some(pause) = self.response.filters.pause(&self.down) {
             let left = self.wait(Wants::NOTHING, pause).await == Woken::PeerGone;
             return if left { Err(CloseReason::ClientAborted) } else { Ok(()) };
+        }
+        if self.down.waiting_bytes() == 0 && self.response.filters.awaits_subrequest() {
+            return match self.wait(Wants::NOTHING, self.client_plan().send_timeout).await {
+                Woken::Ready => Ok(()),
+                Woken::PeerGone => Err(CloseReason::ClientAborted),
+                Woken::Deadline => Err(CloseReason::SendTimeout),
+            };
         }
         if self.down.is_writable() {
             self.yield_now().await;
@@ -220,7 +230,7 @@ impl Exchange {
     }
 
     /// The file cannot be read, or the client's socket not written: the error says which.
-    fn read_failed(&self, error: &io::Error) -> CloseReason {
+    pub(crate) fn read_failed(&self, error: &io::Error) -> CloseReason {
         match error.kind() {
             io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted => {
                 CloseReason::ClientAborted
@@ -250,6 +260,9 @@ impl Exchange {
         if let Some(tag) = &file.tag {
             head.fields.push(FieldId::ETag, tag.as_bytes());
         }
+        if let Some(coding) = file.coding {
+            head.fields.push(FieldId::ContentEncoding, coding.as_bytes());
+        }
         head.fields.mark(Mark::Connection);
         match part {
             Some(part) => Portion::Part { range: part.clone(), size: status.size },
@@ -259,6 +272,6 @@ impl Exchange {
     }
 }
 
-fn gone<T>(result: io::Result<T>) -> Result<T, CloseReason> {
+pub(crate) fn gone<T>(result: io::Result<T>) -> Result<T, CloseReason> {
     result.map_err(|_| CloseReason::ClientAborted)
 }

@@ -26,6 +26,7 @@ impl Exchange {
         let uri = self.accel_redirect(plan).unwrap_or_default().to_vec();
         self.carry(plan, &CARRIED);
         self.take_limit_rate(plan);
+        self.take_charset(plan);
         self.response.carried_type = self
             .answer()
             .and_then(|answer| answer.head.value(FieldId::ContentType, &answer.bytes))

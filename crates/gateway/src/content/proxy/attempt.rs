@@ -5,14 +5,15 @@ use crate::base::close::CloseReason;
 use crate::base::logs::error::Level;
 use crate::base::memory::FLOOR_BYTES;
 use crate::base::stall_timeout::StallTimeout;
-use crate::connector::lease::lease;
-use crate::connector::leased::Leased;
-use crate::connector::pending::Asked;
+use crate::connector::h2::lease::{SharedPlan, lease_stream};
+use crate::connector::lease::{Wanted, lease};
+use crate::connector::pending::ConnectionKey;
 use crate::connector::{Caller as _, WaitTimes};
+use crate::content::cache::CacheUse;
 use crate::content::proxy::Tries;
 use crate::content::proxy::early_hints::Interims;
 use crate::content::proxy::forced_range::unsatisfiable;
-use crate::content::proxy::relay::{Relay, RelayEnd, RelayPlan};
+use crate::content::proxy::relay::{Relay, RelayEnd, RelayPlan, Upload};
 use crate::content::proxy::response_head::HeadStep;
 use crate::downstream::body::{BodyError, BodyRead};
 use crate::exchange::Exchange;
@@ -22,11 +23,14 @@ use crate::exchange::waiting::Wants;
 use crate::filter::forced_range::Portion;
 use crate::registry::generation::BoundProxy;
 use crate::tunnel::TunnelStart;
-use crate::upstream::outgoing_body::OutgoingBody;
+use crate::upstream::outgoing_body::{BodyCoding, OutgoingBody};
 use crate::upstream::response_body::Source;
-use crate::upstream::sending::Sending;
+use crate::upstream::sending::{OutgoingRequest, Sending};
+use crate::upstream::side::UpstreamSide;
 use http1::FieldId;
+use http2::ErrorCode;
 use reactor::{Interest, Woken};
+use rules::grpc::Status;
 use upstream::DiscardReason;
 use upstream::retry::Failure;
 
@@ -42,6 +46,8 @@ pub(crate) enum AttemptEnd {
     Reply(Reply),
     /// The peer has answered, and something else is shown for what it says.
     Intercepted(Box<Step>),
+    /// The peer has answered, and what the cache has is sent.
+    Cached(CacheUse),
     Failed {
         failure: Failure,
         sent: Sent,
@@ -55,6 +61,23 @@ pub(crate) struct Sent {
     pub(crate) some: bool,
     pub(crate) reused: bool,
     pub(crate) proved_unsent: bool,
+}
+
+/// How the body of a request is marked off.
+fn coding_of(plan: &BoundProxy, body: &OutgoingBody) -> BodyCoding {
+    if plan.http2 {
+        return BodyCoding::Frames;
+    }
+    match plan.application.as_ref().map(|application| application.fastcgi().is_some()) {
+        None => body.http_coding(),
+        Some(true) => BodyCoding::Records,
+        Some(false) => BodyCoding::Plain,
+    }
+}
+
+/// `:scheme`
+fn scheme_of(plan: &BoundProxy) -> &'static [u8] {
+    if plan.tls.is_some() { b"https" } else { b"http" }
 }
 
 impl Exchange {
@@ -73,7 +96,7 @@ impl Exchange {
         let mut times = WaitTimes::default();
         let leased = match self.ask(plan, index, tries) {
             Ok(asked) => match tries.wanted(plan, index, &asked) {
-                Some(wanted) => lease(&*self, wanted, &mut times).await,
+                Some(wanted) => self.lease(plan, wanted, &mut times).await,
                 None => Err(Failure::NoLivePeer),
             },
             Err(failure) => Err(failure),
@@ -90,25 +113,48 @@ impl Exchange {
             record.reused = up.is_reused();
             let waited_ms = now.since(record.began_at).saturating_sub(record.connect_ms.unwrap_or(0));
             record.pool_wait_ms = queue_ms.unwrap_or(0) + waited_ms;
-            record.local_address = if local { up.stream().local_address().ok().flatten().map(Box::new) } else { None };
+            record.local_address = if local { up.local_address().map(Box::new) } else { None };
         }
         self.converse(plan, up, body, tries).await
     }
 
+    /// A connection, or a stream of one.
+    async fn lease(
+        &self,
+        plan: &BoundProxy,
+        wanted: Wanted<'_>,
+        times: &mut WaitTimes,
+    ) -> Result<UpstreamSide, Failure> {
+        if !plan.http2 {
+            return lease(self, wanted, times).await.map(UpstreamSide::H1);
+        }
+        let group = &plan.group;
+        let shared = SharedPlan { limits: &group.limits, send_timeout: plan.send_timeout, ping: group.http2_ping };
+        Box::pin(lease_stream(self, wanted, shared, times)).await.map(UpstreamSide::H2)
+    }
+
     /// Under which key, and which name, the peer is asked for a connection.
-    fn ask(&self, plan: &BoundProxy, index: usize, tries: &Tries) -> Result<Asked, Failure> {
+    fn ask(&self, plan: &BoundProxy, index: usize, tries: &Tries) -> Result<ConnectionKey, Failure> {
         let peer = tries.peer(plan, index).ok_or(Failure::NoLivePeer)?;
-        Asked::of(peer, plan.tls.as_ref(), |template| self.value(template)).ok_or_else(|| {
-            self.error_log("\"proxy_ssl_name\" is not a name while SSL handshaking to upstream");
+        ConnectionKey::of(peer, plan.tls.as_ref(), |template| self.value(template)).ok_or_else(|| {
+            let family = if plan.is_grpc { "grpc" } else { "proxy" };
+            self.error_log(&format!("\"{family}_ssl_name\" is not a name while SSL handshaking to upstream"));
             Failure::ConnectFailed
         })
     }
 
     /// Sends the request, awaits the head, relays the response.
-    async fn converse(&mut self, plan: &BoundProxy, up: Leased, body: &OutgoingBody, tries: &Tries) -> AttemptEnd {
+    async fn converse(
+        &mut self,
+        plan: &BoundProxy,
+        up: UpstreamSide,
+        body: &OutgoingBody,
+        tries: &Tries,
+    ) -> AttemptEnd {
         self.forget_answer();
-        let head = self.request.upstream_head.as_bytes();
-        let mut sending = Sending::begin(up.stream(), head, body, up.acked_before().is_some());
+        let (head, trailers) = (&self.request.upstream_head, &*self.intake.body.trailers);
+        let request = OutgoingRequest { head, coding: coding_of(plan, body), scheme: scheme_of(plan), trailers };
+        let mut sending = Sending::begin(&up, &request, body);
         let mut interims = Interims::default();
         let mut stall = StallTimeout::new(Default::default(), self.thread.reactor.now());
         loop {
@@ -124,27 +170,20 @@ impl Exchange {
                 // After a write that failed an event is on its way: the upstream may have answered before it closed, and
                 // that answer is worth more than the news that it did not listen to the end.
                 HeadStep::Waiting => {}
-                HeadStep::Relaying(relay) => return self.finish(plan, up, relay, &sending).await,
+                HeadStep::Relaying(relay) => {
+                    return self.finish(plan, up, relay, Upload { sending: &mut sending, body }).await;
+                }
                 HeadStep::Refused => {
                     up.discard(DiscardReason::Cancelled);
                     self.down.ending.break_off(CloseReason::ClientAborted);
                     return AttemptEnd::Served;
                 }
                 HeadStep::Intercepted(whole) => return self.intercept(plan, up, whole, &sending),
+                HeadStep::Instead(end, whole) => return self.instead(up, whole, &sending, *end),
                 HeadStep::Switched(early) => return self.open_tunnel(plan, up, early),
                 HeadStep::Failed(failure, reason, discard) => {
-                    let lost_race = failure == Failure::ClosedBeforeHead && interims == Interims::default();
-                    let proved_unsent = lost_race && self.is_proved_unsent(&up, sending.error, discard).await;
-                    let sent = Sent { some: true, reused: up.is_reused(), proved_unsent };
-                    if lost_race && discard == DiscardReason::PeerClosedIdle {
-                        up.note_end(&self.thread);
-                    }
-                    if !reason.is_empty() {
-                        let place = if up.is_reused() { ", reused connection" } else { "" };
-                        self.error_log(&format!("{reason} while reading response header from upstream{place}"));
-                    }
-                    up.discard(discard);
-                    return AttemptEnd::Failed { failure, sent };
+                    let what = (failure, reason, discard);
+                    return self.without_head(up, sending.error, interims == Interims::default(), what).await;
                 }
             }
             let (unsent, all_sent) = (sending.unsent_bytes(), sending.is_over());
@@ -154,14 +193,18 @@ impl Exchange {
                 (false, true) => plan.read_timeout,
                 (false, false) => plan.send_timeout,
             };
-            let mark = (unsent, self.intake.body.received, self.answer_bytes().len(), interims, awaiting_client);
+            let mark = (unsent, self.intake.body.received, self.received_of_head(), interims, awaiting_client);
             let left = stall.left(mark, timeout, self.thread.reactor.now());
             let room = Interest::WRITE.only_if(!all_sent && !awaiting_client);
-            let wants = Wants::of_upstream(up.stream(), Interest::READ.or(room))
+            let wants = Wants::of_upstream(&up, Interest::READ.or(room))
                 .or_of_client(Interest::READ.only_if(awaiting_client))
                 .holding(sending.spill.held_bytes());
             match self.wait(wants, left).await {
                 Woken::Ready => {}
+                Woken::Deadline if self.is_call_over() => {
+                    up.discard(DiscardReason::Cancelled);
+                    return AttemptEnd::Reply(Reply::error(504));
+                }
                 Woken::Deadline if awaiting_client => {
                     up.discard(DiscardReason::RequestBodyUnsent);
                     return AttemptEnd::Reply(self.body_timed_out());
@@ -172,8 +215,31 @@ impl Exchange {
         }
     }
 
+    /// There is no head: the failure, words for the log, and why the connection is discarded. `is_silent`: no interim
+    /// head has come either.
+    async fn without_head(
+        &mut self,
+        up: UpstreamSide,
+        send_error: Option<i32>,
+        is_silent: bool,
+        (failure, reason, discard): (Failure, String, DiscardReason),
+    ) -> AttemptEnd {
+        let lost_race = failure == Failure::ClosedBeforeHead && is_silent;
+        let proved_unsent = lost_race && self.is_proved_unsent(&up, send_error, discard).await;
+        let sent = Sent { some: true, reused: up.is_reused(), proved_unsent };
+        if lost_race && discard == DiscardReason::PeerClosedIdle {
+            up.note_end(&self.thread);
+        }
+        if !reason.is_empty() {
+            let place = if up.is_reused() { ", reused connection" } else { "" };
+            self.error_log(&format!("{reason} while reading response header from upstream{place}"));
+        }
+        up.discard(discard);
+        AttemptEnd::Failed { failure, sent }
+    }
+
     /// U13: the client has left, in the middle of its body or while its response was awaited.
-    fn client_gone(&mut self, up: Leased, body: &OutgoingBody) -> AttemptEnd {
+    fn client_gone(&mut self, up: UpstreamSide, body: &OutgoingBody) -> AttemptEnd {
         up.discard(DiscardReason::Cancelled);
         if body.is_streamed() && !self.intake.body.is_done() {
             return AttemptEnd::Reply(self.refuse_body(&BodyError::Closed));
@@ -181,7 +247,7 @@ impl Exchange {
         AttemptEnd::Failed { failure: Failure::ClientGone, sent: Sent::default() }
     }
 
-    fn timed_out(&mut self, up: Leased, unsent: usize) -> AttemptEnd {
+    fn timed_out(&mut self, up: UpstreamSide, unsent: usize) -> AttemptEnd {
         let sent = Sent { some: true, reused: up.is_reused(), proved_unsent: false };
         let place = if unsent > 0 { "sending request to upstream" } else { "reading response header from upstream" };
         self.error_log(&format!("upstream timed out (110: Connection timed out) while {place}"));
@@ -190,10 +256,15 @@ impl Exchange {
     }
 
     /// Sends what the socket takes, and, where the body is streamed, what the client has sent meanwhile.
-    fn send_more(&mut self, sending: &mut Sending, up: &Leased, body: &OutgoingBody) -> Result<(), AttemptEnd> {
-        while sending.flush(up.stream()) {
+    pub(crate) fn send_more(
+        &mut self,
+        sending: &mut Sending,
+        up: &UpstreamSide,
+        body: &OutgoingBody,
+    ) -> Result<(), AttemptEnd> {
+        while sending.flush(up) {
             if let Some((file, length)) = body.file() {
-                sending.give_file(up.stream(), file, length);
+                sending.give_file(up, file, length);
                 return Ok(());
             }
             let mut room = match self.client_plan().body_size_max {
@@ -205,7 +276,7 @@ impl Exchange {
                 // L8: nothing of a body beyond its limit goes on; the check below ends it.
                 let Some(left) = room.checked_sub(data.len() as u64) else { return room = 0 };
                 room = left;
-                sending.give(up.stream(), data, body.is_chunked());
+                sending.give(up, data);
             });
             if let Some(reply) = self.check_received_size() {
                 // Without its last chunk the upstream does not take what it has for a whole request.
@@ -214,49 +285,81 @@ impl Exchange {
             match read {
                 Ok(BodyRead::Data) => {}
                 Ok(BodyRead::NotReady) => return Ok(()),
-                Ok(BodyRead::Done) => sending.end(up.stream(), body.is_chunked()),
+                Ok(BodyRead::Done) => sending.end(up, &self.intake.body.trailers),
                 Err(error) => return Err(AttemptEnd::Reply(self.refuse_body(&error))),
             }
         }
         Ok(())
     }
 
+    /// Moves what of the body has not come yet; where it is stored, all of it, whether the client stays or not.
+    async fn relay_rest(
+        &mut self,
+        relay: &mut Relay,
+        up: &UpstreamSide,
+        upload: &mut Upload<'_>,
+        plan: &RelayPlan,
+    ) -> RelayEnd {
+        if relay.body.is_done() {
+            return RelayEnd::Complete;
+        }
+        if let Some(store) = &mut relay.store {
+            self.share_store(store);
+        }
+        match self.relay(relay, up, upload, plan).await {
+            // As in nginx what is being stored is received to its end.
+            RelayEnd::ClientGone(reason) if relay.store.is_some() => {
+                relay.gone = Some(reason);
+                (relay.muted, relay.behind) = (true, None);
+                self.upstream.abort_ignored = true;
+                if relay.body.is_done() { RelayEnd::Complete } else { self.relay(relay, up, upload, plan).await }
+            }
+            end => end,
+        }
+    }
+
     /// Relays the body and settles the upstream connection.
-    async fn finish(&mut self, plan: &BoundProxy, up: Leased, mut relay: Relay, sending: &Sending) -> AttemptEnd {
+    async fn finish(
+        &mut self,
+        plan: &BoundProxy,
+        up: UpstreamSide,
+        mut relay: Box<Relay>,
+        mut upload: Upload<'_>,
+    ) -> AttemptEnd {
         let relay_plan = RelayPlan {
             buffer_bytes: self.buffer_bytes(plan),
             read_timeout: plan.read_timeout,
             send_timeout: self.client_plan().send_timeout,
         };
-        let end =
-            if relay.body.is_done() { RelayEnd::Complete } else { self.relay(&mut relay, &up, &relay_plan).await };
+        let end = self.relay_rest(&mut relay, &up, &mut upload, &relay_plan).await;
+        if let Some(reason) = relay.gone {
+            self.down.ending.break_off(reason);
+        }
         let now = self.thread.reactor.now();
         if let Some(record) = self.upstream.attempts.last_mut() {
             record.response_ms = Some(now.since(record.began_at));
             record.response_length = relay.body.received;
             record.bytes_received += relay.body.received - relay.preread;
         }
+        if let Some(stream) = up.stream() {
+            relay.body.trailers = stream.take_trailers();
+        }
         if let Some(answer) = &mut self.upstream.answer {
             answer.trailers = std::mem::take(&mut relay.body.trailers);
         }
-        let request_sent = sending.is_delivered();
-        if matches!(end, RelayEnd::Complete) && up.stream().is_truncated() {
+        self.log_stderr(&relay.body.take_stderr(), "reading upstream");
+        let request_sent = upload.sending.is_delivered();
+        if matches!(end, RelayEnd::Complete) && up.is_truncated() {
             // As in nginx the end of the connection is the end of such a body; that it was cut cannot be told.
             let message = "upstream closed the connection without close_notify, and its response has no length";
             self.log_at(Level::Info, &format!("{message} while reading upstream"));
         }
+        let is_whole = matches!(end, RelayEnd::Complete) && !up.is_truncated();
+        let store = relay.store.take().filter(|_| is_whole);
         match end {
             RelayEnd::Complete => self.give_back(up, &relay, request_sent),
-            RelayEnd::UpstreamBroken(reason) => {
-                self.error_log(&format!("{reason} while reading upstream"));
-                up.discard(DiscardReason::ProtocolError);
-                self.truncate();
-            }
-            RelayEnd::UpstreamTimeout => {
-                self.error_log("upstream timed out (110: Connection timed out) while reading upstream");
-                up.discard(DiscardReason::Error);
-                self.truncate();
-            }
+            RelayEnd::UpstreamBroken(reason) => self.upstream_broke(plan, up, &reason),
+            RelayEnd::UpstreamTimeout => self.upstream_stopped(plan, up),
             RelayEnd::ClientGone(reason) => {
                 up.discard(DiscardReason::Cancelled);
                 if reason == CloseReason::SendTimeout {
@@ -265,12 +368,71 @@ impl Exchange {
                 self.down.ending.break_off(reason);
             }
         }
+        let fill = store.as_ref().and_then(|store| store.fill().cloned());
+        if let Some(store) = store {
+            Box::pin(self.finish_store(store)).await;
+        }
+        if let Some(from) = relay.behind {
+            Box::pin(self.send_rest(fill, from, relay_plan.buffer_bytes)).await;
+        }
         AttemptEnd::Served
+    }
+
+    /// The upstream has broken off its response.
+    fn upstream_broke(&mut self, plan: &BoundProxy, up: UpstreamSide, reason: &str) {
+        self.error_log(&format!("{reason} while reading upstream"));
+        up.discard(DiscardReason::ProtocolError);
+        if !self.break_off_call(plan, Status::UNAVAILABLE) {
+            self.truncate();
+        }
+    }
+
+    /// It has sent nothing for too long, or the time of the call is over.
+    fn upstream_stopped(&mut self, plan: &BoundProxy, up: UpstreamSide) {
+        let status = if self.is_call_over() {
+            self.client_log("the time of the call (grpc-timeout) is over while reading upstream");
+            up.discard(DiscardReason::Cancelled);
+            Status::DEADLINE_EXCEEDED
+        } else {
+            self.error_log("upstream timed out (110: Connection timed out) while reading upstream");
+            up.discard(DiscardReason::Error);
+            Status::UNAVAILABLE
+        };
+        if !self.break_off_call(plan, status) {
+            self.truncate();
+        }
     }
 
     /// `proxy_intercept_errors`, `X-Accel-Redirect`, and a range that the response does not have: what is not read of the response costs its connection, which no later
     /// response may follow.
-    fn intercept(&mut self, plan: &BoundProxy, up: Leased, whole: bool, sending: &Sending) -> AttemptEnd {
+    fn intercept(&mut self, plan: &BoundProxy, up: UpstreamSide, whole: bool, sending: &Sending) -> AttemptEnd {
+        self.settle_unread(up, whole, sending);
+        let status = self.answer().map_or(502, |answer| answer.head.status);
+        let step = if let Some(refusal) = self.refuse_undecided() {
+            Step::Reply(refusal)
+        } else if self.shows_error_page(plan, status) {
+            let until_s = self.error_valid_until(plan);
+            self.remember_status(plan, status, until_s);
+            self.carry_challenges();
+            Step::Reply(Reply::error(status))
+        } else if self.accel_redirect(plan).is_none()
+            && let Portion::Nothing { size } = self.portion(plan)
+        {
+            Step::Reply(unsatisfiable(size))
+        } else {
+            self.follow_accel_redirect(plan)
+        };
+        AttemptEnd::Intercepted(Box::new(step))
+    }
+
+    /// Something else is sent than what the peer says.
+    fn instead(&mut self, up: UpstreamSide, whole: bool, sending: &Sending, end: AttemptEnd) -> AttemptEnd {
+        self.settle_unread(up, whole, sending);
+        end
+    }
+
+    /// Settles the connection of a response that is not passed on.
+    fn settle_unread(&mut self, up: UpstreamSide, whole: bool, sending: &Sending) {
         let now = self.thread.reactor.now();
         if let Some(record) = self.upstream.attempts.last_mut() {
             record.response_ms = Some(now.since(record.began_at));
@@ -285,23 +447,14 @@ impl Exchange {
             }
             up.discard(reason);
         }
-        let status = self.answer().map_or(502, |answer| answer.head.status);
-        let step = if let Some(refusal) = self.refuse_undecided() {
-            Step::Reply(refusal)
-        } else if self.shows_error_page(plan, status) {
-            self.carry_challenges();
-            Step::Reply(Reply::error(status))
-        } else if self.accel_redirect(plan).is_none()
-            && let Portion::Nothing { size } = self.portion(plan)
-        {
-            Step::Reply(unsatisfiable(size))
-        } else {
-            self.follow_accel_redirect(plan)
-        };
-        AttemptEnd::Intercepted(Box::new(step))
     }
 
-    fn give_back(&mut self, up: Leased, relay: &Relay, request_sent: bool) {
+    fn give_back(&mut self, up: UpstreamSide, relay: &Relay, request_sent: bool) {
+        let up = match up {
+            UpstreamSide::H1(up) => up,
+            // What is left of the stream is reset; the connection stays.
+            UpstreamSide::H2(stream) => return stream.end(ErrorCode::NO_ERROR),
+        };
         let reason = if relay.body.excess {
             Some(DiscardReason::ProtocolError)
         } else if relay.unread {

@@ -43,7 +43,7 @@ impl Exchange {
         for field in fields {
             hints.fields.pass(field);
         }
-        // A client that is gone is noticed by whoever waits next.
+        // A client that is gone is noticed by the next wait.
         let _ = self.down.send_interim(hints.with(head));
     }
 

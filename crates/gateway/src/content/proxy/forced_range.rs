@@ -5,17 +5,20 @@ use crate::exchange::Exchange;
 use crate::exchange::reply::Reply;
 use crate::filter::forced_range::{Portion, RangeFacts};
 use crate::registry::generation::BoundProxy;
+use crate::upstream::answer::Answer;
 use http1::FieldId;
 
 impl Exchange {
     /// What of the response whose head is there goes to the client.
     pub(crate) fn portion(&self, plan: &BoundProxy) -> Portion {
-        let Some(answer) = self.answer().filter(|_| plan.force_ranges) else { return Portion::Whole };
+        let Some(answer) = self.answer().filter(|_| self.offers_ranges(plan) && !self.is_subrequest()) else {
+            return Portion::Whole;
+        };
         let status = self.response.shown_status.unwrap_or(answer.head.status);
         let Some(size) = answer.head.content_length.filter(|_| status == 200) else { return Portion::Whole };
         let asked = |id| self.request.head.value(id, &self.request.bytes);
         let Some(range) = asked(FieldId::Range) else { return Portion::Offered };
-        if self.would_compress_answer(plan, size) {
+        if self.would_change_answer(plan, size) {
             return Portion::Whole;
         }
         Portion::of(&RangeFacts {
@@ -27,15 +30,24 @@ impl Exchange {
         })
     }
 
-    fn would_compress_answer(&self, plan: &BoundProxy, size: u64) -> bool {
-        if self.location().gzip.is_none() {
+    /// Whether parts of the response can be asked for here: the configuration says so, or the response is stored, and the
+    /// upstream offers them.
+    fn offers_ranges(&self, plan: &BoundProxy) -> bool {
+        let is_offered = |answer: &Answer| answer.head.seen.contains(FieldId::AcceptRanges);
+        let has_parts = plan.cache.as_ref().is_some_and(|cache| cache.ranges_max > 0);
+        plan.force_ranges || (has_parts && self.edits_cached() && self.answer().is_some_and(is_offered))
+    }
+
+    /// Whether filters would change this response's body.
+    pub(crate) fn would_change_answer(&self, plan: &BoundProxy, size: u64) -> bool {
+        if !self.location().changes_bodies() {
             return false;
         }
         let mut head = ReplyHead::whole(size);
         for field in self.passed_fields(plan) {
             head.fields.pass(field);
         }
-        self.would_compress(&mut head)
+        self.would_change(&mut head)
     }
 }
 

@@ -2,23 +2,29 @@
 //! body of the response `relay`'s; which failure leads to another attempt is decided by `upstream::retry`.
 
 pub(crate) mod accel;
+pub(crate) mod application;
 pub(crate) mod attempt;
+pub(crate) mod behind;
 pub(crate) mod computed;
 pub(crate) mod early_hints;
 pub(crate) mod forced_range;
+pub(crate) mod grpc;
 pub(crate) mod relay;
 pub(crate) mod request_body;
 pub(crate) mod request_head;
 pub(crate) mod response_head;
 pub(crate) mod rewritten;
 pub(crate) mod sticky;
+pub(crate) mod switching;
 pub(crate) mod unsent;
 
 use crate::base::cells::Counted;
 use crate::base::logs::error::Level;
 use crate::connector::choose::{Choice, ChoiceInputs, Chosen, ClientNetwork, NoPeer, choose};
 use crate::connector::lease::Wanted;
-use crate::connector::pending::Asked;
+use crate::connector::pending::ConnectionKey;
+use crate::content::cache::CacheUse;
+use crate::content::cache::lookup::Consulted;
 use crate::content::proxy::attempt::{AttemptEnd, Sent};
 use crate::content::proxy::sticky::LearnAt;
 use crate::exchange::Exchange;
@@ -48,18 +54,41 @@ pub(crate) struct Tries {
     pub(crate) asks_for_head: bool,
 }
 
+/// What asking the upstream came to.
+enum Tried {
+    Step(Step),
+    /// What the cache has is sent.
+    Cached(CacheUse),
+}
+
+impl Tried {
+    /// Where there is no cache.
+    fn without_cache(self) -> Step {
+        match self {
+            Self::Step(step) => step,
+            Self::Cached(_) => Step::Reply(Reply::error(500)),
+        }
+    }
+}
+
 impl Tries {
     pub(crate) fn set<'a>(&'a self, plan: &'a BoundProxy) -> Option<&'a PeerSet> {
         plan.group.members.of(&self.choice.held)
     }
 
     /// The connection that an attempt with this peer wants.
-    pub(crate) fn wanted<'a>(&'a self, plan: &'a BoundProxy, index: usize, asked: &'a Asked) -> Option<Wanted<'a>> {
+    pub(crate) fn wanted<'a>(
+        &'a self,
+        plan: &'a BoundProxy,
+        index: usize,
+        asked: &'a ConnectionKey,
+    ) -> Option<Wanted<'a>> {
         let set = self.set(plan)?;
         Some(Wanted {
             peer: set.peers.get(index)?,
             asked,
             tls: plan.tls.as_ref(),
+            sides: plan.sides.as_ref(),
             group: &set.balance,
             index,
             connect: &plan.connect,
@@ -69,6 +98,7 @@ impl Tries {
             // What was lost on a reused connection is repeated on a fresh one.
             reused_will_do: !self.fresh_used,
             must_prove: plan.retry_unsent && !self.idempotent,
+            ahead: &[],
         })
     }
 
@@ -85,11 +115,14 @@ fn failed_status(failure: Failure) -> Option<u16> {
         Failure::Status(status) => status,
         Failure::ConnectTimeout | Failure::Timeout => 504,
         Failure::ClientGone => return None,
+        Failure::NoCertificate => 500,
         Failure::NoSocket | Failure::NoLocalPort => 503,
         Failure::ConnectFailed
         | Failure::ClosedBeforeHead
         | Failure::ClosedInsideHead
         | Failure::InvalidHeader
+        | Failure::GoneAway
+        | Failure::StreamRefused
         | Failure::NoLivePeer
         | Failure::NotAdmitted => 502,
     })
@@ -99,13 +132,43 @@ impl Exchange {
     /// `held` are the peers of a group that may get others meanwhile.
     pub(crate) async fn proxy(&mut self, plan: &BoundProxy, held: HeldPeers) -> Step {
         self.upstream.abort_ignored = false;
+        self.begin_call(plan);
         let body = match self.take_body(plan).await {
             Ok(body) => body,
-            Err(reply) => return Step::Reply(reply),
+            Err(reply) => return self.end_call(Tried::Step(Step::Reply(reply))).without_cache(),
         };
+        self.upstream.cache = None;
         self.upstream.abort_ignored = plan.ignore_client_abort;
-        if let Err(reply) = self.encode_upstream_head(plan, &body) {
-            return Step::Reply(reply);
+        let Some(cache) = plan.cache.as_ref().filter(|_| !self.down.wants_tunnel()) else {
+            return self.ask_upstream(plan, held, &body).await.without_cache();
+        };
+        let because = match Box::pin(self.consult_cache(plan, cache)).await {
+            Consulted::Done(step) => {
+                self.leave_cache();
+                return step;
+            }
+            Consulted::Send => None,
+            Consulted::Ask => {
+                // As in nginx what may be stored is received to its end, also when its client has left.
+                self.upstream.abort_ignored |= self.is_cacheable();
+                match self.ask_upstream(plan, held, &body).await {
+                    Tried::Step(step) => {
+                        self.leave_cache();
+                        return step;
+                    }
+                    Tried::Cached(because) => Some(because),
+                }
+            }
+        };
+        let step = Box::pin(self.send_cached(plan, because)).await;
+        self.leave_cache();
+        step
+    }
+
+    /// Asks the upstream, once the cache has nothing to say.
+    async fn ask_upstream(&mut self, plan: &BoundProxy, held: HeldPeers, body: &OutgoingBody) -> Tried {
+        if let Err(reply) = self.encode_upstream_head(plan, body) {
+            return self.end_call(Tried::Step(Step::Reply(reply)));
         }
         self.upstream.attempts.proxies += 1;
         let mut tries = Tries {
@@ -114,22 +177,25 @@ impl Exchange {
             made: 0,
             fresh_on: None,
             fresh_used: false,
-            idempotent: retry::is_idempotent(self.method_name()) && retry::is_idempotent(self.upstream_method()),
-            asks_for_head: self.upstream_method() == b"HEAD",
+            idempotent: retry::is_idempotent(self.method_name()) && retry::is_idempotent(self.upstream_method(plan)),
+            asks_for_head: self.upstream_method(plan) == b"HEAD",
         };
-        let step = self.try_peers(plan, &body, &mut tries).await;
+        let tried = self.try_peers(plan, body, &mut tries).await;
         self.upstream.seat = None;
-        step
+        self.end_call(tried)
     }
 
-    async fn try_peers(&mut self, plan: &BoundProxy, body: &OutgoingBody, tries: &mut Tries) -> Step {
+    async fn try_peers(&mut self, plan: &BoundProxy, body: &OutgoingBody, tries: &mut Tries) -> Tried {
         loop {
             let index = match self.pick_peer(plan, tries).await {
                 Ok(index) => index,
                 Err(no_peer) => return self.without_peer(plan, tries, no_peer),
             };
             if let Some(refusal) = self.refuse_undecided() {
-                return Step::Reply(refusal);
+                return Tried::Step(Step::Reply(refusal));
+            }
+            if let Err(reply) = self.renew_call_time(plan, body, tries) {
+                return Tried::Step(Step::Reply(reply));
             }
             tries.made += u32::from(tries.fresh_on.take().is_none());
             let end = self.attempt(plan, index, body, tries).await;
@@ -140,30 +206,50 @@ impl Exchange {
                     self.report(plan, tries, index, Outcome::Succeeded);
                     self.learn_times(plan, tries, index);
                     self.learn_session(plan, tries, index, LearnAt::End);
-                    return Step::Served(Served::Responded);
+                    return Tried::Step(Step::Served(Served::Responded));
                 }
-                AttemptEnd::Reply(reply) => return Step::Reply(reply),
+                AttemptEnd::Reply(reply) => return Tried::Step(Step::Reply(reply)),
                 AttemptEnd::Tunnel(mut start) => {
                     // The peer has answered; what becomes of the tunnel is between it and the client.
                     self.report(plan, tries, index, Outcome::Succeeded);
                     self.learn_session(plan, tries, index, LearnAt::End);
                     start.seat = self.upstream.seat.take().map(Seat::into_tunnel).unwrap_or_default();
-                    return Step::Served(Served::Tunnel(start));
+                    return Tried::Step(Step::Served(Served::Tunnel(start)));
                 }
                 AttemptEnd::Intercepted(step) => {
                     self.report(plan, tries, index, Outcome::Succeeded);
-                    return *step;
+                    return Tried::Step(*step);
+                }
+                AttemptEnd::Cached(because) => {
+                    self.report(plan, tries, index, Outcome::Succeeded);
+                    return Tried::Cached(because);
                 }
                 AttemptEnd::Failed { failure, sent } => {
                     if let (Some(record), Some(status)) = (self.upstream.attempts.last_mut(), failed_status(failure)) {
                         record.status = status;
                     }
+                    if self.is_call_over() {
+                        // No peer is blamed for a time that the client has set.
+                        self.report(plan, tries, index, Outcome::Neutral);
+                        return Tried::Step(Step::Reply(Reply::error(504)));
+                    }
                     let verdict = self.judge(plan, failure, sent, tries);
-                    if let Some(step) = self.after_failure(plan, index, failure, verdict, tries) {
-                        return step;
+                    if let Some(tried) = self.after_failure(plan, index, failure, verdict, tries) {
+                        return tried;
                     }
                 }
             }
+        }
+    }
+
+    /// Each attempt is told what is left of the call's time.
+    fn renew_call_time(&mut self, plan: &BoundProxy, body: &OutgoingBody, tries: &Tries) -> Result<(), Reply> {
+        match self.call_time_left() {
+            Some(left) if left.is_zero() => Err(Reply::error(504)),
+            Some(_) if tries.made > 0 || self.thread.reactor.now() > tries.first_at => {
+                self.encode_upstream_head(plan, body)
+            }
+            _ => Ok(()),
         }
     }
 
@@ -188,8 +274,8 @@ impl Exchange {
         Ok(index)
     }
 
-    /// There is no peer for an attempt: what is said and answered.
-    fn without_peer(&mut self, plan: &BoundProxy, tries: &Tries, no_peer: NoPeer) -> Step {
+    /// There is no peer for an attempt: what is logged and answered.
+    fn without_peer(&mut self, plan: &BoundProxy, tries: &Tries, no_peer: NoPeer) -> Tried {
         let reason = match no_peer {
             NoPeer::NoLive => Cow::Borrowed("no live upstreams"),
             NoPeer::QueueFull { length } => {
@@ -199,7 +285,7 @@ impl Exchange {
                 let waited = plan.group.queue_timeout;
                 Cow::Owned(format!("no live upstreams, and the request was queued for {waited:?}"))
             }
-            NoPeer::ClientGone => return self.client_left(),
+            NoPeer::ClientGone => return Tried::Step(self.client_left()),
         };
         plan.group.cells.count_no_live_peer(self.thread.index);
         let record = self.begin_attempt(NO_PEER);
@@ -209,7 +295,7 @@ impl Exchange {
         record.pool_wait_ms = tries.choice.queue_ms.unwrap_or(0);
         self.end_attempt();
         self.error_log(&format!("{reason} while connecting to upstream"));
-        Step::Reply(Reply::error(502))
+        self.give_up(plan, Failure::NoLivePeer, 502)
     }
 
     /// U13: the client has left before there was a response.
@@ -218,7 +304,7 @@ impl Exchange {
         Step::Reply(Reply::to_nobody(499))
     }
 
-    /// A number that nobody can foretell: it comes from the standard library's hash keys, which are random per thread.
+    /// A number that cannot be predicted: it comes from the standard library's hash keys, which are random per thread.
     fn chance(&self) -> u64 {
         RandomState::new().hash_one(self.down.serial())
     }
@@ -246,7 +332,7 @@ impl Exchange {
         let balance = tries.set(plan).map(|set| &set.balance);
         let group_tries = balance.map_or(0, |balance| balance.tries_max());
         let mut tries_max = if plan.tries_max == 0 { group_tries } else { plan.tries_max.min(group_tries) };
-        // What the application says is worth more than the news that nobody else can be asked.
+        // What the application says is worth more than the error that no other peer is left.
         if matches!(failure, Failure::Status(_))
             && balance.is_some_and(|balance| {
                 !balance.has_another(&tries.choice.selection, &tries.choice.bound, self.thread.pool_now())
@@ -278,7 +364,7 @@ impl Exchange {
         failure: Failure,
         verdict: Verdict,
         tries: &mut Tries,
-    ) -> Option<Step> {
+    ) -> Option<Tried> {
         let outcome = if verdict.blame == Blame::Failed { Outcome::Failed } else { Outcome::Neutral };
         self.report(plan, tries, index, outcome);
         match verdict.decision {
@@ -292,15 +378,26 @@ impl Exchange {
                 tries.fresh_used = true;
                 None
             }
-            Decision::Fail { status: 499 } => Some(self.client_left()),
+            Decision::Fail { status: 499 } => Some(Tried::Step(self.client_left())),
             Decision::Fail { status } => {
                 if failure == Failure::ClosedBeforeHead || failure == Failure::ClosedInsideHead {
                     self.error_log(&format!("no further attempt: {}", verdict.reason.phrase()));
                 }
-                Some(Step::Reply(Reply::error(status)))
+                Some(self.give_up(plan, failure, status))
             }
-            Decision::Abort => Some(Step::Served(self.truncate())),
+            Decision::Abort => Some(Tried::Step(Step::Served(self.truncate()))),
         }
+    }
+
+    /// No peer is left to try: what the cache has is sent, or the error.
+    fn give_up(&mut self, plan: &BoundProxy, failure: Failure, status: u16) -> Tried {
+        if let Some(because) = self.stale_instead(plan, failure) {
+            return Tried::Cached(because);
+        }
+        if matches!(status, 502 | 504) {
+            self.remember_status(plan, status, None);
+        }
+        Tried::Step(Step::Reply(Reply::error(status)))
     }
 
     /// Begins the record of an attempt.

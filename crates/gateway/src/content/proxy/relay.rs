@@ -5,16 +5,17 @@ use crate::base::close::CloseReason;
 use crate::base::fault::Fault;
 use crate::base::memory::FLOOR_BYTES;
 use crate::base::stall_timeout::StallTimeout;
-use crate::connector::leased::Leased;
-use crate::downstream::h1::Downstream;
+use crate::downstream::Downstream;
 use crate::downstream::reply_head::HeadView;
 use crate::exchange::Exchange;
+use crate::exchange::caching::Storing;
 use crate::exchange::waiting::Wants;
 use crate::filter::chain::Chain;
 use crate::filter::compress::GZIP_TURN_BYTES;
-use crate::upstream::answer::read_failure;
-use crate::upstream::response_body::{ResponseBody, Source};
-use http1::ChunkError;
+use crate::upstream::outgoing_body::OutgoingBody;
+use crate::upstream::response_body::{CodingError, ResponseBody, Source};
+use crate::upstream::sending::Sending;
+use crate::upstream::side::UpstreamSide;
 use reactor::{Interest, Millis, Read, SCRATCH_BYTES, Woken};
 use rules::pace::Pace;
 use std::time::Duration;
@@ -32,6 +33,14 @@ pub(crate) struct Relay {
     pub(crate) pace: Option<Pace>,
     /// Bytes of the body that came with the head.
     pub(crate) preread: u64,
+    /// `proxy_cache`: where the body goes, too.
+    pub(crate) store: Option<Box<Storing>>,
+    /// The client gets nothing of the body: it wants none, or has left. It is received for the cache alone.
+    pub(crate) muted: bool,
+    /// The client has left, and what is stored goes on.
+    pub(crate) gone: Option<CloseReason>,
+    /// The client is slower than those who wait for what is stored: it gets the body from here on out of the cache's file.
+    pub(crate) behind: Option<u64>,
 }
 
 /// How a relay ended.
@@ -50,13 +59,22 @@ pub(crate) enum RelayEnd {
 /// Why bytes cannot be relayed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum FeedError {
-    Coding(ChunkError),
+    Coding(CodingError),
     Client,
 }
 
 impl Relay {
     pub(crate) fn new(source: Source) -> Self {
-        Self { body: ResponseBody::new(source), unread: false, preread: 0, pace: None }
+        Self {
+            body: ResponseBody::new(source),
+            unread: false,
+            preread: 0,
+            pace: None,
+            store: None,
+            muted: false,
+            gone: None,
+            behind: None,
+        }
     }
 
     /// Passes on received bytes; `head` goes ahead of them. Nothing is sent if the coding is wrong from the start.
@@ -68,7 +86,12 @@ impl Relay {
         down: &mut Downstream,
     ) -> Result<(), FeedError> {
         let (body, last) = self.body.take(bytes).map_err(FeedError::Coding)?;
+        if let Some(store) = &mut self.store {
+            store.push(body);
+        }
         let sent = match head {
+            Some(head) if self.muted => filters.send_head(down, head, &[], true),
+            None if self.muted => Ok(()),
             Some(head) => filters.send_head(down, head, body, last),
             None if body.is_empty() && !last => Ok(()),
             None => filters.send_body(down, body, last),
@@ -76,10 +99,40 @@ impl Relay {
         sent.map_err(|_| FeedError::Client)
     }
 
+    /// Bytes of memory that it holds.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.body.held_bytes() + self.store.as_ref().map_or(0, |store| store.held_bytes())
+    }
+
+    /// What is done instead of waiting, where others wait for what is stored, or the client takes more of what is.
+    fn for_readers(&mut self, step: RelayStep, takes_more: bool) -> RelayStep {
+        let waits = matches!(
+            step,
+            RelayStep::UpstreamEmpty | RelayStep::BothWaiting | RelayStep::ClientFull | RelayStep::Paced(_)
+        );
+        match self.store.as_ref().filter(|store| waits && store.is_awaited()) {
+            Some(store) if store.has_pending() => RelayStep::Store,
+            Some(_) if matches!(step, RelayStep::BothWaiting | RelayStep::ClientFull) => {
+                self.fall_behind();
+                RelayStep::Yield
+            }
+            _ if waits && takes_more => RelayStep::Yield,
+            _ => step,
+        }
+    }
+
+    /// From now on the client gets the body out of the cache's file, and the upstream is read as fast as it sends.
+    fn fall_behind(&mut self) {
+        if let Some(store) = &self.store {
+            self.behind = Some(store.taken());
+            self.muted = true;
+        }
+    }
+
     /// The upstream closed: whether that is the end of the body.
     fn close(&mut self, filters: &mut Chain, down: &mut Downstream) -> Result<bool, FeedError> {
         let ends = self.body.close();
-        if ends {
+        if ends && !self.muted {
             filters.send_body(down, &[], true).map_err(|_| FeedError::Client)?;
         }
         Ok(ends)
@@ -87,14 +140,16 @@ impl Relay {
 }
 
 /// What a step of the relay came to.
-enum Step {
+enum RelayStep {
     End(RelayEnd),
-    /// The client does not take what is there, and no more may be held for it.
+    /// The client does not take what waits, and no more may be held for it.
     ClientFull,
     /// The same, and the upstream has nothing either.
     BothWaiting,
     /// The upstream has nothing at the moment.
     UpstreamEmpty,
+    /// The disk is to have what has come.
+    Store,
     /// Others are due.
     Yield,
     /// Nothing may be read for so long.
@@ -108,6 +163,24 @@ pub(crate) struct RelayPlan {
     pub(crate) send_timeout: Duration,
 }
 
+/// A request that goes on while its response comes: over HTTP/2 one does not wait for the other.
+pub(crate) struct Upload<'a> {
+    pub(crate) sending: &'a mut Sending,
+    pub(crate) body: &'a OutgoingBody,
+}
+
+impl Upload<'_> {
+    /// Whether more of the request can be sent.
+    fn goes_on(&self, up: &UpstreamSide) -> bool {
+        up.stream().is_some() && !self.sending.is_over()
+    }
+
+    /// Whether it is the client's turn.
+    fn awaits_client(&self, up: &UpstreamSide) -> bool {
+        self.goes_on(up) && self.body.is_streamed() && !self.sending.complete && self.sending.unsent_bytes() == 0
+    }
+}
+
 /// What may be held and asked for in one step: less than the configuration allows, where memory is short.
 struct Bounds {
     buffer_bytes: usize,
@@ -117,46 +190,69 @@ struct Bounds {
 
 impl Exchange {
     /// Moves the body until it is complete on the client's side of the socket, or cannot be completed.
-    pub(crate) async fn relay(&mut self, relay: &mut Relay, up: &Leased, plan: &RelayPlan) -> RelayEnd {
+    pub(crate) async fn relay(
+        &mut self,
+        relay: &mut Relay,
+        up: &UpstreamSide,
+        upload: &mut Upload<'_>,
+        plan: &RelayPlan,
+    ) -> RelayEnd {
         self.thread.shared.faults.pass(Fault::Relay);
         let mut ask = plan.buffer_bytes;
         let mut stall = StallTimeout::new(Default::default(), self.thread.reactor.now());
         loop {
-            // Taking a coding off needs as much again.
-            let copies = if relay.body.is_coded() { 2 } else { 1 };
-            let most = self.thread.memory.room(copies * SCRATCH_BYTES, copies * FLOOR_BYTES) / copies;
-            // Compressing takes longer than passing on: others get their turn in between.
-            let most = if self.response.filters.is_compressed() { most.min(GZIP_TURN_BYTES) } else { most };
-            ask = ask.min(most);
-            let bounds =
-                Bounds { buffer_bytes: plan.buffer_bytes.min(most), ask_max: most, now: self.thread.reactor.now() };
-            let held = relay.body.held_bytes();
-            let (timeout, wants) = match step(&mut self.response.filters, &mut self.down, relay, up, &bounds, &mut ask)
-            {
-                Step::End(end) => return end,
-                Step::Yield => {
+            if upload.goes_on(up) && self.send_more(upload.sending, up, upload.body).is_err() {
+                return RelayEnd::ClientGone(CloseReason::ClientAborted);
+            }
+            let bounds = self.bounds(relay, plan);
+            ask = ask.min(bounds.ask_max);
+            let held = relay.held_bytes();
+            let takes_more = match relay.behind {
+                None => false,
+                Some(_) => match Box::pin(self.catch_up(relay, bounds.buffer_bytes)).await {
+                    Ok(takes_more) => takes_more,
+                    Err(reason) => return RelayEnd::ClientGone(reason),
+                },
+            };
+            let step = step(&mut self.response.filters, &mut self.down, relay, up, &bounds, &mut ask);
+            let (timeout, wants, client_full) = match relay.for_readers(step, takes_more) {
+                RelayStep::End(end) => return end,
+                RelayStep::Store => {
+                    if let Some(store) = relay.store.as_mut() {
+                        Box::pin(self.write_store(store)).await;
+                    }
+                    continue;
+                }
+                RelayStep::Yield => {
                     self.yield_holding(held).await;
                     continue;
                 }
-                Step::Paced(pause) => {
-                    let room = Wants::of_client(Interest::WRITE.only_if(self.down.waiting_bytes() > 0));
-                    if self.wait(room.holding(held), pause).await == Woken::PeerGone {
+                RelayStep::Paced(pause) => {
+                    if self.wait(self.client_room().holding(held), pause).await == Woken::PeerGone {
                         return RelayEnd::ClientGone(CloseReason::ClientAborted);
                     }
                     continue;
                 }
-                Step::ClientFull => (plan.send_timeout, Wants::of_client(Interest::WRITE)),
-                Step::BothWaiting => {
-                    (plan.send_timeout, Wants::of_upstream(up.stream(), Interest::READ).or_of_client(Interest::WRITE))
+                // A body that waits for a subrequest goes on when that wakes this exchange.
+                RelayStep::ClientFull => (plan.send_timeout, self.client_room(), true),
+                RelayStep::BothWaiting => {
+                    let wants = Wants::of_upstream(up, Interest::READ).or_of_client(Interest::WRITE);
+                    (plan.send_timeout, wants, true)
                 }
-                Step::UpstreamEmpty => (plan.read_timeout, Wants::of_upstream(up.stream(), Interest::READ)),
+                RelayStep::UpstreamEmpty => {
+                    let room = Interest::WRITE.only_if(relay.behind.is_some() && self.down.waiting_bytes() > 0);
+                    (plan.read_timeout, Wants::of_upstream(up, Interest::READ).or_of_client(room), false)
+                }
             };
-            let client_full = wants.is_of_client();
-            let mark = (relay.body.received, self.down.bytes_sent, client_full);
+            let uploaded = (upload.sending.sent_bytes(), self.intake.body.received);
+            let mark = (relay.body.received, self.down.bytes_sent(), uploaded, client_full);
             let left = stall.left(mark, timeout, self.thread.reactor.now());
+            let wants = if upload.awaits_client(up) { wants.and_of_client(Interest::READ) } else { wants };
             match self.wait(wants.holding(held), left).await {
                 Woken::Ready => {}
-                Woken::Deadline if client_full => return RelayEnd::ClientGone(CloseReason::SendTimeout),
+                Woken::Deadline if client_full && !self.is_call_over() => {
+                    return RelayEnd::ClientGone(CloseReason::SendTimeout);
+                }
                 Woken::Deadline => return RelayEnd::UpstreamTimeout,
                 Woken::PeerGone => return RelayEnd::ClientGone(CloseReason::ClientAborted),
             }
@@ -164,23 +260,48 @@ impl Exchange {
     }
 }
 
+impl Exchange {
+    /// Room at the client, where something waits for it.
+    fn client_room(&self) -> Wants<'static> {
+        Wants::of_client(Interest::WRITE.only_if(self.down.waiting_bytes() > 0))
+    }
+
+    fn bounds(&self, relay: &Relay, plan: &RelayPlan) -> Bounds {
+        // Taking a coding off needs as much again.
+        let copies = if relay.body.is_coded() { 2 } else { 1 };
+        let most = self.thread.memory.room(copies * SCRATCH_BYTES, copies * FLOOR_BYTES) / copies;
+        // Compressing takes longer than passing on: others get their turn in between.
+        let most = if self.response.filters.changes_body() { most.min(GZIP_TURN_BYTES) } else { most };
+        Bounds { buffer_bytes: plan.buffer_bytes.min(most), ask_max: most, now: self.thread.reactor.now() }
+    }
+}
+
 fn step(
     filters: &mut Chain,
     down: &mut Downstream,
     relay: &mut Relay,
-    up: &Leased,
+    up: &UpstreamSide,
     bounds: &Bounds,
     ask: &mut usize,
-) -> Step {
+) -> RelayStep {
     for _ in 0..READS_MAX {
-        match filters.flush(down) {
-            Err(_) => return Step::End(RelayEnd::ClientGone(CloseReason::ClientAborted)),
-            // What is unsent when the body is complete is `settle`'s: the upstream is free by then.
-            Ok(_) if relay.body.is_done() => return Step::End(RelayEnd::Complete),
-            Ok(_) if down.waiting_bytes() >= bounds.buffer_bytes => return Step::ClientFull,
-            Ok(_) => {}
+        if relay.store.as_ref().is_some_and(|store| store.is_due()) {
+            return RelayStep::Store;
         }
-        let before = down.waiting_bytes();
+        if relay.muted {
+            if relay.body.is_done() {
+                return RelayStep::End(RelayEnd::Complete);
+            }
+        } else {
+            match filters.flush(down) {
+                Err(_) => return RelayStep::End(RelayEnd::ClientGone(CloseReason::ClientAborted)),
+                // What is unsent when the body is complete is `settle`'s: the upstream is free by then.
+                Ok(_) if relay.body.is_done() => return RelayStep::End(RelayEnd::Complete),
+                Ok(_) if filters.waiting_bytes(down) >= bounds.buffer_bytes => return RelayStep::ClientFull,
+                Ok(_) => {}
+            }
+        }
+        let before = if relay.muted { 0 } else { down.waiting_bytes() };
         // What may be held is bounded; a client that has taken everything so far may be given more at once.
         let room = (*ask).max(bounds.buffer_bytes) - before.min(bounds.buffer_bytes);
         let max = match relay.body.source {
@@ -190,12 +311,12 @@ fn step(
         let max = match relay.pace.map(|pace| pace.room(relay.body.received, bounds.now.0)) {
             None => max,
             Some(Ok(most)) => max.min(usize::try_from(most).unwrap_or(usize::MAX)),
-            Some(Err(pause_ms)) => return Step::Paced(Duration::from_millis(pause_ms)),
+            Some(Err(pause_ms)) => return RelayStep::Paced(Duration::from_millis(pause_ms)),
         };
         let received = relay.body.received;
-        match up.stream().read_with(max, |bytes| (bytes.len(), relay.feed(bytes, None, filters, down))) {
+        match up.read_with(max, |bytes| (bytes.len(), relay.feed(bytes, None, filters, down))) {
             Ok(Read::Data((count, Ok(())))) => {
-                *ask = match down.waiting_bytes() {
+                *ask = match if relay.muted { 0 } else { down.waiting_bytes() } {
                     0 if count == max => (*ask * 2).min(bounds.ask_max),
                     0 => *ask,
                     _ => bounds.buffer_bytes,
@@ -204,24 +325,26 @@ fn step(
                     pace.note(received, relay.body.received, bounds.now.0);
                 }
             }
-            Ok(Read::Data((_, Err(error)))) => return Step::End(broken(error)),
-            Ok(Read::NotReady) => return if before > 0 { Step::BothWaiting } else { Step::UpstreamEmpty },
+            Ok(Read::Data((_, Err(error)))) => return RelayStep::End(broken(error)),
+            Ok(Read::NotReady) => return if before > 0 { RelayStep::BothWaiting } else { RelayStep::UpstreamEmpty },
             Ok(Read::Closed) => {
                 return match relay.close(filters, down) {
-                    Ok(true) => Step::End(RelayEnd::Complete),
-                    Ok(false) => Step::End(RelayEnd::UpstreamBroken("upstream prematurely closed connection".into())),
-                    Err(error) => Step::End(broken(error)),
+                    Ok(true) => RelayStep::End(RelayEnd::Complete),
+                    Ok(false) => {
+                        RelayStep::End(RelayEnd::UpstreamBroken("upstream prematurely closed connection".into()))
+                    }
+                    Err(error) => RelayStep::End(broken(error)),
                 };
             }
-            Err(error) => return Step::End(RelayEnd::UpstreamBroken(read_failure(&error))),
+            Err(error) => return RelayStep::End(RelayEnd::UpstreamBroken(up.read_failure(&error, true).1)),
         }
     }
-    if relay.body.is_done() { Step::End(RelayEnd::Complete) } else { Step::Yield }
+    if relay.body.is_done() { RelayStep::End(RelayEnd::Complete) } else { RelayStep::Yield }
 }
 
 fn broken(error: FeedError) -> RelayEnd {
     match error {
-        FeedError::Coding(error) => RelayEnd::UpstreamBroken(format!("{}: {error}", error.response_phrase())),
+        FeedError::Coding(error) => RelayEnd::UpstreamBroken(error.phrase()),
         FeedError::Client => RelayEnd::ClientGone(CloseReason::ClientAborted),
     }
 }

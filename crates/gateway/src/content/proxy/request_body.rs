@@ -68,6 +68,31 @@ impl Exchange {
         if !plan.request_buffering && plan.set_body.is_none() && (plan.http_1_1 || length.is_some()) {
             return self.begin_streaming(begun, length);
         }
+        self.collect_whole(begun, length).await?;
+        Ok(OutgoingBody::complete(self.intake.replay.clone()))
+    }
+
+    /// The whole body, for copies of the request; it is kept for the request itself. Where a proxy has passed a part of it on already,
+    /// there is none.
+    pub(crate) async fn read_whole_body(&mut self) -> Result<ReplayBody, Reply> {
+        let framing = self.intake.body.framing();
+        let is_kept = matches!(self.intake.replay, ReplayBody::Memory(_) | ReplayBody::File(..));
+        if !is_kept && framing != BodyFraming::None && !self.intake.refused && self.intake.body.received == 0 {
+            let length = match framing {
+                BodyFraming::Length(length) => Some(length),
+                BodyFraming::None | BodyFraming::Chunked => None,
+            };
+            self.send_continue()?;
+            self.collect_whole(Vec::new(), length).await?;
+        }
+        Ok(match &self.intake.replay {
+            kept @ (ReplayBody::Memory(_) | ReplayBody::File(..)) => kept.clone(),
+            ReplayBody::None | ReplayBody::Streaming(_) => ReplayBody::None,
+        })
+    }
+
+    /// Reads the whole body into memory or a file; `begun` is its beginning.
+    async fn collect_whole(&mut self, begun: Vec<u8>, length: Option<u64>) -> Result<(), Reply> {
         let limit = self.client_plan().body_buffer_bytes;
         // Where memory is short the disk takes what would fit the buffer otherwise.
         let wanted = length.map_or(limit, |length| limit.min(usize::try_from(length).unwrap_or(usize::MAX)));
@@ -86,7 +111,7 @@ impl Exchange {
         } else {
             ReplayBody::Memory(Rc::new(bytes))
         };
-        Ok(OutgoingBody::complete(self.intake.replay.clone()))
+        Ok(())
     }
 
     /// Takes what has arrived of a body that is to be streamed. One that has arrived completely is like any other: it can be
@@ -118,7 +143,7 @@ impl Exchange {
         Ok(OutgoingBody::streamed(self.intake.replay.clone(), length))
     }
 
-    /// Reads until the body is complete or this many bytes of it are there. So many count as held from the beginning: other
+    /// Reads until the body is complete or this many bytes of it are there. They count as held from the beginning: other
     /// bodies that come at the same time see what is left.
     async fn collect_body(&mut self, bytes: &mut Vec<u8>, most: usize) -> Result<(), Reply> {
         while !self.intake.body.is_done() && bytes.len() < most {

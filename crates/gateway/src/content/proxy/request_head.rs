@@ -1,5 +1,5 @@
 //! The head that the upstream gets. Variables may bring any bytes; `http1::outgoing` takes none that would make the head read
-//! as anything but one request, and here is said what becomes of such a request: 500, and a line that names the variable.
+//! as anything but one request, and this is what happens to such a request: 500, and a line that names the variable.
 
 use crate::base::logs::error::Level;
 use crate::exchange::Exchange;
@@ -10,7 +10,9 @@ use crate::registry::generation::BoundProxy;
 use crate::upstream::outgoing_body::OutgoingBody;
 use http1::outgoing::{FieldToken, HeadWriter, OutgoingHead, Unsendable, is_field_value};
 use http1::{FieldId, Version, names_h2c};
+use rules::grpc::write_timeout;
 use rules::template::Template;
+use rules::time_format::Moment;
 use rules::uri::{PassUri, ProxyUri};
 use rules::variable::Variable;
 
@@ -23,6 +25,9 @@ struct Refused {
 impl Exchange {
     /// Writes the head for the upstream; the error is the answer where it cannot be sent.
     pub(crate) fn encode_upstream_head(&mut self, plan: &BoundProxy, body: &OutgoingBody) -> Result<(), Reply> {
+        if let Some(application) = &plan.application {
+            return self.encode_application_head(plan, application, body);
+        }
         let earlier = std::mem::take(&mut self.request.upstream_head);
         match self.write_upstream_head(plan, body, earlier) {
             Ok((head, upgrade_sent)) => {
@@ -73,12 +78,49 @@ impl Exchange {
         } else if let Some(length) = body.content_length() {
             head.content_length(length);
         }
-        let request = &self.request;
+        self.write_cache_conditions(plan, &mut head);
+        if plan.is_grpc {
+            self.write_call_fields(plan, &mut head);
+        }
+        let has_deadline = self.upstream.call_deadline.is_some();
+        let (request, is_cacheable) = (&self.request, self.is_cacheable());
         let passed = request.head.fields.iter().filter(|field| {
-            plan.pass_request_headers && !field.hop && !plan.replaced.contains(field.id, field.name.of(&request.bytes))
+            let is_replaced = plan.replaced.contains(field.id, field.name.of(&request.bytes));
+            let is_withheld =
+                (is_cacheable && is_condition(field.id)) || (has_deadline && field.id == FieldId::GrpcTimeout);
+            plan.pass_request_headers && !field.hop && !is_replaced && !is_withheld
         });
         head.parsed_fields(&request.bytes, passed);
         Ok((head.finish(), upgrade_sent))
+    }
+
+    /// `proxy_cache_revalidate`: the conditions of the stale response, unless the configuration has its own.
+    fn write_cache_conditions(&self, plan: &BoundProxy, head: &mut HeadWriter) {
+        let Some((modified, tag)) = self.cache_validators() else { return };
+        let date = modified.map(|modified| Moment::new(modified, 0).http_date().to_vec()).unwrap_or_default();
+        for (id, value) in [(FieldId::IfModifiedSince, &*date), (FieldId::IfNoneMatch, tag)] {
+            if let Some(name) = FieldToken::new(id.name().as_bytes()).filter(|_| !plan.replaced.contains(id, b"")) {
+                // A value that cannot be sent was never stored; the request is a plain one then.
+                let _ = head.field(&name, |out| out.extend_from_slice(value));
+            }
+        }
+    }
+
+    /// `TE: trailers`, as in nginx where the client has sent it: servers of gRPC ask for it. And what is left of the call's time.
+    fn write_call_fields(&self, plan: &BoundProxy, head: &mut HeadWriter) {
+        let te = self.request.head.value(FieldId::Te, &self.request.bytes).unwrap_or_default();
+        let is_trailers = |coding: &[u8]| coding.trim_ascii().eq_ignore_ascii_case(b"trailers");
+        if te.split(|&byte| byte == b',').any(is_trailers)
+            && !plan.sets_te
+            && let Some(name) = FieldToken::new(b"TE")
+        {
+            let _ = head.field(&name, |out| out.extend_from_slice(b"trailers"));
+        }
+        if let Some(left) = self.call_time_left().filter(|_| !plan.replaced.contains(FieldId::GrpcTimeout, b""))
+            && let Some(name) = FieldToken::new(b"grpc-timeout")
+        {
+            let _ = head.field(&name, |out| write_timeout(left, out));
+        }
     }
 
     fn write_set_field(&self, name: &FieldToken, value: &Template, head: &mut HeadWriter) -> Result<bool, Unsendable> {
@@ -106,6 +148,9 @@ impl Exchange {
 
     /// The client's method, or that of `proxy_method` unless it is empty.
     fn write_upstream_method(&self, plan: &BoundProxy, out: &mut Vec<u8>) {
+        if self.upstream.cache.as_ref().is_some_and(|caching| caching.converts_head) {
+            return out.extend_from_slice(b"GET");
+        }
         if let Some(method) = &plan.method {
             method.write(&ExchangeView::of(self), out);
             if !out.is_empty() {
@@ -134,12 +179,16 @@ impl Exchange {
         }
     }
 
-    /// The method in the head that was written for the upstream.
-    pub(crate) fn upstream_method(&self) -> &[u8] {
-        self.request.upstream_head.method()
+    /// The method that the upstream sees.
+    pub(crate) fn upstream_method(&self, plan: &BoundProxy) -> &[u8] {
+        match plan.application {
+            None => self.request.upstream_head.method(),
+            // What the application is told by `REQUEST_METHOD` is the client's method; as in nginx a body comes with it or not.
+            Some(_) => self.method_name(),
+        }
     }
 
-    fn write_upstream_target(&self, plan: &BoundProxy, out: &mut Vec<u8>) {
+    pub(crate) fn write_upstream_target(&self, plan: &BoundProxy, out: &mut Vec<u8>) {
         let parsed = self.routing.target.parsed.as_ref();
         let uri = ProxyUri {
             raw: self.raw_target(),
@@ -160,4 +209,17 @@ impl Exchange {
             out,
         );
     }
+}
+
+/// Fields of a client that make the response one for that client alone: they do not go on where the response may be stored.
+pub(super) fn is_condition(id: FieldId) -> bool {
+    matches!(
+        id,
+        FieldId::IfModifiedSince
+            | FieldId::IfUnmodifiedSince
+            | FieldId::IfNoneMatch
+            | FieldId::IfMatch
+            | FieldId::Range
+            | FieldId::IfRange
+    )
 }

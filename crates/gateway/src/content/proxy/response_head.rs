@@ -1,32 +1,31 @@
 //! The response head of an upstream: received, judged, and passed on with the beginning of the body in the same write.
 
+use crate::base::close::CloseReason;
 use crate::base::logs::error::Level;
 use crate::base::memory::{FLOOR_BYTES, HEAD_BYTES_USUAL};
-use crate::connector::leased::Leased;
 use crate::content::filtered::{Compress, Ranges};
 use crate::content::proxy::Tries;
 use crate::content::proxy::attempt::{AttemptEnd, Sent};
 use crate::content::proxy::early_hints::Interims;
 use crate::content::proxy::relay::{FeedError, Relay};
-use crate::downstream::h1::Framing;
 use crate::downstream::reply_head::{Mark, ReplyHead};
 use crate::exchange::Exchange;
+use crate::exchange::caching::Storing;
 use crate::exchange::conversation::Conversation;
-use crate::exchange::reply::is_bodiless;
+use crate::exchange::reply::{Reply, is_bodiless};
 use crate::exchange::response::Response;
+use crate::exchange::step::Step;
 use crate::filter::compress::GZIP_TURN_BYTES;
 use crate::filter::forced_range::Portion;
 use crate::registry::generation::BoundProxy;
-use crate::tunnel::TunnelStart;
-use crate::tunnel::heartbeat::is_pingable;
-use crate::upstream::answer::{Answer, read_failure};
+use crate::upstream::answer::Answer;
 use crate::upstream::response_body::Source;
+use crate::upstream::side::UpstreamSide;
 use http1::chunked::Decoder;
-use http1::{Field, FieldId, Method, Parse, RequestKind, ResponseFraming, ResponseKind, Version};
+use http1::{Field, FieldId, Parse, RequestKind, ResponseFraming, ResponseKind};
 use reactor::{Read, SCRATCH_BYTES};
-use std::sync::Arc;
+use rules::precondition::Verdict;
 use upstream::DiscardReason;
-use upstream::balance::Counted;
 use upstream::retry::{Conditions, Decision, Failure};
 
 /// Interim responses of one exchange. An upstream has no reason to send more than a few.
@@ -37,12 +36,14 @@ pub(crate) enum HeadStep {
     /// It is not complete.
     Waiting,
     /// It was sent to the client; the body follows.
-    Relaying(Relay),
+    Relaying(Box<Relay>),
     /// It was for the client, whose socket is broken.
     Refused,
     /// An error page is shown in its place, or what it redirects to; the body is not passed on. `true`: it has come whole
     /// already.
     Intercepted(bool),
+    /// The attempt ends with something else than this response; `true`: the body has come whole already.
+    Instead(Box<AttemptEnd>, bool),
     /// 101: the bytes that came behind it.
     Switched(Vec<u8>),
     /// There is none: the failure, words for the log (empty: nothing to say), and why the connection is discarded.
@@ -54,7 +55,7 @@ impl Exchange {
     pub(crate) fn receive_head(
         &mut self,
         plan: &BoundProxy,
-        up: &Leased,
+        up: &UpstreamSide,
         tries: &Tries,
         interims: &mut Interims,
     ) -> HeadStep {
@@ -62,15 +63,20 @@ impl Exchange {
             let most = self.thread.memory.room(SCRATCH_BYTES, FLOOR_BYTES);
             // What comes with the head has come before any pace, so there it is no more than nginx would read.
             let most = plan.limit_rate.as_ref().map_or(most, |_| most.min(plan.limits.head_bytes_max));
-            let most = self.location().gzip.as_ref().map_or(most, |_| most.min(GZIP_TURN_BYTES));
-            let read = up.stream().read_with(most, |bytes| {
+            let most = if self.location().changes_bodies() { most.min(GZIP_TURN_BYTES) } else { most };
+            let read = up.read_with(most, |bytes| {
+                self.upstream.stream_ended = up.has_ended();
+                self.upstream.lacks_trailers = up.lacks_trailers();
                 if let Some(record) = self.upstream.attempts.last_mut() {
                     record.bytes_received += bytes.len() as u64;
+                }
+                if let Some(fastcgi) = plan.application.as_ref().and_then(|application| application.fastcgi()) {
+                    return self.take_records(bytes, fastcgi, plan, up, tries);
                 }
                 if self.answer_bytes().is_empty() {
                     return self.take_head(bytes, plan, up, tries, interims);
                 }
-                // A head in pieces: what is there is joined with what came.
+                // A head in pieces: the first part is joined with what came.
                 let mut joined = std::mem::take(&mut self.answer_mut().bytes);
                 joined.extend_from_slice(bytes);
                 self.take_head(&joined, plan, up, tries, interims)
@@ -84,14 +90,17 @@ impl Exchange {
                     "upstream prematurely closed connection".into(),
                     DiscardReason::PeerClosedIdle,
                 ),
-                Err(error) => HeadStep::Failed(self.closed(), read_failure(&error), DiscardReason::Error),
+                Err(error) => {
+                    let (failure, reason, discard) = up.read_failure(&error, self.received_of_head() > 0);
+                    HeadStep::Failed(failure, reason, discard)
+                }
             };
         }
     }
 
     /// A connection that ended now: before the head, or inside it.
     fn closed(&self) -> Failure {
-        if self.answer_bytes().is_empty() { Failure::ClosedBeforeHead } else { Failure::ClosedInsideHead }
+        if self.received_of_head() == 0 { Failure::ClosedBeforeHead } else { Failure::ClosedInsideHead }
     }
 
     /// Looks at everything received of the head so far.
@@ -99,10 +108,13 @@ impl Exchange {
         &mut self,
         mut bytes: &[u8],
         plan: &BoundProxy,
-        up: &Leased,
+        up: &UpstreamSide,
         tries: &Tries,
         interims: &mut Interims,
     ) -> HeadStep {
+        if plan.application.is_some() && !bytes.starts_with(b"HTTP/") {
+            return self.take_cgi_head(bytes, plan, up, tries);
+        }
         let request = if tries.asks_for_head { RequestKind::Head } else { RequestKind::Other };
         loop {
             let len = match http1::response::parse(bytes, &plan.limits, request, &mut self.answer_mut().head) {
@@ -121,6 +133,8 @@ impl Exchange {
                 }
             };
             let (head, rest) = bytes.split_at(len);
+            // uwsgi has HTTP's status line, and one request a connection.
+            self.answer_mut().head.keepalive &= plan.application.is_none();
             match self.answer_mut().head.kind {
                 ResponseKind::Interim => {
                     interims.count += 1;
@@ -153,11 +167,16 @@ impl Exchange {
         self.upstream.answer.as_ref().map_or(&[], |answer| &answer.bytes)
     }
 
-    fn answer_mut(&mut self) -> &mut Answer {
+    /// Bytes that are there of the head.
+    pub(crate) fn received_of_head(&self) -> usize {
+        self.answer_bytes().len() + self.upstream.records.as_ref().map_or(0, |records| records.waiting_bytes())
+    }
+
+    pub(crate) fn answer_mut(&mut self) -> &mut Answer {
         self.upstream.answer.get_or_insert_with(|| self.spares.answer(&self.thread.memory))
     }
 
-    fn keep_answer_bytes(&mut self, bytes: &[u8]) {
+    pub(crate) fn keep_answer_bytes(&mut self, bytes: &[u8]) {
         let answer = self.answer_mut();
         answer.bytes.clear();
         answer.bytes.extend_from_slice(bytes);
@@ -165,13 +184,15 @@ impl Exchange {
 
     /// What came does not count: an interim response, or the attempt has failed.
     pub(crate) fn forget_answer(&mut self) {
+        self.upstream.records = None;
+        self.upstream.stream_ended = None;
         if let Some(answer) = &mut self.upstream.answer {
             answer.bytes.clear();
             answer.trailers.clear();
         }
     }
 
-    fn keep_response_head(&mut self, head: &[u8]) {
+    pub(super) fn keep_response_head(&mut self, head: &[u8]) {
         self.keep_answer_bytes(head);
         let now = self.thread.reactor.now();
         let status = self.answer_mut().head.status;
@@ -200,62 +221,125 @@ impl Exchange {
         self.log_at(Level::Warn, &message);
     }
 
-    fn begin_response(&mut self, head: &[u8], rest: &[u8], plan: &BoundProxy, up: &Leased, tries: &Tries) -> HeadStep {
+    pub(super) fn begin_response(
+        &mut self,
+        head: &[u8],
+        rest: &[u8],
+        plan: &BoundProxy,
+        up: &UpstreamSide,
+        tries: &Tries,
+    ) -> HeadStep {
         self.keep_response_head(head);
         let (status, framing) = (self.answer_mut().head.status, self.answer_mut().head.framing);
-        if Conditions::of_status(status).is_some_and(|condition| plan.conditions.contains(condition)) {
-            let sent = Sent { some: true, reused: up.is_reused(), proved_unsent: false };
-            if self.judge(plan, Failure::Status(status), sent, tries).decision == Decision::NextPeer {
-                self.forget_answer();
-                return HeadStep::Failed(Failure::Status(status), String::new(), DiscardReason::ResponseBodyUnread);
-            }
+        if self.is_for_next_peer(plan, up, tries, status) {
+            self.forget_answer();
+            return HeadStep::Failed(Failure::Status(status), String::new(), DiscardReason::ResponseBodyUnread);
+        }
+        if let Some(failed) = self.refuse_page_for_tunnel(status) {
+            return failed;
+        }
+        if let Some(because) = self.cached_instead(plan, status) {
+            return HeadStep::Instead(Box::new(AttemptEnd::Cached(because)), self.is_whole(framing, rest));
         }
         if self.shows_error_page(plan, status) || self.accel_redirect(plan).is_some() {
-            return HeadStep::Intercepted(is_whole(framing, rest));
+            return HeadStep::Intercepted(self.is_whole(framing, rest));
         }
-        let portion = self.portion(plan);
+        let said = self.judge_cacheable(plan);
+        let verdict = self.stored_verdict(plan, status);
+        if verdict == Verdict::Failed {
+            let end = AttemptEnd::Intercepted(Box::new(Step::Reply(Reply::error(412))));
+            return HeadStep::Instead(Box::new(end), self.is_whole(framing, rest));
+        }
+        let not_modified = verdict == Verdict::NotModified;
+        let portion = if not_modified { Portion::Whole } else { self.portion(plan) };
         if matches!(portion, Portion::Nothing { .. }) {
-            return HeadStep::Intercepted(is_whole(framing, rest));
+            return HeadStep::Intercepted(self.is_whole(framing, rest));
         }
-        let received = (framing, rest);
-        let source = source_of(framing);
-        // `proxy_method`: the client has asked for the head only, and has no use for this body.
-        let unwanted = self.down.method == Method::Head && !matches!(source, Source::Done);
-        let mut relay = Relay::new(if unwanted { Source::Done } else { source });
-        relay.unread = unwanted && !is_whole(framing, rest);
-        let rest = if unwanted { &[] } else { rest };
-        relay.pace = self.upstream_pace(plan);
+        let store = self.begin_store(plan, said, status, head);
+        let (mut relay, body) = self.begin_relay(plan, (framing, rest), store, not_modified);
         self.head_came(plan, tries);
-        let mut head = self.describe_response(plan, received.0, tries.asks_for_head, &portion);
-        self.settle_keepalive();
-        self.take_limit_rate(plan);
-        self.begin_pace();
-        self.fill_proxied_head(plan, &portion, &mut head);
-        let compress = if self.flushes(plan) { Compress::Flushing } else { Compress::Yes };
-        self.filter_head(&mut head, Ranges::Forced(&portion), compress);
+        let head = if not_modified {
+            self.not_modified_head(plan)
+        } else {
+            self.passed_head(plan, framing, tries.asks_for_head, &portion)
+        };
         if self.routing.undecided.is_due() {
             self.spares.recycle_reply_head(head);
-            return HeadStep::Intercepted(is_whole(received.0, received.1));
+            return HeadStep::Intercepted(self.is_whole(framing, rest));
         }
         if let Portion::Part { range, .. } = &portion
-            && self.down.framing_of(&head) != Framing::Empty
+            && self.down.sends_body(&head)
         {
             self.response.filters.send_only(range);
         }
         let Self { upstream: Conversation { answer, .. }, response: Response { filters, .. }, down, .. } = self;
         let answer = answer.as_ref().map_or(&[][..], |answer| &answer.bytes);
-        let fed = relay.feed(rest, Some(head.with(answer)), filters, down);
+        let fed = relay.feed(body, Some(head.with(answer)), filters, down);
         relay.preread = relay.body.received;
         self.spares.recycle_reply_head(head);
         match fed {
             Ok(()) => HeadStep::Relaying(relay),
             Err(FeedError::Coding(error)) => {
                 self.response.status = 0;
-                let reason = format!("{}: {error}", error.response_phrase());
-                HeadStep::Failed(Failure::InvalidHeader, reason, DiscardReason::ProtocolError)
+                HeadStep::Failed(Failure::InvalidHeader, error.phrase(), DiscardReason::ProtocolError)
+            }
+            Err(FeedError::Client) if relay.store.is_some() => {
+                relay.muted = true;
+                relay.gone = Some(CloseReason::ClientAborted);
+                HeadStep::Relaying(relay)
             }
             Err(FeedError::Client) => HeadStep::Refused,
         }
+    }
+
+    /// Whether the status is one with which another peer is tried.
+    fn is_for_next_peer(&self, plan: &BoundProxy, up: &UpstreamSide, tries: &Tries, status: u16) -> bool {
+        let is_listed = Conditions::of_status(status).is_some_and(|condition| plan.conditions.contains(condition));
+        let sent = Sent { some: true, reused: up.is_reused(), proved_unsent: false };
+        is_listed && self.judge(plan, Failure::Status(status), sent, tries).decision == Decision::NextPeer
+    }
+
+    /// The head of a response that is passed on, through all filters.
+    #[allow(clippy::unnecessary_box_returns)] // what is recycled is the box
+    fn passed_head(
+        &mut self,
+        plan: &BoundProxy,
+        framing: ResponseFraming,
+        asked_for_head: bool,
+        portion: &Portion,
+    ) -> Box<ReplyHead> {
+        let mut head = self.describe_response(plan, framing, asked_for_head, portion);
+        self.settle_keepalive();
+        self.take_limit_rate(plan);
+        self.take_charset(plan);
+        self.begin_pace();
+        self.fill_proxied_head(plan, portion, &mut head);
+        let compress = if self.flushes(plan) { Compress::Flushing } else { Compress::Yes };
+        self.filter_head(&mut head, Ranges::Forced(portion), compress);
+        head
+    }
+
+    /// What is done with the body: how it is marked off, whether it is stored, whether the client gets it. Gives what has come of it,
+    /// too.
+    fn begin_relay<'a>(
+        &mut self,
+        plan: &BoundProxy,
+        (framing, rest): (ResponseFraming, &'a [u8]),
+        store: Option<Box<Storing>>,
+        not_modified: bool,
+    ) -> (Box<Relay>, &'a [u8]) {
+        self.upstream.abort_ignored = plan.ignore_client_abort || store.is_some();
+        // HEAD, also by `proxy_method`: the client has asked for the head only, and has no use for this body.
+        let no_body = not_modified || !self.down.takes_body();
+        let unwanted = no_body && store.is_none() && !self.has_no_body(framing, rest);
+        let is_whole = self.is_whole(framing, rest);
+        let source = self.source_of(framing, rest);
+        let mut relay = Box::new(Relay::new(if unwanted { Source::Done } else { source }));
+        relay.unread = unwanted && !is_whole;
+        relay.muted = no_body && store.is_some();
+        relay.store = store;
+        relay.pace = self.upstream_pace(plan);
+        (relay, if unwanted { &[] } else { rest })
     }
 
     /// `proxy_intercept_errors`
@@ -265,7 +349,7 @@ impl Exchange {
 
     /// Begins the head: the status, and what is known of the body.
     #[allow(clippy::unnecessary_box_returns)] // what is recycled is the box
-    fn describe_response(
+    pub(crate) fn describe_response(
         &mut self,
         plan: &BoundProxy,
         framing: ResponseFraming,
@@ -278,8 +362,10 @@ impl Exchange {
         let is_part = matches!(portion, Portion::Part { .. });
         let shown = if is_part { 206 } else { self.response.shown_status.unwrap_or(status) };
         let mut head = self.begin_head(shown);
-        head.reason = Some(reason).filter(|_| shown == status);
-        let is_head = self.down.method == Method::Head;
+        // An application need not say one, and HTTP/2 has none.
+        let is_said = (plan.application.is_none() && !plan.http2) || !reason.is_empty();
+        head.reason = Some(reason).filter(|_| shown == status && is_said);
+        let is_head = !self.down.takes_body();
         (head.has_body, head.length) = match framing {
             // `proxy_method HEAD`: the client expects the body of which the head speaks.
             ResponseFraming::None if asked_for_head && !is_head && !is_bodiless(shown) => (true, Some(0)),
@@ -290,20 +376,24 @@ impl Exchange {
         if let Portion::Part { range, .. } = portion {
             head.length = Some(range.end - range.start);
         }
-        let brings_trailers = plan.pass_trailers && framing == ResponseFraming::Chunked;
+        let is_stream = self.upstream.stream_ended.is_some();
+        // A head that is the end has no trailers behind it: in gRPC it is the trailers itself.
+        let may_have_trailers = is_stream && !self.upstream.lacks_trailers;
+        let brings_trailers = plan.pass_trailers && (framing == ResponseFraming::Chunked || may_have_trailers);
         head.has_trailers = framing != ResponseFraming::None && self.wants_trailers(shown, brings_trailers);
-        if self.down.framing_of(&head) == Framing::UntilClose {
+        if self.down.ends_by_close(&head) {
             self.close_delimited();
         }
         head
     }
 
-    fn fill_proxied_head(&self, plan: &BoundProxy, portion: &Portion, head: &mut ReplyHead) {
+    pub(crate) fn fill_proxied_head(&self, plan: &BoundProxy, portion: &Portion, head: &mut ReplyHead) {
         let Some(answer) = self.upstream.answer.as_deref() else { return };
-        if plan.hidden.contains(FieldId::Server, b"") {
+        let lacks = |id| !answer.head.seen.contains(id);
+        if plan.hidden.contains(FieldId::Server, b"") || lacks(FieldId::Server) {
             self.fill_server(head);
         }
-        if plan.hidden.contains(FieldId::Date, b"") {
+        if plan.hidden.contains(FieldId::Date, b"") || lacks(FieldId::Date) {
             self.fill_date(head);
         }
         self.fill_sticky(plan, head);
@@ -315,110 +405,10 @@ impl Exchange {
         head.fields.mark(Mark::Connection);
     }
 
-    /// Whether the client wants another protocol. As in nginx a WebSocket may be asked for without `Connection: upgrade`, which
-    /// some proxies in front of this one leave out.
-    fn asked_for_upgrade(&self) -> bool {
-        let upgrade = self.request.head.value(FieldId::Upgrade, &self.request.bytes);
-        self.request.head.upgrade.is_some() || upgrade.is_some_and(|value| value.eq_ignore_ascii_case(b"websocket"))
-    }
-
-    /// 101: good only if the client asked for it and the request that was sent asks for it, too.
-    fn switch(&mut self, head: &[u8], rest: &[u8]) -> HeadStep {
-        self.keep_response_head(head);
-        let fault = if !self.asked_for_upgrade() || !self.upstream.upgrade_sent {
-            Some("upstream sent 101 (Switching Protocols) although no upgrade was asked for".to_owned())
-        } else {
-            self.switch_fault()
-        };
-        if let Some(reason) = fault {
-            return HeadStep::Failed(Failure::InvalidHeader, reason, DiscardReason::ProtocolError);
-        }
-        if let Some(record) = self.upstream.attempts.last_mut() {
-            // The tunnel counts what is its own.
-            record.bytes_received -= rest.len() as u64;
-        }
-        HeadStep::Switched(rest.to_vec())
-    }
-
-    /// S13: what is wrong with a 101 that was asked for. It cannot lead to a protocol that the client, or the request as it was
-    /// sent, did not name, and HTTP/1.0 has none.
-    fn switch_fault(&self) -> Option<String> {
-        let answer = self.answer()?;
-        if answer.head.version == Version::Http10 {
-            return Some("upstream sent 101 (Switching Protocols) as HTTP/1.0".to_owned());
-        }
-        let request = &self.request;
-        let upgrades = |field: &&Field| field.id == FieldId::Upgrade;
-        let asked = request.head.fields.iter().filter(upgrades).map(|field| field.value.of(&request.bytes));
-        let asked: Vec<&[u8]> = asked.flat_map(http1::protocols).collect();
-        let sent: Vec<&[u8]> = request.upstream_head.values(b"Upgrade").flat_map(http1::protocols).collect();
-        let named = answer
-            .head
-            .fields
-            .iter()
-            .filter(upgrades)
-            .flat_map(|field| http1::protocols(field.value.of(&answer.bytes)));
-        let is_in = |list: &[&[u8]], protocol: &[u8]| list.iter().any(|known| known.eq_ignore_ascii_case(protocol));
-        let mut others = named.filter(|protocol| !is_in(&asked, protocol) || !is_in(&sent, protocol));
-        let other = others.next()?;
-        let other = other.escape_ascii();
-        Some(format!("upstream sent 101 (Switching Protocols) to \"{other}\", which was not asked for"))
-    }
-
-    /// Passes the 101 on; the connections are joined when the exchange settles.
-    pub(crate) fn open_tunnel(&mut self, plan: &BoundProxy, up: Leased, early: Vec<u8>) -> AttemptEnd {
-        let mut head = self.begin_head(101);
-        self.settle_keepalive();
-        let Some(Answer { bytes, head: response, .. }) = self.upstream.answer.as_deref() else {
-            return AttemptEnd::Failed { failure: Failure::InvalidHeader, sent: Sent::default() };
-        };
-        head.reason = Some(response.reason);
-        self.fill_server_and_date(&mut head);
-        head.fields.mark(Mark::Connection);
-        if let Some(upgrade) = response.upgrade {
-            head.fields.push(FieldId::Upgrade, upgrade.of(bytes));
-        }
-        self.fill_sticky(plan, &mut head);
-        self.pass_fields(plan, &mut head);
-        self.filter_head(&mut head, Ranges::None, Compress::No);
-        if let Some(refusal) = self.refuse_undecided() {
-            self.spares.recycle_reply_head(head);
-            up.discard(DiscardReason::Cancelled);
-            return AttemptEnd::Reply(refusal);
-        }
-        let pings = plan.tunnel.ping.is_some() && self.is_pingable();
-        let Self { upstream: Conversation { answer, .. }, response: Response { filters, .. }, down, .. } = self;
-        let answer = answer.as_ref().map_or(&[][..], |answer| &answer.bytes);
-        let sent = filters.send_head(down, head.with(answer), &[], true);
-        self.spares.recycle_reply_head(head);
-        match (sent, up.into_tunnel()) {
-            (Ok(()), Some((upstream, permit))) => AttemptEnd::Tunnel(Box::new(TunnelStart {
-                upstream,
-                permit,
-                early,
-                plan: Arc::clone(&plan.tunnel),
-                pings,
-                record: None,
-                seat: Counted::default(),
-            })),
-            _ => AttemptEnd::Failed { failure: Failure::ClientGone, sent: Sent::default() },
-        }
-    }
-
-    /// Whether the 101 leads to a WebSocket whose frames stand where they are expected.
-    fn is_pingable(&self) -> bool {
-        let Some(answer) = self.answer() else { return false };
-        let named = |field: &&Field| field.name.of(&answer.bytes).eq_ignore_ascii_case(b"sec-websocket-extensions");
-        let extensions: Vec<&[u8]> =
-            answer.head.fields.iter().filter(named).map(|field| field.value.of(&answer.bytes)).collect();
-        let upgrade = answer.head.upgrade.map_or(&b""[..], |upgrade| upgrade.of(&answer.bytes));
-        is_pingable(upgrade, &extensions)
-    }
-
     /// Fields of the response that go to the client. A type that is empty says nothing, and nginx leaves it out.
     pub(crate) fn passed_fields(&self, plan: &BoundProxy) -> impl Iterator<Item = &Field> {
         let fields = self.upstream.answer.as_ref().map_or(&[][..], |answer| &answer.head.fields);
-        let bytes = self.answer_bytes();
+        let (bytes, edits) = (self.answer_bytes(), self.edits_cached());
         let status = self.upstream.answer.as_ref().map_or(0, |answer| answer.head.status);
         fields.iter().filter(move |field| {
             let ends_here = match field.id {
@@ -426,7 +416,10 @@ impl Exchange {
                 // What the server could be asked for in another request (RFC 9110 §7.8), as 426 says it. The 101 that
                 // switches has its own.
                 FieldId::Upgrade => status == 101,
+                FieldId::SecWebSocketAccept => self.down.wants_tunnel(),
                 FieldId::ContentType => field.hop || field.value.of(bytes).is_empty(),
+                // What is stored has its parts from here.
+                FieldId::AcceptRanges => field.hop || edits,
                 _ => field.hop,
             };
             !ends_here && !plan.hidden.contains(field.id, field.name.of(bytes))
@@ -435,12 +428,48 @@ impl Exchange {
 }
 
 /// Where the body comes from.
-fn source_of(framing: ResponseFraming) -> Source {
-    match framing {
-        ResponseFraming::None | ResponseFraming::Length(0) => Source::Done,
-        ResponseFraming::Length(length) => Source::Length(length),
-        ResponseFraming::Chunked => Source::Chunked(Box::new(Decoder::of_response())),
-        ResponseFraming::UntilClose => Source::UntilClose,
+impl Exchange {
+    /// Where the body of the response comes from, whose head has this framing.
+    fn source_of(&mut self, framing: ResponseFraming, rest: &[u8]) -> Source {
+        if let Some(has_ended) = self.upstream.stream_ended {
+            return match framing {
+                ResponseFraming::None => Source::Done,
+                _ if !has_ended => Source::Stream,
+                _ if rest.is_empty() => Source::Done,
+                _ => Source::Length(rest.len() as u64),
+            };
+        }
+        if let Some(mut records) = self.upstream.records.take() {
+            records.begin_body(match framing {
+                ResponseFraming::None => Some(0),
+                ResponseFraming::Length(length) => Some(length),
+                ResponseFraming::Chunked | ResponseFraming::UntilClose => None,
+            });
+            return if records.is_whole() { Source::Done } else { Source::Records(records) };
+        }
+        match framing {
+            ResponseFraming::None | ResponseFraming::Length(0) => Source::Done,
+            ResponseFraming::Length(length) => Source::Length(length),
+            ResponseFraming::Chunked => Source::Chunked(Box::new(Decoder::of_response())),
+            ResponseFraming::UntilClose => Source::UntilClose,
+        }
+    }
+
+    /// Whether the response has no body at all, `rest` being what came behind its head.
+    fn has_no_body(&self, framing: ResponseFraming, rest: &[u8]) -> bool {
+        match self.upstream.stream_ended {
+            Some(has_ended) => framing == ResponseFraming::None || (has_ended && rest.is_empty()),
+            None => self.is_whole(framing, b""),
+        }
+    }
+
+    /// Whether the whole body of the response has come with its head, `rest` being what came behind that.
+    fn is_whole(&self, framing: ResponseFraming, rest: &[u8]) -> bool {
+        let Some(has_ended) = self.upstream.stream_ended else {
+            let records = self.upstream.records.as_ref();
+            return records.map_or_else(|| is_whole(framing, rest), |records| records.is_whole());
+        };
+        has_ended || framing == ResponseFraming::None
     }
 }
 

@@ -1,5 +1,5 @@
 //! Fields of an upstream's response that are not passed on as they are: Location and Refresh by `proxy_redirect`, Set-Cookie by
-//! `proxy_cookie_domain`, `proxy_cookie_path` and `proxy_cookie_flags`. Called by whoever encodes what an upstream has said.
+//! `proxy_cookie_domain`, `proxy_cookie_path` and `proxy_cookie_flags`. Called where an upstream's response is encoded.
 
 use crate::base::logs::error::Level;
 use crate::downstream::reply_head::ReplyHead;
@@ -27,8 +27,15 @@ impl Exchange {
                     continue;
                 }
             }
-            match self.rewritten(plan, field, &answer.bytes) {
+            match self.rewrite(plan, field, &answer.bytes) {
                 Cow::Borrowed(_) => head.fields.pass(field),
+                // nginx writes the name of a Location itself that it makes absolute; over HTTP/2 names come in lower case.
+                Cow::Owned(value) if field.id == FieldId::Location && value.starts_with(b"/") => {
+                    match self.absolute_location(value) {
+                        path if path.starts_with(b"/") => head.fields.pass_as(field, &path),
+                        absolute => head.fields.push(FieldId::Location, &absolute),
+                    }
+                }
                 Cow::Owned(value) => head.fields.pass_as(field, &value),
             }
         }
@@ -36,15 +43,20 @@ impl Exchange {
 
     /// The value of a field as it goes to the client; `bytes` are those that it points into.
     pub(crate) fn rewritten<'a>(&self, plan: &BoundProxy, field: &Field, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        match self.rewrite(plan, field, bytes) {
+            // A rewritten Location that is a path becomes absolute, as one of our own does.
+            Cow::Owned(value) if field.id == FieldId::Location => Cow::Owned(self.absolute_location(value)),
+            value => value,
+        }
+    }
+
+    /// The same without the host of a Location that is a path.
+    fn rewrite<'a>(&self, plan: &BoundProxy, field: &Field, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         let value = field.value.of(bytes);
         let mut rewritten = Vec::new();
         match self.rewrite_field(plan, field.id, value, &mut rewritten) {
             Ok(true) => Cow::Owned(match field.id {
-                // A rewritten Location that is a path becomes absolute, as one of our own does.
-                FieldId::Location => {
-                    self.absolute_location(self.one_line(rewritten, || "\"proxy_redirect\"".to_owned()))
-                }
-                FieldId::Refresh => self.one_line(rewritten, || "\"proxy_redirect\"".to_owned()),
+                FieldId::Location | FieldId::Refresh => self.one_line(rewritten, || "\"proxy_redirect\"".to_owned()),
                 _ => self.one_line(rewritten, || "\"proxy_cookie_domain\" and its like".to_owned()),
             }),
             Ok(false) => Cow::Borrowed(value),

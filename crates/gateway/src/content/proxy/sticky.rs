@@ -21,7 +21,7 @@ pub(crate) enum LearnAt {
     End,
 }
 
-/// What `expires=max` stands for: nginx's ten years, and the last second that old clients know.
+/// What `expires=max` means: nginx's ten years, and the last second that old clients know.
 const FOREVER: &str = "; expires=Thu, 31-Dec-37 23:55:55 GMT; max-age=315360000";
 
 impl Exchange {
@@ -136,13 +136,8 @@ impl Exchange {
 
 /// `expires` in the form that cookies began with, and `max-age`.
 fn write_expiry(now: Duration, expires: Duration, out: &mut Vec<u8>) {
-    let date = Moment::new(now.saturating_add(expires).as_secs() as i64, 0).http_date();
-    // `Sun, 06 Nov 1994 08:49:37 GMT` becomes `Sun, 06-Nov-94 08:49:37 GMT`, but for years that two digits do not tell.
-    let (day_of_week, day, month, year, time) = (&date[..5], &date[5..7], &date[8..11], &date[12..16], &date[16..]);
-    let year = if year > &b"2037"[..] { year } else { &year[2..] };
-    for part in [&b"; expires="[..], day_of_week, day, b"-", month, b"-", year, time] {
-        out.extend_from_slice(part);
-    }
+    out.extend_from_slice(b"; expires=");
+    out.extend_from_slice(&Moment::new(now.saturating_add(expires).as_secs() as i64, 0).cookie_date());
     // Writing to a vector cannot fail.
     let _ = write!(out, "; max-age={}", expires.as_secs());
 }

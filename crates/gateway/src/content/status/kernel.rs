@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// Counters of the network namespace, one line of names and one of values for each protocol.
 const NETSTAT: &str = "/proc/net/netstat";
 
-/// Connections that no accept queue took since the network namespace was made, whoever listened.
+/// Connections that no accept queue took since the network namespace was made, on any listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Overflows {
     /// `ListenOverflows`: the queue was full when the handshake ended.
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_counters_are_found_by_name_whatever_stands_between() {
+    fn finds_the_counters_by_name() {
         let text =
             "TcpExt: SyncookiesSent ListenOverflows ListenDrops TCPOFOQueue\nTcpExt: 1 20 21 4\nIpExt: A\nIpExt: 1\n";
         assert_eq!(parse_netstat(text), Some(Overflows { overflows: 20, drops: 21 }));

@@ -1,10 +1,11 @@
 //! The snapshot as metrics for Prometheus, and the one list of the metric families; the format itself is `report::prometheus`.
 //! Labels have bounded sets of values: states, reasons and classes are enums, the rest is what the configuration names.
 
+pub(crate) mod caches;
 pub(crate) mod checks;
 pub(crate) mod room;
 
-use crate::content::status::snapshot::{GroupStatus, Histogram, Labelled, PeerStatus, Snapshot};
+use crate::content::status::snapshot::{DurationHistogram, GroupStatus, Labelled, PeerStatus, Snapshot};
 use report::prometheus::{self, Kind, Labels, Page};
 
 /// A family of metrics.
@@ -59,7 +60,7 @@ impl Samples<'_> {
         }
     }
 
-    fn histogram(&mut self, labels: &Labels<'_>, values: &Histogram) {
+    fn histogram(&mut self, labels: &Labels<'_>, values: &DurationHistogram) {
         self.check(labels, None);
         let buckets = values.buckets.iter().map(|bucket| (bucket.at_most_ms.map(seconds), bucket.count));
         self.family.histogram(labels, buckets, seconds(values.sum_ms), values.count);
@@ -77,7 +78,7 @@ fn seconds(milliseconds: u64) -> f64 {
 
 /// Every family, in the order of the page.
 fn families() -> impl Iterator<Item = &'static Family> {
-    [FAMILIES, checks::FAMILIES, room::FAMILIES].into_iter().flatten()
+    [FAMILIES, checks::FAMILIES, room::FAMILIES, caches::FAMILIES].into_iter().flatten()
 }
 
 /// Connections, requests, groups, peers.
@@ -156,6 +157,62 @@ const FAMILIES: &[Family] = &[
         write: |out, all| out.each(&[], "reason", &all.connections.closed),
     },
     Family {
+        name: "holdfast_http2_connections",
+        kind: Kind::Gauge,
+        labels: "",
+        help: "Client connections that speak HTTP/2.",
+        write: |out, all| out.plain(all.http2.connections),
+    },
+    Family {
+        name: "holdfast_http2_streams",
+        kind: Kind::Gauge,
+        labels: "",
+        help: "Streams of HTTP/2 with a request under way.",
+        write: |out, all| out.plain(all.http2.streams),
+    },
+    Family {
+        name: "holdfast_http2_connection_faults_total",
+        kind: Kind::Counter,
+        labels: "reason",
+        help: "Connections of HTTP/2 that a fault or a limit of the client has ended, by why.",
+        write: |out, all| out.each(&[], "reason", &all.http2.connection_faults),
+    },
+    Family {
+        name: "holdfast_http2_stream_faults_total",
+        kind: Kind::Counter,
+        labels: "reason",
+        help: "Streams of HTTP/2 that a fault of the client has ended, by why.",
+        write: |out, all| out.each(&[], "reason", &all.http2.stream_faults),
+    },
+    Family {
+        name: "holdfast_upstream_http2_connections",
+        kind: Kind::Gauge,
+        labels: "",
+        help: "Connections of HTTP/2 to upstreams with a request on them.",
+        write: |out, all| out.plain(all.http2_upstreams.connections),
+    },
+    Family {
+        name: "holdfast_upstream_http2_streams",
+        kind: Kind::Gauge,
+        labels: "",
+        help: "Streams of HTTP/2 to upstreams.",
+        write: |out, all| out.plain(all.http2_upstreams.streams),
+    },
+    Family {
+        name: "holdfast_upstream_http2_connection_faults_total",
+        kind: Kind::Counter,
+        labels: "reason",
+        help: "Connections of HTTP/2 that a fault of the upstream has ended, by why.",
+        write: |out, all| out.each(&[], "reason", &all.http2_upstreams.connection_faults),
+    },
+    Family {
+        name: "holdfast_upstream_http2_stream_faults_total",
+        kind: Kind::Counter,
+        labels: "reason",
+        help: "Streams of HTTP/2 that a fault of the upstream has ended, by why.",
+        write: |out, all| out.each(&[], "reason", &all.http2_upstreams.stream_faults),
+    },
+    Family {
         name: "holdfast_tls_handshakes_total",
         kind: Kind::Counter,
         labels: "kind",
@@ -168,6 +225,13 @@ const FAMILIES: &[Family] = &[
         labels: "reason",
         help: "Handshakes with clients that failed, by why.",
         write: |out, all| out.each(&[], "reason", &all.tls.handshakes_failed),
+    },
+    Family {
+        name: "holdfast_upstream_tls_handshakes_failed_total",
+        kind: Kind::Counter,
+        labels: "reason",
+        help: "Handshakes with upstreams that failed, by why.",
+        write: |out, all| out.each(&[], "reason", &all.tls.upstream_handshakes_failed),
     },
     Family {
         name: "holdfast_tls_certificate_not_after_seconds",
@@ -208,6 +272,13 @@ const FAMILIES: &[Family] = &[
         labels: "",
         help: "Panics that ended a connection: bugs of Holdfast.",
         write: |out, all| out.plain(all.requests.panics),
+    },
+    Family {
+        name: "holdfast_user_file_bad_lines_total",
+        kind: Kind::Counter,
+        labels: "",
+        help: "Lines of auth_basic_user_file that are neither a user nor a comment, counted whenever a file is read.",
+        write: |out, all| out.plain(all.requests.user_file_bad_lines),
     },
     Family {
         name: "holdfast_listener_queue_connections",

@@ -9,7 +9,7 @@ pub(crate) mod snapshot;
 
 use crate::content::status::snapshot::Snapshot;
 use crate::registry::generation::Generation;
-use crate::registry::shared::Shared;
+use crate::registry::process::Registry;
 
 /// How a status is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(crate) enum StatusFormat {
 
 impl StatusFormat {
     /// The format that a request asks for: `format=` in its arguments, else the end of its path, else the first media type
-    /// of its Accept field that names one. Whoever asks for nothing (`curl`, a collector) gets Prometheus's text. `Err`:
+    /// of its Accept field that names one. A client that names none (`curl`, a collector) gets Prometheus's text. `Err`:
     /// the argument names no format.
     pub(crate) fn of_request(path: &[u8], args: Option<&[u8]>, accept: Option<&[u8]>) -> Result<Self, ()> {
         if let Some(format) = args.and_then(|args| rules::variable::arg(args, b"format")) {
@@ -70,7 +70,7 @@ impl StatusFormat {
 
 /// The status at this moment as a document. It locks each worker's shard for a moment and asks the kernel about listeners,
 /// so no worker calls it.
-pub(crate) fn render(shared: &Shared, generation: &Generation, format: StatusFormat) -> Vec<u8> {
+pub(crate) fn render(shared: &Registry, generation: &Generation, format: StatusFormat) -> Vec<u8> {
     let snapshot = Snapshot::take(shared, generation);
     match format {
         StatusFormat::Html => page::render(&snapshot).into_bytes(),

@@ -3,7 +3,9 @@
 
 pub(crate) mod room;
 
-use crate::content::status::snapshot::{CertificateStatus, GroupStatus, Histogram, Labelled, PeerStatus, Snapshot};
+use crate::content::status::snapshot::{
+    CertificateStatus, DurationHistogram, GroupStatus, Labelled, PeerStatus, Snapshot,
+};
 use std::fmt::Write as _;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -222,7 +224,12 @@ fn reasons(page: &mut String, now: &Snapshot) {
         }
     };
     add("client connection closed", "", &now.connections.closed);
+    add("HTTP/2 connection ended", "", &now.http2.connection_faults);
+    add("HTTP/2 stream ended", "", &now.http2.stream_faults);
+    add("HTTP/2 connection with upstream ended", "", &now.http2_upstreams.connection_faults);
+    add("HTTP/2 stream to upstream ended", "", &now.http2_upstreams.stream_faults);
     add("handshake failed", "", &now.tls.handshakes_failed);
+    add("handshake with upstream failed", "", &now.tls.upstream_handshakes_failed);
     for group in &now.groups {
         add("upstream connection discarded", &group.name, &group.discarded);
         add("attempt repeated", &group.name, &group.retries);
@@ -234,7 +241,7 @@ fn reasons(page: &mut String, now: &Snapshot) {
 }
 
 /// The bucket in which a percentile lies, as its upper bound: all that a histogram can tell.
-fn quantile(times: &Histogram, percent: u64) -> String {
+fn quantile(times: &DurationHistogram, percent: u64) -> String {
     if times.count == 0 {
         return "-".to_owned();
     }
@@ -302,7 +309,7 @@ mod tests {
             let bounds = [Some(1), Some(5), None];
             let buckets =
                 bounds.into_iter().zip(counts).map(|(at_most_ms, count)| Bucket { at_most_ms, count }).collect();
-            Histogram { count: counts[2], sum_ms: 0, buckets }
+            DurationHistogram { count: counts[2], sum_ms: 0, buckets }
         };
         assert_eq!(quantile(&of([98, 100, 100]), 50), "&le; 1 ms");
         assert_eq!(quantile(&of([98, 100, 100]), 99), "&le; 5 ms");

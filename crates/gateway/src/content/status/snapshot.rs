@@ -1,24 +1,27 @@
 //! All numbers of a status page at one moment, as plain data: what the renderings have in common, and what the JSON is.
 //! Gauges are read one after the other, so under load they need not add up.
 
+pub(crate) mod caches;
 pub(crate) mod checks;
 pub(crate) mod room;
 
+use caches::CacheZoneStatus;
 use checks::CheckStatus;
 
 use crate::NGINX_VERSION;
 use crate::base::cells::{BOUNDS_MS, CLASSES, Durations, PeerSums, RETRY_REASONS};
 use crate::base::close::CloseReason;
-use crate::base::counters::HANDSHAKE_FAILURES;
+use crate::base::counters::{Counters, FaultCounts, HANDSHAKE_FAILURES};
 use crate::content::status::kernel;
 use crate::registry::certificates::CertificateInUse;
 use crate::registry::checks::schedule::Standing;
 use crate::registry::generation::Generation;
 use crate::registry::names::NameFailure;
-use crate::registry::shared::Shared;
+use crate::registry::process::Registry;
 use crate::registry::status_list::ListedGroup;
 
 use crate::content::status::snapshot::room::{MemoryStatus, OverloadStatus, PortsStatus};
+use http2::Reason;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,6 +48,8 @@ pub(crate) struct Snapshot {
     pub(crate) workers: usize,
     pub(crate) connections: Connections,
     pub(crate) requests: Requests,
+    pub(crate) http2: Http2Status,
+    pub(crate) http2_upstreams: Http2Status,
     pub(crate) tls: TlsStatus,
     pub(crate) listeners: Vec<ListenerStatus>,
     /// Of the network namespace; absent where the kernel does not say.
@@ -57,6 +62,7 @@ pub(crate) struct Snapshot {
     pub(crate) groups: Vec<GroupStatus>,
     pub(crate) ports: PortsStatus,
     pub(crate) resolvers: Vec<ResolverStatus>,
+    pub(crate) caches: Vec<CacheZoneStatus>,
 }
 
 /// Client connections.
@@ -79,16 +85,32 @@ pub(crate) struct Requests {
     pub(crate) total: u64,
     pub(crate) under_way: u64,
     pub(crate) panics: u64,
+    /// Lines of `auth_basic_user_file` that are no users.
+    pub(crate) user_file_bad_lines: u64,
     pub(crate) responses: Labelled,
 }
 
-/// TLS towards clients.
+/// HTTP/2 with clients, or with upstreams.
+#[derive(Debug, Serialize)]
+pub(crate) struct Http2Status {
+    pub(crate) connections: u64,
+    /// Those with a request under way.
+    pub(crate) streams: u64,
+    /// What has ended connections, by why.
+    pub(crate) connection_faults: Labelled,
+    /// What has ended streams.
+    pub(crate) stream_faults: Labelled,
+}
+
+/// TLS.
 #[derive(Debug, Serialize)]
 pub(crate) struct TlsStatus {
     /// Handshakes that were completed, by whether a session was resumed.
     pub(crate) handshakes: Labelled,
     /// Those that failed, by why.
     pub(crate) handshakes_failed: Labelled,
+    /// Handshakes with upstreams that failed, by why.
+    pub(crate) upstream_handshakes_failed: Labelled,
     pub(crate) certificates: Vec<CertificateStatus>,
 }
 
@@ -160,13 +182,13 @@ pub(crate) struct PeerStatus {
     /// Absent where it is not checked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) check: Option<CheckStatus>,
-    pub(crate) connect_time: Histogram,
-    pub(crate) response_time: Histogram,
+    pub(crate) connect_time: DurationHistogram,
+    pub(crate) response_time: DurationHistogram,
 }
 
 /// Durations, in buckets.
 #[derive(Debug, Serialize)]
-pub(crate) struct Histogram {
+pub(crate) struct DurationHistogram {
     pub(crate) count: u64,
     pub(crate) sum_ms: u64,
     pub(crate) buckets: Vec<Bucket>,
@@ -182,7 +204,7 @@ pub(crate) struct Bucket {
 
 impl Snapshot {
     /// Gathers everything. It may wait: for the shards' locks, and for files of the kernel.
-    pub(crate) fn take(shared: &Shared, generation: &Generation) -> Self {
+    pub(crate) fn take(shared: &Registry, generation: &Generation) -> Self {
         let now_s = reactor::wall_clock().as_secs();
         let overflows = kernel::overflows();
         let checked = checks::by_peer(&shared.checks);
@@ -204,6 +226,8 @@ impl Snapshot {
             workers: shared.workers(),
             connections: connections(shared),
             requests: requests(shared),
+            http2: http2(shared),
+            http2_upstreams: http2_upstreams(shared),
             tls: tls(shared),
             listeners: kernel::queues(&shared.status.listed_listeners()),
             listen_overflows: overflows.map(|found| found.overflows),
@@ -214,15 +238,16 @@ impl Snapshot {
             groups,
             ports,
             resolvers: resolvers(shared),
+            caches: caches::caches(generation),
         }
     }
 }
 
-fn sum(shared: &Shared, counter: impl Fn(&crate::base::counters::Counters) -> &AtomicU64) -> u64 {
+fn sum(shared: &Registry, counter: impl Fn(&Counters) -> &AtomicU64) -> u64 {
     shared.workers.iter().map(|link| counter(&link.counters).load(Ordering::Relaxed)).sum()
 }
 
-fn connections(shared: &Shared) -> Connections {
+fn connections(shared: &Registry) -> Connections {
     let totals = shared.totals();
     let closed = CloseReason::ALL.map(|reason| (reason.label(), sum(shared, |of| &of.closed[reason as usize])));
     Connections {
@@ -238,23 +263,51 @@ fn connections(shared: &Shared) -> Connections {
     }
 }
 
-fn requests(shared: &Shared) -> Requests {
+fn requests(shared: &Registry) -> Requests {
     let classes = CLASSES.iter().enumerate();
     Requests {
         total: sum(shared, |of| &of.requests),
         under_way: sum(shared, |of| &of.exchanges),
         panics: sum(shared, |of| &of.bugs),
+        user_file_bad_lines: shared.user_files.bad_lines(),
         responses: classes.map(|(place, class)| (*class, sum(shared, |of| &of.responses[place]))).collect(),
     }
 }
 
-fn tls(shared: &Shared) -> TlsStatus {
+fn http2(shared: &Registry) -> Http2Status {
+    Http2Status {
+        connections: sum(shared, |of| &of.http2_connections),
+        streams: sum(shared, |of| &of.streams),
+        connection_faults: http2_faults(shared, |of| &of.http2_faults),
+        stream_faults: http2_faults(shared, |of| &of.http2_stream_faults),
+    }
+}
+
+fn http2_upstreams(shared: &Registry) -> Http2Status {
+    Http2Status {
+        connections: sum(shared, |of| &of.upstream_http2_connections),
+        streams: sum(shared, |of| &of.upstream_streams),
+        connection_faults: http2_faults(shared, |of| &of.upstream_http2_faults),
+        stream_faults: http2_faults(shared, |of| &of.upstream_http2_stream_faults),
+    }
+}
+
+fn http2_faults(shared: &Registry, of: fn(&Counters) -> &FaultCounts) -> Labelled {
+    let names = Reason::NAMES.iter().enumerate();
+    names.map(|(place, why)| (*why, sum(shared, |counters| &of(counters).all()[place]))).collect()
+}
+
+fn tls(shared: &Registry) -> TlsStatus {
     let kinds = ["full", "resumed"].into_iter().enumerate();
-    let failures = HANDSHAKE_FAILURES.into_iter().enumerate();
+    let failures = |of: fn(&Counters) -> &[AtomicU64]| {
+        let failures = HANDSHAKE_FAILURES.into_iter().enumerate();
+        failures.map(|(place, why)| (why, sum(shared, |counters| &of(counters)[place]))).collect()
+    };
     let certificates = shared.certificates_in_use().into_iter();
     TlsStatus {
         handshakes: kinds.map(|(place, kind)| (kind, sum(shared, |of| &of.handshakes[place]))).collect(),
-        handshakes_failed: failures.map(|(place, why)| (why, sum(shared, |of| &of.handshakes_failed[place]))).collect(),
+        handshakes_failed: failures(|of| &of.handshakes_failed),
+        upstream_handshakes_failed: failures(|of| &of.upstream_handshakes_failed),
         certificates: certificates
             .map(|CertificateInUse { source, subject, not_after }| CertificateStatus {
                 source,
@@ -265,7 +318,7 @@ fn tls(shared: &Shared) -> TlsStatus {
     }
 }
 
-fn log_lines_dropped(shared: &Shared, generation: &Generation) -> BTreeMap<String, u64> {
+fn log_lines_dropped(shared: &Registry, generation: &Generation) -> BTreeMap<String, u64> {
     let own = generation.error_logs.iter().map(|log| log.dropped_total()).sum::<u64>();
     let errors = shared.error_log.dropped_total() + own;
     let mut dropped = BTreeMap::from([("error_log".to_owned(), errors)]);
@@ -275,7 +328,7 @@ fn log_lines_dropped(shared: &Shared, generation: &Generation) -> BTreeMap<Strin
     dropped
 }
 
-fn resolvers(shared: &Shared) -> Vec<ResolverStatus> {
+fn resolvers(shared: &Registry) -> Vec<ResolverStatus> {
     let zones = shared.names.zones().into_iter().map(|(zone, counts)| {
         let failed = NameFailure::ALL.into_iter().map(NameFailure::label).zip(counts.failed);
         ResolverStatus { zone: zone.into(), lookups: failed.chain([("noerror", counts.found)]).collect() }
@@ -293,7 +346,7 @@ fn check_status(
     Some(CheckStatus::new(standing, Millis(reactor::monotonic_millis().0), now_s))
 }
 
-fn group_status(shared: &Shared, group: &ListedGroup, check: impl Fn(&str) -> Option<CheckStatus>) -> GroupStatus {
+fn group_status(shared: &Registry, group: &ListedGroup, check: impl Fn(&str) -> Option<CheckStatus>) -> GroupStatus {
     let pooled = shared.pool.snapshot(group.id);
     let sums = group.cells.sums();
     let discarded = DiscardReason::ALL.map(|reason| (reason.label(), pooled.counts.discarded[reason.index()]));
@@ -339,12 +392,12 @@ fn peer_status(name: &str, pooled: PeerSnapshot, sums: &PeerSums, check: Option<
     }
 }
 
-fn histogram(sums: &Durations) -> Histogram {
+fn histogram(sums: &Durations) -> DurationHistogram {
     let mut count = 0;
     let bounds = BOUNDS_MS.into_iter().map(Some).chain([None]);
     let buckets = bounds.zip(sums.buckets).map(|(at_most_ms, here)| {
         count += here;
         Bucket { at_most_ms, count }
     });
-    Histogram { buckets: buckets.collect(), count: sums.count(), sum_ms: sums.sum_ms }
+    DurationHistogram { buckets: buckets.collect(), count: sums.count(), sum_ms: sums.sum_ms }
 }

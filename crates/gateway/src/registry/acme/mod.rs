@@ -7,6 +7,7 @@ pub use crate::plan::acme::{AcmeIssuerPlan, AcmeOrderPlan};
 pub use challenges::{Challenge, Challenges};
 pub use conf::model::{AcmeChallenge, AcmeIdentifier, CertificateKey};
 
+use crate::registry::Notify;
 use crate::registry::certificates::CertificateInUse;
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -93,19 +94,17 @@ impl BoundOrder {
     }
 }
 
-type Notify = Box<dyn Fn() + Send + Sync>;
-
 /// What is wanted by ACME in the whole process.
 #[derive(Default)]
 pub struct Acme {
-    wanted: Mutex<Wanted>,
+    wanted: Mutex<WantedOrders>,
     control: OnceLock<Notify>,
     stopped: AtomicBool,
     challenges: Challenges,
 }
 
 #[derive(Default)]
-struct Wanted {
+struct WantedOrders {
     /// Number of the generation whose orders these are.
     generation: u64,
     orders: Arc<[BoundOrder]>,
@@ -158,7 +157,7 @@ impl Acme {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Wanted> {
+    fn lock(&self) -> MutexGuard<'_, WantedOrders> {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -34,8 +34,8 @@ struct InternedGroup {
 
 /// Where the peers of a group's uses come from.
 enum Peers {
-    /// They stay. The balance does not depend on the use, so all uses have the same.
-    Fixed { recipe: Recipe, balance: Arc<Group> },
+    /// They stay. Candidates and balance do not depend on the use, so all uses have the same.
+    Fixed { recipe: Recipe, candidates: Vec<Candidate>, balance: Arc<Group> },
     /// They come out of names.
     Moving(Arc<MovingGroup>),
 }
@@ -82,8 +82,9 @@ impl Binding<'_> {
             moving.follow();
             Peers::Moving(moving)
         } else {
-            let balance = recipe.group(&recipe.candidates(&[]), None);
-            Peers::Fixed { recipe, balance }
+            let candidates = recipe.candidates(&[]);
+            let balance = recipe.group(&candidates, None);
+            Peers::Fixed { recipe, candidates, balance }
         };
         Some(InternedGroup { id, sessions, peers })
     }
@@ -93,15 +94,14 @@ impl Binding<'_> {
         let cells = self.shared.status.group(&plan.name, interned.id);
         let sessions = interned.sessions.clone();
         match &interned.peers {
-            Peers::Fixed { recipe, balance } => {
+            Peers::Fixed { recipe, candidates, balance } => {
                 if let Some(line) = &recipe.line {
                     cells.show_line(line);
                 }
-                let set =
-                    recipe.set(&recipe.candidates(&[]), &used.sharing, Arc::clone(balance), |candidate, error| {
-                        let span = plan.servers[candidate.server].span;
-                        self.found.push(Diagnostic::error(span, error.to_string()));
-                    });
+                let set = recipe.set(candidates, &used.sharing, Arc::clone(balance), |candidate, error| {
+                    let span = plan.servers[candidate.server].span;
+                    self.found.push(Diagnostic::error(span, error.to_string()));
+                });
                 Arc::new(BoundGroup { plan, members: Members::Fixed(set), sessions, cells, moving: None })
             }
             Peers::Moving(moving) => {
@@ -168,8 +168,8 @@ fn interned_of(groups: &[InternedGroup], index: GroupIndex) -> &InternedGroup {
 fn checks(plans: &[Arc<GroupPlan>], groups: &[InternedGroup]) -> Vec<GroupChecks> {
     let checked = plans.iter().zip(groups).filter_map(|(plan, interned)| {
         let peers = match &interned.peers {
-            Peers::Fixed { recipe, .. } => {
-                CheckedPeers::Fixed(recipe.candidates(&[]).into_iter().filter_map(Candidate::checked).collect())
+            Peers::Fixed { candidates, .. } => {
+                CheckedPeers::Fixed(candidates.iter().filter_map(Candidate::checked).collect())
             }
             Peers::Moving(moving) => CheckedPeers::Moving(Arc::clone(moving)),
         };

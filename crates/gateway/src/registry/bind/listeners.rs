@@ -48,6 +48,7 @@ impl Binding<'_> {
 
     fn choice_of(&self, plan: &Arc<ListenerPlan>, tls: &Arc<[Option<BoundTls>]>) -> Arc<dyn tls::Listener> {
         let challenges = self.shared.acme.challenges().clone();
-        Arc::new(TlsChoice { listener: Arc::clone(plan), servers: Arc::clone(tls), challenges })
+        let http2 = self.plan.servers.iter().map(|server| server.http2.enabled).collect();
+        Arc::new(TlsChoice { listener: Arc::clone(plan), servers: Arc::clone(tls), http2, challenges })
     }
 }

@@ -3,6 +3,7 @@
 //! configuration at its place in the text.
 
 mod acme;
+mod caches;
 mod groups;
 mod limit_zones;
 mod listeners;
@@ -16,12 +17,18 @@ use crate::base::logs::error::{ErrorLog, ErrorOutput, ErrorTarget};
 use crate::base::logs::place::LogPlace;
 use crate::plan::Plan;
 use crate::plan::tls::CacheSize;
+use crate::plan::tunnel::TunnelPlan;
 use crate::plan::upstream_tls::UpstreamTlsPlan;
 use crate::registry::acme::{AcmeCertificate, AcmeKey};
-use crate::registry::generation::{BoundProxy, BoundTunnel, Generation, ListenerId};
+use crate::registry::cache::CacheZone;
+use crate::registry::certificate_finder::CertificateFinder;
+use crate::registry::generation::{BoundProxy, BoundStreamProxy, BoundTunnel, Generation, ListenerId};
 use crate::registry::limit_zones::{ConnectionZone, RequestZone};
-use crate::registry::shared::Shared;
+use crate::registry::named_sides::NamedSides;
+use crate::registry::process::Registry;
+use cache::Levels;
 use conf::diagnostic::Diagnostic;
+use conf::model::CertificateCache;
 use reactor::{ListenOptions, PeerAddress};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -56,6 +63,8 @@ struct Known {
     /// Keys of session tickets.
     ticket_keys: HashMap<TicketIdentity, Arc<TicketKeys>>,
     acme: HashMap<AcmeKey, Arc<AcmeCertificate>>,
+    /// Caches by name, directory and levels.
+    caches: HashMap<(String, PathBuf, Levels), Arc<CacheZone>>,
     /// The waiting lines of groups with `queue`, by the group's name.
     lines: HashMap<Box<str>, Arc<SeatLine>>,
     /// Settings of TLS towards upstreams, by their identity: with them live the sessions that can be resumed.
@@ -66,6 +75,11 @@ impl Identities {
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// What is remembered of peers.
+    pub(crate) fn health(&self) -> Arc<HealthRegistry> {
+        Arc::clone(&self.lock().health)
+    }
 }
 
 impl Known {
@@ -75,6 +89,7 @@ impl Known {
         self.error_logs.retain(|_, log| Arc::strong_count(log) > 1);
         self.request_zones.retain(|_, zone| Arc::strong_count(zone) > 1);
         self.connection_zones.retain(|_, zone| Arc::strong_count(zone) > 1);
+        self.caches.retain(|_, zone| Arc::strong_count(zone) > 1);
         self.acme.retain(|_, certificate| Arc::strong_count(certificate) > 1);
         self.sides.retain(|_, side| Arc::strong_count(side.identity()) > 1);
     }
@@ -83,7 +98,7 @@ impl Known {
     fn side(&mut self, tls: &UpstreamTlsPlan) -> UpstreamTlsPlan {
         let identity: &[u8] = tls.side.identity();
         let side = self.sides.entry(identity.into()).or_insert_with(|| tls.side.clone());
-        UpstreamTlsPlan { side: side.clone(), name: tls.name.clone() }
+        UpstreamTlsPlan { side: side.clone(), ..tls.clone() }
     }
 }
 
@@ -118,13 +133,15 @@ pub struct BoundPlan {
 
 /// The work in progress.
 struct Binding<'a> {
-    shared: &'static Shared,
+    shared: &'static Registry,
     known: &'a mut Known,
     plan: &'a Plan,
+    /// Of certificates that variables name, by the words of their cache.
+    finders: HashMap<CertificateCache, CertificateFinder>,
     found: Vec<Diagnostic>,
 }
 
-impl Shared {
+impl Registry {
     /// Binds a plan. The errors are those of a configuration that needs more than the process has, or that uses something
     /// differently than an earlier one.
     pub fn bind(&'static self, plan: Plan) -> Result<BoundPlan, Vec<Diagnostic>> {
@@ -133,9 +150,11 @@ impl Shared {
         let mut known = self.identities.lock();
         known.generations += 1;
         known.forget_unused();
-        let mut binding = Binding { shared: self, known: &mut known, plan: &plan, found: Vec::new() };
+        let mut binding =
+            Binding { shared: self, known: &mut known, plan: &plan, finders: HashMap::new(), found: Vec::new() };
         let request_zones = binding.request_zones();
         let connection_zones = binding.connection_zones();
+        let caches = binding.caches();
         let Some(groups) = binding.groups().filter(|_| binding.found.is_empty()) else { return Err(binding.found) };
         let acme_orders = binding.acme_orders();
         let tls = binding.tls(&acme_orders);
@@ -146,7 +165,9 @@ impl Shared {
         let logs = binding.access_logs();
         let error_logs = binding.error_logs();
         let proxies = binding.proxies(&groups, &error_logs);
+        let stream_proxies = binding.stream_proxies(&groups, &error_logs);
         let groups::BoundGroups { guests, floors, moving_floors, checks, .. } = groups;
+        self.standings.keep_caches(|name| plan.servers.iter().any(|server| server.keeps_standings(name)));
         let number = known.generations;
         drop(known);
         let (temp_directories, transparent) = (plan.temp_directories.clone(), plan.transparent);
@@ -155,7 +176,9 @@ impl Shared {
             number,
             plan,
             listeners,
+            tls,
             proxies,
+            stream_proxies,
             guests,
             floors,
             moving_floors,
@@ -163,6 +186,7 @@ impl Shared {
             acme_orders,
             request_zones,
             connection_zones,
+            caches,
             sinks: logs.iter().map(|output| Arc::clone(&output.sink)).collect(),
             error_logs: error_logs.iter().map(|output| Arc::clone(&output.log)).collect(),
         });
@@ -180,16 +204,39 @@ impl Shared {
 
 impl Binding<'_> {
     fn proxies(&mut self, groups: &groups::BoundGroups, error_logs: &[ErrorOutput]) -> Vec<BoundProxy> {
-        let (plan, known) = (self.plan, &mut *self.known);
-        let proxies = plan.proxies.iter().map(|plan| BoundProxy {
-            plan: Arc::clone(plan),
-            group: Arc::clone(&groups.uses[plan.group.0 as usize]),
-            tls: plan.tls.as_ref().map(|tls| known.side(tls)),
-            tunnel: Arc::new(BoundTunnel {
-                plan: plan.tunnel,
-                error_log: plan.tunnel.error_log.map(|id| Arc::clone(&error_logs[id.0 as usize].log)),
-            }),
-        });
-        proxies.collect()
+        let mut proxies = Vec::new();
+        for plan in &self.plan.proxies {
+            let (tls, sides) = self.bound_tls(plan.tls.as_ref());
+            let group = Arc::clone(&groups.uses[plan.group.0 as usize]);
+            let tunnel = bound_tunnel(plan.tunnel, error_logs);
+            proxies.push(BoundProxy { plan: Arc::clone(plan), group, tls, sides, tunnel });
+        }
+        proxies
     }
+
+    fn stream_proxies(&mut self, groups: &groups::BoundGroups, error_logs: &[ErrorOutput]) -> Vec<BoundStreamProxy> {
+        let mut proxies = Vec::new();
+        for plan in &self.plan.stream.proxies {
+            let (tls, sides) = self.bound_tls(plan.tls.as_ref());
+            let group = Arc::clone(&groups.uses[plan.group.0 as usize]);
+            let tunnel = bound_tunnel(plan.tunnel, error_logs);
+            proxies.push(BoundStreamProxy { plan: Arc::clone(plan), group, tls, sides, tunnel });
+        }
+        proxies
+    }
+
+    /// TLS of a proxy, with what outlives configurations, and the sides for certificates that variables name.
+    fn bound_tls(&mut self, tls: Option<&UpstreamTlsPlan>) -> (Option<UpstreamTlsPlan>, Option<Arc<NamedSides>>) {
+        let tls = tls.map(|tls| self.known.side(tls));
+        let sides = tls.as_ref().and_then(|tls| {
+            let made = tls.certificate.as_ref()?;
+            Some(Arc::new(NamedSides::new(Arc::clone(made), self.finder(made.cache), tls.side.clone())))
+        });
+        (tls, sides)
+    }
+}
+
+fn bound_tunnel(plan: TunnelPlan, error_logs: &[ErrorOutput]) -> Arc<BoundTunnel> {
+    let error_log = plan.error_log.map(|id| Arc::clone(&error_logs[id.0 as usize].log));
+    Arc::new(BoundTunnel { plan, error_log })
 }

@@ -1,15 +1,37 @@
 //! TLS of servers: certificates, ticket keys and session caches are found by their identity, so that a reload keeps sessions.
 
-use crate::plan::tls::{CachePlan, CacheSize, TlsPlan};
+use crate::plan::tls::{CacheSize, SessionCachePlan, TlsPlan};
 use crate::registry::acme::BoundOrder;
 use crate::registry::bind::Binding;
+use crate::registry::certificate_finder::CertificateFinder;
+use crate::registry::process::Registry;
 use crate::registry::tls_choice::{BoundTls, TlsAnswer};
 use conf::diagnostic::Diagnostic;
+use conf::model::CertificateCache;
 use std::sync::Arc;
-use tls::{Pairs, ServerSide, SessionCache, TicketKeys};
+use tls::{Pairs, ServerSide, SessionCache, TicketKeys, TicketState};
 
-/// Early data that is taken before the handshake is complete: as much as OpenSSL takes for nginx.
+/// Early data that is taken before the handshake is complete: as much as OpenSSL allows nginx.
 const EARLY_DATA_BYTES_MAX: u32 = 16 * 1024;
+
+/// What ALPN offers, as nginx does, without HTTP/2 and with it.
+const PROTOCOLS: [&[&str]; 2] = [&["http/1.1", "http/1.0", "http/0.9"], &["h2", "http/1.1", "http/1.0", "http/0.9"]];
+
+impl Registry {
+    /// The keys of tickets that this process has made, for another one that is to have the same.
+    pub fn ticket_states(&self) -> Vec<TicketState> {
+        self.identities.lock().ticket_keys.values().filter_map(|keys| keys.state()).collect()
+    }
+
+    /// Takes over keys of tickets, where there are none for tickets that last as long.
+    pub fn adopt_tickets(&self, states: &[TicketState]) {
+        let mut known = self.identities.lock();
+        for state in states {
+            let identity = (Vec::new(), state.lifetime_seconds);
+            known.ticket_keys.entry(identity).or_insert_with(|| Arc::new(TicketKeys::of_state(state.clone())));
+        }
+    }
+}
 
 impl Binding<'_> {
     /// By the index of the server; `None` where a server has no TLS.
@@ -21,7 +43,13 @@ impl Binding<'_> {
 
     fn tls_of(&mut self, plan: &TlsPlan, orders: &[BoundOrder]) -> Option<BoundTls> {
         if plan.reject {
-            return Some(BoundTls { answer: TlsAnswer::Refuse, slot: None });
+            return Some(BoundTls { answers: [Some(TlsAnswer::Refuse), None], slot: None });
+        }
+        if let Some(made) = &plan.made {
+            let finder = self.finder(made.cache);
+            let answer = |side| TlsAnswer::Find(Arc::new(side), finder.clone());
+            let answers = self.answers(plan, &Pairs::default(), answer)?;
+            return Some(BoundTls { answers, slot: None });
         }
         let order = plan.acme.and_then(|id| orders.get(id.0 as usize));
         let (pairs, slot) = if let Some(order) = order {
@@ -30,16 +58,39 @@ impl Binding<'_> {
             let slot = self.shared.certificates.slot(&plan.pairs);
             (slot.pairs.clone(), Some(slot))
         };
-        match self.server_side(plan, pairs) {
-            Ok(side) => Some(BoundTls { answer: TlsAnswer::Serve(Arc::new(side)), slot }),
-            Err(error) => {
-                self.found.push(Diagnostic::error(plan.span, format!("TLS cannot be set up: {error}")));
-                None
-            }
-        }
+        let answers = self.answers(plan, &pairs, |side| TlsAnswer::Serve(Arc::new(side)))?;
+        Some(BoundTls { answers, slot })
     }
 
-    fn server_side(&mut self, plan: &TlsPlan, pairs: Pairs) -> Result<ServerSide, tls::SetupError> {
+    /// The settings for each list of protocols that is offered. They share certificates, sessions and keys of tickets.
+    fn answers(
+        &mut self,
+        plan: &TlsPlan,
+        pairs: &Pairs,
+        answer: impl Fn(ServerSide) -> TlsAnswer,
+    ) -> Option<[Option<TlsAnswer>; 2]> {
+        let mut answers = [None, None];
+        for (place, is_offered) in [plan.offers.http1 || !plan.offers.http2, plan.offers.http2].into_iter().enumerate()
+        {
+            if is_offered {
+                answers[place] = Some(answer(self.checked(plan, pairs.clone(), PROTOCOLS[place])?));
+            }
+        }
+        Some(answers)
+    }
+
+    fn checked(&mut self, plan: &TlsPlan, pairs: Pairs, protocols: &[&str]) -> Option<ServerSide> {
+        let failed = |error| Diagnostic::error(plan.span, format!("TLS cannot be set up: {error}"));
+        self.server_side(plan, pairs, protocols).map_err(|error| self.found.push(failed(error))).ok()
+    }
+
+    /// One cache for all servers of this configuration with the same words: most take them over from `http`.
+    pub(super) fn finder(&mut self, words: Option<CertificateCache>) -> CertificateFinder {
+        let Some(words) = words else { return CertificateFinder::default() };
+        self.finders.entry(words).or_insert_with(|| CertificateFinder::new(Some(words))).clone()
+    }
+
+    fn server_side(&mut self, plan: &TlsPlan, pairs: Pairs, protocols: &[&str]) -> Result<ServerSide, tls::SetupError> {
         let cache = plan.cache.as_ref().map(|cache| self.session_cache(cache, plan));
         let tickets = plan.tickets.then(|| self.ticket_keys(plan));
         let mut side = ServerSide::new()
@@ -48,7 +99,7 @@ impl Binding<'_> {
             .ciphers(plan.ciphers.clone())
             .curves(plan.curves.clone())
             .prefer_server_ciphers(plan.prefer_server_ciphers)
-            .alpn(["http/1.1", "http/1.0", "http/0.9"])
+            .alpn(protocols.iter().copied())
             .record_bytes_max(plan.record_bytes_max)
             .session_name(plan.session_name.clone())
             .session_cache(cache)
@@ -69,7 +120,7 @@ impl Binding<'_> {
     }
 
     /// One without a name is the server's own.
-    fn session_cache(&mut self, cache: &CachePlan, plan: &TlsPlan) -> Arc<SessionCache> {
+    fn session_cache(&mut self, cache: &SessionCachePlan, plan: &TlsPlan) -> Arc<SessionCache> {
         let name = cache.name.as_ref();
         let name = name.map_or_else(|| format!("server {}", plan.session_name), |name| format!("shared {name}"));
         let known = self.known.session_caches.entry((name, cache.size, plan.session_seconds));

@@ -6,19 +6,19 @@ use crate::lower::tests::plan;
 use crate::registry::group::Members;
 use upstream::shared::KeyId;
 
-fn shared() -> &'static Shared {
-    Shared::leak(1, ErrorLog::new(Level::Notice, 0)).unwrap()
+fn shared() -> &'static Registry {
+    Registry::leak(1, ErrorLog::new(Level::Notice, 0)).unwrap()
 }
 
 #[track_caller]
-fn bound(shared: &'static Shared, http: &str) -> BoundPlan {
+fn bound(shared: &'static Registry, http: &str) -> BoundPlan {
     match shared.bind(plan(http)) {
         Ok(bound) => bound,
         Err(found) => panic!("{found:?}"),
     }
 }
 
-fn refused(shared: &'static Shared, http: &str) -> Vec<String> {
+fn refused(shared: &'static Registry, http: &str) -> Vec<String> {
     let found = shared.bind(plan(http)).err().unwrap_or_default();
     found.into_iter().map(|found| found.message).collect()
 }

@@ -11,7 +11,7 @@ use http1::{HeadEnd, Limits, Parse, RequestKind, ResponseFraming, ResponseHead, 
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// Of a body so much is looked at, as in NGINX Plus; a body without an end, such as a stream of events, passes by it.
 const BODY_BYTES_MAX: usize = 256 * 1024;
-/// Heads from 100 to 199 before the answer. Nobody has a reason to send one to a GET.
+/// Heads from 100 to 199 before the answer. A GET gives no reason to send one.
 const INTERIM_MAX: u8 = 8;
 /// Bytes of a field that are shown in a line of the error log.
 const VALUE_SHOWN_MAX: usize = 64;
@@ -23,9 +23,9 @@ const CHECKING_HEADER: &str = "checking header";
 const CHECKING_BODY: &str = "checking body";
 
 /// A response on its way.
-pub struct Answer<'plan> {
+pub struct CheckAnswer<'plan> {
     check: &'plan HttpCheck,
-    stage: Stage,
+    stage: AnswerPart,
     /// The head so far, with what follows it.
     bytes: Vec<u8>,
     /// How far the end of the head was looked for.
@@ -37,28 +37,28 @@ pub struct Answer<'plan> {
     body_bytes: usize,
 }
 
-enum Stage {
+enum AnswerPart {
     Head,
     Length(u64),
     Chunked(Box<Decoder>),
     UntilClose,
 }
 
-impl<'plan> Answer<'plan> {
+impl<'plan> CheckAnswer<'plan> {
     /// Nothing has come yet.
     pub fn new(check: &'plan HttpCheck) -> Self {
         let (bytes, body) = (Vec::new(), Vec::new());
-        Self { check, stage: Stage::Head, bytes, searched: 0, interims: 0, body, body_bytes: 0 }
+        Self { check, stage: AnswerPart::Head, bytes, searched: 0, interims: 0, body, body_bytes: 0 }
     }
 
     /// What is being done, in the words of an error log.
     pub fn phase(&self) -> &'static str {
-        if matches!(self.stage, Stage::Head) { READING_HEAD } else { READING_BODY }
+        if matches!(self.stage, AnswerPart::Head) { READING_HEAD } else { READING_BODY }
     }
 
     /// Further bytes. The result, as soon as there is one: then the rest is not needed.
     pub fn take(&mut self, bytes: &[u8]) -> Option<CheckResult> {
-        if !matches!(self.stage, Stage::Head) {
+        if !matches!(self.stage, AnswerPart::Head) {
             return self.take_body(bytes);
         }
         self.bytes.extend_from_slice(bytes);
@@ -109,9 +109,9 @@ impl<'plan> Answer<'plan> {
         }
         self.stage = match head.framing {
             ResponseFraming::None => return Some(self.judge_body()),
-            ResponseFraming::Length(length) => Stage::Length(length),
-            ResponseFraming::Chunked => Stage::Chunked(Box::default()),
-            ResponseFraming::UntilClose => Stage::UntilClose,
+            ResponseFraming::Length(length) => AnswerPart::Length(length),
+            ResponseFraming::Chunked => AnswerPart::Chunked(Box::default()),
+            ResponseFraming::UntilClose => AnswerPart::UntilClose,
         };
         let bytes = std::mem::take(&mut self.bytes);
         self.take_body(bytes.get(len..).unwrap_or_default())
@@ -123,9 +123,9 @@ impl<'plan> Answer<'plan> {
         // Each turn uses up a part of the input, or is the last one.
         loop {
             let data = match &mut self.stage {
-                Stage::Head => return None,
-                Stage::UntilClose => std::mem::take(&mut rest),
-                Stage::Length(left) => {
+                AnswerPart::Head => return None,
+                AnswerPart::UntilClose => std::mem::take(&mut rest),
+                AnswerPart::Length(left) => {
                     let here = usize::try_from(*left).map_or(rest.len(), |left| rest.len().min(left));
                     *left -= here as u64;
                     is_whole = *left == 0;
@@ -133,7 +133,7 @@ impl<'plan> Answer<'plan> {
                     rest = &[];
                     data
                 }
-                Stage::Chunked(decoder) => match decoder.decode(rest) {
+                AnswerPart::Chunked(decoder) => match decoder.decode(rest) {
                     Err(error) => {
                         return Some(self.invalid(format!("upstream sent invalid chunked response: {error}")));
                     }
@@ -163,16 +163,16 @@ impl<'plan> Answer<'plan> {
     /// The peer has closed.
     pub fn end(&self) -> CheckResult {
         match self.stage {
-            Stage::UntilClose => self.judge_body(),
-            Stage::Head if self.bytes.is_empty() => {
+            AnswerPart::UntilClose => self.judge_body(),
+            AnswerPart::Head if self.bytes.is_empty() => {
                 CheckResult::new(Finding::Broken, READING_HEAD, "upstream prematurely closed connection")
             }
-            Stage::Head => CheckResult::new(
+            AnswerPart::Head => CheckResult::new(
                 Finding::Broken,
                 READING_HEAD,
                 "upstream prematurely closed connection within its header",
             ),
-            Stage::Length(_) | Stage::Chunked(_) => CheckResult::new(
+            AnswerPart::Length(_) | AnswerPart::Chunked(_) => CheckResult::new(
                 Finding::Broken,
                 READING_BODY,
                 format!("upstream prematurely closed connection after {} bytes of the body", self.body_bytes),
@@ -266,7 +266,7 @@ mod tests {
 
     /// What a whole conversation comes to.
     fn judged(check: &HttpCheck, response: &str) -> (Finding, String) {
-        let mut answer = Answer::new(check);
+        let mut answer = CheckAnswer::new(check);
         let result = answer.take(response.as_bytes()).unwrap_or_else(|| answer.end());
         (result.finding, result.detail)
     }
@@ -347,14 +347,14 @@ mod tests {
     #[test]
     fn heads_and_bodies_without_an_end_come_to_one() {
         let check = check(&[status(200, 399)]);
-        let mut answer = Answer::new(&check);
+        let mut answer = CheckAnswer::new(&check);
         assert_eq!(answer.take(b"HTTP/1.1 200 OK\r\n"), None);
         let line = format!("X: {}\r\n", "x".repeat(995));
         let ended = (0..20).find_map(|_| answer.take(line.as_bytes())).unwrap();
         assert_eq!((ended.finding, ended.phase), (Finding::Invalid, READING_HEAD));
         assert!(answer.bytes.len() <= HEAD_BYTES_MAX + line.len());
 
-        let mut answer = Answer::new(&check);
+        let mut answer = CheckAnswer::new(&check);
         assert_eq!(answer.take(b"HTTP/1.1 200 OK\r\n\r\n"), None);
         let ended = (0..1000).find_map(|_| answer.take(&[b'x'; 1000])).unwrap();
         assert_eq!(ended.finding, Finding::Passed);
@@ -375,7 +375,7 @@ mod tests {
                 "HTTP/1.1 200 OK\r\nBad Field: x\r\n\r\n",
             ][which];
             let whole = judged(&check, response);
-            let mut answer = Answer::new(&check);
+            let mut answer = CheckAnswer::new(&check);
             let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(response.len())).collect();
             cuts.extend([0, response.len()]);
             cuts.sort_unstable();
@@ -387,7 +387,7 @@ mod tests {
         #[test]
         fn no_bytes_of_a_peer_are_too_much_for_it(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..80), 0..20)) {
             let check = check(&[status(200, 399), CheckCondition::Body(TextTest::Matches(regex("x")))]);
-            let mut answer = Answer::new(&check);
+            let mut answer = CheckAnswer::new(&check);
             for piece in pieces {
                 if answer.take(&piece).is_some() {
                     break;

@@ -4,13 +4,16 @@
 //! does not know, sees what is due, asks, and settles it.
 
 pub(crate) mod answer;
+pub(crate) mod grpc_answer;
+pub(crate) mod question;
 pub(crate) mod schedule;
 
 pub use crate::plan::check::{CheckPlan, CheckTls, HttpCheck};
-pub use answer::Answer;
+pub use answer::CheckAnswer;
+pub use question::CheckTalk;
 pub use schedule::{CheckDue, Checks, Probe};
 
-use upstream::check::Verdict;
+use upstream::check::CheckVerdict;
 
 /// What kind of end a check came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,11 +67,11 @@ impl Finding {
         }
     }
 
-    pub(crate) fn verdict(self) -> Verdict {
+    pub(crate) fn verdict(self) -> CheckVerdict {
         match self {
-            Self::Passed => Verdict::Passed,
-            Self::NotMade => Verdict::NotMade,
-            _ => Verdict::Failed,
+            Self::Passed => CheckVerdict::Passed,
+            Self::NotMade => CheckVerdict::NotMade,
+            _ => CheckVerdict::Failed,
         }
     }
 }

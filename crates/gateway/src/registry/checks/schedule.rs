@@ -3,6 +3,7 @@
 //! about those that stay. One that is checked no longer is taken to be well.
 
 use crate::base::logs::error::{ErrorLog, Level};
+use crate::registry::Notify;
 use crate::registry::checks::{CheckPlan, CheckResult, Finding};
 use crate::registry::names::moving::MovingGroup;
 use reactor::PeerAddress;
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use upstream::Millis;
 use upstream::balance::{Checked, PeerHealth};
-use upstream::check::{Checkup, Verdict};
+use upstream::check::{CheckVerdict, Checkup};
 
 /// Checks under way. Each has a socket, and 256 KB of a body at the worst: 32 MB. Peers that hang hold a place for their
 /// `timeout`; with more than this of them the others are asked later than their `interval` says.
@@ -57,7 +58,7 @@ pub struct CheckDue {
     pub next_ms: Option<u64>,
 }
 
-/// How a checked peer stands.
+/// The state of a checked peer.
 #[derive(Debug, Clone)]
 pub(crate) struct Standing {
     pub(crate) group: Box<str>,
@@ -74,7 +75,7 @@ pub(crate) struct Standing {
     pub(crate) last: Option<(CheckResult, Millis)>,
 }
 
-struct Entry {
+struct ScheduledCheck {
     plan: Arc<CheckPlan>,
     peer: CheckedPeer,
     checkup: Checkup,
@@ -90,14 +91,12 @@ struct Schedule {
     generation: u64,
     groups: Arc<[GroupChecks]>,
     serials: FxHashMap<Identity, u64>,
-    entries: FxHashMap<u64, Entry>,
+    entries: FxHashMap<u64, ScheduledCheck>,
     /// Those that are not under way, by the time at which they are due.
     by_time: BTreeSet<(Millis, u64)>,
     under_way: usize,
     serial: u64,
 }
-
-type Notify = Box<dyn Fn() + Send + Sync>;
 
 /// All active checks of the process.
 #[derive(Default)]
@@ -144,7 +143,7 @@ impl Checks {
         self.changed();
     }
 
-    /// A name stands for other addresses. Takes no lock, so that whoever holds one may call it.
+    /// A name means other addresses. Takes no lock, so that a holder of one may call it.
     pub(crate) fn changed(&self) {
         self.is_changed.store(true, Ordering::Release);
         if let Some(notify) = self.control.get() {
@@ -183,7 +182,7 @@ impl Checks {
     pub fn settle(&self, probe: &Probe, result: CheckResult, chance: (u64, u64), log: &ErrorLog, now_ms: u64) {
         self.end(probe, |entry| {
             if let Some((level, line)) = entry.settle(result, chance, Millis(now_ms)) {
-                // Before the lock goes: whoever sees the new state finds the line.
+                // Before the lock goes: a thread that sees the new state finds the line.
                 log.log(level, &line);
             }
         });
@@ -192,14 +191,14 @@ impl Checks {
     /// A check was not brought to its end: nothing is known, and another one comes in its time.
     pub fn give_up(&self, probe: &Probe, chance: (u64, u64), now_ms: u64) {
         self.end(probe, |entry| {
-            entry.checkup.settle(Verdict::NotMade, &entry.plan.policy, chance, Millis(now_ms));
+            entry.checkup.settle(CheckVerdict::NotMade, &entry.plan.policy, chance, Millis(now_ms));
         });
     }
 
-    fn end(&self, probe: &Probe, settle: impl FnOnce(&mut Entry)) {
+    fn end(&self, probe: &Probe, settle: impl FnOnce(&mut ScheduledCheck)) {
         let book = &mut *self.lock();
         book.under_way = book.under_way.saturating_sub(1);
-        // A peer that has left meanwhile is nobody's business any more.
+        // A peer that has left meanwhile does not count any more.
         if let Some(entry) = book.entries.get_mut(&probe.serial) {
             settle(entry);
             book.by_time.extend(entry.checkup.due().map(|at| (at, probe.serial)));
@@ -209,10 +208,10 @@ impl Checks {
         }
     }
 
-    /// How all peers stand that are checked.
+    /// The state of all peers that are checked.
     pub(crate) fn standings(&self) -> Vec<Standing> {
         let book = self.lock();
-        let standing = |entry: &Entry| Standing {
+        let standing = |entry: &ScheduledCheck| Standing {
             group: entry.plan.group.clone(),
             address: entry.peer.address.clone(),
             ordinal: entry.peer.health.ordinal(),
@@ -263,7 +262,7 @@ impl Schedule {
             if let Some(due) = entry.checkup.due() {
                 self.by_time.remove(&(due, serial));
             }
-            // Nobody asks any more, so nobody would ever find it well again.
+            // It is not checked any more, so no check would find it healthy again.
             if entry.peer.health.checked() != Checked::Healthy {
                 entry.peer.health.set_checked(Checked::Healthy, now);
             }
@@ -274,14 +273,14 @@ impl Schedule {
         self.serial += 1;
         let checkup = Checkup::new(peer.health.checked(), &plan.policy, random, now);
         self.by_time.extend(checkup.due().map(|due| (due, self.serial)));
-        let entry = Entry { plan: Arc::clone(plan), peer, checkup, counts: Default::default(), last: None };
+        let entry = ScheduledCheck { plan: Arc::clone(plan), peer, checkup, counts: Default::default(), last: None };
         self.entries.insert(self.serial, entry);
         self.serials.insert(identity, self.serial);
         self.serial
     }
 }
 
-impl Entry {
+impl ScheduledCheck {
     fn asked_at(&self) -> PeerAddress {
         match (&self.peer.address, self.plan.port) {
             (PeerAddress::Ip(address), Some(port)) => PeerAddress::Ip(SocketAddr::new(address.ip(), port)),
@@ -389,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_are_asked_at_a_time_and_the_others_after_them() {
+    fn limits_the_checks_under_way() {
         let checks = Checks::default();
         let peers: Vec<CheckedPeer> = (0..200).map(peer).collect();
         apply(&checks, 1, &plan(1), &peers);
@@ -409,7 +408,7 @@ mod tests {
         let address = peer(1).address;
         let equal = |ordinal| CheckedPeer {
             address: address.clone(),
-            health: registry.health("app", &crate::registry::recipe::pool_address(&address), ordinal, Checked::Healthy),
+            health: registry.health("app", &address, ordinal, Checked::Healthy),
         };
         let peers = [equal(0), equal(1)];
         apply(&checks, 1, &plan(1), &peers);
@@ -443,7 +442,7 @@ mod tests {
         for probe in &asked {
             checks.settle(probe, result(Finding::Connect), (0, 0), &log, 10_000);
         }
-        assert_eq!(goes.health.checked(), Checked::Healthy, "nobody asks it any more");
+        assert_eq!(goes.health.checked(), Checked::Healthy, "it is not checked any more");
         let standings = checks.standings();
         assert_eq!(standings.len(), 1);
         assert_eq!((standings[0].run, standings[0].counts[Finding::Connect as usize]), ((2, false), 2));
@@ -451,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_that_cannot_be_made_is_said_once_and_held_against_nobody() {
+    fn reports_a_check_that_cannot_be_made_once_and_blames_no_peer() {
         let (checks, log) = (Checks::default(), log());
         let one = peer(1);
         apply(&checks, 1, &plan(1), std::slice::from_ref(&one));

@@ -1,12 +1,13 @@
 //! The cache of names: answers with the time until which they hold, who waits for one, and which groups follow one. Bounded:
 //! names come out of requests, too.
 
+use crate::registry::Notify;
 use crate::registry::names::{Found, NameFailure, Outcome, Question};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-/// Names kept at a time; beyond it the one that nobody has used for longest goes. A name costs some hundred bytes, and a
+/// Names kept at a time; beyond it the one that was unused for longest goes. A name costs some hundred bytes, and a
 /// process that uses more of them proxies to the whole world.
 const NAMES_MAX: usize = 4096;
 /// Exchanges that wait for one name. They are bounded by the connections of the process anyway; this is against a name
@@ -31,7 +32,7 @@ pub(crate) trait Watcher: Send + Sync {
 
 /// Answer of [`Names::ask`].
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum NameAnswer {
     Known(Arc<[Found]>),
     Failed(NameFailure),
     /// The token's task is woken when there is something to ask for again.
@@ -49,7 +50,7 @@ pub struct Due {
 
 /// Where a name is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum LookupStage {
     Idle,
     /// In the queue of those to be looked up.
     Wanted,
@@ -57,14 +58,14 @@ enum Stage {
 }
 
 /// What is known of a name.
-struct Entry {
+struct NameEntry {
     /// The last good answer.
     addresses: Option<Arc<[Found]>>,
     /// What the last lookup came to, where that was nothing.
     failure: Option<NameFailure>,
     fresh_until_ms: u64,
     used_at_ms: u64,
-    stage: Stage,
+    stage: LookupStage,
     /// Wake tokens.
     waiters: Vec<u64>,
     watchers: Vec<Weak<dyn Watcher>>,
@@ -79,8 +80,8 @@ pub(crate) struct ZoneCounts {
 }
 
 #[derive(Default)]
-struct Cache {
-    entries: FxHashMap<Arc<Question>, Entry>,
+struct NameTable {
+    entries: FxHashMap<Arc<Question>, NameEntry>,
     wanted: VecDeque<Arc<Question>>,
     /// Names that somebody follows, or did.
     followed: Vec<Arc<Question>>,
@@ -88,24 +89,21 @@ struct Cache {
     zones: FxHashMap<Box<str>, ZoneCounts>,
 }
 
-/// Called when there is something for the control plane to do.
-type Notify = Box<dyn Fn() + Send + Sync>;
-
 /// All names of the process.
 pub struct Names {
-    cache: Mutex<Cache>,
+    cache: Mutex<NameTable>,
     control: OnceLock<Notify>,
     wake: Box<dyn Fn(u64) + Send + Sync>,
 }
 
-impl Entry {
+impl NameEntry {
     fn new(now_ms: u64) -> Self {
         Self {
             addresses: None,
             failure: None,
             fresh_until_ms: 0,
             used_at_ms: now_ms,
-            stage: Stage::Idle,
+            stage: LookupStage::Idle,
             waiters: Vec::new(),
             watchers: Vec::new(),
         }
@@ -115,15 +113,15 @@ impl Entry {
         self.watchers.iter().any(|watcher| watcher.strong_count() > 0)
     }
 
-    /// What can be said without another lookup.
-    fn known(&self, now_ms: u64) -> Option<Asked> {
+    /// The answer without another lookup.
+    fn known(&self, now_ms: u64) -> Option<NameAnswer> {
         if self.fresh_until_ms <= now_ms {
             return None;
         }
         match (&self.addresses, self.failure) {
             // U12: with a failure beside it this is the last good answer.
-            (Some(addresses), _) => Some(Asked::Known(Arc::clone(addresses))),
-            (None, Some(failure)) => Some(Asked::Failed(failure)),
+            (Some(addresses), _) => Some(NameAnswer::Known(Arc::clone(addresses))),
+            (None, Some(failure)) => Some(NameAnswer::Failed(failure)),
             (None, None) => None,
         }
     }
@@ -141,45 +139,45 @@ impl Names {
         let _ = self.control.set(Box::new(notify));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Cache> {
+    fn lock(&self) -> MutexGuard<'_, NameTable> {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The addresses of a name, or a place among those who wait for them.
-    pub(crate) fn ask(&self, question: &Arc<Question>, token: u64, now_ms: u64) -> Asked {
-        let Some(notify) = self.control.get() else { return Asked::Failed(NameFailure::ServerFailure) };
+    pub(crate) fn ask(&self, question: &Arc<Question>, token: u64, now_ms: u64) -> NameAnswer {
+        let Some(notify) = self.control.get() else { return NameAnswer::Failed(NameFailure::ServerFailure) };
         let mut cache = self.lock();
-        let Some(entry) = cache.entry(question, now_ms) else { return Asked::Failed(NameFailure::ServerFailure) };
+        let Some(entry) = cache.entry(question, now_ms) else { return NameAnswer::Failed(NameFailure::ServerFailure) };
         entry.used_at_ms = now_ms;
         if let Some(known) = entry.known(now_ms) {
             return known;
         }
         if let Some(addresses) = entry.addresses.clone().filter(|_| entry.failure.is_some()) {
-            // U12: in trouble nobody waits for what may not come; the lookup goes on beside.
-            let is_new = entry.stage == Stage::Idle;
+            // U12: in trouble no request waits for what may not come; the lookup goes on beside.
+            let is_new = entry.stage == LookupStage::Idle;
             if is_new {
-                entry.stage = Stage::Wanted;
+                entry.stage = LookupStage::Wanted;
                 cache.wanted.push_back(Arc::clone(question));
             }
             drop(cache);
             if is_new {
                 notify();
             }
-            return Asked::Known(addresses);
+            return NameAnswer::Known(addresses);
         }
         if entry.waiters.len() >= WAITERS_MAX {
-            return Asked::Failed(NameFailure::ServerFailure);
+            return NameAnswer::Failed(NameFailure::ServerFailure);
         }
         if !entry.waiters.contains(&token) {
             entry.waiters.push(token);
         }
-        if entry.stage == Stage::Idle {
-            entry.stage = Stage::Wanted;
+        if entry.stage == LookupStage::Idle {
+            entry.stage = LookupStage::Wanted;
             cache.wanted.push_back(Arc::clone(question));
             drop(cache);
             notify();
         }
-        Asked::Wait
+        NameAnswer::Wait
     }
 
     /// Follows a name. What is known of it is told at once.
@@ -205,18 +203,18 @@ impl Names {
     pub fn due(&self, now_ms: u64) -> Due {
         let mut due = Due::default();
         let cache = &mut *self.lock();
-        let Cache { entries, followed, wanted, .. } = cache;
+        let NameTable { entries, followed, wanted, .. } = cache;
         followed.retain(|question| {
             let Some(entry) = entries.get_mut(question).filter(|entry| entry.is_followed()) else { return false };
             match entry.stage {
-                Stage::Idle if entry.fresh_until_ms <= now_ms => {
-                    entry.stage = Stage::Wanted;
+                LookupStage::Idle if entry.fresh_until_ms <= now_ms => {
+                    entry.stage = LookupStage::Wanted;
                     wanted.push_back(Arc::clone(question));
                 }
-                Stage::Idle => {
+                LookupStage::Idle => {
                     due.next_ms = Some(due.next_ms.map_or(entry.fresh_until_ms, |next| next.min(entry.fresh_until_ms)));
                 }
-                Stage::Wanted | Stage::UnderWay => {}
+                LookupStage::Wanted | LookupStage::UnderWay => {}
             }
             true
         });
@@ -224,7 +222,7 @@ impl Names {
             && let Some(question) = cache.wanted.pop_front()
         {
             if let Some(entry) = cache.entries.get_mut(&question) {
-                entry.stage = Stage::UnderWay;
+                entry.stage = LookupStage::UnderWay;
                 cache.under_way += 1;
                 due.questions.push(question);
             }
@@ -232,23 +230,30 @@ impl Names {
         due
     }
 
-    /// What a lookup came to. Those who wait are woken, those who follow are told.
+    /// What a lookup came to. Groups that follow the name are told first, so that a request which finds the answer finds the peers, too.
     pub fn settle(&self, question: &Arc<Question>, outcome: Outcome, now_ms: u64) {
-        let mut cache = self.lock();
-        cache.under_way = cache.under_way.saturating_sub(1);
-        cache.count(question, &outcome);
-        let Some(entry) = cache.entries.get_mut(question) else { return };
-        entry.stage = Stage::Idle;
-        let changed = entry.take(outcome, question.resolver.valid_ms, now_ms);
-        let waiters = std::mem::take(&mut entry.waiters);
-        let watchers: Vec<_> = entry.watchers.iter().filter_map(Weak::upgrade).collect();
-        drop(cache);
-        // Groups first: who waits for a group's first peers finds them there.
-        if let Some(addresses) = changed {
-            for watcher in watchers {
-                watcher.changed(question, &addresses);
+        let told = outcome.told();
+        let mut told_to: Vec<Arc<dyn Watcher>> = Vec::new();
+        let waiters = loop {
+            let mut cache = self.lock();
+            // A reload brings new watchers meanwhile, a few at most.
+            let untold = match (cache.entries.get(question), &told) {
+                (Some(entry), Some(_)) => entry.watchers_without(&told_to),
+                _ => Vec::new(),
+            };
+            if untold.is_empty() {
+                cache.under_way = cache.under_way.saturating_sub(1);
+                cache.count(question, &outcome);
+                let entry = cache.entries.get_mut(question);
+                break entry.map(|entry| entry.take(outcome, question.resolver.valid_ms, now_ms));
             }
-        }
+            drop(cache);
+            for watcher in &untold {
+                watcher.changed(question, told.as_deref().unwrap_or_default());
+            }
+            told_to.extend(untold);
+        };
+        let Some(waiters) = waiters else { return };
         for token in waiters {
             (self.wake)(token);
         }
@@ -266,17 +271,23 @@ impl Names {
     }
 }
 
-impl Entry {
-    /// Takes over what a lookup came to; the result is for those who follow, where there is something new.
-    fn take(&mut self, outcome: Outcome, valid_ms: Option<u64>, now_ms: u64) -> Option<Arc<[Found]>> {
+impl NameEntry {
+    /// Those who follow the name, without these.
+    fn watchers_without(&self, told: &[Arc<dyn Watcher>]) -> Vec<Arc<dyn Watcher>> {
+        let is_told = |watcher: &Arc<dyn Watcher>| {
+            told.iter().any(|known| std::ptr::addr_eq(Arc::as_ptr(known), Arc::as_ptr(watcher)))
+        };
+        self.watchers.iter().filter_map(Weak::upgrade).filter(|watcher| !is_told(watcher)).collect()
+    }
+
+    /// Takes over what a lookup came to; the tokens of those who wait.
+    fn take(&mut self, outcome: Outcome, valid_ms: Option<u64>, now_ms: u64) -> Vec<u64> {
         match outcome {
             Outcome::Found { addresses, ttl_ms } => {
                 let holds_ms = valid_ms.unwrap_or_else(|| ttl_ms.clamp(TTL_MS_MIN, TTL_MS_MAX));
                 self.fresh_until_ms = now_ms.saturating_add(holds_ms);
                 self.failure = None;
-                let addresses: Arc<[Found]> = addresses.into();
-                self.addresses = Some(Arc::clone(&addresses));
-                Some(addresses)
+                self.addresses = Some(addresses.into());
             }
             Outcome::Failed { failure: NameFailure::NotFound, ttl_ms } => {
                 // Not trouble but an answer: the name is gone, and so are its addresses.
@@ -284,26 +295,27 @@ impl Entry {
                 self.fresh_until_ms = now_ms.saturating_add(holds_ms);
                 self.failure = Some(NameFailure::NotFound);
                 self.addresses = None;
-                Some([].into())
             }
             Outcome::Failed { failure, .. } => {
                 self.fresh_until_ms = now_ms.saturating_add(FAILED_MS);
                 self.failure = Some(failure);
-                None
             }
         }
+        self.stage = LookupStage::Idle;
+        std::mem::take(&mut self.waiters)
     }
 }
 
-impl Cache {
+impl NameTable {
     /// The entry of a name, made where there is none. `None`: everything that is known is in use.
-    fn entry(&mut self, question: &Arc<Question>, now_ms: u64) -> Option<&mut Entry> {
+    fn entry(&mut self, question: &Arc<Question>, now_ms: u64) -> Option<&mut NameEntry> {
         if !self.entries.contains_key(question) && self.entries.len() >= NAMES_MAX {
-            let unused = self.entries.iter().filter(|(_, entry)| entry.stage == Stage::Idle && !entry.is_followed());
+            let unused =
+                self.entries.iter().filter(|(_, entry)| entry.stage == LookupStage::Idle && !entry.is_followed());
             let oldest = unused.min_by_key(|(_, entry)| entry.used_at_ms).map(|(question, _)| Arc::clone(question))?;
             self.entries.remove(&oldest);
         }
-        Some(self.entries.entry(Arc::clone(question)).or_insert_with(|| Entry::new(now_ms)))
+        Some(self.entries.entry(Arc::clone(question)).or_insert_with(|| NameEntry::new(now_ms)))
     }
 
     fn count(&mut self, question: &Question, outcome: &Outcome) {
@@ -356,23 +368,50 @@ mod tests {
         (names, woken)
     }
 
-    fn known(last: u8) -> Asked {
-        Asked::Known([address(last)].into())
+    fn known(last: u8) -> NameAnswer {
+        NameAnswer::Known([address(last)].into())
     }
 
     #[test]
     fn one_lookup_serves_everybody_who_waits() {
         let (names, woken) = names();
         let a = question("a", None);
-        assert_eq!(names.ask(&a, 7, 0), Asked::Wait);
-        assert_eq!(names.ask(&a, 8, 0), Asked::Wait);
+        assert_eq!(names.ask(&a, 7, 0), NameAnswer::Wait);
+        assert_eq!(names.ask(&a, 8, 0), NameAnswer::Wait);
         assert_eq!(names.due(0).questions, [Arc::clone(&a)]);
-        assert_eq!(names.ask(&a, 7, 1), Asked::Wait);
+        assert_eq!(names.ask(&a, 7, 1), NameAnswer::Wait);
         assert!(names.due(1).questions.is_empty());
         names.settle(&a, found(1, 5000), 10);
         assert_eq!(*woken.lock().unwrap(), [7, 8]);
         assert_eq!(names.ask(&a, 7, 5009), known(1));
-        assert_eq!(names.ask(&a, 7, 5010), Asked::Wait);
+        assert_eq!(names.ask(&a, 7, 5010), NameAnswer::Wait);
+    }
+
+    /// Asks for the name at the moment it is told of it.
+    struct AskingFollower {
+        names: Weak<Names>,
+        saw: Mutex<Vec<NameAnswer>>,
+    }
+
+    impl Watcher for AskingFollower {
+        fn changed(&self, question: &Question, _: &[Found]) {
+            let names = self.names.upgrade().unwrap();
+            self.saw.lock().unwrap().push(names.ask(&Arc::new(question.clone()), 9, 1));
+        }
+    }
+
+    #[test]
+    fn followers_are_told_before_a_request_sees_the_answer() {
+        let (names, woken) = names();
+        let names = Arc::new(names);
+        let a = question("a", None);
+        let follower = Arc::new(AskingFollower { names: Arc::downgrade(&names), saw: Mutex::default() });
+        names.follow(&a, &(Arc::clone(&follower) as Arc<dyn Watcher>), 0);
+        assert_eq!(names.due(0).questions.len(), 1);
+        names.settle(&a, found(1, 5000), 1);
+        assert_eq!(*follower.saw.lock().unwrap(), [NameAnswer::Wait], "a request at that moment waits");
+        assert_eq!(*woken.lock().unwrap(), [9], "and is woken once the follower knows");
+        assert_eq!(names.ask(&a, 7, 2), known(1));
     }
 
     #[test]
@@ -385,11 +424,11 @@ mod tests {
             ("valid", Some(200), 30_000, 200),
         ] {
             let question = question(name, valid_ms);
-            assert_eq!(names.ask(&question, 1, 0), Asked::Wait);
+            assert_eq!(names.ask(&question, 1, 0), NameAnswer::Wait);
             names.due(0);
             names.settle(&question, found(1, ttl_ms), 0);
             assert_eq!(names.ask(&question, 1, holds_ms - 1), known(1), "{name}");
-            assert_eq!(names.ask(&question, 1, holds_ms), Asked::Wait, "{name}");
+            assert_eq!(names.ask(&question, 1, holds_ms), NameAnswer::Wait, "{name}");
         }
     }
 
@@ -402,16 +441,16 @@ mod tests {
             assert_eq!(names.due(now_ms).questions.len(), 1);
             names.settle(&a, outcome, now_ms);
         };
-        look_up(Asked::Wait, failed(NameFailure::TimedOut), 0);
-        assert_eq!(names.ask(&a, 1, 1), Asked::Failed(NameFailure::TimedOut));
-        look_up(Asked::Wait, found(1, 2000), 1000);
-        look_up(Asked::Wait, failed(NameFailure::ServerFailure), 3000);
+        look_up(NameAnswer::Wait, failed(NameFailure::TimedOut), 0);
+        assert_eq!(names.ask(&a, 1, 1), NameAnswer::Failed(NameFailure::TimedOut));
+        look_up(NameAnswer::Wait, found(1, 2000), 1000);
+        look_up(NameAnswer::Wait, failed(NameFailure::ServerFailure), 3000);
         assert_eq!(names.ask(&a, 1, 3001), known(1));
-        // Nobody waits again while there is trouble.
+        // No request waits again while there is trouble.
         look_up(known(1), failed(NameFailure::TimedOut), 4000);
         assert_eq!(names.ask(&a, 1, 4001), known(1));
         look_up(known(1), failed(NameFailure::NotFound), 5000);
-        assert_eq!(names.ask(&a, 1, 5001), Asked::Failed(NameFailure::NotFound));
+        assert_eq!(names.ask(&a, 1, 5001), NameAnswer::Failed(NameFailure::NotFound));
         let zones = names.zones();
         assert_eq!(zones[0].1.found, 1);
         assert_eq!(zones[0].1.failed, [0, 1, 1, 0, 0, 2]);
@@ -471,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn only_so_many_lookups_are_under_way() {
+    fn limits_the_lookups_under_way() {
         let (names, _) = names();
         let all: Vec<_> = (0..=LOOKUPS_MAX).map(|number| question(&number.to_string(), None)).collect();
         for question in &all {

@@ -1,4 +1,4 @@
-//! Who uses which key of the pool: a key that nobody uses any more, in no generation and in no present set of peers, is
+//! Who uses which key of the pool: a key that is not used any more, in no generation and in no present set of peers, is
 //! retired. Its idle connections are closed with their reason; a lease that is out finishes its exchange and is discarded
 //! then. Counted under one lock, so that a key is not retired while somebody takes it up again. Keys of addresses that only
 //! requests have named are bounded.
@@ -6,8 +6,8 @@
 use crate::plan::group::Sharing;
 use crate::plan::upstream_tls::SharedName;
 use crate::registry::pool::UpstreamPool;
+use crate::registry::process::Registry;
 use crate::registry::recipe::pool_key;
-use crate::registry::shared::Shared;
 use reactor::PeerAddress;
 use rustc_hash::FxHashMap;
 use std::fmt;
@@ -35,7 +35,7 @@ struct Uses {
 
 /// The right to expect that a key lives. Dropping the last one of a key retires it.
 pub(crate) struct KeyHold {
-    shared: &'static Shared,
+    shared: &'static Registry,
     is_guest: bool,
     pub(crate) key: KeyId,
     pub(crate) peer: PeerId,
@@ -49,7 +49,7 @@ impl KeyBook {
 
 impl KeyHold {
     /// The key and its peer in the pool, made where they are new.
-    pub(crate) fn take(shared: &'static Shared, key: &PoolKey) -> Result<Self, TableFull> {
+    pub(crate) fn take(shared: &'static Registry, key: &PoolKey) -> Result<Self, TableFull> {
         let pool: &UpstreamPool = &shared.pool;
         let mut book = shared.keys.lock();
         let peer = pool.intern_peer(key.group, &key.peer, &PeerLimits::default())?;
@@ -59,17 +59,17 @@ impl KeyHold {
     }
 
     /// A key of a written peer under a name that a request has brought; `None` where there are as many of those as there may be.
-    fn take_named(shared: &'static Shared, key: &PoolKey) -> Option<Self> {
+    fn take_named(shared: &'static Registry, key: &PoolKey) -> Option<Self> {
         Self::take_counted(shared, key, |pool| pool.intern_peer(key.group, &key.peer, &PeerLimits::default()))
     }
 
     /// The key of an address that a request has named; `None` where there are as many of them as there may be.
-    pub(crate) fn take_guest(shared: &'static Shared, key: &PoolKey) -> Option<Self> {
+    pub(crate) fn take_guest(shared: &'static Registry, key: &PoolKey) -> Option<Self> {
         Self::take_counted(shared, key, |pool| pool.intern_guest(key.group, &key.peer))
     }
 
     fn take_counted(
-        shared: &'static Shared,
+        shared: &'static Registry,
         key: &PoolKey,
         intern: impl FnOnce(&UpstreamPool) -> Result<PeerId, TableFull>,
     ) -> Option<Self> {
@@ -96,7 +96,7 @@ pub(crate) struct NamedKeys {
 
 /// What a key is made of but for the name.
 struct KeyMaker {
-    shared: &'static Shared,
+    shared: &'static Registry,
     key: PoolKey,
 }
 
@@ -109,7 +109,7 @@ impl fmt::Debug for KeyMaker {
 impl NamedKeys {
     /// For a peer whose users bring their names; `None` for one without such users.
     pub(crate) fn of(
-        shared: &'static Shared,
+        shared: &'static Registry,
         group: GroupId,
         address: &PeerAddress,
         sharing: &Sharing,

@@ -11,6 +11,7 @@ pub use cache::{Due, Names};
 
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// One address of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,4 +92,15 @@ pub enum Outcome {
         /// How long that holds by the server's own account, in milliseconds.
         ttl_ms: Option<u64>,
     },
+}
+
+impl Outcome {
+    /// The addresses that those who follow the name have from now on; `None`: those they have.
+    fn told(&self) -> Option<Arc<[Found]>> {
+        match self {
+            Self::Found { addresses, .. } => Some(addresses.clone().into()),
+            Self::Failed { failure: NameFailure::NotFound, .. } => Some([].into()),
+            Self::Failed { .. } => None,
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Groups whose peers come out of names: when a name stands for other addresses, the peers are made anew. Connections of
+//! Groups whose peers come out of names: when a name means other addresses, the peers are made anew. Connections of
 //! peers that stay are not touched, since their keys are the same; those of peers that leave are drained (see `keys`).
 
 use crate::base::logs::error::Level;
@@ -18,11 +18,11 @@ use upstream::balance::{Group, SeatLine};
 /// A group that follows names.
 pub(crate) struct MovingGroup {
     recipe: Recipe,
-    state: Mutex<State>,
+    state: Mutex<GroupNames>,
 }
 
 #[derive(Default)]
-struct State {
+struct GroupNames {
     /// By server; `None` for a name that was not resolved yet.
     found: Vec<Option<Arc<[Found]>>>,
     balance: Option<Arc<Group>>,
@@ -39,7 +39,7 @@ impl MovingGroup {
     /// A group before anything was looked up: the peers that are written are there.
     pub(crate) fn new(recipe: Recipe) -> Arc<Self> {
         let found = recipe.plan.servers.iter().map(|_| None).collect();
-        let state = Mutex::new(State { found, balance: None, users: Vec::new() });
+        let state = Mutex::new(GroupNames { found, balance: None, users: Vec::new() });
         Arc::new(Self { recipe, state })
     }
 
@@ -63,11 +63,11 @@ impl MovingGroup {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, GroupNames> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Names that were never looked up, where there is no peer yet: whoever comes so early had better wait.
+    /// Names that were never looked up, where there is no peer yet: requests this early had better wait.
     pub(crate) fn unresolved(&self) -> Vec<Arc<Question>> {
         let state = self.lock();
         let names =
@@ -93,7 +93,7 @@ impl MovingGroup {
     /// The present peers that a health check asks.
     pub(crate) fn checked_peers(&self) -> Vec<CheckedPeer> {
         let state = self.lock();
-        self.recipe.candidates(&state.found).into_iter().filter_map(Candidate::checked).collect()
+        self.recipe.candidates(&state.found).iter().filter_map(Candidate::checked).collect()
     }
 
     /// Keeps the peers of a use up to date from now on. A name that has moved since [`Self::made_for`] did not tell this one.
@@ -110,7 +110,7 @@ impl MovingGroup {
     }
 
     /// Makes the peers of all uses anew.
-    fn renew(&self, state: &mut State) {
+    fn renew(&self, state: &mut GroupNames) {
         let candidates = self.recipe.candidates(&state.found);
         let balance = self.recipe.group(&candidates, state.balance.as_deref());
         state.balance = Some(Arc::clone(&balance));
@@ -188,8 +188,8 @@ mod tests {
     use crate::base::logs::error::ErrorLog;
     use crate::plan::name::ResolverPlan;
     use crate::registry::group::Members;
+    use crate::registry::process::Registry;
     use crate::registry::recipe;
-    use crate::registry::shared::Shared;
 
     struct Scene {
         question: Arc<Question>,
@@ -197,7 +197,7 @@ mod tests {
     }
 
     fn scene() -> Scene {
-        let shared = Shared::leak(1, ErrorLog::new(Level::Notice, 0)).unwrap();
+        let shared = Registry::leak(1, ErrorLog::new(Level::Notice, 0)).unwrap();
         let resolver =
             ResolverPlan { servers: vec![], valid_ms: None, ipv4: true, ipv6: false, timeout_ms: 1000, zone: None };
         let question = Question { resolver: Arc::new(resolver), name: "app.test".into(), service: None };
@@ -263,7 +263,7 @@ mod tests {
         for plan in &plans {
             assert_eq!(names(plan), [format!("192.0.2.{MOVES}:80")]);
         }
-        // What nobody uses any more is retired; what is used is not.
+        // What is not used any more is retired; what is used is not.
         let pool = &scene.moving.recipe.shared.pool;
         let held = plans[0].members.hold().unwrap();
         assert!(pool.open_spare(upstream::WorkerId(0), held.peers[0].key).is_some());

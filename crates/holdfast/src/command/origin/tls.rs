@@ -19,7 +19,7 @@ pub(super) fn side(args: &Args) -> Result<Tls, String> {
         }
         _ => Pair::self_made(&names(args)).map_err(|error| format!("no certificate can be made: {error}"))?,
     };
-    let side = ServerSide::new().pair(pair).alpn(["http/1.1"]).build();
+    let side = ServerSide::new().pair(pair).alpn(["h2", "http/1.1"]).build();
     side.map(Tls::new).map_err(|error| format!("TLS cannot be set up: {error}"))
 }
 

@@ -15,13 +15,13 @@ pub(super) struct Flags {
     /// Connections opened per second; 1000/s if not given
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     ramp: Option<(f64, f64)>,
-    /// How long the connections are held, once all are to be open; as -d
+    /// Time to hold the connections after all were opened; the same as -d
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "duration")]
     hold: Option<Duration>,
-    /// Ping each connection so often; one whose pong has not come by the next ping is given up
+    /// Interval of pings on each connection; a connection without a pong until the next ping counts as lost
     #[arg(long, value_name = "TIME", value_parser = duration)]
     heartbeat: Option<Duration>,
-    /// Divide the connections between so many rooms ({{room}} in the URL): each message is expected by every member
+    /// Divide the connections between this many rooms ({{room}} in the URL): each message is expected by every member
     #[arg(long, value_name = "N", value_parser = count)]
     rooms: Option<u64>,
     /// A message that each connection sends first, to join its room, such as 'join {{room}}'
@@ -33,10 +33,10 @@ pub(super) struct Flags {
     /// Share of the connections that never read, such as 10%
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     stall: Option<f64>,
-    /// Open lost connections again after a random pause, at most the first value, which doubles up to the second one
+    /// Reopen lost connections after a random pause of at most the first value, which doubles up to the second
     #[arg(long, value_name = "TIME..TIME", value_parser = parse_duration_range)]
     reconnect: Option<(Duration, Duration)>,
-    /// Cut connections all at once, so long after all were to be open, such as 10s:50%; they come back as --reconnect says
+    /// Cut this share of the connections at once, this long after all were opened, such as 10s:50%; --reconnect reopens them
     #[arg(long, value_name = "TIME:SHARE", value_parser = parse_storm)]
     storm: Option<Storm>,
 }
@@ -98,6 +98,9 @@ impl LoadArgs {
             (self.body.is_some() || self.body_file.is_some(), "--body"),
             (self.no_keepalive, "--no-keepalive"),
             (self.pipeline != 1, "--pipeline"),
+            (self.http2, "--http2"),
+            (self.streams.is_some(), "--streams"),
+            (self.grpc, "--grpc"),
             (self.think.is_some(), "--think"),
             (self.script.is_some(), "--script"),
             (self.style != load::results::http::Style::Own, "--style"),

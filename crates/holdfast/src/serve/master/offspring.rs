@@ -1,10 +1,12 @@
 //! A child as its master sees it: a process, the line to it, and what it was offered and has not answered yet.
 
 use super::Plan;
+use crate::ctl::request::Answer;
 use crate::instance::Instance;
 use crate::process::ChildPlan;
 use crate::report::errno;
 use crate::serve::channel::{Channel, Kind};
+use crate::serve::ctl_work;
 use crate::serve::log_files::{Journal, LogFiles};
 use crate::serve::order::{Order, Texts};
 use crate::serve::{ROLE, Role};
@@ -38,6 +40,8 @@ pub(super) enum Word {
     Ready(Rc<Plan>),
     /// It cannot, for this reason.
     Refused(Rc<Plan>, String),
+    /// It has done what `holdfast ctl` asked; the client's number is first.
+    Answered(u64, Answer),
 }
 
 impl Offspring {
@@ -83,6 +87,7 @@ impl Offspring {
         let listeners = bound.iter().map(|bound| (bound.address.to_string(), bound.listeners.len())).collect();
         let mut order = Order::new(instance.clone());
         (order.texts, order.listeners) = (plan.texts.borrow().clone(), listeners);
+        order.tickets = plan.shared.ticket_states();
         add_logs(files, &mut order, &mut descriptors);
         order.meeting_place = meeting_place.is_some();
         descriptors.extend(meeting_place.map(|place| place.as_fd()));
@@ -114,6 +119,21 @@ impl Offspring {
         let _ = self.channel.send(kind, "");
     }
 
+    /// Hands it a request of `holdfast ctl`.
+    pub(super) fn pass_on(&self, packet: &str) -> io::Result<()> {
+        self.channel.send(Kind::Ctl, packet)
+    }
+
+    /// Its process.
+    pub(super) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// How long it has lived.
+    pub(super) fn age(&self) -> Duration {
+        self.since.elapsed()
+    }
+
     /// Whether something may come from it.
     pub(super) fn speaks(&self) -> bool {
         !self.hung_up
@@ -125,6 +145,10 @@ impl Offspring {
             return None;
         }
         match self.channel.receive() {
+            Ok(mut packet) if packet.kind == Kind::CtlAnswer => {
+                let (id, answer) = ctl_work::decode_answer(&packet.take_body().ok()?)?;
+                Some(Word::Answered(id, answer))
+            }
             Ok(packet) => match (packet.kind, self.offered.take()) {
                 (Kind::Ready, Some(plan)) => Some(Word::Ready(plan)),
                 (Kind::Refused, Some(plan)) => {

@@ -7,7 +7,7 @@ use super::offspring::describe;
 use crate::report::errno;
 use crate::serve::ROLE;
 use crate::serve::channel::Kind;
-use crate::serve::sockets::{Handover, INHERITED};
+use crate::serve::sockets::{Handover, INHERITED, leave_tickets};
 use crate::serve::tell_left_behind;
 use gateway::Level;
 use std::ffi::OsStr;
@@ -15,6 +15,7 @@ use std::fs::File;
 use std::os::unix::process::{CommandExt as _, parent_id};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use tls::TicketState;
 
 /// Who else has the sockets of this master.
 pub(super) struct Takeover {
@@ -47,13 +48,16 @@ impl Takeover {
         self.predecessor.is_some_and(|pid| pid == parent_id())
     }
 
-    fn start(&self, sockets: &Handover) -> std::io::Result<Child> {
+    fn start(&self, sockets: &Handover, tickets: &[TicketState]) -> std::io::Result<Child> {
         let mut words = std::env::args_os();
         let mut command = Command::new(&self.program);
         if let Some(name) = words.next() {
             command.arg0(name);
         }
-        command.args(words).env_remove(ROLE).env(INHERITED, sockets.value()).stdin(Stdio::null()).spawn()
+        command.args(words).env_remove(ROLE).env(INHERITED, sockets.value()).stdin(Stdio::null());
+        // The other one may be nginx, and needs none.
+        let _ = leave_tickets(&mut command, tickets);
+        command.spawn()
     }
 }
 
@@ -70,7 +74,9 @@ impl Master<'_> {
         if let Err(message) = self.pid_file.step_aside() {
             return self.journal.log(Level::Alert, &message);
         }
-        let started = Handover::of(&self.plan.bound.borrow()).and_then(|sockets| self.takeover.start(&sockets));
+        let tickets = self.plan.shared.ticket_states();
+        let started =
+            Handover::of(&self.plan.bound.borrow()).and_then(|sockets| self.takeover.start(&sockets, &tickets));
         match started {
             Ok(newcomer) => {
                 self.journal.log(Level::Notice, &format!("start new binary process {}", newcomer.id()));
@@ -87,7 +93,7 @@ impl Master<'_> {
 
     /// WINCH
     pub(super) fn rest(&mut self) {
-        // A terminal sends this signal whenever its window changes: nobody means to end anything then.
+        // A terminal sends this signal whenever its window changes: it must not end the process then.
         if self.takeover.rests || File::open("/dev/tty").is_ok() {
             return;
         }

@@ -1,16 +1,25 @@
-//! Listening sockets from one program to the next, in nginx's way: open descriptors, whose numbers stand in the variable
-//! `NGINX`. So this program takes over from nginx, and nginx from this one.
+//! What one program leaves to the next. Listening sockets pass in nginx's way: open descriptors, whose numbers are in the variable
+//! `NGINX`. So this program takes over from nginx, and nginx from this one. Keys of session tickets pass through the standard
+//! input of the next one, which finds them there if it is one of ours.
 
 use super::{Bound, Sockets};
 use reactor::{ListenOptions, Listener};
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::process::Command;
 use std::sync::Arc;
+use tls::TicketState;
 
 /// The variable.
 pub(in crate::serve) const INHERITED: &str = "NGINX";
+
+/// Says that the standard input has keys of tickets.
+const TICKETS: &str = "HOLDFAST_TICKETS";
+/// Most of them that are handed over: a pipe takes this at once, so that the program does not wait until the next one reads. A state has 44 bytes,
+/// and a configuration a handful of `ssl_session_timeout`s.
+const TICKETS_BYTES_MAX: usize = 4096;
 
 /// Descriptors that the next program inherits, as long as this lives.
 pub(in crate::serve) struct Handover {
@@ -34,8 +43,46 @@ impl Handover {
     }
 }
 
+/// Prepares a program that takes over: it finds these keys, so that the sessions of clients go on.
+pub(in crate::serve) fn leave_tickets(command: &mut Command, states: &[TicketState]) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    for state in states {
+        let encoded = state.encode();
+        if bytes.len() + encoded.len() < TICKETS_BYTES_MAX {
+            bytes.push(u8::try_from(encoded.len()).map_err(io::Error::other)?);
+            bytes.extend(encoded);
+        }
+    }
+    let (reader, mut writer) = io::pipe()?;
+    writer.write_all(&bytes)?;
+    command.env(TICKETS, "stdin").stdin(reader);
+    Ok(())
+}
+
+/// The keys that the program before this one has left.
+pub(in crate::serve) fn tickets_left() -> Vec<TicketState> {
+    let mut bytes = Vec::new();
+    if std::env::var_os(TICKETS).is_none() || std::env::var_os(INHERITED).is_none() {
+        return Vec::new();
+    }
+    // Without keys new ones are made, and clients shake hands once more.
+    let _ = io::stdin().lock().take(TICKETS_BYTES_MAX as u64).read_to_end(&mut bytes);
+    decode_tickets(&bytes)
+}
+
+fn decode_tickets(mut bytes: &[u8]) -> Vec<TicketState> {
+    let mut states = Vec::new();
+    while let Some((&length, rest)) = bytes.split_first()
+        && let Some((state, behind)) = rest.split_at_checked(usize::from(length))
+    {
+        states.extend(TicketState::decode(state));
+        bytes = behind;
+    }
+    states
+}
+
 impl Sockets {
-    /// What this process was started with; what is wrong with it stands in the second part.
+    /// What this process was started with; what is wrong with it is in the second part.
     pub(in crate::serve) fn inherited() -> (Self, Vec<String>) {
         let (mut sockets, mut troubles) = (Self::default(), Vec::new());
         let Some(value) = std::env::var_os(INHERITED) else { return (sockets, troubles) };
@@ -74,6 +121,17 @@ fn parse(value: &OsString) -> impl Iterator<Item = Result<i32, String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_of_tickets_are_read_as_they_were_written_and_what_is_cut_is_left_out() {
+        let states: Vec<TicketState> = (0..3).filter_map(|_| tls::TicketKeys::random().state()).collect();
+        let mut command = Command::new("cat");
+        leave_tickets(&mut command, &states).unwrap();
+        let bytes = command.output().unwrap().stdout;
+        assert_eq!(decode_tickets(&bytes), states);
+        assert_eq!(decode_tickets(&bytes[..bytes.len() - 1]), states[..2]);
+        assert_eq!(decode_tickets(b""), []);
+    }
 
     #[test]
     fn numbers_are_read_as_nginx_writes_them() {

@@ -23,7 +23,7 @@ pub fn parse_floor(said: &str) -> Option<Figures> {
     };
     let file = said.lines().find_map(object)?;
     let wakes = file.get("lag")?.get("count")?.as_u64()?;
-    // It was woken so many times, and nobody has answered it. A program that waits is in nobody's way.
+    // It was woken this many times, without responses. A program that waits slows no other.
     Some(Figures { attempts: wakes, is_open: true, more: numbers(&file), ..Figures::default() })
 }
 
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_it_prints_is_read_in_the_names_of_a_load() {
+    fn reads_its_output_with_the_names_of_a_load() {
         let said = r#"{"rate":9.0,"elapsed_s":2.0,"lag":{"count":18,"min_ns":1,"mean_ns":2e3,"deviation_ns":0.0,"max_ns":5000000,
             "quantiles_ns":{"p50":1500,"p99.9":4000000},"histogram":[[1500,18]]},"busy_share":0.25,"waited_share":null,
             "host_stolen_share":0.04}"#;

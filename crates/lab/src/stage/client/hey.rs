@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn oha_says_it_in_other_units_and_what_it_broke_off_itself_has_not_failed() {
+    fn reads_ohas_units_and_ignores_requests_that_it_cut_off() {
         let said = "Summary:\n  Success rate:\t100.00%\n  Slowest:\t10.5000 ms\n  Average:\t1.2000 ms\n  Requests/sec:\t10.5\n\n\
                     Response time distribution:\n  50.00% in 1.1000 ms\n  99.00% in 3.0000 ms\n  99.90% in 9.0000 ms\n\n\
                     Status code distribution:\n  [200] 20 responses\n\nError distribution:\n  [30] aborted due to deadline\n";

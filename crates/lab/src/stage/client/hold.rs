@@ -13,12 +13,12 @@ pub(super) fn amount_words(amount: Amount) -> Result<Vec<OsString>, StageError> 
     }
 }
 
-/// What it prints when it has held so many.
+/// What it prints when it has held this many.
 pub fn held_line(count: usize) -> String {
     format!("held {count} connections")
 }
 
-/// The figures in that line: nobody asked for anything after the connections were open.
+/// The figures in that line: nothing was requested after the connections were open.
 pub fn parse_held(said: &str) -> Option<Figures> {
     let line = said.lines().find_map(|line| line.strip_prefix("held "))?;
     let count: u64 = line.strip_suffix(" connections")?.parse().ok()?;
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_held_is_read() {
+    fn reads_the_number_of_held_connections() {
         let figures = parse_held(&format!("{}\n", held_line(500))).unwrap();
         assert_eq!((figures.attempts, figures.requests, figures.failed), (500, 0, 0));
         assert_eq!(figures.more["open_max"].to_bits(), 500_f64.to_bits());

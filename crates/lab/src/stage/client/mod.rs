@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 /// What a client told.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
-    /// Whole answers, whatever their status. For WebSockets: messages that arrived.
+    /// Whole answers of any status. For WebSockets: messages that arrived.
     pub requests: u64,
     /// The same with what was asked and not answered.
     pub attempts: u64,
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(
             said(Client::Floor, &["-R", "9/s"], Amount::Seconds(1.5)),
             "load floor --json -d 1500ms -R 9/s",
-            "it asks nobody"
+            "it sends nothing"
         );
         assert_eq!(said(Client::H2load, &["--h1"], Amount::Seconds(1.5)), format!("--h1 -D 2 {url}"));
         assert_eq!(said(Client::H2load, &["--h1"], Amount::Requests(7)), format!("--h1 -n 7 {url}"));

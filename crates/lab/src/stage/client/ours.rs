@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_of_figures_is_none() {
+    fn refuses_files_without_figures() {
         for text in ["", "[]", "{}", r#"{"responses":1}"#, r#"{"protocol":"websocket","delivered":1}"#] {
             assert_eq!(parse_load(text), None, "{text}");
         }

@@ -5,7 +5,7 @@ use crate::plan::Amount;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-/// Without these siege takes those of whoever runs it: at most 255 users, an end after some failures, pauses, a log. It waits
+/// Without these siege takes those of the user that runs it: at most 255 users, an end after some failures, pauses, a log. It waits
 /// for an answer longer than F3's slowest took, which was 49.6 s.
 pub(super) const SETTINGS: &str = "limit = 10000\nfailures = 100000000\nlogging = false\nverbose = false\ncolor = off\n\
                                    protocol = HTTP/1.1\nconnection = close\ndelay = 0.0\nbenchmark = true\ntimeout = 120\n\

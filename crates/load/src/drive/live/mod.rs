@@ -5,12 +5,12 @@ mod screen;
 
 use crate::Stopper;
 use screen::Asks;
-pub(crate) use screen::{Cell, Picture, Screen, quantiles};
+pub(crate) use screen::{Cell, GeneratorFigures, Picture, Screen, quantiles};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use terminal::Terminal;
 
-/// Shows the screen until the run is over. The terminal is given back then, whatever happens.
+/// Shows the screen until the run is over. The terminal is given back then, also after an error.
 pub(crate) fn show(
     mut terminal: Terminal,
     screen: &Mutex<Screen>,

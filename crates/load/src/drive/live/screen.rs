@@ -1,9 +1,10 @@
 //! What the live view of a load shows, and how it answers keys. No terminal and no load: pictures of intervals, looks at sockets and
 //! keys come in, a frame is drawn. What is in a picture is the business of each protocol; lines over time are `watch`'s.
 
-use crate::Latencies;
+use crate::collect::Recorded;
 use crate::drive::sockets::account::Look;
 use crate::results::units::time;
+use crate::{Interval, Latencies};
 use ratatui::Frame;
 use ratatui::crossterm::event::{KeyCode, KeyModifiers};
 use ratatui::layout::{Constraint, Layout};
@@ -78,16 +79,33 @@ pub(crate) fn quantiles(last: &Latencies, whole: &Latencies) -> impl Iterator<It
 pub(crate) struct Picture {
     /// How far the run is.
     pub(crate) progress: String,
-    /// The same ones in each interval, but for those that stand still.
+    /// The same ones in each interval, but for those that do not change.
     pub(crate) cells: Vec<Cell>,
     /// What failed, with its reason; what never did is left out.
     pub(crate) failures: Vec<(u64, &'static str)>,
-    /// How late the generator was, at p99.
-    pub(crate) lag_ns: u64,
+    pub(crate) generator: GeneratorFigures,
+}
+
+/// What is shown of the generator itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GeneratorFigures {
+    /// How late it was, at p99 of the run.
+    lag_ns: u64,
     /// The part of that which its own work was the cause of.
-    pub(crate) lag_own_ns: u64,
+    lag_own_ns: u64,
     /// Share of the interval that its threads ran.
-    pub(crate) busy_share: f64,
+    busy_share: f64,
+}
+
+impl GeneratorFigures {
+    pub(crate) fn new<R: Recorded>(interval: &Interval<R>, whole: &R, threads: usize) -> Self {
+        let (spent_ns, whole) = (interval.record.generator().spent.cpu_ns, whole.generator());
+        Self {
+            lag_ns: whole.lag.quantile_ns(0.99),
+            lag_own_ns: whole.lag_own.quantile_ns(0.99),
+            busy_share: spent_ns as f64 / 1e9 / interval.seconds() / threads.max(1) as f64,
+        }
+    }
 }
 
 /// What is remembered of an interval.
@@ -203,9 +221,9 @@ impl Screen {
         lines.extend(failures(&picture.failures));
         lines.push(dim(format!(
             "generator    late by p99 {} (own work {}); it runs {:.0} % of the time",
-            time(picture.lag_ns as f64),
-            time(picture.lag_own_ns as f64),
-            picture.busy_share * 100.0
+            time(picture.generator.lag_ns as f64),
+            time(picture.generator.lag_own_ns as f64),
+            picture.generator.busy_share * 100.0
         )));
         lines
     }

@@ -34,17 +34,17 @@ impl Run {
     }
 }
 
-/// One second in which so many requests were answered after so many milliseconds, and one was refused.
+/// One second in which this many requests were answered after this many milliseconds, and one was refused.
 fn second(number: u64, responses: u64, ms: u64) -> Interval {
     let mut record = HttpRecord::default();
     record.targets.push(Tally { begun: responses + 1, responses, ..Tally::default() });
     for _ in 0..responses {
         record.targets[0].latency.record(ms * 1_000_000);
-        record.lag.record(50_000);
-        record.lag_own.record(40_000);
+        record.generator.lag.record(50_000);
+        record.generator.lag_own.record(40_000);
     }
     record.targets[0].failures[Cause::Refused as usize] = 1;
-    record.spent.cpu_ns = 250_000_000;
+    record.generator.spent.cpu_ns = 250_000_000;
     let second = Duration::from_secs(1);
     Interval { number, begun: second * number as u32, length: second, processors: Ticks::default(), record }
 }

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use watch::model::closers::{Closers, Closes};
 use watch::model::piles::{Cause, Pile};
-use watch::model::tally::Histogram;
+use watch::model::tally::StateCounts;
 
 /// Looks that are kept: as many as a series has rows. When there are more, every second one is let go.
 const LOOKS_MAX: usize = 1024;
@@ -20,7 +20,7 @@ const FILTERED_MAX: usize = 16;
 pub(crate) struct Look {
     /// Since the start of the run.
     pub(crate) at: Duration,
-    pub(crate) states: Histogram,
+    pub(crate) states: StateCounts,
     /// Sockets whose peer's window is zero: the target does not read.
     pub(crate) window_zero: u64,
     /// Sockets with bytes that the load has not read.
@@ -38,7 +38,7 @@ pub(crate) struct Look {
 pub(crate) struct Account {
     targets: HashSet<SocketAddr>,
     closers: Closers,
-    /// Without events of dying sockets, what stands is all the evidence.
+    /// Without events of dying sockets, what is left is all the evidence.
     has_events: bool,
     sent_again_by_dead: u64,
 }
@@ -83,7 +83,7 @@ impl Account {
     pub(crate) fn died(&mut self, socket: &Socket) {
         if self.is_ours(socket) {
             self.sent_again_by_dead += u64::from(socket.tcp.map_or(0, |tcp| tcp.retrans_total));
-            // The load connects; nobody accepts on its ports.
+            // The load connects; no process accepts on its ports.
             self.closers.died(socket, |_| false);
         }
     }
@@ -128,11 +128,11 @@ impl Gathering<'_> {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Looks {
     kept: Vec<Look>,
-    /// Of so many looks one is kept.
+    /// One of this many looks is kept.
     every: u64,
     count: u64,
     /// The look with the most sockets in a state, by state.
-    most: Histogram,
+    most: StateCounts,
     window_zero_most: u64,
     unread_most: u64,
     /// The last one while the load went on, and the one behind its end.
@@ -184,7 +184,7 @@ impl Looks {
     }
 
     /// Of each state the most at one time.
-    pub(crate) fn most(&self) -> &Histogram {
+    pub(crate) fn most(&self) -> &StateCounts {
         &self.most
     }
 
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn what_the_dead_sent_again_stays_counted_and_who_closed_is_told() {
         let mut account = account();
-        // Both ends are done, and nothing stands in its place: the target closed first.
+        // Both ends are done, and nothing is in its place: the target closed first.
         account.died(&with_info(&ours(State::Close, 40_000), 2, 102));
         // TIME_WAIT has taken its place: the load closed first.
         account.died(&with_info(&ours(State::Close, 40_001), 5, 102));

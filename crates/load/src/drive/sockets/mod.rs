@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 /// Between two times that events of dying sockets are taken, and that the end is looked for: the kernel's queue holds five
 /// times what comes meanwhile at 50,000 closes a second.
 const EVENTS_REST: Duration = Duration::from_millis(50);
-/// After a look there is none for so many times the processor time that it took: a census of a hundred thousand sockets takes
+/// After a look there is none for this many times the processor time that it took: a census of a hundred thousand sockets takes
 /// a tenth of a second, and the load needs the processor.
 const REST_FACTOR: u32 = 20;
 
-/// After so many sockets a worker of the load may run that has to share this processor: some fifty microseconds, where a thread that
+/// After this many sockets a worker of the load may run that has to share this processor: some fifty microseconds, where a thread that
 /// runs would be left its slice of milliseconds.
 const SOCKETS_IN_A_ROW: u64 = 64;
 
@@ -48,7 +48,7 @@ impl Shared {
         self.lock().looks.last().copied()
     }
 
-    /// Everything, when nobody looks any more.
+    /// Everything, when the looks have ended.
     pub(crate) fn into_inner(self) -> Sockets {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }

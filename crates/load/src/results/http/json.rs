@@ -2,6 +2,7 @@
 //! as pairs of value and count, so that files can be merged and compared without loss.
 
 use super::Results;
+use super::streams::StreamFigures;
 use crate::results::figures::{FORMAT, Latency, Limit, SocketFigures};
 use crate::results::tls::HandshakeFigures;
 use crate::{Cause, Pace, Row, Sparse, Verdict};
@@ -15,7 +16,13 @@ pub(crate) struct File {
     pub(crate) holdfast: String,
     /// `open` or `closed`.
     pub(crate) r#loop: String,
+    /// What was spoken: `HTTP/1.0`, `HTTP/1.1` or `HTTP/2`.
+    #[serde(default = "http11")]
+    pub(crate) version: String,
     pub(crate) connections: usize,
+    /// Streams on each connection; 1 over HTTP/1.
+    #[serde(default = "one")]
+    pub(crate) streams: usize,
     pub(crate) threads: usize,
     #[serde(default = "one")]
     pub(crate) processes: usize,
@@ -70,18 +77,25 @@ pub(crate) struct File {
     /// Handshakes of TLS; none where nothing of it was spoken.
     #[serde(default)]
     pub(crate) tls: Option<HandshakeFigures>,
+    /// Streams of HTTP/2; none where it was not spoken.
+    #[serde(default)]
+    pub(crate) http2: Option<StreamFigures>,
     /// Why the run, or one of its thresholds, counts for nothing.
     pub(crate) void: Vec<String>,
     /// How late the generator was, where that is not negligible beside the latencies.
     #[serde(default)]
     pub(crate) late: Option<String>,
     pub(crate) notes: Vec<String>,
-    pub(crate) verdicts: Vec<VerdictFigures>,
+    pub(crate) verdicts: Vec<Verdict>,
 }
 
 /// Files that were written before there could be several.
 fn one() -> usize {
     1
+}
+
+fn http11() -> String {
+    "HTTP/1.1".to_owned()
 }
 
 /// One URL.
@@ -110,17 +124,6 @@ pub(crate) struct IntervalFigures {
     pub(crate) latency: Sparse,
 }
 
-/// One threshold.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct VerdictFigures {
-    pub(crate) expected: String,
-    pub(crate) measured: String,
-    pub(crate) met: bool,
-    /// Why that counts for nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) undecided: Option<String>,
-}
-
 impl Results<'_> {
     pub(super) fn file(&self) -> File {
         let summary = self.summary;
@@ -131,7 +134,9 @@ impl Results<'_> {
             format: FORMAT,
             holdfast: env!("CARGO_PKG_VERSION").to_owned(),
             r#loop: if open { "open" } else { "closed" }.to_owned(),
+            version: summary.options.version.name().to_owned(),
             connections: summary.options.connections,
+            streams: summary.options.streams,
             threads: summary.threads,
             processes: summary.processes,
             first_limit: summary.plan.scarcest().map(Limit::from),
@@ -151,7 +156,7 @@ impl Results<'_> {
             closed_by_load: record.closed_by_load,
             cut_off: record.cut_off,
             waiting_max: record.waiting_max,
-            generator_cpu_s: record.spent.cpu_ns as f64 / 1e9,
+            generator_cpu_s: record.generator.spent.cpu_ns as f64 / 1e9,
             generator_busy_share: self.health.busy_share,
             generator_waited_share: self.health.machine.waited_share,
             host_stolen_share: self.health.machine.stolen_share,
@@ -161,17 +166,18 @@ impl Results<'_> {
             latency_corrected: (!open).then(|| Latency::from(&summary.corrected())),
             service: open.then(|| Latency::from(&record.service)),
             connect: Latency::from(&record.connect),
-            lag: Latency::from(&record.lag),
-            lag_own: Some(Latency::from(&record.lag_own)),
-            turn: Some(Latency::from(&record.turn)),
+            lag: Latency::from(&record.generator.lag),
+            lag_own: Some(Latency::from(&record.generator.lag_own)),
+            turn: Some(Latency::from(&record.generator.turn)),
             targets: self.targets(),
             intervals: self.rows.iter().map(interval).collect(),
             sockets: self.sockets.map(SocketFigures::from),
             tls: record.tls.as_ref().map(|tls| HandshakeFigures::new(tls, summary.elapsed)),
+            http2: record.streams.as_ref().map(|streams| StreamFigures::new(streams, &summary.options)),
             void: self.health.void_with(self.verdicts),
             late: self.health.late.clone(),
             notes: self.health.notes.clone(),
-            verdicts: self.verdicts.iter().map(verdict).collect(),
+            verdicts: self.verdicts.to_vec(),
         }
     }
 
@@ -202,14 +208,5 @@ fn interval(row: &Row) -> IntervalFigures {
         errors: row.errors,
         opened: row.opened,
         latency: row.latency.clone(),
-    }
-}
-
-fn verdict(verdict: &Verdict) -> VerdictFigures {
-    VerdictFigures {
-        expected: verdict.expected.clone(),
-        measured: verdict.measured.clone(),
-        met: verdict.met,
-        undecided: verdict.undecided.clone(),
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod json;
 mod page;
+pub(crate) mod streams;
 pub(crate) mod style;
 
 pub use style::Style;
@@ -9,24 +10,12 @@ pub use style::Style;
 use super::Reports;
 use super::table;
 use super::units::NS_PER_MS;
-use crate::drive::sockets::{Sockets, account::Looks};
-use crate::{Health, Latencies, Row, Sparse, Summary, Verdict};
+use crate::drive::sockets::account::Looks;
+use crate::{Latencies, Row, Sparse, Summary};
 use report::Document;
 
-/// Everything that is known after a run.
-#[derive(Debug)]
-pub struct Results<'a> {
-    /// What the run did.
-    pub summary: &'a Summary,
-    /// The generator's own condition.
-    pub health: &'a Health,
-    /// Of the thresholds, in their order.
-    pub verdicts: &'a [Verdict],
-    /// The run over time.
-    pub rows: &'a [Row],
-    /// What the kernel said of the sockets; none if it was not asked.
-    pub sockets: Option<&'a Sockets>,
-}
+/// Everything that is known after a run over HTTP.
+pub type Results<'a> = super::Results<'a, Summary, Row>;
 
 impl Reports for Results<'_> {
     fn json(&self) -> String {

@@ -3,7 +3,7 @@
 
 use super::Results;
 use crate::results::figures::QUANTILES;
-use crate::results::sections::{Condition, TICKS_PER_HALF, generator, tcp, thresholds};
+use crate::results::sections::{TICKS_PER_HALF, generator, tcp, thresholds};
 use crate::results::units::time;
 use crate::results::words::verdict;
 use crate::{Cause, Latencies, Row};
@@ -16,9 +16,14 @@ pub(crate) fn document(results: &Results<'_>) -> Document {
     let made_by = concat!("holdfast load ", env!("CARGO_PKG_VERSION"));
     let target = summary.options.targets.first().map_or_else(String::new, |target| target.url.to_string());
     let pace = if summary.options.pace.is_open() { "open loop" } else { "closed loop" };
+    let connections = match summary.options.streams {
+        1 => summary.options.connections.to_string(),
+        streams => format!("{} of {streams} streams each", summary.options.connections),
+    };
     let mut document = Document::new(&format!("Load of {target}"), made_by)
         .fact("load", pace)
-        .fact("connections", summary.options.connections.to_string())
+        .fact("protocol", summary.options.version.name())
+        .fact("connections", connections)
         .fact("threads", summary.threads.to_string())
         .fact("duration", format!("{:.2} s", summary.elapsed.as_secs_f64()))
         .answer(answer(results));
@@ -30,16 +35,13 @@ pub(crate) fn document(results: &Results<'_>) -> Document {
     if let Some(handshakes) = &summary.record.tls {
         document = document.section(crate::results::tls::section(handshakes, summary.elapsed));
     }
+    if let Some(streams) = &summary.record.streams {
+        document = document.section(super::streams::section(streams, summary));
+    }
     if let Some(sockets) = results.sockets {
         document = document.section(tcp(sockets).folded());
     }
-    let record = &summary.record;
-    let condition =
-        Condition { lag: &record.lag, own: &record.lag_own, health: results.health, verdicts: results.verdicts };
-    // What speaks against the figures is not hidden.
-    let generator = generator(&condition);
-    let is_sound = results.health.void.is_empty() && results.health.late.is_none();
-    document.section(if is_sound { generator.folded() } else { generator })
+    document.section(generator(&summary.record.generator, results.health, results.verdicts))
 }
 
 /// The run in a sentence: how long it took at which rate, what failed, and what became of the thresholds.

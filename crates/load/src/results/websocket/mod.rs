@@ -7,25 +7,12 @@ mod text;
 use super::Reports;
 use super::table;
 use super::units::NS_PER_MS;
-use crate::drive::sockets::Sockets;
 use crate::websocket::{Row, Summary};
-use crate::{Health, Latencies, Sparse, Verdict};
+use crate::{Latencies, Sparse};
 use report::Document;
 
-/// Everything that is known after a run.
-#[derive(Debug)]
-pub struct Results<'a> {
-    /// What the run did.
-    pub summary: &'a Summary,
-    /// The generator's own condition.
-    pub health: &'a Health,
-    /// Of the thresholds, in their order.
-    pub verdicts: &'a [Verdict],
-    /// The run over time.
-    pub rows: &'a [Row],
-    /// What the kernel said of the sockets; none if it was not asked.
-    pub sockets: Option<&'a Sockets>,
-}
+/// Everything that is known after a load of WebSockets.
+pub type Results<'a> = super::Results<'a, Summary, Row>;
 
 impl Results<'_> {
     /// The report as text, with its last line end.

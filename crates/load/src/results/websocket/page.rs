@@ -3,7 +3,7 @@
 
 use super::Results;
 use crate::results::figures::QUANTILES;
-use crate::results::sections::{Condition, TICKS_PER_HALF, generator, tcp, thresholds};
+use crate::results::sections::{TICKS_PER_HALF, generator, tcp, thresholds};
 use crate::results::units::time;
 use crate::results::words::verdict;
 use crate::websocket::{Ending, Row};
@@ -34,16 +34,7 @@ pub(crate) fn document(results: &Results<'_>) -> Document {
     if let Some(sockets) = results.sockets {
         document = document.section(tcp(sockets).folded());
     }
-    let condition = Condition {
-        lag: &summary.record.lag,
-        own: &summary.record.lag_own,
-        health: results.health,
-        verdicts: results.verdicts,
-    };
-    // What speaks against the figures is not hidden.
-    let generator = generator(&condition);
-    let is_sound = results.health.void.is_empty() && results.health.late.is_none();
-    document.section(if is_sound { generator.folded() } else { generator })
+    document.section(generator(&summary.record.generator, results.health, results.verdicts))
 }
 
 /// The run in a sentence.

@@ -142,7 +142,7 @@ fn messages(results: &Results<'_>, text: &mut String) {
         let share = record.lost as f64 / record.expected.max(1) as f64 * 100.0;
         let _ = writeln!(
             text,
-            "messages    {} sent, {} not sent (nobody could); delivered {} of {} expected, {} lost ({share:.3} %)",
+            "messages    {} sent, {} not sent (no connection was open); delivered {} of {} expected, {} lost ({share:.3} %)",
             grouped(record.sent),
             grouped(record.unsent),
             grouped(record.delivered),
@@ -208,9 +208,9 @@ fn generator(results: &Results<'_>, text: &mut String) {
     let _ = writeln!(
         text,
         "generator   late by {}; busiest thread {:.0} %",
-        lateness(&record.lag),
+        lateness(&record.generator.lag),
         results.health.busy_share * 100.0,
     );
-    whose(&record.lag_own, &record.turn, results.health.machine, text);
+    whose(&record.generator.lag_own, &record.generator.turn, results.health.machine, text);
     condition(results.health, results.verdicts, text);
 }

@@ -25,7 +25,7 @@ struct Reason {
     since_ms: u64,
     written: u32,
     suppressed: u64,
-    /// What is said about those that were suppressed.
+    /// The report of suppressed lines.
     phrase: Box<[u8]>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Suppressed {
 }
 
 impl Limiter {
-    /// Whether a line is written. `told` gets what has to be said first.
+    /// Whether a line is written. `told` gets what has to be reported first.
     pub(crate) fn admits(&mut self, key: u64, phrase: &[u8], now_ms: u64, told: &mut Vec<Suppressed>) -> bool {
         let Some(at) = self.reasons.iter().position(|reason| reason.key == key) else {
             if self.reasons.len() >= REASONS_MAX {
@@ -63,7 +63,7 @@ impl Limiter {
         admitted
     }
 
-    /// What is to be said about periods that are over.
+    /// The report of periods that are over.
     pub(crate) fn settle(&mut self, now_ms: u64, told: &mut Vec<Suppressed>) {
         self.reasons.retain_mut(|reason| {
             let over = now_ms.saturating_sub(reason.since_ms) >= PERIOD_MS;

@@ -1,4 +1,4 @@
-//! How the peers stand that are checked.
+//! The state of the peers that are checked.
 
 use crate::content::status::snapshot::Labelled;
 use crate::registry::checks::Finding;

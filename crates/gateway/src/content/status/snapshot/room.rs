@@ -1,7 +1,7 @@
 //! What is left: local ports, memory; and what was turned away for want of room.
 
 use crate::content::status::snapshot::Labelled;
-use crate::registry::shared::Shared;
+use crate::registry::process::Registry;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -66,7 +66,7 @@ pub(crate) struct OverloadStatus {
 }
 
 /// The ledger as far as it is about these peers: what only requests have named must not decide how much is shown.
-pub(crate) fn ports(shared: &Shared, peers: &BTreeSet<&str>) -> PortsStatus {
+pub(crate) fn ports(shared: &Registry, peers: &BTreeSet<&str>) -> PortsStatus {
     let stands = shared.ports();
     let (pairs_total, free_least) = (stands.len() as u64, stands.iter().map(|stand| stand.free).min());
     let pairs = stands.into_iter().map(|stand| PairStatus {
@@ -86,7 +86,7 @@ pub(crate) fn ports(shared: &Shared, peers: &BTreeSet<&str>) -> PortsStatus {
     PortsStatus { pairs_total, free_least, pairs }
 }
 
-pub(crate) fn memory(shared: &Shared) -> MemoryStatus {
+pub(crate) fn memory(shared: &Registry) -> MemoryStatus {
     let used = shared.memory();
     let named = used.held_by_connections + used.held_by_exchanges + used.held_by_tunnels;
     MemoryStatus {
@@ -110,7 +110,7 @@ pub(crate) fn memory(shared: &Shared) -> MemoryStatus {
     }
 }
 
-pub(crate) fn overload(shared: &Shared) -> OverloadStatus {
+pub(crate) fn overload(shared: &Registry) -> OverloadStatus {
     let overload = shared.overload();
     OverloadStatus {
         accepts_failed: overload.accepts_failed,

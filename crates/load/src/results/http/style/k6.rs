@@ -13,13 +13,13 @@ const NAME: usize = 35;
 enum Values {
     /// Times: avg, min, med, max, p(90), p(95).
     Trend([String; 6]),
-    /// A first value and what stands behind it.
+    /// A first value and what is behind it.
     Plain(Vec<String>),
 }
 
 struct Line {
     name: &'static str,
-    /// Stands below the one before.
+    /// Is below the one before.
     is_sub: bool,
     values: Values,
 }
@@ -132,7 +132,7 @@ fn trend(latencies: &Latencies) -> Values {
     ])
 }
 
-/// At most so many decimals, none that say nothing.
+/// At most this many decimals, none that say nothing.
 fn trimmed(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }

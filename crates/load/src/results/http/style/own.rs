@@ -56,7 +56,11 @@ fn asked(results: &Results<'_>, text: &mut String) {
         }
     };
     let kept = if options.keepalive { "kept" } else { "one per request" };
-    let depth = if options.pipeline > 1 { format!(", {} in flight on each", options.pipeline) } else { String::new() };
+    let depth = match (options.is_http2(), options.pipeline) {
+        (true, _) => format!(", {} over HTTP/2", many(options.streams, "stream on each", "streams on each")),
+        (false, 1) => String::new(),
+        (false, depth) => format!(", {depth} in flight on each"),
+    };
     let _ = writeln!(
         text,
         "load        {pace}; {} connections ({kept}{depth}), {} thread{}{}, {:.2} s{}",
@@ -72,6 +76,10 @@ fn asked(results: &Results<'_>, text: &mut String) {
         if results.summary.stopped { ", stopped by hand" } else { "" },
     );
     let _ = writeln!(text, "{}\n", plan_line(&results.summary.plan));
+}
+
+fn many(count: usize, one: &str, several: &str) -> String {
+    format!("{} {}", grouped(count as u64), if count == 1 { one } else { several })
 }
 
 fn came(results: &Results<'_>, whole: &Tally, text: &mut String) {
@@ -115,10 +123,14 @@ fn came(results: &Results<'_>, whole: &Tally, text: &mut String) {
     if let Some(handshakes) = &record.tls {
         crate::results::tls::lines(handshakes, summary.elapsed, text);
     }
+    if let Some(streams) = &record.streams {
+        crate::results::http::streams::lines(streams, summary, text);
+    }
     if record.waiting_max > 0 {
+        let what = if summary.options.is_http2() { "stream" } else { "connection" };
         let _ = writeln!(
             text,
-            "in line     at most {} requests waited for a free connection in one thread",
+            "in line     at most {} requests waited for a free {what} in one thread",
             grouped(record.waiting_max)
         );
     }
@@ -165,7 +177,7 @@ fn failures(whole: &Tally, text: &mut String) {
     }
 }
 
-/// The table of targets shows so many.
+/// Rows of the table of targets.
 const TARGETS_SHOWN: usize = 50;
 
 fn targets(results: &Results<'_>, text: &mut String) {
@@ -190,13 +202,13 @@ fn targets(results: &Results<'_>, text: &mut String) {
 fn generator(results: &Results<'_>, text: &mut String) {
     let (summary, health) = (results.summary, results.health);
     let record = &summary.record;
-    let cpu_us = record.spent.cpu_ns as f64 / 1e3 / (record.whole().responses.max(1)) as f64;
+    let cpu_us = record.generator.spent.cpu_ns as f64 / 1e3 / (record.whole().responses.max(1)) as f64;
     let _ = writeln!(
         text,
         "generator   late by {}; {cpu_us:.2} us CPU per response; busiest thread {:.0} %",
-        lateness(&record.lag),
+        lateness(&record.generator.lag),
         health.busy_share * 100.0,
     );
-    whose(&record.lag_own, &record.turn, health.machine, text);
+    whose(&record.generator.lag_own, &record.generator.turn, health.machine, text);
     condition(health, results.verdicts, text);
 }

@@ -1,5 +1,5 @@
 //! siege's report. Its transactions are the responses with a status below 500, of which those below 400 are successful; only what is
-//! above counts as failed. Its concurrency is the mean number of requests under way, whatever became of them.
+//! above counts as failed. Its concurrency is the mean number of requests under way, failed ones included.
 
 use crate::results::http::Results;
 use std::fmt::Write as _;

@@ -55,7 +55,7 @@ fn line(text: &mut String, name: &str, mean: f64, deviation: f64, max: f64, show
     let _ = write!(text, "    {name:<10}{mean}{deviation}{max}");
 }
 
-/// To the right in so many columns, of which the last two are for a unit's letters, whether it has them or not.
+/// To the right in this many columns, of which the last two are for a unit's letters, whether it has them or not.
 fn padded(text: &str, width: usize) -> String {
     let letters = text.bytes().rev().take(2).filter(u8::is_ascii_alphabetic).count();
     let room = 2 - letters;
@@ -123,7 +123,7 @@ mod tests {
     use crate::results::http::style::tests::with_results;
 
     #[test]
-    fn values_stand_where_wrk_puts_them() {
+    fn puts_values_where_wrk_does() {
         assert_eq!(
             ["1.51ms", "27.60k", "183.14us", "0.00"].map(|text| padded(text, 8)),
             ["  1.51ms", " 27.60k ", "183.14us", "  0.00  "]

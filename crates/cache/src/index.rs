@@ -1,0 +1,478 @@
+//! What is known of a cache's files: which there are, how large they are and when they were used last, and who is about to write one.
+//! The oldest one is the first to go. It knows no file and no clock; the gateway keeps it behind a lock that all workers take.
+
+use crate::key::Key;
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+
+/// No node.
+const NONE: u32 = u32::MAX;
+
+/// Nodes that are looked at from the oldest one on, where a place is needed and the oldest ones are in use. As in nginx.
+const TRIES_MAX: u32 = 20;
+
+/// Where a key's node is. It stays valid, and names nothing else, after its node is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    slot: u32,
+    generation: u32,
+}
+
+/// What is known of a key that is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// Nothing until now.
+    New,
+    /// There is a file.
+    File,
+    /// There is none, and it was asked for often enough to get one.
+    NoFile,
+    /// There is none, and it was asked for too seldom.
+    Scarce,
+    /// Until some time it is answered with this status.
+    Status(u16),
+}
+
+/// An answer to [`Index::enter`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entered {
+    /// The key's place, which is held until [`Index::leave`].
+    pub place: Place,
+    /// What is known of it.
+    pub found: Found,
+    /// A key that had to give way: its file is to be removed.
+    pub evicted: Option<Key>,
+}
+
+/// There is no room for another key, and all that could give way are in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Full;
+
+/// Who fills a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lock {
+    /// The requests that have asked, until [`Index::release`] or [`Index::stored`].
+    Taken,
+    /// Another request has it, until this time at the latest, in milliseconds.
+    Until(u64),
+}
+
+/// A file that is there, for a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record {
+    /// Its key.
+    pub key: Key,
+    /// Of the key that all variants share.
+    pub tag: u64,
+    /// Bytes on the disk.
+    pub bytes: u64,
+    /// Until when it stays without being used, in seconds since the epoch.
+    pub expires_s: i64,
+}
+
+/// Sums over an index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stored {
+    /// Keys, with and without files.
+    pub keys: usize,
+    /// Keys at most.
+    pub keys_max: usize,
+    /// Bytes of all files.
+    pub bytes: u64,
+}
+
+/// 72 bytes; with its share of the table a key costs less than 130.
+#[derive(Debug, Clone)]
+struct Node {
+    key: Key,
+    tag: u64,
+    bytes: u64,
+    /// Until when it stays without being used; where it has a status, until when that counts is `until_s`.
+    expires_s: u32,
+    until_s: u32,
+    /// Until when its writer has it, in milliseconds, or 0.
+    locked_until_ms: u64,
+    older: u32,
+    newer: u32,
+    generation: u32,
+    holds: u32,
+    uses: u16,
+    status: u16,
+    has_file: bool,
+    is_updating: bool,
+}
+
+/// The keys of a cache.
+#[derive(Debug)]
+pub struct Index<S> {
+    places: HashMap<Key, u32, S>,
+    nodes: Vec<Node>,
+    free: Vec<u32>,
+    oldest: u32,
+    newest: u32,
+    bytes: u64,
+    keys_max: usize,
+    inactive_s: i64,
+    /// Who wants to hear of the end of an update, by slot.
+    waiting: HashMap<u32, Vec<u64>>,
+    generations: u32,
+}
+
+/// Seconds since the epoch in 32 bits, which last until 2106.
+fn seconds(time_s: i64) -> u32 {
+    u32::try_from(time_s.max(0)).unwrap_or(u32::MAX)
+}
+
+impl<S: BuildHasher> Index<S> {
+    /// An index of at most `keys_max` keys, of which those go that are not used for `inactive_s`.
+    pub fn new(keys_max: usize, inactive_s: i64, hasher: S) -> Self {
+        Self {
+            places: HashMap::with_hasher(hasher),
+            nodes: Vec::new(),
+            free: Vec::new(),
+            oldest: NONE,
+            newest: NONE,
+            bytes: 0,
+            keys_max: keys_max.clamp(1, NONE as usize),
+            inactive_s,
+            waiting: HashMap::new(),
+            generations: 0,
+        }
+    }
+
+    /// Changes the limits: a reload may.
+    pub fn set_limits(&mut self, keys_max: usize, inactive_s: i64) {
+        self.keys_max = keys_max.clamp(1, NONE as usize);
+        self.inactive_s = inactive_s;
+    }
+
+    /// Asks for a key, which counts as a use, and holds its place.
+    pub fn enter(&mut self, key: Key, tag: u64, min_uses: u32, now_s: i64) -> Result<Entered, Full> {
+        let (slot, is_new, evicted) = if let Some(&slot) = self.places.get(&key) {
+            (slot, false, None)
+        } else {
+            let evicted = self.make_room()?;
+            (self.insert(key, tag), true, evicted)
+        };
+        let expires_s = seconds(now_s.saturating_add(self.inactive_s));
+        self.unlink(slot);
+        self.link_newest(slot);
+        let node = &mut self.nodes[slot as usize];
+        node.expires_s = expires_s;
+        node.holds += 1;
+        node.uses = node.uses.saturating_add(1);
+        let place = Place { slot, generation: node.generation };
+        let found = if is_new { Found::New } else { self.found(slot, min_uses, now_s) };
+        Ok(Entered { place, found, evicted })
+    }
+
+    fn found(&mut self, slot: u32, min_uses: u32, now_s: i64) -> Found {
+        let node = &mut self.nodes[slot as usize];
+        if node.status != 0 {
+            if node.until_s >= seconds(now_s) {
+                return Found::Status(node.status);
+            }
+            node.status = 0;
+            return Found::New;
+        }
+        match node.has_file {
+            true => Found::File,
+            false if u32::from(node.uses) >= min_uses => Found::NoFile,
+            false => Found::Scarce,
+        }
+    }
+
+    /// Looks at a place again, which is no further use.
+    pub fn look(&mut self, place: Place, min_uses: u32, now_s: i64) -> Option<Found> {
+        self.node(place)?;
+        Some(self.found(place.slot, min_uses, now_s))
+    }
+
+    fn node(&mut self, place: Place) -> Option<&mut Node> {
+        self.nodes.get_mut(place.slot as usize).filter(|node| node.generation == place.generation)
+    }
+
+    /// Room for one more key.
+    fn make_room(&mut self) -> Result<Option<Key>, Full> {
+        if self.places.len() < self.keys_max {
+            return Ok(None);
+        }
+        let mut slot = self.oldest;
+        for _ in 0..TRIES_MAX {
+            let Some(node) = self.nodes.get(slot as usize) else { break };
+            if node.holds == 0 {
+                let (key, had_file) = (node.key, node.has_file);
+                self.remove(slot);
+                return Ok(Some(key).filter(|_| had_file));
+            }
+            slot = node.newer;
+        }
+        Err(Full)
+    }
+
+    fn insert(&mut self, key: Key, tag: u64) -> u32 {
+        self.generations = self.generations.wrapping_add(1).max(1);
+        let node = Node {
+            key,
+            tag,
+            bytes: 0,
+            expires_s: 0,
+            until_s: 0,
+            locked_until_ms: 0,
+            older: NONE,
+            newer: NONE,
+            generation: self.generations,
+            holds: 0,
+            uses: 0,
+            status: 0,
+            has_file: false,
+            is_updating: false,
+        };
+        let slot = if let Some(slot) = self.free.pop() {
+            self.nodes[slot as usize] = node;
+            slot
+        } else {
+            self.nodes.push(node);
+            self.nodes.len() as u32 - 1
+        };
+        self.places.insert(key, slot);
+        self.link_newest(slot);
+        slot
+    }
+
+    fn remove(&mut self, slot: u32) {
+        self.unlink(slot);
+        let node = &mut self.nodes[slot as usize];
+        self.bytes -= node.bytes;
+        // The holder of its place finds nothing there.
+        node.generation = 0;
+        node.bytes = 0;
+        let key = node.key;
+        self.places.remove(&key);
+        self.free.push(slot);
+    }
+
+    fn unlink(&mut self, slot: u32) {
+        let Node { older, newer, .. } = self.nodes[slot as usize];
+        match self.nodes.get_mut(older as usize) {
+            Some(node) => node.newer = newer,
+            None => self.oldest = newer,
+        }
+        match self.nodes.get_mut(newer as usize) {
+            Some(node) => node.older = older,
+            None => self.newest = older,
+        }
+    }
+
+    fn link_newest(&mut self, slot: u32) {
+        let newest = self.newest;
+        let node = &mut self.nodes[slot as usize];
+        (node.older, node.newer) = (newest, NONE);
+        match self.nodes.get_mut(newest as usize) {
+            Some(node) => node.newer = slot,
+            None => self.oldest = slot,
+        }
+        self.newest = slot;
+    }
+
+    /// Lets go of a place.
+    pub fn leave(&mut self, place: Place) {
+        if let Some(node) = self.node(place) {
+            node.holds = node.holds.saturating_sub(1);
+        }
+    }
+
+    /// A file was found there, or none.
+    pub fn note_file(&mut self, place: Place, bytes: Option<u64>) {
+        let Some(node) = self.node(place) else { return };
+        let before = node.bytes;
+        node.has_file = bytes.is_some();
+        node.bytes = bytes.unwrap_or(0);
+        self.bytes = self.bytes - before + bytes.unwrap_or(0);
+    }
+
+    /// Takes the right to fill a key, or says until when another request has it.
+    pub fn lock(&mut self, place: Place, now_ms: u64, age_ms: u64) -> Lock {
+        let Some(node) = self.node(place) else { return Lock::Taken };
+        if node.is_updating && node.locked_until_ms > now_ms {
+            return Lock::Until(node.locked_until_ms);
+        }
+        node.is_updating = true;
+        node.locked_until_ms = now_ms.saturating_add(age_ms);
+        Lock::Taken
+    }
+
+    /// Waits for the request that has the right to fill a key: `token` is given back when that changes.
+    pub fn wait(&mut self, place: Place, token: u64) {
+        if self.node(place).is_some() {
+            self.waiting.entry(place.slot).or_default().push(token);
+        }
+    }
+
+    /// Gives those who wait for a key, of which there is news; the right to fill it stays where it is.
+    #[must_use]
+    pub fn take_waiting(&mut self, place: Place) -> Vec<u64> {
+        if self.node(place).is_none() {
+            return Vec::new();
+        }
+        self.waiting.remove(&place.slot).unwrap_or_default()
+    }
+
+    /// Whether a key has a file, as far as is known.
+    pub fn has_file(&mut self, place: Place) -> bool {
+        self.node(place).is_some_and(|node| node.has_file)
+    }
+
+    /// Takes over the right to fill a key from the request that has it.
+    pub fn take_over(&mut self, place: Place, now_ms: u64, age_ms: u64) {
+        if let Some(node) = self.node(place) {
+            node.is_updating = true;
+            node.locked_until_ms = now_ms.saturating_add(age_ms);
+        }
+    }
+
+    /// The update has come to nothing. Gives those who wait.
+    #[must_use]
+    pub fn release(&mut self, place: Place) -> Vec<u64> {
+        let Some(node) = self.node(place) else { return Vec::new() };
+        node.is_updating = false;
+        node.locked_until_ms = 0;
+        self.take_waiting(place)
+    }
+
+    /// A file was written. Gives those who wait for it.
+    #[must_use]
+    pub fn stored(&mut self, place: Place, bytes: u64) -> Vec<u64> {
+        self.note_file(place, Some(bytes));
+        if let Some(node) = self.node(place) {
+            node.status = 0;
+        }
+        self.release(place)
+    }
+
+    /// Until then the key is answered with a status.
+    pub fn set_status(&mut self, place: Place, status: u16, until_s: i64) {
+        if let Some(node) = self.node(place) {
+            node.status = status;
+            node.until_s = seconds(until_s);
+        }
+    }
+
+    /// Notes a file that was found in the cache's directory. `false`: it is known, or there is no room for it.
+    pub fn load(&mut self, record: Record) -> bool {
+        if self.places.contains_key(&record.key) || self.places.len() >= self.keys_max {
+            return false;
+        }
+        let slot = self.insert(record.key, record.tag);
+        let node = &mut self.nodes[slot as usize];
+        node.bytes = record.bytes;
+        node.has_file = true;
+        node.expires_s = seconds(record.expires_s);
+        self.bytes += record.bytes;
+        true
+    }
+
+    /// Whether a key is known.
+    pub fn knows(&self, key: Key) -> bool {
+        self.places.contains_key(&key)
+    }
+
+    /// Takes out what was not used for too long, at most this many keys, oldest first; the files are to be removed. Keys in use count as
+    /// used now.
+    pub fn expire(&mut self, now_s: i64, most: usize) -> Vec<Key> {
+        let mut gone = Vec::new();
+        for _ in 0..most {
+            let Some(node) = self.nodes.get_mut(self.oldest as usize) else { break };
+            if node.expires_s > seconds(now_s) {
+                break;
+            }
+            let slot = self.oldest;
+            if node.holds > 0 {
+                node.expires_s = seconds(now_s.saturating_add(self.inactive_s));
+                self.unlink(slot);
+                self.link_newest(slot);
+                continue;
+            }
+            gone.extend(Some(node.key).filter(|_| node.has_file));
+            self.remove(slot);
+        }
+        gone
+    }
+
+    /// Takes out the oldest keys until this many bytes are left, at most `most` keys.
+    pub fn shrink(&mut self, bytes: u64, most: usize) -> Vec<Key> {
+        let mut gone = Vec::new();
+        let mut slot = self.oldest;
+        for _ in 0..most {
+            if self.bytes <= bytes {
+                break;
+            }
+            let Some(node) = self.nodes.get(slot as usize) else { break };
+            let newer = node.newer;
+            if node.holds == 0 {
+                gone.extend(Some(node.key).filter(|_| node.has_file));
+                self.remove(slot);
+            }
+            slot = newer;
+        }
+        gone
+    }
+
+    /// Takes out a key and all variants of its response. Keys in use stay, without their file. Gives those that had one.
+    pub fn purge(&mut self, main: Key) -> Vec<Key> {
+        let meant: Vec<u32> = self.tagged(main.tag()).collect();
+        meant.into_iter().filter_map(|slot| self.take_out(slot)).collect()
+    }
+
+    /// A key and those of all variants of its response, as far as they are known.
+    pub fn variants(&self, main: Key) -> Vec<Key> {
+        self.tagged(main.tag()).map(|slot| self.nodes[slot as usize].key).collect()
+    }
+
+    fn tagged(&self, tag: u64) -> impl Iterator<Item = u32> + '_ {
+        self.places.values().copied().filter(move |slot| self.nodes[*slot as usize].tag == tag)
+    }
+    /// Takes out one key, whose file is removed. A key in use stays, without its file.
+    pub fn forget(&mut self, key: Key) {
+        if let Some(&slot) = self.places.get(&key) {
+            self.take_out(slot);
+        }
+    }
+
+    /// Takes out a node, or its file where it is in use; gives its key if there was a file.
+    fn take_out(&mut self, slot: u32) -> Option<Key> {
+        let node = &mut self.nodes[slot as usize];
+        let gone = Some(node.key).filter(|_| node.has_file);
+        if node.holds == 0 {
+            self.remove(slot);
+            return gone;
+        }
+        self.bytes -= node.bytes;
+        node.bytes = 0;
+        node.has_file = false;
+        node.status = 0;
+        gone
+    }
+
+    /// Sums.
+    pub fn sums(&self) -> Stored {
+        Stored { keys: self.places.len(), keys_max: self.keys_max, bytes: self.bytes }
+    }
+
+    /// When the oldest key may go; `None` where there is none.
+    pub fn first_expires_s(&self) -> Option<i64> {
+        self.nodes.get(self.oldest as usize).map(|node| i64::from(node.expires_s))
+    }
+
+    /// All files, oldest first.
+    pub fn records(&self) -> impl Iterator<Item = Record> + '_ {
+        let follow = |slot: u32| self.nodes.get(slot as usize);
+        std::iter::successors(follow(self.oldest), move |node| follow(node.newer)).filter(|node| node.has_file).map(
+            |node| Record { key: node.key, tag: node.tag, bytes: node.bytes, expires_s: i64::from(node.expires_s) },
+        )
+    }
+}
+
+#[cfg(test)]
+#[path = "index_tests.rs"]
+mod tests;

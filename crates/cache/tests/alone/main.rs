@@ -1,0 +1,63 @@
+//! What an index of a million keys needs: memory, and time from a snapshot. A program of its own, since it measures its process.
+#![allow(clippy::unwrap_used)] // a failed step is the end of a test
+#![allow(clippy::print_stdout)] // prints what was measured
+
+use cache::{Index, Key, Record, decode_snapshot, encode_snapshot};
+use std::hash::RandomState;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+const KEYS: u64 = 1_000_000;
+
+/// One at a time: they share the process's memory.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Bytes of memory that a key may need.
+const KEY_BYTES_MAX: u64 = 200;
+
+/// How long an index may take from its snapshot.
+const READY_MAX: Duration = Duration::from_secs(5);
+
+fn records() -> impl Iterator<Item = Record> {
+    (0..KEYS).map(|number| {
+        let key = Key::of(&number.to_le_bytes());
+        Record { key, tag: key.tag(), bytes: 4096, expires_s: 2_000_000_000 }
+    })
+}
+
+fn load(records: impl Iterator<Item = Record>) -> Index<RandomState> {
+    let mut index = Index::new(KEYS as usize, 600, RandomState::new());
+    for record in records {
+        assert!(index.load(record));
+    }
+    index
+}
+
+fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
+#[test]
+fn a_key_needs_less_than_200_bytes() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = resident_bytes();
+    let index = load(records());
+    let each = (resident_bytes() - before) / KEYS;
+    println!("{each} bytes a key");
+    assert_eq!(index.sums().keys as u64, KEYS);
+    assert!(each <= KEY_BYTES_MAX, "{each} bytes a key");
+}
+
+#[test]
+#[ignore = "measures time: on a quiet machine, in release"]
+fn a_million_keys_are_ready_from_a_snapshot_in_five_seconds() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let bytes = encode_snapshot(records());
+    let began = Instant::now();
+    let index = load(decode_snapshot(&bytes).unwrap());
+    let took = began.elapsed();
+    println!("{took:?} for {} keys from {} bytes", index.sums().keys, bytes.len());
+    assert!(took <= READY_MAX, "{took:?}");
+}

@@ -1,0 +1,38 @@
+//! What is done to bodies on their way to the client, besides compression: `sub_filter`.
+
+use super::gzip::{MediaTypes, edit_types};
+use super::settings::{At, settings};
+use crate::diagnostic::Diagnostic;
+use crate::value::plain::parse_flag;
+use crate::value::{Parsed, Template};
+
+/// One `sub_filter`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Substitution {
+    /// What is sought, whatever its case.
+    pub text: Template,
+    /// What takes its place.
+    pub replacement: Template,
+}
+
+settings! {
+    /// Filters of a location.
+    pub struct FilterSettings {
+        /// Texts that are replaced.
+        substitutions: Vec<Substitution> = Vec::new(), "sub_filter" => item(parse_substitution);
+        /// Media types of bodies in which they are replaced.
+        sub_types: MediaTypes = MediaTypes::Some(vec![b"text/html".to_vec()]), "sub_filter_types" => edit(edit_types);
+        /// Whether replacing ends after as many replacements as there are texts.
+        sub_once: bool = true, "sub_filter_once" => value(parse_flag);
+        /// Whether `Last-Modified` stays.
+        sub_last_modified: bool = false, "sub_filter_last_modified" => value(parse_flag);
+    }
+}
+
+fn parse_substitution(at: &mut At<'_>) -> Parsed<Substitution> {
+    let text = at.word(0)?;
+    if text.value.is_empty() {
+        return Err(Diagnostic::error(text.span, "empty search pattern"));
+    }
+    Ok(Substitution { text: Template::parse(at.name, text)?, replacement: Template::parse(at.name, at.word(1)?)? })
+}

@@ -1,0 +1,140 @@
+//! The checks against rows of this test's own, for what the real table may no longer or not yet hold.
+
+use crate::support::Files;
+use conf::check;
+use conf::diagnostic::{Diagnostic, Severity};
+use conf::load::ERRORS_MAX;
+use conf::table::{Args, Context, Contexts, Directive, Inherit, Module, Support};
+
+const fn row(name: &'static str, context: Context, args: Args, support: Support) -> Directive {
+    Directive {
+        name,
+        module: Module("ngx_test_module"),
+        contexts: Contexts::of(&[context]),
+        args,
+        syntax: "word",
+        default: None,
+        inherit: Inherit::No,
+        repeatable: true,
+        since: "0.1.0",
+        doc: "",
+        example: "",
+        support,
+    }
+}
+
+const fn args(min: u8, max: u8, block: bool) -> Args {
+    Args { min, max, block, flag: false }
+}
+
+const ROWS: [Directive; 7] = [
+    row("events", Context::Main, args(0, 0, true), Support::Yes),
+    row("works", Context::Main, args(1, 1, false), Support::Yes),
+    row("many", Context::Main, args(1, u8::MAX, false), Support::Yes),
+    row("accepted", Context::Main, args(1, 1, false), Support::Accepted("it is always so")),
+    row("only", Context::Main, args(1, 1, false), Support::OnlyWith("a TLS listener")),
+    row("foreign", Context::Main, args(1, 1, false), Support::No),
+    row("foreign_block", Context::Main, args(0, 0, true), Support::No),
+];
+
+fn found(text: &str) -> Vec<Diagnostic> {
+    let loaded = Files::new([("/etc/nginx/nginx.conf", &format!("events {{}}\n{text}"))]).load();
+    assert!(loaded.is_ok(), "{:?}", loaded.diagnostics);
+    check(&loaded, &ROWS)
+}
+
+fn messages(text: &str) -> Vec<String> {
+    found(text).into_iter().map(|found| found.message).collect()
+}
+
+#[test]
+fn distinguishes_foreign_from_mistyped_directives() {
+    assert_eq!(messages("foreign;"), ["directive \"foreign\" is known but not supported by holdfast"]);
+    assert_eq!(messages("foreign_block { what ever; }").len(), 1);
+    let mistyped = found("foregn 1;");
+    assert_eq!(mistyped[0].message, "unknown directive \"foregn\"");
+    assert_eq!(mistyped[0].hint.as_deref(), Some("did you mean `foreign`? (known, but not supported by holdfast)"));
+}
+
+#[test]
+fn what_others_have_is_no_mistyped_name() {
+    for (text, hint) in [
+        ("http { api; }", "it belongs to NGINX Plus; `status_page` shows"),
+        ("http { brotli on; }", "it belongs to the brotli and zstd modules; `gzip` compresses"),
+        (
+            "http { upstream a { check interval=3000; } }",
+            "it belongs to the module for active health checks of Tengine; `health_check`",
+        ),
+    ] {
+        let loaded = Files::new([("/etc/nginx/nginx.conf", &format!("events {{}}\n{text}"))]).load();
+        let found = check(&loaded, conf::table::all());
+        let name = text.split(&['{', ' ', ';'][..]).find(|word| conf::table::foreign(word).is_some()).unwrap();
+        assert_eq!(found[0].message, format!("directive \"{name}\" is known but not supported by holdfast"), "{text}");
+        assert!(found[0].hint.as_deref().is_some_and(|said| said.starts_with(hint)), "{:?}", found[0].hint);
+    }
+}
+
+/// What the real table makes of a text.
+fn said_by_the_real_table(text: &str) -> Vec<(Severity, String)> {
+    let loaded = Files::new([("/etc/nginx/nginx.conf", &format!("events {{}}\n{text}"))]).load();
+    assert!(loaded.is_ok(), "{:?}", loaded.diagnostics);
+    let found = check(&loaded, conf::table::all());
+    found.into_iter().map(|found| (found.severity, found.message)).collect()
+}
+
+#[test]
+fn the_state_anyway_of_what_is_not_supported_is_noted_and_anything_else_refused() {
+    for body in ["ssi off", "dav_methods off"] {
+        let name = body.split(' ').next().unwrap();
+        let note = (Severity::Note, format!("\"{name}\" directive has no effect here"));
+        assert_eq!(said_by_the_real_table(&format!("http {{ {body}; }}")), [note]);
+        let on = body.replace("off", "on");
+        let refused = (Severity::Error, format!("directive \"{name}\" is known but not supported by holdfast"));
+        assert_eq!(said_by_the_real_table(&format!("http {{ {on}; }}")), [refused]);
+    }
+    let messages = said_by_the_real_table("http { autoindex off; autoindex off; }");
+    assert!(messages.contains(&(Severity::Error, "\"autoindex\" directive is duplicate".to_owned())), "{messages:?}");
+    let messages = said_by_the_real_table("http { upstream u { server a; autoindex off; } }");
+    assert!(messages[0].1.contains("is not allowed here"), "{messages:?}");
+    assert!(said_by_the_real_table("http { ssi off { } }")[0].1.contains("not supported"));
+}
+
+#[test]
+fn a_parameter_that_begins_a_line_is_no_directive() {
+    for text in [
+        "http { access_log /a combined\n gzip\n flush=1m; }",
+        "http { access_log /a combined\n gzip flush=1m; }",
+        "http { upstream u { server a; server b; random two\n least_conn; } }",
+    ] {
+        assert_eq!(said_by_the_real_table(text), [], "{text}");
+    }
+    let messages = said_by_the_real_table("http { access_log /a\n gzip on; }");
+    assert!(messages.iter().any(|(_, message)| message.contains("gzip")), "a `;` is missing: {messages:?}");
+}
+
+#[test]
+fn notes_each_directive_without_effect_once() {
+    let notes = found("accepted 1; accepted 2; only 1; accepted 3;");
+    assert!(notes.iter().all(|note| note.severity == Severity::Note));
+    let messages: Vec<_> = notes.iter().map(|note| note.message.as_str()).collect();
+    let expected =
+        ["\"accepted\" directive has no effect here (and in 2 more places)", "\"only\" directive has no effect here"];
+    assert_eq!(messages, expected);
+    assert_eq!(notes[1].hint.as_deref(), Some("it acts only with a TLS listener"));
+}
+
+#[test]
+fn a_file_without_any_semicolon_gives_a_bounded_list() {
+    let errors = messages(&format!("{};", "works 1\n".repeat(50_000)));
+    assert_eq!(errors.len(), ERRORS_MAX);
+    assert!(errors.iter().all(|message| message == "directive \"works\" is not terminated by \";\""));
+}
+
+#[test]
+fn a_word_that_nginx_would_take_as_an_argument_is_only_warned_about() {
+    let warnings = found("many a\n works 1;");
+    assert_eq!(warnings.len(), 1);
+    assert_eq!(warnings[0].severity, Severity::Warning);
+    assert_eq!(messages("many a works 1;"), [""; 0]);
+    assert_eq!(messages("many a\n 'works' 1;"), [""; 0]);
+}

@@ -1,0 +1,136 @@
+//! Responders of OCSP (RFC 6960, RFC 5019) are asked: `staples` about our own certificates, ahead of handshakes; `standings` about
+//! clients', while they wait. What an answer says, and whether it counts, is `tls`' business.
+
+pub(crate) mod standings;
+pub(crate) mod staples;
+
+use crate::dial::{AbortOnDrop, Dialer, Failed};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use gateway::Registry;
+use gateway::names::ResolverPlan;
+use gateway::ocsp::Responder;
+use http::header::{CONTENT_TYPE, HOST};
+use http::{Method, Request, Uri};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Bytes;
+use hyper_util::rt::TokioIo;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tls::{StatusAnswer, StatusQuestion, StatusTrust};
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+/// One request with its lookup and its connection; nginx's time.
+const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
+/// The largest answer: with a certificate of the responder 2 KB are usual.
+const BODY_BYTES_MAX: usize = 64 * 1024;
+/// Longer requests in a URL are not for caches (RFC 5019, 5).
+const URL_REQUEST_BYTES_MAX: usize = 255;
+/// Resolvers that are kept; those of configurations before are dropped together when there are more.
+const DIALERS_MAX: usize = 32;
+
+/// From now on responders may have to be asked: the bells say so.
+pub(crate) fn attach(shared: &'static Registry) -> (Arc<Notify>, Arc<Notify>) {
+    let bells: [Arc<Notify>; 2] = Default::default();
+    let [staples, standings] = bells.clone();
+    shared.attach_staples(move || staples.notify_one());
+    shared.standings().attach(move || standings.notify_one());
+    let [staples, standings] = bells;
+    (staples, standings)
+}
+
+/// Dialers by the resolver that they ask.
+#[derive(Default)]
+struct Dialers(HashMap<Option<Arc<ResolverPlan>>, Dialer>);
+
+impl Dialers {
+    fn of(&mut self, responder: &Responder) -> Dialer {
+        if self.0.len() > DIALERS_MAX {
+            self.0.clear();
+        }
+        let dialer = self.0.entry(responder.resolver.clone());
+        dialer.or_insert_with_key(|plan| Dialer::new(plan.as_ref())).clone()
+    }
+}
+
+/// Asks a responder. The answer is verified; with it come its bytes. The error is for the log.
+async fn ask(
+    dialer: Dialer,
+    question: &StatusQuestion,
+    responder: &Responder,
+    trusted: Option<&StatusTrust>,
+) -> Result<(StatusAnswer, Bytes), String> {
+    let response = timeout(REQUEST_TIMEOUT, exchange(dialer, question, responder)).await;
+    let response = response.map_err(|_| "OCSP responder timed out (110: Connection timed out)".to_owned())?;
+    let bytes = response.map_err(|error| error.to_string())?;
+    let answer = question.read(&bytes, now_seconds(), trusted).map_err(|error| error.to_string())?;
+    Ok((answer, bytes))
+}
+
+async fn exchange(dialer: Dialer, question: &StatusQuestion, responder: &Responder) -> Result<Bytes, Failed> {
+    let uri: Uri = responder.url.parse()?;
+    let authority = uri.authority().ok_or("the URL of the OCSP responder names no host")?;
+    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
+    let stream = dialer.connect(host, authority.port_u16().unwrap_or(80)).await?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    let _connection = AbortOnDrop(tokio::spawn(async { drop(connection.await) }));
+    let response = sender.send_request(request_to(&uri, authority.as_str(), &question.request())?).await?;
+    if response.status() != 200 {
+        return Err(format!("OCSP responder sent status {}", response.status().as_u16()).into());
+    }
+    let kind = response.headers().get(CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
+    if !kind.is_empty() && !kind.eq_ignore_ascii_case(b"application/ocsp-response") {
+        return Err(format!("OCSP responder sent invalid \"Content-Type\" header: \"{}\"", kind.escape_ascii()).into());
+    }
+    Ok(Limited::new(response.into_body(), BODY_BYTES_MAX).collect().await?.to_bytes())
+}
+
+/// A short request goes into the URL, so that caches can answer; a long one becomes a body.
+fn request_to(uri: &Uri, authority: &str, asked: &[u8]) -> Result<Request<Full<Bytes>>, http::Error> {
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    let mut encoded = String::new();
+    for character in STANDARD.encode(asked).chars() {
+        match character {
+            '+' => encoded.push_str("%2B"),
+            '/' => encoded.push_str("%2F"),
+            '=' => encoded.push_str("%3D"),
+            other => encoded.push(other),
+        }
+    }
+    let request = Request::builder().header(HOST, authority);
+    if encoded.len() <= URL_REQUEST_BYTES_MAX {
+        let slash = if path.ends_with('/') { "" } else { "/" };
+        return request.method(Method::GET).uri(format!("{path}{slash}{encoded}")).body(Full::default());
+    }
+    let request = request.method(Method::POST).uri(path).header(CONTENT_TYPE, "application/ocsp-request");
+    request.body(Full::new(Bytes::copy_from_slice(asked)))
+}
+
+/// Seconds since 1970.
+fn now_seconds() -> i64 {
+    i64::try_from(reactor::wall_clock().as_secs()).unwrap_or(i64::MAX)
+}
+
+/// What the log says behind a fault, as nginx does.
+fn place(responder: &Responder) -> String {
+    let host = responder.url.parse::<Uri>().ok().and_then(|uri| uri.host().map(str::to_owned));
+    format!("while requesting certificate status, responder: {}", host.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_request_goes_into_the_url_and_a_long_one_becomes_a_body() {
+        let uri: Uri = "http://ocsp.test:81/here".parse().unwrap();
+        let short = request_to(&uri, "ocsp.test:81", &[0xfb, 0xff, 0xfe, 0]).unwrap();
+        assert_eq!((short.method(), short.uri().to_string().as_str()), (&Method::GET, "/here/%2B%2F%2F%2BAA%3D%3D"));
+        assert_eq!(short.headers()["host"], "ocsp.test:81");
+        let long = request_to(&uri, "ocsp.test:81", &[0; 300]).unwrap();
+        assert_eq!((long.method(), long.uri().to_string().as_str()), (&Method::POST, "/here"));
+        assert_eq!(long.headers()["content-type"], "application/ocsp-request");
+    }
+}

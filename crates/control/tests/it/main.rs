@@ -1,0 +1,10 @@
+//! The integration tests of `control`, one module per subject.
+#![allow(clippy::unwrap_used)] // a failed step of a test is its end
+
+mod checks;
+mod names;
+mod ocsp;
+mod resolver;
+mod run_time_names;
+mod scene;
+mod secure_checks;

@@ -1,0 +1,81 @@
+//! OCSP, with `openssl ocsp` as the responder, `openssl s_client -status` as a client, and nginx beside.
+
+mod clients;
+mod nginx;
+mod staples;
+
+use crate::ocsp::nginx::Nginx;
+use control::Control;
+use std::fs;
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+use testkit::{Authority, Gateway, Issued, Responder, peer_program};
+
+/// An authority with its responder, and a gateway with its control plane.
+struct Scene {
+    _control: Control,
+    gateway: Gateway,
+    files: Files,
+}
+
+/// What both servers read.
+struct Files {
+    authority: Authority,
+    responder: Responder,
+    folder: tempfile::TempDir,
+}
+
+impl Files {
+    /// `ca.pem`, and `a.crt` with `a.key` for `a.test`: number 10, which is valid.
+    fn new() -> Self {
+        let authority = Authority::new("Test Authority");
+        let (responder, folder) = (Responder::start(&authority), tempfile::tempdir().unwrap());
+        fs::write(folder.path().join("ca.pem"), authority.pem()).unwrap();
+        let files = Self { authority, responder, folder };
+        files.write("a", &files.responder.issue(&files.authority, &["a.test"], 10));
+        files.responder.note(10, 'V');
+        files
+    }
+
+    fn write(&self, name: &str, issued: &Issued) {
+        issued.write(self.folder.path(), name);
+    }
+
+    /// A server for `a.test` with these words; `{at}` means the folder.
+    fn server(&self, words: &str) -> String {
+        let words = format!(
+            "ssl_certificate {{at}}/a.crt; ssl_certificate_key {{at}}/a.key; ssl_trusted_certificate {{at}}/ca.pem; {words}"
+        );
+        let words = words.replace("{at}", &self.folder.path().display().to_string());
+        format!("server {{ listen {{listen}} ssl; server_name a.test; {words} }}")
+    }
+}
+
+impl Scene {
+    fn start(files: Files, words: &str) -> Self {
+        let gateway = Gateway::start(&conf(&files.server(words)), &[]);
+        Self { _control: Control::start(gateway.shared()).unwrap(), gateway, files }
+    }
+
+    /// nginx with the same words, where it is there.
+    fn nginx(&self, words: &str) -> Option<Nginx> {
+        Nginx::start(&self.files.server(words))
+    }
+}
+
+fn conf(http: &str) -> String {
+    format!("events {{}} http {{ access_log off; {http} }}")
+}
+
+/// What `openssl s_client` shows of a handshake. The certificate is the folder's; `typed` goes to the server.
+fn s_client(to: SocketAddr, flags: &[&str], typed: &str) -> String {
+    let mut command = Command::new(peer_program("openssl"));
+    command.args(["s_client", "-ign_eof", "-connect", &to.to_string(), "-servername", "a.test"]).args(flags);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), typed.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+}
+
+/// A request after which the connection ends.
+const LAST_REQUEST: &str = "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n";

@@ -1,0 +1,254 @@
+//! The job that drives a shared connection: it reads for all streams, writes for all of them, and watches the time. When the book has given
+//! the connection up, it goes into the pool or is closed.
+
+use crate::base::counters::bump;
+use crate::base::memory::HeldFor;
+use crate::connector::h2::hub::Hub;
+use crate::connector::h2::session::UpstreamSession;
+use crate::connector::leased::Leased;
+use crate::multiplex::failure::ConnectionEnd;
+use crate::thread::WorkerThread;
+use crate::thread::job::Job;
+use http2::Head;
+use reactor::{Read, TaskId};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+use upstream::DiscardReason;
+use upstream::streams::Retired;
+
+/// Bytes of one read: two frames of the usual greatest size. The engine answers each read with less than twice as much.
+const READ_BYTES: usize = 32 * 1024;
+
+/// Reads before others get their turn: 256 KB.
+const READS_MAX: usize = 8;
+
+thread_local! {
+    /// Heads are decoded into it, one after the other.
+    static HEAD: Cell<Head> = Cell::default();
+}
+
+/// How long the carrier waits for a peer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience {
+    /// `http2_ping`: a connection with streams on which nothing came for so long is asked for a sign of life, and how long it may take.
+    pub(super) ping: Option<(Duration, Duration)>,
+    /// `proxy_send_timeout`: how long its socket may take nothing.
+    pub(super) send_timeout: Duration,
+}
+
+/// A shared connection on its worker.
+pub(super) struct Carrier {
+    /// `None`: it has come from the pool to be listened to, and no request can be on it.
+    hub: Option<Rc<Hub>>,
+    session: Rc<UpstreamSession>,
+    up: Option<Box<Leased>>,
+    patience: Patience,
+    /// Streams that the pool knows of.
+    counted: u32,
+    /// A write failed: what the peer has still sent is read.
+    write_failure: Option<ConnectionEnd>,
+}
+
+/// Why the carrier has nothing more to do.
+enum CarrierEnd {
+    Retired(Retired),
+    Lost(ConnectionEnd),
+    /// Nothing was on it, and all that came was read.
+    Idle,
+}
+
+impl Carrier {
+    /// Begins to drive a connection. Its socket belongs to the session's task from now on.
+    pub(super) fn spawn(
+        hub: Option<Rc<Hub>>,
+        session: Rc<UpstreamSession>,
+        up: Box<Leased>,
+        patience: Patience,
+        thread: &WorkerThread,
+    ) {
+        up.stream().attach(session.task);
+        bump(&thread.counters().upstream_http2_connections, 1);
+        thread.spawn(Box::new(Self { hub, session, up: Some(up), patience, counted: 1, write_failure: None }));
+    }
+
+    /// Reads and writes until there is nothing to do; whether that is the end.
+    fn drive(&mut self, thread: &WorkerThread) -> Option<CarrierEnd> {
+        let up = self.up.as_mut()?;
+        while self.counted < self.session.begun() {
+            self.counted += 1;
+            up.count_exchange();
+        }
+        for _ in 0..READS_MAX {
+            self.write();
+            if !self.session.has_room() {
+                return self.wait(thread);
+            }
+            let mut head = HEAD.take();
+            let up = self.up.as_ref()?;
+            let read = up.stream().read_with(READ_BYTES, |bytes| self.session.take(bytes, &mut head));
+            HEAD.set(head);
+            match read {
+                Ok(Read::Data(Ok(notices))) => {
+                    if let Some(end) = self.hub.as_ref().and_then(|hub| hub.note(thread, &self.session, notices)) {
+                        return Some(CarrierEnd::Lost(end));
+                    }
+                }
+                Ok(Read::Data(Err(end))) => {
+                    // GOAWAY waits already.
+                    self.write();
+                    return Some(CarrierEnd::Lost(end));
+                }
+                Ok(Read::NotReady) => {
+                    self.write();
+                    return self.wait(thread);
+                }
+                Ok(Read::Closed) => return Some(CarrierEnd::Lost(ConnectionEnd::Closed)),
+                Err(error) => return Some(CarrierEnd::Lost(ConnectionEnd::of_error(&error, "recv()"))),
+            }
+        }
+        // There may be more, and no event will say so.
+        thread.reactor.wake(self.session.task);
+        None
+    }
+
+    fn write(&mut self) {
+        let Some(up) = self.up.as_ref().filter(|_| self.write_failure.is_none()) else { return };
+        match self.session.write(up.stream()) {
+            Ok(true) => self.session.thread.reactor.wake(self.session.task),
+            Ok(false) => {}
+            Err(error) => {
+                self.write_failure = Some(ConnectionEnd::of_error(&error, "send()"));
+                self.session.drop_unsent();
+            }
+        }
+    }
+
+    /// Sets the time for what is waited for next, unless it is over already.
+    fn wait(&mut self, thread: &WorkerThread) -> Option<CarrierEnd> {
+        if let Some(end) = self.write_failure.take() {
+            return Some(CarrierEnd::Lost(end));
+        }
+        if let Some(hub) = self.hub.as_ref().filter(|_| self.session.was_pooled() && !self.session.is_opened()) {
+            // What has come meanwhile was read: it goes on.
+            if self.session.is_going() {
+                return Some(CarrierEnd::Lost(ConnectionEnd::Closed));
+            }
+            hub.opened(thread, &self.session);
+        }
+        let now = thread.reactor.now();
+        let times = self.session.times();
+        if !times.has_streams && !self.session.has_unsent() {
+            if self.hub.is_none() {
+                return Some(CarrierEnd::Idle);
+            }
+            if let Some(reason) = self.session.retired() {
+                return Some(CarrierEnd::Retired(reason));
+            }
+        }
+        if times.settings_due.is_some_and(|due| due <= now)
+            && let Some(reason) = self.session.tick()
+        {
+            self.write();
+            return Some(CarrierEnd::Lost(ConnectionEnd::Fault(reason)));
+        }
+        let stalled = times.stalled_since.map(|since| since.after(self.patience.send_timeout));
+        if stalled.is_some_and(|due| due <= now) {
+            return Some(CarrierEnd::Lost(ConnectionEnd::Stalled));
+        }
+        if times.ping_due.is_some_and(|due| due <= now) {
+            return Some(CarrierEnd::Lost(ConnectionEnd::Silent));
+        }
+        let mut ping = times.ping_due;
+        if let (Some((interval, timeout)), true, None) = (self.patience.ping, times.has_streams, times.ping_due) {
+            let at = times.heard_at.after(interval);
+            ping = Some(at);
+            if at <= now {
+                ping = Some(now.after(timeout));
+                self.session.ping(now.after(timeout));
+                self.write();
+            }
+        }
+        let deadline = [times.settings_due, stalled, ping].into_iter().flatten().min();
+        thread.reactor.set_deadline(self.session.task, deadline);
+        None
+    }
+
+    fn finish(&mut self, end: CarrierEnd, thread: &WorkerThread) {
+        let Some(mut up) = self.up.take() else { return };
+        let session = &self.session;
+        match end {
+            CarrierEnd::Idle | CarrierEnd::Retired(Retired::IdleFull) if up.is_own() => {
+                up.discard(DiscardReason::OwnSource);
+            }
+            CarrierEnd::Idle | CarrierEnd::Retired(Retired::IdleFull) => {
+                if session.is_going() {
+                    up.discard(DiscardReason::GoneAway);
+                } else {
+                    let engine = session.sleep();
+                    up.check_in_shared(engine, thread);
+                }
+            }
+            CarrierEnd::Retired(reason) => {
+                session.say_goodbye(up.stream());
+                up.discard(match reason {
+                    Retired::GoneAway => DiscardReason::GoneAway,
+                    Retired::RequestLimit => DiscardReason::RequestLimit,
+                    Retired::AgeLimit => DiscardReason::AgeLimit,
+                    Retired::IdleLimit | Retired::IdleFull => DiscardReason::IdleLimit,
+                });
+            }
+            CarrierEnd::Lost(lost) => {
+                let is_going = session.is_going() && matches!(lost, ConnectionEnd::Closed);
+                session.fail(&lost);
+                if session.was_pooled() && session.begun() == 0 {
+                    up.note_end(thread);
+                }
+                up.take_engine();
+                up.discard(if is_going { DiscardReason::GoneAway } else { lost.discard_reason() });
+                if let Some(hub) = &self.hub {
+                    hub.lost(thread, session, &lost);
+                }
+            }
+        }
+        if let Some(hub) = &self.hub {
+            hub.parted(session);
+        }
+    }
+}
+
+impl Drop for Carrier {
+    fn drop(&mut self) {
+        // A bug of ours, or the end of the worker: requests must not wait for what is gone.
+        if self.up.take().is_some() {
+            self.session.fail(&ConnectionEnd::Closed);
+            if let Some(hub) = &self.hub {
+                hub.lost(&self.session.thread, &self.session, &ConnectionEnd::Closed);
+            }
+        }
+        bump(&self.session.thread.counters().upstream_http2_connections, -1);
+    }
+}
+
+impl Job for Carrier {
+    fn task(&self) -> TaskId {
+        self.session.task
+    }
+
+    fn step(mut self: Box<Self>, thread: &Rc<WorkerThread>) -> Option<Box<dyn Job>> {
+        let task = self.session.task;
+        thread.reactor.take_deadline_fired(task);
+        self.session.set_driven(true);
+        let end = self.drive(thread);
+        self.session.set_driven(false);
+        let Some(end) = end else {
+            let secure = self.up.as_ref().map_or(0, |up| up.stream().held_bytes());
+            thread.memory.hold(task, HeldFor::Connection, self.session.held_bytes() + secure);
+            return Some(self);
+        };
+        self.finish(end, thread);
+        thread.memory.hold(task, HeldFor::Connection, 0);
+        thread.reactor.end_task(task);
+        None
+    }
+}

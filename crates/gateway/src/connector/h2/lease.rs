@@ -1,0 +1,214 @@
+//! A stream for a request: on a connection that has room, on an idle one of the pool, or on one that is opened for it. The book of the worker
+//! decides; a request in line opens what the book wants to be opened, and goes on waiting for a stream.
+
+use crate::base::logs::error::Level;
+use crate::connector::h2::carrier::Patience;
+use crate::connector::h2::hub::{AskedStream, Given, Hub, StreamKey};
+use crate::connector::h2::opening::ForStreams;
+use crate::connector::h2::session::STREAMS_MAX;
+use crate::connector::h2::stream::LeasedStream;
+use crate::connector::lease::{LINE_ROUNDS_MAX, Wanted, wait_in_line};
+use crate::connector::opening::{OpenedFor, open_for_pool};
+use crate::connector::pending::Pending;
+use crate::connector::{Caller, WaitTimes};
+use crate::thread::WorkerThread;
+use reactor::{TaskId, Woken};
+use std::rc::Rc;
+use std::time::Duration;
+use upstream::retry::Failure;
+use upstream::shared::{Grant, GroupLimits, Open};
+use upstream::streams::{ConnectionId, Limits, StreamLease};
+
+/// Leases whose connection went away in the same turn, one after the other, that a request takes.
+const STALE_LEASES_MAX: usize = 8;
+
+/// What the configuration says of shared connections.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SharedPlan<'a> {
+    pub(crate) limits: &'a GroupLimits,
+    pub(crate) send_timeout: Duration,
+    pub(crate) ping: Option<(Duration, Duration)>,
+}
+
+/// A place in the line of a worker. Dropped, the request leaves it, and what it was given goes to the next.
+struct PlaceInLine<'a> {
+    hub: &'a Rc<Hub>,
+    thread: &'a WorkerThread,
+    key: StreamKey,
+    task: TaskId,
+}
+
+impl Drop for PlaceInLine<'_> {
+    fn drop(&mut self) {
+        self.hub.leave(self.thread, self.key, self.task);
+    }
+}
+
+/// A connection that the book wants to be opened. Dropped, another request opens one, if it is still wanted.
+struct Wish<'a> {
+    hub: &'a Rc<Hub>,
+    thread: &'a WorkerThread,
+    key: StreamKey,
+    id: Option<ConnectionId>,
+}
+
+impl Wish<'_> {
+    /// It is being opened, for what is given to the pool.
+    fn fulfil(mut self, patience: Patience) -> Option<ForStreams> {
+        let id = self.id.take()?;
+        Some(ForStreams { hub: Rc::clone(self.hub), key: self.key, id, patience })
+    }
+}
+
+impl Drop for Wish<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id.take() {
+            self.hub.give_up(self.thread, self.key, id);
+        }
+    }
+}
+
+fn book_limits(plan: &SharedPlan<'_>) -> Limits {
+    Limits {
+        // The pool's limits count connections, those of all workers.
+        connections_max: u32::MAX,
+        streams_max: STREAMS_MAX,
+        line_max: u32::MAX,
+        requests_max: plan.limits.requests_max,
+        age_ms_max: plan.limits.age_max_ms,
+        // Idle connections are the pool's.
+        idle_ms_max: u64::MAX,
+        idle_max: 0,
+    }
+}
+
+/// A stream to the peer.
+pub(crate) async fn lease_stream<C: Caller>(
+    caller: &C,
+    wanted: Wanted<'_>,
+    plan: SharedPlan<'_>,
+    times: &mut WaitTimes,
+) -> Result<Box<LeasedStream>, Failure> {
+    let (thread, hub) = (caller.thread(), caller.hub());
+    let key = if wanted.is_own() { hub.own_key(wanted.asked.key) } else { StreamKey { key: wanted.asked.key, own: 0 } };
+    let began = thread.reactor.now();
+    for _ in 0..STALE_LEASES_MAX {
+        let lease = match hub.ask(thread, key, caller.task(), book_limits(&plan)) {
+            AskedStream::Stream(lease) => lease,
+            AskedStream::Waits => wait_for_stream(caller, wanted, &plan, key, times).await?,
+            AskedStream::LineFull => return Err(Failure::NotAdmitted),
+        };
+        let waited_ms = thread.reactor.now().since(began);
+        match hub.session(lease.connection()).filter(|session| session.can_open()) {
+            Some(session) => {
+                let stream = LeasedStream::new(hub, session, lease, caller.task());
+                if !stream.is_reused() {
+                    times.connect_ms = Some(waited_ms - times.queue_ms.unwrap_or(0).min(waited_ms));
+                }
+                return Ok(stream);
+            }
+            None => hub.release(thread, key, lease),
+        }
+    }
+    caller.say(
+        Level::Error,
+        "connections to the peer went away as fast as they were opened while connecting to upstream",
+    );
+    Err(Failure::ConnectFailed)
+}
+
+/// Waits in line, and opens what the book wants to be opened.
+async fn wait_for_stream<C: Caller>(
+    caller: &C,
+    wanted: Wanted<'_>,
+    plan: &SharedPlan<'_>,
+    key: StreamKey,
+    times: &mut WaitTimes,
+) -> Result<StreamLease, Failure> {
+    let (thread, hub) = (caller.thread(), caller.hub());
+    let place = PlaceInLine { hub, thread, key, task: caller.task() };
+    let began = thread.reactor.now();
+    loop {
+        match hub.collect(place.task) {
+            Some(Given::Stream(lease)) => return Ok(lease),
+            Some(Given::Failed(failed)) => {
+                if !failed.message.is_empty() {
+                    caller.say(Level::Error, &failed.message);
+                }
+                return Err(failed.failure);
+            }
+            None => {}
+        }
+        if let Some(id) = hub.take_opening(key) {
+            let wish = Wish { hub, thread, key, id: Some(id) };
+            open(caller, wanted, plan, wish, times).await?;
+            continue;
+        }
+        let waited = Duration::from_millis(thread.reactor.now().since(began));
+        let Some(left) =
+            (wanted.connect_timeout + wanted.queue_timeout).checked_sub(waited).filter(|left| !left.is_zero())
+        else {
+            let words =
+                "upstream timed out (110: Connection timed out), no stream became free while connecting to upstream";
+            caller.say(Level::Error, words);
+            return Err(Failure::ConnectTimeout);
+        };
+        if caller.wait_for(None, left).await == Woken::PeerGone {
+            return Err(Failure::ClientGone);
+        }
+    }
+}
+
+/// Takes an idle connection for the line, or begins to open one as soon as the pool's limits permit it.
+async fn open<C: Caller>(
+    caller: &C,
+    wanted: Wanted<'_>,
+    plan: &SharedPlan<'_>,
+    wish: Wish<'_>,
+    times: &mut WaitTimes,
+) -> Result<(), Failure> {
+    let thread = caller.thread();
+    let patience = Patience { ping: plan.ping, send_timeout: plan.send_timeout };
+    let may_reuse = wanted.reused_will_do && !wanted.is_own();
+    if may_reuse && let Some(up) = wanted.lease_idle(caller) {
+        if let Some(streams) = wish.fulfil(patience) {
+            streams.ready(up, thread);
+        }
+        return Ok(());
+    }
+    for _ in 0..LINE_ROUNDS_MAX {
+        let permit = match thread.shared.pool.open(thread.id(), wanted.asked.key) {
+            Open::Connect { permit, evicted } => {
+                drop(evicted);
+                permit
+            }
+            Open::Full { limit, evicted } => {
+                drop(evicted);
+                let (hub, task) = (caller.hub(), caller.task());
+                match wait_in_line(caller, wanted, limit, times, || hub.is_served(task)).await? {
+                    None => return Ok(()),
+                    Some(Grant::Connect(permit)) => permit,
+                    Some(Grant::Reuse(checkout)) => match wanted.take_over(caller, checkout) {
+                        Some(up) => {
+                            if let Some(streams) = wish.fulfil(patience) {
+                                streams.ready(up, thread);
+                            }
+                            return Ok(());
+                        }
+                        None => continue,
+                    },
+                }
+            }
+        };
+        let handshake = wanted.handshake(caller).await?;
+        let (stream, port) = wanted.open_socket(caller)?;
+        let pending = Pending::new(stream, port, permit, handshake).owned(wanted.is_own());
+        if let Some(streams) = wish.fulfil(patience) {
+            let deadline = thread.reactor.now().after(wanted.connect_timeout);
+            open_for_pool(thread, pending, OpenedFor::Streams(Box::new(streams)), deadline);
+        }
+        return Ok(());
+    }
+    caller.say(Level::Error, "connections that became free were closed by the peer while connecting to upstream");
+    Err(Failure::ConnectFailed)
+}

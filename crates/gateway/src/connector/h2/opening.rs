@@ -1,0 +1,76 @@
+//! A connection that is opened for requests in line: what becomes of it once it is open, or was not.
+
+use crate::connector::h2::carrier::{Carrier, Patience};
+use crate::connector::h2::hub::{Hub, OpenFailure, StreamKey};
+use crate::connector::h2::session::UpstreamSession;
+use crate::connector::leased::Leased;
+use crate::connector::pending::OpenError;
+use crate::registry::pool::IdleSocket;
+use crate::thread::WorkerThread;
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+use upstream::retry::Failure;
+use upstream::shared::Checkout;
+use upstream::streams::ConnectionId;
+
+/// For whom a shared connection is opened.
+pub(crate) struct ForStreams {
+    pub(super) hub: Rc<Hub>,
+    pub(super) key: StreamKey,
+    pub(super) id: ConnectionId,
+    pub(super) patience: Patience,
+}
+
+impl ForStreams {
+    /// The connection is open. A single request begins at once; several wait until the peer has said how many streams it allows.
+    pub(crate) fn ready(self, mut up: Box<Leased>, thread: &Rc<WorkerThread>) {
+        let Self { hub, key, id, patience } = self;
+        let has_news = up.stream().is_readable();
+        let (slept, earlier) = (up.take_engine(), up.earlier());
+        let session = UpstreamSession::new(thread, (id, key), up.stream(), slept, earlier);
+        hub.insert(&session);
+        Carrier::spawn(Some(Rc::clone(&hub)), Rc::clone(&session), up, patience, thread);
+        // What has come on an idle connection is read first: GOAWAY may be among it.
+        let is_fit = if session.was_pooled() { !has_news } else { hub.waiting(key) <= 1 };
+        if is_fit {
+            hub.opened(thread, &session);
+        }
+    }
+
+    /// The connection could not be opened.
+    pub(crate) fn fail(&self, error: &OpenError, thread: &WorkerThread) {
+        let (failure, message) = match error {
+            OpenError::Connect(error) if error.kind() == io::ErrorKind::TimedOut => {
+                let words = "upstream timed out (110: Connection timed out) while connecting to upstream";
+                (Failure::ConnectTimeout, words.to_owned())
+            }
+            OpenError::Connect(_) => (Failure::ConnectFailed, format!("{error} while connecting to upstream")),
+            OpenError::Handshake { .. } => {
+                (Failure::ConnectFailed, format!("{error} while SSL handshaking to upstream"))
+            }
+        };
+        self.hub.open_failed(thread, self.key, self.id, OpenFailure { failure, message });
+    }
+}
+
+/// An idle connection has sent frames: they are read, and answered, and it goes back into the pool unless they end it.
+pub(crate) fn listen_to_idle(thread: &Rc<WorkerThread>, checkout: Checkout<'static, IdleSocket>) {
+    // A socket that no task can watch is closed with its connection.
+    if let Ok(up) = Leased::reuse(checkout, thread, thread.chores.task) {
+        begin_idle(thread, up);
+    }
+}
+
+/// A connection without requests says and hears what there is to say, and goes into the pool: one of a floor begins, one that was idle goes on.
+pub(crate) fn begin_idle(thread: &Rc<WorkerThread>, mut up: Box<Leased>) {
+    let Some(key) = up.key() else { return };
+    let (slept, earlier) = (up.take_engine(), up.earlier());
+    let place = (ConnectionId::NONE, StreamKey { key, own: 0 });
+    let session = UpstreamSession::new(thread, place, up.stream(), slept, earlier);
+    let patience = Patience { ping: None, send_timeout: IDLE_SEND_TIMEOUT };
+    Carrier::spawn(None, session, up, patience, thread);
+}
+
+/// How long the socket of an idle connection may take no answer.
+const IDLE_SEND_TIMEOUT: Duration = Duration::from_secs(5);

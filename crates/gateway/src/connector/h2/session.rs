@@ -1,0 +1,531 @@
+//! An HTTP/2 connection to an upstream while requests are on it: the engine, its streams, and what is known of the peer. The carrier
+//! drives it; exchanges work on their streams through it, and what they frame leaves when the carrier has its turn.
+
+use crate::connector::h2::hub::StreamKey;
+use crate::multiplex::carried::{Carried, OUT_BYTES_MAX};
+use crate::multiplex::failure::{ConnectionEnd, StreamFailure};
+use crate::multiplex::head::trailer_lines;
+use crate::multiplex::stream::{Stream, StreamEnding, TrailerField};
+use crate::thread::WorkerThread;
+use http1::FieldId;
+use http1::outgoing::OutgoingHead;
+use http2::{
+    Closed, Config, Connection as Engine, ErrorCode, Event, Fields, Head, OpenFault, Reason, RequestLine, ResetBy,
+    Role, StreamId,
+};
+use reactor::{Millis, Read, TaskId};
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use transport::Transport;
+use upstream::streams::{ConnectionId, Earlier, Retired};
+
+/// Heads that wait for an exchange to read them, which no window bounds: the final one and some interim ones.
+const HEADS_BYTES_MAX: usize = 64 * 1024;
+
+/// The window of a stream whose exchange keeps up with it: enough for 20 MB/s over a round trip of 12 ms.
+const FAST_WINDOW_BYTES: u32 = 256 * 1024;
+
+/// Bytes of a body that are framed at once: the engine cuts them into frames as long as the peer allows.
+const CHUNK_BYTES: usize = OUT_BYTES_MAX;
+
+/// Streams at once on one connection, where its peer allows as many: RFC 9113 §6.5.2 asks peers for 100 at least.
+pub(super) const STREAMS_MAX: u32 = 128;
+
+/// The window of a connection: as much as all its streams together, so that requests whose clients are slow do not stop others.
+const CONNECTION_WINDOW_BYTES: u32 = STREAMS_MAX * FAST_WINDOW_BYTES;
+
+/// What is sent for one `PING`.
+const PING: [u8; 8] = *b"are you?";
+
+/// An HTTP/2 connection to an upstream.
+pub(crate) struct UpstreamSession {
+    pub(super) thread: Rc<WorkerThread>,
+    /// The carrier's; each stream has that of its exchange.
+    pub(super) task: TaskId,
+    /// As the book knows it at present.
+    id: Cell<ConnectionId>,
+    pub(super) key: StreamKey,
+    pub(crate) local: Option<SocketAddr>,
+    /// The carrier is at work on it, and looks at everything before it leaves.
+    is_driven: Cell<bool>,
+    /// The book has given it up.
+    retired: Cell<Option<Retired>>,
+    /// The book lets streams on it.
+    is_opened: Cell<bool>,
+    /// It comes from the pool.
+    was_pooled: bool,
+    /// What it had carried when this worker got it.
+    before: Earlier,
+    /// Streams since then.
+    begun: Cell<u32>,
+    state: RefCell<UpstreamState>,
+}
+
+struct UpstreamState {
+    carried: Carried,
+    /// Something was received, and when last.
+    has_heard: bool,
+    heard_at: Millis,
+    /// When a PING must be answered.
+    ping_due: Option<Millis>,
+    /// Since when the socket takes nothing of what waits.
+    stalled_since: Option<Millis>,
+}
+
+/// What reading has told about the connection.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Notices {
+    /// Streams that the peer allows, where it has said so now.
+    pub(super) streams_max: Option<u32>,
+    /// The peer goes away.
+    pub(super) gone_away: bool,
+}
+
+/// What the time alone tells about a session.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct UpstreamTimes {
+    pub(super) heard_at: Millis,
+    pub(super) ping_due: Option<Millis>,
+    pub(super) stalled_since: Option<Millis>,
+    pub(super) settings_due: Option<Millis>,
+    pub(super) has_streams: bool,
+}
+
+/// A request as its stream begins.
+pub(crate) struct OpeningStream<'a> {
+    pub(crate) head: &'a OutgoingHead,
+    pub(crate) scheme: &'static [u8],
+    /// It has no body.
+    pub(crate) end: bool,
+}
+
+impl std::fmt::Debug for UpstreamSession {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("UpstreamSession").field("task", &self.task).finish_non_exhaustive()
+    }
+}
+
+impl UpstreamSession {
+    /// A connection that is open; `slept` is what it had in the pool.
+    pub(super) fn new(
+        thread: &Rc<WorkerThread>,
+        (id, key): (ConnectionId, StreamKey),
+        socket: &Transport,
+        slept: Option<Box<Engine>>,
+        before: Earlier,
+    ) -> Rc<Self> {
+        let now = thread.reactor.now();
+        let mut out = thread.take_scratch();
+        let was_pooled = slept.is_some();
+        let engine = slept.map_or_else(|| begin(now, &mut out), |slept| *slept);
+        let state = UpstreamState {
+            carried: Carried::new(engine, out),
+            has_heard: was_pooled,
+            heard_at: now,
+            ping_due: None,
+            stalled_since: None,
+        };
+        Rc::new(Self {
+            thread: Rc::clone(thread),
+            task: thread.reactor.create_task(),
+            id: Cell::new(id),
+            key,
+            local: socket.local_address().ok().flatten(),
+            is_driven: Cell::new(false),
+            retired: Cell::new(None),
+            is_opened: Cell::new(false),
+            was_pooled,
+            before,
+            begun: Cell::new(0),
+            state: RefCell::new(state),
+        })
+    }
+
+    pub(super) fn id(&self) -> ConnectionId {
+        self.id.get()
+    }
+
+    pub(super) fn is_opened(&self) -> bool {
+        self.is_opened.get()
+    }
+
+    pub(super) fn set_opened(&self) {
+        self.is_opened.set(true);
+    }
+
+    /// The book has given it up; the carrier ends it when nothing is left to send.
+    pub(super) fn retire(&self, reason: Retired) {
+        self.retired.set(Some(reason));
+        self.touch();
+    }
+
+    pub(super) fn retired(&self) -> Option<Retired> {
+        self.retired.get()
+    }
+
+    /// The book has it again.
+    pub(super) fn come_back(&self, id: ConnectionId) {
+        self.id.set(id);
+        self.retired.set(None);
+    }
+
+    /// What it has carried so far.
+    pub(super) fn earlier(&self) -> Earlier {
+        let requests = self.before.requests.saturating_add(self.begun.get());
+        let allowed = self.state.borrow().carried.engine.peer_settings().streams_max;
+        Earlier { requests, opened: self.before.opened, allowed }
+    }
+
+    /// Whether it was idle in the pool before.
+    pub(super) fn was_pooled(&self) -> bool {
+        self.was_pooled
+    }
+
+    /// Streams since this worker has it.
+    pub(super) fn begun(&self) -> u32 {
+        self.begun.get()
+    }
+
+    /// Whether a stream can be opened.
+    pub(super) fn can_open(&self) -> bool {
+        let state = self.state.borrow();
+        let engine = &state.carried.engine;
+        !engine.is_going() && engine.streams() < engine.peer_settings().streams_max as usize
+    }
+
+    /// Whether one of the sides goes away.
+    pub(super) fn is_going(&self) -> bool {
+        self.state.borrow().carried.engine.is_going()
+    }
+
+    pub(super) fn set_driven(&self, is_driven: bool) {
+        self.is_driven.set(is_driven);
+    }
+
+    /// Lets the carrier look at it.
+    fn touch(&self) {
+        if !self.is_driven.get() {
+            self.thread.reactor.wake(self.task);
+        }
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        size_of::<Self>() + self.state.borrow().carried.held_bytes()
+    }
+
+    pub(super) fn times(&self) -> UpstreamTimes {
+        let state = self.state.borrow();
+        UpstreamTimes {
+            heard_at: state.heard_at,
+            ping_due: state.ping_due,
+            stalled_since: state.stalled_since,
+            settings_due: state.carried.engine.deadline_ms().map(Millis),
+            has_streams: !state.carried.streams.is_empty(),
+        }
+    }
+
+    /// Works on the streams; what is framed leaves soon.
+    fn work<R>(&self, work: impl FnOnce(&mut Carried) -> R) -> R {
+        let mut state = self.state.borrow_mut();
+        state.carried.prepare_out(&self.thread);
+        let before = state.carried.out.len();
+        let result = work(&mut state.carried);
+        let has_more = state.carried.out.len() > before;
+        drop(state);
+        if has_more {
+            self.touch();
+        }
+        result
+    }
+
+    /// Opens a stream for the exchange of this task. Its key.
+    pub(super) fn open(&self, opening: &OpeningStream<'_>, task: TaskId) -> Result<usize, OpenFault> {
+        let mut authority = &b""[..];
+        for (name, value) in opening.head.fields() {
+            if name.eq_ignore_ascii_case(b"host") {
+                authority = value;
+            }
+        }
+        let line = RequestLine {
+            method: opening.head.method(),
+            scheme: opening.scheme,
+            authority,
+            path: opening.head.target(),
+            protocol: b"",
+        };
+        self.begun.set(self.begun.get().saturating_add(1));
+        self.work(|carried| {
+            let before = carried.out.len();
+            let Carried { engine, out, .. } = carried;
+            let id = engine.open(&line, opening.end, out, |fields| write_fields(opening.head, fields))?;
+            let mut stream = Stream::new(id, task, false);
+            stream.bytes_sent = (out.len() - before) as u64;
+            if opening.end {
+                stream.end = StreamEnding::Sent;
+            }
+            stream.chunk_bytes = CHUNK_BYTES;
+            Ok(carried.insert(stream))
+        })
+    }
+
+    pub(super) fn send(&self, key: usize, body: &[u8], end: bool) -> io::Result<()> {
+        self.work(|carried| carried.send(key, body, end))
+    }
+
+    pub(super) fn end_with_trailers(&self, key: usize, fields: Vec<TrailerField>) -> io::Result<()> {
+        self.work(|carried| carried.end_with_trailers(key, fields))
+    }
+
+    /// Looks at what is kept of a stream; the default where it is over.
+    pub(super) fn look<R: Default>(&self, key: usize, look: impl FnOnce(&Stream) -> R) -> R {
+        self.state.borrow().carried.streams.get(key).map(look).unwrap_or_default()
+    }
+
+    /// Hands what has come of a response, heads included, to the closure, at most `max` bytes. The closure is told whether that is the end.
+    pub(super) fn read_with<R>(
+        &self,
+        key: usize,
+        max: usize,
+        look: impl FnOnce(&[u8], bool) -> R,
+    ) -> Result<Read<R>, StreamFailure> {
+        let (received, is_received) = {
+            let mut state = self.state.borrow_mut();
+            let Some(stream) = state.carried.streams.get_mut(key) else { return Ok(Read::Closed) };
+            if stream.received.is_empty() {
+                return match &stream.failure {
+                    _ if stream.is_received => Ok(Read::Closed),
+                    Some(failure) => Err(failure.clone()),
+                    None => Ok(Read::NotReady),
+                };
+            }
+            (std::mem::take(&mut stream.received), stream.is_received)
+        };
+        let used = received.len().min(max);
+        let is_end = is_received && used == received.len();
+        let looked = look(&received[..used], is_end);
+        self.work(|carried| {
+            let Some(stream) = carried.streams.get_mut(key) else { return };
+            let of_heads = used.min(stream.head_bytes);
+            stream.head_bytes -= of_heads;
+            let id = stream.id;
+            carried.consume(key, received, used, used - of_heads);
+            if used > of_heads && !is_received {
+                let Carried { engine, out, .. } = carried;
+                engine.grow_window(id, FAST_WINDOW_BYTES, out);
+            }
+        });
+        Ok(Read::Data(looked))
+    }
+
+    /// The trailers of a response that has come to its end, as lines.
+    pub(super) fn take_trailers(&self, key: usize) -> Vec<u8> {
+        let mut state = self.state.borrow_mut();
+        state.carried.streams.get_mut(key).map(|stream| std::mem::take(&mut stream.trailers)).unwrap_or_default()
+    }
+
+    /// Why a stream is over, unless it has come to its end.
+    pub(super) fn failure(&self, key: usize) -> Option<StreamFailure> {
+        self.look(key, |stream| stream.failure.clone().filter(|_| !stream.is_received))
+    }
+
+    /// The exchange is over; where the stream is not, it is reset.
+    pub(super) fn remove(&self, key: usize, code: ErrorCode) {
+        self.work(|carried| carried.remove(key, code, code));
+    }
+
+    /// Writes what waits of all streams.
+    pub(super) fn write(&self, socket: &Transport) -> io::Result<bool> {
+        let mut state = self.state.borrow_mut();
+        let UpstreamState { carried, stalled_since, .. } = &mut *state;
+        let has_more = carried.pump(&self.thread);
+        let sent = carried.flush(socket, &self.thread)?;
+        if carried.out.is_empty() {
+            *stalled_since = None;
+            return Ok(has_more);
+        }
+        if sent > 0 || stalled_since.is_none() {
+            *stalled_since = Some(self.thread.reactor.now());
+        }
+        Ok(false)
+    }
+
+    /// Nothing can be written any more: what waits is dropped.
+    pub(super) fn drop_unsent(&self) {
+        let mut state = self.state.borrow_mut();
+        state.carried.out = Vec::new();
+        state.stalled_since = None;
+    }
+
+    /// Whether more may be read: what is answered has room.
+    pub(super) fn has_room(&self) -> bool {
+        self.state.borrow().carried.out.len() < OUT_BYTES_MAX
+    }
+
+    pub(super) fn has_unsent(&self) -> bool {
+        !self.state.borrow().carried.out.is_empty()
+    }
+
+    /// Asks the peer whether it is there.
+    pub(super) fn ping(&self, due: Millis) {
+        self.state.borrow_mut().ping_due = Some(due);
+        self.work(|carried| carried.engine.ping(PING, &mut carried.out));
+    }
+
+    /// The engine's own deadline has come.
+    pub(super) fn tick(&self) -> Option<Reason> {
+        let now = self.thread.reactor.now();
+        self.work(|carried| carried.engine.tick(now.0, &mut carried.out).err().map(|Closed(reason)| reason))
+    }
+
+    /// Says goodbye, where the connection is not to go on.
+    pub(super) fn say_goodbye(&self, socket: &Transport) {
+        let mut state = self.state.borrow_mut();
+        let UpstreamState { carried, .. } = &mut *state;
+        carried.prepare_out(&self.thread);
+        carried.engine.close(ErrorCode::NO_ERROR, &mut carried.out);
+        let _ = carried.flush(socket, &self.thread);
+    }
+
+    /// All streams have lost their connection.
+    pub(super) fn fail(&self, end: &ConnectionEnd) {
+        let mut state = self.state.borrow_mut();
+        for (_, stream) in &mut state.carried.streams {
+            end_stream(stream, StreamFailure::Lost(end.clone()), &self.thread);
+        }
+        state.carried.engine.close(ErrorCode::NO_ERROR, &mut Vec::new());
+        state.carried.out = Vec::new();
+    }
+
+    /// The connection goes into the pool: what must be known when it comes back.
+    pub(super) fn sleep(&self) -> Box<Engine> {
+        let mut state = self.state.borrow_mut();
+        state.carried.trim();
+        Box::new(std::mem::replace(&mut state.carried.engine, begin(Millis(0), &mut Vec::new())))
+    }
+
+    /// Takes bytes of the peer.
+    pub(super) fn take(&self, mut bytes: &[u8], head: &mut Head) -> Result<Notices, ConnectionEnd> {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let now = self.thread.reactor.now();
+        if !std::mem::replace(&mut state.has_heard, true) && bytes.starts_with(b"HTTP/1.") {
+            return Err(ConnectionEnd::SpeaksHttp1);
+        }
+        (state.heard_at, state.ping_due) = (now, None);
+        state.carried.prepare_out(&self.thread);
+        let mut notices = Notices::default();
+        loop {
+            let Carried { engine, out, .. } = &mut state.carried;
+            match engine.receive(now.0, &mut bytes, head, out) {
+                Ok(Some(event)) => self.take_event(&mut state.carried, event, head, &mut notices),
+                Ok(None) => return Ok(notices),
+                Err(Closed(reason)) => {
+                    self.thread.counters().upstream_http2_faults.count(reason);
+                    return Err(ConnectionEnd::Fault(reason));
+                }
+            }
+        }
+    }
+
+    fn take_event(&self, carried: &mut Carried, event: Event<'_>, head: &Head, notices: &mut Notices) {
+        match event {
+            Event::Head { stream, end } => take_head(carried, stream, end, head, &self.thread),
+            Event::Data { stream, bytes, end } => with_stream(carried, stream, &self.thread, |known| {
+                known.received.extend_from_slice(bytes);
+                known.is_received |= end;
+            }),
+            Event::Trailers { stream } => with_stream(carried, stream, &self.thread, |known| {
+                known.trailers = trailer_lines(head);
+                known.is_received = true;
+            }),
+            Event::Reset { stream, by } => {
+                let failure = match by {
+                    ResetBy::Us(Reason::Unprocessed) => StreamFailure::GoneAway,
+                    ResetBy::Us(reason) => {
+                        self.thread.counters().upstream_http2_stream_faults.count(reason);
+                        StreamFailure::Fault(reason)
+                    }
+                    ResetBy::Peer(ErrorCode::REFUSED_STREAM) => StreamFailure::Refused,
+                    ResetBy::Peer(code) => StreamFailure::Reset(code),
+                };
+                if let Some(known) = carried.ended_stream_of(stream) {
+                    end_stream(known, failure, &self.thread);
+                }
+            }
+            Event::PeerSettings => notices.streams_max = Some(carried.engine.peer_settings().streams_max),
+            Event::GoAway { .. } => notices.gone_away = true,
+            Event::SettingsAcked | Event::Pong(_) => {}
+        }
+    }
+}
+
+/// A stream has something for its exchange.
+fn with_stream(carried: &mut Carried, id: StreamId, thread: &WorkerThread, take: impl FnOnce(&mut Stream)) {
+    if let Some(known) = carried.stream_of(id) {
+        take(known);
+        thread.reactor.wake(known.task);
+    }
+}
+
+fn end_stream(stream: &mut Stream, failure: StreamFailure, thread: &WorkerThread) {
+    stream.is_gone = true;
+    stream.failure.get_or_insert(failure);
+    thread.reactor.wake(stream.task);
+}
+
+/// A head of a response, as one of HTTP/1.1: its exchange reads both alike.
+fn take_head(carried: &mut Carried, id: StreamId, end: bool, head: &Head, thread: &WorkerThread) {
+    let mut is_too_large = head.is_too_large;
+    with_stream(carried, id, thread, |known| {
+        let before = known.received.len();
+        is_too_large |= known.head_bytes > HEADS_BYTES_MAX;
+        if is_too_large {
+            return;
+        }
+        write_response_head(head, &mut known.received);
+        known.head_bytes += known.received.len() - before;
+        known.is_received |= end;
+    });
+    if is_too_large {
+        let Carried { engine, out, .. } = carried;
+        engine.reset(id, ErrorCode::CANCEL, out);
+        if let Some(known) = carried.ended_stream_of(id) {
+            end_stream(known, StreamFailure::HeadTooLarge, thread);
+        }
+    }
+}
+
+fn write_response_head(head: &Head, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(itoa::Buffer::new().format(head.status).as_bytes());
+    out.extend_from_slice(b" \r\n");
+    for field in &head.fields {
+        let name = match field.id {
+            // nginx writes it itself, in the case of HTTP/1.
+            FieldId::ContentType => field.id.name().as_bytes(),
+            _ => field.name.of(&head.bytes),
+        };
+        for part in [name, b": ", field.value.of(&head.bytes), b"\r\n"] {
+            out.extend_from_slice(part);
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// The fields of a request. Its Host is `:authority`, and what HTTP/2 does not have is left out.
+fn write_fields(head: &OutgoingHead, out: &mut Fields<'_>) {
+    for (name, value) in head.fields() {
+        let id = FieldId::of_name(name);
+        if id != FieldId::Host {
+            let _ = out.add_known(id, name, value);
+        }
+    }
+}
+
+/// An engine for a connection to an upstream.
+fn begin(now: Millis, out: &mut Vec<u8>) -> Engine {
+    let config = Config { connection_window: CONNECTION_WINDOW_BYTES, ..Config::default() };
+    Engine::new(Role::Client, config, now.0, out)
+}

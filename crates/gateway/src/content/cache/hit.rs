@@ -1,0 +1,304 @@
+//! A response from the cache on its way to the client. A small one goes out with its head in one write, a large one by
+//! `sendfile(2)`.
+
+use crate::base::close::CloseReason;
+use crate::base::logs::error::Level;
+use crate::content::cache::CacheUse;
+use crate::content::cache::follow::CachedBody;
+use crate::content::files::send::gone;
+use crate::content::filtered::{Compress, Ranges};
+use crate::content::proxy::forced_range::unsatisfiable;
+use crate::downstream::reply_head::ReplyHead;
+use crate::exchange::Exchange;
+use crate::exchange::caching::CachedFile;
+use crate::exchange::conversation::Conversation;
+use crate::exchange::file_parts::FileParts;
+use crate::exchange::reply::{Reply, is_bodiless};
+use crate::exchange::response::Response;
+use crate::exchange::step::{Served, Step};
+use crate::filter::forced_range::Portion;
+use crate::plan::cache::CachePlan;
+use crate::registry::cache::CacheStatus;
+use crate::registry::generation::BoundProxy;
+use cache::BODY_START_MAX;
+use http1::{FieldId, Limits, Parse, RequestKind, ResponseFraming};
+use rules::precondition::{Verdict, is_same_version, parse_date};
+use rules::range::{Wanted, parse_range};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Bytes up to which a body is sent with its head; as for files.
+const SMALL_BYTES_MAX: u64 = 16 * 1024;
+
+impl Exchange {
+    /// Sends what was found in the cache: at once, or because of what the upstream has said.
+    pub(crate) async fn send_cached(&mut self, plan: &BoundProxy, because: Option<CacheUse>) -> Step {
+        let (Some(cache), Some(caching)) = (&plan.cache, &mut self.upstream.cache) else {
+            return Step::Reply(Reply::error(500));
+        };
+        caching.edits = true;
+        match because {
+            Some(CacheUse::Stale) => caching.status = CacheStatus::Stale,
+            Some(CacheUse::Revalidated) => caching.status = CacheStatus::Revalidated,
+            None => {}
+        }
+        let (followed, found) = (caching.followed.take(), caching.found.take());
+        let body = match (followed, found) {
+            (Some(fill), _) if self.read_cached_head(&fill.known.head) => {
+                let stated = self.answer().and_then(|answer| answer.head.content_length);
+                CachedBody::of_fill(fill, stated)
+            }
+            (None, Some(mut found)) if self.read_cached_head(found.head()) => {
+                if because == Some(CacheUse::Revalidated) {
+                    self.renew(plan, cache, &mut found).await;
+                }
+                CachedBody::of_file(*found)
+            }
+            _ => return Step::Reply(Reply::error(500)),
+        };
+        let status = self.answer_mut().head.status;
+        match self.cached_verdict(plan, status) {
+            Verdict::Send => {}
+            Verdict::Failed => return Step::Reply(Reply::error(412)),
+            Verdict::NotModified => {
+                let head = self.not_modified_head(plan);
+                return self.send_cached_head(head, &[], true);
+            }
+        }
+        self.send_whole_or_part(plan, cache, body, status).await
+    }
+
+    /// Takes a head from the cache for the upstream's.
+    fn read_cached_head(&mut self, head: &[u8]) -> bool {
+        self.forget_answer();
+        let limits = Limits::response(BODY_START_MAX);
+        let parsed = http1::response::parse(head, &limits, RequestKind::Other, &mut self.answer_mut().head);
+        let is_valid = matches!(parsed, Ok(Parse::Complete { .. }));
+        if is_valid {
+            self.keep_answer_bytes(head);
+        } else {
+            self.log_at(Level::Crit, "the response head in a cache file is invalid");
+        }
+        is_valid
+    }
+
+    /// The upstream has said that a response has not changed: the file gets its new times.
+    async fn renew(&mut self, plan: &BoundProxy, cache: &CachePlan, found: &mut CachedFile) {
+        let now_s = self.now_s();
+        let stored = self.freshness(plan).unwrap_or_default();
+        let renewed = self.upstream.cache.as_mut().and_then(|caching| caching.renewed.take());
+        // A 304 that says nothing about it leaves the word to the response itself, and that to the configuration.
+        let mut said = renewed.filter(|said| said.valid_until > 0).unwrap_or(stored);
+        if said.valid_until == 0 {
+            let status = self.answer().map_or(0, |answer| answer.head.status);
+            said.valid_until = cache.valid_s(status).map_or(0, |seconds| now_s.saturating_add(seconds));
+        }
+        let Some(caching) = self.upstream.cache.as_ref().filter(|_| said.valid_until > 0) else { return };
+        let before = found.entry.encode(&caching.text, found.head());
+        found.entry.valid_until = said.valid_until;
+        found.entry.updating_s = said.updating_s;
+        found.entry.error_s = said.error_s;
+        let (Some(before), Some(after)) = (before, found.entry.encode(&caching.text, found.head())) else { return };
+        let (zone, key) = (Arc::clone(&caching.zone), caching.key);
+        if let Err(error) = self.offload(move || zone.update(key, &before, &after)).await.flatten() {
+            self.log_at(Level::Crit, &format!("the times of a cached response cannot be written ({error})"));
+        }
+    }
+
+    /// The head of a 304 instead of a 200.
+    #[allow(clippy::unnecessary_box_returns)] // what is recycled is the box
+    pub(crate) fn not_modified_head(&mut self, plan: &BoundProxy) -> Box<ReplyHead> {
+        let mut head = self.begin_head(304);
+        self.settle_keepalive();
+        self.fill_proxied_head(plan, &Portion::Whole, &mut head);
+        for id in [FieldId::ContentType, FieldId::ContentEncoding] {
+            head.fields.remove(id);
+        }
+        self.filter_head(&mut head, Ranges::None, Compress::No);
+        head
+    }
+
+    /// Sends a head, and a body that is in memory.
+    fn send_cached_head(&mut self, head: Box<ReplyHead>, body: &[u8], last: bool) -> Step {
+        if let Some(refusal) = self.refuse_undecided() {
+            self.spares.recycle_reply_head(head);
+            return Step::Reply(refusal);
+        }
+        if self.send_with_answer(&head, body, last).is_err() {
+            self.down.ending.break_off(CloseReason::ClientAborted);
+        }
+        self.spares.recycle_reply_head(head);
+        Step::Served(Served::Responded)
+    }
+
+    fn send_with_answer(&mut self, head: &ReplyHead, body: &[u8], last: bool) -> Result<(), CloseReason> {
+        let Self { upstream: Conversation { answer, .. }, response: Response { filters, .. }, down, .. } = self;
+        let answer = answer.as_ref().map_or(&[][..], |answer| &answer.bytes);
+        gone(filters.send_head(down, head.with(answer), body, last))
+    }
+
+    /// What of a response goes to the client, and its parts where it has several.
+    fn cached_portion(
+        &self,
+        plan: &BoundProxy,
+        cache: &CachePlan,
+        status: u16,
+        size: u64,
+    ) -> (Portion, Option<FileParts>) {
+        let Some(answer) = self.answer().filter(|_| status == 200 && !self.is_subrequest() && cache.ranges_max > 0)
+        else {
+            return (Portion::Whole, None);
+        };
+        let value = |id| answer.head.value(id, &answer.bytes);
+        let is_offered = plan.force_ranges || value(FieldId::AcceptRanges).is_some();
+        if !is_offered || answer.head.content_length.is_none() {
+            return (Portion::Whole, None);
+        }
+        let asked = |id| self.request.head.value(id, &self.request.bytes);
+        let Some(range) = asked(FieldId::Range) else { return (Portion::Offered, None) };
+        if self.would_change_answer(plan, size) {
+            return (Portion::Whole, None);
+        }
+        let (tag, modified) = (value(FieldId::ETag), value(FieldId::LastModified).and_then(parse_date));
+        if asked(FieldId::IfRange).is_some_and(|of| !is_same_version(of, tag, modified)) {
+            return (Portion::Offered, None);
+        }
+        match parse_range(range, size, cache.ranges_max) {
+            Wanted::Whole => (Portion::Offered, None),
+            Wanted::Unsatisfiable => (Portion::Nothing { size }, None),
+            Wanted::Parts(parts) => match &parts[..] {
+                [range] => (Portion::Part { range: range.clone(), size }, None),
+                parts => {
+                    let media = value(FieldId::ContentType).unwrap_or_default();
+                    (Portion::Whole, Some(FileParts::several(parts, size, media, self.request_id() as u64)))
+                }
+            },
+        }
+    }
+
+    async fn send_whole_or_part(
+        &mut self,
+        plan: &BoundProxy,
+        cache: &CachePlan,
+        body: CachedBody,
+        status: u16,
+    ) -> Step {
+        let size = body.size;
+        let (portion, parts) = self.cached_portion(plan, cache, status, size);
+        if let Portion::Nothing { size } = portion {
+            return Step::Reply(unsatisfiable(size));
+        }
+        let states_length = self.answer().is_some_and(|answer| answer.head.content_length.is_some());
+        let framing = match states_length {
+            _ if is_bodiless(status) => ResponseFraming::None,
+            // The body of a response to HEAD is not there; its length is.
+            true if !self.down.takes_body() => {
+                ResponseFraming::Length(self.answer().and_then(|answer| answer.head.content_length).unwrap_or(size))
+            }
+            true => ResponseFraming::Length(size),
+            // As in nginx a response that came without a length goes out without one.
+            false => ResponseFraming::Chunked,
+        };
+        if parts.is_some() {
+            self.response.shown_status.get_or_insert(206);
+        }
+        let mut head = self.describe_response(plan, framing, false, &portion);
+        self.settle_keepalive();
+        self.take_limit_rate(plan);
+        self.take_charset(plan);
+        self.begin_pace();
+        self.fill_proxied_head(plan, &portion, &mut head);
+        if let Some(parts) = &parts {
+            head.length = Some(parts.length());
+            let media =
+                parts.content_type(head.fields.value(FieldId::ContentType, self.answer_bytes()).unwrap_or_default());
+            head.fields.remove(FieldId::ContentType);
+            head.fields.push(FieldId::ContentType, &media);
+        }
+        self.filter_head(&mut head, Ranges::Forced(&portion), Compress::Yes);
+        let range = match portion {
+            Portion::Part { range, .. } => range,
+            _ => 0..size,
+        };
+        if !self.down.sends_body(&head) || (body.is_empty() && parts.is_none()) {
+            return self.send_cached_head(head, &[], true);
+        }
+        if parts.is_none()
+            && range.end - range.start <= SMALL_BYTES_MAX
+            && let Some(bytes) = body.in_memory(&range)
+        {
+            return self.send_cached_head(head, bytes, true);
+        }
+        if let Some(refusal) = self.refuse_undecided() {
+            self.spares.recycle_reply_head(head);
+            return Step::Reply(refusal);
+        }
+        let sent = match parts {
+            Some(parts) => self.send_cached_parts(cache, &head, &body, parts).await,
+            None => self.send_cached_body(cache, &head, &body, range).await,
+        };
+        self.spares.recycle_reply_head(head);
+        self.end_cached(sent)
+    }
+
+    /// What sending a body from the cache came to.
+    fn end_cached(&mut self, sent: Result<(), CloseReason>) -> Step {
+        match sent {
+            Ok(()) if self.down.is_complete() || self.response.filters.holds_rest() => Step::Served(Served::Responded),
+            Ok(()) => {
+                self.error_log("the cache file was truncated while it was sent");
+                Step::Served(self.truncate())
+            }
+            Err(CloseReason::Truncated) => Step::Served(self.truncate()),
+            Err(reason) => {
+                if reason == CloseReason::SendTimeout {
+                    self.client_log("client timed out while sending response to client");
+                }
+                self.down.ending.break_off(reason);
+                Step::Served(Served::Responded)
+            }
+        }
+    }
+
+    async fn send_cached_body(
+        &mut self,
+        cache: &CachePlan,
+        head: &ReplyHead,
+        body: &CachedBody,
+        range: Range<u64>,
+    ) -> Result<(), CloseReason> {
+        if cache.sendfile && self.down.states_length(head) && self.down.sends_files() && !self.changes_body() {
+            let Self { upstream: Conversation { answer, .. }, response: Response { filters, .. }, down, .. } = self;
+            let answer = answer.as_ref().map_or(&[][..], |answer| &answer.bytes);
+            gone(filters.send_head_of_file(down, head.with(answer)))?;
+            return self.send_cached_range(body, range, Some(cache.sendfile_chunk), cache.read_chunk).await.map(drop);
+        }
+        self.send_with_answer(head, &[], false)?;
+        if self.send_cached_range(body, range, None, cache.read_chunk).await? {
+            gone(self.response.filters.send_body(&mut self.down, &[], true))?;
+        }
+        Ok(())
+    }
+
+    /// Whether a filter has to see the body.
+    fn changes_body(&self) -> bool {
+        self.response.filters.changes_body()
+    }
+
+    async fn send_cached_parts(
+        &mut self,
+        cache: &CachePlan,
+        head: &ReplyHead,
+        body: &CachedBody,
+        parts: FileParts,
+    ) -> Result<(), CloseReason> {
+        self.send_with_answer(head, &[], false)?;
+        for part in &parts.parts {
+            gone(self.response.filters.send_body(&mut self.down, &part.before, false))?;
+            if !self.send_cached_range(body, part.range.clone(), None, cache.read_chunk).await? {
+                return Ok(());
+            }
+        }
+        gone(self.response.filters.send_body(&mut self.down, &parts.after, true))
+    }
+}

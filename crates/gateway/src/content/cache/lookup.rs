@@ -1,0 +1,456 @@
+//! Before the upstream is asked: whether the cache has the response, whether this exchange is to wait for another one that gets
+//! it, and whether what comes may be stored.
+
+use crate::base::logs::error::{Level, errno};
+use crate::downstream::internal::WantedParts;
+use crate::exchange::Exchange;
+use crate::exchange::caching::{CachedFile, Caching};
+use crate::exchange::reply::Reply;
+use crate::exchange::step::Step;
+use crate::exchange::subrequest::{Errand, Resumes};
+use crate::exchange::view::ExchangeView;
+use crate::exchange::waiting::Wants;
+use crate::plan::cache::{CacheChoice, CacheLock, CachePlan};
+use crate::registry::cache::fill::Fill;
+use crate::registry::cache::{CacheHold, CacheStatus, CacheZone};
+use crate::registry::generation::BoundProxy;
+use crate::registry::process::wake_token;
+use cache::{BODY_START_MAX, Entry, Found, Key, Lock, variant_of};
+use http1::{FieldId, Method};
+use reactor::{Millis, OpenFile, SCRATCH_BYTES, Woken, c_path, open_file, open_file_cached};
+use rules::template::Template;
+use rules::variable::Variable;
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the cache says about a request.
+pub(crate) enum Consulted {
+    /// The upstream is asked.
+    Ask,
+    /// What was found is sent.
+    Send,
+    /// This is the answer.
+    Done(Step),
+}
+
+/// What opening a key's file came to.
+enum OpenedCached {
+    Response(Box<CachedFile>),
+    /// Another exchange is storing it.
+    Fill(Arc<Fill>),
+    /// The file is of another variant than the one that the request wants.
+    Variant(Key),
+    Nothing,
+}
+
+/// Bytes of `proxy_buffer_size` that a key leaves to the rest of a file's beginning, as in nginx.
+const BESIDES_KEY_BYTES: usize = 600;
+
+/// Bytes that the first read of a file asks for: the beginning of most, and with it the whole of a small response.
+const FIRST_READ_BYTES: usize = 20 * 1024;
+
+impl Exchange {
+    /// Looks the request up. `Ask` and `Send` leave the state in `upstream.cache`.
+    pub(crate) async fn consult_cache(&mut self, plan: &BoundProxy, cache: &CachePlan) -> Consulted {
+        let is_purge = !cache.purge.is_empty() && self.says_yes(&cache.purge);
+        let is_kept = match self.routing.method {
+            Method::Get | Method::Head => true,
+            Method::Post => cache.keeps_post,
+            _ => false,
+        };
+        if !is_purge && !is_kept {
+            return Consulted::Ask;
+        }
+        let zone = match self.cache_zone(cache) {
+            Ok(Some(zone)) => zone,
+            Ok(None) => return Consulted::Ask,
+            Err(reply) => return Consulted::Done(Step::Reply(reply)),
+        };
+        let text = self.cache_key(plan, cache);
+        if let Some(refusal) = self.refuse_undecided() {
+            return Consulted::Done(Step::Reply(refusal));
+        }
+        let main = Key::of(&text);
+        if is_purge {
+            return self.purge(&zone, main).await;
+        }
+        if text.len() + BESIDES_KEY_BYTES > plan.limits.head_bytes_max.min(BODY_START_MAX / 2) {
+            self.error_log(&format!(
+                "{}_buffer_size {} is not enough for cache key, it should be increased to at least {}",
+                cache.family,
+                plan.limits.head_bytes_max,
+                (text.len() + BESIDES_KEY_BYTES).next_multiple_of(1024)
+            ));
+            return Consulted::Ask;
+        }
+        self.upstream.cache = Some(Box::new(Caching {
+            zone,
+            text,
+            main,
+            key: main,
+            hold: None,
+            status: CacheStatus::Miss,
+            cacheable: true,
+            converts_head: self.routing.method == Method::Head && cache.convert_head,
+            found: None,
+            followed: None,
+            renewed: None,
+            edits: false,
+            validators: (None, Vec::new()),
+        }));
+        let consulted = if self.says_yes(&cache.bypass) {
+            self.set_cache_status(CacheStatus::Bypass);
+            Consulted::Ask
+        } else {
+            self.find_cached(cache).await
+        };
+        if matches!(consulted, Consulted::Ask) && self.asks_beyond_offset(cache) {
+            self.refuse_store();
+        }
+        consulted
+    }
+
+    fn set_cache_status(&mut self, status: CacheStatus) {
+        if let Some(caching) = &mut self.upstream.cache {
+            caching.status = status;
+        }
+    }
+
+    /// What the upstream says is not stored.
+    pub(super) fn refuse_store(&mut self) {
+        if let Some(caching) = &mut self.upstream.cache {
+            caching.cacheable = false;
+        }
+    }
+
+    /// The zone; the error is the answer where variables name none that there is.
+    fn cache_zone(&self, cache: &CachePlan) -> Result<Option<Arc<CacheZone>>, Reply> {
+        let name = match &cache.zone {
+            CacheChoice::Zone(id) => return Ok(self.generation.caches.get(id.0 as usize).cloned()),
+            CacheChoice::Named(template) => self.written(template),
+        };
+        if name.is_empty() || name == b"off" {
+            return Ok(None);
+        }
+        let zone = self.generation.caches.iter().find(|zone| zone.name.as_bytes() == name).cloned();
+        if zone.is_none() {
+            self.error_log(&format!("cache \"{}\" not found", name.escape_ascii()));
+            return Err(Reply::error(500));
+        }
+        Ok(zone)
+    }
+
+    fn written(&self, template: &Template) -> Vec<u8> {
+        let mut value = Vec::new();
+        template.write(&ExchangeView::of(self), &mut value);
+        value
+    }
+
+    /// The text of the request's key: the configuration's, or the URL that the upstream gets.
+    fn cache_key(&self, plan: &BoundProxy, cache: &CachePlan) -> Vec<u8> {
+        if let Some(key) = &cache.key {
+            return self.written(key);
+        }
+        if plan.application.is_some() {
+            return Vec::new();
+        }
+        let mut text = if plan.tls.is_some() { b"https://".to_vec() } else { b"http://".to_vec() };
+        Template::variable(Variable::ProxyHost).write(&ExchangeView::of(self), &mut text);
+        self.write_upstream_target(plan, &mut text);
+        text
+    }
+
+    /// `proxy_cache_purge`
+    async fn purge(&self, zone: &Arc<CacheZone>, main: Key) -> Consulted {
+        let mut keys = zone.purge(main);
+        // The index may not know the file yet.
+        if !keys.contains(&main) {
+            keys.push(main);
+        }
+        let files = Arc::clone(zone);
+        let status = match self.offload(move || files.remove_now(&keys)).await {
+            Ok(0) => 404,
+            Ok(_) => 204,
+            Err(_) => 500,
+        };
+        let reply = if status == 204 { Reply::empty(204) } else { Reply::error(status) };
+        Consulted::Done(Step::Reply(reply))
+    }
+
+    /// `proxy_cache_max_range_offset`: whether the request asks for a range that begins too late.
+    fn asks_beyond_offset(&self, cache: &CachePlan) -> bool {
+        let Some(most) = cache.range_offset_max else { return false };
+        let Some(range) = self.request.head.value(FieldId::Range, &self.request.bytes) else { return false };
+        let Some((unit, first)) = range.split_at_checked(6) else { return false };
+        if !unit.eq_ignore_ascii_case(b"bytes=") {
+            return false;
+        }
+        let digits: &[u8] = first.split(|&byte| byte == b'-').next().unwrap_or_default();
+        let offset = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse::<u64>().ok());
+        first.starts_with(b"-") || offset.is_some_and(|offset| offset >= most)
+    }
+
+    async fn find_cached(&mut self, cache: &CachePlan) -> Consulted {
+        let now_s = self.now_s();
+        let Some((mut key, main, zone)) =
+            self.upstream.cache.as_ref().map(|caching| (caching.key, caching.main, Arc::clone(&caching.zone)))
+        else {
+            return Consulted::Ask;
+        };
+        let Ok((mut hold, mut found)) = zone.enter(self.thread.shared, key, main, cache.min_uses, now_s) else {
+            let message = format!("cache zone \"{}\" is full of keys in use; the response is not cached", zone.name);
+            self.log_at(Level::Alert, &message);
+            return self.ask_without_storing();
+        };
+        let mut give_up_at = None;
+        loop {
+            match found {
+                Found::Status(status) => {
+                    self.set_cache_status(CacheStatus::Hit);
+                    return Consulted::Done(Step::Reply(Reply::error(status)));
+                }
+                Found::Scarce => return self.ask_without_storing(),
+                Found::New | Found::File | Found::NoFile => {}
+            }
+            let opened = self.open_or_follow(cache, &zone, key, found).await;
+            if self.routing.is_update && !(matches!(opened, OpenedCached::Variant(_)) && key == main) {
+                hold.take_over(self.thread.reactor.now().0);
+            }
+            match opened {
+                OpenedCached::Variant(variant) if key == main => {
+                    key = variant;
+                    let Ok(entered) = zone.enter(self.thread.shared, key, main, cache.min_uses, now_s) else {
+                        return self.ask_without_storing();
+                    };
+                    (hold, found) = entered;
+                    if let Some(caching) = &mut self.upstream.cache {
+                        caching.key = key;
+                    }
+                    continue;
+                }
+                OpenedCached::Fill(fill) => {
+                    self.follow(hold, fill);
+                    return Consulted::Send;
+                }
+                OpenedCached::Response(file) => {
+                    hold.note_file(Some(file.file.status.size));
+                    return self.use_cached(cache, hold, file);
+                }
+                // What was not known may be there since: the index knows that by now.
+                OpenedCached::Variant(_) | OpenedCached::Nothing if found != Found::File => {}
+                OpenedCached::Variant(_) | OpenedCached::Nothing => hold.note_file(None),
+            }
+            if found == Found::New && cache.min_uses > 1 {
+                return self.ask_without_storing();
+            }
+            if let Some(lock) = cache.lock {
+                match self.await_lock(&mut hold, lock, &mut give_up_at).await {
+                    Locked::Ours => {}
+                    Locked::Changed => {
+                        found = hold.look(cache.min_uses, self.now_s());
+                        continue;
+                    }
+                    Locked::TimedOut => return self.ask_without_storing(),
+                    Locked::ClientGone => return Consulted::Done(self.client_left()),
+                }
+            }
+            if let Some(caching) = &mut self.upstream.cache {
+                caching.hold = Some(hold);
+            }
+            return Consulted::Ask;
+        }
+    }
+
+    fn ask_without_storing(&mut self) -> Consulted {
+        self.refuse_store();
+        Consulted::Ask
+    }
+
+    /// `proxy_cache_lock`
+    async fn await_lock(&self, hold: &mut CacheHold, lock: CacheLock, give_up_at: &mut Option<Millis>) -> Locked {
+        let now = self.thread.reactor.now();
+        let until = match hold.lock_missing(now.0, lock.age_ms) {
+            Some(Lock::Taken) => return Locked::Ours,
+            Some(Lock::Until(until)) => until,
+            None => return Locked::Changed,
+        };
+        let give_up_at = give_up_at.get_or_insert(Millis(now.0.saturating_add(lock.timeout_ms)));
+        if give_up_at.0 <= now.0 {
+            self.log_at(Level::Info, "cache lock timeout");
+            return Locked::TimedOut;
+        }
+        hold.wait(wake_token(self.thread.index, self.task()));
+        let left = until.min(give_up_at.0).saturating_sub(now.0).max(1);
+        match self.wait(Wants::NOTHING, Duration::from_millis(left)).await {
+            Woken::PeerGone => Locked::ClientGone,
+            Woken::Ready | Woken::Deadline => Locked::Changed,
+        }
+    }
+
+    /// Opens a key's file, or finds what another exchange is storing under it.
+    async fn open_or_follow(&self, cache: &CachePlan, zone: &CacheZone, key: Key, found: Found) -> OpenedCached {
+        match cache.lock.and_then(|_| zone.fill_of(key)).filter(|_| found != Found::File) {
+            Some(fill) => self.judge_fill(fill),
+            None => self.open_cached(zone, key).await,
+        }
+    }
+
+    /// Whether what another exchange is storing is the response to this request.
+    fn judge_fill(&self, fill: Arc<Fill>) -> OpenedCached {
+        let Some(caching) = self.upstream.cache.as_ref().filter(|caching| caching.text == fill.known.text) else {
+            return OpenedCached::Nothing;
+        };
+        let entry = &fill.known.entry;
+        if let Some(variant) = entry.variant {
+            let wanted = self.variant(caching.main, &entry.vary);
+            if wanted != variant {
+                return OpenedCached::Variant(wanted);
+            }
+        }
+        if entry.is_fresh(self.now_s()) { OpenedCached::Fill(fill) } else { OpenedCached::Nothing }
+    }
+
+    /// Sends a response while another exchange stores it.
+    fn follow(&mut self, hold: CacheHold, fill: Arc<Fill>) {
+        if let Some(caching) = &mut self.upstream.cache {
+            caching.status = CacheStatus::Hit;
+            caching.followed = Some(fill);
+            caching.hold = Some(hold);
+        }
+    }
+
+    /// A response was found: it is sent, or renewed first.
+    fn use_cached(&mut self, cache: &CachePlan, mut hold: CacheHold, file: Box<CachedFile>) -> Consulted {
+        let now_s = self.now_s();
+        let may_update =
+            (cache.use_stale_updating || file.entry.may_be_used_while_updating(now_s)) && !self.routing.is_update;
+        let (status, sends) = if file.entry.is_fresh(now_s) {
+            (CacheStatus::Hit, true)
+        } else if self.routing.is_update {
+            (CacheStatus::Expired, false)
+        } else if !hold.begin_update(self.thread.reactor.now().0) {
+            if may_update { (CacheStatus::Updating, true) } else { (CacheStatus::Expired, false) }
+        } else if may_update && cache.background_update && !self.is_subrequest() {
+            hold.hand_over();
+            self.start_update();
+            (CacheStatus::Stale, true)
+        } else {
+            (CacheStatus::Expired, false)
+        };
+        if let Some(caching) = &mut self.upstream.cache {
+            caching.status = status;
+            caching.validators = (file.entry.modified_s, file.entry.etag.clone());
+            caching.found = Some(file);
+            caching.hold = Some(hold);
+        }
+        if sends { Consulted::Send } else { Consulted::Ask }
+    }
+
+    /// `proxy_cache_background_update`
+    fn start_update(&mut self) {
+        let errand = Errand {
+            uri: Vec::new(),
+            method: self.routing.method,
+            wanted: WantedParts::Nothing,
+            body: self.intake.replay.clone(),
+            sets: None,
+            charset: None,
+            resumes: Some(Resumes::Update),
+        };
+        // Dropping the handle changes nothing: nothing is wanted of it.
+        drop(self.start(errand));
+    }
+
+    /// Opens a key's file, and sees whether it is the response to this request. A file that is none is left where it is: the next
+    /// response replaces it.
+    async fn open_cached(&self, zone: &CacheZone, key: Key) -> OpenedCached {
+        let Some(path) = c_path(zone.path_of(key)) else { return OpenedCached::Nothing };
+        let opened = match open_file_cached(&path) {
+            Ok(Some(file)) => Ok(file),
+            Ok(None) => {
+                let path = path.clone();
+                self.offload(move || open_file(&path)).await.flatten()
+            }
+            Err(error) => Err(error),
+        };
+        let read = match opened {
+            Ok(file) => self.read_cached(file).await,
+            Err(error) => Err(error),
+        };
+        let (file, bytes) = match read {
+            Ok(read) => read,
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return OpenedCached::Nothing;
+            }
+            Err(error) => {
+                let path = path.to_string_lossy();
+                self.log_at(Level::Crit, &format!("open() \"{path}\" failed ({})", errno(&error)));
+                return OpenedCached::Nothing;
+            }
+        };
+        let parsed = match Entry::parse(&bytes, file.status.size) {
+            Ok(parsed) => parsed,
+            Err(fault) => {
+                let path = path.to_string_lossy();
+                self.log_at(Level::Crit, &format!("cache file \"{path}\" is not used: {fault}"));
+                return OpenedCached::Nothing;
+            }
+        };
+        let Some(caching) = &self.upstream.cache else { return OpenedCached::Nothing };
+        if parsed.key != caching.text {
+            self.log_at(Level::Crit, &format!("cache file \"{}\" has md5 collision", path.to_string_lossy()));
+            return OpenedCached::Nothing;
+        }
+        if let Some(variant) = parsed.entry.variant {
+            let wanted = self.variant(caching.main, &parsed.entry.vary);
+            if wanted != variant {
+                return OpenedCached::Variant(wanted);
+            }
+        }
+        let (entry, body_start) = (parsed.entry, parsed.body_start);
+        let head_start = body_start - parsed.head.len();
+        OpenedCached::Response(Box::new(CachedFile { file, entry, bytes, head_start, body_start }))
+    }
+
+    /// Reads the beginning of a file, once more where it is longer than usual.
+    async fn read_cached(&self, file: OpenFile) -> io::Result<(OpenFile, Vec<u8>)> {
+        let mut wanted = FIRST_READ_BYTES;
+        let mut file = file;
+        loop {
+            let cached = file.read_cached_with(0, wanted.min(SCRATCH_BYTES), <[u8]>::to_vec)?;
+            let bytes = if let Some(bytes) = cached {
+                bytes
+            } else {
+                let (read, back) = self.offload(move || (file.read_at(0, wanted), file)).await?;
+                file = back;
+                read?
+            };
+            match Entry::parse(&bytes, file.status.size).err().and_then(cache::EntryFault::needs) {
+                Some(needs) if needs > wanted => wanted = needs,
+                _ => return Ok((file, bytes)),
+            }
+        }
+    }
+
+    /// The second key of this request for a response with this `Vary`.
+    pub(super) fn variant(&self, main: Key, vary: &[u8]) -> Key {
+        let request = &self.request;
+        variant_of(main, vary, |name, say| {
+            for field in &request.head.fields {
+                if field.name.of(&request.bytes).eq_ignore_ascii_case(name) {
+                    say(field.value.of(&request.bytes));
+                }
+            }
+        })
+    }
+}
+
+/// What waiting for the right to fill a key came to.
+enum Locked {
+    Ours,
+    /// There may be a file now, or no request fills the key any more.
+    Changed,
+    TimedOut,
+    ClientGone,
+}

@@ -1,0 +1,49 @@
+//! `gzip_static`: a file beside the one that is asked for holds its compressed form.
+
+use crate::base::logs::error::{Level, errno, quoted};
+use crate::exchange::Exchange;
+use crate::exchange::reply::Reply;
+use crate::plan::files::FilesPlan;
+use conf::model::ReadyMade;
+use http1::Method;
+use reactor::FileKind;
+use std::io::ErrorKind;
+
+impl Exchange {
+    /// The compressed form of the file of this path, where the client gets it.
+    pub(super) async fn ready_made(&mut self, plan: &FilesPlan, path: &[u8]) -> Option<Reply> {
+        let gzip = self.location().gzip.as_deref().filter(|gzip| gzip.ready_made != ReadyMade::Off)?;
+        if !matches!(self.routing.method, Method::Get | Method::Head) {
+            return None;
+        }
+        let is_always = gzip.ready_made == ReadyMade::Always;
+        let (is_taken, vary) = (is_always || self.takes_gzip(gzip), gzip.vary);
+        if !is_taken && !vary {
+            return None;
+        }
+        let path = [path, b".gz"].concat();
+        let file = match self.open(&path).await {
+            Ok(file) => file,
+            Err(error) => {
+                let level = match error.kind() {
+                    ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidFilename => return None,
+                    ErrorKind::PermissionDenied => Level::Error,
+                    _ => Level::Crit,
+                };
+                self.log_at(level, &format!("open() \"{}\" failed ({})", quoted(&path), errno(&error)));
+                return None;
+            }
+        };
+        // Also where this client gets the other form.
+        self.response.varies = !is_always;
+        match file.status.kind {
+            _ if !is_taken => None,
+            FileKind::Directory => None,
+            FileKind::Other => {
+                self.log_at(Level::Crit, &format!("\"{}\" is not a regular file", quoted(&path)));
+                Some(Reply::error(404))
+            }
+            FileKind::Regular => Some(self.file_reply(plan, file, Some("gzip"))),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! A client that is slower than those who wait for the response that it fetches for the cache (`proxy_cache_lock`). It gets the body out
+//! of the cache's file, so that it holds none of them back.
+
+use crate::base::close::CloseReason;
+use crate::content::files::send::gone;
+use crate::content::proxy::relay::Relay;
+use crate::exchange::Exchange;
+use crate::registry::cache::fill::Fill;
+use std::sync::Arc;
+
+/// Bytes of the file that are sent at once.
+const PIECE_BYTES: usize = 128 * 1024;
+
+/// Pieces before the upstream gets its turn: half a megabyte.
+const PIECES_MAX: u32 = 4;
+
+impl Exchange {
+    /// Sends what the file has and the client's socket takes, at most `buffer_bytes` ahead of it. `true`: there is more that it would
+    /// take.
+    pub(super) async fn catch_up(&mut self, relay: &mut Relay, buffer_bytes: usize) -> Result<bool, CloseReason> {
+        for _ in 0..PIECES_MAX {
+            let (Some(behind), Some(store)) = (relay.behind, relay.store.as_ref()) else { return Ok(false) };
+            // Without the file, which could not be written, what came since is lost.
+            let fill = store.fill().cloned().ok_or(CloseReason::Truncated)?;
+            if !gone(self.response.filters.flush(&mut self.down))? {
+                return Ok(false);
+            }
+            if behind == store.taken() && !relay.body.is_done() {
+                // Nothing is missing: it gets the rest as that comes.
+                relay.behind = None;
+                relay.muted = false;
+                return Ok(false);
+            }
+            let left = store.written().saturating_sub(behind);
+            if left == 0 {
+                return Ok(false);
+            }
+            let most = usize::try_from(left).unwrap_or(usize::MAX).min(PIECE_BYTES).min(buffer_bytes);
+            relay.behind = Some(behind + self.send_of_fill(&fill, behind, most).await?);
+        }
+        Ok(true)
+    }
+
+    /// Sends a piece of a body that is being stored.
+    async fn send_of_fill(&mut self, fill: &Fill, offset: u64, most: usize) -> Result<u64, CloseReason> {
+        let Some(file) = fill.file().cloned() else { return Err(CloseReason::Truncated) };
+        let place = fill.known.body_start + offset;
+        let cached = file.read_cached_with(place, most, <[u8]>::to_vec);
+        let bytes = match cached {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => {
+                let read = self.offload(move || file.read_at(place, most)).await.flatten();
+                read.map_err(|error| self.read_failed(&error))?
+            }
+            Err(error) => return Err(self.read_failed(&error)),
+        };
+        if bytes.is_empty() {
+            self.error_log("the cache file was truncated while it was sent");
+            return Err(CloseReason::Truncated);
+        }
+        gone(self.response.filters.send_body(&mut self.down, &bytes, false))?;
+        Ok(bytes.len() as u64)
+    }
+
+    /// Sends the rest of a body that the file has by now, and its end. `fill`: `None` where it could not be stored.
+    pub(super) async fn send_rest(&mut self, fill: Option<Arc<Fill>>, from: u64, chunk: usize) {
+        let whole = fill.as_ref().and_then(|fill| Some((fill.file()?.clone(), fill.known.body_start, fill.whole()?)));
+        let Some((file, start, end)) = whole else {
+            self.truncate();
+            return;
+        };
+        let sent = self.send_by_reading(None, &file, start + from..start + end, chunk).await;
+        let ended = match sent {
+            Ok(true) => gone(self.response.filters.send_body(&mut self.down, &[], true)),
+            Ok(false) => Err(CloseReason::Truncated),
+            Err(reason) => Err(reason),
+        };
+        match ended {
+            Ok(()) => {}
+            Err(CloseReason::Truncated) => {
+                self.error_log("the cache file was truncated while it was sent");
+                self.truncate();
+            }
+            Err(reason) => {
+                if reason == CloseReason::SendTimeout {
+                    self.client_log("client timed out while sending response to client");
+                }
+                self.down.ending.break_off(reason);
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! What gRPC adds to a proxied exchange: a call has a time of its own, and its client reads the status of gRPC, not that of HTTP.
+
+use crate::content::proxy::Tried;
+use crate::exchange::Exchange;
+use crate::exchange::reply::{Reply, ReplyBody};
+use crate::exchange::step::Step;
+use crate::registry::generation::BoundProxy;
+use http1::FieldId;
+use reactor::Millis;
+use rules::grpc::{Status, parse_timeout};
+use std::time::Duration;
+
+/// How the type of a call's messages begins.
+const CONTENT_TYPE: &[u8] = b"application/grpc";
+
+impl Exchange {
+    /// Notes how much time the call has. It has begun with its head.
+    pub(super) fn begin_call(&mut self, plan: &BoundProxy) {
+        let request = &self.request;
+        let timeout = request.head.value(FieldId::GrpcTimeout, &request.bytes).filter(|_| plan.is_grpc);
+        self.upstream.call_deadline = timeout.and_then(parse_timeout).map(|timeout| self.began_at.after(timeout));
+    }
+
+    /// What is left of the call's time; `None`: it has no limit.
+    pub(crate) fn call_time_left(&self) -> Option<Duration> {
+        let deadline: Millis = self.upstream.call_deadline?;
+        Some(Duration::from_millis(deadline.since(self.thread.reactor.now())))
+    }
+
+    /// Whether the time of the call is over.
+    pub(super) fn is_call_over(&self) -> bool {
+        self.call_time_left().is_some_and(|left| left.is_zero())
+    }
+
+    /// The call is over: what waits from now on waits for its client. Where its time is over, that is what the client is told, whatever was
+    /// waited for.
+    pub(super) fn end_call(&mut self, tried: Tried) -> Tried {
+        let is_over = self.is_call_over();
+        self.upstream.call_deadline = None;
+        match tried {
+            Tried::Step(Step::Reply(Reply { body: ReplyBody::ErrorPage, .. })) if is_over => {
+                self.client_log("the time of the call (grpc-timeout) is over");
+                Tried::Step(Step::Reply(grpc_reply(Status::DEADLINE_EXCEEDED)))
+            }
+            tried => tried,
+        }
+    }
+
+    /// An error of the gateway as a client of gRPC reads it; other replies, and those to other clients, as they are.
+    pub(crate) fn as_grpc(&self, reply: Reply) -> Reply {
+        if reply.status < 400 || !matches!(reply.body, ReplyBody::ErrorPage) || !self.is_call() {
+            return reply;
+        }
+        grpc_reply(Status::of_http(reply.status))
+    }
+
+    /// Whether the request is a call of gRPC, in a location that passes such on.
+    fn is_call(&self) -> bool {
+        let request = &self.request;
+        let kind = request.head.value(FieldId::ContentType, &request.bytes).unwrap_or_default();
+        let is_grpc = kind.get(..CONTENT_TYPE.len()).is_some_and(|start| start.eq_ignore_ascii_case(CONTENT_TYPE));
+        let proxy = || self.generation.proxy_of(&self.location().content, self.upstream.place);
+        is_grpc && proxy().is_some_and(|proxy| proxy.is_grpc)
+    }
+
+    /// The response has begun and cannot be completed: it ends with this status, where trailers were announced. `false`: they were not.
+    pub(super) fn break_off_call(&mut self, plan: &BoundProxy, status: Status) -> bool {
+        if !plan.is_grpc || !self.is_call() {
+            return false;
+        }
+        if self.response.filters.send_body(&mut self.down, b"", true).is_err() || !self.down.awaits_trailers() {
+            return false;
+        }
+        self.answer_mut().trailers =
+            format!("grpc-status: {}\r\ngrpc-message: {}\r\n", status.code, status.message).into_bytes();
+        true
+    }
+}
+
+/// A response that is nothing but the end of a call.
+fn grpc_reply(status: Status) -> Reply {
+    let fields = vec![
+        (FieldId::GrpcStatus, status.code.to_string().into_bytes()),
+        (FieldId::GrpcMessage, status.message.as_bytes().to_vec()),
+    ];
+    Reply { status: 200, fields, content_type: Some(CONTENT_TYPE.into()), is_unmeasured: true, ..Reply::default() }
+}

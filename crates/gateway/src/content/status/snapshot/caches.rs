@@ -1,0 +1,38 @@
+//! What a status page knows of caches.
+
+use crate::content::status::snapshot::Labelled;
+use crate::registry::cache::{CacheStatus, CacheZone};
+use crate::registry::generation::Generation;
+use serde::Serialize;
+use std::sync::atomic::Ordering;
+
+/// A zone of `proxy_cache_path` or its kin.
+#[derive(Debug, Serialize)]
+pub(crate) struct CacheZoneStatus {
+    pub(crate) name: String,
+    pub(crate) keys: u64,
+    /// Keys at most.
+    pub(crate) keys_limit: u64,
+    /// Bytes of its files.
+    pub(crate) bytes: u64,
+    /// Responses that could not be written.
+    pub(crate) write_failures: u64,
+    /// By `$upstream_cache_status`.
+    pub(crate) requests: Labelled,
+}
+
+pub(crate) fn caches(generation: &Generation) -> Vec<CacheZoneStatus> {
+    generation.caches.iter().map(|zone| status_of(zone)).collect()
+}
+
+fn status_of(zone: &CacheZone) -> CacheZoneStatus {
+    let sums = zone.sums();
+    CacheZoneStatus {
+        name: zone.name.to_string(),
+        keys: sums.keys as u64,
+        keys_limit: sums.keys_max as u64,
+        bytes: sums.bytes,
+        write_failures: zone.failures.load(Ordering::Relaxed),
+        requests: CacheStatus::ALL.into_iter().map(|status| (status.word(), zone.counted(status))).collect(),
+    }
+}

@@ -1,0 +1,39 @@
+//! Reads a request's body from the connection: its pending bytes first, then its socket.
+
+use crate::downstream::body::{BodyError, BodyRead, RequestBody};
+use crate::downstream::h1::connection::Connection;
+use reactor::Read;
+
+impl Connection {
+    /// Reads once, at most `max` bytes, and gives the body's bytes among them to the closure, in pieces.
+    pub(in crate::downstream) fn read_body(
+        &mut self,
+        body: &mut RequestBody,
+        max: usize,
+        mut sink: impl FnMut(&[u8]),
+    ) -> Result<BodyRead, BodyError> {
+        if body.is_done() {
+            return Ok(BodyRead::Done);
+        }
+        if !self.pending.is_empty() {
+            let pending = std::mem::take(&mut self.pending);
+            let used = body.take(&pending[..pending.len().min(max)], &mut sink)?;
+            self.pending = pending;
+            self.consume_pending(used);
+            return Ok(body.progress());
+        }
+        let Self { stream, pending, .. } = self;
+        let read = stream.read_with(body.asks_for(max), |bytes| {
+            let used = body.take(bytes, &mut sink)?;
+            // What follows a chunked body is the next request.
+            pending.extend_from_slice(&bytes[used..]);
+            Ok(())
+        });
+        match read {
+            Ok(Read::Data(taken)) => taken.map(|()| body.progress()),
+            Ok(Read::NotReady) => Ok(BodyRead::NotReady),
+            Ok(Read::Closed) => Err(BodyError::Closed),
+            Err(error) => Err(BodyError::Broken(error)),
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! A client connection between exchanges: waiting for a head or reading one. Small, because most connections of a gateway
+//! are here most of the time; what a request needs comes with the exchange.
+
+use crate::base::buffer::recycle;
+use crate::downstream::client::ClientFacts;
+use crate::downstream::request::Request;
+use crate::registry::generation::ListenerId;
+use crate::registry::ocsp::standings::StandingSearch;
+use http1::{HeadEnd, Limits, Parse, RequestError, find_head_end};
+use reactor::{Millis, Pending, Read, TaskId};
+use std::cell::Cell;
+use tls::Pair;
+use transport::Transport;
+
+/// Bytes asked for when a head is awaited: what follows the head (a body, pipelined requests) is kept with the connection
+/// until the exchange takes it, so this bounds that memory. It is above any usual head.
+const HEAD_READ_BYTES: usize = 16 * 1024;
+
+/// How a connection has come to its first request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Securing {
+    /// No byte of a request has come.
+    NotBegun,
+    /// The handshake is incomplete.
+    UnderWay,
+    /// It is complete, or the address is one for plain HTTP.
+    Done,
+    /// Plain HTTP came to an address for TLS.
+    PlainHttp,
+}
+
+/// A client connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) stream: Transport,
+    pub(crate) task: TaskId,
+    /// The socket that it was accepted from.
+    pub(crate) socket: ListenerId,
+    pub(crate) client: ClientFacts,
+    /// Small writes leave at once: on, unless `tcp_nodelay` of the last location has said otherwise.
+    pub(crate) nodelay: bool,
+    /// When the last exchange ended, or the connection was accepted.
+    pub(crate) idle_since: Millis,
+    /// `keepalive_min_timeout`: while the process ends gently, an idle connection is kept until then.
+    pub(crate) kept_until: Millis,
+    /// When the first byte of the head being read came; for `client_header_timeout`, which is a total.
+    pub(crate) head_since: Millis,
+    /// A line of the last exchange is to be in its file before this is closed.
+    pub(crate) line_waits: Cell<bool>,
+    /// How far TLS is, where the address speaks it.
+    pub(crate) securing: Securing,
+    /// Certificates that its handshake waits for.
+    pub(crate) certificates: Option<Pending<Result<Vec<Pair>, String>>>,
+    /// Answers about the client's certificate that its first request waits for.
+    pub(crate) standing: Option<Box<StandingSearch>>,
+    /// Received and not yet used: the beginning of a head, or what followed the last one.
+    pub(crate) pending: Vec<u8>,
+    /// How far `pending` was searched for the end of a head.
+    pub(crate) searched: usize,
+}
+
+/// What an attempt to complete a head came to.
+#[derive(Debug)]
+pub(crate) enum HeadRead {
+    /// The request holds a parsed head, its bytes included; what followed is in `pending`.
+    Complete,
+    /// Nothing of a head is there.
+    Nothing,
+    /// Some of a head is there, and more bytes are needed.
+    Partial,
+    /// The client closed before a head began.
+    ClosedBefore,
+    /// The client closed in the middle of a head.
+    ClosedInside,
+    /// Not HTTP, or beyond the limits.
+    Refused(RequestError),
+    /// The connection broke.
+    Failed,
+}
+
+impl Connection {
+    /// Reads what has arrived and completes the head if that is possible.
+    pub(crate) fn read_head(&mut self, limits: &Limits, request: &mut Request, now: Millis) -> HeadRead {
+        if !self.pending.is_empty() {
+            match self.parse_pending(limits, request) {
+                HeadRead::Nothing | HeadRead::Partial => {}
+                done => return done,
+            }
+        }
+        loop {
+            let Self { stream, pending, searched, .. } = self;
+            let fresh = pending.is_empty();
+            let read = stream.read_with(HEAD_READ_BYTES, |bytes| {
+                if !fresh {
+                    pending.extend_from_slice(bytes);
+                    return None;
+                }
+                Some(match request.parse(bytes, limits) {
+                    Ok(Parse::Complete { len }) => {
+                        pending.extend_from_slice(&bytes[len..]);
+                        HeadRead::Complete
+                    }
+                    Ok(Parse::Partial) => {
+                        pending.reserve_exact(bytes.len());
+                        pending.extend_from_slice(bytes);
+                        *searched = 0;
+                        HeadRead::Partial
+                    }
+                    Err(error) => {
+                        request.keep_refused(bytes);
+                        HeadRead::Refused(error)
+                    }
+                })
+            });
+            let outcome = match read {
+                Ok(Read::Data(Some(HeadRead::Partial))) => {
+                    self.head_since = now;
+                    continue;
+                }
+                Ok(Read::Data(Some(outcome))) => outcome,
+                Ok(Read::Data(None)) => self.parse_pending(limits, request),
+                Ok(Read::NotReady) => return if fresh { HeadRead::Nothing } else { HeadRead::Partial },
+                Ok(Read::Closed) => return if fresh { HeadRead::ClosedBefore } else { HeadRead::ClosedInside },
+                Err(_) => return HeadRead::Failed,
+            };
+            if !matches!(outcome, HeadRead::Partial) {
+                return outcome;
+            }
+        }
+    }
+
+    fn parse_pending(&mut self, limits: &Limits, request: &mut Request) -> HeadRead {
+        // A head over the limit has no end that is worth searching for: parsing says which limit it is.
+        if self.pending.len() < limits.head_bytes_max {
+            match find_head_end(&self.pending, self.searched) {
+                HeadEnd::Found(_) => {}
+                HeadEnd::NotYet(searched) => {
+                    self.searched = searched;
+                    return HeadRead::Partial;
+                }
+            }
+        }
+        match request.parse(&self.pending, limits) {
+            Ok(Parse::Complete { len }) => {
+                self.consume_pending(len);
+                HeadRead::Complete
+            }
+            Ok(Parse::Partial) => {
+                self.searched = self.pending.len();
+                HeadRead::Partial
+            }
+            Err(error) => {
+                request.keep_refused(&self.pending);
+                HeadRead::Refused(error)
+            }
+        }
+    }
+
+    /// Drops the first bytes of `pending`.
+    pub(crate) fn consume_pending(&mut self, count: usize) {
+        if count >= self.pending.len() {
+            recycle(&mut self.pending);
+            if self.pending.capacity() > 0 {
+                // An idle connection owns no buffer.
+                self.pending = Vec::new();
+            }
+        } else {
+            self.pending.drain(..count);
+        }
+        self.searched = 0;
+    }
+}

@@ -1,0 +1,218 @@
+//! Heads and trailers as HTTP/1 writes them: the status line, field lines, and what HTTP/1 says itself of the body's end and
+//! the connection.
+
+use crate::downstream::h1::Framing;
+use crate::downstream::reply_head::{Fields, HeadEntry, HeadView, Mark, ReplyHead};
+use http1::encode::{encode_field, encode_fields, encode_head_end, encode_status_line};
+use http1::{FieldId, Version};
+use std::io::Write as _;
+
+/// The longest value of Keep-Alive.
+const TIMEOUT_BYTES_MAX: usize = "timeout=18446744073709551615".len();
+
+/// What a location says about HTTP/1's own fields.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ClientWords {
+    /// `chunked_transfer_encoding`
+    pub(crate) chunks: bool,
+    /// Seconds that Keep-Alive says.
+    pub(crate) keepalive_seconds: Option<u64>,
+}
+
+/// What HTTP/1 says in a head depends on, besides the head itself.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::downstream) struct Terms {
+    asked_for_head: bool,
+    /// A body may come in chunks.
+    chunks: bool,
+    keepalive: bool,
+    keepalive_seconds: Option<u64>,
+}
+
+impl Terms {
+    pub(in crate::downstream) fn new(
+        asked_for_head: bool,
+        version: Version,
+        words: ClientWords,
+        keepalive: bool,
+    ) -> Self {
+        let ClientWords { chunks, keepalive_seconds } = words;
+        Self { asked_for_head, chunks: version == Version::Http11 && chunks, keepalive, keepalive_seconds }
+    }
+
+    /// Whether a body may come in chunks.
+    pub(in crate::downstream) fn takes_chunks(self) -> bool {
+        self.chunks
+    }
+
+    /// Whether a response with this head has a body.
+    pub(in crate::downstream) fn sends_body(self, head: &ReplyHead) -> bool {
+        self.framing(head) != Framing::Empty
+    }
+
+    /// Whether Content-Length says how long the body is.
+    pub(in crate::downstream) fn states_length(self, head: &ReplyHead) -> bool {
+        matches!(self.framing(head), Framing::Length(_))
+    }
+
+    /// Whether the end of the connection marks that of the body.
+    pub(in crate::downstream) fn ends_by_close(self, head: &ReplyHead) -> bool {
+        self.framing(head) == Framing::UntilClose
+    }
+
+    pub(super) fn framing(self, head: &ReplyHead) -> Framing {
+        if self.asked_for_head || !head.has_body {
+            return Framing::Empty;
+        }
+        match head.stated_length() {
+            Some(length) => Framing::Length(length),
+            None if head.has_trailers || self.chunks => Framing::Chunked,
+            None => Framing::UntilClose,
+        }
+    }
+
+    /// Calls `say` with the name and the value of each field that HTTP/1 has at this mark of a head.
+    pub(in crate::downstream) fn fields_at(self, mark: Mark, head: &ReplyHead, mut say: impl FnMut(FieldId, &[u8])) {
+        match mark {
+            Mark::Length => match (self.framing(head), head.length) {
+                (Framing::Chunked, _) => say(FieldId::TransferEncoding, b"chunked"),
+                (Framing::Length(length), _) | (Framing::Empty, Some(length)) => {
+                    say(FieldId::ContentLength, itoa::Buffer::new().format(length).as_bytes());
+                }
+                _ => {}
+            },
+            Mark::Connection if head.status == 101 => say(FieldId::Connection, b"upgrade"),
+            Mark::Connection if !self.keepalive => say(FieldId::Connection, b"close"),
+            Mark::Connection => {
+                say(FieldId::Connection, b"keep-alive");
+                if let Some(seconds) = self.keepalive_seconds {
+                    let mut text = [0; TIMEOUT_BYTES_MAX];
+                    let mut rest = &mut text[..];
+                    // There is room for any number.
+                    let _ = write!(rest, "timeout={seconds}");
+                    let unused = rest.len();
+                    say(FieldId::KeepAlive, &text[..TIMEOUT_BYTES_MAX - unused]);
+                }
+            }
+        }
+    }
+
+    /// Appends a head with its empty line.
+    pub(super) fn encode(self, view: HeadView<'_>, out: &mut Vec<u8>) {
+        let HeadView { head, answer } = view;
+        let reason = head.reason.map(|reason| reason.of(answer));
+        encode_status_line(Version::Http11, head.status, reason, out);
+        encode_lines(&head.fields, answer, out, |mark, out| {
+            self.fields_at(mark, head, |id, value| encode_field(id.name().as_bytes(), value, out));
+        });
+        encode_head_end(out);
+    }
+}
+
+/// Appends field lines. Neighbours of the upstream's go in one piece, where they are written as we write them.
+pub(super) fn encode_lines(fields: &Fields, answer: &[u8], out: &mut Vec<u8>, mut say: impl FnMut(Mark, &mut Vec<u8>)) {
+    let mut entries = fields.entries.iter().peekable();
+    while let Some(entry) = entries.peek() {
+        match entry {
+            HeadEntry::Passed(_) => {
+                let run =
+                    std::iter::from_fn(|| match entries.next_if(|entry| matches!(entry, HeadEntry::Passed(_)))? {
+                        HeadEntry::Passed(field) => Some(field),
+                        _ => None,
+                    });
+                encode_fields(answer, run, out);
+            }
+            HeadEntry::Mark(mark) => {
+                say(*mark, out);
+                entries.next();
+            }
+            entry => {
+                if let Some((name, value)) = fields.parts(entry, answer) {
+                    encode_field(name, value, out);
+                }
+                entries.next();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http1::{Field, Span};
+
+    const TERMS: Terms = Terms { asked_for_head: false, chunks: true, keepalive: true, keepalive_seconds: None };
+
+    /// Passed fields, one of our own among them, and the marks.
+    const ANSWER: &[u8] = b"OK then\r\nserver: up\r\nX-A:  odd\r\nX-B: 1\r\n";
+
+    fn filled() -> ReplyHead {
+        let field = |id, name: (usize, usize), value: (usize, usize)| Field {
+            name: Span::new(name.0, name.1),
+            value: Span::new(value.0, value.1),
+            id,
+            hop: false,
+        };
+        let mut head = ReplyHead::whole(5);
+        head.reason = Some(Span::new(0, 7));
+        head.fields.pass(&field(FieldId::Server, (9, 15), (17, 19)));
+        head.fields.pass(&field(FieldId::Other, (21, 24), (27, 30)));
+        head.fields.push(FieldId::Vary, b"x");
+        head.fields.pass(&field(FieldId::Other, (32, 35), (37, 38)));
+        head.fields.mark(Mark::Length);
+        head.fields.mark(Mark::Connection);
+        head
+    }
+
+    fn encoded(terms: Terms, head: &ReplyHead) -> String {
+        let mut out = Vec::new();
+        terms.encode(head.with(ANSWER), &mut out);
+        String::from_utf8(out).expect("ASCII")
+    }
+
+    #[test]
+    fn a_head_is_encoded_in_the_order_and_the_spelling_of_its_fields() {
+        let fields = "HTTP/1.1 200 OK then\r\nserver: up\r\nX-A: odd\r\nVary: x\r\nX-B: 1\r\n";
+        let own = "Content-Length: 5\r\nConnection: keep-alive\r\n\r\n";
+        assert_eq!(encoded(TERMS, &filled()), format!("{fields}{own}"));
+    }
+
+    #[test]
+    fn the_client_and_what_is_known_of_the_body_decide_its_framing() {
+        let head = |length, has_trailers| {
+            let mut head = filled();
+            (head.length, head.has_trailers) = (length, has_trailers);
+            head
+        };
+        let http10 = Terms { chunks: false, ..TERMS };
+        let asked_for_head = Terms { asked_for_head: true, ..TERMS };
+        for (terms, head, framing, said) in [
+            (TERMS, head(Some(5), false), Framing::Length(5), Some("Content-Length: 5")),
+            (TERMS, head(Some(5), true), Framing::Chunked, Some("Transfer-Encoding: chunked")),
+            (TERMS, head(None, false), Framing::Chunked, Some("Transfer-Encoding: chunked")),
+            (http10, head(None, false), Framing::UntilClose, None),
+            (asked_for_head, head(Some(5), false), Framing::Empty, Some("Content-Length: 5")),
+            (asked_for_head, head(None, false), Framing::Empty, None),
+            (TERMS, ReplyHead::of(204), Framing::Empty, None),
+        ] {
+            assert_eq!(terms.framing(&head), framing, "{terms:?} {head:?}");
+            let text = encoded(terms, &head);
+            let mut lines = text.lines().filter(|line| line.starts_with("Content-L") || line.starts_with("Transfer"));
+            assert_eq!((lines.next(), lines.next()), (said, None));
+        }
+    }
+
+    #[test]
+    fn the_connection_field_says_what_becomes_of_the_connection() {
+        let said = |terms: Terms, status| {
+            let mut head = ReplyHead::of(status);
+            head.fields.mark(Mark::Connection);
+            let text = encoded(terms, &head);
+            text.lines().skip(1).collect::<Vec<_>>().join("|")
+        };
+        let seconds = Terms { keepalive_seconds: Some(7), ..TERMS };
+        assert_eq!(said(seconds, 200), "Connection: keep-alive|Keep-Alive: timeout=7|");
+        assert_eq!(said(Terms { keepalive: false, ..seconds }, 200), "Connection: close|");
+        assert_eq!(said(seconds, 101), "Connection: upgrade|");
+    }
+}

@@ -1,0 +1,381 @@
+//! An HTTP/2 connection: its socket, the engine, what is to be sent, and its streams. The worker drives it; exchanges work on their
+//! streams through it, and what they frame leaves when the worker drives it next.
+
+use crate::base::close::CloseReason;
+use crate::base::counters::bump;
+use crate::base::memory::CONNECTION_BYTES;
+use crate::downstream::client::{ClientCopy, ClientFacts};
+use crate::downstream::h1::connection::Connection;
+use crate::downstream::h2::head::write_fields;
+use crate::downstream::h2::state::{SessionState, Times};
+use crate::downstream::reply_head::HeadView;
+use crate::multiplex::carried::{Carried, OUT_BYTES_MAX};
+use crate::multiplex::stream::{StreamEnding, TrailerField};
+use crate::thread::WorkerThread;
+use http2::{Closed, Connection as Engine, ErrorCode, Reason, Role, StreamId};
+use reactor::{Millis, Peeked, TaskId};
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+use transport::Transport;
+
+/// An HTTP/2 connection.
+pub(crate) struct Session {
+    pub(super) thread: Rc<WorkerThread>,
+    /// It is counted among those with streams.
+    is_busy: Cell<bool>,
+    /// The connection's own; each stream has another one.
+    pub(crate) task: TaskId,
+    /// The worker is at work on it, and looks at everything before it leaves.
+    is_driven: Cell<bool>,
+    pub(super) state: RefCell<SessionState>,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Session").field("task", &self.task).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// A connection that is found to speak HTTP/2. Nothing was read but what is pending.
+    pub(crate) fn new(
+        thread: &Rc<WorkerThread>,
+        mut connection: Box<Connection>,
+        config: http2::Config,
+        keepalive_timeout: Duration,
+    ) -> Rc<Self> {
+        let now = thread.reactor.now();
+        let mut out = thread.take_scratch();
+        connection.client.is_http2 = true;
+        let times = Times {
+            idle_since: now,
+            reading_since: Some(now),
+            stalled_since: None,
+            going_since: None,
+            settings_deadline: None,
+            keepalive_ms: millis_of(keepalive_timeout),
+            has_streams: false,
+            has_begun: false,
+        };
+        let engine = Engine::new(Role::Server, config, now.0, &mut out);
+        let state =
+            SessionState { carried: Carried::new(engine, out), copy: None, times, going: None, connection: None };
+        let task = connection.task;
+        let session = Self {
+            thread: Rc::clone(thread),
+            task,
+            is_busy: Cell::new(false),
+            is_driven: Cell::new(false),
+            state: RefCell::new(state),
+        };
+        session.state.borrow_mut().connection = Some(connection);
+        Rc::new(session)
+    }
+
+    pub(crate) fn thread(&self) -> &WorkerThread {
+        &self.thread
+    }
+
+    /// Counts whether it has streams.
+    pub(crate) fn count_busy(&self) {
+        let is_busy =
+            self.state.try_borrow().is_ok_and(|state| state.connection.is_some() && !state.carried.streams.is_empty());
+        let was_busy = self.is_busy.replace(is_busy);
+        if is_busy != was_busy {
+            bump(&self.thread.counters().http2_busy, if is_busy { 1 } else { -1 });
+        }
+    }
+
+    /// The worker begins or ends its work on it.
+    pub(crate) fn set_driven(&self, is_driven: bool) {
+        self.is_driven.set(is_driven);
+    }
+
+    /// Lets the worker look at it.
+    fn touch(&self) {
+        if !self.is_driven.get() {
+            self.thread.reactor.wake(self.task);
+        }
+    }
+
+    /// Looks at the connection, as long as it is there.
+    pub(crate) fn connection<R>(&self, look: impl FnOnce(&Connection) -> R) -> Option<R> {
+        self.state.borrow().connection.as_deref().map(look)
+    }
+
+    /// The same, to change it.
+    pub(crate) fn connection_mut<R>(&self, change: impl FnOnce(&mut Connection) -> R) -> Option<R> {
+        self.state.borrow_mut().connection.as_deref_mut().map(change)
+    }
+
+    /// Looks at the socket.
+    pub(in crate::downstream) fn transport<R>(&self, look: impl FnOnce(&Transport) -> R) -> Option<R> {
+        self.connection(|connection| look(&connection.stream))
+    }
+
+    /// What is known of a connection that is closed.
+    pub(in crate::downstream) fn copy(&self) -> Option<Rc<ClientCopy>> {
+        self.state.borrow().copy.clone()
+    }
+
+    /// Task and client of a stream that begins.
+    pub(super) fn facts_of(&self, key: usize) -> Option<(TaskId, ClientFacts)> {
+        let state = self.state.borrow();
+        let facts = state.connection.as_ref()?.client.clone();
+        Some((state.carried.streams.get(key)?.task, facts))
+    }
+
+    /// Bytes of memory that it holds, without those of exchanges.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let state = self.state.borrow();
+        let socket = state.connection.as_ref().map_or(0, |connection| connection.stream.held_bytes());
+        CONNECTION_BYTES + size_of::<Self>() + state.carried.held_bytes() + socket
+    }
+
+    pub(crate) fn times(&self) -> Times {
+        let state = self.state.borrow();
+        Times {
+            settings_deadline: state.carried.engine.deadline_ms().map(Millis),
+            has_streams: !state.carried.streams.is_empty(),
+            ..state.times
+        }
+    }
+
+    /// Frames what streams have waiting, as far as windows, room and their order let it go; whether it was room that was missing.
+    pub(crate) fn pump(&self) -> bool {
+        let mut state = self.state.borrow_mut();
+        state.connection.is_some() && state.carried.pump(&self.thread)
+    }
+
+    /// Writes what waits; whether the socket has taken all of it.
+    pub(crate) fn flush(&self) -> io::Result<bool> {
+        let mut state = self.state.borrow_mut();
+        let SessionState { connection, carried, times, .. } = &mut *state;
+        let Some(connection) = connection else { return Err(io::ErrorKind::NotConnected.into()) };
+        let sent = carried.flush(&connection.stream, &self.thread)?;
+        if carried.out.is_empty() {
+            times.stalled_since = None;
+            return Ok(true);
+        }
+        if sent > 0 || times.stalled_since.is_none() {
+            times.stalled_since = Some(self.thread.reactor.now());
+        }
+        Ok(false)
+    }
+
+    /// Whether more may be read: what is answered has room.
+    pub(crate) fn has_room(&self) -> bool {
+        self.state.borrow().carried.out.len() < OUT_BYTES_MAX
+    }
+
+    /// Whether something waits for the socket.
+    pub(crate) fn has_unsent(&self) -> bool {
+        !self.state.borrow().carried.out.is_empty()
+    }
+
+    /// Ends the connection gently: the client is told to open no more streams, and those that are there are finished.
+    pub(crate) fn shut_down(&self, reason: CloseReason) {
+        let mut state = self.state.borrow_mut();
+        if state.going.is_some() {
+            return;
+        }
+        state.going = Some(reason);
+        state.times.going_since = Some(self.thread.reactor.now());
+        state.go_away(&self.thread);
+        drop(state);
+        self.touch();
+    }
+
+    /// The client has had time enough to learn of it: streams that it opens from now on are ignored.
+    pub(crate) fn shut_down_at_last(&self) {
+        let mut state = self.state.borrow_mut();
+        state.times.going_since = None;
+        state.go_away(&self.thread);
+    }
+
+    /// Whether both sides are through with each other; why.
+    pub(crate) fn finished(&self) -> Option<CloseReason> {
+        let state = self.state.borrow();
+        (state.carried.engine.is_finished() && state.carried.streams.is_empty())
+            .then(|| state.going.unwrap_or(CloseReason::ClientClosed))
+    }
+
+    /// Tells the client that the connection ends now, as far as the socket takes that.
+    pub(crate) fn say_goodbye(&self, code: ErrorCode) {
+        let mut state = self.state.borrow_mut();
+        state.prepare_out(&self.thread);
+        let Carried { engine, out, .. } = &mut state.carried;
+        engine.close(code, out);
+        drop(state);
+        let _ = self.flush();
+    }
+
+    /// The engine's own deadline has come.
+    pub(crate) fn tick(&self) -> Option<Reason> {
+        let mut state = self.state.borrow_mut();
+        state.prepare_out(&self.thread);
+        let Carried { engine, out, .. } = &mut state.carried;
+        engine.tick(self.thread.reactor.now().0, out).err().map(|Closed(reason)| reason)
+    }
+
+    /// Takes the connection away; streams that are left learn that their client has left.
+    pub(crate) fn kill(&self) -> Option<Box<Connection>> {
+        let mut state = self.state.borrow_mut();
+        let connection = state.connection.take()?;
+        if !state.carried.streams.is_empty() {
+            state.copy = Some(ClientCopy::of(&connection));
+        }
+        state.carried.out = Vec::new();
+        let mut tasks = Vec::new();
+        for (_, stream) in &mut state.carried.streams {
+            stream.is_gone = true;
+            tasks.push(stream.task);
+        }
+        state.carried.engine.close(ErrorCode::NO_ERROR, &mut Vec::new());
+        drop(state);
+        for task in tasks {
+            self.thread.reactor.wake(task);
+        }
+        Some(connection)
+    }
+
+    /// Whether the client has sent something that was not read.
+    pub(crate) fn has_arrived(&self) -> bool {
+        self.transport(|stream| stream.peek() == Peeked::Data).unwrap_or_default()
+    }
+
+    /// Refuses a stream that was not looked at.
+    pub(crate) fn refuse(&self, key: usize) {
+        let mut state = self.state.borrow_mut();
+        state.prepare_out(&self.thread);
+        let Some(stream) = state.carried.streams.try_remove(key) else { return };
+        self.thread.reactor.end_task(stream.task);
+        let Carried { engine, out, .. } = &mut state.carried;
+        engine.reset(stream.id, ErrorCode::REFUSED_STREAM, out);
+    }
+
+    /// Says what the location of a response has for idle connections.
+    pub(in crate::downstream) fn set_keepalive(&self, timeout: Duration) {
+        self.state.borrow_mut().times.keepalive_ms = millis_of(timeout);
+    }
+
+    /// Gives up memory that an idle connection does not need.
+    pub(crate) fn trim(&self) {
+        let mut state = self.state.borrow_mut();
+        if state.carried.streams.is_empty() {
+            state.carried.trim();
+        }
+    }
+
+    /// Sends a head.
+    pub(super) fn respond(
+        &self,
+        key: usize,
+        view: HeadView<'_>,
+        status: u16,
+        end: bool,
+        length: Option<u64>,
+    ) -> io::Result<()> {
+        let mut state = self.state.borrow_mut();
+        state.prepare_out(&self.thread);
+        let (engine, out, stream) = state.carried.live(key)?;
+        let before = out.len();
+        let mut priority = None;
+        let sent = engine.respond(stream.id, status, end, out, |fields| priority = write_fields(view, length, fields));
+        sent.map_err(|_| io::ErrorKind::BrokenPipe)?;
+        stream.bytes_sent += (out.len() - before) as u64;
+        if end {
+            stream.end = StreamEnding::Sent;
+        } else if let Some(priority) = priority {
+            engine.set_priority(stream.id, priority);
+        }
+        drop(state);
+        self.touch();
+        Ok(())
+    }
+
+    /// Sends a part of a body behind what waits; `end`: it is the last one.
+    pub(super) fn send(&self, key: usize, body: &[u8], end: bool) -> io::Result<()> {
+        let mut state = self.state.borrow_mut();
+        state.prepare_out(&self.thread);
+        state.carried.send(key, body, end)?;
+        drop(state);
+        self.touch();
+        Ok(())
+    }
+
+    /// Ends a body with trailers, behind what waits of it.
+    pub(super) fn end_with_trailers(&self, key: usize, fields: Vec<TrailerField>) -> io::Result<()> {
+        let mut state = self.state.borrow_mut();
+        state.prepare_out(&self.thread);
+        state.carried.end_with_trailers(key, fields)?;
+        drop(state);
+        self.touch();
+        Ok(())
+    }
+
+    /// Lets at most `most` bytes go that were held back.
+    pub(super) fn release(&self, key: usize, most: usize) {
+        let mut state = self.state.borrow_mut();
+        let Some(stream) = state.carried.streams.get_mut(key) else { return };
+        if !stream.is_held_back || stream.waiting_bytes() == 0 {
+            return;
+        }
+        stream.released = stream.waiting_bytes().min(most);
+        state.prepare_out(&self.thread);
+        state.carried.push(key);
+        drop(state);
+        self.touch();
+    }
+
+    /// Makes the window of a stream larger.
+    pub(super) fn grow_window(&self, id: StreamId, bytes: u32) {
+        let mut state = self.state.borrow_mut();
+        state.prepare_out(&self.thread);
+        let Carried { engine, out, .. } = &mut state.carried;
+        engine.grow_window(id, bytes, out);
+        drop(state);
+        self.touch();
+    }
+
+    /// Takes what has come of a request's body; [`Self::consume`] gives back what is not used.
+    pub(super) fn take_received(&self, key: usize) -> Option<Vec<u8>> {
+        self.state.borrow_mut().carried.streams.get_mut(key).map(|stream| std::mem::take(&mut stream.received))
+    }
+
+    /// This many of these bytes were used. The trailers, where that was the end of the body.
+    pub(super) fn consume(&self, key: usize, received: Vec<u8>, count: usize) -> Option<Vec<u8>> {
+        let mut state = self.state.borrow_mut();
+        state.prepare_out(&self.thread);
+        let before = state.carried.out.len();
+        state.carried.consume(key, received, count, count);
+        let has_answer = state.carried.out.len() > before;
+        let stream = state.carried.streams.get_mut(key)?;
+        let is_end = stream.received.is_empty() && stream.is_received;
+        let trailers = is_end.then(|| std::mem::take(&mut stream.trailers));
+        drop(state);
+        if has_answer {
+            self.touch();
+        }
+        trailers
+    }
+
+    /// The exchange is over; where the stream is not, it is reset.
+    pub(super) fn remove(&self, key: usize, code: ErrorCode) {
+        let mut state = self.state.borrow_mut();
+        state.prepare_out(&self.thread);
+        // A response need not wait for the whole request (RFC 9113 §8.1).
+        state.carried.remove(key, code, ErrorCode::NO_ERROR);
+        if state.carried.streams.is_empty() {
+            state.times.idle_since = self.thread.reactor.now();
+        }
+        drop(state);
+        self.touch();
+    }
+}
+
+fn millis_of(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

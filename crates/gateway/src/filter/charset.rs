@@ -1,0 +1,213 @@
+//! `charset`: which responses are converted to another character set, and what their heads say about it.
+
+use crate::downstream::reply_head::{HeadView, Mark, ReplyHead};
+use crate::filter::stage::{Edit, Stage, Taken, Transform};
+use crate::plan::filters::CharsetPlan;
+use http1::FieldId;
+use rules::charset::{Charsets, MediaType, Recoder, Recoding};
+use rules::template::Template;
+use std::io;
+
+/// What decides besides the head.
+pub(crate) struct CharsetFacts<'a> {
+    /// The location's words; `None` where `charset` and `source_charset` are off.
+    pub(crate) plan: Option<&'a CharsetPlan>,
+    pub(crate) charsets: &'a Charsets,
+    /// `X-Accel-Charset`
+    pub(crate) said: Option<&'a [u8]>,
+    /// The character set of the response that this one becomes a part of; empty where it names none. `None`: of no other.
+    pub(crate) outer: Option<&'a [u8]>,
+    /// Evaluates a template.
+    pub(crate) value: &'a dyn Fn(&Template, HeadView<'_>) -> Vec<u8>,
+}
+
+/// What becomes of a response.
+pub(crate) enum CharsetStep {
+    /// It stays as it is.
+    Leave,
+    /// Its head names this character set, or none.
+    Name(Vec<u8>),
+    /// Its body is converted, and its head names this character set.
+    Recode(Vec<u8>, Recoding),
+    /// It stays as it is, which is an error: nothing converts from one to the other.
+    NoMap(Vec<u8>, Vec<u8>),
+    /// It stays as it is, which is an error: an upstream wants a character set that is not known.
+    Unknown(Vec<u8>),
+}
+
+impl CharsetFacts<'_> {
+    /// What becomes of a response with this head.
+    pub(crate) fn step(&self, head: HeadView<'_>) -> CharsetStep {
+        let Some(value) = head.value(FieldId::ContentType).filter(|value| !value.is_empty()) else {
+            return CharsetStep::Leave;
+        };
+        let media = MediaType::parse(value);
+        let own = media.charset.filter(|name| !name.is_empty());
+        let wanted = match (self.outer, self.said) {
+            (Some(outer), _) => outer.to_vec(),
+            (None, Some(said)) if self.charsets.knows(said) => said.to_vec(),
+            (None, Some(said)) => return CharsetStep::Unknown(said.to_vec()),
+            (None, None) => self.wanted(head, &media),
+        };
+        if wanted.is_empty() {
+            return CharsetStep::Leave;
+        }
+        let source = match (own, self.plan.and_then(|plan| plan.source.as_ref())) {
+            (Some(own), _) => own.to_vec(),
+            (None, Some(source)) => (self.value)(source, head),
+            (None, None) => return self.name(head, wanted),
+        };
+        if source.eq_ignore_ascii_case(&wanted) {
+            // As in nginx the head keeps a name that only itself uses.
+            return if own.is_none() || self.charsets.knows(&wanted) {
+                self.name(head, wanted)
+            } else {
+                CharsetStep::Leave
+            };
+        }
+        let is_encoded = head.head.fields.says(FieldId::ContentEncoding, head.answer);
+        let are_known = self.charsets.knows(&source) && self.charsets.knows(&wanted);
+        match self.charsets.recoding(&source, &wanted) {
+            _ if are_known && is_encoded => CharsetStep::Leave,
+            Some(recoding) => CharsetStep::Recode(wanted, recoding.clone()),
+            None => CharsetStep::NoMap(source, wanted),
+        }
+    }
+
+    /// The character set that the location wants; empty for none.
+    fn wanted(&self, head: HeadView<'_>, media: &MediaType<'_>) -> Vec<u8> {
+        let Some(plan) = self.plan else { return Vec::new() };
+        let is_meant = match media.charset.filter(|name| !name.is_empty()) {
+            Some(_) => plan.overrides,
+            None => plan.types.covers(media.media),
+        };
+        match &plan.charset {
+            Some(charset) if is_meant => (self.value)(charset, head),
+            _ => Vec::new(),
+        }
+    }
+
+    /// A redirect names none, so that no client believes that the page behind it has the same.
+    fn name(&self, head: HeadView<'_>, wanted: Vec<u8>) -> CharsetStep {
+        match (self.outer, head.head.status) {
+            (Some(_), _) => CharsetStep::Leave,
+            (None, 301 | 302) => CharsetStep::Name(Vec::new()),
+            (None, _) => CharsetStep::Name(wanted),
+        }
+    }
+}
+
+/// Whether a response with this head would have another length, or, where `any` is set, other bytes at all.
+pub(crate) fn would_change(facts: &CharsetFacts<'_>, head: HeadView<'_>, any: bool) -> bool {
+    matches!(facts.step(head), CharsetStep::Recode(_, recoding) if any || !recoding.keeps_length())
+}
+
+/// The character set that a head names; empty for none.
+pub(crate) fn named(head: HeadView<'_>) -> &[u8] {
+    head.value(FieldId::ContentType).and_then(|value| MediaType::parse(value).charset).unwrap_or_default()
+}
+
+/// Writes a character set into a head; an empty name takes it out.
+pub(crate) fn name(head: &mut ReplyHead, answer: &[u8], charset: &[u8]) {
+    let Some(value) = head.fields.value(FieldId::ContentType, answer) else { return };
+    let media = MediaType::parse(value).media;
+    let value = if charset.is_empty() { media.to_vec() } else { [media, b"; charset=", charset].concat() };
+    head.fields.replace(FieldId::ContentType, &value);
+}
+
+/// The step of a body, and what it does to a head besides the name.
+pub(crate) fn begin(head: &mut ReplyHead, recoding: Recoding) -> Box<dyn Stage> {
+    if !recoding.keeps_length() {
+        head.fields.remove(FieldId::ContentLength);
+        head.fields.remove(FieldId::TransferEncoding);
+        head.length = None;
+        head.fields.move_mark_last(Mark::Length);
+    }
+    Box::new(Transform::new(Recoder::new(recoding)))
+}
+
+impl Edit for Recoder {
+    fn edit(&mut self, piece: &[u8], _: bool, out: &mut Vec<u8>) -> io::Result<Taken> {
+        self.take(piece, out);
+        Ok(Taken { count: piece.len(), more: false })
+    }
+
+    fn own_bytes(&self) -> usize {
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use conf::model::MediaTypes;
+    use rules::charset::MapLines;
+
+    fn charsets() -> Charsets {
+        let mut charsets = Charsets::default();
+        charsets.add_map(&MapLines { from: b"koi8-r", to: b"utf-8", lines: &[(0xc1, vec![0xd0, 0xb0])] });
+        charsets.add_name(b"windows-1251");
+        charsets
+    }
+
+    fn plan(charset: &[u8], source: Option<&[u8]>, overrides: bool) -> CharsetPlan {
+        CharsetPlan {
+            charset: (!charset.is_empty()).then(|| Template::constant(charset)),
+            source: source.map(Template::constant),
+            overrides,
+            types: MediaTypes::Some(vec![b"text/html".to_vec()]),
+        }
+    }
+
+    /// The step, as text.
+    fn step(plan: Option<&CharsetPlan>, status: u16, media: &str, said: Option<&str>, outer: Option<&str>) -> String {
+        let mut head = ReplyHead::of(status);
+        head.fields.push(FieldId::ContentType, media.as_bytes());
+        let value = |template: &Template, _: HeadView<'_>| template.as_constant().unwrap_or_default().to_vec();
+        let charsets = charsets();
+        let (said, outer) = (said.map(str::as_bytes), outer.map(str::as_bytes));
+        let facts = CharsetFacts { plan, charsets: &charsets, said, outer, value: &value };
+        let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
+        match facts.step(head.with(b"")) {
+            CharsetStep::Leave => "leave".to_owned(),
+            CharsetStep::Name(name) => format!("name {}", text(&name)),
+            CharsetStep::Recode(name, _) => format!("recode {}", text(&name)),
+            CharsetStep::NoMap(from, to) => format!("no map {} {}", text(&from), text(&to)),
+            CharsetStep::Unknown(name) => format!("unknown {}", text(&name)),
+        }
+    }
+
+    #[test]
+    fn heads_decide_what_becomes_of_a_response() {
+        let utf8 = plan(b"utf-8", None, false);
+        let over = plan(b"utf-8", Some(b"koi8-r"), true);
+        for (plan, status, media, expected) in [
+            (None, 200, "text/html", "leave"),
+            (Some(&utf8), 200, "text/html", "name utf-8"),
+            (Some(&utf8), 302, "text/html", "name "),
+            (Some(&utf8), 200, "image/png", "leave"),
+            (Some(&utf8), 200, "text/html; charset=koi8-r", "leave"),
+            (Some(&over), 200, "text/html", "recode utf-8"),
+            (Some(&over), 200, "image/png; charset=koi8-r", "recode utf-8"),
+            (Some(&over), 200, "text/html; charset=UTF-8", "name utf-8"),
+            (Some(&over), 200, "text/html; charset=windows-1251", "no map windows-1251 utf-8"),
+        ] {
+            assert_eq!(step(plan, status, media, None, None), expected, "{media}");
+        }
+        assert_eq!(step(None, 200, "a/b", Some("koi8-r"), None), "name koi8-r");
+        assert_eq!(step(None, 200, "a/b", Some("klingon"), None), "unknown klingon");
+        assert_eq!(step(Some(&over), 200, "a/b", None, Some("utf-8")), "recode utf-8");
+        assert_eq!(step(Some(&over), 200, "a/b", None, Some("")), "leave");
+    }
+
+    #[test]
+    fn a_head_gets_and_loses_the_name() {
+        let mut head = ReplyHead::of(200);
+        head.fields.push(FieldId::ContentType, b"text/html; charset=x");
+        name(&mut head, b"", b"utf-8");
+        assert_eq!(head.fields.value(FieldId::ContentType, b""), Some(&b"text/html; charset=utf-8"[..]));
+        assert_eq!(named(head.with(b"")), b"utf-8");
+        name(&mut head, b"", b"");
+        assert_eq!(head.fields.value(FieldId::ContentType, b""), Some(&b"text/html"[..]));
+    }
+}

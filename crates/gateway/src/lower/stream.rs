@@ -1,0 +1,280 @@
+//! `stream`: servers, their listeners and proxies. Groups, logs, limits, tables and templates are lowered as those of `http`.
+
+use crate::lower::listener::{head_limits, is_behind_a_wildcard, join_sockets, listen_options};
+use crate::lower::upstream_tls::TlsKind;
+use crate::lower::{LowerOptions, Lowering};
+use crate::plan::Plan;
+use crate::plan::filters::SizePlan;
+use crate::plan::group::{GroupPlan, GroupUseId, Sharing};
+use crate::plan::listener::{ListenerPlan, Serves};
+use crate::plan::proxy::SourcePlan;
+use crate::plan::stream::{
+    PrereadPlan, StreamContentPlan, StreamProxyId, StreamProxyPlan, StreamServerPlan, StreamVariablePlan,
+};
+use crate::plan::tunnel::{TunnelKind, TunnelPlan};
+use crate::plan::upstream_tls::UpstreamTlsPlan;
+use crate::plan::variable_pass::{GuestsId, GuestsPlan};
+use conf::diagnostic::Diagnostic;
+use conf::model::{
+    Amount, HeadSettings, Http, Listener, NameForm, SetVariable, Stream, StreamContent, StreamPass, StreamServer,
+    StreamSettings, UpstreamId,
+};
+use conf::source::Span;
+use conf::value::Host;
+use reactor::{ConnectOptions, PeerAddress};
+use rules::server_name::{NamedServer, ServerNames};
+use rules::variable::{Assignable, Scope, Slot};
+use std::sync::Arc;
+use upstream::retry::Conditions;
+use upstream::shared::GroupLimits;
+
+/// The group of the pool in which all connections are that only values name.
+const GUESTS: &str = "stream proxy_pass with variables";
+
+/// Lowers `stream` into a plan that may have `http` already.
+pub(super) fn lower_stream(
+    stream: &Stream,
+    empty: &Http,
+    options: &LowerOptions<'_>,
+    plan: Plan,
+) -> (Plan, Vec<Diagnostic>) {
+    let session = &stream.settings.session;
+    let mut lowering = Lowering::new(Scope::Stream, &stream.declared, empty, options, plan);
+    lowering.outer_resolver = session.resolver.clone().map(|resolver| (resolver, session.resolver_timeout));
+    lowering.declare_tables();
+    for server in &stream.servers {
+        lowering.declare_names(server);
+    }
+    lowering.plan.stream.definitions = lowering.stream_definitions(stream);
+    lowering.compile_zone_keys();
+    lowering.stream_listeners(stream);
+    let servers = stream.servers.iter().filter_map(|server| lowering.stream_server(server)).collect();
+    lowering.plan.stream.servers = servers;
+    (lowering.plan, lowering.found)
+}
+
+/// How a server's connections to its peers are made.
+struct StreamBinding {
+    connect: ConnectOptions,
+    source: SourcePlan,
+    tls: Option<UpstreamTlsPlan>,
+}
+
+impl Lowering<'_> {
+    fn declare_names(&mut self, server: &StreamServer) {
+        for name in &server.names {
+            if let NameForm::Regex(regex) = &name.form {
+                for group in regex.names.iter().flatten() {
+                    self.declare(group, regex.span);
+                }
+            }
+        }
+        for set in &server.sets {
+            self.declare(&set.variable, set.span);
+        }
+    }
+
+    fn stream_definitions(&mut self, stream: &Stream) -> rules::defined::Definitions {
+        let mut list = self.tables();
+        let sets = stream.servers.iter().flat_map(|server| &server.sets);
+        let set = |set: &SetVariable| Some((self.users.slot(&set.variable)?, rules::defined::Definition::Set));
+        list.extend(sets.filter_map(set));
+        rules::defined::Definitions::build(&self.users, list)
+    }
+
+    fn stream_listeners(&mut self, stream: &Stream) {
+        let mut plans = Vec::new();
+        for listener in &stream.listeners {
+            for address in self.addresses(&listener.address, listener.span) {
+                if self.plan.listeners.iter().any(|known| known.address == address) {
+                    let message = format!("{address} is listened on by \"http\" already");
+                    let hint = "a socket serves one of the two blocks: choose another port";
+                    let error = Diagnostic::error(listener.span.unwrap_or(stream.span), message);
+                    self.found.push(error.with_hint(hint));
+                }
+                plans.push(self.stream_listener(stream, listener, address));
+            }
+        }
+        self.plan.listeners.extend(join_sockets(plans));
+    }
+
+    fn stream_listener(&mut self, stream: &Stream, listener: &Listener, address: PeerAddress) -> ListenerPlan {
+        let mut names = Vec::new();
+        for id in &listener.servers {
+            let server = &stream.servers[id.0 as usize];
+            for name in &server.names {
+                let span = name.span.unwrap_or(server.span);
+                match self.server_name(&name.form) {
+                    Ok(form) => names.push(NamedServer { server: id.0, name: form, span }),
+                    Err(message) => self.found.push(Diagnostic::error(span, message)),
+                }
+            }
+        }
+        // A conflicting name was reported when the model was lowered, with both places.
+        let (names, _) = ServerNames::build(&listener.address.to_string(), listener.default_server.0, names);
+        let default = &stream.servers[listener.default_server.0 as usize].settings.session;
+        let is_behind = matches!(address, PeerAddress::Ip(ip) if is_behind_a_wildcard(&stream.listeners, listener, ip));
+        ListenerPlan {
+            address,
+            socket: (!is_behind).then(|| listen_options(listener)),
+            behind: Vec::new(),
+            serves: Serves::Stream,
+            names,
+            limits: head_limits(&HeadSettings::default()),
+            limits_differ: false,
+            header_timeout: default.proxy_protocol_timeout,
+            tls: false,
+            http2: false,
+            proxy_protocol: listener.options.proxy_protocol,
+        }
+    }
+
+    /// `None` where an error was reported.
+    fn stream_server(&mut self, server: &StreamServer) -> Option<StreamServerPlan> {
+        let settings = &server.settings;
+        let content = match server.content.as_ref()? {
+            StreamContent::Proxy(pass) => self.stream_proxy(pass, settings)?,
+            StreamContent::Return(text) => StreamContentPlan::Return(self.template(text)),
+        };
+        let name = server.names.first().map_or(&b""[..], |name| &name.text);
+        Some(StreamServerPlan {
+            name: name.strip_prefix(b".").unwrap_or(name).into(),
+            sets: server.sets.iter().filter_map(|set| self.set_plan(set)).collect(),
+            real_ip: self.real_ip_plan(&settings.realip),
+            access: settings.session.access.clone(),
+            limits: self.limit_plan(&settings.limit),
+            preread: settings.session.ssl_preread.then_some(PrereadPlan {
+                bytes_max: settings.session.preread_buffer_size as usize,
+                timeout: settings.session.preread_timeout,
+            }),
+            content,
+            access_logs: self.access_logs(&settings.log),
+            error_log: self.error_log(&settings.log),
+            proxy_protocol_timeout: settings.session.proxy_protocol_timeout,
+            nodelay: settings.session.tcp_nodelay,
+            warns_uninitialized: settings.log.uninitialized_variables,
+        })
+    }
+
+    fn set_plan(&mut self, set: &SetVariable) -> Option<(Slot, rules::template::Template)> {
+        // Declaring the variables has reported those that cannot be set.
+        let Ok(Assignable::Slot(slot)) = self.users.declare_assignable(&set.variable) else { return None };
+        Some((slot, self.template(&set.value)))
+    }
+
+    fn stream_proxy(&mut self, pass: &StreamPass, settings: &Arc<StreamSettings>) -> Option<StreamContentPlan> {
+        let (connect, source) = self.stream_binding(settings);
+        let tls = if settings.proxy.tls { Some(self.stream_tls(pass, settings)?) } else { None };
+        let shared = tls.as_ref().map(UpstreamTlsPlan::shared);
+        let sharing = Sharing { source: connect.source, tls: shared, ..Sharing::default() };
+        let binding = StreamBinding { connect, source, tls };
+        if let Some(upstream) = pass.upstream {
+            return Some(StreamContentPlan::Proxy(self.stream_group(upstream, sharing, &binding, settings)?));
+        }
+        let mut known = Vec::new();
+        for (index, upstream) in self.declared.upstreams.iter().enumerate() {
+            let (name, port) = match (&upstream.servers.first()?.address.address, upstream.implicit) {
+                (_, false) => (upstream.name.to_ascii_lowercase(), None),
+                (address, true) => match &address.host {
+                    Host::Name(host) => (host.clone(), Some(address.port)),
+                    Host::Ip(_) | Host::Unix(_) => continue,
+                },
+            };
+            let proxy = self.stream_group(UpstreamId(index as u32), sharing.clone(), &binding, settings)?;
+            known.push((name.into(), port, proxy));
+        }
+        let (group, guests) = self.stream_guests(pass.span, sharing);
+        let other = self.add_stream_proxy(group, b"", &binding, settings);
+        let session = &settings.session;
+        let resolver = session.resolver.as_ref().map(|resolver| self.resolver(resolver, session.resolver_timeout));
+        let address = self.template(&pass.address);
+        Some(StreamContentPlan::Variable(Box::new(StreamVariablePlan { address, known, other, guests, resolver })))
+    }
+
+    /// The group of all peers that only values name, as one `proxy_pass` uses it.
+    fn stream_guests(&mut self, span: Span, sharing: Sharing) -> (GroupUseId, GuestsId) {
+        let group = self.groups.guests.unwrap_or_else(|| {
+            // No connection is kept for another session.
+            let limits = GroupLimits::keepalive(0, false, self.options.workers);
+            self.add_group(GroupPlan::without_servers(GUESTS, span, limits))
+        });
+        self.groups.guests = Some(group);
+        let group = self.use_of(group, sharing);
+        let guests = GuestsId(self.plan.guests.len() as u32);
+        self.plan.guests.push(GuestsPlan { group, span });
+        (group, guests)
+    }
+
+    fn stream_group(
+        &mut self,
+        upstream: UpstreamId,
+        sharing: Sharing,
+        binding: &StreamBinding,
+        settings: &Arc<StreamSettings>,
+    ) -> Option<StreamProxyId> {
+        let group = self.group_use(upstream, sharing)?;
+        let name = self.declared.upstreams.get(upstream.0 as usize)?.name.as_bytes();
+        Some(self.add_stream_proxy(group, name, binding, settings))
+    }
+
+    fn add_stream_proxy(
+        &mut self,
+        group: GroupUseId,
+        name: &[u8],
+        binding: &StreamBinding,
+        settings: &Arc<StreamSettings>,
+    ) -> StreamProxyId {
+        let proxy = &settings.proxy;
+        let tunnel = TunnelPlan {
+            idle_max: proxy.timeout,
+            ping: None,
+            buffer_bytes: proxy.buffer_size as usize,
+            kind: TunnelKind::Session { half_close: proxy.half_close },
+            error_log: self.error_log(&settings.log),
+        };
+        let conditions = if proxy.next_upstream { Conditions::ERROR | Conditions::TIMEOUT } else { Conditions::OFF };
+        let rates = [&proxy.upload_rate, &proxy.download_rate].map(|rate| self.stream_rate(rate));
+        self.plan.stream.proxies.push(Arc::new(StreamProxyPlan {
+            group,
+            name: name.into(),
+            connect: binding.connect.clone(),
+            source: binding.source.clone(),
+            tls: binding.tls.clone(),
+            connect_timeout: proxy.connect_timeout,
+            conditions,
+            tries_max: proxy.next_upstream_tries,
+            tries_timeout_ms: Some(proxy.next_upstream_timeout.as_millis() as u64).filter(|&time| time > 0),
+            greeting: proxy.greeting,
+            rates,
+            tunnel,
+        }));
+        StreamProxyId(self.plan.stream.proxies.len() as u32 - 1)
+    }
+
+    /// `proxy_ssl on`. The name in TLS is that of `proxy_pass`, unless `proxy_ssl_name` says another one.
+    fn stream_tls(&mut self, pass: &StreamPass, settings: &StreamSettings) -> Option<UpstreamTlsPlan> {
+        let words = &settings.proxy_tls;
+        let host = pass.upstream.map(|_| pass.address.as_text().unwrap_or_default());
+        if host.is_none() && words.name.is_none() && (words.verify || words.server_name) {
+            let message = "\"proxy_ssl_name\" is needed where the address of \"proxy_pass\" has variables";
+            let hint = "say which name TLS asks for and verifies: `proxy_ssl_name NAME;`";
+            self.found.push(Diagnostic::error(pass.span, message).with_hint(hint));
+            return None;
+        }
+        let kind = TlsKind { family: "proxy", speaks_http2: false };
+        self.tls_of(words, kind, host, pass.span)
+    }
+
+    fn stream_rate(&mut self, rate: &Amount) -> Option<SizePlan> {
+        (*rate != Amount::Fixed(0)).then(|| self.size_plan(rate))
+    }
+
+    fn stream_binding(&mut self, settings: &StreamSettings) -> (ConnectOptions, SourcePlan) {
+        let mut options = ConnectOptions { so_keepalive: settings.proxy.socket_keepalive, ..ConnectOptions::default() };
+        let source = match &settings.proxy.bind {
+            Some(bind) => self.bind_source(bind, &mut options),
+            None => SourcePlan::Options,
+        };
+        (options, source)
+    }
+}

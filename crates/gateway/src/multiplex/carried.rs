@@ -1,0 +1,226 @@
+//! The streams that a connection carries: their bodies wait here until the engine lets them go, and frames wait for the socket. The
+//! connection's owner writes those and reads; exchanges work on their streams through it.
+
+use crate::multiplex::stream::{Stream, StreamEnding, TrailerField};
+use crate::thread::WorkerThread;
+use http2::{Connection as Engine, ErrorCode, StreamId};
+use reactor::TaskId;
+use slab::Slab;
+use std::io::{self, IoSlice};
+use transport::Transport;
+
+/// Bytes that wait for the socket before streams have to wait: some frames of each of several streams.
+pub(crate) const OUT_BYTES_MAX: usize = 64 * 1024;
+
+/// A connection's engine and streams.
+pub(crate) struct Carried {
+    pub(crate) engine: Engine,
+    /// Frames that the socket has not taken.
+    pub(crate) out: Vec<u8>,
+    pub(crate) streams: Slab<Stream>,
+}
+
+impl Carried {
+    pub(crate) fn new(engine: Engine, out: Vec<u8>) -> Self {
+        Self { engine, out, streams: Slab::new() }
+    }
+
+    /// Bytes of memory behind it.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.engine.held_bytes() + self.out.capacity() + self.streams.capacity() * size_of::<Stream>()
+    }
+
+    /// Makes sure that there is a buffer to write into.
+    pub(crate) fn prepare_out(&mut self, thread: &WorkerThread) {
+        if self.out.capacity() == 0 {
+            self.out = thread.take_scratch();
+        }
+    }
+
+    /// Gives up memory that a connection without streams does not need.
+    pub(crate) fn trim(&mut self) {
+        if self.streams.is_empty() {
+            self.engine.trim();
+            if self.streams.capacity() > 0 {
+                self.streams = Slab::new();
+            }
+        }
+    }
+
+    pub(crate) fn key_of(&self, id: StreamId) -> Option<usize> {
+        self.engine.token(id)?.checked_sub(1).map(|key| key as usize)
+    }
+
+    /// What is kept of a stream. The engine may have forgotten it: both sides have ended it with what has come now.
+    pub(crate) fn stream_of(&mut self, id: StreamId) -> Option<&mut Stream> {
+        match self.key_of(id) {
+            Some(key) => self.streams.get_mut(key),
+            None => self.ended_stream_of(id),
+        }
+    }
+
+    /// The same of a stream that the engine may not know any more.
+    pub(crate) fn ended_stream_of(&mut self, id: StreamId) -> Option<&mut Stream> {
+        self.streams.iter_mut().map(|(_, known)| known).find(|known| known.id == id)
+    }
+
+    /// Keeps a stream that the engine has opened.
+    pub(crate) fn insert(&mut self, stream: Stream) -> usize {
+        let id = stream.id;
+        let key = self.streams.insert(stream);
+        self.engine.set_token(id, key as u32 + 1);
+        key
+    }
+
+    /// A stream that can go on.
+    pub(crate) fn live(&mut self, key: usize) -> io::Result<(&mut Engine, &mut Vec<u8>, &mut Stream)> {
+        let Self { engine, out, streams } = self;
+        let stream = streams.get_mut(key).filter(|stream| !stream.is_gone).ok_or_else(broken)?;
+        Ok((engine, out, stream))
+    }
+
+    /// Frames what streams have waiting, as far as windows, room and their order let it go; whether it was room that was missing.
+    pub(crate) fn pump(&mut self, thread: &WorkerThread) -> bool {
+        self.prepare_out(thread);
+        loop {
+            let room = OUT_BYTES_MAX.saturating_sub(self.out.len());
+            let Some(id) = self.engine.next_turn(room) else { return self.engine.has_turn() };
+            let Some(key) = self.key_of(id) else { continue };
+            if let Some(task) = self.push(key) {
+                thread.reactor.wake(task);
+            }
+        }
+    }
+
+    /// Writes frames; how many bytes the socket has taken. Nothing waits any more where `out` is empty afterwards.
+    pub(crate) fn flush(&mut self, stream: &Transport, thread: &WorkerThread) -> io::Result<usize> {
+        let mut sent = 0;
+        while sent < self.out.len() {
+            match stream.write(&[IoSlice::new(&self.out[sent..])], false)? {
+                0 => break,
+                count => sent += count,
+            }
+        }
+        if sent < self.out.len() {
+            self.out.drain(..sent);
+        } else if self.out.capacity() > 0 {
+            thread.put_scratch(std::mem::take(&mut self.out));
+        }
+        Ok(sent)
+    }
+
+    /// Frames what a stream has waiting, as far as it may go; the task of its exchange, if anything went.
+    pub(crate) fn push(&mut self, key: usize) -> Option<TaskId> {
+        let Self { engine, out, streams } = self;
+        let stream = streams.get_mut(key).filter(|stream| !stream.is_gone)?;
+        let before = out.len();
+        let (unsent, mut framed) = stream.take_unsent();
+        let waiting = unsent.get(framed..).unwrap_or_default();
+        let part = &waiting[..waiting.len().min(stream.released)];
+        let end = part.len() == waiting.len() && matches!(stream.end, StreamEnding::Body);
+        if !part.is_empty() || end {
+            match frame(engine, out, stream, part, end) {
+                Ok(count) => {
+                    framed += count;
+                    stream.released -= count;
+                }
+                Err(_) => stream.is_gone = true,
+            }
+        }
+        let is_all = framed == unsent.len();
+        stream.put_unsent(unsent, framed);
+        if is_all && let StreamEnding::Trailers(fields) = &stream.end {
+            let sent = engine.send_trailers(stream.id, out, |out| {
+                for (name, value) in fields {
+                    let _ = out.add(name, value);
+                }
+            });
+            stream.is_gone |= sent.is_err();
+            stream.end = StreamEnding::Sent;
+            stream.bytes_sent += (out.len() - before) as u64;
+        }
+        (out.len() > before || stream.is_gone).then_some(stream.task)
+    }
+
+    /// Sends a part of a body behind what waits; `end`: it is the last one.
+    pub(crate) fn send(&mut self, key: usize, body: &[u8], end: bool) -> io::Result<()> {
+        let (engine, out, stream) = self.live(key)?;
+        let sent = if stream.waiting_bytes() == 0 && !stream.is_held_back {
+            frame(engine, out, stream, body, end)?
+        } else {
+            0
+        };
+        let is_all = sent == body.len();
+        if end && !(is_all && matches!(stream.end, StreamEnding::Sent)) {
+            stream.end = StreamEnding::Body;
+        }
+        if !is_all {
+            let rest = &body[sent..];
+            stream.keep(rest);
+            if !stream.is_held_back {
+                stream.released += rest.len();
+            }
+        } else if end && stream.waiting_bytes() == 0 && !matches!(stream.end, StreamEnding::Sent) {
+            // The end alone of a body that is held back.
+            frame(engine, out, stream, b"", true)?;
+        }
+        Ok(())
+    }
+
+    /// Ends a body with trailers, behind what waits of it.
+    pub(crate) fn end_with_trailers(&mut self, key: usize, fields: Vec<TrailerField>) -> io::Result<()> {
+        self.live(key)?.2.end = StreamEnding::Trailers(fields);
+        self.push(key);
+        Ok(())
+    }
+
+    /// Gives back what is not used of received bytes, and lets the peer send as many as were used of its body.
+    pub(crate) fn consume(&mut self, key: usize, mut received: Vec<u8>, used: usize, of_body: usize) {
+        let Self { engine, out, streams } = self;
+        let Some(stream) = streams.get_mut(key) else { return };
+        received.drain(..used);
+        if !received.is_empty() {
+            stream.received = received;
+        }
+        engine.consume(stream.id, of_body, out);
+    }
+
+    /// Takes a stream out. It is reset with the first code where not everything was sent, with the second one where the peer has not sent
+    /// everything.
+    pub(crate) fn remove(&mut self, key: usize, unsent: ErrorCode, unread: ErrorCode) {
+        let Self { engine, out, streams } = self;
+        let Some(stream) = streams.try_remove(key).filter(|stream| !stream.is_gone) else { return };
+        if !matches!(stream.end, StreamEnding::Sent) {
+            engine.reset(stream.id, unsent, out);
+        } else if !stream.is_received {
+            engine.reset(stream.id, unread, out);
+        }
+    }
+}
+
+pub(crate) fn broken() -> io::Error {
+    io::ErrorKind::BrokenPipe.into()
+}
+
+/// Gives the engine bytes of a body, in frames of the location's size; how many it has taken.
+fn frame(engine: &mut Engine, out: &mut Vec<u8>, stream: &mut Stream, bytes: &[u8], end: bool) -> io::Result<usize> {
+    let before = out.len();
+    let mut taken = 0;
+    loop {
+        let chunk = &bytes[taken..bytes.len().min(taken + stream.chunk_bytes)];
+        let is_last = taken + chunk.len() == bytes.len();
+        if chunk.is_empty() && !end {
+            break;
+        }
+        let count = engine.send_data(stream.id, chunk, end && is_last, out, OUT_BYTES_MAX).map_err(|_| broken())?;
+        taken += count;
+        if count < chunk.len() || is_last {
+            if count == chunk.len() && end {
+                stream.end = StreamEnding::Sent;
+            }
+            break;
+        }
+    }
+    stream.bytes_sent += (out.len() - before) as u64;
+    Ok(taken)
+}

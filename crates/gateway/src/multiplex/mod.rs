@@ -1,0 +1,7 @@
+//! What HTTP/2 connections to clients and to upstreams have in common: an engine, frames for the socket, and what waits of each stream.
+//! It knows no socket. The sessions of both sides call it.
+
+pub(crate) mod carried;
+pub(crate) mod failure;
+pub(crate) mod head;
+pub(crate) mod stream;

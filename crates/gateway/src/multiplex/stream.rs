@@ -1,0 +1,129 @@
+//! What a connection keeps of a stream while an exchange works on it.
+
+use crate::multiplex::failure::StreamFailure;
+use http2::StreamId;
+use reactor::TaskId;
+
+/// Frames of a body are at most this long where the location does not say otherwise: nginx's `http2_chunk_size`.
+const CHUNK_BYTES_DEFAULT: usize = 8 * 1024;
+
+/// Name and value of a trailer field.
+pub(crate) type TrailerField = (Box<[u8]>, Box<[u8]>);
+
+/// How far the end of what goes out has come.
+#[derive(Debug)]
+pub(crate) enum StreamEnding {
+    /// More of the body may come.
+    Open,
+    /// It is behind the bytes that wait.
+    Body,
+    /// The same, with these fields.
+    Trailers(Vec<TrailerField>),
+    /// It was framed.
+    Sent,
+}
+
+/// A stream.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) id: StreamId,
+    /// The exchange's.
+    pub(crate) task: TaskId,
+    /// Unread bytes of the body that comes in: no more than the stream's window. From an upstream the heads of the response are before it.
+    pub(crate) received: Vec<u8>,
+    /// How many of them are heads.
+    pub(crate) head_bytes: usize,
+    /// The peer has sent everything.
+    pub(crate) is_received: bool,
+    /// Its trailers, as lines.
+    pub(crate) trailers: Vec<u8>,
+    /// Bytes of the body that goes out that were not framed; the first `framed` of them were.
+    unsent: Vec<u8>,
+    framed: usize,
+    /// How many of those that wait may go.
+    pub(crate) released: usize,
+    /// Bytes go when they are released.
+    pub(crate) is_held_back: bool,
+    pub(crate) end: StreamEnding,
+    pub(crate) chunk_bytes: usize,
+    /// The peer takes nothing any more.
+    pub(crate) is_gone: bool,
+    /// Why an upstream has ended it.
+    pub(crate) failure: Option<StreamFailure>,
+    /// `$bytes_sent`: bytes of all frames.
+    pub(crate) bytes_sent: u64,
+}
+
+impl Stream {
+    pub(crate) fn new(id: StreamId, task: TaskId, is_received: bool) -> Self {
+        Self {
+            id,
+            task,
+            received: Vec::new(),
+            head_bytes: 0,
+            is_received,
+            trailers: Vec::new(),
+            unsent: Vec::new(),
+            framed: 0,
+            released: 0,
+            is_held_back: false,
+            end: StreamEnding::Open,
+            chunk_bytes: CHUNK_BYTES_DEFAULT,
+            is_gone: false,
+            failure: None,
+            bytes_sent: 0,
+        }
+    }
+
+    /// Bytes that wait for windows, for room, or for their turn.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.unsent.len() - self.framed
+    }
+
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.received.capacity() + self.unsent.capacity() + self.trailers.capacity()
+    }
+
+    /// Keeps bytes behind those that wait.
+    pub(crate) fn keep(&mut self, bytes: &[u8]) {
+        if self.framed > self.unsent.len() / 2 {
+            self.unsent.drain(..self.framed);
+            self.framed = 0;
+        }
+        self.unsent.reserve_exact(bytes.len());
+        self.unsent.extend_from_slice(bytes);
+    }
+
+    /// Takes the bytes that wait out.
+    pub(crate) fn take_unsent(&mut self) -> (Vec<u8>, usize) {
+        (std::mem::take(&mut self.unsent), std::mem::take(&mut self.framed))
+    }
+
+    /// Puts them back, after this many were framed.
+    pub(crate) fn put_unsent(&mut self, unsent: Vec<u8>, framed: usize) {
+        if framed < unsent.len() {
+            (self.unsent, self.framed) = (unsent, framed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_is_kept_until_it_is_framed() {
+        let mut stream = Stream::new(StreamId(1), TaskId { index: 0, generation: 0 }, true);
+        stream.keep(b"abcdef");
+        let (unsent, framed) = stream.take_unsent();
+        assert_eq!((&unsent[..], framed), (&b"abcdef"[..], 0));
+        stream.put_unsent(unsent, 4);
+        assert_eq!(stream.waiting_bytes(), 2);
+        stream.keep(b"gh");
+        let (unsent, framed) = stream.take_unsent();
+        assert_eq!(&unsent[framed..], b"efgh");
+        let all = unsent.len();
+        stream.put_unsent(unsent, all);
+        assert_eq!((stream.waiting_bytes(), stream.held_bytes()), (0, 0));
+    }
+}

@@ -1,0 +1,13 @@
+//! `slice`
+
+use rules::precondition::ModifiedSince;
+
+/// In which pieces a location's content is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SlicePlan {
+    /// Bytes of a piece; at least 1.
+    pub(crate) size: u64,
+    /// `max_ranges`: 0 for no ranges.
+    pub(crate) ranges_max: usize,
+    pub(crate) modified_since: ModifiedSince,
+}

@@ -1,0 +1,195 @@
+//! Looking after the files of a cache: removing what was not used for too long or is too much, and reading the directory, at the
+//! start and again from time to time, so that files of an earlier or another process are counted. A job on a thread of the offload
+//! pool does a little of it at a time; nothing that serves requests waits for it.
+
+use crate::registry::cache::CacheZone;
+use crate::registry::cache::purging::read_entry;
+use crate::registry::process::Registry;
+use cache::{Key, Record, decode_snapshot, encode_snapshot};
+use reactor::free_bytes;
+use std::fs::ReadDir;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often a cache without work is looked at.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// How often the directory is read again: other processes, as those of a binary upgrade, store files that this one's index does not
+/// know until somebody asks for them.
+const WALK_AGAIN_S: i64 = 3600;
+
+/// A temporary file that was not written for this long has no writer any more.
+const ABANDONED_S: i64 = 3600;
+
+/// The index as the last process has left it, in the cache's own directory.
+const SNAPSHOT: &str = "index.snapshot";
+
+/// Keys that are taken from a snapshot under one lock: some hundred microseconds.
+const LOADED_AT_ONCE: usize = 1000;
+
+/// A walk through the directory of a cache.
+#[derive(Default)]
+pub(crate) struct Walk {
+    /// The directories that are being read, from the cache's own down; at most one for each level.
+    open: Vec<ReadDir>,
+    /// When the last one ended, in seconds since the epoch.
+    ended_at_s: Option<i64>,
+    is_walking: bool,
+}
+
+impl CacheZone {
+    /// Starts what there is to do; says when to look again.
+    pub(crate) fn tend(self: &Arc<Self>, shared: &'static Registry, now_s: i64) -> Duration {
+        let settings = self.settings();
+        let (sums, first) = self.with_index(|index| (index.sums(), index.first_expires_s()));
+        let walks = {
+            let walk = self.walk.lock().unwrap_or_else(PoisonError::into_inner);
+            walk.is_walking || walk.ended_at_s.is_none_or(|at| at.saturating_add(WALK_AGAIN_S) <= now_s)
+        };
+        let is_full = settings.size_max.is_some_and(|most| sums.bytes > most)
+            || sums.keys > settings.keys_max
+            || settings.free_min > 0;
+        let is_due = first.is_some_and(|at| at <= now_s) || is_full;
+        if !(walks || is_due) || self.is_tended.swap(true, Ordering::AcqRel) {
+            return LOOK_AGAIN;
+        }
+        let zone = Arc::clone(self);
+        let job = move || {
+            if is_due {
+                zone.remove_old(now_s);
+            }
+            if walks {
+                zone.walk_on(now_s);
+            }
+            zone.is_tended.store(false, Ordering::Release);
+        };
+        if shared.offload.submit(job, || ()).is_err() {
+            self.is_tended.store(false, Ordering::Release);
+        }
+        let pause = if walks { settings.loader.sleep } else { settings.manager.sleep };
+        pause.clamp(Duration::from_millis(1), LOOK_AGAIN)
+    }
+
+    fn remove_old(&self, now_s: i64) {
+        let settings = self.settings();
+        let mut bytes_max = settings.size_max.unwrap_or(u64::MAX);
+        if settings.free_min > 0 {
+            // Where the file system cannot be asked there is nothing to go by.
+            let missing = free_bytes(self.directory()).map_or(0, |free| settings.free_min.saturating_sub(free));
+            if missing > 0 {
+                bytes_max = bytes_max.min(self.sums().bytes.saturating_sub(missing));
+            }
+        }
+        let began = Instant::now();
+        for _ in 0..settings.manager.files.max(1) {
+            let before = self.sums();
+            let gone = self.with_index(|index| {
+                let gone = index.expire(now_s, 1);
+                if gone.is_empty() { index.shrink(bytes_max, 1) } else { gone }
+            });
+            self.remove_now(&gone);
+            if self.sums() == before || began.elapsed() > settings.manager.threshold {
+                break;
+            }
+        }
+    }
+
+    /// Whether the index knows all files that there were at the start.
+    pub(super) fn knows_all_files(&self) -> bool {
+        self.walk.lock().unwrap_or_else(PoisonError::into_inner).ended_at_s.is_some()
+    }
+
+    fn walk_on(&self, now_s: i64) {
+        let settings = self.settings();
+        let mut walk = self.walk.lock().unwrap_or_else(PoisonError::into_inner);
+        if !walk.is_walking {
+            if walk.ended_at_s.is_none() {
+                self.load_snapshot();
+            }
+            walk.is_walking = true;
+            walk.open = std::fs::read_dir(self.directory()).into_iter().collect();
+        }
+        let (began, mut files) = (Instant::now(), 0);
+        while files < settings.loader.files.max(1) && began.elapsed() <= settings.loader.threshold {
+            let Some(directory) = walk.open.last_mut() else {
+                walk.is_walking = false;
+                walk.ended_at_s = Some(now_s);
+                return;
+            };
+            let Some(Ok(entry)) = directory.next() else {
+                walk.open.pop();
+                continue;
+            };
+            let path = entry.path();
+            if walk.open.len() <= self.levels.depth() {
+                walk.open.extend(std::fs::read_dir(&path));
+                continue;
+            }
+            files += 1;
+            self.note_found(&path, entry.file_name().as_bytes(), now_s);
+        }
+    }
+
+    /// Learns from the process before which files there are. What is wrong with the snapshot the walk makes good.
+    fn load_snapshot(&self) {
+        let Ok(bytes) = std::fs::read(self.directory().join(SNAPSHOT)) else { return };
+        let Ok(records) = decode_snapshot(&bytes) else { return };
+        for part in records.collect::<Vec<_>>().chunks(LOADED_AT_ONCE) {
+            self.with_index(|index| {
+                for record in part {
+                    index.load(*record);
+                }
+            });
+        }
+    }
+
+    /// Writes down which files there are, for the next process. Called by a worker that has ended.
+    pub(crate) fn save_snapshot(&self) {
+        let bytes = self.with_index(|index| encode_snapshot(index.records()));
+        let (place, mut temporary) = (self.directory().join(SNAPSHOT), self.directory().clone());
+        temporary.push(format!("{SNAPSHOT}.{}", std::process::id()));
+        if std::fs::write(&temporary, bytes).and_then(|()| std::fs::rename(&temporary, place)).is_err() {
+            // Without it the next process walks through the directory.
+            let _ = std::fs::remove_file(temporary);
+        }
+    }
+
+    /// Looks at a file that was found in the directory.
+    fn note_found(&self, path: &Path, name: &[u8], now_s: i64) {
+        let Ok(metadata) = std::fs::metadata(path) else { return };
+        let Some(key) = Key::from_hex(name) else {
+            let is_ours = name.split(|&byte| byte == b'.').next().is_some_and(|name| Key::from_hex(name).is_some());
+            if is_ours && metadata.mtime().saturating_add(ABANDONED_S) < now_s {
+                let _ = std::fs::remove_file(path);
+            }
+            return;
+        };
+        if self.with_index(|index| index.knows(key)) {
+            return;
+        }
+        let mut buffer = Vec::new();
+        let Some(main) = read_entry(path, &mut buffer).map(|parsed| Key::of(parsed.key)) else {
+            // No response of this version; one that is being replaced at this moment is whole under its name.
+            let _ = std::fs::remove_file(path);
+            return;
+        };
+        let inactive_s = self.settings().inactive_s;
+        let record = Record {
+            key,
+            tag: main.tag(),
+            bytes: metadata.blocks() * 512,
+            expires_s: metadata
+                .mtime()
+                .max(metadata.atime())
+                .max(now_s.saturating_sub(inactive_s))
+                .saturating_add(inactive_s),
+        };
+        if !self.with_index(|index| index.load(record) || index.knows(key)) {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! What an operator asks of a running gateway, and may change in it: peers, pools, the level of the error logs, and questions to the
+//! workers about what lives on them. Called by the process for `holdfast ctl`; what workers answer is in `worker::inspect`.
+
+use crate::base::logs::error::Level;
+use crate::registry::process::{Message, Registry};
+use crate::registry::status_list::peer_label;
+use conf::value::Cidr;
+use reactor::PeerAddress;
+use serde::Serialize;
+use std::cmp::Reverse;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+pub use upstream::balance::PeerMode;
+use upstream::balance::{Checked, PeerHealth};
+
+/// A worker looks at its mailbox with each turn of its loop; one that does not answer within this time is stuck.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A peer of a group.
+#[derive(Debug, Serialize)]
+pub struct PeerRow {
+    /// Its group.
+    pub group: String,
+    /// Its address, with `#2` and so on behind it where the group has the address before.
+    pub peer: String,
+    /// What an operator lets go to it.
+    pub mode: String,
+    /// What active checks say; absent where they say nothing against it.
+    pub check: Option<&'static str>,
+    /// Failures since the last success.
+    pub fails: u32,
+    /// Exchanges and tunnels under way, as far as they are counted.
+    pub active: u32,
+    /// Idle connections.
+    pub idle: u64,
+    /// Requests sent to it.
+    pub attempts: u64,
+    /// Those of them that failed.
+    pub failed: u64,
+}
+
+/// The pool of a group.
+#[derive(Debug, Serialize)]
+pub struct PoolRow {
+    /// Its name.
+    pub group: String,
+    /// Idle connections.
+    pub idle: u64,
+    /// Connections on a lease, or one side of a tunnel.
+    pub leased: u64,
+    /// Connections that are being opened.
+    pub connecting: u64,
+    /// Requests in line.
+    pub waiting: u64,
+    /// Connections opened since the start.
+    pub opened: u64,
+    /// Exchanges on a connection that had served one before.
+    pub reused: u64,
+    /// Connections thrown away.
+    pub discarded: u64,
+}
+
+/// A client connection, or a tunnel.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct ClientRow {
+    /// `$connection`
+    pub connection: u64,
+    /// The worker that has it.
+    pub worker: u16,
+    /// The client's address; absent where it is not known.
+    pub client: Option<String>,
+    /// `idle`, `head`, `exchange`, `closing` or `tunnel`.
+    pub state: &'static str,
+    /// Since it was accepted; of an exchange since it began.
+    pub age_ms: Option<u64>,
+    /// Since it did something last; of an exchange absent.
+    pub idle_ms: Option<u64>,
+    /// Requests so far.
+    pub requests: Option<u64>,
+    /// The upstream's address, of a tunnel.
+    pub upstream: Option<String>,
+    /// Bytes from the client, of a tunnel.
+    pub received_bytes: Option<u64>,
+    /// Bytes to the client, of a tunnel.
+    pub sent_bytes: Option<u64>,
+    /// Bytes of memory that it holds.
+    pub memory_bytes: u64,
+}
+
+/// Which rows, and in which order.
+#[derive(Debug, Clone, Default)]
+pub struct RowFilter {
+    /// Of this client.
+    pub client: Option<Cidr>,
+    /// In this state.
+    pub state: Option<String>,
+    /// To this upstream address.
+    pub upstream: Option<String>,
+    /// The largest first, by this.
+    pub sort: SortBy,
+    /// Rows at most.
+    pub limit: usize,
+}
+
+/// What rows are sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SortBy {
+    /// [`ClientRow::age_ms`].
+    #[default]
+    Age,
+    /// [`ClientRow::idle_ms`].
+    Idle,
+    /// [`ClientRow::memory_bytes`].
+    Memory,
+    /// Bytes of both directions.
+    Bytes,
+}
+
+impl RowFilter {
+    /// Whether a row passes. The client is asked for only where it matters, for that is a system call.
+    pub(crate) fn admits(&self, row: &ClientRow, client: impl FnOnce() -> Option<PeerAddress>) -> bool {
+        let is =
+            |wanted: &Option<String>, found: Option<&str>| wanted.as_deref().is_none_or(|wanted| Some(wanted) == found);
+        is(&self.state, Some(row.state))
+            && is(&self.upstream, row.upstream.as_deref())
+            && self
+                .client
+                .is_none_or(|network| client().and_then(|client| client.ip()).is_some_and(|ip| network.contains(ip)))
+    }
+
+    fn key(&self, row: &ClientRow) -> u64 {
+        match self.sort {
+            SortBy::Age => row.age_ms.unwrap_or_default(),
+            SortBy::Idle => row.idle_ms.unwrap_or_default(),
+            SortBy::Memory => row.memory_bytes,
+            SortBy::Bytes => row.received_bytes.unwrap_or_default() + row.sent_bytes.unwrap_or_default(),
+        }
+    }
+
+    /// Keeps the first rows in the order that is wanted.
+    pub(crate) fn keep_first(&self, rows: &mut Vec<ClientRow>) {
+        rows.sort_by_key(|row| (Reverse(self.key(row)), row.connection));
+        rows.truncate(self.limit);
+    }
+}
+
+/// What the workers are asked.
+#[derive(Debug, Clone)]
+pub(crate) enum RowsQuestion {
+    /// Client connections that are no tunnels.
+    Connections(RowFilter),
+    Tunnels(RowFilter),
+    /// Close the client connection with this number, tunnel or not.
+    Close(u64),
+}
+
+/// A question on its way through one worker, a part of its connections at a time.
+pub struct Inspection {
+    pub(crate) question: RowsQuestion,
+    /// Where it goes on among the worker's tasks.
+    pub(crate) next: usize,
+    pub(crate) found: FoundRows,
+    answer: Sender<FoundRows>,
+}
+
+/// What a worker has found.
+#[derive(Debug, Default)]
+pub(crate) struct FoundRows {
+    pub(crate) rows: Vec<ClientRow>,
+    /// Rows that passed the filter, those beyond the limit included.
+    pub(crate) matching: u64,
+}
+
+impl Inspection {
+    /// The worker is through.
+    pub(crate) fn finish(self) {
+        // One that waits no longer needs no answer.
+        let _ = self.answer.send(self.found);
+    }
+}
+
+/// A list of connections.
+#[derive(Debug, Serialize)]
+pub struct ClientList {
+    /// The first ones.
+    pub rows: Vec<ClientRow>,
+    /// How many passed the filter.
+    pub matching: u64,
+    /// All workers have answered.
+    pub complete: bool,
+}
+
+impl Registry {
+    /// The peers of all groups that the configuration names.
+    pub fn peer_rows(&self) -> Vec<PeerRow> {
+        let health = self.identities.health().all();
+        let mut rows = Vec::new();
+        for group in self.status.listed_groups() {
+            for peer in &group.peers {
+                let Some(health) = find(&health, &group.name, &peer.label) else { continue };
+                let sums = peer.cells.sums();
+                rows.push(PeerRow {
+                    group: group.name.to_string(),
+                    peer: peer.label.to_string(),
+                    mode: health.mode().to_string(),
+                    check: match health.checked() {
+                        Checked::Healthy => None,
+                        Checked::Unhealthy => Some("unhealthy"),
+                        Checked::Pending => Some("pending"),
+                    },
+                    fails: health.fails(),
+                    active: health.active(),
+                    idle: peer.id.map_or(0, |id| self.pool.peer_snapshot(id).idle.into()),
+                    attempts: sums.attempts,
+                    failed: sums.failed,
+                });
+            }
+        }
+        rows
+    }
+
+    /// Changes what goes to a peer; its label is that of [`Self::peer_rows`]. `false`: there is no such peer.
+    pub fn set_peer_mode(&self, group: &str, label: &str, mode: PeerMode) -> bool {
+        let found = find(&self.identities.health().all(), group, label);
+        found.inspect(|health| health.set_mode(mode)).is_some()
+    }
+
+    /// The pools of all groups that the configuration names.
+    pub fn pool_rows(&self) -> Vec<PoolRow> {
+        let row = |group: crate::registry::status_list::ListedGroup| {
+            let pooled = self.pool.snapshot(group.id);
+            PoolRow {
+                group: group.name.to_string(),
+                idle: pooled.idle.into(),
+                leased: pooled.connections.saturating_sub(pooled.idle).saturating_sub(pooled.connecting).into(),
+                connecting: pooled.connecting.into(),
+                waiting: u64::from(pooled.waiting) + u64::from(group.cells.waiting()),
+                opened: pooled.counts.opened,
+                reused: pooled.counts.reused,
+                discarded: pooled.counts.discarded_total(),
+            }
+        };
+        self.status.listed_groups().into_iter().map(row).collect()
+    }
+
+    /// Closes the idle connections of a group, or of all; how many there were. `None`: there is no such group.
+    pub fn flush_pools(&self, group: Option<&str>) -> Option<usize> {
+        let id = match group {
+            None => None,
+            Some(name) => Some(self.pool.groups().into_iter().find(|(known, _)| **known == *name)?.1),
+        };
+        let mut removed = Vec::new();
+        self.pool.flush(id, &mut removed);
+        Some(removed.len())
+    }
+
+    /// The level of all error logs from now on; `None` is what the configuration says of each.
+    pub fn set_log_level(&self, level: Option<Level>) {
+        self.log_bell.set_level(level);
+    }
+
+    /// The level that was set at run time.
+    pub fn log_level(&self) -> Option<Level> {
+        self.log_bell.level()
+    }
+
+    /// Client connections that are no tunnels.
+    pub fn list_connections(&self, filter: &RowFilter) -> ClientList {
+        self.list(filter, &RowsQuestion::Connections(filter.clone()))
+    }
+
+    /// Tunnels.
+    pub fn list_tunnels(&self, filter: &RowFilter) -> ClientList {
+        self.list(filter, &RowsQuestion::Tunnels(filter.clone()))
+    }
+
+    /// Closes a client connection by its number; `false`: there is none.
+    pub fn close_connection(&self, connection: u64) -> bool {
+        self.ask(&RowsQuestion::Close(connection)).0.iter().any(|found| found.matching > 0)
+    }
+
+    fn list(&self, filter: &RowFilter, question: &RowsQuestion) -> ClientList {
+        let (found, complete) = self.ask(question);
+        let matching = found.iter().map(|found| found.matching).sum();
+        let mut rows: Vec<ClientRow> = found.into_iter().flat_map(|found| found.rows).collect();
+        filter.keep_first(&mut rows);
+        ClientList { rows, matching, complete }
+    }
+
+    /// Asks all workers, and waits for them: never called on a worker. With whether all have answered.
+    fn ask(&self, question: &RowsQuestion) -> (Vec<FoundRows>, bool) {
+        let (answer, answers) = channel();
+        for worker in 0..self.workers() {
+            let (question, answer) = (question.clone(), answer.clone());
+            let inspection = Inspection { question, next: 0, found: FoundRows::default(), answer };
+            self.send(worker, Message::Inspect(Box::new(inspection)));
+        }
+        drop(answer);
+        let (mut found, until) = (Vec::new(), Instant::now() + ANSWER_TIMEOUT);
+        loop {
+            match answers.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(one) => found.push(one),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => return (found, false),
+            }
+        }
+        let complete = found.len() == self.workers();
+        (found, complete)
+    }
+}
+
+/// The health of a peer by the names that are shown.
+fn find(all: &[(Box<str>, PeerAddress, Arc<PeerHealth>)], group: &str, label: &str) -> Option<Arc<PeerHealth>> {
+    let is_it = |(known, address, health): &&(Box<str>, PeerAddress, Arc<PeerHealth>)| {
+        **known == *group && peer_label(&address.to_string(), health.ordinal()) == label
+    };
+    all.iter().find(is_it).map(|(.., health)| Arc::clone(health))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(connection: u64, age_ms: u64, bytes: u64) -> ClientRow {
+        ClientRow {
+            connection,
+            state: "tunnel",
+            age_ms: Some(age_ms),
+            received_bytes: Some(bytes),
+            upstream: Some("10.0.0.1:80".to_owned()),
+            ..ClientRow::default()
+        }
+    }
+
+    #[test]
+    fn rows_are_sorted_and_cut() {
+        let mut rows = vec![row(1, 5, 30), row(2, 9, 10), row(3, 7, 20)];
+        let by_age = RowFilter { limit: 2, ..RowFilter::default() };
+        by_age.keep_first(&mut rows);
+        assert_eq!(rows.iter().map(|row| row.connection).collect::<Vec<_>>(), [2, 3]);
+        RowFilter { sort: SortBy::Bytes, limit: 1, ..RowFilter::default() }.keep_first(&mut rows);
+        assert_eq!(rows.iter().map(|row| row.connection).collect::<Vec<_>>(), [3]);
+    }
+
+    #[test]
+    fn filters_select_client_state_and_upstream() {
+        let client = || Some(PeerAddress::Ip(([10, 1, 2, 3], 4).into()));
+        let network = |text: &str| Cidr::parse(text.as_bytes()).map(|(network, _)| network);
+        let admits = |filter: RowFilter| filter.admits(&row(1, 1, 1), client);
+        assert!(admits(RowFilter { client: network("10.1.0.0/16"), ..RowFilter::default() }));
+        assert!(!admits(RowFilter { client: network("10.2.0.0/16"), ..RowFilter::default() }));
+        assert!(!admits(RowFilter { state: Some("idle".to_owned()), ..RowFilter::default() }));
+        assert!(admits(RowFilter { upstream: Some("10.0.0.1:80".to_owned()), ..RowFilter::default() }));
+        assert!(!admits(RowFilter { upstream: Some("10.0.0.1:81".to_owned()), ..RowFilter::default() }));
+    }
+}

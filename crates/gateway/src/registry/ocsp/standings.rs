@@ -1,0 +1,243 @@
+//! The standing of clients' certificates (`ssl_ocsp`): what workers want to know, and what the control plane has found out. Handshakes
+//! of one client at the same time share one question.
+
+use crate::plan::ocsp::{ClientStatusPlan, Responder, is_responder_url};
+use crate::registry::ocsp::ControlBell;
+use lru::LruCache;
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use tls::{STATUS_REQUEST_FAILED, Standing, StatusAnswer, StatusQuestion};
+
+/// Questions under way: with a responder that does not answer each handshake waits for `client_header_timeout`, and those beyond fail
+/// at once.
+const OPEN_MAX: usize = 1024;
+/// Bytes of a cache that nginx needs for an answer.
+const ENTRY_BYTES: u64 = 128;
+/// Seconds that an answer is kept which does not say how long it holds.
+const UNDATED_SECONDS: i64 = 3600;
+
+/// What became of a question; nothing where the responder has not answered, or its answer is not to be believed.
+pub(crate) type StandingFound = Option<Standing>;
+/// Where the outcome will be.
+pub(crate) type Awaited = Arc<OnceLock<StandingFound>>;
+/// The certificate and the cache's name.
+type Key = ([u8; 32], Responder);
+/// Name and bytes.
+type CacheName = (Box<str>, u64);
+type AnswerCache = LruCache<[u8; 32], StatusAnswer>;
+
+/// A question that the control plane has to ask.
+#[derive(Debug, Clone)]
+pub struct OpenQuestion {
+    /// What is asked.
+    pub question: StatusQuestion,
+    /// Who is asked.
+    pub responder: Responder,
+}
+
+impl OpenQuestion {
+    fn key(&self) -> Key {
+        (self.question.key(), self.responder.clone())
+    }
+}
+
+/// What has to be asked about a client's chain: one certificate after the other.
+#[derive(Debug)]
+pub(crate) struct StandingSearch {
+    questions: std::vec::IntoIter<StatusQuestion>,
+    plan: Arc<ClientStatusPlan>,
+    awaited: Option<Awaited>,
+}
+
+impl StandingSearch {
+    pub(crate) fn new(questions: Box<[StatusQuestion]>, plan: Arc<ClientStatusPlan>) -> Self {
+        Self { questions: questions.into_vec().into_iter(), plan, awaited: None }
+    }
+
+    /// Whether all certificates are good, or in nginx's words why not; `None` while an answer is awaited.
+    pub(crate) fn go_on(&mut self, standings: &Standings, token: u64, now_s: i64) -> Option<Result<(), &'static str>> {
+        loop {
+            let outcome = if let Some(awaited) = &self.awaited {
+                *awaited.get()?
+            } else {
+                let Some(question) = self.questions.next() else { return Some(Ok(())) };
+                match standings.ask(&question, &self.plan, token, now_s) {
+                    Answered::Now(outcome) => outcome,
+                    Answered::Later(awaited) => {
+                        self.awaited = Some(awaited);
+                        continue;
+                    }
+                }
+            };
+            self.awaited = None;
+            match outcome {
+                Some(Standing::Good) => {}
+                Some(Standing::Revoked) => return Some(Err("certificate revoked")),
+                Some(Standing::Unknown) => return Some(Err("certificate status unknown")),
+                None => return Some(Err(STATUS_REQUEST_FAILED)),
+            }
+        }
+    }
+}
+
+/// Questions and answers of the whole process.
+pub struct Standings {
+    book: Mutex<Book>,
+    bell: ControlBell,
+    wake: Box<dyn Fn(u64) + Send + Sync>,
+}
+
+#[derive(Default)]
+struct Book {
+    open: HashMap<Key, Open>,
+    /// Questions that were not taken yet.
+    fresh: Vec<OpenQuestion>,
+    caches: HashMap<CacheName, AnswerCache>,
+}
+
+#[derive(Default)]
+struct Open {
+    awaited: Awaited,
+    /// Tasks that are woken.
+    waiting: Vec<u64>,
+    caches: Vec<CacheName>,
+}
+
+/// What is known at once.
+pub(crate) enum Answered {
+    Now(StandingFound),
+    Later(Awaited),
+}
+
+impl Standings {
+    /// `wake` is called with the tokens of [`Self::ask`].
+    pub(crate) fn new(wake: Box<dyn Fn(u64) + Send + Sync>) -> Self {
+        Self { book: Mutex::default(), bell: ControlBell::default(), wake }
+    }
+
+    /// Names the control plane: `notify` is called, from any thread, when there is a new question.
+    pub fn attach(&self, notify: impl Fn() + Send + Sync + 'static) {
+        self.bell.attach(notify);
+    }
+
+    /// The standing of a certificate at this time (seconds since 1970), or where it will be found once the token's task is woken.
+    pub(crate) fn ask(&self, question: &StatusQuestion, plan: &ClientStatusPlan, token: u64, now_s: i64) -> Answered {
+        let url = plan.responder.as_deref().or(question.responder());
+        let Some(url) = url.filter(|url| is_responder_url(url)) else { return Answered::Now(None) };
+        let responder = Responder { url: url.into(), resolver: plan.resolver.clone() };
+        let mut book = self.lock();
+        let known = plan.cache.as_ref().and_then(|name| book.caches.get_mut(name)?.get(&question.key()).copied());
+        if let Some(answer) = known.filter(|answer| answer.next_update.is_some_and(|until| until >= now_s)) {
+            return Answered::Now(Some(answer.standing));
+        }
+        let wanted = OpenQuestion { question: question.clone(), responder };
+        let key = wanted.key();
+        let is_new = !book.open.contains_key(&key);
+        if is_new && book.open.len() >= OPEN_MAX {
+            return Answered::Now(None);
+        }
+        let open = book.open.entry(key).or_default();
+        open.waiting.push(token);
+        open.caches.extend(plan.cache.clone().filter(|cache| !open.caches.contains(cache)));
+        let awaited = Arc::clone(&open.awaited);
+        if is_new {
+            book.fresh.push(wanted);
+            drop(book);
+            self.bell.ring();
+        }
+        Answered::Later(awaited)
+    }
+
+    /// The questions that were not taken yet. The caller settles each.
+    pub fn take(&self) -> Vec<OpenQuestion> {
+        std::mem::take(&mut self.lock().fresh)
+    }
+
+    /// What became of a question at this time.
+    pub fn settle(&self, question: &OpenQuestion, answer: Option<StatusAnswer>, now_s: i64) {
+        let mut book = self.lock();
+        let Some(open) = book.open.remove(&question.key()) else { return };
+        if let Some(answer) = answer {
+            let kept = StatusAnswer { next_update: answer.next_update.or(Some(now_s + UNDATED_SECONDS)), ..answer };
+            for name in open.caches {
+                let entries_max = usize::try_from(name.1 / ENTRY_BYTES).unwrap_or(usize::MAX);
+                let cache = book.caches.entry(name).or_insert_with(|| {
+                    // Without room ahead: there may be far fewer clients.
+                    let mut cache = LruCache::unbounded();
+                    cache.resize(NonZeroUsize::new(entries_max).unwrap_or(NonZeroUsize::MIN));
+                    cache
+                });
+                cache.put(question.question.key(), kept);
+            }
+        }
+        drop(book);
+        let _ = open.awaited.set(answer.map(|answer| answer.standing));
+        for token in open.waiting {
+            (self.wake)(token);
+        }
+    }
+
+    /// Lets go of caches that no configuration names.
+    pub(crate) fn keep_caches(&self, is_named: impl Fn(&(Box<str>, u64)) -> bool) {
+        self.lock().caches.retain(|name, _| is_named(name));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tls::Pair;
+
+    fn question() -> StatusQuestion {
+        let pem = include_bytes!("../../../../tls/tests/data/ocsp.pem");
+        StatusQuestion::of_pair(&Pair::from_pem(pem, pem, b"").unwrap(), b"").unwrap().unwrap()
+    }
+
+    fn plan(responder: &str) -> ClientStatusPlan {
+        ClientStatusPlan { responder: Some(responder.into()), resolver: None, cache: Some(("zone".into(), 1024)) }
+    }
+
+    #[test]
+    fn handshakes_of_one_certificate_share_a_question_and_a_cache_answers_the_next_ones() {
+        let woken = Arc::<Mutex<Vec<u64>>>::default();
+        let standings = Standings::new(Box::new({
+            let woken = Arc::clone(&woken);
+            move |token| woken.lock().unwrap().push(token)
+        }));
+        let (question, plan) = (question(), plan("http://ocsp.test"));
+        let ask = |token, now_s| standings.ask(&question, &plan, token, now_s);
+        let (Answered::Later(first), Answered::Later(second)) = (ask(1, 100), ask(2, 100)) else { panic!() };
+        let taken = standings.take();
+        assert_eq!((taken.len(), standings.take().len()), (1, 0));
+        let answer = StatusAnswer { standing: Standing::Revoked, next_update: Some(200) };
+        standings.settle(&taken[0], Some(answer), 100);
+        assert_eq!(*woken.lock().unwrap(), [1, 2]);
+        assert_eq!([first.get(), second.get()], [Some(&Some(Standing::Revoked)); 2]);
+        assert!(matches!(ask(3, 200), Answered::Now(Some(Standing::Revoked))));
+        assert!(matches!(ask(4, 201), Answered::Later(_)), "it has ended");
+        // What is not answered is not kept.
+        standings.settle(&standings.take()[0], None, 201);
+        assert!(matches!(ask(5, 201), Answered::Later(_)));
+        standings.settle(&standings.take()[0], Some(StatusAnswer { next_update: None, ..answer }), 201);
+        assert!(matches!(ask(6, 201 + UNDATED_SECONDS), Answered::Now(_)));
+        standings.keep_caches(|_| false);
+        assert!(matches!(ask(7, 201), Answered::Later(_)), "no configuration has that cache");
+    }
+
+    #[test]
+    fn nothing_is_asked_without_a_responder_and_no_more_than_can_wait() {
+        let (standings, question) = (Standings::new(Box::new(|_| ())), question());
+        let ask = |responder: &str| standings.ask(&question, &plan(responder), 0, 0);
+        assert!(matches!(ask("https://ocsp.test"), Answered::Now(None)));
+        for number in 0..OPEN_MAX {
+            assert!(matches!(ask(&format!("http://ocsp.test/{number}")), Answered::Later(_)));
+        }
+        assert!(matches!(ask("http://ocsp.test/more"), Answered::Now(None)));
+        assert!(matches!(ask("http://ocsp.test/0"), Answered::Later(_)), "who waits for the same is no more");
+    }
+}

@@ -1,0 +1,373 @@
+//! What the workers of a process have in common: the pool, each other's mailboxes, counters, logs. Made once, before the
+//! workers start, and never freed: workers and leases borrow it for ever.
+
+use crate::base::alarm::Alarm;
+use crate::base::counters::Counters;
+use crate::base::fault::Faults;
+use crate::base::logs::bell::LogBell;
+use crate::base::logs::error::ErrorLog;
+use crate::base::memory::{Memory, MemoryUse};
+use crate::registry::acme::Acme;
+use crate::registry::bind::Identities;
+use crate::registry::certificates::Certificates;
+use crate::registry::checks::schedule::Checks;
+use crate::registry::generation::{Generation, ListenerId};
+use crate::registry::inspect::Inspection;
+use crate::registry::names::cache::Names;
+use crate::registry::names::keys::KeyBook;
+use crate::registry::ocsp::Standings;
+use crate::registry::pool::{PoolDriver, UpstreamPool};
+use crate::registry::ports::Ports;
+use crate::registry::status_list::StatusList;
+use crate::registry::user_files::UserFiles;
+use reactor::{Accepted, Listener, Mailbox, Offload, TaskId};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use upstream::ports::Stand;
+
+/// What workers are told by each other and by the control plane.
+pub enum Message {
+    /// A task has something to look at.
+    Wake(TaskId),
+    /// A connection that another worker accepted.
+    Adopt(Accepted, ListenerId),
+    /// Listen on these as well.
+    Listen(ListenerId, Arc<Listener>),
+    /// Stop accepting there.
+    Unlisten(ListenerId),
+    /// From now on this configuration holds.
+    Reload(Arc<Generation>),
+    /// The log lines that somebody waits for are written.
+    LinesWritten,
+    /// An operator asks what lives here.
+    Inspect(Box<Inspection>),
+    /// Finish what is under way, accept nothing new, and end.
+    Drain,
+    /// End now.
+    Stop,
+}
+
+/// One worker as the others see it. On cache lines of its own: each worker writes its counters with every request.
+#[repr(align(128))]
+pub(crate) struct WorkerLink {
+    pub(crate) mailbox: Mailbox<Message>,
+    /// Client connections, to find the least loaded worker.
+    pub(crate) connections: AtomicUsize,
+    /// It wants to hear of the end of a collection of log lines.
+    pub(crate) awaits_lines: AtomicBool,
+    pub(crate) counters: Counters,
+}
+
+/// The number of connections of a worker that has ended: more than any can have, so that it gets no other.
+const ENDED: usize = usize::MAX / 2;
+
+impl WorkerLink {
+    /// Counts a connection that is about to be handed over; `false` if the worker has ended.
+    pub(crate) fn expects_one_more(&self) -> bool {
+        let counted = self
+            .connections
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |count| (count < ENDED).then(|| count + 1));
+        counted.is_ok()
+    }
+
+    /// Whether a worker that drains may end: it has no connection, and from now on it is handed none.
+    pub(crate) fn end_without_connections(&self) -> bool {
+        self.connections.compare_exchange(0, ENDED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+}
+
+/// Threads that may wait for a disk: a disk serves few requests at once, and more threads would only queue there.
+const OFFLOAD_THREADS_MAX: usize = 4;
+/// Jobs that wait for them. At a tenth of a millisecond each the last one waits for 25 ms; beyond that the disk does not
+/// follow, and refusing some requests is better than delaying all.
+const OFFLOAD_WAITING_MAX: usize = 1024;
+
+/// Passwords that wait to be hashed, by as many threads as there are workers. At 5 ms each, the cost of `htpasswd -B`, the last one
+/// waits for some seconds where there is one thread.
+const HASHING_WAITING_MAX: usize = 512;
+
+/// What the workers of a process share.
+pub struct Registry {
+    pub(crate) workers: Box<[WorkerLink]>,
+    /// What plans refer to.
+    pub(crate) identities: Identities,
+    pub(crate) certificates: Certificates,
+    pub(crate) pool: UpstreamPool,
+    pub(crate) error_log: ErrorLog,
+    pub(crate) log_bell: Arc<LogBell>,
+    /// For work that may wait for a disk.
+    pub(crate) offload: Offload,
+    /// For hashing passwords, which would keep files waiting.
+    pub(crate) hashing: Offload,
+    pub(crate) user_files: UserFiles,
+    /// Names that are looked up at run time.
+    pub(crate) names: Names,
+    /// Active health checks.
+    pub(crate) checks: Checks,
+    /// Certificates by ACME.
+    pub(crate) acme: Acme,
+    /// The standing of clients' certificates.
+    pub(crate) standings: Standings,
+    /// Keys of the pool that are in use.
+    pub(crate) keys: KeyBook,
+    /// What a status page shows of groups, peers and listeners.
+    pub(crate) status: StatusList,
+    /// Unix time at which this was made.
+    pub(crate) started_at_s: u64,
+    pub(crate) memory: Memory,
+    pub(crate) shortages: Shortages,
+    pub(crate) faults: Faults,
+    /// How many local ports are left.
+    pub(crate) ports: Ports,
+    /// Serial number of the next client connection.
+    serial: AtomicU64,
+}
+
+/// What the process was short of, with the rate limit of the lines that say so.
+#[derive(Debug, Default)]
+pub(crate) struct Shortages {
+    /// `accept4()` found no descriptor or no memory.
+    pub(crate) accept: Alarm,
+    /// `worker_connections` were in use, and none could give way.
+    pub(crate) room: Alarm,
+    /// … and some that had no request gave way.
+    pub(crate) displaced: Alarm,
+    /// Connections that found the accept queue of one of our listeners full.
+    queue_full: AtomicU64,
+    /// `ListenOverflows` of the network namespace.
+    listen_overflows: AtomicU64,
+    /// `ListenDrops` of the network namespace.
+    listen_drops: AtomicU64,
+}
+
+/// Connections that were not accepted, as a look at the kernel's counters found them: differences since the last look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AcceptDrops {
+    /// Those that found the accept queue of one of our listeners full.
+    pub queue_full: u64,
+    /// `ListenOverflows` of `TcpExt`: the same for all listeners of the network namespace.
+    pub listen_overflows: u64,
+    /// `ListenDrops` of `TcpExt`: these and connections dropped for other reasons.
+    pub listen_drops: u64,
+}
+
+/// What the process could not take on since its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Overload {
+    /// Calls of `accept4()` for which no descriptor or memory was left.
+    pub accepts_failed: u64,
+    /// Connections closed at once because `worker_connections` were in use.
+    pub connections_refused: u64,
+    /// Connections that the kernel dropped before they were accepted.
+    pub accept_drops: AcceptDrops,
+    /// Panics while serving a connection: bugs of ours.
+    pub bugs: u64,
+}
+
+/// Sums over all workers, as `stub_status` prints them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Totals {
+    /// Connections accepted since the start.
+    pub accepted: u64,
+    /// Those of them that were served (as many, unless a limit turned some away).
+    pub handled: u64,
+    /// Requests.
+    pub requests: u64,
+    /// Open client connections.
+    pub active: u64,
+    /// Connections on which a part of a head has come.
+    pub reading: u64,
+    /// Exchanges and tunnels.
+    pub writing: u64,
+    /// Idle connections.
+    pub waiting: u64,
+}
+
+impl Registry {
+    /// The shared state for a number of workers. The memory is given to the process for good.
+    pub fn leak(workers: u16, error_log: ErrorLog) -> io::Result<&'static Self> {
+        let this: Arc<OnceLock<&'static Self>> = Arc::default();
+        let links: io::Result<Box<[WorkerLink]>> = (0..workers)
+            .map(|_| {
+                Ok(WorkerLink {
+                    mailbox: Mailbox::new()?,
+                    connections: AtomicUsize::new(0),
+                    awaits_lines: AtomicBool::new(false),
+                    counters: Counters::default(),
+                })
+            })
+            .collect();
+        let wake = || {
+            let this = Arc::clone(&this);
+            Box::new(move |token: u64| {
+                if let Some(shared) = this.get() {
+                    shared.wake(token);
+                }
+            })
+        };
+        let log_bell = Arc::<LogBell>::default();
+        let shared: &'static Self = Box::leak(Box::new(Self {
+            workers: links?,
+            identities: Identities::default(),
+            certificates: Certificates::default(),
+            pool: UpstreamPool::new(workers, Box::new(PoolDriver { wake: wake() })),
+            error_log: error_log.for_workers(workers.into(), Arc::clone(&log_bell)),
+            log_bell,
+            offload: Offload::new(OFFLOAD_THREADS_MAX, OFFLOAD_WAITING_MAX),
+            hashing: Offload::new(usize::from(workers), HASHING_WAITING_MAX),
+            user_files: UserFiles::default(),
+            names: Names::new(wake()),
+            checks: Checks::default(),
+            acme: Acme::default(),
+            standings: Standings::new(wake()),
+            keys: KeyBook::default(),
+            status: StatusList::new(usize::from(workers)),
+            started_at_s: reactor::wall_clock().as_secs(),
+            memory: Memory::default(),
+            shortages: Shortages::default(),
+            faults: Faults::default(),
+            ports: Ports::new(),
+            serial: AtomicU64::new(1),
+        }));
+        Ok(this.get_or_init(|| shared))
+    }
+
+    pub(crate) fn next_serial(&self) -> u64 {
+        self.serial.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Sends a message to one worker.
+    pub fn send(&self, worker: usize, message: Message) {
+        if let Some(link) = self.workers.get(worker) {
+            link.mailbox.send(message);
+        }
+    }
+
+    /// The error log.
+    pub fn error_log(&self) -> &ErrorLog {
+        &self.error_log
+    }
+
+    /// What wakes the thread that writes logs.
+    pub fn log_bell(&self) -> &LogBell {
+        &self.log_bell
+    }
+
+    /// A collection of log lines has ended: its waiter is told.
+    pub fn lines_written(&self) {
+        self.log_bell.finish();
+        for link in self.workers.iter().filter(|link| link.awaits_lines.swap(false, Ordering::SeqCst)) {
+            link.mailbox.send(Message::LinesWritten);
+        }
+    }
+
+    /// Names that are looked up at run time: the control plane does it.
+    pub fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// Active health checks: the control plane makes them.
+    pub fn checks(&self) -> &Checks {
+        &self.checks
+    }
+
+    /// Certificates by ACME: the control plane gets them.
+    pub fn acme(&self) -> &Acme {
+        &self.acme
+    }
+
+    /// The standing of clients' certificates: the control plane asks for it.
+    pub fn standings(&self) -> &Standings {
+        &self.standings
+    }
+
+    /// Number of workers.
+    pub fn workers(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// Adds what a look at the kernel's counters has found.
+    pub fn count_accept_drops(&self, drops: AcceptDrops) {
+        let AcceptDrops { queue_full, listen_overflows, listen_drops } = drops;
+        self.shortages.queue_full.fetch_add(queue_full, Ordering::Relaxed);
+        self.shortages.listen_overflows.fetch_add(listen_overflows, Ordering::Relaxed);
+        self.shortages.listen_drops.fetch_add(listen_drops, Ordering::Relaxed);
+    }
+
+    /// What could not be taken on since the start.
+    pub fn overload(&self) -> Overload {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Overload {
+            accepts_failed: self.shortages.accept.total(),
+            connections_refused: self.shortages.room.total(),
+            accept_drops: AcceptDrops {
+                queue_full: read(&self.shortages.queue_full),
+                listen_overflows: read(&self.shortages.listen_overflows),
+                listen_drops: read(&self.shortages.listen_drops),
+            },
+            bugs: self.workers.iter().map(|link| read(&link.counters.bugs)).sum(),
+        }
+    }
+
+    /// What connections hold of `memory_budget`.
+    pub fn memory(&self) -> MemoryUse {
+        self.memory.in_use(self.workers.iter().map(|link| &link.counters.held))
+    }
+
+    /// Connections closed for a reason since the start.
+    pub fn closed(&self, reason: crate::base::close::CloseReason) -> u64 {
+        self.workers.iter().map(|link| link.counters.closed[reason as usize].load(Ordering::Relaxed)).sum()
+    }
+
+    /// Makes the next connection that comes to this place panic. For tests; releases do not have it.
+    #[cfg(debug_assertions)]
+    pub fn panic_once_at(&self, fault: crate::base::fault::Fault) {
+        self.faults.arm(fault);
+    }
+
+    /// Wakes the task that [`wake_token`] packed.
+    pub(crate) fn wake(&self, token: u64) {
+        let place = token as u32;
+        let worker = (place >> INDEX_BITS) as usize;
+        let task = TaskId { index: place & ((1 << INDEX_BITS) - 1), generation: (token >> 32) as u32 };
+        self.send(worker, Message::Wake(task));
+    }
+
+    /// How many local ports are left, for each source address and peer that connections were lately opened between.
+    pub fn ports(&self) -> Vec<Stand> {
+        self.ports.stands()
+    }
+
+    /// The sums over all workers. Read one after the other: under load they need not fit together exactly.
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        let (mut streams, mut busy) = (0, 0);
+        for link in &self.workers {
+            let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+            totals.accepted += read(&link.counters.accepted);
+            totals.handled += read(&link.counters.handled);
+            totals.requests += read(&link.counters.requests);
+            totals.active += link.connections.load(Ordering::Relaxed) as u64;
+            totals.reading += read(&link.counters.reading);
+            totals.writing +=
+                read(&link.counters.exchanges) + read(&link.counters.sessions) + read(&link.counters.tunnels);
+            streams += read(&link.counters.streams);
+            busy += read(&link.counters.http2_busy);
+        }
+        // Several streams are one connection.
+        let at_work = (totals.reading + totals.writing + busy).saturating_sub(streams);
+        totals.waiting = totals.active.saturating_sub(at_work);
+        totals
+    }
+}
+
+/// Bits of a task's index in a packed wake token: 16 million tasks a worker. The 8 above are the worker's number, of which
+/// the pool has at most 256, and the upper half is the generation.
+const INDEX_BITS: u32 = 24;
+
+/// Packs worker, task index and generation for the pool's waiting line.
+pub(crate) fn wake_token(worker: u16, task: TaskId) -> u64 {
+    let place = u32::from(worker & 0xff) << INDEX_BITS | task.index & ((1 << INDEX_BITS) - 1);
+    u64::from(task.generation) << 32 | u64::from(place)
+}

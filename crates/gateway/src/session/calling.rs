@@ -1,0 +1,79 @@
+//! A session as the connector's caller, and how it waits.
+
+use crate::base::logs::error::Level;
+use crate::base::memory::HeldFor;
+use crate::connector::Caller;
+use crate::connector::h2::hub::Hub;
+use crate::registry::process::Message;
+use crate::session::StreamSession;
+use crate::thread::{WorkerThread, executor};
+use reactor::{Awaited, Interest, Leaving, TaskId, Woken};
+use rules::template::Template;
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+use transport::Transport;
+
+/// What a session's future holds, apart from what it has read; `worker::sessions` tests it.
+pub(crate) const SESSION_BYTES: usize = 4096;
+
+impl Caller for StreamSession {
+    fn thread(&self) -> &Rc<WorkerThread> {
+        &self.thread
+    }
+
+    fn task(&self) -> TaskId {
+        self.task
+    }
+
+    fn hub(&self) -> &Rc<Hub> {
+        &self.hub
+    }
+
+    /// A client's reset ends a wait. Its FIN does not: it may have said all that it has to say.
+    async fn wait_for(&self, stream: Option<(&Transport, Interest)>, at_most: Duration) -> Woken {
+        self.account();
+        let reactor = &self.thread.reactor;
+        let awaited = Awaited { sockets: [stream, None], peer: Some((&self.stream, Leaving::Reset)) };
+        reactor.begin_wait(self.task, &awaited, reactor.now().after(at_most));
+        executor::suspend().await;
+        reactor.end_wait(self.task, &awaited)
+    }
+
+    async fn offload<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+        let (shared, worker, task) = (self.thread.shared, usize::from(self.thread.index), self.task);
+        let pending = shared.offload.submit(job, move || shared.send(worker, Message::Wake(task)))?;
+        // The job ends by itself: no deadline of an earlier wait may be taken for its end.
+        self.thread.reactor.set_deadline(task, None);
+        loop {
+            if let Some(result) = pending.take() {
+                return result;
+            }
+            executor::suspend().await;
+        }
+    }
+
+    async fn let_others_run(&self) {
+        self.account();
+        self.thread.reactor.wake(self.task);
+        executor::suspend().await;
+    }
+
+    fn say(&self, level: Level, message: &str) {
+        self.log(level, message);
+    }
+
+    fn value(&self, template: &Template) -> Vec<u8> {
+        let mut value = Vec::new();
+        template.write(&self.view(), &mut value);
+        value
+    }
+}
+
+impl StreamSession {
+    /// Says what the session holds.
+    fn account(&self) {
+        let held = SESSION_BYTES + self.pending.capacity() + self.stream.held_bytes();
+        self.thread.memory.hold(self.task, HeldFor::Exchange, held);
+    }
+}

@@ -1,0 +1,286 @@
+//! A session of `stream`: from an accepted connection to a tunnel, or to its end without one. A future exists only until then: it
+//! reads what comes ahead of the data, decides, and connects. It knows no HTTP; connections to peers are the connector's, and the
+//! bytes both ways are the tunnel's ([ADR 59](../../../docs/adr/0059-a-session-is-a-tunnel-from-the-start.md)).
+
+pub(crate) mod calling;
+pub(crate) mod log;
+pub(crate) mod preread;
+pub(crate) mod proxy;
+pub(crate) mod view;
+
+use crate::base::buffer::Spill;
+use crate::base::close::CloseReason;
+use crate::base::logs::error::Level;
+use crate::connector::Caller as _;
+use crate::connector::h2::hub::Hub;
+use crate::plan::access::permits;
+use crate::plan::stream::{StreamContentPlan, StreamServerPlan};
+use crate::registry::generation::{ListenerId, Pinned};
+use crate::registry::limit_zones::{LimitStatus, Limited, admit};
+use crate::session::proxy::SessionAttempt;
+use crate::thread::WorkerThread;
+use crate::thread::executor::{self, Desk};
+use crate::tunnel::end::ClientEnd;
+use crate::tunnel::{Tunnel, TunnelStart};
+use proxyproto::Header;
+use reactor::{Interest, Millis, PeerAddress, TaskId, Woken};
+use rules::captures::Captures;
+use rules::slots::VarSlots;
+use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
+use std::io::IoSlice;
+use std::rc::Rc;
+use std::time::Duration;
+use transport::Transport;
+
+/// How long a client may take to read the text of `return`, as nginx's own limit without a directive: a minute without a byte.
+const RETURN_STALL: Duration = Duration::from_mins(1);
+
+/// What a session begins with.
+pub(crate) struct SessionBegin {
+    pub(crate) thread: Rc<WorkerThread>,
+    pub(crate) hub: Rc<Hub>,
+    pub(crate) generation: Rc<Pinned>,
+    pub(crate) stream: Transport,
+    pub(crate) task: TaskId,
+    /// The address that the client came to.
+    pub(crate) listener: ListenerId,
+    pub(crate) peer: PeerAddress,
+    pub(crate) serial: u64,
+}
+
+/// What becomes of the connection.
+pub(crate) enum SessionEnd {
+    /// It is one side of a tunnel from now on.
+    Tunnel(Box<Tunnel>),
+    /// It was closed.
+    Closed(TaskId, CloseReason),
+}
+
+/// A session without a tunnel yet.
+pub(crate) struct StreamSession {
+    pub(crate) thread: Rc<WorkerThread>,
+    pub(crate) hub: Rc<Hub>,
+    pub(crate) generation: Rc<Pinned>,
+    pub(crate) stream: Transport,
+    pub(crate) task: TaskId,
+    pub(crate) listener: ListenerId,
+    /// The number of its server.
+    pub(crate) server: u32,
+    /// Who has connected.
+    pub(crate) peer: PeerAddress,
+    /// Whom a trusted proxy has named.
+    pub(crate) real_client: Option<PeerAddress>,
+    pub(crate) header: Option<Box<Header>>,
+    /// What `ssl_preread` has read.
+    pub(crate) hello: Option<Box<tls::Preread>>,
+    pub(crate) serial: u64,
+    pub(crate) accepted_at: Millis,
+    /// Received and not passed on.
+    pub(crate) pending: Vec<u8>,
+    /// Bytes that the client got without a tunnel.
+    pub(crate) sent_bytes: u64,
+    pub(crate) slots: VarSlots,
+    pub(crate) captures: RefCell<Captures>,
+    pub(crate) limited: Option<Box<Limited>>,
+    pub(crate) attempts: Vec<SessionAttempt>,
+    /// A variable depends on an expression whose match could not be decided: nothing may be decided by it.
+    pub(crate) is_undecided: Cell<bool>,
+    /// `$status`; 0 until it is known.
+    pub(crate) status: u16,
+}
+
+/// What a step of a session comes to where it ends: `$status`, and why the connection is closed.
+pub(crate) struct RefusedSession {
+    pub(crate) status: u16,
+    pub(crate) reason: CloseReason,
+}
+
+impl RefusedSession {
+    /// Something of ours has failed.
+    pub(crate) const INTERNAL: Self = Self { status: 500, reason: CloseReason::SessionRefused };
+}
+
+/// What a session's content came to.
+pub(crate) enum SessionContent {
+    Start(Box<TunnelStart>),
+    /// It is served, without a tunnel.
+    Done(CloseReason),
+}
+
+/// Runs one session after the other: those that are put on the desk. See `phases::run`.
+pub(crate) async fn run(desk: Rc<Desk<SessionBegin, SessionEnd>>) -> Infallible {
+    loop {
+        if let Some(begin) = desk.take_arguments() {
+            let session = StreamSession::new(begin);
+            desk.put_result(session.serve().await);
+        }
+        executor::suspend().await;
+    }
+}
+
+impl StreamSession {
+    fn new(begin: SessionBegin) -> Self {
+        let SessionBegin { thread, hub, generation, stream, task, listener, peer, serial } = begin;
+        let server = generation.listener(listener).map_or(0, |listener| listener.names.default_server());
+        Self {
+            accepted_at: thread.reactor.now(),
+            thread,
+            hub,
+            generation,
+            stream,
+            task,
+            listener,
+            server,
+            peer,
+            real_client: None,
+            header: None,
+            hello: None,
+            serial,
+            pending: Vec::new(),
+            sent_bytes: 0,
+            slots: VarSlots::default(),
+            captures: RefCell::default(),
+            limited: None,
+            attempts: Vec::new(),
+            is_undecided: Cell::new(false),
+            status: 0,
+        }
+    }
+
+    async fn serve(mut self) -> SessionEnd {
+        let end = match self.admit().await {
+            Ok(()) => self.content().await,
+            Err(refused) => Err(refused),
+        };
+        let reason = match end {
+            Ok(SessionContent::Start(start)) => return self.join(*start),
+            Ok(SessionContent::Done(reason)) => {
+                self.status = 200;
+                reason
+            }
+            Err(RefusedSession { status, reason }) => {
+                self.status = status;
+                reason
+            }
+        };
+        self.log_access();
+        SessionEnd::Closed(self.task, reason)
+    }
+
+    /// Becomes a tunnel.
+    fn join(self, start: TunnelStart) -> SessionEnd {
+        let Self { thread, stream, task, pending, .. } = self;
+        match Tunnel::start(ClientEnd::Socket(stream), task, start, Spill::default(), &pending, thread.reactor.now()) {
+            Ok(tunnel) => SessionEnd::Tunnel(Box::new(tunnel)),
+            // The peer has reset the connection that it has just taken.
+            Err((task, _)) => SessionEnd::Closed(task, CloseReason::TunnelEnded),
+        }
+    }
+
+    /// The server's settings.
+    pub(crate) fn plan(&self) -> &StreamServerPlan {
+        &self.generation.plan.stream.servers[self.server as usize]
+    }
+
+    /// The client: who has connected, or whom a trusted proxy has named.
+    pub(crate) fn client(&self) -> &PeerAddress {
+        self.real_client.as_ref().unwrap_or(&self.peer)
+    }
+
+    /// What comes before the content, in nginx's order: the header of a proxy, the client's address, `set`, `limit_conn`, `allow`
+    /// and `deny`, the first message of TLS.
+    async fn admit(&mut self) -> Result<(), RefusedSession> {
+        self.log_connected();
+        let generation = Rc::clone(&self.generation);
+        let Some(listener) = generation.listener(self.listener) else {
+            return Err(RefusedSession { status: 500, reason: CloseReason::Unlistened });
+        };
+        if listener.proxy_protocol {
+            self.read_proxy_header().await?;
+        }
+        let plan = &generation.plan.stream.servers[self.server as usize];
+        if plan.nodelay {
+            // A Unix socket has no such option, and no small packets either.
+            let _ = self.stream.stream().as_socket().set_tcp_nodelay(true);
+        }
+        self.find_client(plan);
+        for (slot, template) in &plan.sets {
+            let value = self.value(template);
+            self.slots.set(*slot, &value);
+        }
+        self.limit(plan)?;
+        if permits(&plan.access, self.client()) == Some(false) {
+            self.log(Level::Error, "access forbidden by rule");
+            return Err(RefusedSession { status: 403, reason: CloseReason::SessionRefused });
+        }
+        if let Some(preread) = plan.preread {
+            self.read_hello(preread).await?;
+        }
+        self.refuse_undecided()
+    }
+
+    /// `set_real_ip_from`: as in nginx the header of a trusted proxy names the client.
+    fn find_client(&mut self, plan: &StreamServerPlan) {
+        let trusted = plan.real_ip.as_ref().is_some_and(|real_ip| real_ip.trusts(self.peer.ip()));
+        let source = self.header.as_ref().and_then(|header| header.addresses).map(|addresses| addresses.source);
+        self.real_client = source.filter(|_| trusted).map(PeerAddress::Ip);
+    }
+
+    fn limit(&mut self, plan: &StreamServerPlan) -> Result<(), RefusedSession> {
+        let Some(limits) = &plan.limits else { return Ok(()) };
+        let say = |level, message: &str| self.log(level, message);
+        let Some((status, permits)) = admit(limits, &self.generation.connection_zones, &self.view(), say) else {
+            return Ok(());
+        };
+        let limited = self.limited.get_or_insert_default();
+        limited.connections = Some(status);
+        limited.permits = permits;
+        if status == LimitStatus::Rejected {
+            return Err(RefusedSession { status: 503, reason: CloseReason::SessionRefused });
+        }
+        Ok(())
+    }
+
+    fn refuse_undecided(&self) -> Result<(), RefusedSession> {
+        if self.is_undecided.get() { Err(RefusedSession::INTERNAL) } else { Ok(()) }
+    }
+
+    async fn content(&mut self) -> Result<SessionContent, RefusedSession> {
+        let generation = Rc::clone(&self.generation);
+        let plan = &generation.plan.stream.servers[self.server as usize];
+        match &plan.content {
+            StreamContentPlan::Proxy(proxy) => self.proxy(generation.stream_proxy(*proxy)).await,
+            StreamContentPlan::Variable(variable) => self.proxy_variable(variable).await,
+            StreamContentPlan::Return(text) => {
+                let text = self.value(text);
+                self.refuse_undecided()?;
+                self.send_text(&text).await
+            }
+        }
+    }
+
+    /// `return`: sends the text, then FIN.
+    async fn send_text(&mut self, text: &[u8]) -> Result<SessionContent, RefusedSession> {
+        let mut sent = 0;
+        while sent < text.len() {
+            match self.stream.write(&[IoSlice::new(&text[sent..])], false) {
+                Ok(0) => {}
+                Ok(count) => {
+                    sent += count;
+                    self.sent_bytes = sent as u64;
+                    continue;
+                }
+                Err(_) => return Ok(SessionContent::Done(CloseReason::ClientAborted)),
+            }
+            match self.wait_for(Some((&self.stream, Interest::WRITE)), RETURN_STALL).await {
+                Woken::Ready => {}
+                Woken::PeerGone => return Ok(SessionContent::Done(CloseReason::ClientAborted)),
+                Woken::Deadline => return Ok(SessionContent::Done(CloseReason::SendTimeout)),
+            }
+        }
+        // An error means that the client is gone, which closing finds, too.
+        let _ = self.stream.shutdown_write();
+        Ok(SessionContent::Done(CloseReason::SessionServed))
+    }
+}

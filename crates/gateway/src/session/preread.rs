@@ -1,0 +1,129 @@
+//! What a session reads before it has a peer: the header of the PROXY protocol, and the first message of TLS.
+
+use crate::base::close::CloseReason;
+use crate::base::logs::error::Level;
+use crate::connector::Caller as _;
+use crate::plan::stream::PrereadPlan;
+use crate::session::{RefusedSession, StreamSession};
+use proxyproto::{HEADER_BYTES_MAX, Parse};
+use reactor::{Interest, Millis, Read, Woken};
+use rules::captures::Captures;
+use std::rc::Rc;
+use std::time::Duration;
+use tls::{Prereading, preread};
+
+/// Bytes of what was no header that the log shows: the longest line of version 1.
+const SHOWN_BYTES_MAX: usize = 107;
+
+impl StreamSession {
+    /// Reads the header; what follows it stays pending.
+    pub(super) async fn read_proxy_header(&mut self) -> Result<(), RefusedSession> {
+        let timeout = self.plan().proxy_protocol_timeout;
+        let began = self.thread.reactor.now();
+        loop {
+            match proxyproto::parse(&self.pending) {
+                Ok(Parse::Complete { len, header }) => {
+                    self.pending.drain(..len);
+                    self.header = Some(Box::new(header));
+                    return Ok(());
+                }
+                Ok(Parse::Partial) => {}
+                Err(error) => {
+                    let shown = self.pending[..self.pending.len().min(SHOWN_BYTES_MAX)].escape_ascii();
+                    let message = format!("broken header: \"{shown}\" while reading PROXY protocol: {error}");
+                    self.log(Level::Error, &message);
+                    return Err(RefusedSession { status: 400, reason: CloseReason::BadRequest });
+                }
+            }
+            match self.read_more(HEADER_BYTES_MAX, began, timeout).await {
+                More::Came => {}
+                More::Ended => return Err(RefusedSession { status: 400, reason: CloseReason::ClientAborted }),
+                More::TimedOut => {
+                    let message = "client timed out (110: Connection timed out) while reading PROXY protocol";
+                    self.log(Level::Info, message);
+                    return Err(RefusedSession { status: 200, reason: CloseReason::HeadTimeout });
+                }
+            }
+        }
+    }
+
+    /// `ssl_preread`: reads the first message of TLS, which stays pending, and chooses the server by its name. What is no such
+    /// message is passed on unread.
+    pub(super) async fn read_hello(&mut self, plan: PrereadPlan) -> Result<(), RefusedSession> {
+        let began = self.thread.reactor.now();
+        loop {
+            match preread(&self.pending) {
+                Prereading::Hello(hello) => {
+                    self.hello = Some(Box::new(hello));
+                    return self.choose_server();
+                }
+                Prereading::Other => return Ok(()),
+                Prereading::Partial => {}
+            }
+            let Some(room) = plan.bytes_max.checked_sub(self.pending.len()).filter(|room| *room > 0) else {
+                self.log(Level::Error, "preread buffer full");
+                return Err(RefusedSession { status: 400, reason: CloseReason::BadRequest });
+            };
+            match self.read_more(room, began, plan.timeout).await {
+                More::Came => {}
+                More::Ended => return Err(RefusedSession { status: 200, reason: CloseReason::ClientClosed }),
+                More::TimedOut => {
+                    self.log(Level::Info, "client timed out (110: Connection timed out) while prereading client data");
+                    return Err(RefusedSession { status: 200, reason: CloseReason::HeadTimeout });
+                }
+            }
+        }
+    }
+
+    /// The server that the name in TLS selects; the default one of the address for a name that none has.
+    fn choose_server(&mut self) -> Result<(), RefusedSession> {
+        let name = self.hello.as_ref().and_then(|hello| hello.server_name.as_deref());
+        let Some(name) = name.map(str::to_ascii_lowercase) else { return Ok(()) };
+        let generation = Rc::clone(&self.generation);
+        let Some(listener) = generation.listener(self.listener) else { return Ok(()) };
+        let mut captures = Captures::default();
+        match listener.names.lookup(name.as_bytes(), &mut captures) {
+            Ok(matched) => {
+                self.server = matched.server;
+                if let Some(pattern) = matched.pattern {
+                    self.slots.store_groups(pattern, &captures);
+                    self.captures.replace(captures);
+                }
+                Ok(())
+            }
+            Err(error) => {
+                self.log(Level::Error, &error.message);
+                Err(RefusedSession::INTERNAL)
+            }
+        }
+    }
+
+    /// Reads what has come, at most `room` bytes, or waits for it. The time is a total.
+    async fn read_more(&mut self, room: usize, began: Millis, timeout: Duration) -> More {
+        loop {
+            let Self { stream, pending, .. } = self;
+            match stream.read_with(room, |bytes| pending.extend_from_slice(bytes)) {
+                Ok(Read::Data(())) => return More::Came,
+                Ok(Read::NotReady) => {}
+                Ok(Read::Closed) | Err(_) => return More::Ended,
+            }
+            let waited = Duration::from_millis(self.thread.reactor.now().since(began));
+            let left = timeout.saturating_sub(waited);
+            if left.is_zero() {
+                return More::TimedOut;
+            }
+            match self.wait_for(Some((&self.stream, Interest::READ)), left).await {
+                Woken::Ready => {}
+                Woken::PeerGone => return More::Ended,
+                Woken::Deadline => return More::TimedOut,
+            }
+        }
+    }
+}
+
+/// What waiting for more of a client came to.
+enum More {
+    Came,
+    Ended,
+    TimedOut,
+}

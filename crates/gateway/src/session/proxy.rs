@@ -1,0 +1,338 @@
+//! A session on its way to a peer: peers are tried until one takes a connection or nothing is left to try. Which failure leads to
+//! another attempt is decided by `upstream::retry`, as for requests; nothing was sent before there is a connection.
+
+use crate::base::cells::Counted;
+use crate::base::close::CloseReason;
+use crate::base::logs::error::{Level, quoted};
+use crate::connector::choose::{Choice, ChoiceInputs, Chosen, ClientNetwork, NoPeer, choose};
+use crate::connector::lease::{Wanted, lease};
+use crate::connector::leased::Leased;
+use crate::connector::names::{NoAddress, hold_members, named_peers};
+use crate::connector::pending::ConnectionKey;
+use crate::connector::{Caller as _, WaitTimes};
+use crate::plan::filters::SizePlan;
+use crate::plan::stream::StreamVariablePlan;
+use crate::registry::generation::BoundStreamProxy;
+use crate::registry::group::{HeldPeers, PeerSet};
+use crate::session::{RefusedSession, SessionContent, StreamSession};
+use crate::tunnel::TunnelStart;
+use conf::model::ProxyGreeting;
+use conf::value::Host;
+use conf::value::address::parse_url;
+use conf::value::size::parse_size_text;
+use reactor::{Millis, PeerAddress};
+use rules::pace::Pace;
+use std::borrow::Cow;
+use std::hash::{BuildHasher as _, RandomState};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use upstream::balance::{Outcome, Seat, Standing};
+use upstream::retry::{self, Attempt, Blame, Decision, Failure, Policy};
+
+/// What is recorded of one attempt.
+pub(crate) struct SessionAttempt {
+    /// `$upstream_addr`; as in nginx the group's name where no peer could be chosen.
+    pub(crate) peer: Box<[u8]>,
+    pub(crate) began_at: Millis,
+    /// In line for a peer, or for a connection to it.
+    pub(crate) wait_ms: u64,
+    /// `None` where it did not come to that.
+    pub(crate) connect_ms: Option<u64>,
+    /// `None` for the attempt under way.
+    pub(crate) session_ms: Option<u64>,
+    pub(crate) local_address: Option<SocketAddr>,
+    /// Bytes of the header that the peer got ahead of everything else.
+    pub(crate) greeting_bytes: u64,
+}
+
+/// A session that reached no peer.
+const NO_PEER: RefusedSession = RefusedSession { status: 502, reason: CloseReason::NoUpstream };
+
+impl StreamSession {
+    /// `proxy_pass` with variables.
+    pub(super) async fn proxy_variable(&mut self, plan: &StreamVariablePlan) -> Result<SessionContent, RefusedSession> {
+        let address = self.value(&plan.address);
+        self.refuse_undecided()?;
+        let generation = Rc::clone(&self.generation);
+        let shown = || quoted(&address);
+        let url = match parse_url(&address) {
+            Ok(url) if url.uri.is_empty() => url,
+            Ok(_) => return Err(self.unusable(&format!("invalid host in upstream \"{}\"", shown()))),
+            Err(reason) => return Err(self.unusable(&format!("{reason} in upstream \"{}\"", shown()))),
+        };
+        if let Host::Name(name) = &url.host
+            && let Some((.., id)) = plan.known.iter().find(|(known, port, _)| **known == **name && *port == url.port)
+        {
+            return self.proxy(generation.stream_proxy(*id)).await;
+        }
+        let Some(port) = url.port.or(matches!(url.host, Host::Unix(_)).then_some(0)) else {
+            return Err(self.unusable(&format!("no port in upstream \"{}\"", shown())));
+        };
+        let guests = generation.guests(plan.guests);
+        match named_peers(&*self, guests, &url.host, port, plan.resolver.as_ref()).await {
+            Ok(peers) => self.proxy_to(generation.stream_proxy(plan.other), Some(peers)).await,
+            Err(NoAddress::Failed) => Err(NO_PEER),
+            Err(NoAddress::ClientLeft) => Err(Self::client_left()),
+        }
+    }
+
+    /// What a variable says is no address.
+    fn unusable(&self, message: &str) -> RefusedSession {
+        self.log(Level::Error, message);
+        RefusedSession::INTERNAL
+    }
+
+    fn client_left() -> RefusedSession {
+        RefusedSession { status: 200, reason: CloseReason::ClientAborted }
+    }
+
+    pub(super) async fn proxy(&mut self, plan: &BoundStreamProxy) -> Result<SessionContent, RefusedSession> {
+        match hold_members(&*self, &plan.group).await {
+            Ok(held) => self.proxy_to(plan, held).await,
+            Err(_) => Err(Self::client_left()),
+        }
+    }
+
+    /// `held` are the peers of a group that may get others meanwhile.
+    async fn proxy_to(&mut self, plan: &BoundStreamProxy, held: HeldPeers) -> Result<SessionContent, RefusedSession> {
+        let mut choice = Choice { held, ..Choice::default() };
+        let first_at = self.thread.reactor.now();
+        let mut made = 0;
+        loop {
+            let Chosen { index, seat } = self.pick(plan, &mut choice).await?;
+            made += 1;
+            let failure = match self.attempt(plan, &choice, index).await {
+                Ok(up) => return self.begin_tunnel(plan, &choice, index, up, seat),
+                Err(failure) => failure,
+            };
+            drop(seat);
+            let set = plan.group.members.of(&choice.held);
+            let group_tries = set.map_or(0, |set| set.balance.tries_max());
+            let tries_max = if plan.tries_max == 0 { group_tries } else { plan.tries_max.min(group_tries) };
+            let attempt = Attempt {
+                reused: false,
+                sent: false,
+                idempotent: true,
+                downstream_started: false,
+                body_replayable: true,
+                proved_unsent: false,
+                fresh_retry_used: false,
+                attempts_left: tries_max.saturating_sub(made),
+                elapsed_ms: self.thread.reactor.now().since(first_at),
+            };
+            let policy = Policy { conditions: plan.conditions, timeout_ms: plan.tries_timeout_ms, retry_unsent: false };
+            let verdict = retry::decide(failure, &attempt, &policy);
+            let outcome = if verdict.blame == Blame::Failed { Outcome::Failed } else { Outcome::Neutral };
+            self.report(plan, &choice, index, outcome);
+            if verdict.decision != Decision::NextPeer {
+                return Err(match verdict.decision {
+                    Decision::Fail { status: 499 } => Self::client_left(),
+                    _ => NO_PEER,
+                });
+            }
+            plan.group.cells.count_retry(self.thread.index, verdict.reason);
+        }
+    }
+
+    async fn pick(&mut self, plan: &BoundStreamProxy, choice: &mut Choice) -> Result<Chosen, RefusedSession> {
+        let this = &*self;
+        let inputs = |wants_chance: bool| {
+            let hash_key = plan.group.hash_key.as_ref().map(|key| this.value(key)).unwrap_or_default();
+            // Hash keys of the standard library are random per thread, and differ from one another.
+            let random = if wants_chance { RandomState::new().hash_one(this.serial) } else { 0 };
+            ChoiceInputs { client: ClientNetwork::of(this.client()), hash_key, random }
+        };
+        let reason = match choose(this, &plan.group, choice, inputs).await {
+            Ok(chosen) => {
+                self.refuse_undecided()?;
+                return Ok(chosen);
+            }
+            Err(NoPeer::ClientGone) => return Err(Self::client_left()),
+            Err(NoPeer::NoLive) => Cow::Borrowed("no live upstreams"),
+            Err(NoPeer::QueueFull { length }) => {
+                Cow::Owned(format!("no live upstreams, and {length} sessions are queued already"))
+            }
+            Err(NoPeer::QueueTimeout) => Cow::Borrowed("no live upstreams, and the session was queued for too long"),
+        };
+        plan.group.cells.count_no_live_peer(self.thread.index);
+        self.begin_attempt(&plan.name);
+        self.end_attempt();
+        self.log(Level::Error, &format!("{reason} while connecting to upstream"));
+        Err(NO_PEER)
+    }
+
+    fn begin_attempt(&mut self, peer: &[u8]) {
+        self.attempts.push(SessionAttempt {
+            peer: peer.into(),
+            began_at: self.thread.reactor.now(),
+            wait_ms: 0,
+            connect_ms: None,
+            session_ms: None,
+            local_address: None,
+            greeting_bytes: 0,
+        });
+    }
+
+    fn end_attempt(&mut self) {
+        let now = self.thread.reactor.now();
+        if let Some(attempt) = self.attempts.last_mut() {
+            attempt.session_ms = Some(now.since(attempt.began_at));
+        }
+    }
+
+    /// Connects to a peer.
+    async fn attempt(
+        &mut self,
+        plan: &BoundStreamProxy,
+        choice: &Choice,
+        index: usize,
+    ) -> Result<Box<Leased>, Failure> {
+        let set = plan.group.members.of(&choice.held).ok_or(Failure::NoLivePeer)?;
+        let peer = set.peers.get(index).ok_or(Failure::NoLivePeer)?;
+        self.begin_attempt(&peer.name);
+        let mut times = WaitTimes::default();
+        let ahead = self.greeting(plan.greeting);
+        let asked = ConnectionKey::of(peer, plan.tls.as_ref(), |template| self.value(template)).ok_or_else(|| {
+            self.log(Level::Error, "\"proxy_ssl_name\" is not a name while SSL handshaking to upstream");
+            Failure::ConnectFailed
+        })?;
+        let wanted = Wanted {
+            peer,
+            asked: &asked,
+            tls: plan.tls.as_ref(),
+            sides: plan.sides.as_ref(),
+            group: &set.balance,
+            index,
+            connect: &plan.connect,
+            source: &plan.source,
+            connect_timeout: plan.connect_timeout,
+            queue_timeout: plan.group.queue_timeout,
+            // Each session has a connection of its own.
+            reused_will_do: false,
+            must_prove: false,
+            ahead: &ahead,
+        };
+        let leased = lease(&*self, wanted, &mut times).await;
+        let local = leased.as_ref().ok().filter(|_| self.generation.wants_upstream_local);
+        let local = local.and_then(|up| up.stream().local_address().ok().flatten());
+        if let Some(attempt) = self.attempts.last_mut() {
+            attempt.connect_ms = times.connect_ms;
+            attempt.wait_ms = choice.queue_ms.unwrap_or(0) + times.queue_ms.unwrap_or(0);
+            attempt.local_address = local;
+        }
+        let counted = Counted { connect_ms: times.connect_ms, failed: leased.is_err(), ..Counted::default() };
+        peer.cells.count(self.thread.index, counted);
+        if leased.is_err() {
+            self.end_attempt();
+        }
+        leased
+    }
+
+    fn report(&self, plan: &BoundStreamProxy, choice: &Choice, index: usize, outcome: Outcome) {
+        let report = |set: &PeerSet| set.balance.report(index, outcome, self.thread.pool_now());
+        if plan.group.members.of(&choice.held).map(report) == Some(Standing::Disabled) {
+            self.log(Level::Warn, "upstream server temporarily disabled");
+        }
+    }
+
+    /// Joins the client and its peer.
+    fn begin_tunnel(
+        &mut self,
+        plan: &BoundStreamProxy,
+        choice: &Choice,
+        index: usize,
+        up: Box<Leased>,
+        seat: Seat,
+    ) -> Result<SessionContent, RefusedSession> {
+        // As in nginx a peer is well once it takes a connection.
+        self.report(plan, choice, index, Outcome::Succeeded);
+        if self.plan().nodelay {
+            // A Unix socket has no such option, and no small packets either.
+            let _ = up.stream().stream().as_socket().set_tcp_nodelay(true);
+        }
+        self.log_proxied(&up);
+        let mut ahead = self.greeting(plan.greeting);
+        if let Some(attempt) = self.attempts.last_mut() {
+            attempt.greeting_bytes = ahead.len() as u64;
+        }
+        if plan.tls.is_some() {
+            // The peer got it before the handshake.
+            ahead.clear();
+        }
+        let paces = self.paces(plan);
+        self.status = 200;
+        let record = self.tunnel_record();
+        let Some((upstream, permit)) = up.into_tunnel() else { return Err(RefusedSession::INTERNAL) };
+        let start = TunnelStart {
+            upstream,
+            permit,
+            ahead,
+            early: Vec::new(),
+            plan: Arc::clone(&plan.tunnel),
+            pings: false,
+            paces,
+            record,
+            seat: seat.into_tunnel(),
+        };
+        Ok(SessionContent::Start(Box::new(start)))
+    }
+
+    fn log_proxied(&self, up: &Leased) {
+        let text = |address: std::io::Result<Option<SocketAddr>>| {
+            address.ok().flatten().map_or_else(|| "unix:".to_owned(), |address| address.to_string())
+        };
+        if self.wants_info() {
+            let (local, peer) = (text(up.stream().local_address()), text(up.stream().peer_address()));
+            self.log(Level::Info, &format!("proxy {local} connected to {peer}"));
+        }
+    }
+
+    /// The header of the PROXY protocol for the peer.
+    fn greeting(&self, version: ProxyGreeting) -> Vec<u8> {
+        let mut header = Vec::new();
+        let addresses = self.proxied_addresses();
+        match version {
+            ProxyGreeting::Off => {}
+            ProxyGreeting::Version1 => proxyproto::encode_v1(addresses, &mut header),
+            ProxyGreeting::Version2 => proxyproto::encode_v2(addresses, &mut header),
+        }
+        header
+    }
+
+    /// Both ends of the client's connection; none of a Unix socket.
+    fn proxied_addresses(&self) -> Option<proxyproto::Addresses> {
+        let source = match self.client() {
+            PeerAddress::Ip(address) => *address,
+            PeerAddress::Unix(_) => return None,
+        };
+        let destination = self.stream.local_address().ok().flatten()?;
+        Some(proxyproto::Addresses { source, destination })
+    }
+
+    /// `proxy_upload_rate` and `proxy_download_rate`.
+    fn paces(&self, plan: &BoundStreamProxy) -> Option<Box<[Option<Pace>; 2]>> {
+        if plan.rates.iter().all(Option::is_none) {
+            return None;
+        }
+        let now = self.thread.reactor.now().0;
+        let pace = |rate: &Option<SizePlan>| {
+            let rate = self.size(rate.as_ref()?);
+            (rate > 0).then(|| Pace::new(rate, 0, now))
+        };
+        Some(Box::new([pace(&plan.rates[0]), pace(&plan.rates[1])]))
+    }
+
+    /// What is no size counts as none, as in nginx, and is logged.
+    fn size(&self, plan: &SizePlan) -> u64 {
+        let template = match plan {
+            SizePlan::Fixed(size) => return *size,
+            SizePlan::Template(template) => template,
+        };
+        let text = self.value(template);
+        parse_size_text(&text).unwrap_or_else(|| {
+            self.log(Level::Error, &format!("invalid size \"{}\"", quoted(&text)));
+            0
+        })
+    }
+}

@@ -1,0 +1,147 @@
+//! The two kinds of ends that a tunnel has: a socket, or one stream of a connection that carries several.
+
+use crate::base::buffer::Spill;
+use reactor::{PeerAddress, Read};
+use std::io;
+use transport::Transport;
+
+/// A stream as one end. It keeps what its windows do not let go yet, which is no more than one read of the other end brings.
+pub(crate) trait StreamEnd {
+    /// Gives at most `max` bytes of what has come to the closure, in one piece.
+    fn read(&self, max: usize, look: &mut dyn FnMut(&[u8])) -> io::Result<Read<()>>;
+    /// Sends bytes, or keeps them.
+    fn write(&self, bytes: &[u8]) -> io::Result<()>;
+    /// Bytes that are kept.
+    fn waiting_bytes(&self) -> usize;
+    /// Nothing more is sent behind what is kept.
+    fn shutdown_write(&self) -> io::Result<()>;
+    /// It was reset, or its connection is gone.
+    fn is_failed(&self) -> bool;
+    /// Bytes of memory that it holds.
+    fn held_bytes(&self) -> usize;
+    /// The client's address.
+    fn peer(&self) -> PeerAddress;
+}
+
+/// The client's end.
+pub(crate) enum ClientEnd {
+    Socket(Transport),
+    Stream(Box<dyn StreamEnd>),
+}
+
+impl ClientEnd {
+    pub(crate) fn borrowed(&self) -> End<'_> {
+        match self {
+            Self::Socket(socket) => End::Socket(socket),
+            Self::Stream(stream) => End::Stream(&**stream),
+        }
+    }
+
+    /// The client's socket, if the tunnel has it for itself.
+    pub(crate) fn socket(&self) -> Option<&Transport> {
+        match self {
+            Self::Socket(socket) => Some(socket),
+            Self::Stream(_) => None,
+        }
+    }
+
+    /// Whether the client's connection goes on without the tunnel.
+    pub(crate) fn is_stream(&self) -> bool {
+        matches!(self, Self::Stream(_))
+    }
+
+    /// Ends it by a reset.
+    pub(crate) fn reset(self) {
+        match self {
+            Self::Socket(socket) => socket.reset(),
+            // What is dropped before its end is reset.
+            Self::Stream(stream) => drop(stream),
+        }
+    }
+
+    /// Ends it as a connection that is closed: what can be sent no more is a reset.
+    pub(crate) fn close(self) {
+        if let Self::Stream(stream) = self {
+            let _ = stream.shutdown_write();
+        }
+    }
+}
+
+/// An end, as bytes go through it.
+#[derive(Clone, Copy)]
+pub(crate) enum End<'a> {
+    Socket(&'a Transport),
+    Stream(&'a dyn StreamEnd),
+}
+
+impl End<'_> {
+    /// Reads once, as [`Transport::read_with`] does.
+    pub(super) fn read_with<R>(self, max: usize, look: impl FnOnce(&[u8]) -> R) -> io::Result<Read<R>> {
+        match self {
+            Self::Socket(socket) => socket.read_with(max, look),
+            Self::Stream(stream) => {
+                let (mut look, mut seen) = (Some(look), None);
+                let read = stream.read(max, &mut |bytes| seen = look.take().map(|look| look(bytes)))?;
+                Ok(match read {
+                    Read::Data(()) => seen.map_or(Read::NotReady, Read::Data),
+                    Read::NotReady => Read::NotReady,
+                    Read::Closed => Read::Closed,
+                })
+            }
+        }
+    }
+
+    /// Writes behind what waits; gives the bytes that count against a turn.
+    pub(super) fn write(self, spill: &mut Spill, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Socket(socket) => spill.write(socket, &[bytes]),
+            Self::Stream(stream) => stream.write(bytes).map(|()| bytes.len()),
+        }
+    }
+
+    /// Goes on with what waits; gives the bytes that went.
+    pub(super) fn flush(self, spill: &mut Spill) -> io::Result<usize> {
+        match self {
+            Self::Socket(socket) => spill.flush(socket),
+            // What frees its windows has sent it already.
+            Self::Stream(_) => Ok(0),
+        }
+    }
+
+    /// Whether bytes wait to be read; of a stream that is seen by reading.
+    pub(super) fn is_readable(self) -> bool {
+        match self {
+            Self::Socket(socket) => socket.is_readable(),
+            Self::Stream(_) => true,
+        }
+    }
+
+    /// Whether nothing waits for it.
+    pub(super) fn is_free(self, spill: &Spill) -> bool {
+        match self {
+            Self::Socket(_) => spill.is_empty(),
+            Self::Stream(stream) => stream.waiting_bytes() == 0,
+        }
+    }
+
+    pub(super) fn shutdown_write(self) -> io::Result<()> {
+        match self {
+            Self::Socket(socket) => socket.shutdown_write(),
+            Self::Stream(stream) => stream.shutdown_write(),
+        }
+    }
+
+    pub(super) fn is_failed(self) -> bool {
+        match self {
+            Self::Socket(socket) => socket.is_failed(),
+            Self::Stream(stream) => stream.is_failed(),
+        }
+    }
+
+    pub(super) fn held_bytes(self) -> usize {
+        match self {
+            Self::Socket(socket) => socket.held_bytes(),
+            Self::Stream(stream) => stream.held_bytes(),
+        }
+    }
+}

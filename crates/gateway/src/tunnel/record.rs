@@ -1,0 +1,204 @@
+//! What is logged of a tunnel: lines that were rendered as far as they were known when it began, and what fills their gaps when it
+//! ends.
+
+use crate::base::close::{CloseReason, CloseSide};
+use crate::base::logs::access::{LineName, LogSink};
+use crate::base::logs::error::{ErrorLog, Level, RequestLine};
+use crate::base::values::{bytes, close_side, number, seconds, time};
+use crate::registry::limit_zones::Limited;
+use crate::thread::WorkerThread;
+use crate::tunnel::Tunnel;
+use reactor::{Millis, PeerAddress};
+use rules::log_format::EarlyLine;
+use rules::template::View;
+use rules::variable::Variable;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The access-log lines of a tunnel, as far as they were known when it began, and what fills their gaps.
+pub(crate) struct TunnelRecord {
+    pub(crate) lines: Vec<(Arc<LogSink>, Option<LineName>, EarlyLine)>,
+    pub(crate) began_at: Millis,
+    pub(crate) accepted_at: Millis,
+    /// Bytes of the 101.
+    pub(crate) head_bytes: u64,
+    /// When the attempt began that became the tunnel, and how long the peer took from there to its first byte.
+    pub(crate) attempt_began_at: Millis,
+    pub(crate) first_byte_ms: Option<u64>,
+    /// A tunnel counts for `limit_conn` as long as it lasts.
+    pub(crate) limits: Option<Box<Limited>>,
+    /// What each attempt came to, the last of which became the tunnel: up to the 101.
+    pub(crate) attempts: Box<[TunnelAttempt]>,
+}
+
+/// What a tunnel's log lines say of one attempt when the tunnel ends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TunnelAttempt {
+    pub(crate) response_ms: Option<u64>,
+    pub(crate) response_length: u64,
+    pub(crate) bytes_received: u64,
+    pub(crate) bytes_sent: u64,
+    /// What is between its values and those of the next attempt.
+    pub(crate) separator: &'static [u8],
+}
+
+/// A tunnel as the gaps of its log lines see it when it ends.
+pub(crate) struct TunnelView<'a> {
+    pub(crate) thread: &'a WorkerThread,
+    pub(crate) tunnel: &'a Tunnel,
+    pub(crate) record: &'a TunnelRecord,
+}
+
+impl TunnelView<'_> {
+    /// Whether a variable has its value only when the tunnel ends.
+    pub(crate) fn is_late(variable: &Variable) -> bool {
+        matches!(
+            variable,
+            Variable::BytesSent
+                | Variable::BytesReceived
+                | Variable::SessionTime
+                | Variable::UpstreamSessionTime
+                | Variable::UpstreamFirstByteTime
+                | Variable::BodyBytesSent
+                | Variable::RequestTime
+                | Variable::ConnectionTime
+                | Variable::Msec
+                | Variable::TimeLocal
+                | Variable::TimeIso8601
+                | Variable::UpstreamResponseTime
+                | Variable::UpstreamResponseLength
+                | Variable::UpstreamBytesReceived
+                | Variable::UpstreamBytesSent
+                | Variable::CloseSide
+        )
+    }
+}
+
+impl View for TunnelView<'_> {
+    fn write(&self, variable: &Variable, out: &mut Vec<u8>) -> bool {
+        let now = self.thread.reactor.now();
+        let body = self.tunnel.bytes_to_client();
+        match variable {
+            Variable::BytesSent => number(self.record.head_bytes + body, out),
+            Variable::BodyBytesSent => number(body, out),
+            Variable::RequestTime => seconds(now.since(self.record.began_at), out),
+            Variable::BytesReceived => number(self.tunnel.bytes_to_upstream(), out),
+            Variable::UpstreamResponseTime
+            | Variable::UpstreamSessionTime
+            | Variable::UpstreamFirstByteTime
+            | Variable::UpstreamResponseLength
+            | Variable::UpstreamBytesReceived
+            | Variable::UpstreamBytesSent => self.upstream(variable, now, out),
+            Variable::SessionTime | Variable::ConnectionTime => seconds(now.since(self.record.accepted_at), out),
+            Variable::Msec => seconds(self.thread.clock.now().as_millis() as u64, out),
+            Variable::TimeLocal => bytes(&self.thread.clock.moment().local(), out),
+            Variable::TimeIso8601 => bytes(&self.thread.clock.moment().iso8601(), out),
+            Variable::CloseSide => bytes(close_side(self.tunnel.ended_by()), out),
+            _ => false,
+        }
+    }
+}
+
+impl TunnelView<'_> {
+    /// The values of all attempts, of which the last became the tunnel.
+    fn upstream(&self, variable: &Variable, now: Millis, out: &mut Vec<u8>) -> bool {
+        let (to_client, to_upstream) = (self.tunnel.bytes_to_client(), self.tunnel.bytes_to_upstream());
+        let Some((last, failed)) = self.record.attempts.split_last() else { return false };
+        for attempt in failed {
+            attempt.write(variable, out);
+            out.extend_from_slice(attempt.separator);
+        }
+        match variable {
+            Variable::UpstreamSessionTime => return seconds(now.since(self.record.attempt_began_at), out),
+            Variable::UpstreamFirstByteTime => return time(self.record.first_byte_ms, out),
+            _ => {}
+        }
+        let last = TunnelAttempt {
+            response_ms: Some(now.since(self.record.began_at)),
+            response_length: to_client,
+            bytes_received: last.bytes_received + to_client,
+            bytes_sent: last.bytes_sent + to_upstream,
+            separator: b"",
+        };
+        last.write(variable, out)
+    }
+}
+
+impl TunnelAttempt {
+    fn write(&self, variable: &Variable, out: &mut Vec<u8>) -> bool {
+        match variable {
+            Variable::UpstreamResponseTime | Variable::UpstreamSessionTime => time(self.response_ms, out),
+            Variable::UpstreamFirstByteTime => bytes(b"-", out),
+            Variable::UpstreamResponseLength => number(self.response_length, out),
+            Variable::UpstreamBytesReceived => number(self.bytes_received, out),
+            Variable::UpstreamBytesSent => number(self.bytes_sent, out),
+            _ => false,
+        }
+    }
+}
+
+/// What is logged when a tunnel ends.
+pub(crate) fn log_tunnel(thread: &WorkerThread, tunnel: &Tunnel, reason: CloseReason) {
+    let log = tunnel.error_log().unwrap_or(&thread.shared.error_log);
+    if tunnel.is_session() {
+        log_session_end(thread, log, tunnel, reason);
+    } else if reason == CloseReason::TunnelTimeout {
+        let bytes = tunnel.bytes_to_client();
+        let silent = match tunnel.silent_end() {
+            Some(CloseSide::Client) => ", no answer to pings from the client",
+            Some(CloseSide::Upstream) => ", no answer to pings from the upstream",
+            Some(CloseSide::Gateway) | None => "",
+        };
+        log.log(
+            Level::Info,
+            &format!(
+                "upstream timed out (110: Connection timed out) while proxying upgraded connection, {bytes} bytes to the client{silent}"
+            ),
+        );
+    }
+    let Some(record) = tunnel.record() else { return };
+    let view = TunnelView { thread, tunnel, record };
+    let mut line = Vec::new();
+    for (sink, name, early) in &record.lines {
+        line.clear();
+        early.write(&view, &mut line);
+        sink.write(thread.index, name.as_ref(), &line);
+    }
+}
+
+/// The line about the end of a session, as nginx writes it at `info`.
+fn log_session_end(thread: &WorkerThread, log: &ErrorLog, tunnel: &Tunnel, reason: CloseReason) {
+    let Some(downstream) = tunnel.downstream.socket().filter(|_| log.wants(Level::Info)) else { return };
+    let (received, sent) = (tunnel.bytes_to_upstream(), tunnel.bytes_to_client());
+    let what = match (reason, tunnel.ended_by()) {
+        (CloseReason::TunnelTimeout, _) => "connection timed out (110: Connection timed out)",
+        (_, CloseSide::Client) => "client disconnected",
+        (_, CloseSide::Upstream) => "upstream disconnected",
+        (_, CloseSide::Gateway) => "session closed",
+    };
+    let message = format!("{what}, bytes from/to client:{received}/{sent}, bytes from/to upstream:{sent}/{received}");
+    // A socket that was reset does not know its peer any more.
+    let text = |address: io::Result<Option<SocketAddr>>| {
+        Some(address.ok()?.map_or_else(|| "unix:".to_owned(), |address| address.to_string()))
+    };
+    let client = match downstream.peer_address() {
+        Ok(Some(address)) => Some(PeerAddress::Ip(address)),
+        Ok(None) => Some(PeerAddress::Unix(PathBuf::new())),
+        Err(_) => None,
+    };
+    let (server, upstream) = (text(downstream.local_address()), text(tunnel.upstream().peer_address()));
+    let line = RequestLine {
+        message: &message,
+        serial: thread.memory.serial(tunnel.task),
+        client: client.as_ref(),
+        server: server.as_deref().unwrap_or_default().as_bytes(),
+        request: b"",
+        subrequest: None,
+        upstream: upstream.as_deref().map(str::as_bytes),
+        host: None,
+        referrer: None,
+    };
+    log.request_line(thread.index, Level::Info, &line);
+}

@@ -1,0 +1,75 @@
+//! A FastCGI response on its way in: records are taken apart, its head becomes one of HTTP, its body is what is left of the output.
+
+use crate::upstream::response_body::CodingError;
+use cgi::fastcgi::{Decoder, Piece, RecordError};
+use cgi::{HeadError, http_head};
+
+/// What has come of a response.
+#[derive(Debug, Default)]
+pub(crate) struct Records {
+    decoder: Decoder,
+    /// Output that was not used: a part of the head, or what came with it of the body.
+    output: Vec<u8>,
+    /// Bytes of the body that are still to come, where the head says it.
+    left: Option<u64>,
+}
+
+impl Records {
+    /// Takes received bytes before the head is complete; what follows the end of the request is left over.
+    pub(crate) fn receive(&mut self, bytes: &[u8]) -> Result<usize, RecordError> {
+        let mut rest = bytes;
+        loop {
+            match self.decoder.next(&mut rest)? {
+                Piece::Stdout(output) => self.output.extend_from_slice(output),
+                Piece::NeedMore | Piece::End => return Ok(bytes.len() - rest.len()),
+            }
+        }
+    }
+
+    /// The head as one of HTTP/1.1, once it is complete.
+    pub(crate) fn take_head(&mut self, out: &mut Vec<u8>) -> Result<bool, HeadError> {
+        let Some(length) = http_head(&self.output, out)? else { return Ok(false) };
+        self.output.drain(..length);
+        Ok(true)
+    }
+
+    /// From now on output is body, of this length where the head says it.
+    pub(crate) fn begin_body(&mut self, length: Option<u64>) {
+        self.left = length;
+    }
+
+    /// Takes received bytes of the body, and appends what they hold of it. Gives the number of bytes that belong to the request.
+    pub(crate) fn take_body(&mut self, bytes: &[u8], body: &mut Vec<u8>) -> Result<usize, CodingError> {
+        let used = self.receive(bytes).map_err(CodingError::Records)?;
+        body.append(&mut self.output);
+        if let Some(left) = &mut self.left {
+            // As in nginx what an application sends beyond its own length is dropped.
+            body.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
+            *left -= body.len() as u64;
+            if self.decoder.has_ended() && *left > 0 {
+                return Err(CodingError::EndedEarly);
+            }
+        }
+        Ok(used)
+    }
+
+    /// The application has ended the request.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.decoder.has_ended()
+    }
+
+    /// The request has ended, and there is no body.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.has_ended() && self.output.is_empty()
+    }
+
+    /// Bytes of output that are waiting to be used.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.output.len()
+    }
+
+    /// What has come of standard error since the last call.
+    pub(crate) fn take_stderr(&mut self) -> Vec<u8> {
+        self.decoder.take_stderr()
+    }
+}

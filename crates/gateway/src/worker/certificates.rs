@@ -1,0 +1,69 @@
+//! Certificates that a handshake names by variables. The handshake waits while their files are read on another thread.
+
+use crate::downstream::h1::connection::Connection;
+use crate::exchange::handshake_view::HandshakeView;
+use crate::plan::tls::PairSource;
+use crate::registry::process::Message;
+use crate::registry::tls_choice::{BoundTls, TlsAnswer};
+use crate::worker::Worker;
+use std::time::Instant;
+use tls::{Pair, Session};
+
+/// What became of the search.
+pub(crate) enum Search {
+    Found(Vec<Pair>),
+    /// The connection is woken when there is a result.
+    Waits,
+    /// What the log should have.
+    Failed(String),
+}
+
+impl Worker {
+    /// The certificates that a connection's handshake waits for. `server`: the index of the server that was chosen.
+    pub(crate) fn search_certificates(&self, connection: &mut Connection, server: u32) -> Search {
+        if let Some(pending) = &connection.certificates {
+            let Some(outcome) = pending.take() else { return Search::Waits };
+            connection.certificates = None;
+            return match outcome {
+                Ok(Ok(pairs)) => Search::Found(pairs),
+                Ok(Err(message)) => Search::Failed(message),
+                Err(error) => Search::Failed(format!("cannot load certificate: {error}")),
+            };
+        }
+        let generation = self.generation();
+        let bound = generation.tls.get(server as usize).and_then(Option::as_ref);
+        let made = generation.server(server).tls.as_deref().and_then(|tls| tls.made.clone());
+        let finder = bound.and_then(|BoundTls { answers, .. }| {
+            answers.iter().flatten().find_map(|answer| match answer {
+                TlsAnswer::Find(_, finder) => Some(finder),
+                TlsAnswer::Serve(_) | TlsAnswer::Refuse => None,
+            })
+        });
+        let (Some(finder), Some(made)) = (finder, made) else {
+            return Search::Failed("the configuration has changed during the handshake".to_owned());
+        };
+        // What is no host name, such as a path with `..`, may not get into the name of a file.
+        let is_name = |session: &Session| session.server_name().is_none_or(tls::is_server_name);
+        if !connection.stream.session(is_name).unwrap_or(true) {
+            return Search::Failed("client sent invalid server name".to_owned());
+        }
+        let view = HandshakeView::new(&self.thread, &generation, connection, server);
+        let sources: Vec<PairSource> = made.sources(|template| view.value(template));
+        if let Some(trouble) = view.into_trouble() {
+            return Search::Failed(trouble);
+        }
+        if let Some(pairs) = finder.cached(&sources, Instant::now()) {
+            return Search::Found(pairs);
+        }
+        let (shared, worker, task) = (self.thread.shared, usize::from(self.thread.index), connection.task);
+        let finder = finder.clone();
+        let job = move || finder.find(&sources, &made.passwords);
+        match shared.offload.submit(job, move || shared.send(worker, Message::Wake(task))) {
+            Ok(pending) => {
+                connection.certificates = Some(pending);
+                Search::Waits
+            }
+            Err(error) => Search::Failed(format!("cannot load certificate: {error}")),
+        }
+    }
+}

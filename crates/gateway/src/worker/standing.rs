@@ -1,0 +1,62 @@
+//! Clients whose certificates a responder of OCSP is asked about (`ssl_ocsp`). The handshake is complete; the connection waits for the
+//! answers before it serves a request, under the same deadline.
+
+use crate::downstream::h1::connection::Connection;
+use crate::registry::ocsp::standings::StandingSearch;
+use crate::registry::process::wake_token;
+use crate::registry::tls_choice::TlsAnswer;
+use crate::worker::Worker;
+use std::sync::Arc;
+use tls::{STATUS_REQUEST_FAILED, Session};
+
+impl Worker {
+    /// Whether nothing has to be waited for any more; the session knows then what came of it.
+    pub(crate) fn standing_is_known(&self, connection: &mut Connection) -> bool {
+        let mut search = match connection.standing.take() {
+            Some(search) => search,
+            None => match self.begin_search(connection) {
+                Some(search) => search,
+                None => return true,
+            },
+        };
+        let token = wake_token(self.thread.index, connection.task);
+        let now_s = i64::try_from(self.thread.clock.now().as_secs()).unwrap_or(i64::MAX);
+        match search.go_on(&self.thread.shared.standings, token, now_s) {
+            None => {
+                connection.standing = Some(search);
+                return false;
+            }
+            Some(Ok(())) => {}
+            Some(Err(reason)) => {
+                connection.stream.session_mut(|session| session.doubt_client(reason));
+            }
+        }
+        true
+    }
+
+    fn begin_search(&self, connection: &Connection) -> Option<Box<StandingSearch>> {
+        let questions = connection.stream.session_mut(Session::take_status_questions)?;
+        if questions.is_empty() {
+            return None;
+        }
+        let generation = self.generation();
+        let chosen = connection.stream.session(|session| session.chosen().cloned()).flatten();
+        let is_chosen = |answer: &TlsAnswer| match answer {
+            TlsAnswer::Serve(side) | TlsAnswer::Find(side, _) => {
+                chosen.as_ref().is_some_and(|chosen| Arc::ptr_eq(side, chosen))
+            }
+            TlsAnswer::Refuse => false,
+        };
+        let server = generation
+            .tls
+            .iter()
+            .position(|tls| tls.as_ref().is_some_and(|tls| tls.answers.iter().flatten().any(is_chosen)));
+        let tls = server.and_then(|server| generation.server(server as u32).tls.as_deref());
+        let Some(plan) = tls.and_then(|tls| tls.demands.as_ref()?.status.clone()) else {
+            // The configuration has changed during the handshake.
+            connection.stream.session_mut(|session| session.doubt_client(STATUS_REQUEST_FAILED));
+            return None;
+        };
+        Some(Box::new(StandingSearch::new(questions, plan)))
+    }
+}

@@ -1,0 +1,46 @@
+//! Tunnels on the worker: they are stepped by events and by the clock, and logged when they end.
+
+use crate::base::close::CloseReason;
+use crate::base::counters::bump;
+use crate::base::fault::Fault;
+use crate::base::memory::TUNNEL_FLOOR_BYTES;
+use crate::tunnel::record::log_tunnel;
+use crate::tunnel::{Tunnel, TunnelStep};
+use crate::worker::{Body, Worker};
+use std::rc::Rc;
+
+impl Worker {
+    pub(super) fn begin_tunnel(self: &Rc<Self>, tunnel: Box<Tunnel>) {
+        bump(&self.thread.counters().tunnels, 1);
+        self.step_tunnel(tunnel);
+    }
+
+    pub(super) fn step_tunnel(self: &Rc<Self>, mut tunnel: Box<Tunnel>) {
+        self.thread.shared.faults.pass(Fault::Tunnel);
+        let task = tunnel.task;
+        let fired = self.thread.reactor.take_deadline_fired(task);
+        let bound = self.thread.memory.room(tunnel.buffer_bytes(), TUNNEL_FLOOR_BYTES);
+        match tunnel.step(self.thread.reactor.now(), fired, bound) {
+            TunnelStep::Wait(deadline) => {
+                self.thread.reactor.set_deadline(task, Some(deadline));
+                self.put(task, Body::Tunnel(tunnel));
+            }
+            TunnelStep::Yield => {
+                self.thread.reactor.wake(task);
+                self.put(task, Body::Tunnel(tunnel));
+            }
+            TunnelStep::End(reason) => self.end_tunnel(tunnel, reason),
+        }
+    }
+
+    pub(super) fn end_tunnel(&self, tunnel: Box<Tunnel>, reason: CloseReason) {
+        let task = tunnel.task;
+        bump(&self.thread.counters().tunnels, -1);
+        log_tunnel(&self.thread, &tunnel, reason);
+        let is_stream = tunnel.downstream.is_stream();
+        tunnel.close();
+        if !is_stream {
+            self.forget_connection(task, reason);
+        }
+    }
+}

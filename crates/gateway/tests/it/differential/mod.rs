@@ -1,0 +1,135 @@
+//! Real nginx beside the gateway: the same configuration, the same bytes from a client, the same origin behind both. Status,
+//! fields, body, what the upstream received and whether the connection goes on must be equal; intended differences are
+//! in `accepted.txt` with its reason. What is made equal before comparing is in `compare`.
+//!
+//! `DIFFERENTIAL=part of SUITE/NAME` runs the cases with that part only, and prints what both sides said.
+#![allow(clippy::unwrap_used)] // a failed step of a test is its end
+#![allow(clippy::print_stdout)] // prints what was skipped and what was requested
+
+mod accepted;
+mod application;
+mod cache_origin;
+mod caching;
+mod cases;
+mod cgi_applications;
+mod compare;
+mod ends;
+mod leaving;
+mod log_lines;
+mod over_http2;
+mod over_http2_upstream;
+mod retries;
+mod talk;
+mod words;
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+
+use accepted::Accepted;
+use cases::{Case, Suite};
+use cgi_applications::Protocol;
+use testkit::sides::{Nginx, Side, Sides};
+
+/// Differences that a failure prints at most.
+const SHOWN_MAX: usize = 200;
+
+#[test]
+fn the_systems_nginx_and_the_gateway_answer_alike() {
+    compare_with(Nginx::Old);
+}
+
+#[test]
+fn the_newest_nginx_and_the_gateway_answer_alike() {
+    compare_with(Nginx::New);
+}
+
+fn compare_with(generation: Nginx) {
+    let Some(nginx) = testkit::sides::nginx_or_skip(generation) else { return };
+    let origin = start_origin();
+    let silent = origin::Options { silent: true, ..origin::Options::default() };
+    let silent = origin::Origin::bind(silent).unwrap().start().unwrap();
+    let dead = dead_port();
+    let dead_address = dead.local_addr().unwrap().as_socket().unwrap();
+    let application = application::start();
+    let [fastcgi, scgi, uwsgi] = [Protocol::Fastcgi, Protocol::Scgi, Protocol::Uwsgi].map(cgi_applications::start);
+    let upstreams = [origin.address(), dead_address, silent.address(), application.address(), fastcgi, scgi, uwsgi];
+
+    let accepted = accepted::read(include_str!("accepted.txt"), generation);
+    let only = std::env::var("DIFFERENTIAL").ok();
+    let mut report = String::new();
+    let (mut run, mut differing) = (0, 0);
+    for suite in cases::suites() {
+        assert_distinct(&suite);
+        let is_wanted = |case: &Case| only.as_deref().is_none_or(|part| suite.path_of(case).contains(part));
+        if !suite.cases.iter().any(is_wanted) {
+            continue;
+        }
+        let sides = Sides::start(&nginx, suite.text, &upstreams, &suite.files);
+        let wrong = compare_suite(&suite, &sides, &accepted, &[], only.as_deref());
+        run += suite.cases.len();
+        differing += wrong.len();
+        for line in wrong.iter().take(SHOWN_MAX) {
+            let _ = writeln!(report, "    {line}");
+        }
+        if !wrong.is_empty() {
+            let _ = writeln!(report, "{}", sides.logs());
+        }
+    }
+    let name = generation.program();
+    assert!(report.is_empty(), "{differing} differences in {run} cases ({name}'s -> ours):\n{report}");
+}
+
+fn start_origin() -> origin::Running {
+    let options = origin::Options { server: "origin".to_owned(), ..origin::Options::default() };
+    origin::Origin::bind(options).unwrap().start().unwrap()
+}
+
+/// Differences that are not accepted, and accepted ones that are no more. `besides` may be accepted, too.
+fn compare_suite(
+    suite: &Suite,
+    sides: &Sides,
+    accepted: &[Accepted],
+    besides: &[Accepted],
+    only: Option<&str>,
+) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for case in &suite.cases {
+        if only.is_some_and(|part| !suite.path_of(case).contains(part)) {
+            continue;
+        }
+        let theirs = talk::run(sides.address(Side::Nginx, case.listener), case);
+        let ours = talk::run(sides.address(Side::Ours, case.listener), case);
+        let log = sides.our_log();
+        if only.is_some() {
+            println!("{}/{}\n  nginx: {theirs:?}\n  ours:  {ours:?}", suite.name, case.name);
+        }
+        assert!(!log.contains("bug in holdfast"), "{}/{}:\n{log}", suite.name, case.name);
+        for difference in compare::differences(&theirs, &ours) {
+            // Every line that fits is used, so that two of them for one thing do not hide each other.
+            let covers = |line: &&Accepted| line.covers(suite.name, &case.name, &difference);
+            if accepted.iter().filter(covers).count() + besides.iter().filter(covers).count() == 0 {
+                wrong.push(format!("{}/{} :: {difference}", suite.name, case.name));
+            }
+        }
+    }
+    if only.is_none() {
+        let unused = accepted.iter().filter_map(|line| line.unused(suite.name));
+        wrong.extend(unused.map(|line| format!("no difference any more, take it out of accepted.txt: {line}")));
+    }
+    wrong
+}
+
+fn assert_distinct(suite: &Suite) {
+    let mut names = BTreeSet::new();
+    for case in &suite.cases {
+        assert!(names.insert(&case.name), "two cases of {} are called {}", suite.name, case.name);
+    }
+}
+
+/// A port that is taken and has no listener: connections are refused.
+fn dead_port() -> socket2::Socket {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    socket
+}

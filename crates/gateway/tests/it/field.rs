@@ -1,0 +1,35 @@
+//! Peers that say who they are.
+
+use std::net::SocketAddr;
+use testkit::{Peer, Response, Talk};
+
+/// Peers called a, b, c …, each of which answers everything with its name.
+pub(crate) fn peers(count: u8) -> (Vec<Peer>, Vec<SocketAddr>) {
+    let peers: Vec<Peer> = (0..count)
+        .map(|index| {
+            let name = char::from(b'a' + index);
+            Peer::answering(move |_| {
+                format!("HTTP/1.1 200 OK\r\nX-Peer: {name}\r\nContent-Length: 0\r\n\r\n").into_bytes()
+            })
+        })
+        .collect();
+    let addresses = peers.iter().map(Peer::address).collect();
+    (peers, addresses)
+}
+
+/// Who answers.
+pub(crate) trait Named {
+    /// The name, or the status where something else answered instead.
+    fn peer(&self) -> String;
+}
+
+impl Named for Response {
+    fn peer(&self) -> String {
+        self.value("X-Peer").map_or_else(|| format!("<{}>", self.status()), str::to_owned)
+    }
+}
+
+/// The names of all that answer this many requests for a target, one after the other.
+pub(crate) fn sequence(client: &mut Talk, target: &str, requests: usize) -> String {
+    (0..requests).map(|_| client.get(target, "").peer()).collect()
+}

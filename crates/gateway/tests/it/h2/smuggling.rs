@@ -1,0 +1,155 @@
+//! What one version could say and the other would hear differently is refused on its stream, and never reaches an upstream.
+
+use super::{connect, gateway};
+use http2::ErrorCode;
+use testkit::{Gateway, Http2Talk, Peer, Talk, http2_block, http2_frame};
+
+const BEGINNING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+const PSEUDO: [(&[u8], &[u8]); 4] =
+    [(b":method", b"POST"), (b":scheme", b"http"), (b":authority", b"a.example"), (b":path", b"/")];
+
+fn proxied() -> (Peer, Gateway) {
+    let peer = Peer::saying("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    let gateway =
+        gateway("location / { proxy_pass http://{upstream:0}; } location /own { return 200 own; }", &[peer.address()]);
+    (peer, gateway)
+}
+
+/// The first frame of a stream that comes back: its type and payload.
+fn reply(client: &mut Talk, stream: u32) -> (u8, Vec<u8>) {
+    loop {
+        let header = client.read(9);
+        let length = u32::from_be_bytes([0, header[0], header[1], header[2]]) as usize;
+        let payload = client.read(length);
+        // A window that grows is no answer.
+        if header[3] != 8 && u32::from_be_bytes([header[5], header[6], header[7], header[8]]) == stream {
+            return (header[3], payload);
+        }
+    }
+}
+
+fn is_refused(fields: &[(&[u8], &[u8])]) {
+    let (peer, gateway) = proxied();
+    let mut client = Talk::connect(gateway.address());
+    client.send(BEGINNING);
+    client.send(http2_frame(1, 5, 1, &http2_block(fields)));
+    let (kind, payload) = reply(&mut client, 1);
+    assert_eq!((kind, &payload[..]), (3, &[0, 0, 0, 1][..]), "RST_STREAM with PROTOCOL_ERROR for {fields:?}");
+    assert_eq!(peer.connections(), 0, "{fields:?}");
+    // The connection goes on, and so does its table.
+    let own = [(&b":method"[..], &b"GET"[..]), (b":scheme", b"http"), (b":authority", b"a"), (b":path", b"/own")];
+    client.send(http2_frame(1, 5, 3, &http2_block(&own)));
+    assert_eq!(reply(&mut client, 3).0, 1, "HEADERS");
+}
+
+fn with(further: &[(&'static [u8], &'static [u8])]) -> Vec<(&'static [u8], &'static [u8])> {
+    PSEUDO.iter().chain(further).copied().collect()
+}
+
+#[test]
+fn h24_line_ends_nul_and_spaces_reach_no_upstream() {
+    for field in [
+        (&b"x-a"[..], &b"1\r\nX-B: 2"[..]),
+        (b"x-a", b"1\nX-B: 2"),
+        (b"x-a", b"1\0"),
+        (b"x-a\r\nx-b", b"1"),
+        (b"x a", b"1"),
+        (b"x-a:", b"1"),
+        (b"X-A", b"1"),
+        (b"", b"1"),
+        (b"x-a", b" 1"),
+    ] {
+        is_refused(&with(&[field]));
+    }
+}
+
+#[test]
+fn h25_targets_methods_and_hosts_that_would_be_another_request_in_http1_are_refused() {
+    for (place, value) in [
+        (0, &b"GET / HTTP/1.1\r\nHost: b\r\n\r\nGET"[..]),
+        (0, b""),
+        (2, b"a.example\r\nX-B: 1"),
+        (2, b"user@a.example"),
+        (3, b"/ HTTP/1.1\r\nHost: b\r\n\r\n"),
+        (3, b"/a b"),
+        (3, b""),
+        (3, b"http://b.example/"),
+        (3, b"*"),
+    ] {
+        let mut fields = with(&[]);
+        fields[place].1 = value;
+        is_refused(&fields);
+    }
+}
+
+#[test]
+fn h26_fields_of_one_connection_are_refused() {
+    for field in [
+        (&b"connection"[..], &b"close"[..]),
+        (b"connection", b"x-a"),
+        (b"keep-alive", b"1"),
+        (b"proxy-connection", b"close"),
+        (b"transfer-encoding", b"chunked"),
+        (b"upgrade", b"websocket"),
+        (b"te", b"gzip"),
+        (b"te", b"trailers, chunked"),
+    ] {
+        is_refused(&with(&[field]));
+    }
+}
+
+#[test]
+fn h27_two_hosts_or_lengths_are_refused() {
+    is_refused(&with(&[(b"host", b"b.example")]));
+    is_refused(&with(&[(b"host", b"a.example"), (b"host", b"a.example")]));
+    is_refused(&with(&[(b"content-length", b"0"), (b"content-length", b"1")]));
+    is_refused(&with(&[(b"content-length", b"+1")]));
+    is_refused(&with(&[(b":path", b"/b")]));
+    is_refused(
+        &[PSEUDO[0], PSEUDO[1], PSEUDO[3]].into_iter().chain([(&b"host"[..], &b"a\r\nb"[..])]).collect::<Vec<_>>(),
+    );
+}
+
+#[test]
+fn h28_a_body_that_is_longer_or_shorter_than_its_length_is_no_request() {
+    let (peer, gateway) = proxied();
+    for (length, body) in [("5", &b"abc"[..]), ("2", b"abc")] {
+        let mut raw = Talk::connect(gateway.address());
+        raw.send(BEGINNING);
+        let mut fields = with(&[]);
+        fields.push((b"content-length", if length == "5" { b"5" } else { b"2" }));
+        raw.send(http2_frame(1, 4, 1, &http2_block(&fields)));
+        raw.send(http2_frame(0, 1, 1, body));
+        let (kind, payload) = reply(&mut raw, 1);
+        assert_eq!((kind, &payload[..]), (3, &[0, 0, 0, 1][..]), "{length}");
+    }
+    assert!(peer.requests().is_empty(), "{:?}", peer.requests());
+}
+
+#[test]
+fn h29_trailers_change_nothing_that_the_head_has_decided() {
+    let peer = Peer::saying("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    let gateway =
+        gateway("location / { proxy_request_buffering off; proxy_pass http://{upstream:0}; }", &[peer.address()]);
+    let mut client: Http2Talk = connect(&gateway);
+    let stream = client.open("POST", "/", &[], false);
+    client.send(stream, b"body", false);
+    client.send_trailers(stream, &[("host", "b.example"), ("content-length", "3"), ("authorization", "x")]);
+    assert_eq!(client.answer(stream).status, 200);
+    let request = peer.only_request();
+    assert_eq!(request.value("Authorization"), None);
+    assert_ne!(request.value("Content-Length"), Some("3"));
+    assert_ne!(request.value("Host"), Some("b.example"));
+}
+
+#[test]
+fn h30_a_head_that_is_too_large_is_answered() {
+    let gateway = gateway("large_client_header_buffers 2 1k; return 200 x;", &[]);
+    let mut client = connect(&gateway);
+    let long = "x".repeat(2000);
+    let stream = client.open("GET", "/", &[("x-a", &long), ("x-b", &long)], true);
+    let answer = client.answer(stream);
+    assert_eq!(answer.status, 400, "{answer:?}");
+    assert_ne!(answer.reset, Some(ErrorCode::PROTOCOL_ERROR));
+    assert_eq!(client.get("/").status, 200);
+}

@@ -1,0 +1,51 @@
+//! The directives of HTTP/2.
+
+use super::{connect, gateway, gateway_with};
+use testkit::{Http2Talk, Talk};
+
+#[test]
+fn h36_without_http2_a_preface_is_a_bad_request() {
+    let text = "events {} http { access_log off; server { listen {listen}; return 200 x; } }";
+    let gateway = testkit::Gateway::start(text, &[]);
+    let mut client = Talk::connect(gateway.address());
+    client.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    let (bytes, _) = client.rest();
+    assert!(bytes.starts_with(b"HTTP/1.1 505") || bytes.starts_with(b"HTTP/1.1 400"), "{}", bytes.escape_ascii());
+}
+
+#[test]
+fn h37_the_deprecated_parameter_of_listen_is_enough() {
+    let text = "events {} http { access_log off; server { listen {listen} http2; return 200 $server_protocol; } }";
+    let gateway = testkit::Gateway::start(text, &[]);
+    assert_eq!(Http2Talk::connect(gateway.address()).get("/").text(), "HTTP/2.0");
+}
+
+#[test]
+fn h38_obsolete_directives_are_accepted() {
+    let http = "http2_recv_buffer_size 256k; http2_idle_timeout 3m; http2_max_requests 10; http2_push_preload on;";
+    let server = "http2_max_field_size 4k; http2_max_header_size 16k; http2_recv_timeout 1s; http2_push /a; \
+                  http2_max_concurrent_pushes 3; return 200 x;";
+    let gateway = gateway_with(http, server, &[]);
+    assert_eq!(connect(&gateway).get("/").status, 200);
+}
+
+#[test]
+fn h39_a_frame_of_a_body_is_no_longer_than_http2_chunk_size() {
+    let gateway = gateway("location / { http2_chunk_size 1000; root .; }", &[]);
+    std::fs::write(gateway.prefix().join("file"), vec![b'x'; 10_000]).unwrap();
+    let mut client = connect(&gateway);
+    assert_eq!(client.get("/file").body.len(), 10_000);
+    // Ten frames, each with nine bytes ahead of it.
+    let line = gateway.access_lines(1).remove(0);
+    assert!(line.ends_with(" 10090 OK"), "{line}");
+}
+
+#[test]
+fn h40_http2_body_preread_size_is_the_window_that_a_client_is_told() {
+    let gateway = gateway("http2_body_preread_size 2000; return 200 x;", &[]);
+    let mut client = connect(&gateway);
+    client.get("/");
+    let stream = client.open("POST", "/", &[], false);
+    // The answer comes without the body, so the window stays as it was.
+    assert_eq!(client.send_some(stream, &[b'u'; 5000]), 2000);
+}

@@ -1,0 +1,134 @@
+//! Which connection a request goes on, and when another one is opened.
+
+use crate::h2_upstream::{gateway, metric, telling_peer};
+use http2::Config;
+use testkit::{Http2Service, Http2Talk, Peer, Signal, until};
+
+/// A peer that allows this many streams at once, and answers when the signal is raised.
+fn narrow_peer(streams_max: u32, go: &Signal) -> Peer {
+    let go = go.clone();
+    Peer::script(move |talk| {
+        let mut service = Http2Service::with(talk, Config { streams_max, ..Config::default() });
+        let mut asked = Vec::new();
+        while !service.is_closed() {
+            service.step();
+            asked.extend(service.next_request());
+            if go.is_raised() {
+                for stream in asked.drain(..) {
+                    let text = format!("connection {}", service.serial());
+                    service.answer(stream, &text);
+                }
+            }
+        }
+    })
+}
+
+#[test]
+fn h63_requests_at_once_share_a_connection_and_later_ones_find_it_idle() {
+    let go = Signal::new();
+    let peer = narrow_peer(100, &go);
+    let gateway = gateway("", "", &[&peer]);
+    let mut client = Http2Talk::connect(gateway.address());
+    let streams: Vec<u32> = (0..20).map(|_| client.open("GET", "/", &[], true)).collect();
+    until("all streams", || (metric(&gateway, "holdfast_upstream_http2_streams") == 20).then_some(()));
+    assert_eq!(metric(&gateway, "holdfast_upstream_http2_connections"), 1);
+    go.raise();
+    for stream in streams {
+        assert_eq!(client.answer(stream).text(), "connection 0");
+    }
+    until("rest", || (metric(&gateway, "holdfast_upstream_http2_connections") == 0).then_some(()));
+    let idle = "holdfast_upstream_connections{group=\"peers\",state=\"idle\"}";
+    until("an idle connection", || (metric(&gateway, idle) == 1).then_some(()));
+    assert_eq!(client.get("/").text(), "connection 0");
+    assert_eq!(peer.connections(), 1);
+}
+
+#[test]
+fn h64_requests_spread_over_connections_when_streams_run_out() {
+    let go = Signal::new();
+    let peer = narrow_peer(2, &go);
+    let gateway = gateway("", "", &[&peer]);
+    let mut client = Http2Talk::connect(gateway.address());
+    let streams: Vec<u32> = (0..6).map(|_| client.open("GET", "/", &[], true)).collect();
+    until("all streams", || (metric(&gateway, "holdfast_upstream_http2_streams") == 6).then_some(()));
+    go.raise();
+    for stream in streams {
+        assert_eq!(client.answer(stream).status, 200);
+    }
+    assert!((3..=6).contains(&peer.connections()), "{} connections", peer.connections());
+    assert_eq!(metric(&gateway, "holdfast_upstream_retries_total{group=\"peers\",reason=\"stream_refused\"}"), 0);
+}
+
+#[test]
+fn h65_max_connections_holds_and_requests_wait_for_a_stream() {
+    let go = Signal::new();
+    let peer = narrow_peer(1, &go);
+    let gateway = gateway("max_connections 2 queue=10 timeout=10s;", "", &[&peer]);
+    let mut client = Http2Talk::connect(gateway.address());
+    let streams: Vec<u32> = (0..6).map(|_| client.open("GET", "/", &[], true)).collect();
+    until("two streams", || (metric(&gateway, "holdfast_upstream_http2_streams") == 2).then_some(()));
+    go.raise();
+    for stream in streams {
+        assert_eq!(client.answer(stream).status, 200);
+    }
+    assert_eq!(peer.connections(), 2);
+}
+
+#[test]
+fn h66_a_limit_that_is_lowered_in_the_middle_holds_for_new_streams() {
+    let go = Signal::new();
+    let (wait, lowered) = (go.clone(), Signal::new());
+    let tell = lowered.clone();
+    let peer = Peer::script(move |talk| {
+        let mut service = Http2Service::new(talk);
+        let mut asked = Vec::new();
+        let mut is_lowered = service.serial() > 0;
+        while !service.is_closed() {
+            service.step();
+            asked.extend(service.next_request());
+            if asked.len() == 2 && !is_lowered {
+                is_lowered = true;
+                // SETTINGS_MAX_CONCURRENT_STREAMS: the two that are open stay.
+                service.change_setting(3, 1);
+                tell.raise();
+            }
+            if wait.is_raised() {
+                for stream in asked.drain(..) {
+                    let text = format!("connection {}", service.serial());
+                    service.answer(stream, &text);
+                }
+            }
+        }
+    });
+    let gateway = gateway("", "", &[&peer]);
+    let mut client = Http2Talk::connect(gateway.address());
+    let mut streams: Vec<u32> = (0..2).map(|_| client.open("GET", "/", &[], true)).collect();
+    until("two streams", || (metric(&gateway, "holdfast_upstream_http2_streams") == 2).then_some(()));
+    lowered.wait();
+    streams.push(client.open("GET", "/", &[], true));
+    until("a third stream", || (metric(&gateway, "holdfast_upstream_http2_streams") == 3).then_some(()));
+    assert_eq!(metric(&gateway, "holdfast_upstream_http2_connections"), 2);
+    go.raise();
+    let texts: Vec<String> = streams.into_iter().map(|stream| client.answer(stream).text()).collect();
+    assert_eq!(texts, ["connection 0", "connection 0", "connection 1"]);
+}
+
+#[test]
+fn h63_a_floor_opens_connections_that_speak_http2_at_once() {
+    let peer = telling_peer();
+    let gateway = gateway("keepalive 4 floor=2;", "", &[&peer]);
+    let idle = "holdfast_upstream_connections{group=\"peers\",state=\"idle\"}";
+    until("a floor", || (metric(&gateway, idle) == 2).then_some(()));
+    assert!(gateway.client().get("/", "").text().starts_with("connection "));
+    until("a floor", || (metric(&gateway, idle) == 2).then_some(()));
+    assert_eq!(peer.connections(), 2);
+}
+
+#[test]
+fn h67_keepalive_requests_retires_a_connection() {
+    let peer = telling_peer();
+    let gateway = gateway("keepalive_requests 2;", "", &[&peer]);
+    let mut client = gateway.client();
+    let texts: Vec<String> = (0..4).map(|_| client.get("/", "").text()).collect();
+    assert_eq!(texts, ["connection 0", "connection 0", "connection 1", "connection 1"]);
+}

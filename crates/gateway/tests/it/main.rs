@@ -1,0 +1,35 @@
+//! The integration tests of `gateway`, one module per subject: a real gateway in this process, scripted or real peers around it.
+#![allow(clippy::unwrap_used)] // a failed step of a test is its end
+
+mod access;
+mod balance;
+mod bodies;
+mod charset;
+mod close_reasons;
+mod differential;
+mod error_pages;
+mod examples;
+mod field;
+mod files;
+mod gzip;
+mod h2;
+mod h2_upstream;
+mod limits;
+mod more_headers;
+mod one_request;
+mod php;
+mod ports;
+mod proxy_protocol;
+mod rates;
+mod rewriting;
+mod rows;
+mod scene;
+mod status_page;
+mod steering;
+mod stream;
+mod tls;
+mod upstream_tls;
+mod user_id;
+mod variables;
+
+use testkit::site;

@@ -1,0 +1,327 @@
+//! K1–K9: caches whose files are cut, whose disk is full, whose index is too small; responses and requests that would spoil them.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
+use testkit::{Gateway, Peer, Request, Signal, Talk, until};
+
+/// A gateway with one cache; `zone` and `words` are added to it.
+pub(super) fn cached(zone: &str, words: &str, peer: &Peer) -> Gateway {
+    let text = format!(
+        "error_log stderr info; events {{ worker_connections 4096; }} http {{
+            proxy_cache_path cache levels=1:2 keys_zone=one:1m {zone};
+            add_header X-Cache $upstream_cache_status always;
+            server {{ listen {{listen}}; location / {{
+                proxy_pass http://{{upstream:0}}; proxy_cache one; proxy_cache_key $uri; proxy_cache_valid 200 1h; {words}
+            }} }}
+        }}"
+    );
+    Gateway::start(&text, &[peer.address()])
+}
+
+/// An upstream that counts what it is asked.
+fn counting(body: impl Fn(&Request, usize) -> Vec<u8> + Send + Sync + 'static) -> (Peer, Arc<AtomicUsize>) {
+    let count = Arc::new(AtomicUsize::new(0));
+    let asked = Arc::clone(&count);
+    let peer = Peer::answering(move |request| body(request, asked.fetch_add(1, Ordering::SeqCst) + 1));
+    (peer, count)
+}
+
+fn plain(request: &Request, number: usize) -> Vec<u8> {
+    let body = format!("response {number} to {}", request.target());
+    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+}
+
+/// The status of the cache and the body of a response.
+pub(super) fn get(client: &mut Talk, target: &str) -> (String, String) {
+    let response = client.get(target, "");
+    (response.value("X-Cache").unwrap_or_default().to_owned(), response.text())
+}
+
+pub(super) fn heard(status: &str, body: &str) -> (String, String) {
+    (status.to_owned(), body.to_owned())
+}
+
+/// The files of the cache.
+pub(super) fn files(gateway: &Gateway) -> Vec<PathBuf> {
+    fn walk(directory: &Path, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() { walk(&path, found) } else { found.push(path) }
+        }
+    }
+    let mut found = Vec::new();
+    walk(&gateway.prefix().join("cache"), &mut found);
+    found
+}
+
+/// Does something to the bytes of a file.
+type Damage<'a> = &'a dyn Fn(&mut Vec<u8>);
+
+#[test]
+fn k01_a_file_that_was_cut_or_changed_is_not_sent() {
+    let (peer, _) = counting(plain);
+    let gateway = cached("", "", &peer);
+    let mut client = gateway.client();
+    let mut number = 1;
+    assert_eq!(get(&mut client, "/a"), heard("MISS", "response 1 to /a"));
+    assert_eq!(get(&mut client, "/a"), heard("HIT", "response 1 to /a"));
+    let whole = std::fs::read(&files(&gateway)[0]).unwrap();
+    let damages: [Damage<'_>; 7] = [
+        &|bytes| bytes.truncate(bytes.len() - 1),
+        &|bytes| bytes.truncate(50),
+        &|bytes| bytes.clear(),
+        &|bytes| bytes.push(b'x'),
+        &|bytes| bytes[30] ^= 1,
+        &|bytes| bytes[120] ^= 1,
+        &|bytes| bytes.fill(0),
+    ];
+    for damage in damages {
+        let path = &files(&gateway)[0];
+        let mut bytes = std::fs::read(path).unwrap();
+        assert_eq!(bytes.len(), whole.len());
+        damage(&mut bytes);
+        std::fs::write(path, bytes).unwrap();
+        number += 1;
+        let expected = format!("response {number} to /a");
+        assert_eq!(get(&mut client, "/a"), heard("MISS", &expected));
+        assert_eq!(get(&mut client, "/a"), heard("HIT", &expected));
+    }
+    gateway.logged("is not used: its checksum is wrong");
+}
+
+#[test]
+fn k02_a_disk_that_takes_nothing_costs_the_cache_alone() {
+    let (peer, _) = counting(plain);
+    let gateway = cached("", "", &peer);
+    // The directory cannot be made: a file has its name.
+    let place = gateway.prefix().join("cache");
+    let _ = std::fs::remove_dir_all(&place);
+    std::fs::write(&place, "").unwrap();
+    let mut client = gateway.client();
+    for number in 1..=3 {
+        assert_eq!(get(&mut client, "/a"), heard("MISS", &format!("response {number} to /a")));
+    }
+    let line = gateway.logged("cannot be written");
+    assert!(line.contains(" [crit] ") && line.contains("the response is not cached"), "{line}");
+    // Files are written after their responses.
+    let failed = || gateway.error_log().matches("cannot be written").count();
+    until("the third response was not written", || (failed() == 3).then_some(()));
+    std::fs::remove_file(&place).unwrap();
+    assert_eq!(get(&mut client, "/a"), heard("MISS", "response 4 to /a"));
+    assert_eq!(get(&mut client, "/a"), heard("HIT", "response 4 to /a"), "it works again");
+}
+
+#[test]
+fn k03_a_response_that_breaks_off_is_not_stored() {
+    let peer = Peer::script(|mut talk| {
+        if talk.request().is_some() {
+            talk.send("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf");
+        }
+    });
+    let gateway = cached("", "", &peer);
+    for _ in 0..2 {
+        let mut client = gateway.client();
+        client.send_get("/a", "");
+        let (response, _) = client.cut_response();
+        assert_eq!((response.value("X-Cache"), &*response.body), (Some("MISS"), &b"half"[..]));
+    }
+    until("no file is left", || files(&gateway).is_empty().then_some(()));
+}
+
+#[test]
+fn k04_what_a_client_leaves_behind_is_stored_to_its_end() {
+    let (go_on, count) = (Signal::default(), Arc::new(AtomicUsize::new(0)));
+    let (held, asked) = (go_on.clone(), Arc::clone(&count));
+    let peer = Peer::script(move |mut talk| {
+        while talk.request().is_some() {
+            asked.fetch_add(1, Ordering::SeqCst);
+            talk.send("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf");
+            talk.wait(&held);
+            talk.send("half");
+        }
+    });
+    let gateway = cached("", "", &peer);
+    let mut client = gateway.client();
+    client.send_get("/a", "");
+    client.expect("HTTP/1.1 200 OK\r\n");
+    client.reset();
+    go_on.raise();
+    until("the response is stored", || (files(&gateway).len() == 1).then_some(()));
+    let mut client = gateway.client();
+    until("a hit", || {
+        let (status, body) = get(&mut client, "/a");
+        (status == "HIT" && body == "halfhalf").then_some(())
+    });
+}
+
+#[test]
+fn k05_a_thousand_misses_at_once_are_one_request() {
+    let go_on = Signal::default();
+    let held = go_on.clone();
+    let count = Arc::new(AtomicUsize::new(0));
+    let asked = Arc::clone(&count);
+    let peer = Peer::script(move |mut talk| {
+        while talk.request().is_some() {
+            asked.fetch_add(1, Ordering::SeqCst);
+            talk.wait(&held);
+            talk.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nonce");
+        }
+    });
+    let gateway = cached("", "proxy_cache_lock on; proxy_cache_lock_age 1h; proxy_cache_lock_timeout 1h;", &peer);
+    let mut clients: Vec<_> = (0..1000).map(|_| gateway.client()).collect();
+    for client in &mut clients {
+        client.send_get("/a", "");
+    }
+    gateway.until_totals("all of them are exchanges", |totals| totals.writing == 1000);
+    go_on.raise();
+    let mut statuses: Vec<_> = clients
+        .iter_mut()
+        .map(|client| {
+            let response = client.response();
+            assert_eq!(response.text(), "once");
+            response.value("X-Cache").unwrap_or_default().to_owned()
+        })
+        .collect();
+    statuses.sort();
+    assert_eq!((statuses.iter().filter(|status| *status == "MISS").count(), &*statuses[0]), (1, "HIT"));
+    assert_eq!(count.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn k05_those_who_wait_go_on_when_the_first_one_fails() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let asked = Arc::clone(&count);
+    let barrier = Arc::new(Barrier::new(2));
+    let begun = Arc::clone(&barrier);
+    let peer = Peer::script(move |mut talk| {
+        while talk.request().is_some() {
+            if asked.fetch_add(1, Ordering::SeqCst) == 0 {
+                begun.wait();
+                begun.wait();
+                return;
+            }
+            talk.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        }
+    });
+    let gateway = cached("", "proxy_cache_lock on; proxy_cache_lock_age 1h; proxy_cache_lock_timeout 1h;", &peer);
+    let [mut first, mut second] = [gateway.client(), gateway.client()];
+    first.send_get("/a", "");
+    barrier.wait();
+    second.send_get("/a", "");
+    gateway.until_totals("both are exchanges", |totals| totals.writing == 2);
+    barrier.wait();
+    assert_eq!(first.response().status(), 502);
+    assert_eq!(second.response().text(), "ok");
+}
+
+#[test]
+fn k06_a_cache_stays_within_its_size() {
+    let (peer, _) = counting(|_, _| {
+        let body = "x".repeat(3000);
+        format!("HTTP/1.1 200 OK\r\nContent-Length: 3000\r\n\r\n{body}").into_bytes()
+    });
+    let gateway = cached("max_size=40k manager_sleep=10ms", "", &peer);
+    let mut client = gateway.client();
+    for number in 0..60 {
+        assert_eq!(get(&mut client, &format!("/{number}")).0, "MISS");
+    }
+    until("the oldest ones are removed", || (files(&gateway).len() <= 10).then_some(()));
+    assert_eq!(get(&mut client, "/59").0, "HIT", "the newest one stays");
+}
+
+#[test]
+fn k06_unused_responses_are_removed() {
+    let (peer, _) = counting(plain);
+    let gateway = cached("inactive=1s manager_sleep=10ms", "", &peer);
+    let mut client = gateway.client();
+    // The second answer comes when the first one is stored.
+    assert_eq!([get(&mut client, "/a").0, get(&mut client, "/a").0], ["MISS", "HIT"]);
+    until("it is removed", || files(&gateway).is_empty().then_some(()));
+    assert_eq!(get(&mut client, "/a"), heard("MISS", "response 2 to /a"));
+}
+
+#[test]
+fn k07_files_outlive_the_process_and_are_counted_again() {
+    let (peer, _) = counting(plain);
+    let first = cached("", "", &peer);
+    let mut client = first.client();
+    for target in ["/a", "/b", "/c"] {
+        get(&mut client, target);
+    }
+    let (peer, count) = counting(plain);
+    let second = cached("max_size=4k manager_sleep=10ms loader_files=1 loader_sleep=10ms", "", &peer);
+    let (from, to) = (first.prefix().join("cache"), second.prefix().join("cache"));
+    let _ = std::fs::remove_dir_all(&to);
+    std::fs::rename(from, to).unwrap();
+    let mut client = second.client();
+    assert_eq!(get(&mut client, "/b"), heard("HIT", "response 2 to /b"), "at once");
+    assert_eq!(count.load(Ordering::SeqCst), 0);
+    drop(first);
+}
+
+#[test]
+fn k08_hostile_vary_and_huge_heads_are_passed_on_and_not_stored() {
+    let (peer, _) = counting(|request, number| {
+        let field = match request.target() {
+            "/star" => "Vary: *".to_owned(),
+            "/list" => format!("Vary: {}", "a,".repeat(200)),
+            "/mixed" => "Vary: Accept, *".to_owned(),
+            _ => format!("X-Long: {}", "x".repeat(3500)),
+        };
+        format!("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n{field}\r\n\r\n{}", number % 10).into_bytes()
+    });
+    let gateway = cached("", "", &peer);
+    let mut client = gateway.client();
+    for target in ["/star", "/list", "/mixed"] {
+        assert_eq!([get(&mut client, target).0, get(&mut client, target).0], ["MISS", "MISS"], "{target}");
+    }
+    assert_eq!([get(&mut client, "/long").0, get(&mut client, "/long").0], ["MISS", "HIT"]);
+    // A key that leaves no room in the buffer.
+    let long = format!("/{}", "k".repeat(3800));
+    assert_eq!(get(&mut client, &long).0, "");
+    gateway.logged("proxy_buffer_size 4096 is not enough for cache key, it should be increased to at least");
+}
+
+#[test]
+fn k09_what_belongs_to_one_user_is_not_stored_for_others() {
+    let (peer, _) = counting(|request, number| {
+        let control = match request.target() {
+            "/public" => "Cache-Control: public\r\n",
+            _ => "",
+        };
+        format!("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n{control}\r\n{number}").into_bytes()
+    });
+    let gateway = cached("", "", &peer);
+    let mut client = gateway.client();
+    let mut status =
+        |target: &str, fields: &str| client.get(target, fields).value("X-Cache").unwrap_or_default().to_owned();
+    let authorized = "Authorization: Basic eDp5\r\n";
+    assert_eq!([status("/a", authorized), status("/a", authorized), status("/a", "")], ["MISS", "MISS", "MISS"]);
+    assert_eq!(status("/a", authorized), "HIT", "it was stored for everybody");
+    assert_eq!([status("/public", authorized), status("/public", "")], ["MISS", "HIT"]);
+    let told = cached("", "proxy_cache_authorization on;", &peer);
+    let mut client = told.client();
+    let mut status =
+        |target: &str, fields: &str| client.get(target, fields).value("X-Cache").unwrap_or_default().to_owned();
+    assert_eq!([status("/a", authorized), status("/a", "")], ["MISS", "HIT"]);
+}
+
+#[test]
+fn a_purge_removes_a_response_with_its_variants() {
+    let (peer, _) = counting(|_, number| {
+        format!("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nVary: Accept\r\n\r\n{number}").into_bytes()
+    });
+    let gateway = cached("", "proxy_cache_purge $http_x_purge;", &peer);
+    let mut client = gateway.client();
+    let mut ask = |fields: &str| client.get("/a", fields);
+    for accept in ["Accept: a\r\n", "Accept: b\r\n"] {
+        assert_eq!(ask(accept).value("X-Cache"), Some("MISS"));
+        assert_eq!(ask(accept).value("X-Cache"), Some("HIT"));
+    }
+    assert_eq!(files(&gateway).len(), 2);
+    assert_eq!(ask("X-Purge: 1\r\n").status(), 204);
+    assert!(files(&gateway).is_empty());
+    assert_eq!(ask("X-Purge: 1\r\n").status(), 404);
+    assert_eq!(ask("Accept: b\r\n").value("X-Cache"), Some("MISS"));
+}

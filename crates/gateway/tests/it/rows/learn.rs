@@ -1,0 +1,105 @@
+//! P10: a peer's own idle limit is learned, and connections retire before it. The peer notes which side closed each
+//! connection first.
+
+use crate::site::{GET, HELLO, text};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+use testkit::{DEADLINE, Gateway, Peer};
+
+/// After this many rounds everything is learned.
+const ROUNDS_MAX: usize = 12;
+
+/// Who closed a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum First {
+    Peer,
+    Gateway,
+}
+
+/// Answers, and closes connections that have been idle for so long. Reports each end.
+fn patient_for(idle: Duration, answer: &'static str) -> (Peer, Receiver<First>) {
+    let (ends, ended) = channel();
+    let peer = Peer::script(move |mut talk| {
+        loop {
+            if !talk.hears_within(idle) {
+                talk.close();
+                let _ = ends.send(First::Peer);
+                return;
+            }
+            if talk.request().is_none() {
+                let _ = ends.send(First::Gateway);
+                return;
+            }
+            talk.send(answer);
+        }
+    });
+    (peer, ended)
+}
+
+/// One request, and who closed the connection that it came on.
+fn ask_and_wait(gateway: &Gateway, ended: &Receiver<First>) -> First {
+    let mut client = gateway.client();
+    client.send(GET);
+    assert_eq!(client.response().text(), "hello");
+    ended.recv_timeout(DEADLINE).unwrap()
+}
+
+/// Sooner or later this side is the first. (On a busy machine a timer that is due may come late once.)
+#[track_caller]
+fn becomes(wanted: First, mut ask: impl FnMut() -> First) {
+    let seen: Vec<First> =
+        std::iter::repeat_with(&mut ask).take(ROUNDS_MAX).take_while(|&first| first != wanted).collect();
+    assert!(seen.len() < ROUNDS_MAX, "{seen:?}");
+}
+
+#[test]
+fn p10_an_idle_limit_is_learned_from_the_ends_it_makes() {
+    let (peer, ended) = patient_for(Duration::from_millis(400), HELLO);
+    let mut gateway = Gateway::start(&text(1, "", ""), &[peer.address()]);
+    for _ in 0..2 {
+        assert_eq!(ask_and_wait(&gateway, &ended), First::Peer, "nothing is known yet");
+    }
+    becomes(First::Gateway, || ask_and_wait(&gateway, &ended));
+    // It is the peer's, not the configuration's.
+    gateway.reload(&text(1, "keepalive_requests 500;", ""));
+    becomes(First::Gateway, || ask_and_wait(&gateway, &ended));
+    gateway.reload(&text(1, "keepalive_learn off;", ""));
+    for _ in 0..4 {
+        assert_eq!(ask_and_wait(&gateway, &ended), First::Peer, "switched off");
+    }
+}
+
+#[test]
+fn p10_an_idle_limit_is_learned_from_what_the_peer_says() {
+    let says = "HTTP/1.1 200 OK\r\nKeep-Alive: timeout=1, max=1000\r\nContent-Length: 5\r\n\r\nhello";
+    let (peer, ended) = patient_for(DEADLINE, says);
+    let gateway = Gateway::start(&text(1, "", ""), &[peer.address()]);
+    assert_eq!(ask_and_wait(&gateway, &ended), First::Gateway, "long before the 60 s of keepalive_timeout");
+}
+
+#[test]
+fn p10_a_number_of_requests_is_learned_from_the_ends_it_makes() {
+    let (ends, ended) = channel();
+    let peer = Peer::script(move |mut talk| {
+        for _ in 0..3 {
+            if talk.request().is_none() {
+                let _ = ends.send(First::Gateway);
+                return;
+            }
+            talk.send(HELLO);
+        }
+        // Without a word, as a peer that is not polite does it; after a time in which a busy gateway has closed, too.
+        let first = if talk.hears_within(Duration::from_millis(500)) { First::Gateway } else { First::Peer };
+        talk.close();
+        let _ = ends.send(first);
+    });
+    let gateway = Gateway::start(&text(1, "", ""), &[peer.address()]);
+    becomes(First::Gateway, || {
+        for _ in 0..3 {
+            let mut client = gateway.client();
+            client.send(GET);
+            assert_eq!(client.response().text(), "hello");
+        }
+        ended.recv_timeout(DEADLINE).unwrap()
+    });
+}

@@ -1,0 +1,34 @@
+//! The catalogue of bad input and faults as conversations over real sockets, row by row: a scripted client, the real
+//! gateway, a scripted upstream. Test names begin with the row. The program `under_tls` runs the same conversations over TLS.
+#![allow(clippy::unwrap_used)] // a failed step of a test is its end
+
+mod caches;
+mod client_leaves;
+mod collapse;
+mod early_hints;
+mod floor;
+mod learn;
+mod overload;
+mod panics;
+mod pool;
+mod proxy_words;
+mod queue;
+mod requests_body;
+mod requests_fields;
+mod requests_framing;
+mod requests_line;
+mod requests_sequence;
+mod responses_body;
+mod responses_head;
+mod retry;
+mod seeking;
+mod sharing;
+mod soak;
+mod splits;
+mod state_file;
+mod subrequests;
+mod tunnel_pings;
+mod tunnels;
+mod undecided;
+mod unsent;
+mod upstream_heads;

@@ -1,0 +1,203 @@
+//! `status_page`: what a page, a program and Prometheus see of a gateway that has had something to do.
+#![allow(clippy::unwrap_used)] // a failed step of a test is its end
+
+use serde_json::Value;
+use testkit::{Gateway, Peer, Refusing, Response, Talk, assert_metrics_are_sound, until};
+
+const HELLO: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+
+/// A gateway before two upstreams, the second of which refuses.
+fn gateway(first: &Peer, refusing: &Refusing) -> Gateway {
+    Gateway::start_workers(
+        2,
+        "events {} http {
+            access_log access.log;
+            upstream both { server {upstream:0}; server {upstream:1} max_fails=0; keepalive 4; }
+            server {
+                listen {listen};
+                location / { proxy_pass http://both; }
+                location /status { status_page; }
+                location /teapot { return 418; }
+            }
+        }",
+        &[first.address(), refusing.address()],
+    )
+}
+
+fn ask(client: &mut Talk, target: &str, fields: &str) -> Response {
+    client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
+    client.response()
+}
+
+fn status(gateway: &Gateway) -> Value {
+    let response = ask(&mut gateway.client(), "/status?format=json", "");
+    assert_eq!(response.value("Content-Type"), Some("application/json"));
+    assert_eq!(response.value("Cache-Control"), Some("no-store"));
+    serde_json::from_slice(&response.body).unwrap()
+}
+
+#[test]
+fn the_numbers_are_those_of_what_happened() {
+    let (peer, refusing) = (Peer::saying(HELLO), Refusing::new());
+    let gateway = gateway(&peer, &refusing);
+    let mut client = gateway.client();
+    for _ in 0..4 {
+        assert_eq!(ask(&mut client, "/", "").status(), 200);
+    }
+    assert_eq!(ask(&mut client, "/teapot", "").status(), 418);
+    let seen = until("an idle connection and all responses counted", || {
+        let seen = status(&gateway);
+        let responses = &seen["requests"]["responses"];
+        let counted = responses["2xx"].as_u64() >= Some(4) && responses["4xx"] == 1;
+        (seen["groups"][0]["idle"] == 1 && counted).then_some(seen)
+    });
+    assert_eq!(seen["workers"], 2);
+    assert_eq!(seen["generation"], 1);
+    assert_eq!(seen["requests"]["responses"]["4xx"], 1);
+    assert_eq!(seen["connections"]["dropped"], 0);
+    assert_eq!(seen["log_lines_dropped"]["error_log"], 0);
+
+    let group = &seen["groups"][0];
+    assert_eq!(group["name"], "both");
+    assert_eq!((&group["opened"], &group["reused"]), (&1.into(), &3.into()));
+    assert_eq!((&group["leased"], &group["connecting"], &group["waiting"]), (&0.into(), &0.into(), &0.into()));
+    let peers = group["peers"].as_array().unwrap();
+    let answering = peers.iter().find(|one| one["address"] == peer.address().to_string()).unwrap();
+    assert_eq!((&answering["attempts"], &answering["reused"], &answering["failed"]), (&4.into(), &3.into(), &0.into()));
+    assert_eq!(answering["responses"]["2xx"], 4);
+    assert_eq!(answering["connect_time"]["count"], 1);
+    assert_eq!(answering["response_time"]["count"], 4);
+    let last = answering["response_time"]["buckets"].as_array().unwrap().last().unwrap();
+    assert_eq!((&last["at_most_ms"], &last["count"]), (&Value::Null, &4.into()));
+    let refusing = peers.iter().find(|one| one["address"] != peer.address().to_string()).unwrap();
+    assert_eq!(refusing["failed"], group["retries"]["listed"]);
+    assert_eq!(refusing["opened"], 0);
+    assert!(refusing["failed"].as_u64() > Some(0));
+
+    // Some connections are in the ledger of ports, from the same address to the same peer.
+    let pairs = seen["ports"]["pairs"].as_array().unwrap();
+    let pair = pairs.iter().find(|pair| pair["peer"] == peer.address().to_string()).unwrap();
+    assert_eq!((&pair["source"], &pair["used"], &pair["time_wait"]), (&"127.0.0.1".into(), &1.into(), &0.into()));
+    assert_eq!(pair["free"].as_u64(), Some(pair["ports"].as_u64().unwrap() - 1));
+    assert!(seen["ports"]["pairs_total"].as_u64() >= Some(1));
+
+    let memory = &seen["memory"];
+    assert_eq!((&memory["budget_bytes"], &memory["pressure"]), (&Value::Null, &"none".into()));
+    assert!(memory["held_by"]["connections"].as_u64() > Some(0), "one client is idle: {memory}");
+    let held_by: Vec<&String> = memory["held_by"].as_object().unwrap().keys().collect();
+    assert_eq!(held_by, ["connections", "exchanges", "kept", "tunnels"]);
+    assert_eq!(memory["shed"], serde_json::json!({"accepts": 0, "keepalive": 0, "requests": 0}));
+    let none = serde_json::json!({"accepts_failed": 0, "connections_refused": 0, "accept_queue_full": 0});
+    assert_eq!(seen["overload"], none);
+    assert_eq!(group["peers"][0].get("check"), None, "no peer is checked here");
+
+    let listener = &seen["listeners"][0];
+    assert_eq!(listener["address"], gateway.address().to_string());
+    assert!(listener["queue"]["backlog"].as_u64() > Some(0));
+}
+
+#[test]
+fn equal_servers_are_shown_apart_and_their_connections_once() {
+    let peer = Peer::saying(HELLO);
+    let gateway = Gateway::start(
+        "events {} http {
+            upstream twice { server {upstream:0}; server {upstream:0}; keepalive 4; }
+            server { listen {listen}; location / { proxy_pass http://twice; } location /status { status_page; } }
+        }",
+        &[peer.address()],
+    );
+    let mut client = gateway.client();
+    for _ in 0..4 {
+        assert_eq!(ask(&mut client, "/", "").status(), 200);
+    }
+    let seen = until("an idle connection", || {
+        let seen = status(&gateway);
+        (seen["groups"][0]["idle"] == 1).then_some(seen)
+    });
+    let peers = seen["groups"][0]["peers"].as_array().unwrap();
+    let shown: Vec<_> = peers.iter().map(|peer| (peer["address"].as_str(), &peer["attempts"], &peer["idle"])).collect();
+    let (first, second) = (peer.address().to_string(), format!("{}#2", peer.address()));
+    assert_eq!(shown, [(Some(&*first), &2.into(), &1.into()), (Some(&*second), &2.into(), &0.into())]);
+    let metrics = ask(&mut client, "/status", "").text();
+    assert_metrics_are_sound(&metrics);
+}
+
+#[test]
+fn a_reload_keeps_the_counters_of_groups_that_stay_and_forgets_those_that_go() {
+    let peer = Peer::saying(HELLO);
+    let text = |name: &str| {
+        format!(
+            "events {{}} http {{ access_log off;
+                upstream stays {{ server {{upstream:0}}; }} upstream {name} {{ server {{upstream:0}}; }}
+                server {{ listen {{listen}}; location / {{ proxy_pass http://stays; }}
+                    location /other {{ proxy_pass http://{name}; }} location = /status {{ status_page; }} }} }}"
+        )
+    };
+    let mut gateway = Gateway::start(&text("goes"), &[peer.address()]);
+    assert_eq!(ask(&mut gateway.client(), "/", "").status(), 200);
+    gateway.reload(&text("comes"));
+    let seen = until("the old group to go", || {
+        let seen = status(&gateway);
+        let names: Vec<_> = seen["groups"].as_array()?.iter().map(|group| group["name"].clone()).collect();
+        (names == ["comes", "stays"]).then_some(seen)
+    });
+    assert_eq!(seen["generation"], 2);
+    assert_eq!(seen["groups"][1]["peers"][0]["attempts"], 1);
+    assert_eq!(seen["groups"][0]["peers"][0]["attempts"], 0);
+}
+
+#[test]
+fn promtool_has_nothing_to_say_about_the_metrics() {
+    let (peer, refusing) = (Peer::saying(HELLO), Refusing::new());
+    let gateway = gateway(&peer, &refusing);
+    let mut client = gateway.client();
+    for _ in 0..3 {
+        assert_eq!(ask(&mut client, "/", "").status(), 200);
+    }
+    let response = ask(&mut client, "/status/metrics", "Accept: text/html\r\n");
+    assert_eq!(response.status(), 200);
+    assert!(response.value("Content-Type").unwrap().starts_with("text/plain; version=0.0.4"), "{response:?}");
+    let text = response.text();
+    for line in [
+        "holdfast_upstream_opened_total{group=\"both\"} 1",
+        "holdfast_connections{state=\"writing\"} 1",
+        "holdfast_upstream_discarded_total{group=\"both\",reason=\"pool_full\"} 0",
+        "# TYPE holdfast_peer_response_duration_seconds histogram",
+        "holdfast_memory_pressure{state=\"none\"} 1",
+        "holdfast_overload_total{what=\"connections_refused\"} 0",
+        &format!("holdfast_ports{{source=\"127.0.0.1\",peer=\"{}\",state=\"used\"}} 1", peer.address()),
+    ] {
+        assert!(text.lines().any(|found| found == line), "no {line:?} in\n{text}");
+    }
+    assert_metrics_are_sound(&text);
+}
+
+#[test]
+fn a_browser_gets_a_page_of_its_own() {
+    let (peer, refusing) = (Peer::saying(HELLO), Refusing::new());
+    let gateway = gateway(&peer, &refusing);
+    let mut client = gateway.client();
+    assert_eq!(ask(&mut client, "/", "").status(), 200);
+    let page = ask(&mut client, "/status", "Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n");
+    assert_eq!(page.value("Content-Type"), Some("text/html; charset=utf-8"));
+    assert_eq!(page.value("Vary"), Some("Accept"));
+    let text = page.text();
+    assert!(text.contains("<h2>Local ports</h2>") && text.contains("<h2>Turned away</h2>"), "{text}");
+    assert!(text.contains("<h2>Peers of both</h2>") && text.contains(&peer.address().to_string()), "{text}");
+    // The counters leave out those who read them.
+    assert!(!text.contains("://"), "{text}");
+    assert!(text.len() < 16 * 1024, "{} bytes", text.len());
+}
+
+#[test]
+fn what_is_asked_wrongly_is_refused() {
+    let (peer, refusing) = (Peer::saying(HELLO), Refusing::new());
+    let gateway = gateway(&peer, &refusing);
+    let mut client = gateway.client();
+    assert_eq!(ask(&mut client, "/status?format=xml", "").status(), 400);
+    client.send("POST /status HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+    let refused = client.response();
+    assert_eq!((refused.status(), refused.value("Allow")), (405, Some("GET, HEAD")));
+    client.send("HEAD /status HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.response_to_head().status(), 200);
+}

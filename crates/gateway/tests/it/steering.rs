@@ -1,0 +1,138 @@
+//! Limits of heads, how unwanted connections end, and packets that may wait. `X-Accel-*` are in the differential test, beside
+//! nginx.
+#![allow(clippy::unwrap_used)] // a failed step of a test is its end
+
+use testkit::{End, Gateway, Talk};
+
+#[test]
+fn more_fields_than_max_headers_are_refused() {
+    let gateway = Gateway::start(
+        "events {} http { access_log off; max_headers 5; server { listen {listen}; return 204; } }",
+        &[],
+    );
+    let ask = |fields: usize| {
+        let lines = "X-Field: x\r\n".repeat(fields - 1);
+        let mut client = gateway.client();
+        client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n"));
+        client.response().status()
+    };
+    assert_eq!((ask(5), ask(6)), (204, 400));
+}
+
+#[test]
+fn a_connection_without_an_answer_is_reset_where_that_is_asked_for() {
+    let gateway = Gateway::start(
+        "events {} http { access_log off; server { listen {listen};
+            location /reset { reset_timedout_connection on; return 444; }
+            location /closed { return 444; }
+        } }",
+        &[],
+    );
+    for (target, end) in [("/reset", End::Reset), ("/closed", End::Fin)] {
+        let mut client = gateway.client();
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert_eq!(client.end(), end, "{target}");
+    }
+}
+
+#[test]
+fn a_location_without_nodelay_serves_as_well_and_so_does_the_next() {
+    let gateway = Gateway::start(
+        "events {} http { access_log off; server { listen {listen};
+            location /delayed { tcp_nodelay off; return 200 delayed; }
+            location / { return 200 usual; }
+        } }",
+        &[],
+    );
+    let mut client = gateway.client();
+    for (target, text) in [("/delayed", "delayed"), ("/", "usual"), ("/delayed", "delayed")] {
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert_eq!(client.response().text(), text);
+    }
+}
+
+#[test]
+fn a_trusted_proxy_may_be_known_by_its_name() {
+    let text = "events {} http { access_log off; server { listen {listen}; set_real_ip_from localhost; \
+                location / { return 200 $remote_addr; } } }";
+    let gateway = Gateway::start(text, &[]);
+    let mut client = gateway.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\nX-Real-IP: 192.0.2.7\r\n\r\n");
+    assert_eq!(client.response().text(), "192.0.2.7");
+}
+
+#[test]
+#[should_panic(expected = "host not found in set_real_ip_from \"nowhere\"")]
+fn a_trusted_proxy_without_an_address_is_refused() {
+    let text = "events {} http { access_log off; server { listen {listen}; set_real_ip_from nowhere; return 204; } }";
+    Gateway::start(text, &[]);
+}
+
+/// A client whose body was refused, with more of it on its way.
+fn refused(words: &str) -> (Gateway, Talk) {
+    let text = "events {} http { access_log off; server { listen {listen}; client_max_body_size 10; WORDS
+        location / { proxy_pass http://127.0.0.1:1; } } }";
+    let gateway = Gateway::start(&text.replace("WORDS", words), &[]);
+    let mut client = gateway.client();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nsome of it");
+    assert_eq!(client.response().status(), 413);
+    (gateway, client)
+}
+
+#[test]
+fn what_a_refused_client_still_sends_is_read_for_a_while() {
+    // In silence, and in all; or not at all. An hour is longer than any test.
+    for words in [
+        "lingering_timeout 200ms; lingering_time 1h;",
+        "lingering_timeout 1h; lingering_time 200ms;",
+        "lingering_close off; lingering_timeout 1h; lingering_time 1h;",
+    ] {
+        let (gateway, _client) = refused(words);
+        gateway.until_totals("it is closed", |totals| totals.active == 0);
+    }
+    let (gateway, mut client) = refused("lingering_timeout 1h; lingering_time 1h;");
+    for _ in 0..20 {
+        client.send("more of it".repeat(1000));
+    }
+    assert_eq!(gateway.totals().active, 1, "it is read, and the connection stays");
+}
+
+#[test]
+fn an_idle_connection_outlives_a_gentle_end_for_as_long_as_it_was_promised() {
+    // Five seconds by default: more than this takes.
+    for (words, kept) in [("keepalive_min_timeout 1h;", true), ("", true), ("keepalive_min_timeout 0;", false)] {
+        let (gateway, mut client) = idle_client(words);
+        gateway.shared().send(0, gateway::Message::Drain);
+        if kept {
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+            let response = client.response();
+            assert!(response.status() == 204 && response.says_close(), "{words}: {}", response.text());
+        }
+        assert_eq!(client.end(), End::Fin, "{words}");
+    }
+    // Told to come back within a second, a client is not waited for any longer.
+    let (gateway, mut client) = idle_client("keepalive_timeout 1s; keepalive_min_timeout 1h;");
+    gateway.shared().send(0, gateway::Message::Drain);
+    assert_eq!(client.end(), End::Fin);
+}
+
+#[test]
+fn a_request_that_came_before_a_gentle_end_is_answered() {
+    for _ in 0..50 {
+        let (gateway, mut client) = idle_client("keepalive_min_timeout 0;");
+        // On the loopback it is in the gateway's socket when this returns.
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        gateway.shared().send(0, gateway::Message::Drain);
+        assert_eq!(client.response().status(), 204);
+    }
+}
+
+/// A gateway, and a client whose connection is idle after a request.
+fn idle_client(words: &str) -> (Gateway, Talk) {
+    let text = format!("events {{}} http {{ access_log off; server {{ listen {{listen}}; {words} return 204; }} }}");
+    let gateway = Gateway::start(&text, &[]);
+    let mut client = gateway.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.response().status(), 204);
+    (gateway, client)
+}

@@ -1,0 +1,65 @@
+//! `stream`: sessions of TCP, with scripted clients and peers, and beside real nginx.
+
+mod beside_nginx;
+mod ends;
+mod hostile;
+mod peers;
+mod words;
+
+use testkit::{End, Gateway, Peer, Talk};
+
+/// A peer that sends back what it gets; `bye` ends it, and so does the client's end, to which it says `rest`.
+fn echo() -> Peer {
+    Peer::script(|mut talk| {
+        while let Some(bytes) = talk.whatever_came() {
+            if bytes.starts_with(b"bye") {
+                talk.send("bye");
+                return;
+            }
+            talk.send(bytes);
+        }
+        if talk.end() == End::Fin {
+            talk.send("rest");
+        }
+    })
+}
+
+/// A gateway before its peers, which end with it.
+struct Site {
+    gateway: Gateway,
+    peers: Vec<Peer>,
+}
+
+impl std::ops::Deref for Site {
+    type Target = Gateway;
+
+    fn deref(&self) -> &Gateway {
+        &self.gateway
+    }
+}
+
+/// A gateway with this inside `stream {}` and `server {}`, before these peers.
+fn start(stream: &str, server: &str, peers: impl Into<Vec<Peer>>) -> Site {
+    let peers = peers.into();
+    let addresses: Vec<_> = peers.iter().map(Peer::address).collect();
+    let text = format!("events {{}} stream {{ {stream} server {{ listen {{listen}}; {server} }} }}");
+    Site { gateway: Gateway::start(&text, &addresses), peers }
+}
+
+/// A client that has exchanged a word with the peer behind the gateway.
+fn greeted(gateway: &Gateway) -> Talk {
+    let mut client = Talk::connect(gateway.address());
+    client.send("hello");
+    client.expect("hello");
+    client
+}
+
+/// An address that refuses connections.
+fn dead() -> std::net::SocketAddr {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
+    // It is taken until the test program ends.
+    std::mem::forget(socket);
+    address
+}

@@ -1,0 +1,93 @@
+//! Which peer a session goes to, and what happens where one cannot be reached.
+
+use super::{dead, echo, greeted, start};
+use testkit::{End, Peer, Talk};
+
+/// A peer that says its name and waits for the end.
+fn named(name: &'static str) -> Peer {
+    Peer::script(move |mut talk| {
+        talk.send(name);
+        while talk.whatever_came().is_some() {}
+    })
+}
+
+/// What the peer behind the gateway calls itself.
+fn asked(gateway: &testkit::Gateway) -> String {
+    let mut client = Talk::connect(gateway.address());
+    String::from_utf8(client.read(1)).unwrap()
+}
+
+#[test]
+fn sessions_take_turns_by_weight() {
+    let group = "upstream group { server {upstream:0} weight=2; server {upstream:1}; }";
+    let gateway = start(group, "proxy_pass group;", [named("a"), named("b")]);
+    let names: String = (0..6).map(|_| asked(&gateway)).collect();
+    assert_eq!(names.matches('a').count(), 4, "{names}");
+}
+
+#[test]
+fn a_hash_keeps_a_client_at_its_peer() {
+    let group = "upstream group { hash $remote_addr consistent; server {upstream:0}; server {upstream:1}; }";
+    let gateway = start(group, "proxy_pass group;", [named("a"), named("b")]);
+    let names: String = (0..5).map(|_| asked(&gateway)).collect();
+    assert!(names == "aaaaa" || names == "bbbbb", "{names}");
+}
+
+/// J11
+#[test]
+fn the_next_peer_is_asked_where_one_refuses() {
+    let dead = dead();
+    let group = format!("upstream group {{ server {dead}; server {{upstream:0}} backup; }}");
+    let gateway = start(&group, "proxy_pass group;", [echo()]);
+    greeted(&gateway);
+    let line = gateway.logged("connect() failed (111: Connection refused) while connecting to upstream");
+    assert!(line.contains("client: 127.0.0.1") && line.contains(&format!("upstream: \"{dead}\"")), "{line}");
+    gateway.logged("upstream server temporarily disabled");
+}
+
+#[test]
+fn one_try_is_all_without_proxy_next_upstream() {
+    let dead = dead();
+    let group = format!("upstream group {{ server {dead}; server {{upstream:0}} backup; }}");
+    let gateway = start(&group, "proxy_next_upstream off; proxy_pass group;", [echo()]);
+    let mut client = Talk::connect(gateway.address());
+    assert_eq!(client.end(), End::Fin);
+}
+
+#[test]
+fn max_conns_holds_for_whole_sessions() {
+    let group = "upstream group { server {upstream:0} max_conns=1; }";
+    let gateway = start(group, "proxy_pass group;", [echo()]);
+    let mut first = greeted(&gateway);
+    assert_eq!(Talk::connect(gateway.address()).end(), End::Fin);
+    gateway.logged("no live upstreams while connecting to upstream");
+    first.send("bye");
+    first.rest();
+    gateway.until_totals("the session has ended", |totals| totals.active == 0);
+    greeted(&gateway);
+}
+
+#[test]
+fn a_variable_names_a_group_or_an_address() {
+    let names_address = "set $target $to; proxy_pass $target;";
+    let map = "map $server_port $to { default {upstream:1}; 1 one; }";
+    let group = "upstream one { server {upstream:0}; }";
+    let gateway = start(&format!("{group} {map}"), names_address, [named("a"), named("b")]);
+    assert_eq!(asked(&gateway), "b");
+    let map = "map $server_port $to { default ONE; }";
+    let gateway = start(&format!("{group} {map}"), "proxy_pass $to;", [named("a")]);
+    assert_eq!(asked(&gateway), "a");
+}
+
+#[test]
+fn a_value_that_is_no_address_ends_the_session() {
+    for (value, line) in [
+        ("127.0.0.1", "no port in upstream \"127.0.0.1\""),
+        ("name.example:1", "no resolver defined to resolve name.example"),
+    ] {
+        let map = format!("map $remote_addr $to {{ default \"{value}\"; }}");
+        let gateway = start(&map, "proxy_pass $to;", Vec::new());
+        assert_eq!(Talk::connect(gateway.address()).end(), End::Fin, "{value}");
+        gateway.logged(line);
+    }
+}

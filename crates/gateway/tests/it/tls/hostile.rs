@@ -1,0 +1,117 @@
+//! Handshakes of clients that break the rules, through the whole gateway: an alert and an end for the client, one line with its reason, a
+//! counter, and nothing for anybody else. What exactly is refused is tested at the engine (`tls/tests/it/hostile`).
+
+use crate::tls::scene::{Scene, get};
+use gateway::CloseReason;
+use testkit::{End, Talk, until};
+use tls::Session;
+
+const ONE: &str = "server { listen {listen} ssl; server_name a.test; {a} location / { return 200 here; } \
+                   location /status { status_page; } }";
+
+/// Content type of an alert.
+const ALERT: u8 = 21;
+
+fn hello(scene: &Scene) -> Vec<u8> {
+    let mut hello = Vec::new();
+    Session::client(&scene.authority.client(), "a.test").unwrap().take_output(&mut hello);
+    hello
+}
+
+/// The failed handshakes that the metrics count: for this reason, or all.
+fn failed(scene: &Scene, reason: &str) -> u64 {
+    let mut client = scene.client("a.test");
+    client.send("GET /status HTTP/1.1\r\nHost: a.test\r\nAccept: text/plain\r\n\r\n");
+    let metrics = client.response().text();
+    let lines = metrics.lines().filter(|line| line.starts_with("holdfast_tls_handshakes_failed_total{"));
+    let ours = lines.filter(|line| reason.is_empty() || line.contains(&format!("\"{reason}\"")));
+    ours.map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum()
+}
+
+#[test]
+fn each_refused_handshake_is_told_logged_and_counted() {
+    let scene = Scene::new(ONE, &[]);
+    let first = hello(&scene);
+    let cut = |at: usize, byte: u8| {
+        let mut bytes = first.clone();
+        bytes[at] = byte;
+        bytes
+    };
+    let behind = |bytes: &[u8]| [&first, bytes].concat();
+    let conversations: Vec<(&str, Vec<u8>)> = vec![
+        ("a record of no bytes", vec![22, 3, 1, 0, 0]),
+        ("a record that is too long", [&[22, 3, 1, 0x7f, 0xff][..], &[0; 64]].concat()),
+        ("a server's message", vec![22, 3, 1, 0, 4, 2, 0, 0, 0]),
+        ("the end of a handshake", vec![22, 3, 1, 0, 4, 20, 0, 0, 0]),
+        ("an id that is too long", cut(43, 255)),
+        ("another first message", behind(&first)),
+        ("a message in clear", behind(&[22, 3, 3, 0, 4, 20, 0, 0, 0])),
+        ("a sealed record that is none", behind(&[&[23, 3, 3, 0, 40][..], &[7; 40]].concat())),
+        ("a heartbeat", behind(&[24, 3, 3, 0, 3, 1, 0, 16])),
+        ("changes of ciphers without end", behind(&[20, 3, 3, 0, 1, 1].repeat(100))),
+        ("an old version", {
+            let mut bytes = vec![22, 3, 1, 0, 45, 1, 0, 0, 41, 3, 1];
+            bytes.resize(43, 7);
+            bytes.extend([0, 0, 2, 0, 47, 1, 0]);
+            bytes
+        }),
+    ];
+    for (place, (name, bytes)) in conversations.iter().enumerate() {
+        let mut client = Talk::connect(scene.gateway.address());
+        client.send(bytes);
+        let (said, end) = client.rest();
+        let is_told = said.windows(3).any(|window| window[0] == ALERT && window[1] == 3) || said.contains(&23);
+        assert!(is_told, "{name}: {said:?}");
+        assert_ne!(end, End::Reset, "{name}: the alert can be read");
+        let count = place as u64 + 1;
+        until(name, || (failed(&scene, "") == count).then_some(()));
+        let log = scene.gateway.error_log();
+        assert_eq!(log.matches(" while SSL handshaking, client: 127.0.0.1").count(), place + 1, "{name}: {log}");
+    }
+    assert_eq!(failed(&scene, "unsupported_version"), 1);
+    let closed = scene.gateway.shared().closed(CloseReason::HandshakeFailed);
+    assert_eq!(closed, conversations.len() as u64);
+    assert_eq!(scene.ask("a.test", "a.test"), (200, "here".to_owned()));
+}
+
+#[test]
+fn a_flood_of_them_is_counted_whole_and_logged_in_part() {
+    let scene = Scene::new(ONE, &[]);
+    for _ in 0..300 {
+        let mut client = Talk::connect(scene.gateway.address());
+        client.send([22, 3, 1, 0, 4, 2, 0, 0, 0]);
+        client.rest();
+    }
+    until("all are counted", || (failed(&scene, "") == 300).then_some(()));
+    let lines = || scene.gateway.error_log().matches(" while SSL handshaking, client: ").count();
+    assert!((1..300).contains(&lines()), "{}", lines());
+    scene.gateway.logged("more lines within a second like: ");
+}
+
+#[test]
+fn a_first_message_in_records_of_one_byte_is_served() {
+    let scene = Scene::new(ONE, &[]);
+    let mut session = Session::client(&scene.authority.client(), "a.test").unwrap();
+    let mut hello = Vec::new();
+    session.take_output(&mut hello);
+    let pieces: Vec<u8> = hello[5..].iter().flat_map(|byte| [22, 3, 1, 0, 1, *byte]).collect();
+    let mut client = Talk::connect(scene.gateway.address());
+    client.send(pieces);
+    // The first message of both is the same without the heads of records.
+    client.secure(session).unwrap();
+    client.send(get("a.test"));
+    assert_eq!(client.response().text(), "here");
+}
+
+#[test]
+fn a_connection_that_is_cut_after_its_handshake_ends_without_a_farewell() {
+    let scene = Scene::new(ONE, &[]);
+    let mut client = scene.client("a.test");
+    client.send(get("a.test"));
+    assert_eq!(client.response().text(), "here");
+    // Half of a record, and nothing more: no request begins with it.
+    client.socket().shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(client.end(), End::Fin);
+    scene.gateway.until_totals("it is closed", |totals| totals.active == 0);
+    assert_eq!(scene.ask("a.test", "a.test").0, 200);
+}

@@ -1,0 +1,10 @@
+//! TLS towards clients: handshakes, certificates, names, and everything that plain connections have, over TLS.
+#![allow(clippy::unwrap_used)] // a failed step is the end of a test
+
+mod clients;
+mod handshakes;
+mod hostile;
+mod named_certificates;
+mod scene;
+mod sessions;
+mod variables;

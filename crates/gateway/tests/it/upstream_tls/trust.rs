@@ -1,0 +1,150 @@
+//! Which certificates of upstreams are believed, and what is shown to them.
+
+use crate::upstream_tls::peer::{Authority, Files, Issued, SecurePeer};
+use crate::upstream_tls::site::{ask, fails, site, text};
+use rcgen::{DnType, date_time_ymd};
+use std::sync::Arc;
+use testkit::Gateway;
+use tls::{ClientCheck, Protocol, Protocols};
+
+/// A gateway that verifies with this authority and name, before a peer with this certificate.
+fn verifying(issued: &Issued, authority: &str, name: &str) -> (SecurePeer, Gateway) {
+    let files = Files::new();
+    let peer = SecurePeer::counting(issued.side());
+    let words = format!(
+        "proxy_ssl_verify on; proxy_ssl_name {name}; proxy_ssl_trusted_certificate {};",
+        files.write("ca.pem", authority)
+    );
+    let gateway = site(peer.address(), &words);
+    (peer, gateway)
+}
+
+#[test]
+fn a_certificate_of_the_authority_and_for_the_name_is_believed() {
+    let authority = Authority::new("Authority");
+    for name in ["a.test", "127.0.0.1", "B.test:8443"] {
+        let (peer, gateway) = verifying(&authority.usual(), &authority.pem, name);
+        assert_eq!(ask(&gateway, "/").text(), "1", "{name}");
+        assert_eq!(peer.met()[0].sni, None);
+    }
+}
+
+#[test]
+fn certificates_that_do_not_verify_are_named_as_in_nginx() {
+    let (authority, other) = (Authority::new("Authority"), Authority::new("Other"));
+    let place = "while SSL handshaking to upstream";
+    let (_peer, gateway) = verifying(&authority.usual(), &other.pem, "a.test");
+    let unknown = "upstream SSL certificate verify error: (20:unable to get local issuer certificate)";
+    fails(&gateway, 502, &format!("{unknown} {place}"));
+    let (_peer, gateway) = verifying(&authority.usual(), &authority.pem, "c.test");
+    fails(&gateway, 502, &format!("upstream SSL certificate does not match \"c.test\" {place}"));
+    let old = authority.issue(&["a.test"], |leaf| {
+        leaf.not_before = date_time_ymd(2001, 1, 1);
+        leaf.not_after = date_time_ymd(2002, 1, 1);
+    });
+    let (_peer, gateway) = verifying(&old, &authority.pem, "a.test");
+    fails(&gateway, 502, &format!("upstream SSL certificate verify error: (10:certificate has expired) {place}"));
+    let own = self_signed();
+    let (_peer, gateway) = verifying(&own, &authority.pem, "a.test");
+    fails(&gateway, 502, &format!("upstream SSL certificate verify error: (18:self-signed certificate) {place}"));
+}
+
+fn self_signed() -> Issued {
+    let mut params = rcgen::CertificateParams::new(vec!["a.test".to_owned()]).unwrap();
+    // As `openssl req -x509` makes them.
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let key = rcgen::KeyPair::generate().unwrap();
+    Issued { chain: params.self_signed(&key).unwrap().pem(), key: key.serialize_pem() }
+}
+
+#[test]
+fn a_self_signed_certificate_is_believed_where_it_is_named() {
+    let own = self_signed();
+    let (_peer, gateway) = verifying(&own, &own.chain, "a.test");
+    assert_eq!(ask(&gateway, "/").text(), "1");
+    let (_peer, gateway) = verifying(&own, &own.chain, "b.test");
+    fails(&gateway, 502, "upstream SSL certificate does not match \"b.test\"");
+}
+
+#[test]
+fn a_common_name_counts_where_no_other_name_is_listed() {
+    let authority = Authority::new("Authority");
+    let named = |name: &str| authority.issue(&[], |leaf| leaf.distinguished_name.push(DnType::CommonName, name));
+    let (_peer, gateway) = verifying(&named("old.test"), &authority.pem, "old.test");
+    assert_eq!(ask(&gateway, "/").text(), "1");
+    let (_peer, gateway) = verifying(&named("*.old.test"), &authority.pem, "x.old.test");
+    assert_eq!(ask(&gateway, "/").text(), "1");
+    let both = authority.issue(&["a.test"], |leaf| leaf.distinguished_name.push(DnType::CommonName, "old.test"));
+    let (_peer, gateway) = verifying(&both, &authority.pem, "old.test");
+    fails(&gateway, 502, "upstream SSL certificate does not match \"old.test\"");
+}
+
+#[test]
+fn the_client_certificate_is_shown_to_who_asks_for_it() {
+    let (authority, clients) = (Authority::new("Authority"), Authority::new("Clients"));
+    let shown = clients.issue(&["gateway.test"], |_| ());
+    let files = Files::new();
+    let (chain, key) = (files.write("client.pem", &shown.chain), files.write("client.key", &shown.key));
+    let check = || Arc::new(ClientCheck::new(clients.pem.as_bytes(), b"").unwrap());
+    let peer = SecurePeer::counting(authority.usual().side().client_check(check()));
+    let conf = format!(
+        "events {{}} http {{ access_log off; upstream app {{ server {{upstream:0}}; keepalive 8; }}
+            server {{ listen {{listen}}; location /without {{ proxy_pass https://app; }}
+                location /with {{ proxy_pass https://app; proxy_ssl_certificate {chain}; proxy_ssl_certificate_key {key}; }} }} }}"
+    );
+    let gateway = Gateway::start(&conf, &[peer.address()]);
+    for target in ["/with", "/without", "/with", "/without"] {
+        assert_eq!(ask(&gateway, target).status(), 200);
+    }
+    let met: Vec<_> = peer.met().into_iter().map(|met| (met.client, met.targets)).collect();
+    let twice = |target: &str| vec![target.to_owned(), target.to_owned()];
+    assert_eq!(met, [("SUCCESS".to_owned(), twice("/with")), ("NONE".to_owned(), twice("/without"))]);
+}
+
+#[test]
+fn a_request_can_name_the_client_certificate_and_its_connections_are_its_own() {
+    let (authority, clients) = (Authority::new("Authority"), Authority::new("Clients"));
+    let files = Files::new();
+    for name in ["one", "two"] {
+        let shown = clients.issue(&[name], |_| ());
+        files.write(&format!("{name}.crt"), &shown.chain);
+        files.write(&format!("{name}.key"), &shown.key);
+    }
+    let check = || Arc::new(ClientCheck::new(clients.pem.as_bytes(), b"").unwrap());
+    let peer = SecurePeer::counting(authority.usual().side().client_check(check()));
+    let words = format!(
+        "proxy_ssl_certificate $chain; proxy_ssl_certificate_key {0}/$arg_who.key; proxy_ssl_certificate_cache max=9;",
+        files.path()
+    );
+    let map = format!("map $arg_who $chain {{ default {}/$arg_who.crt; '' ''; }}", files.path());
+    let conf = text(1, "keepalive 8;", &words).replacen("http {", &format!("http {{ {map}"), 1);
+    let gateway = Gateway::start(&conf, &[peer.address()]);
+    for target in ["/?who=one", "/?who=two", "/", "/?who=one", "/?who=two", "/"] {
+        assert_eq!(ask(&gateway, target).status(), 200);
+    }
+    let mut met: Vec<_> = peer.met().into_iter().map(|met| (met.targets, met.client)).collect();
+    met.sort();
+    let of = |target: &str, client: &str| (vec![target.to_owned(); 2], client.to_owned());
+    assert_eq!(met, [of("/", "NONE"), of("/?who=one", "SUCCESS"), of("/?who=two", "SUCCESS")]);
+    assert_eq!(ask(&gateway, "/?who=three").status(), 500);
+    let line = gateway.logged("three.crt\": open() failed (2: No such file or directory)");
+    assert!(line.contains("cannot load certificate") && line.contains("while SSL handshaking to upstream"), "{line}");
+    assert_eq!(ask(&gateway, "/?who=one").status(), 200);
+}
+
+#[test]
+fn protocols_are_those_that_both_want() {
+    let authority = Authority::new("Authority");
+    let old = || authority.usual().side().protocols(Protocols::only(Protocol::Tls12));
+    let peer = SecurePeer::counting(old());
+    let gateway = site(peer.address(), "");
+    assert_eq!(ask(&gateway, "/").text(), "1");
+    assert_eq!(peer.met()[0].protocol, "TLSv1.2");
+    let peer = SecurePeer::counting(old());
+    let gateway = site(peer.address(), "proxy_ssl_protocols TLSv1.3;");
+    fails(&gateway, 502, "SSL_do_handshake() failed (SSL: error:0A");
+    let peer = SecurePeer::counting(authority.usual().side());
+    let gateway = site(peer.address(), "proxy_ssl_conf_command MaxProtocol TLSv1.2;");
+    assert_eq!(ask(&gateway, "/").text(), "1");
+    assert_eq!(peer.met()[0].protocol, "TLSv1.2");
+}

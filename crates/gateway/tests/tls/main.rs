@@ -1,8 +1,0 @@
-//! TLS towards clients: handshakes, certificates, names, and everything that plain connections have, over TLS.
-#![allow(clippy::unwrap_used)] // a failed step is the end of a test
-
-mod clients;
-mod handshakes;
-mod scene;
-mod sessions;
-mod variables;

@@ -1,0 +1,121 @@
+//! `holdfast ctl`: asks a running instance, or tells it something, over its control socket (`ctl_socket`). The request is what was typed:
+//! one line of JSON up, one JSON object down. The master's side is `serve::ctl`.
+
+pub(crate) mod request;
+mod text;
+
+use crate::exit;
+use crate::instance::{Instance, Wanted};
+use crate::output::print;
+use crate::report::say;
+use crate::verdict::{Lasting, prepare};
+use request::{Answer, Request};
+use std::io::{self, Read as _, Write as _};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The master answers within a minute, if only that it gives up.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(70);
+/// A list has at most 10,000 rows of some 300 bytes, and a status its groups.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
+
+/// Show or change a running instance: status, peers, pools, connections, tunnels, caches, reload, log level
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The configuration of the instance
+    #[arg(short = 'c', long = "conf", value_name = "FILE", global = true)]
+    conf: Option<PathBuf>,
+    /// Its prefix
+    #[arg(short = 'p', long, value_name = "FOLDER", global = true)]
+    prefix: Option<PathBuf>,
+    /// Its control socket, where the configuration cannot be read
+    #[arg(long, value_name = "PATH", global = true)]
+    socket: Option<PathBuf>,
+    /// Print the answer as JSON
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    request: Request,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  holdfast ctl status
+  holdfast ctl peers drain app 10.0.0.7:8080     keeps its sessions, gets no new ones
+  holdfast ctl peers up app 10.0.0.7:8080
+  holdfast ctl pools flush app                   close the idle upstream connections of a group
+  holdfast ctl tunnels --client 10.1.0.0/16 --sort idle
+  holdfast ctl cache purge api 'https://app/img/*'
+  holdfast ctl reload --dry-run                  what a reload would change";
+
+/// Runs the subcommand.
+pub(crate) fn run(args: &Args) -> u8 {
+    match ask(args) {
+        Ok(Answer { error: Some(error), .. }) => {
+            say(&format!("holdfast ctl: {error}"));
+            exit::FAILED
+        }
+        Ok(answer) => {
+            let shown = if args.json { answer.as_json() } else { text::render(&args.request, &answer.result) };
+            match print(&shown) {
+                Ok(()) => exit::OK,
+                Err(problem) => fail(&problem),
+            }
+        }
+        Err(problem) => fail(&problem),
+    }
+}
+
+fn fail(problem: &str) -> u8 {
+    say(&format!("holdfast ctl: {problem}"));
+    exit::FAILED
+}
+
+fn ask(args: &Args) -> Result<Answer, String> {
+    let path = match &args.socket {
+        Some(path) => path.clone(),
+        None => socket_of(args)?,
+    };
+    let failed = |what: &str, error: &io::Error| {
+        let hint = match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => ": no instance listens there",
+            io::ErrorKind::PermissionDenied => ": only root and the group of `ctl_socket` may use it",
+            _ => "",
+        };
+        format!("{what} \"{}\" failed ({error}){hint}", path.display())
+    };
+    let mut stream = UnixStream::connect(&path).map_err(|error| failed("connect() to", &error))?;
+    let mut exchange = || {
+        stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+        stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+        stream.write_all(&args.request.encode())?;
+        stream.shutdown(Shutdown::Write)?;
+        let mut bytes = Vec::new();
+        (&stream).take(ANSWER_BYTES_MAX).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes = exchange().map_err(|error: io::Error| failed("no answer from", &error))?;
+    serde_json::from_slice(&bytes).map_err(|error| format!("the answer is not understood: {error}"))
+}
+
+/// Where the control socket of the instance is, by its configuration.
+fn socket_of(args: &Args) -> Result<PathBuf, String> {
+    let instance =
+        Instance::find(&Wanted { conf_path: args.conf.clone(), prefix: args.prefix.clone(), ..Wanted::default() });
+    let mut lasting = Lasting::without_workers().map_err(|error| error.to_string())?;
+    let prepared = prepare(&instance, &mut instance.loader(), &mut lasting);
+    let Some(process) = &prepared.process else {
+        return Err(format!(
+            "\"{}\" cannot be read, which says where the control socket is: name it with --socket",
+            instance.conf_path.display()
+        ));
+    };
+    let ctl = process.ctl.as_ref().ok_or("the configuration says `ctl_socket off`")?;
+    if !process.master {
+        return Err("the configuration says `master_process off`, and only a master has a control socket".to_owned());
+    }
+    Ok(ctl.path.clone())
+}

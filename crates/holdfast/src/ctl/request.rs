@@ -1,0 +1,344 @@
+//! What can be asked of a running instance: the same type is parsed from the command line, sent as JSON, and carried out.
+
+use conf::value::Cidr;
+use gateway::inspect::{PeerMode, RowFilter, SortBy};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Bytes of a request: it goes as one packet from the master to the child.
+pub(crate) const REQUEST_BYTES_MAX: usize = 3 * 1024;
+/// Rows that a list shows where no number is given.
+const ROWS_DEFAULT: usize = 50;
+/// Rows of an answer at most: 3 MB, which the master holds for each of a few clients.
+pub(crate) const ROWS_MAX: usize = 10_000;
+
+/// A request.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Subcommand, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Request {
+    /// What serves: processes, configuration, connections, groups
+    Status,
+    /// The peers of all groups; `up`, `drain` and `down` change one
+    Peers {
+        #[command(subcommand)]
+        #[serde(default)]
+        change: Option<PeerChange>,
+    },
+    /// The pools of idle upstream connections; `flush` empties them
+    Pools {
+        #[command(subcommand)]
+        #[serde(default)]
+        change: Option<PoolChange>,
+    },
+    /// The client connections, tunnels left out; `close` ends one
+    Connections {
+        #[command(flatten)]
+        list: Listing,
+        #[command(subcommand)]
+        #[serde(default)]
+        change: Option<ConnectionChange>,
+    },
+    /// The tunnels; `close` ends one
+    Tunnels {
+        #[command(flatten)]
+        list: Listing,
+        #[command(subcommand)]
+        #[serde(default)]
+        change: Option<ConnectionChange>,
+    },
+    /// The caches; `list` shows responses in one, `purge` removes them
+    Cache {
+        #[command(subcommand)]
+        #[serde(default)]
+        act: Option<CacheAct>,
+    },
+    /// Read the configuration again, as after SIGHUP, and wait for the outcome
+    Reload {
+        /// Only say what would change
+        #[arg(long)]
+        #[serde(default)]
+        dry_run: bool,
+    },
+    /// Show the level of all error logs that was set at run time, or set it until the process ends
+    LogLevel {
+        /// debug, info, notice, warn, error, crit, alert or emerg; `default` is what the configuration says
+        level: Option<String>,
+    },
+}
+
+/// What goes to a peer from now on. It holds over reloads, until the worker process is replaced.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Subcommand, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum PeerChange {
+    /// Requests go to it again
+    Up(PeerName),
+    /// Only requests of its sessions (`sticky`) still go to it
+    Drain(PeerName),
+    /// No request goes to it; those under way go on
+    Down(PeerName),
+}
+
+/// A peer.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
+pub(crate) struct PeerName {
+    /// The name of its `upstream {}`
+    pub(crate) group: String,
+    /// Its address as `ctl peers` shows it
+    pub(crate) peer: String,
+}
+
+impl PeerChange {
+    pub(crate) fn parts(&self) -> (&PeerName, PeerMode) {
+        match self {
+            Self::Up(peer) => (peer, PeerMode::Up),
+            Self::Drain(peer) => (peer, PeerMode::Drain),
+            Self::Down(peer) => (peer, PeerMode::Down),
+        }
+    }
+}
+
+/// A change of pools.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Subcommand, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum PoolChange {
+    /// Close the idle connections of a group, or of all
+    Flush {
+        /// The name of an `upstream {}`
+        group: Option<String>,
+    },
+}
+
+/// A change of client connections.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Subcommand, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ConnectionChange {
+    /// Close it at once, whatever it is doing
+    Close {
+        /// Its number, the `*` of the error log and `$connection`
+        connection: u64,
+    },
+}
+
+/// What is done with the responses in a cache.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Subcommand, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum CacheAct {
+    /// Show responses with their keys, sizes and times
+    List {
+        #[command(flatten)]
+        of: CachedKeys,
+    },
+    /// Remove responses, also those that `Vary` keeps apart
+    Purge {
+        #[command(flatten)]
+        of: CachedKeys,
+    },
+}
+
+/// Responses in a cache.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
+pub(crate) struct CachedKeys {
+    /// The name in `keys_zone` of `proxy_cache_path`
+    pub(crate) zone: String,
+    /// A key as `proxy_cache_key` writes it; with an asterisk at its end all keys that begin so
+    pub(crate) key: String,
+    /// Rows at most; all that match are counted
+    #[arg(long, value_name = "N", default_value_t = ROWS_DEFAULT)]
+    #[serde(default = "rows_default")]
+    pub(crate) limit: usize,
+}
+
+/// Which rows, and in which order.
+#[derive(Debug, Clone, PartialEq, Eq, Default, clap::Args, Serialize, Deserialize)]
+pub(crate) struct Listing {
+    /// Only those of this client: an address or a network
+    #[arg(long, value_name = "ADDRESS|CIDR")]
+    #[serde(default)]
+    pub(crate) client: Option<String>,
+    /// Only those in this state: idle, head, exchange, closing
+    #[arg(long, value_name = "STATE")]
+    #[serde(default)]
+    pub(crate) state: Option<String>,
+    /// Only tunnels to this upstream address
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[serde(default)]
+    pub(crate) upstream: Option<String>,
+    /// The largest first, by this
+    #[arg(long, value_enum, default_value_t)]
+    #[serde(default)]
+    pub(crate) sort: SortWord,
+    /// Rows at most
+    #[arg(long, value_name = "N", default_value_t = ROWS_DEFAULT)]
+    #[serde(default = "rows_default")]
+    pub(crate) limit: usize,
+}
+
+fn rows_default() -> usize {
+    ROWS_DEFAULT
+}
+
+/// What a list is sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum SortWord {
+    /// Time since it was accepted
+    #[default]
+    Age,
+    /// Time since it did something last
+    Idle,
+    /// Bytes of memory that it holds
+    Memory,
+    /// Bytes that went through; of tunnels
+    Bytes,
+}
+
+impl Listing {
+    /// As the workers take it; the error is for the operator.
+    pub(crate) fn filter(&self) -> Result<RowFilter, String> {
+        let client = self.client.as_deref().map(|text| {
+            let network = Cidr::parse(text.as_bytes()).map(|(network, _)| network);
+            network.ok_or_else(|| format!("`{text}` is no address and no network, such as 10.0.0.7 or 10.0.0.0/8"))
+        });
+        let sort = match self.sort {
+            SortWord::Age => SortBy::Age,
+            SortWord::Idle => SortBy::Idle,
+            SortWord::Memory => SortBy::Memory,
+            SortWord::Bytes => SortBy::Bytes,
+        };
+        Ok(RowFilter {
+            client: client.transpose()?,
+            state: self.state.clone(),
+            upstream: self.upstream.clone(),
+            sort,
+            limit: self.limit.min(ROWS_MAX),
+        })
+    }
+}
+
+impl Request {
+    /// One line.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut line = serde_json::to_vec(self).expect("a request is strings and numbers");
+        line.push(b'\n');
+        line
+    }
+
+    /// Whether it changes something, which is logged with the name of the one that asked.
+    pub(crate) fn is_change(&self) -> bool {
+        match self {
+            Self::Status => false,
+            Self::Peers { change } => change.is_some(),
+            Self::Pools { change } => change.is_some(),
+            Self::Connections { change, .. } | Self::Tunnels { change, .. } => change.is_some(),
+            Self::Cache { act } => matches!(act, Some(CacheAct::Purge { .. })),
+            Self::Reload { dry_run } => !dry_run,
+            Self::LogLevel { level } => level.is_some(),
+        }
+    }
+
+    /// The words of the command line that it came from, for the log.
+    pub(crate) fn words(&self) -> String {
+        match self {
+            Self::Status => "status".to_owned(),
+            Self::Peers { change: None } => "peers".to_owned(),
+            Self::Peers { change: Some(change) } => {
+                let (PeerName { group, peer }, mode) = change.parts();
+                format!("peers {mode} {group} {peer}")
+            }
+            Self::Pools { change: None } => "pools".to_owned(),
+            Self::Pools { change: Some(PoolChange::Flush { group }) } => {
+                format!("pools flush{}", group.as_ref().map(|group| format!(" {group}")).unwrap_or_default())
+            }
+            Self::Connections { change, .. } => format!("connections{}", closed(change.as_ref())),
+            Self::Tunnels { change, .. } => format!("tunnels{}", closed(change.as_ref())),
+            Self::Cache { act: None } => "cache".to_owned(),
+            Self::Cache { act: Some(act) } => {
+                let (word, CachedKeys { zone, key, .. }) = match act {
+                    CacheAct::List { of } => ("list", of),
+                    CacheAct::Purge { of } => ("purge", of),
+                };
+                format!("cache {word} {zone} {}", key.escape_debug())
+            }
+            Self::Reload { dry_run: false } => "reload".to_owned(),
+            Self::Reload { dry_run: true } => "reload --dry-run".to_owned(),
+            Self::LogLevel { level } => format!("log-level {}", level.as_deref().unwrap_or_default()),
+        }
+    }
+}
+
+fn closed(change: Option<&ConnectionChange>) -> String {
+    change.map(|ConnectionChange::Close { connection }| format!(" close {connection}")).unwrap_or_default()
+}
+
+/// What comes back: a result, or why there is none.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(crate) struct Answer {
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub(crate) result: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<String>,
+}
+
+impl Answer {
+    pub(crate) fn of(result: Result<Value, String>) -> Self {
+        match result {
+            Ok(result) => Self { result, error: None },
+            Err(error) => Self { result: Value::Null, error: Some(error) },
+        }
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut bytes = serde_json::to_vec(self).expect("values are always JSON");
+        bytes.push(b'\n');
+        bytes
+    }
+
+    /// The result for a reader.
+    pub(crate) fn as_json(&self) -> String {
+        serde_json::to_string_pretty(&self.result).expect("values are always JSON") + "\n"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_come_back_from_the_wire() {
+        let peer = PeerName { group: "app".to_owned(), peer: "10.0.0.7:80".to_owned() };
+        let list = Listing { client: Some("10.0.0.0/8".to_owned()), limit: 7, ..Listing::default() };
+        for request in [
+            Request::Status,
+            Request::Peers { change: Some(PeerChange::Drain(peer)) },
+            Request::Pools { change: Some(PoolChange::Flush { group: None }) },
+            Request::Tunnels { list: list.clone(), change: None },
+            Request::Connections { list, change: Some(ConnectionChange::Close { connection: 7 }) },
+            Request::Cache {
+                act: Some(CacheAct::Purge {
+                    of: CachedKeys { zone: "one".to_owned(), key: "/a*".to_owned(), limit: 7 },
+                }),
+            },
+            Request::Reload { dry_run: true },
+            Request::LogLevel { level: Some("debug".to_owned()) },
+        ] {
+            let line = request.encode();
+            assert!(line.len() < REQUEST_BYTES_MAX && line.ends_with(b"\n"));
+            assert_eq!(serde_json::from_slice::<Request>(&line).unwrap(), request);
+        }
+    }
+
+    #[test]
+    fn distinguishes_changes_from_questions() {
+        assert!(!Request::Reload { dry_run: true }.is_change());
+        assert!(Request::Reload { dry_run: false }.is_change());
+        let peer = PeerName { group: "app".to_owned(), peer: "a:1".to_owned() };
+        let down = Request::Peers { change: Some(PeerChange::Down(peer)) };
+        assert_eq!((down.is_change(), down.words().as_str()), (true, "peers down app a:1"));
+    }
+
+    #[test]
+    fn a_wrong_network_is_named() {
+        let list = Listing { client: Some("10.0.0/8".to_owned()), ..Listing::default() };
+        assert!(list.filter().unwrap_err().contains("`10.0.0/8` is no address"));
+    }
+}

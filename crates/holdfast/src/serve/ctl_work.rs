@@ -1,0 +1,137 @@
+//! What the process that serves does for `holdfast ctl`: on a thread of its own, since answers wait for workers and locks. The request
+//! has come from the master, which has logged it.
+
+use super::channel::{Channel, Kind};
+use crate::ctl::request::{Answer, CacheAct, CachedKeys, ConnectionChange, PeerName, PoolChange, ROWS_MAX, Request};
+use gateway::caches::KeyPattern;
+use gateway::{Generation, Level, Registry, status_json};
+use serde_json::{Value, json};
+use std::io;
+use std::sync::Arc;
+
+/// Carries out a request, and sends the answer when there is one. `packet` is the master's: a number and the request.
+pub(super) fn begin(
+    packet: &[u8],
+    shared: &'static Registry,
+    generation: &Arc<Generation>,
+    channel: &Channel,
+) -> io::Result<()> {
+    let Some((id, request)) = decode(packet) else { return Ok(()) };
+    let (generation, channel) = (Arc::clone(generation), channel.try_clone()?);
+    let work = move || {
+        let answer = Answer::of(carry_out(&request, shared, &generation));
+        // A master that is gone needs none.
+        let _ = channel.send_body(Kind::CtlAnswer, &encode_answer(id, &answer), &[]);
+    };
+    std::thread::Builder::new().name("ctl".to_owned()).spawn(work).map(drop)
+}
+
+/// A request for the child, with the number of the client that made it. `None`: it is too long.
+pub(super) fn encode(id: u64, request: &Request) -> Option<String> {
+    let request = String::from_utf8(request.encode()).ok()?;
+    Some(format!("{id} {request}")).filter(|packet| packet.len() <= super::channel::TEXT_BYTES_MAX)
+}
+
+fn decode(packet: &[u8]) -> Option<(u64, Request)> {
+    let (id, request) = std::str::from_utf8(packet).ok()?.split_once(' ')?;
+    Some((id.parse().ok()?, serde_json::from_str(request).ok()?))
+}
+
+fn encode_answer(id: u64, answer: &Answer) -> Vec<u8> {
+    let mut bytes = id.to_le_bytes().to_vec();
+    bytes.extend_from_slice(&answer.encode());
+    bytes
+}
+
+/// The number of the client, and its answer.
+pub(super) fn decode_answer(bytes: &[u8]) -> Option<(u64, Answer)> {
+    let (id, answer) = bytes.split_first_chunk()?;
+    Some((u64::from_le_bytes(*id), serde_json::from_slice(answer).ok()?))
+}
+
+fn carry_out(request: &Request, shared: &Registry, generation: &Generation) -> Result<Value, String> {
+    match request {
+        Request::Status => serde_json::from_slice(&status_json(shared, generation)).map_err(|error| error.to_string()),
+        Request::Peers { change } => {
+            if let Some(change) = change {
+                let (PeerName { group, peer }, mode) = change.parts();
+                if !shared.set_peer_mode(group, peer, mode) {
+                    return Err(format!("no peer \"{peer}\" in group \"{group}\": `holdfast ctl peers` lists them"));
+                }
+            }
+            Ok(json!({"peers": shared.peer_rows()}))
+        }
+        Request::Pools { change: None } => Ok(json!({"pools": shared.pool_rows()})),
+        Request::Pools { change: Some(PoolChange::Flush { group }) } => {
+            let closed = shared.flush_pools(group.as_deref());
+            let closed = closed.ok_or_else(|| format!("no group \"{}\"", group.as_deref().unwrap_or_default()))?;
+            Ok(json!({"closed": closed}))
+        }
+        Request::Connections { change: Some(ConnectionChange::Close { connection }), .. }
+        | Request::Tunnels { change: Some(ConnectionChange::Close { connection }), .. } => {
+            let closed = shared.close_connection(*connection);
+            if closed { Ok(json!({"closed": connection})) } else { Err(format!("no connection *{connection}")) }
+        }
+        Request::Connections { list, change: None } => Ok(json!(shared.list_connections(&list.filter()?))),
+        Request::Tunnels { list, change: None } => Ok(json!(shared.list_tunnels(&list.filter()?))),
+        Request::Cache { act: None } => Ok(json!({"caches": generation.cache_rows()})),
+        Request::Cache { act: Some(act) } => act_on_cache(act, generation),
+        Request::LogLevel { level } => {
+            if let Some(word) = level {
+                shared.set_log_level(level_of(word)?);
+            }
+            Ok(json!({"level": shared.log_level().map(Level::label)}))
+        }
+        Request::Reload { .. } => Err("the master reloads".to_owned()),
+    }
+}
+
+fn act_on_cache(act: &CacheAct, generation: &Generation) -> Result<Value, String> {
+    let (CacheAct::List { of } | CacheAct::Purge { of }) = act;
+    let CachedKeys { zone, key, limit } = of;
+    let (wanted, limit) = (KeyPattern::parse(key), (*limit).min(ROWS_MAX));
+    let found = match act {
+        CacheAct::List { .. } => generation.list_cache(zone, &wanted, limit),
+        CacheAct::Purge { .. } => generation.purge_cache(zone, &wanted, limit),
+    };
+    let found = found.ok_or_else(|| format!("no cache \"{zone}\": `holdfast ctl cache` lists them"))?;
+    Ok(json!(found))
+}
+
+fn level_of(word: &str) -> Result<Option<Level>, String> {
+    if word == "default" {
+        return Ok(None);
+    }
+    let found = Level::ALL.into_iter().find(|level| level.label() == word);
+    found.map(Some).ok_or_else(|| {
+        let all: Vec<_> = Level::ALL.map(Level::label).into();
+        format!("`{word}` is no level: {} or default", all.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gateway::ErrorLog;
+
+    #[test]
+    fn requests_and_answers_pass_the_channel() {
+        let packet = encode(7, &Request::Reload { dry_run: true }).unwrap();
+        assert_eq!(decode(packet.as_bytes()), Some((7, Request::Reload { dry_run: true })));
+        let long = Request::LogLevel { level: Some("x".repeat(5000)) };
+        assert_eq!(encode(7, &long), None);
+        let answer = Answer::of(Err("no".to_owned()));
+        assert_eq!(decode_answer(&encode_answer(9, &answer)), Some((9, answer)));
+        assert_eq!((decode(b"x"), decode_answer(b"short")), (None, None));
+    }
+
+    #[test]
+    fn levels_are_set_and_reset() {
+        let shared = Registry::leak(1, ErrorLog::new(Level::Emerg, 0)).unwrap();
+        assert!(level_of("loud").unwrap_err().contains("is no level"));
+        shared.set_log_level(level_of("debug").unwrap());
+        assert_eq!(shared.log_level(), Some(Level::Debug));
+        shared.set_log_level(level_of("default").unwrap());
+        assert_eq!(shared.log_level(), None);
+    }
+}

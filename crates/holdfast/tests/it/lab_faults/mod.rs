@@ -1,0 +1,261 @@
+//! `holdfast lab run` when something goes wrong: interruptions and kills at every stage, experiments that cannot be, processes
+//! that die or never serve, disks that fill, programs and rights that are not there. Real processes in network namespaces, and
+//! after each of them: the exit code, the words, what is kept of the record, and that nothing else is left.
+
+mod bad_input;
+mod control;
+mod interrupted;
+mod plain_user;
+
+use lab::Record;
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// Longer than anything here takes on a machine that is busy with other builds.
+const DEADLINE: Duration = Duration::from_mins(1);
+
+/// nginx behind Holdfast, each on a host of its own. `WARM_UP`, `IDLE` and `SECONDS` vary, and more may appear at `MORE`.
+const CHAIN: &str = r#"
+name = "chain"
+title = "Two servers"
+about = "One behind the other."
+
+[method]
+rounds = 2
+warm_up = WARM_UP
+idle = IDLE
+look = 0.1
+
+[hosts.client]
+[hosts.proxy]
+[hosts.origin]
+
+[files."nginx.conf"]
+text = """
+worker_processes 1;
+events { worker_connections 64; }
+http { access_log off; server { listen {{origin}}:8081; location / { return 200 "x"; } } }
+"""
+
+[files."proxy.conf"]
+text = """
+worker_processes 1;
+events { worker_connections 64; }
+http { access_log off; server { listen {{proxy}}:8080; location / { proxy_pass http://{{origin}}:8081; } } }
+"""
+
+[[process]]
+name = "origin"
+host = "origin"
+program = "nginx"
+conf = "nginx.conf"
+ready = { tcp = "{{origin}}:8081" }
+
+[[process]]
+name = "proxy"
+host = "proxy"
+program = "holdfast"
+conf = "proxy.conf"
+ready = { http = "http://{{proxy}}:8080/" }
+
+MORE
+
+[[load]]
+url = "http://{{proxy}}:8080/"
+arguments = ["-c", "2"]
+seconds = SECONDS
+
+[[arm]]
+name = "only"
+"#;
+
+/// The chain with these times, in seconds.
+fn chain(idle: &str, warm_up: &str, seconds: &str, more: &str) -> String {
+    CHAIN.replace("WARM_UP", warm_up).replace("IDLE", idle).replace("SECONDS", seconds).replace("MORE", more)
+}
+
+/// A folder with an experiment, with a folder for what runs leave behind and one for results.
+struct Bench {
+    folder: tempfile::TempDir,
+    program: PathBuf,
+}
+
+impl Bench {
+    fn new(text: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::create_dir(folder.path().join("tmp")).expect("there is room");
+        let bench = Self { folder, program: PathBuf::from(env!("CARGO_BIN_EXE_holdfast")) };
+        bench.write(text);
+        bench
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, text: &str) {
+        fs::write(self.path("x.toml"), text).expect("there is room");
+    }
+
+    /// `holdfast lab run x.toml` with these flags.
+    fn command(&self, flags: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .args(["lab", "run", "x.toml", "--out", "results", "--full"])
+            .args(flags)
+            .current_dir(self.folder.path());
+        let nginx = testkit::peer_program("nginx");
+        command.env("HOLDFAST_PEERS", nginx.parent().expect("a folder"));
+        command.env("TMPDIR", self.path("tmp")).env("XDG_CACHE_HOME", self.path("cache")).env("NO_COLOR", "1");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn start(&self, flags: &[&str]) -> Running {
+        Running { child: self.command(flags).spawn().expect("it starts") }
+    }
+
+    /// To its end.
+    fn run(&self, flags: &[&str]) -> Ended {
+        self.start(flags).end()
+    }
+
+    /// The folder of a run's sample.
+    fn sample(&self, run: &Running) -> PathBuf {
+        self.path("tmp").join(format!("holdfast-lab-{}", run.child.id())).join("sample")
+    }
+
+    /// The only record.
+    fn record(&self) -> Record {
+        let entries = fs::read_dir(self.path("results")).expect("results");
+        let files = entries.map(|entry| entry.expect("an entry").path());
+        let mut records = files.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
+        let record = records.next().expect("a record");
+        assert_eq!(records.next(), None, "one record");
+        Record::read(&record).expect("whole")
+    }
+
+    /// Processes that work in this folder, or speak of it in their command lines.
+    fn processes(&self) -> Vec<String> {
+        let folder = self.path("tmp").display().to_string();
+        let all = fs::read_dir("/proc").expect("processes").flatten().map(|entry| entry.path());
+        let ours = all.filter_map(|process| {
+            let line = fs::read(process.join("cmdline")).ok()?;
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            let at = fs::read_link(process.join("cwd")).unwrap_or_default().display().to_string();
+            (line.contains(&folder) || at.contains(&folder)).then_some(line)
+        });
+        ours.collect()
+    }
+
+    /// Nothing is left of the run with this process id: no process, no folder, no namespace.
+    fn assert_clean(&self, run: u32) {
+        assert_eq!(self.processes(), [""; 0], "every process has ended");
+        let left: Vec<_> =
+            fs::read_dir(self.path("tmp")).expect("a folder").flatten().map(|it| it.file_name()).collect();
+        assert_eq!(left, [""; 0], "the run's folder is gone");
+        assert_eq!(namespaces(run), [""; 0], "every namespace is gone");
+    }
+}
+
+/// The names of namespaces that a run has made.
+fn namespaces(run: u32) -> Vec<String> {
+    let names = fs::read_dir("/run/netns").into_iter().flatten().flatten();
+    let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(|name| name.starts_with(&format!("holdfast-lab-{run}-"))).collect()
+}
+
+/// A run under way. Killed if the test ends before it does.
+struct Running {
+    child: Child,
+}
+
+/// A run that is over.
+struct Ended {
+    id: u32,
+    status: ExitStatus,
+    stdout: String,
+    stderr: String,
+}
+
+impl Running {
+    fn signal(&self, signal: nix::sys::signal::Signal) {
+        let id = nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).expect("a process id"));
+        nix::sys::signal::kill(id, signal).expect("it is there");
+    }
+
+    /// Waits until a file is there.
+    fn wait_for(&mut self, file: &Path) {
+        self.wait_until(&file.display().to_string(), || file.exists());
+    }
+
+    fn wait_until(&mut self, what: &str, is_there: impl Fn() -> bool) {
+        let deadline = Instant::now() + DEADLINE;
+        while !is_there() {
+            let is_over = self.child.try_wait().expect("our child").is_some();
+            assert!(!is_over, "it ended before {what} was there: {}", self.stderr());
+            assert!(Instant::now() < deadline, "{what} never came");
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
+    }
+
+    fn stderr(&mut self) -> String {
+        let mut said = String::new();
+        self.child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
+        said
+    }
+
+    /// Waits for its end; what it writes is little enough for a pipe, or read meanwhile.
+    fn end(mut self) -> Ended {
+        let mut stdout = self.child.stdout.take().expect("piped");
+        let reader = std::thread::spawn(move || {
+            let mut said = String::new();
+            stdout.read_to_string(&mut said).expect("text");
+            said
+        });
+        let status = self.wait();
+        Ended { id: self.child.id(), status, stdout: reader.join().expect("read"), stderr: self.stderr() }
+    }
+
+    fn wait(&mut self) -> ExitStatus {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("our child") {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "it never ended");
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Ended {
+    /// The exit code, with the output if it is another.
+    #[track_caller]
+    fn assert_code(&self, code: i32) {
+        assert_eq!(self.status.code(), Some(code), "{}\n{}", self.stderr, self.stdout);
+    }
+
+    #[track_caller]
+    fn assert_says(&self, words: &[&str]) {
+        for words in words {
+            assert!(self.stderr.contains(words), "{words:?} is not in:\n{}", self.stderr);
+        }
+    }
+}
+
+/// Where a part of the text is, as messages name it.
+fn place_of(text: &str, part: &str) -> String {
+    let before = text.split(part).next().expect("text");
+    format!("x.toml:{}:", before.matches('\n').count() + 1)
+}

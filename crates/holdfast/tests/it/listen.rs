@@ -1,0 +1,138 @@
+//! `listen` on an address and on all addresses of the same port: one socket, as in nginx, and nginx beside it. In a network of
+//! its own, since a socket for all addresses is open to everybody.
+
+use crate::support;
+use crate::support::{DEADLINE, Instance, children, until};
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+
+/// Runs a test where no other process listens. Processes that it starts are in the same network.
+#[allow(clippy::print_stderr, reason = "explains why so little was tested")]
+fn in_a_network_of_its_own(test: impl FnOnce() + Send) {
+    std::thread::scope(|scope| {
+        let inside = scope.spawn(|| {
+            if let Err(error) = nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET) {
+                eprintln!("no network can be made here: {error}");
+                return;
+            }
+            let up = Command::new("ip").args(["link", "set", "lo", "up"]).status().expect("iproute2 is there");
+            assert!(up.success());
+            test();
+        });
+        if let Err(panic) = inside.join() {
+            std::panic::resume_unwind(panic);
+        }
+    });
+}
+
+const SERVERS: &str = "
+    server { listen PORT; return 200 all; }
+    server { listen 127.0.0.2:PORT; return 200 two; }
+    server { listen 127.0.0.3:PORT; server_name first; return 200 three; }
+    server { listen 127.0.0.3:PORT default_server; server_name second; return 200 three-default; }
+    server { listen [::]:PORT; return 200 all6; }
+    server { listen [::1]:PORT; return 200 one6; }
+";
+
+/// What the servers answer by the address that is connected to, and the name that is asked for.
+const ANSWERS: [(&str, &str, &str); 6] = [
+    ("127.0.0.1", "first", "all"),
+    ("127.0.0.2", "first", "two"),
+    ("127.0.0.3", "first", "three"),
+    ("127.0.0.3", "other", "three-default"),
+    ("127.0.0.9", "second", "all"),
+    ("::1", "first", "one6"),
+];
+
+fn ask(stream: &mut TcpStream, host: &str) -> String {
+    write!(stream, "GET / HTTP/1.1\r\nHost: {host}\r\n\r\n").expect("sent");
+    let mut text = String::new();
+    let mut buffer = [0; 4096];
+    loop {
+        let count = stream.read(&mut buffer).expect("an answer");
+        assert!(count > 0, "it ended: {text}");
+        text += &String::from_utf8_lossy(&buffer[..count]);
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")).expect("a length");
+        if body.len() == length.parse::<usize>().expect("a number") {
+            return body.to_owned();
+        }
+    }
+}
+
+fn connect(address: &str, port: u16) -> TcpStream {
+    let stream = TcpStream::connect((address, port)).expect("it listens");
+    stream.set_read_timeout(Some(DEADLINE)).expect("set");
+    stream
+}
+
+/// Listening sockets of this network.
+fn sockets() -> usize {
+    // Of the thread, not of the process: they are in different networks.
+    ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"]
+        .iter()
+        .map(|path| fs::read_to_string(path).expect("Linux"))
+        .map(|text| text.lines().filter(|line| line.split_ascii_whitespace().nth(3) == Some("0A")).count())
+        .sum()
+}
+
+/// nginx with the same servers.
+fn nginx(instance: &Instance, servers: &str) -> Child {
+    let temp: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map(|name| format!("{name}_temp_path {};\n", instance.path("temp").display()))
+        .concat();
+    let text = format!(
+        "daemon off; error_log stderr; pid {};\nevents {{}}\nhttp {{ access_log off; {temp} {servers} }}",
+        instance.path("nginx.pid").display()
+    );
+    fs::write(instance.path("peer.conf"), text).expect("written");
+    let mut command = Command::new(testkit::peer_program("nginx"));
+    command.arg("-p").arg(instance.path("")).args(["-c", "peer.conf"]).stderr(Stdio::null());
+    command.spawn().expect("it starts")
+}
+
+#[test]
+fn an_address_behind_the_socket_of_all_addresses() {
+    in_a_network_of_its_own(|| {
+        let mut instance = Instance::new("", SERVERS);
+        let port = instance.port.to_string();
+        let mut peer = nginx(&instance, &SERVERS.replace("PORT", &port));
+        until("nginx listens", || TcpStream::connect(("::1", instance.port)).is_ok());
+        let its = (sockets(), ANSWERS.map(|(address, host, _)| ask(&mut connect(address, instance.port), host)));
+        // Its workers end with their master only if that is asked.
+        nix::sys::signal::kill(support::pid(peer.id()), nix::sys::signal::Signal::SIGTERM).expect("it runs");
+        peer.wait().expect("a child of ours");
+        instance.start();
+        let ours = (sockets(), ANSWERS.map(|(address, host, _)| ask(&mut connect(address, instance.port), host)));
+        assert_eq!(ours, its);
+        assert_eq!(ours, (2, ANSWERS.map(|(_, _, answer)| answer.to_owned())));
+        // A reload that names another address needs no other socket, and who is connected sees it at once.
+        let mut kept = connect("127.0.0.9", instance.port);
+        assert_eq!(ask(&mut kept, "x"), "all");
+        instance.configure("", &(SERVERS.to_owned() + "server { listen 127.0.0.9:PORT; return 200 nine; }"));
+        instance.signal("reload");
+        instance.wait_for_line("the new configuration holds");
+        until("the new rule holds", || ask(&mut kept, "x") == "nine");
+        instance.configure("", SERVERS);
+        instance.signal("reload");
+        until("it is gone again", || ask(&mut kept, "x") == "all");
+        assert_eq!(sockets(), 2);
+        assert_eq!(children(instance.pid()).len(), 1);
+    });
+}
+
+#[test]
+fn a_socket_of_its_own_beside_it_is_what_linux_refuses() {
+    in_a_network_of_its_own(|| {
+        let servers = "server { listen PORT; return 200 all; } server { listen 127.0.0.1:PORT bind; return 200 one; }";
+        let instance = Instance::new("", servers);
+        let mut peer = nginx(&instance, &servers.replace("PORT", &instance.port.to_string()));
+        let its = peer.wait().expect("a child of ours");
+        let ours = instance.run(&["-g", "daemon off;"]);
+        assert_eq!((its.success(), ours.status.success()), (false, false));
+        let text = String::from_utf8_lossy(&ours.stderr).into_owned();
+        assert!(text.contains("failed (98: Address already in use)"), "{text}");
+    });
+}

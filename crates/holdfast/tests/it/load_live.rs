@@ -1,0 +1,44 @@
+//! The live view of `holdfast load` on a real terminal, and what takes its place elsewhere.
+
+use crate::pseudoterminal::Live;
+
+fn origin() -> origin::Running {
+    origin::Origin::bind(origin::Options::default()).and_then(origin::Origin::start).expect("it starts")
+}
+
+#[test]
+fn a_key_stops_the_run_and_leaves_the_report_on_the_terminal() {
+    let origin = origin();
+    let url = format!("http://{}/delay/5", origin.address());
+    let mut live = Live::start("load", &["-d", "1h", "-c", "3", "--interval", "100ms", &url]);
+    live.wait_for("responses/s");
+    live.wait_for("ESTABLISHED");
+    live.press("q");
+    let (status, written) = live.wait_for_the_end();
+    assert_eq!(status, Some(0), "{written:?}");
+    // The other screen is left, and what follows is the report.
+    let report = written.rsplit("\x1b[?1049l").next().expect("there is always a last part");
+    assert!(written.contains("\x1b[?1049l") && report.contains("stopped by hand"), "{written:?}");
+}
+
+#[test]
+fn a_run_ends_its_view_by_itself() {
+    let origin = origin();
+    let url = format!("http://{}/", origin.address());
+    let live = Live::start("load", &["-n", "50", "-c", "3", &url]);
+    let (status, written) = live.wait_for_the_end();
+    assert!(status == Some(0) && written.contains("50 answered"), "{status:?} {written:?}");
+}
+
+#[test]
+fn plain_lines_and_silence_leave_the_screen_alone() {
+    let origin = origin();
+    let url = format!("http://{}/", origin.address());
+    for (flag, has_lines) in [("--plain", true), ("--quiet", false)] {
+        let live = Live::start("load", &["-n", "50", "-c", "3", flag, &url]);
+        let (status, written) = live.wait_for_the_end();
+        assert!(status == Some(0) && written.contains("50 answered"), "{flag}: {status:?} {written:?}");
+        assert!(!written.contains("\x1b[?1049h"), "{flag}: {written:?}");
+        assert_eq!(written.contains("errors 0"), has_lines, "{flag}: {written:?}");
+    }
+}

@@ -1,0 +1,35 @@
+//! The page that `holdfast load --html` writes, in a real browser: at desktop and phone width, light and dark, all charts are there and
+//! show something, nothing overflows, and the console is empty. The page of a load of WebSockets is looked at where it is written.
+
+use crate::support::holdfast;
+use std::process::Stdio;
+
+#[test]
+fn the_page_of_a_load_holds_with_and_without_failures() {
+    let origin = origin::Origin::bind(origin::Options::default()).and_then(origin::Origin::start).expect("it starts");
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let url = |path: &str| format!("http://{}{path}", origin.address());
+    let (sound, resetting) =
+        (url("/delay/2?a-rather-long-path-that-does-not-fit-on-a-phone"), url("/reset/at?point=request"));
+    // The spectrum, latency, rate, and three of TCP; with failures also those by cause, and errors over time.
+    for (name, urls, charts) in [("sound", vec![&sound], 6), ("failing", vec![&sound, &resetting], 8)] {
+        let page = folder.path().join(format!("load-{name}.html"));
+        let mut load = holdfast();
+        load.args([
+            "load",
+            "-q",
+            "-c",
+            "6",
+            "-d",
+            "900ms",
+            "--interval",
+            "100ms",
+            "--allow-lag",
+            "--expect",
+            "p99<10s",
+        ]);
+        let output = load.arg("--html").arg(&page).args(urls).stdin(Stdio::null()).output().expect("it starts");
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        testkit::assert_page_holds(&page, charts);
+    }
+}

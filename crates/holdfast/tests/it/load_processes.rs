@@ -1,0 +1,190 @@
+//! `holdfast load` in several processes: their figures are one load's, the end reaches all of them, and one that dies is
+//! said.
+
+use crate::support::{children, holdfast, lives, pid, until};
+use nix::sys::signal::{Signal, kill};
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, ChildStderr, Output, Stdio};
+
+fn origin() -> origin::Running {
+    origin::Origin::bind(origin::Options::default()).and_then(origin::Origin::start).expect("it starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn load(words: &[&str]) -> Output {
+    holdfast().arg("load").args(words).stdin(Stdio::null()).output().expect("the program starts")
+}
+
+/// A load that runs until it is told to end, with its progress lines.
+fn endless(origin: &origin::Running) -> (Child, BufReader<ChildStderr>) {
+    let url = format!("http://{}/delay/20", origin.address());
+    let mut command = holdfast();
+    command.args(["load", "-d", "1h", "-c", "6", "--processes", "3", "--interval", "100ms", &url]);
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let progress = BufReader::new(child.stderr.take().expect("it is piped"));
+    (child, progress)
+}
+
+/// Reads progress until there are answers.
+fn wait_for_answers(progress: &mut BufReader<ChildStderr>) {
+    let mut line = String::new();
+    while !line.contains("responses/s") {
+        line.clear();
+        assert!(progress.read_line(&mut line).expect("it can be read") > 0, "it has ended");
+    }
+}
+
+#[test]
+fn processes_share_requests_connections_and_arrivals_exactly() {
+    let origin = origin();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let json = folder.path().join("a.json").to_string_lossy().into_owned();
+    let url = format!("http://{}/?id={{{{counter}}}}", origin.address());
+    let words = ["-q", "-n", "301", "-c", "7", "-t", "3", "--processes", "3", "--json", &json, "--allow-lag"];
+    for pace in [["--think", "0"], ["--rate", "1500/s"]] {
+        let output = load(&[words.as_slice(), &pace, &[&url]].concat());
+        let said = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
+        assert!(said.contains("3 threads in 3 processes") && said.contains("plan        3 processes; "), "{said}");
+        let results: Value = serde_json::from_slice(&fs::read(&json).expect("written")).expect("it is JSON");
+        assert_eq!((results["responses"].as_u64(), results["processes"].as_u64()), (Some(301), Some(3)));
+        assert_eq!(results["latency"]["count"].as_u64(), Some(301));
+        if pace[0] == "--think" {
+            assert_eq!(results["connections_opened"].as_u64(), Some(7));
+        } else {
+            assert_eq!(results["lag"]["count"].as_u64(), Some(301), "each arrival once");
+        }
+    }
+    // Each number once in each run: the counter is one sequence over all processes.
+    for id in ["0", "1", "150", "299", "300"] {
+        assert_eq!(origin.executed(id), 2, "{id}");
+    }
+    assert_eq!(origin.executed("301"), 0);
+}
+
+#[test]
+fn an_interrupt_reaches_all_and_the_summary_is_whole() {
+    let origin = origin();
+    let (child, mut progress) = endless(&origin);
+    wait_for_answers(&mut progress);
+    let parts = children(child.id());
+    assert_eq!(parts.len(), 3, "{parts:?}");
+    kill(pid(child.id()), Signal::SIGINT).expect("it can be told");
+    let output = child.wait_with_output().expect("it ends");
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("stopped by hand") && said.contains("cut off") && !said.contains("VOID"), "{said}");
+    assert!(parts.iter().all(|part| !lives(*part)), "{parts:?}");
+}
+
+#[test]
+fn a_process_that_dies_is_reported_and_voids_the_run() {
+    let origin = origin();
+    let (child, mut progress) = endless(&origin);
+    wait_for_answers(&mut progress);
+    let parts = children(child.id());
+    kill(pid(parts[1]), Signal::SIGKILL).expect("it can be killed");
+    until("it is gone", || !lives(parts[1]));
+    // The others go on.
+    wait_for_answers(&mut progress);
+    kill(pid(child.id()), Signal::SIGINT).expect("it can be told");
+    let output = child.wait_with_output().expect("it ends");
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(
+        said.contains(&format!("VOID        a process of the load (pid {}) was killed by signal 9", parts[1])),
+        "{said}"
+    );
+}
+
+#[test]
+fn without_their_parent_the_processes_end() {
+    let origin = origin();
+    let (mut child, mut progress) = endless(&origin);
+    wait_for_answers(&mut progress);
+    let parts = children(child.id());
+    child.kill().expect("it can be killed");
+    child.wait().expect("it is ours");
+    until("its processes have ended", || parts.iter().all(|part| !lives(*part)));
+}
+
+/// The load of a script in two processes with two threads each.
+fn scripted(origin: &origin::Running, source: &str, requests: &str) -> Output {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let script = folder.path().join("a.lua");
+    fs::write(&script, source).expect("written");
+    let url = format!("http://{}/", origin.address());
+    let script = script.to_string_lossy();
+    load(&["-q", "-s", &script, "-n", requests, "-c", "4", "-t", "4", "--processes", "2", "--allow-lag", &url])
+}
+
+#[test]
+fn a_script_has_one_setup_and_one_done_over_all_processes() {
+    let origin = origin();
+    let source = r#"
+        local threads = {}
+        function setup(thread)
+            thread:set("id", #threads + 1)
+            table.insert(threads, thread)
+        end
+        function init(args) sent, seen = 0, {} print("a word from " .. id) end
+        function request() sent = sent + 1; return wrk.format(nil, "/?id=" .. id) end
+        function response(status, headers, body) table.insert(seen, status) end
+        function done(summary, latency, requests)
+            local statuses, ids = 0, {}
+            for at, thread in ipairs(threads) do
+                statuses = statuses + #thread:get("seen")
+                ids[at] = thread:get("id")
+            end
+            local whole = latency.max > 0 and latency:percentile(50) <= latency.max
+            io.write(string.format("done %d %d %s %s\n", summary.requests, statuses, table.concat(ids, ","), whole))
+        end
+    "#;
+    let output = scripted(&origin, source, "40");
+    let (said, complained) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{said}{complained}");
+    assert!(said.contains("4 threads in 2 processes") && said.ends_with("done 40 40 1,2,3,4 true\n"), "{said}");
+    assert!((1..=4).all(|id| origin.executed(&id.to_string()) == 10), "{:?}", origin.counts());
+    // What threads print must not come between what their process has to say.
+    assert!((1..=4).all(|id| complained.contains(&format!("a word from {id}"))), "{complained}");
+}
+
+#[test]
+fn a_script_ends_the_whole_run_from_one_process() {
+    let origin = origin();
+    let until_ten = "local n = 0\nfunction response() n = n + 1; if n == 10 then wrk.thread:stop() end end";
+    let output = scripted(&origin, until_ten, "1000000000");
+    let said = text(&output.stdout);
+    assert!(said.contains("stopped by hand") && output.status.code() == Some(0), "{said}{}", text(&output.stderr));
+    let mistaken =
+        "local n = 0\nfunction request() n = n + 1; if n > 9 then error('later') end; return wrk.format() end";
+    let output = scripted(&origin, mistaken, "1000000000");
+    assert!(text(&output.stderr).contains("later") && output.status.code() == Some(1), "{}", text(&output.stderr));
+    let unready = scripted(&origin, "function setup(thread) error('not yet') end", "5");
+    assert!(text(&unready.stderr).contains("not yet"), "{}", text(&unready.stderr));
+}
+
+#[test]
+fn refuses_options_that_processes_cannot_share() {
+    let refused = |words: &[&str], code: i32, expected: &str| {
+        let output = load(words);
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(code) && said.contains(expected), "{:?} {said}", output.status);
+    };
+    let url = "http://127.0.0.1:9/";
+    refused(&["-c", "2", "--processes", "3", url], 1, "3 processes need at least as many connections to each address");
+    refused(&["--processes", "0", url], 2, "auto, or a number from 1 to 256");
+    // What orders a part of a load is a process of this program, and speaks as one.
+    let mut child = holdfast();
+    child.args(["load", "part-of-a-load"]).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = child.spawn().expect("it starts");
+    let mut said = String::new();
+    child.stdout.take().expect("it is piped").read_to_string(&mut said).expect("it ends");
+    assert!(child.wait().expect("it is ours").success() && said.is_empty(), "{said}");
+}

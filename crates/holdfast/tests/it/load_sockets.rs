@@ -1,0 +1,124 @@
+//! `holdfast load` and the kernel's word for its sockets: states, who closed first, windows that are closed, in every form of
+//! the report and while it runs.
+
+use crate::support::{DEADLINE, holdfast, until};
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+fn origin(options: origin::Options) -> origin::Running {
+    origin::Origin::bind(options).and_then(origin::Origin::start).expect("it starts")
+}
+
+fn load(words: &[&str]) -> Output {
+    holdfast().arg("load").args(words).stdin(Stdio::null()).output().expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn path(folder: &Path, name: &str) -> String {
+    folder.join(name).to_string_lossy().into_owned()
+}
+
+fn json(file: &str) -> Value {
+    serde_json::from_slice(&fs::read(file).expect("written")).expect("it is JSON")
+}
+
+#[test]
+fn every_form_of_the_report_has_the_sockets() {
+    let origin = origin(origin::Options::default());
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let [csv, html, figures] = ["a.csv", "a.html", "a.json"].map(|name| path(folder.path(), name));
+    let url = format!("http://{}/delay/5", origin.address());
+    let words =
+        ["-q", "-d", "700ms", "-c", "5", "--interval", "100ms", "--csv", &csv, "--html", &html, "--json", &figures];
+    let output = load(&[words.as_slice(), &["--allow-lag", &url]].concat());
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
+    assert!(said.contains("tcp         at most ") && said.contains("ESTABLISHED 5"), "{said}");
+    let sockets = &json(&figures)["sockets"];
+    assert_eq!(sockets["most"]["ESTABLISHED"].as_u64(), Some(5), "{sockets}");
+    // The load has closed its kept connections when it ended, and no other side before.
+    assert_eq!(sockets["end"]["closed_first_by_load"].as_u64(), Some(5), "{sockets}");
+    assert_eq!(sockets["end"]["states"]["ESTABLISHED"].as_u64(), None, "{sockets}");
+    // How many there are is the machine's business; a busy one has few.
+    assert!(sockets["over_time"].as_array().is_some_and(|looks| !looks.is_empty()), "{sockets}");
+    let table = fs::read_to_string(&csv).expect("written");
+    let (heading, row) = (table.lines().next().expect("a heading"), table.lines().nth(2).expect("a row"));
+    assert!(heading.ends_with(",window_zero,unread"), "{heading}");
+    assert_eq!(heading.matches(',').count(), row.matches(',').count(), "{table}");
+    let page = fs::read_to_string(&html).expect("written");
+    for words in ["Sockets by state", "Who closed first", "Segments sent again", "Percentile spectrum"] {
+        assert!(page.contains(words), "no `{words}`");
+    }
+    let without = load(&["-q", "-n", "5", "--no-sockets", "--csv", &csv, &url]);
+    assert!(without.status.success() && !text(&without.stdout).contains("tcp  "), "{}", text(&without.stdout));
+    assert!(fs::read_to_string(&csv).expect("written").lines().next().is_some_and(|line| line.ends_with("cpu_s")));
+}
+
+#[test]
+fn a_target_that_closes_first_is_told_apart() {
+    let origin = origin(origin::Options::default());
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let figures = path(folder.path(), "a.json");
+    let url = format!("http://{}/", origin.address());
+    let output = load(&["-q", "-n", "60", "-c", "3", "--no-keepalive", "--json", &figures, "--allow-lag", &url]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let sockets = &json(&figures)["sockets"];
+    let of = |side: &str| sockets["end"][format!("closed_first_by_{side}")].as_u64().expect("a count");
+    // The last of each of the three may still be open when the end is looked at. And a load that has read the last byte
+    // before the target's FIN is there closes at the same time, or first.
+    let all = of("target") + of("unknown") + of("load");
+    assert!((57..=60).contains(&all) && of("target") > all * 3 / 4, "{sockets}");
+}
+
+#[test]
+fn a_target_that_does_not_read_shows_its_window() {
+    let origin = origin(origin::Options { silent: true, ..origin::Options::default() });
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let [figures, body] = ["a.json", "body"].map(|name| path(folder.path(), name));
+    fs::write(&body, vec![b'x'; 30_000_000]).expect("written");
+    let url = format!("http://{}/", origin.address());
+    let words = ["-q", "-n", "2", "-c", "2", "--body-file", &body, "--timeout", "1500ms", "--interval", "100ms"];
+    let output = load(&[words.as_slice(), &["--json", &figures, &url]].concat());
+    assert_eq!(output.status.code(), Some(1), "no request was answered: {}", text(&output.stdout));
+    assert!(text(&output.stdout).contains("the target accepts and does not read"), "{}", text(&output.stdout));
+    let sockets = &json(&figures)["sockets"];
+    assert_eq!(sockets["window_zero_most"].as_u64(), Some(2), "{sockets}");
+}
+
+#[test]
+fn metrics_can_be_scraped_while_it_runs() {
+    let origin = origin(origin::Options::default());
+    let url = format!("http://{}/delay/5", origin.address());
+    let mut command = holdfast();
+    command.args(["load", "-q", "-d", "1h", "-c", "4", "--interval", "100ms", "--listen", "127.0.0.1:0", &url]);
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut line = String::new();
+    BufReader::new(child.stderr.take().expect("it is piped")).read_line(&mut line).expect("it says where");
+    let address =
+        line.trim().strip_prefix("holdfast load: metrics at http://").and_then(|rest| rest.strip_suffix("/metrics"));
+    let address = address.unwrap_or_else(|| panic!("{line}")).to_owned();
+    let ask = || {
+        let mut stream = TcpStream::connect(&address)?;
+        stream.set_read_timeout(Some(DEADLINE))?;
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n")?;
+        let mut page = String::new();
+        stream.read_to_string(&mut page).map(|_| page)
+    };
+    until("the page has the sockets of an interval", || {
+        ask().is_ok_and(|page| {
+            page.contains("holdfast_load_sockets{state=\"ESTABLISHED\"} 4\n")
+                && page.contains("holdfast_load_responses_total{status=\"200\"} ")
+                && page.contains("holdfast_load_latency_seconds{quantile=\"0.99\"} ")
+        })
+    });
+    child.kill().expect("it runs");
+    child.wait().expect("it is ours");
+}

@@ -1,0 +1,210 @@
+//! `holdfast load ws://…` as a process: against the origin, through a gateway of ours, and through nginx; what it prints, what it
+//! writes, what its exit code says, and what a connection costs it. Nothing here says anything about speed.
+
+use crate::support;
+use crate::support::{DEADLINE, Instance, holdfast, pid, until};
+use nix::sys::signal::{Signal, kill};
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Instant;
+use testkit::{Refusing, free_port};
+
+/// A process of the test's, ended when dropped.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn origin() -> (Process, String) {
+    let mut command = holdfast();
+    command.arg("origin").stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("the program starts");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("it is piped")).read_line(&mut line).expect("it says where it listens");
+    let address = line.trim().strip_prefix("listening on ").expect("that is what it says").to_owned();
+    (Process(child), address)
+}
+
+fn load(words: &[&str]) -> Output {
+    holdfast().arg("load").args(words).args(["-q", "--allow-lag"]).stdin(Stdio::null()).output().expect("it starts")
+}
+
+/// The figures of a run that went well.
+fn figures(words: &[&str]) -> Value {
+    let output = load(&[words, &["--json", "-"]].concat());
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("it is JSON")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Rooms with heartbeats, at such distances that a busy machine does not look like a dead target; every message arrives.
+fn converse(address: &str) {
+    let url = format!("ws://{address}/websocket/room/{{{{room}}}}");
+    let words = ["-c", "40", "--rooms", "4", "-R", "100", "--hold", "1s", "--heartbeat", "2s", "--drain", "20s", &url];
+    let figures = figures(&words);
+    assert_eq!((&figures["established"], &figures["lost"], &figures["losses"]), (&40.into(), &0.into(), &0.into()));
+    assert_eq!(figures["endings"]["done"], 40, "{figures}");
+    // Those that were due before anybody was open are counted apart.
+    assert_eq!(figures["sent"].as_u64().zip(figures["unsent"].as_u64()).map(|(sent, unsent)| sent + unsent), Some(100));
+    assert!(figures["delivered"].as_u64() > Some(0) && figures["pongs"].as_u64() > Some(0), "{figures}");
+}
+
+const PROXY: &str =
+    "proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;";
+
+/// A server of a gateway of ours in front of an origin.
+fn server_of(address: &str) -> String {
+    format!("server {{ listen 127.0.0.1:PORT; location / {{ {PROXY} proxy_pass http://{address}; }} }}")
+}
+
+#[test]
+fn it_speaks_through_a_gateway_of_ours() {
+    let (_origin, address) = origin();
+    let mut gateway = Instance::new("", &server_of(&address));
+    gateway.start();
+    converse(&format!("127.0.0.1:{}", gateway.port));
+}
+
+#[test]
+fn w8_tunnels_survive_a_reload_of_the_gateway() {
+    let (_origin, address) = origin();
+    let mut gateway = Instance::new("", &server_of(&address));
+    gateway.start();
+    let url = format!("ws://127.0.0.1:{}/websocket/echo", gateway.port);
+    let mut command = holdfast();
+    command.args([
+        "load",
+        "-q",
+        "--allow-lag",
+        "-c",
+        "10",
+        "--hold",
+        "3s",
+        "-R",
+        "20",
+        "--drain",
+        "20s",
+        "--json",
+        "-",
+        &url,
+    ]);
+    let running = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("it starts");
+    until("tunnels are open", || {
+        let counters = support::fetch(gateway.port, "/counters").unwrap_or_default();
+        let messages = counters.split_once("\"websocket_messages\":").map(|(_, count)| count.to_owned());
+        messages.is_some_and(|count| count.starts_with(|first: char| ('1'..='9').contains(&first)))
+    });
+    gateway.signal("reload");
+    let output = running.wait_with_output().expect("it ends");
+    let figures: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    assert_eq!((&figures["losses"], &figures["lost"], &figures["endings"]["done"]), (&0.into(), &0.into(), &10.into()));
+}
+
+#[test]
+fn it_speaks_through_nginx() {
+    let (_origin, address) = origin();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let port = free_port();
+    let file = folder.path().join("nginx.conf");
+    let at = folder.path().display();
+    let configuration = format!(
+        "daemon off; master_process off; pid {at}/pid; error_log {at}/error.log;\nevents {{ worker_connections 512; }}\n\
+         http {{ access_log off; client_body_temp_path {at}/b; proxy_temp_path {at}/p; fastcgi_temp_path {at}/f;\n\
+         uwsgi_temp_path {at}/u; scgi_temp_path {at}/s;\n\
+         server {{ listen 127.0.0.1:{port}; location / {{ {PROXY} proxy_pass http://{address}; }} }} }}\n"
+    );
+    fs::write(&file, configuration).expect("written");
+    let mut command = Command::new(testkit::peer_program("nginx"));
+    command.arg("-p").arg(folder.path()).arg("-c").arg(&file).stdin(Stdio::null()).stderr(Stdio::null());
+    let _nginx = Process(command.spawn().expect("nginx starts"));
+    until("nginx serves", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+    converse(&format!("127.0.0.1:{port}"));
+}
+
+/// The bound of the project, in a debug build, whose structs are as large as those of a release.
+const CONNECTION_BYTES_MAX: f64 = 1024.0;
+
+#[test]
+fn an_idle_connection_costs_less_than_a_kilobyte() {
+    let (_origin, address) = origin();
+    let url = format!("ws://{address}/websocket/echo");
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let json = folder.path().join("a.json");
+    // Few enough for any limit of descriptors, many enough that histograms and code do not decide.
+    // The kernel's answers about sockets have a buffer of their own, however many there are.
+    let words =
+        ["load", "-c", "8000", "-t", "1", "--ramp", "4000", "--hold", "1h", "--interval", "200ms", "--no-sockets"];
+    let mut command = holdfast();
+    command.args(words).args(["--allow-lag", "--plain", "--json"]).arg(&json).arg(&url);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
+    let mut progress = BufReader::new(child.stderr.take().expect("it is piped"));
+    let mut line = String::new();
+    // A machine that is busy takes a quarter of a minute for that.
+    let deadline = Instant::now() + 4 * DEADLINE;
+    while !line.contains(" 8,000 open") {
+        assert!(Instant::now() < deadline, "not all are open: {line}");
+        line.clear();
+        assert!(progress.read_line(&mut line).expect("it can be read") > 0, "it has ended");
+    }
+    kill(pid(child.id()), Signal::SIGINT).expect("it can be told");
+    progress.read_to_string(&mut line).expect("it can be read");
+    assert!(child.wait().expect("it is ours").success(), "{line}");
+    let figures: Value = serde_json::from_slice(&fs::read(&json).expect("written")).expect("it is JSON");
+    assert_eq!((&figures["memory"]["connections"], &figures["losses"]), (&8000.into(), &0.into()), "{figures}");
+    let each = figures["memory"]["bytes_per_connection"].as_f64().expect("there are enough to divide");
+    assert!(each > 200.0, "{each} bytes are less than the struct: that measured nothing");
+    assert!(each < CONNECTION_BYTES_MAX, "{each} bytes");
+}
+
+#[test]
+fn the_report_and_the_exit_code_say_what_happened() {
+    let (_origin, address) = origin();
+    let url = format!("ws://{address}/websocket/echo");
+    let output = load(&["-c", "5", "--hold", "300ms", "--heartbeat", "50ms", "--expect", "established=5", &url]);
+    let report = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{report}{}", text(&output.stderr));
+    for part in [
+        "target      ws://",
+        "at most 5 open",
+        "heartbeats",
+        "handshake",
+        "pong",
+        "tcp         at most ",
+        "met     established=5",
+    ] {
+        assert!(report.contains(part), "{part:?} is missing in {report}");
+    }
+    let closing = load(&["-c", "3", "--hold", "200ms", "--expect", "losses=0", &format!("{url}?close=4000")]);
+    assert_eq!(closing.status.code(), Some(3));
+    assert!(
+        text(&closing.stdout).contains("close codes 4000 (private to the application): 3"),
+        "{}",
+        text(&closing.stdout)
+    );
+    let refusing = Refusing::new();
+    let none = load(&["-c", "1", "--hold", "50ms", &format!("ws://{}/", refusing.address())]);
+    assert_eq!(none.status.code(), Some(1));
+    assert!(text(&none.stdout).contains("connection refused"), "{}", text(&none.stdout));
+    for (words, why) in [
+        (&["ws://127.0.0.1/", "-n", "5"][..], "-n is not for ws:// URLs"),
+        (&["ws://127.0.0.1/", "--no-templates"], "--no-templates is not for ws:// URLs"),
+        (&["ws://127.0.0.1/", "--style", "wrk"], "--style is not for ws:// URLs"),
+        (&["http://127.0.0.1/", "--ramp", "5"], "--ramp is for ws:// URLs"),
+        (&["ws://127.0.0.1/", "--expect", "speed>9"], "`speed` is no figure"),
+        (&["ws://127.0.0.1/", "--stall", "200%"], "a share from 0% to 100%"),
+    ] {
+        let refused = load(words);
+        assert_eq!(refused.status.code(), Some(2), "{words:?}");
+        assert!(text(&refused.stderr).contains(why), "{why:?} is missing in {}", text(&refused.stderr));
+    }
+}

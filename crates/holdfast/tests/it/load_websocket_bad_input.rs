@@ -1,0 +1,228 @@
+//! `holdfast load ws://…` and everything that goes wrong around it: as for HTTP each is counted by its cause in words, the summary comes
+//! all the same, and the exit code tells whose fault it was.
+
+use crate::support::{holdfast, pid};
+use nix::sys::signal::{Signal, kill};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+use testkit::Refusing;
+
+fn load(words: &[&str]) -> Output {
+    holdfast().arg("load").args(words).stdin(Stdio::null()).output().expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A server that treats each connection by a function, one after the other, as long as the test runs; its URL.
+fn server(treat: impl Fn(TcpStream) + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let url = format!("ws://{}/", listener.local_addr().expect("bound"));
+    std::thread::spawn(move || listener.incoming().flatten().for_each(treat));
+    url
+}
+
+/// A server that answers each request with these bytes, and closes.
+fn answering(bytes: &'static [u8]) -> String {
+    server(move |mut stream| {
+        let _ = stream.read(&mut [0; 4096]);
+        let _ = stream.write_all(bytes);
+        let _ = stream.shutdown(Shutdown::Write);
+        // Until the client has read it and closed.
+        let _ = stream.read(&mut [0; 1]);
+    })
+}
+
+/// A server that holds all connections and says nothing.
+fn silent() -> String {
+    let held = std::sync::Mutex::new(Vec::new());
+    server(move |stream| held.lock().expect("one thread").push(stream))
+}
+
+/// A server that opens each WebSocket, and then does this.
+fn opening(then: impl Fn(&mut TcpStream) + Send + 'static) -> String {
+    server(move |mut stream| {
+        let mut bytes = Vec::new();
+        while !bytes.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            if stream.read_exact(&mut byte).is_err() {
+                return;
+            }
+            bytes.extend(byte);
+        }
+        let mut head = http1::RequestHead::default();
+        http1::request::parse(&bytes, &http1::Limits::default(), &mut head).expect("a request");
+        let key = websocket::handshake::check_request(&head, &bytes).expect("a handshake").key;
+        let mut answer = b"HTTP/1.1 101 Switching Protocols\r\n".to_vec();
+        websocket::handshake::encode_response_fields(&key, None, &mut answer);
+        let _ = stream.write_all(&[answer.as_slice(), b"\r\n"].concat());
+        then(&mut stream);
+    })
+}
+
+/// Three connections of which none becomes a WebSocket, with the cause in the summary and an exit code that says so.
+#[track_caller]
+fn expect_cause(url: &str, words: &str) {
+    expect_cause_within("20s", url, words);
+}
+
+/// The same by somebody who waits for an answer no longer than so.
+#[track_caller]
+fn expect_cause_within(timeout: &str, url: &str, words: &str) {
+    let times = ["--hold", "1500ms", "--timeout", timeout, "--connect-timeout", "20s"];
+    let output = load(&[&["-q", "-c", "3", "-t", "1"], times.as_slice(), &[url]].concat());
+    let said = text(&output.stdout);
+    assert!(said.contains(&format!("failed      3: {words}")), "no `{words}` in {said}{}", text(&output.stderr));
+    assert!(said.contains("3 begun (0 of them again), 0 opened, 3 failed"), "{said}");
+    assert!(text(&output.stderr).contains("no WebSocket was opened"), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{said}");
+}
+
+#[test]
+fn a_target_that_is_not_there_or_that_no_way_leads_to() {
+    let refusing = Refusing::new();
+    expect_cause(&format!("ws://{}/", refusing.address()), "connection refused: nothing listens there");
+    expect_cause("ws://224.0.0.1:9/", "network or host unreachable");
+    let nameless = load(&["-q", "-c", "3", "ws://nothing.invalid/"]);
+    let said = text(&nameless.stderr);
+    assert!(said.contains("the name `nothing.invalid` cannot be resolved"), "{said}");
+    assert_eq!(nameless.status.code(), Some(1));
+}
+
+#[test]
+fn a_malformed_answer() {
+    expect_cause(&answering(b"\x00\xff\x00\xff garbage"), "the answer is no HTTP");
+    expect_cause(&answering(b"HTTP/1.1 101 \r\nno field\r\n\r\n"), "malformed response head");
+    expect_cause(&answering(b"\x15\x03\x01\x00\x02\x02\x46"), "plain HTTP sent to a port that speaks TLS");
+    expect_cause(&answering(b""), "closed by the target without a response");
+    expect_cause(&answering(b"HTTP/1.1 101 Switching"), "closed by the target in the middle of a response");
+    let page = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
+    expect_cause(&answering(page), "the handshake was answered with status 404");
+    let bare = b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
+    expect_cause(&answering(bare), "101, but no answer to a WebSocket handshake");
+}
+
+#[test]
+fn a_reset_and_silence() {
+    let url = server(|stream| {
+        let _ = (&stream).read(&mut [0; 4096]);
+        let _ = socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO));
+    });
+    expect_cause(&url, "reset by the target without a response");
+    expect_cause_within("1s", &silent(), "timeout waiting: the target took the request and stayed silent");
+}
+
+#[test]
+fn an_open_one_that_is_lost() {
+    let lost = |url: &str, words: &str| {
+        let output = load(&["-q", "-c", "3", "-t", "1", "--hold", "1s", "--allow-lag", "--expect", "losses=0", url]);
+        let said = text(&output.stdout);
+        assert!(said.contains(&format!("ended       3: {words}")), "no `{words}` in {said}{}", text(&output.stderr));
+        assert!(said.contains("FAILED  losses=0: measured 3 of 3"), "{said}");
+        assert_eq!(output.status.code(), Some(3), "{said}");
+    };
+    let garbage = opening(|stream| {
+        let _ = stream.write_all(b"\xc1\x00");
+        let _ = stream.read(&mut [0; 64]);
+    });
+    lost(&garbage, "given up: the target sent what the protocol forbids");
+    lost(&opening(|_| ()), "closed by the target, or something on the way, without a close frame");
+}
+
+#[test]
+fn a_full_disk_takes_no_report_away_but_shows_in_the_exit_code() {
+    let origin = origin::Origin::bind(origin::Options::default()).and_then(origin::Origin::start).expect("it starts");
+    let url = format!("ws://{}/websocket/echo", origin.address());
+    for file in ["--json", "--csv", "--hgrm", "--html", "--prometheus"] {
+        let output = load(&["-q", "-c", "3", "--hold", "50ms", file, "/dev/full", "--allow-lag", &url]);
+        let (said, complained) = (text(&output.stdout), text(&output.stderr));
+        assert!(said.contains("3 opened"), "{file}: {said}");
+        assert!(complained.contains("/dev/full: No space left on device"), "{file}: {complained}");
+        assert_eq!(output.status.code(), Some(1), "{file}");
+    }
+    let nowhere = load(&["-q", "-c", "3", "--csv", "/nowhere/a.csv", &url]);
+    assert!(nowhere.status.code() == Some(1) && nowhere.stdout.is_empty(), "a wrong path is known before the load");
+}
+
+#[test]
+fn an_interrupt_in_the_first_moment_while_it_holds_and_while_it_drains() {
+    let origin = origin::Origin::bind(origin::Options::default()).and_then(origin::Origin::start).expect("it starts");
+    let url = format!("ws://{}/websocket/echo", origin.address());
+    // It takes messages, and never sends them on, so that deliveries are waited for.
+    let deaf = opening(|stream| while stream.read(&mut [0; 4096]).is_ok_and(|length| length > 0) {});
+    let moments: [(&[&str], &str); 3] = [
+        (&["-c", "2", "--hold", "1h", &url], "plan "),
+        (&["-c", "2", "--hold", "1h", &url], " 2 open "),
+        (&["-c", "1", "--hold", "100ms", "-R", "50", "--drain", "1h", &deaf], " sent "),
+    ];
+    for (words, moment) in moments {
+        let mut command = holdfast();
+        command.args(["load", "--interval", "100ms"]).args(words);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("it starts");
+        let mut said = BufReader::new(child.stderr.take().expect("it is piped"));
+        let mut line = String::new();
+        while !line.contains(moment) {
+            line.clear();
+            assert!(said.read_line(&mut line).expect("it can be read") > 0, "{words:?} has ended");
+        }
+        kill(pid(child.id()), Signal::SIGINT).expect("it can be told");
+        let mut rest = String::new();
+        said.read_to_string(&mut rest).expect("it can be read");
+        let output = child.wait_with_output().expect("it ends");
+        let report = text(&output.stdout);
+        let stopped_before = output.status.code() == Some(1) && rest.contains("stopped before the first connection");
+        assert!(stopped_before && moment == "plan " || report.contains("stopped by hand"), "{words:?}: {report}{rest}");
+    }
+}
+
+/// A generator that is held up for longer than two heartbeats: what came meanwhile lies unread, and none of it is the target's fault.
+#[test]
+fn a_generator_that_was_not_run_says_so_and_gives_no_connection_up() {
+    let origin = origin::Origin::bind(origin::Options::default()).and_then(origin::Origin::start).expect("it starts");
+    let url = format!("ws://{}/websocket/echo", origin.address());
+    let words = ["-c", "4", "--hold", "5s", "--heartbeat", "1s", "-R", "100", "--drain", "20s", "--interval", "100ms"];
+    let mut command = holdfast();
+    command.arg("load").args(words).args(["--expect", "losses=0", &url]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
+    let mut said = BufReader::new(child.stderr.take().expect("it is piped"));
+    let mut line = String::new();
+    // The first pings are sent within the first second, so they are out when it is stopped; some wait for their pong.
+    while !line.trim_start().starts_with("1.") {
+        line.clear();
+        assert!(said.read_line(&mut line).expect("it can be read") > 0, "it has ended");
+    }
+    kill(pid(child.id()), Signal::SIGSTOP).expect("it can be stopped");
+    // The freeze itself.
+    std::thread::park_timeout(Duration::from_millis(2_500));
+    kill(pid(child.id()), Signal::SIGCONT).expect("it can go on");
+    // What it still says has to be read, or it would wait.
+    said.read_to_end(&mut Vec::new()).expect("it can be read");
+    let output = child.wait_with_output().expect("it ends");
+    let report = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{report}");
+    assert!(report.contains("late        p") && report.contains("it does not matter here"), "{report}");
+    assert!(report.contains("ms of it, and for the rest it was not run"), "{report}");
+    assert!(report.contains("met     losses=0: measured 0 of 4"), "{report}");
+}
+
+#[test]
+fn want_of_descriptors_is_the_generators_fault() {
+    let origin = origin::Origin::bind(origin::Options::default()).and_then(origin::Origin::start).expect("it starts");
+    let url = format!("ws://{}/websocket/echo", origin.address());
+    let script =
+        "ulimit -n 24; exec \"$0\" load -q --no-plan --processes 1 -c 40 -t 1 --hold 100ms --no-sockets \"$1\"";
+    let mut starved = Command::new("sh");
+    starved.args(["-c", script, env!("CARGO_BIN_EXE_holdfast"), &url]).stdin(Stdio::null());
+    let output = starved.output().expect("sh starts");
+    let said = text(&output.stdout);
+    assert!(said.contains("no free descriptor (too many open files)"), "{said}{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    let refused = load(&["-q", "-c", "5000000", &url]);
+    assert!(text(&refused.stderr).contains("are needed"), "{}", text(&refused.stderr));
+    assert_eq!(refused.status.code(), Some(1), "it could not run");
+}

@@ -1,0 +1,207 @@
+//! What `packaging/` ships for Prometheus and Grafana: the rules are sound and each alert fires in its situation, and a real Prometheus
+//! that reads a gateway, `watch` and `load` answers every query of the dashboards and of the rules.
+
+use crate::support::{DEADLINE, Instance, holdfast, until};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+use testkit::{Peer, free_port, peer_program};
+
+/// Metrics that are absent while all is well: an expression over them has no result then.
+const ABSENT_WHILE_WELL: [&str; 1] = ["holdfast_ports_exhausted_in_seconds"];
+
+fn packaging(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(path)
+}
+
+fn promtool(words: &[&str]) -> Output {
+    Command::new(peer_program("promtool"))
+        .current_dir(packaging("prometheus"))
+        .args(words)
+        .stdin(Stdio::null())
+        .output()
+        .expect("promtool starts")
+}
+
+/// The words behind `key` at the begin of lines of the rules.
+fn rules(key: &str) -> Vec<String> {
+    let text = fs::read_to_string(packaging("prometheus/holdfast.rules.yml")).expect("readable");
+    let values = text.lines().filter_map(|line| line.trim().trim_start_matches("- ").strip_prefix(key));
+    values.map(|value| value.trim().to_owned()).collect()
+}
+
+#[test]
+fn each_alert_fires_in_its_situation_and_has_a_page() {
+    for words in [["check", "rules", "holdfast.rules.yml"], ["test", "rules", "holdfast.test.yml"]] {
+        let output = promtool(&words);
+        let said = [output.stdout, output.stderr].concat();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&said));
+    }
+    let tests = fs::read_to_string(packaging("prometheus/holdfast.test.yml")).expect("readable");
+    let alerts = rules("alert:");
+    assert!(alerts.len() > 10, "{alerts:?}");
+    for alert in &alerts {
+        let situation = tests.split("  - name: ").find(|part| part.lines().next() == Some(alert));
+        let situation = situation.unwrap_or_else(|| panic!("no situation fires {alert}"));
+        assert!(situation.contains("exp_labels"), "{alert} is not expected to fire in its own situation");
+    }
+    let pages = rules("runbook:");
+    assert_eq!(pages.len(), alerts.len());
+    for page in pages {
+        assert!(packaging("../docs/guide").join(&page).is_file(), "{page} is not there");
+    }
+}
+
+/// Processes that end with the test.
+struct Running(Vec<Child>);
+
+impl Running {
+    fn add(&mut self, command: &mut Command) {
+        self.0.push(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("it starts"));
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// What Prometheus answers to an instant query: the vector, or the error.
+fn ask(prometheus: u16, query: &str) -> Result<Vec<Value>, String> {
+    let mut body = String::from("query=");
+    for byte in query.bytes() {
+        let _ = write!(body, "%{byte:02X}");
+    }
+    let mut stream = TcpStream::connect(("127.0.0.1", prometheus)).map_err(|error| error.to_string())?;
+    stream.set_read_timeout(Some(DEADLINE)).expect("set");
+    let request = format!(
+        "POST /api/v1/query HTTP/1.0\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).map_err(|error| error.to_string())?;
+    let mut response = String::new();
+    stream.read_to_string(&mut response).map_err(|error| error.to_string())?;
+    let (_, body) = response.split_once("\r\n\r\n").ok_or("no response")?;
+    let value: Value = serde_json::from_str(body).map_err(|error| format!("{error}: {response}"))?;
+    match value["data"]["result"].as_array() {
+        Some(result) if value["status"] == "success" => Ok(result.clone()),
+        _ => Err(body.to_owned()),
+    }
+}
+
+/// All queries of the dashboards with their place, as Grafana would send them.
+fn queries() -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(packaging("grafana")).expect("readable") {
+        let path = entry.expect("readable").path();
+        let dashboard: Value =
+            serde_json::from_str(&fs::read_to_string(&path).expect("readable")).expect("a dashboard is JSON");
+        for panel in dashboard["panels"].as_array().expect("panels") {
+            for target in panel["targets"].as_array().expect("targets") {
+                let query = target["expr"].as_str().expect("a query");
+                let query = ["instance", "group"]
+                    .iter()
+                    .fold(query.to_owned(), |query, name| query.replace(&format!("${name}"), ".*"));
+                let query = query.replace("$__rate_interval", "15s");
+                assert!(!query.contains('$'), "{query}");
+                found.push((format!("{}: {}", path.display(), panel["title"]), query));
+            }
+        }
+    }
+    assert!(found.len() > 50, "{} queries", found.len());
+    found
+}
+
+/// Series that a query names and Prometheus does not have.
+fn unknown_metrics(prometheus: u16, query: &str) -> Vec<String> {
+    let words = query.split(|c: char| c != '_' && !c.is_ascii_alphanumeric());
+    let metrics: BTreeSet<&str> = words.filter(|word| word.starts_with("holdfast_")).collect();
+    let unknown = metrics.into_iter().filter(|name| !ABSENT_WHILE_WELL.contains(name));
+    unknown.filter(|name| ask(prometheus, name).is_ok_and(|found| found.is_empty())).map(str::to_owned).collect()
+}
+
+/// Prometheus with the rules, reading these ports every second.
+fn prometheus_reading(jobs: &[(&str, u16)], folder: &Path, port: u16) -> Command {
+    let rules = packaging("prometheus/holdfast.rules.yml");
+    let mut text = format!(
+        "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: ['{}']\nscrape_configs:\n",
+        rules.display()
+    );
+    for (name, port) in jobs {
+        let _ = writeln!(text, "  - job_name: {name}\n    static_configs: [{{targets: ['127.0.0.1:{port}']}}]");
+    }
+    let configuration = folder.join("prometheus.yml");
+    fs::write(&configuration, text).expect("written");
+    let mut command = Command::new(peer_program("prometheus"));
+    command.arg(format!("--config.file={}", configuration.display()));
+    command.arg(format!("--storage.tsdb.path={}", folder.join("data").display()));
+    command.args([&format!("--web.listen-address=127.0.0.1:{port}"), "--log.level=error"]);
+    command
+}
+
+#[test]
+fn a_real_prometheus_answers_every_query() {
+    let origin = Peer::answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
+    let dead = free_port();
+    let mut gateway = Instance::new(
+        "memory_budget 64m;",
+        // Few requests a connection: closes and their reasons are there at once.
+        &format!(
+            "upstream app {{ server {}; server 127.0.0.1:{dead}; keepalive 8; keepalive_requests 20; health_check interval=500ms uri=/; }}\n\
+             server {{ listen 127.0.0.1:PORT; keepalive_requests 20; location / {{ proxy_pass http://app; }} location /metrics {{ status_page; }} }}",
+            origin.address()
+        ),
+    );
+    gateway.start();
+    let (watch, load, prometheus) = (free_port(), free_port(), free_port());
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let mut running = Running(Vec::new());
+    let port = gateway.port.to_string();
+    running.add(holdfast().args(["watch", "--plain", "--port", &port, "--listen", &format!("127.0.0.1:{watch}")]));
+    running.add(
+        holdfast()
+            .args(["load", "--quiet", "--allow-lag", "-c", "4", "-d", "120s", "-R", "200/s"])
+            .args(["--listen", &format!("127.0.0.1:{load}")])
+            .arg(format!("http://127.0.0.1:{port}/")),
+    );
+    let jobs = [("holdfast", gateway.port), ("watch", watch), ("load", load)];
+    running.add(&mut prometheus_reading(&jobs, folder.path(), prometheus));
+    until("Prometheus has read all three twice", || {
+        ask(prometheus, "min(count_over_time(up[1m]) and up == 1) >= 3 and count(up == 1) == 3")
+            .is_ok_and(|found| found.len() == 1)
+    });
+
+    let mut unanswered = Vec::new();
+    for (place, query) in queries() {
+        // Rates want two samples of everything, which the slowest exporter has last.
+        let mut answer = ask(prometheus, &query);
+        let begun = std::time::Instant::now();
+        while answer.as_ref().is_ok_and(Vec::is_empty) && begun.elapsed() < Duration::from_secs(5) {
+            std::thread::park_timeout(Duration::from_millis(200));
+            answer = ask(prometheus, &query);
+        }
+        match answer {
+            Ok(found) if found.is_empty() => unanswered.push(format!("{place}: nothing for {query}")),
+            Ok(_) => {}
+            Err(error) => unanswered.push(format!("{place}: {query}: {error}")),
+        }
+    }
+    for query in rules("expr:") {
+        match ask(prometheus, &query) {
+            Ok(_) => unanswered
+                .extend(unknown_metrics(prometheus, &query).iter().map(|name| format!("no metric {name} for {query}"))),
+            Err(error) => unanswered.push(format!("{query}: {error}")),
+        }
+    }
+    assert!(unanswered.is_empty(), "{}", unanswered.join("\n"));
+}

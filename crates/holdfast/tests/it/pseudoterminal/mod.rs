@@ -1,0 +1,94 @@
+//! The program on a pseudoterminal of 80 columns and 24 lines, for tests of its live views.
+
+use super::support::{DEADLINE, until};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::pty::{Winsize, openpty};
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+/// What the terminal has.
+const ROWS: u16 = 24;
+const COLUMNS: u16 = 80;
+
+/// The program on a terminal of its own, and all that it wrote there.
+pub(crate) struct Live {
+    child: Child,
+    terminal: File,
+    /// What a person sees.
+    screen: vt100::Parser,
+    pub(crate) written: String,
+}
+
+impl Live {
+    pub(crate) fn start(subcommand: &str, arguments: &[&str]) -> Self {
+        let size = Winsize { ws_row: ROWS, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 };
+        let pty = openpty(Some(&size), None).expect("a pseudoterminal");
+        let end = || Stdio::from(pty.slave.try_clone().expect("a descriptor"));
+        // A session of its own, whose terminal is this one and not that of the test run.
+        let child = Command::new("setsid")
+            .args(["--ctty", "--wait", env!("CARGO_BIN_EXE_holdfast"), subcommand])
+            .args(arguments)
+            .env("TERM", "xterm")
+            .stdin(end())
+            .stdout(end())
+            .stderr(end())
+            .spawn()
+            .expect("util-linux is installed");
+        let screen = vt100::Parser::new(ROWS, COLUMNS, 0);
+        Self { child, terminal: File::from(pty.master), screen, written: String::new() }
+    }
+
+    /// The lines of the screen, without the spaces at their ends.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.screen.screen().rows(0, COLUMNS).map(|line| line.trim_end().to_owned()).collect()
+    }
+
+    /// Reads until the screen is as `seen` wants it.
+    pub(crate) fn wait_until(&mut self, what: &str, seen: impl Fn(&[String]) -> bool) {
+        let deadline = Instant::now() + DEADLINE;
+        while !seen(&self.lines()) {
+            assert!(Instant::now() < deadline, "{what}:\n{}", self.lines().join("\n"));
+            self.read();
+        }
+    }
+
+    /// Reads until the text was written since the last key.
+    pub(crate) fn wait_for(&mut self, text: &str) {
+        let deadline = Instant::now() + DEADLINE;
+        while !self.written.contains(text) {
+            assert!(Instant::now() < deadline, "{text:?} does not come:\n{:?}", self.written);
+            self.read();
+        }
+    }
+
+    /// What there is within a tenth of a second; a terminal whose other end is closed has no more.
+    fn read(&mut self) {
+        let mut watched = [PollFd::new(self.terminal.as_fd(), PollFlags::POLLIN)];
+        if poll(&mut watched, PollTimeout::from(100_u8)).expect("polled") > 0 {
+            let mut bytes = [0; 4096];
+            let length = self.terminal.read(&mut bytes).unwrap_or(0);
+            let bytes = bytes.get(..length).unwrap_or_default();
+            self.screen.process(bytes);
+            self.written += &String::from_utf8_lossy(bytes);
+        }
+    }
+
+    pub(crate) fn press(&mut self, keys: &str) {
+        self.written.clear();
+        self.terminal.write_all(keys.as_bytes()).expect("typed");
+    }
+
+    pub(crate) fn wait_for_the_end(mut self) -> (Option<i32>, String) {
+        let mut status = None;
+        until("it ends", || {
+            self.read();
+            status = self.child.try_wait().expect("a child of ours");
+            status.is_some()
+        });
+        self.read();
+        (status.and_then(|status| status.code()), self.written)
+    }
+}

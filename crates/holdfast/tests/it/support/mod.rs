@@ -1,0 +1,205 @@
+//! An instance of the real program in a directory of its own, and the few questions that tests ask of it. Every wait has a
+//! deadline, and every process is ended by its pid.
+
+pub(crate) mod observer;
+pub(crate) mod pebble;
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use testkit::free_port;
+
+/// Longer than anything here takes on a machine that is busy with other builds.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
+
+/// The program.
+pub(crate) fn holdfast() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_holdfast"))
+}
+
+/// Waits for a condition.
+pub(crate) fn until(what: &str, condition: impl FnMut() -> bool) {
+    assert!(comes_true(condition), "waited in vain until {what}");
+}
+
+/// Whether a condition comes true in time.
+fn comes_true(mut condition: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + DEADLINE;
+    while !condition() {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        // The conditions are states of other processes, which nothing here is told of.
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+    true
+}
+
+/// A directory with a configuration, and the program running in it.
+pub(crate) struct Instance {
+    folder: tempfile::TempDir,
+    pub(crate) port: u16,
+    running: Option<Child>,
+}
+
+impl Instance {
+    /// A directory; `top` is at the top level and `servers` in `http`, where `PORT` is this instance's port.
+    pub(crate) fn new(top: &str, servers: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        fs::create_dir(folder.path().join("logs")).expect("made");
+        let instance = Self { folder, port: free_port(), running: None };
+        instance.configure(top, servers);
+        instance
+    }
+
+    /// Writes another configuration.
+    pub(crate) fn configure(&self, top: &str, servers: &str) {
+        // The user stays who it is: the directory belongs to the one who runs the tests.
+        let user = if nix::unistd::geteuid().is_root() { "user root;" } else { "" };
+        let servers = servers.replace("PORT", &self.port.to_string());
+        let text = format!(
+            "{user}\nerror_log logs/error.log info;\n{top}\nevents {{ worker_connections 256; }}\nhttp {{\n\
+             access_log logs/access.log;\n{servers}\n}}\n"
+        );
+        fs::write(self.path("nginx.conf"), text).expect("written");
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The program with this instance's file and prefix, and further flags.
+    pub(crate) fn command(&self, flags: &[&str]) -> Command {
+        let mut command = holdfast();
+        command.arg("-p").arg(self.folder.path()).arg("-c").arg(self.path("nginx.conf")).args(flags);
+        command.stdin(Stdio::null());
+        command
+    }
+
+    /// Runs it to its end.
+    pub(crate) fn run(&self, flags: &[&str]) -> Output {
+        self.command(flags).output().expect("the program starts")
+    }
+
+    /// Starts it in the foreground and waits until it serves.
+    pub(crate) fn start(&mut self) {
+        self.start_as(|command| command);
+    }
+
+    /// Starts it in the foreground where its log does not tell when it serves.
+    pub(crate) fn start_unseen(&mut self) {
+        let errors = fs::File::create(self.path("stderr")).expect("made");
+        let child = self.command(&["-g", "daemon off;"]).stderr(errors).spawn().expect("the program starts");
+        self.running = Some(child);
+    }
+
+    /// As [`Self::start`], by a command that runs the given one.
+    pub(crate) fn start_as(&mut self, around: impl FnOnce(Command) -> Command) {
+        let errors = fs::File::create(self.path("stderr")).expect("made");
+        let mut command = around(self.command(&["-g", "daemon off;"]));
+        let child = command.stdin(Stdio::null()).stderr(errors).spawn().expect("the program starts");
+        self.running = Some(child);
+        until("it serves", || {
+            let ended = self.running.as_mut().and_then(|child| child.try_wait().ok().flatten());
+            assert!(ended.is_none(), "it ended: {ended:?}\n{}", self.text("stderr"));
+            self.text("logs/error.log").contains("holdfast serves")
+        });
+    }
+
+    pub(crate) fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    /// What the pid file says.
+    pub(crate) fn pid_file(&self) -> Option<u32> {
+        self.text("logs/holdfast.pid").trim_end().parse().ok()
+    }
+
+    /// The pid of what was started here.
+    pub(crate) fn pid(&self) -> u32 {
+        self.running.as_ref().map(Child::id).or(self.pid_file()).expect("it runs")
+    }
+
+    /// Waits for a line in the error log.
+    pub(crate) fn wait_for_line(&self, text: &str) {
+        let log = || self.text("logs/error.log");
+        assert!(comes_true(|| log().contains(text)), "waited in vain for {text:?} in the error log:\n{}", log());
+    }
+
+    /// `-s`, which must work.
+    pub(crate) fn signal(&self, word: &str) {
+        let output = self.run(&["-s", word]);
+        assert!(output.status.success(), "-s {word}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// One request with a connection of its own; the whole response.
+    pub(crate) fn fetch(&self, path: &str) -> std::io::Result<String> {
+        fetch(self.port, path)
+    }
+
+    /// Waits for the end and returns the exit code.
+    pub(crate) fn wait(&mut self) -> Option<i32> {
+        let mut child = self.running.take().expect("it runs");
+        let mut status = None;
+        until("it ends", || {
+            status = child.try_wait().expect("a child of ours");
+            status.is_some()
+        });
+        status.and_then(|status| status.code())
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.running {
+            // The master takes its child along only if it is asked; the child notices a lost master by itself.
+            let _ = nix::sys::signal::kill(pid(child.id()), nix::sys::signal::Signal::SIGTERM);
+            let deadline = Instant::now() + DEADLINE;
+            while Instant::now() < deadline && child.try_wait().is_ok_and(|status| status.is_none()) {
+                std::thread::park_timeout(Duration::from_millis(5));
+            }
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A pid as system calls take it.
+pub(crate) fn pid(pid: u32) -> nix::unistd::Pid {
+    nix::unistd::Pid::from_raw(i32::try_from(pid).expect("pids are small"))
+}
+
+/// One request with a connection of its own; the whole response.
+pub(crate) fn fetch(port: u16, path: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(DEADLINE))?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")?;
+    let mut response = String::new();
+    stream.read_to_string(&mut response)?;
+    Ok(response)
+}
+
+/// The children of a process, as /proc tells.
+pub(crate) fn children(pid: u32) -> Vec<u32> {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    let text = fs::read_to_string(Path::new(&path)).unwrap_or_default();
+    text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
+/// Whether no thread of a process runs or can be woken: a signal that stops it reaches one after the other.
+pub(crate) fn threads_stopped(pid: u32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("it is there");
+    threads.flatten().all(|thread| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+    })
+}
+
+/// Whether a process exists and has not ended.
+pub(crate) fn lives(pid: u32) -> bool {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    text.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}

@@ -1,0 +1,102 @@
+//! `holdfast watch` beside scenes in a network namespace of the test's own, read as Prometheus would.
+
+use super::{DEADLINE, holdfast, until};
+use nix::libc::{AF_NETLINK, EPROTONOSUPPORT, SYS_socket};
+use nix::sched::{CloneFlags, unshare};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+};
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+
+/// Runs in a thread that is alone in its network namespace.
+pub(crate) fn in_a_namespace(name: &str, work: impl FnOnce() + Send) {
+    std::thread::scope(|scope| {
+        let worked = scope.spawn(|| {
+            if unshare(CloneFlags::CLONE_NEWNET).is_err() {
+                return testkit::skip(&format!("{name} needs root, for a network namespace"));
+            }
+            let up = Command::new("ip").args(["link", "set", "lo", "up"]).status().expect("iproute2 is installed");
+            assert!(up.success());
+            work();
+        });
+        if let Err(panic) = worked.join() {
+            std::panic::resume_unwind(panic);
+        }
+    });
+}
+
+/// Runs in a thread to which, and to whose children, the kernel gives no netlink, as sandboxes do.
+pub(crate) fn without_netlink<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let worked = scope.spawn(|| {
+            let netlink = AF_NETLINK.unsigned_abs().into();
+            let asked =
+                SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, netlink).expect("a condition");
+            let rules = [(SYS_socket, vec![SeccompRule::new(vec![asked]).expect("a rule")])];
+            let refusal = SeccompAction::Errno(EPROTONOSUPPORT.unsigned_abs());
+            let here = std::env::consts::ARCH.try_into().expect("an architecture that we build for");
+            let filter = SeccompFilter::new(rules.into(), SeccompAction::Allow, refusal, here).expect("a filter");
+            let program: BpfProgram = filter.try_into().expect("a program");
+            seccompiler::apply_filter(&program).expect("a kernel with seccomp");
+            work()
+        });
+        worked.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// The observer, in the namespace of the thread that starts it.
+pub(crate) struct Observer {
+    child: Child,
+    address: String,
+}
+
+impl Observer {
+    /// Looks five times a second, and serves what it saw; `more` are further flags.
+    pub(crate) fn start(more: &[String]) -> Self {
+        let mut child = holdfast()
+            .args(["watch", "--interval", "0.2", "--listen", "127.0.0.1:0"])
+            .args(more)
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let mut line = String::new();
+        let mut errors = BufReader::new(child.stderr.take().expect("piped"));
+        errors.read_line(&mut line).expect("it says where it listens");
+        let address = line.trim_end().split("http://").nth(1).and_then(|rest| rest.strip_suffix("/metrics"));
+        let observer = Self { address: address.unwrap_or_else(|| panic!("{line:?}")).to_owned(), child };
+        until("there was a look", || !observer.metrics().is_empty());
+        observer
+    }
+
+    /// The page as it is served.
+    pub(crate) fn page(&self) -> String {
+        let mut stream = TcpStream::connect(&self.address).expect("it listens");
+        stream.set_read_timeout(Some(DEADLINE)).expect("set");
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
+        let mut response = String::new();
+        stream.read_to_string(&mut response).expect("answered");
+        response.split_once("\r\n\r\n").expect("a head and a body").1.to_owned()
+    }
+
+    /// Each series with its value.
+    pub(crate) fn metrics(&self) -> BTreeMap<String, u64> {
+        let page = self.page();
+        let series = page.lines().filter(|line| line.starts_with("holdfast_"));
+        let pair = |line: &str| {
+            let (name, value) = line.rsplit_once(' ')?;
+            Some((name.to_owned(), value.parse::<f64>().ok()? as u64))
+        };
+        series.filter_map(pair).collect()
+    }
+}
+
+impl Drop for Observer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,145 @@
+//! The end of a connection: gently in two steps (RFC 9113 §6.8), at once, or for a fault. And the one deadline of the protocol itself.
+
+use super::Connection;
+use super::receive::Reading;
+use crate::code::ErrorCode;
+use crate::event::{Closed, StreamId};
+use crate::frame;
+use crate::reason::Reason;
+use crate::settings::Role;
+use crate::streams::{Over, Streams};
+
+/// How far our going away has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Going {
+    /// Not.
+    No,
+    /// The peer has been told; streams that it opened before it knew are still taken, until it answers a PING.
+    Announced,
+    /// Streams above this one are ignored.
+    Final(u32),
+}
+
+/// The number in the first GOAWAY: no stream is too late yet.
+const LAST_OF_ALL: u32 = 0x7FFF_FFFF;
+
+/// The PING behind the first GOAWAY.
+const GOING_PING: [u8; 8] = *b"goaway!\n";
+
+/// Numbers that a client may have used already when it gets to know that there are no more.
+const NUMBERS_IN_RESERVE: u32 = 2 * 1024;
+
+impl Connection {
+    /// Ends the connection gently: the peer is told to open no more streams; those that it opens before it knows are served. The
+    /// second call does not wait for that. Afterwards [`Self::is_finished`] tells when the last stream is over.
+    pub fn shut_down(&mut self, out: &mut Vec<u8>) {
+        match self.going {
+            Going::No if self.role == Role::Server && self.reading != Reading::Closed => {
+                self.going = Going::Announced;
+                frame::encode_goaway(LAST_OF_ALL, ErrorCode::NO_ERROR, out);
+                frame::encode_ping(0, GOING_PING, out);
+            }
+            Going::No | Going::Announced => self.go(out),
+            Going::Final(_) => {}
+        }
+    }
+
+    fn go(&mut self, out: &mut Vec<u8>) {
+        if self.reading == Reading::Closed {
+            return;
+        }
+        let last = self.last_looked_at();
+        self.going = Going::Final(last);
+        frame::encode_goaway(last, ErrorCode::NO_ERROR, out);
+    }
+
+    /// The last stream of the peer that was not ignored. The peer of a client opens none.
+    fn last_looked_at(&self) -> u32 {
+        match (self.role, self.going) {
+            (Role::Client, _) => 0,
+            (Role::Server, Going::Final(last)) => last,
+            (Role::Server, _) => self.last_opened,
+        }
+    }
+
+    /// Whether the answer to a PING is the one that the second step waits for.
+    pub(super) fn take_pong(&mut self, payload: [u8; 8], out: &mut Vec<u8>) -> bool {
+        let is_ours = payload == GOING_PING && self.going == Going::Announced;
+        if is_ours {
+            self.go(out);
+        }
+        is_ours
+    }
+
+    /// Whether a new stream of the peer comes too late to be looked at.
+    pub(super) fn is_too_late(&self, stream: u32) -> bool {
+        matches!(self.going, Going::Final(last) if stream > last)
+    }
+
+    /// Whether one of the two sides goes away, or the connection is over: no stream can be opened.
+    pub fn is_going(&self) -> bool {
+        self.going != Going::No || self.peer_last.is_some() || self.reading == Reading::Closed
+    }
+
+    /// Goes away before the numbers of streams end.
+    pub(super) fn watch_numbers(&mut self, out: &mut Vec<u8>) {
+        if self.going == Going::No && self.last_opened > LAST_OF_ALL - NUMBERS_IN_RESERVE {
+            self.shut_down(out);
+        }
+    }
+
+    /// Whether the connection has said goodbye, or the peer has, and no stream is left: it can be closed.
+    pub fn is_finished(&self) -> bool {
+        self.reading == Reading::Closed
+            || (self.streams.len() == 0 && (matches!(self.going, Going::Final(_)) || self.peer_last.is_some()))
+    }
+
+    /// Ends the connection at once, with its streams.
+    pub fn close(&mut self, code: ErrorCode, out: &mut Vec<u8>) {
+        if self.reading == Reading::Closed {
+            return;
+        }
+        frame::encode_goaway(self.last_looked_at(), code, out);
+        self.reading = Reading::Closed;
+        self.streams = Streams::default();
+        self.partial = Vec::new();
+        self.block = None;
+        self.settings_deadline_ms = None;
+    }
+
+    /// Ends it for a fault.
+    #[cold]
+    pub(super) fn fail(&mut self, reason: Reason, out: &mut Vec<u8>) -> Closed {
+        self.close(reason.code(), out);
+        Closed(reason)
+    }
+
+    /// Resets a stream: its owner does not want to go on. Nothing happens where it is over.
+    pub fn reset(&mut self, stream: StreamId, code: ErrorCode, out: &mut Vec<u8>) {
+        if self.is_open(stream) {
+            frame::encode_reset(stream.0, code, out);
+            self.has_reset = true;
+            self.remove(stream.0, Over::ByUs, out);
+        }
+    }
+
+    /// Sends a PING; the answer is [`crate::Event::Pong`] with the same bytes.
+    pub fn ping(&mut self, payload: [u8; 8], out: &mut Vec<u8>) {
+        if self.reading != Reading::Closed {
+            frame::encode_ping(0, payload, out);
+        }
+    }
+
+    /// When [`Self::tick`] wants to be called; `None` at no time.
+    pub fn deadline_ms(&self) -> Option<u64> {
+        self.settings_deadline_ms
+    }
+
+    /// Looks at the deadline.
+    pub fn tick(&mut self, now_ms: u64, out: &mut Vec<u8>) -> Result<(), Closed> {
+        match self.settings_deadline_ms {
+            Some(deadline) if now_ms >= deadline => Err(self.fail(Reason::SettingsTimeout, out)),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! What the driver does otherwise where its connections speak HTTP/2: requests go on streams, as many as fit; a stream that fails leaves
+//! the others; a connection that the target ends is opened anew when its last stream is over.
+
+use super::connection::{Connection, Flight, State};
+use super::multiplex::{Multiplex, left_of};
+use super::pool::Http;
+use crate::cause::Cause;
+use crate::worker::requests::Bench;
+use http2::OpenFault;
+use transport::Transport;
+
+impl Http {
+    /// HTTP/2 begins on a connection, if ALPN has not chosen otherwise; `false`: it has failed.
+    pub(super) fn begin_streams(&mut self, bench: &mut Bench, at: u32) -> bool {
+        let Some(connection) = self.connections.get_mut(at as usize) else { return false };
+        let Some(stream) = &connection.stream else { return false };
+        if stream.session(|session| session.alpn() == Some(b"h2")) == Some(false) {
+            self.fail(bench, at, Cause::NoHttp2);
+            return false;
+        }
+        let mut out = std::mem::take(&mut self.codec.out);
+        out.clear();
+        connection.multiplex = Some(Box::new(Multiplex::new(self.setup.grpc, &mut out)));
+        // A write that fails is a read that fails: what the target said before comes first.
+        let _ = connection.write(&out);
+        self.codec.out = out;
+        true
+    }
+
+    /// Opens streams for the requests that wait on a connection, as far as there is room.
+    pub(super) fn send_streams(&mut self, bench: &mut Bench, at: u32) {
+        let Self { setup, connections, codec, is_open, .. } = self;
+        let Some(connection) = connections.get_mut(at as usize) else { return };
+        let Connection { multiplex: Some(multiplex), flights, state, .. } = connection else { return };
+        *state = State::Busy;
+        let now_ns = bench.seat.now_ns.max(1);
+        let limit = multiplex.limit(setup.streams.unwrap_or(1));
+        let mut out = std::mem::take(&mut codec.out);
+        out.clear();
+        while multiplex.calls() < limit {
+            let Some(waiting) = flights.pop_front() else { break };
+            // A closed loop's request begins when it can be sent.
+            let due_ns = if *is_open { waiting.due_ns } else { now_ns };
+            let flight = Flight { sent_ns: now_ns, due_ns, ..waiting };
+            let Some(request) = setup.request(flight.target).streamed() else { break };
+            match multiplex.open(flight, request, bench, codec, &mut out) {
+                Ok(bytes) => {
+                    self.under_way += 1;
+                    bench.count_up();
+                    let tally = bench.tally(flight.target);
+                    tally.begun += 1;
+                    tally.bytes_sent += bytes;
+                }
+                Err(OpenFault::Head(fault)) => {
+                    bench.failure = Some(format!("a request cannot be sent over HTTP/2: {fault}"));
+                    break;
+                }
+                Err(OpenFault::TooMany | OpenFault::Going) => {
+                    flights.push_front(waiting);
+                    break;
+                }
+            }
+        }
+        multiplex.pump(bench, &mut out);
+        let _ = connection.write(&out);
+        codec.out = out;
+        self.arm(bench, at);
+    }
+
+    /// Sets the deadline of a connection for its oldest call, unless there is one already: that is earlier, and looks again.
+    fn arm(&mut self, bench: &Bench, at: u32) {
+        let Some(connection) = self.connections.get_mut(at as usize) else { return };
+        let Some(multiplex) = &mut connection.multiplex else { return };
+        if multiplex.is_armed {
+            return;
+        }
+        let oldest_ns = multiplex.oldest_ns();
+        multiplex.is_armed = oldest_ns.is_some();
+        // Requests that wait for the target's settings wait no longer than for an answer.
+        let since_ns = oldest_ns.unwrap_or(bench.seat.now_ns);
+        let left = left_of(self.setup.response_timeout, since_ns, bench.seat.now_ns);
+        bench.seat.reactor.set_deadline(connection.task, Some(bench.seat.reactor.now().after(left)));
+    }
+
+    /// Something came, or room to write, or the deadline.
+    pub(super) fn exchange_streams(&mut self, bench: &mut Bench, at: u32, fired: bool) {
+        let Some(connection) = self.connections.get_mut(at as usize) else { return };
+        if connection.is_sending() && connection.flush().is_err() {
+            // What the target said before it reset tells more than the failed write; it is read below.
+        }
+        let mut progress = connection.read(&mut self.codec, bench);
+        let ended = progress.completed + progress.unprocessed.len();
+        self.under_way = self.under_way.saturating_sub(ended);
+        self.send_again(bench, at, std::mem::take(&mut progress.unprocessed));
+        if let Some(cause) = progress.fault {
+            return self.fail(bench, at, cause);
+        }
+        if fired {
+            self.expire(bench, at);
+        }
+        let Some(connection) = self.connections.get_mut(at as usize) else { return };
+        let is_empty = connection.multiplex.as_ref().is_none_or(|multiplex| multiplex.calls() == 0);
+        let gone = is_empty && connection.stream.as_ref().is_some_and(Transport::is_peer_closed);
+        if progress.last || progress.closed || gone {
+            return self.end_streams(bench, at, progress.closed);
+        }
+        if connection.multiplex.as_ref().is_some_and(|multiplex| multiplex.is_going()) {
+            return self.take_off_list(at);
+        }
+        if progress.completed > 0 && is_empty { self.think(bench, at) } else { self.next(bench, at) }
+    }
+
+    /// Gives up what has run out of time. The connection and its other streams go on.
+    fn expire(&mut self, bench: &mut Bench, at: u32) {
+        let Some(connection) = self.connections.get_mut(at as usize) else { return };
+        let Some(multiplex) = &mut connection.multiplex else { return };
+        bench.seat.look_at_clock();
+        let now_ns = bench.seat.now_ns;
+        let before_ns = now_ns.saturating_sub(self.setup.response_timeout.as_nanos() as u64);
+        let mut out = std::mem::take(&mut self.codec.out);
+        out.clear();
+        let expired = multiplex.expire(before_ns, &mut out);
+        multiplex.is_armed = false;
+        let _ = connection.write(&out);
+        self.codec.out = out;
+        self.under_way = self.under_way.saturating_sub(expired.len());
+        for (flight, cause) in expired {
+            bench.tally(flight.target).failure(cause, now_ns.saturating_sub(flight.due_ns));
+        }
+        self.arm(bench, at);
+    }
+
+    /// Requests that the target has not looked at. In open loop they are still due, in closed loop they were none.
+    fn send_again(&mut self, bench: &mut Bench, at: u32, flights: Vec<Flight>) {
+        let Some(connection) = self.connections.get(at as usize) else { return };
+        let Some(group) = self.groups.get_mut(usize::from(connection.group)) else { return };
+        for flight in flights {
+            if self.is_open {
+                bench.unsend(flight.target);
+                group.waiting.push_front((flight.target, flight.due_ns));
+                self.under_way += 1;
+            } else {
+                bench.take_back(flight.target);
+            }
+        }
+    }
+
+    /// The target has ended the connection, and its last stream is over.
+    pub(super) fn end_streams(&mut self, bench: &mut Bench, at: u32, closed: bool) {
+        self.take_off_list(at);
+        let Some(connection) = self.connections.get_mut(at as usize) else { return };
+        let Some(group) = self.groups.get_mut(usize::from(connection.group)) else { return };
+        for flight in connection.flights.drain(..).rev() {
+            if self.is_open {
+                group.waiting.push_front((flight.target, flight.due_ns));
+                self.under_way += 1;
+            } else {
+                bench.give_back();
+            }
+        }
+        self.end_connection(bench, at, closed);
+    }
+
+    /// A connection takes no requests any more, until it is another one.
+    fn take_off_list(&mut self, at: u32) {
+        let Some(connection) = self.connections.get_mut(at as usize) else { return };
+        if std::mem::replace(&mut connection.is_listed, false)
+            && let Some(group) = self.groups.get_mut(usize::from(connection.group))
+        {
+            group.free.retain(|free| *free != at);
+        }
+    }
+
+    /// A connection was taken from the top of the list for a request: over HTTP/2 it goes back as long as it has room.
+    pub(super) fn list_again(&mut self, at: u32) {
+        let Some(wanted) = self.setup.streams else { return };
+        let Some(connection) = self.connections.get_mut(at as usize) else { return };
+        connection.is_listed = connection.room(wanted) > 0;
+        if connection.is_listed
+            && let Some(group) = self.groups.get_mut(usize::from(connection.group))
+        {
+            group.free.push(at);
+        }
+    }
+
+    /// What a connection does next, whose streams have changed.
+    pub(super) fn next_of_streams(&mut self, bench: &mut Bench, at: u32) {
+        let Self { setup, connections, groups, is_open, .. } = self;
+        let wanted = setup.streams.unwrap_or(1);
+        let Some(connection) = connections.get_mut(at as usize) else { return };
+        let Some(group) = groups.get_mut(usize::from(connection.group)) else { return };
+        if *is_open {
+            while connection.room(wanted) > 0
+                && let Some((target, due_ns)) = group.waiting.pop_front()
+            {
+                self.under_way = self.under_way.saturating_sub(1);
+                let kind = setup.request(target).kind;
+                connection.flights.push_back(Flight { target, kind, due_ns, sent_ns: 0 });
+            }
+        } else if bench.ending {
+            // What has no stream yet is not begun any more.
+            connection.flights.clear();
+        } else {
+            while connection.in_flight() < wanted && bench.may_begin() {
+                let target = group.choice.next();
+                let kind = setup.request(target).kind;
+                connection.flights.push_back(Flight { target, kind, due_ns: bench.seat.now_ns, sent_ns: 0 });
+            }
+        }
+        let has_stream = connection.stream.is_some();
+        if connection.flights.is_empty() {
+            if connection.in_flight() == 0 {
+                connection.state = if has_stream { State::Idle } else { State::Closed };
+                bench.seat.reactor.set_deadline(connection.task, None);
+                if let Some(multiplex) = &mut connection.multiplex {
+                    multiplex.is_armed = false;
+                }
+            }
+        } else if has_stream {
+            self.send_streams(bench, at);
+        } else {
+            self.open(bench, at);
+        }
+        let Some(connection) = self.connections.get(at as usize) else { return };
+        if self.is_open && !connection.is_listed {
+            self.list_again(at);
+        }
+    }
+
+    /// Requests that wait for a stream on their connection.
+    pub(super) fn wait_for_streams(&self) -> usize {
+        self.connections.iter().map(|connection| connection.flights.len()).sum()
+    }
+}

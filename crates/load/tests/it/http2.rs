@@ -1,0 +1,270 @@
+//! Loads over HTTP/2: against the built-in origin, against nginx, and against targets that do not speak it, refuse or go away.
+#![allow(clippy::unwrap_used)] // a failed step is the end of a test
+
+use crate::scene::{origin, read_head, requests, run, server, target};
+use load::{Cause, Options, Pace, Summary, TlsOptions, Version};
+use origin::{Closing, Running, Tls};
+use std::fs;
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use testkit::{free_port, peer_program};
+use tls::{Pair, ServerSide};
+
+/// This many requests over connections of this many streams.
+fn over_http2(target: load::Target, count: u64, connections: usize, streams: usize) -> Options {
+    Options { version: Version::Http2, streams, ..requests(target, count, connections) }
+}
+
+fn whole(summary: &Summary) -> (u64, u64) {
+    let whole = summary.record.whole();
+    (whole.responses, whole.errors())
+}
+
+#[test]
+fn streams_share_connections_with_prior_knowledge() {
+    let origin = origin(origin::Options::default());
+    let summary = run(over_http2(target(origin.address(), "/"), 2000, 4, 10));
+    let tally = summary.record.whole();
+    assert_eq!((tally.responses, tally.errors(), tally.bytes_body), (2000, 0, 2000 * 612), "{:?}", tally.failures);
+    let streams = summary.record.streams.unwrap();
+    assert_eq!((streams.opened, streams.most, streams.allowed), (2000, 10, Some(128)));
+    assert_eq!((summary.record.opened, origin.counts().http2_connections, origin.counts().requests), (4, 4, 2000));
+    assert_eq!((tally.reused, tally.latency.count(), streams.failure), (1996, 2000, None));
+}
+
+/// An origin under TLS that offers these protocols by ALPN.
+fn secure(protocols: &[&str]) -> Running {
+    let pair = Pair::self_made(&["127.0.0.1".to_owned()]).unwrap();
+    let side = ServerSide::new().pair(pair).alpn(protocols.iter().copied()).build().unwrap();
+    origin(origin::Options { tls: Some(Tls::new(side)), ..origin::Options::default() })
+}
+
+fn secure_target(origin: &Running, path: &str) -> load::Target {
+    load::Target::new(format!("https://{}{path}", origin.address()).parse().unwrap())
+}
+
+fn insecure(options: Options) -> Options {
+    Options { tls: TlsOptions { insecure: true, ..TlsOptions::default() }, ..options }
+}
+
+#[test]
+fn alpn_chooses_http2_under_tls() {
+    let origin = secure(&["h2", "http/1.1"]);
+    let summary = run(insecure(over_http2(secure_target(&origin, "/bytes/30000"), 200, 2, 5)));
+    assert_eq!((whole(&summary), origin.counts().http2_connections), ((200, 0), 2), "{:?}", summary.record.streams);
+    // And without --http2 the same origin is asked over HTTP/1.1.
+    let summary = run(insecure(requests(secure_target(&origin, "/"), 20, 2)));
+    assert_eq!((whole(&summary), origin.counts().http2_connections), ((20, 0), 2));
+    assert!(summary.record.streams.is_none());
+}
+
+#[test]
+fn a_target_without_http2_is_named_so() {
+    let secure = secure(&["http/1.1"]);
+    let summary = run(insecure(over_http2(secure_target(&secure, "/"), 2, 1, 1)));
+    assert_eq!(summary.record.whole().failed_by(Cause::NoHttp2), 2, "{:?}", summary.record.whole().failures);
+    assert!(Cause::NoHttp2.text().contains("leave out --http2"));
+    let clear = server(|mut stream| {
+        if read_head(&mut stream) {
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
+        }
+    });
+    let summary = run(over_http2(target(clear, "/"), 2, 1, 1));
+    assert_eq!(summary.record.whole().failed_by(Cause::NoHttp2), 2, "{:?}", summary.record.whole().failures);
+}
+
+#[test]
+fn the_targets_limit_of_streams_binds_and_nothing_is_refused() {
+    let origin = origin(origin::Options { http2_streams: 3, ..origin::Options::default() });
+    let summary = run(over_http2(target(origin.address(), "/delay/5"), 60, 2, 10));
+    assert_eq!(whole(&summary), (60, 0), "{:?}", summary.record.whole().failures);
+    let streams = summary.record.streams.unwrap();
+    assert_eq!((streams.most, streams.allowed, streams.is_bound(10)), (3, Some(3), true));
+    assert!(streams.resets.is_empty(), "{:?}", streams.resets);
+}
+
+#[test]
+fn open_loop_counts_each_stream_from_due() {
+    let origin = origin(origin::Options::default());
+    let pace = Pace::constant(400.0, Duration::from_millis(500));
+    let options = over_http2(target(origin.address(), "/delay/20"), 1, 3, 8);
+    let summary = run(Options { pace, requests: None, duration: None, drain: Duration::from_secs(10), ..options });
+    assert_eq!(whole(&summary), (200, 0), "{:?}", summary.record.whole().failures);
+    let tally = summary.record.whole();
+    // No answer comes earlier than 20 ms, and what waited for a stream counts that, too.
+    assert!(tally.latency.min_ns() >= 20_000_000 && summary.record.service.count() == 200);
+    let streams = summary.record.streams.unwrap();
+    assert!(streams.opened == 200 && streams.most <= 8, "{streams:?}");
+}
+
+#[test]
+fn one_stream_at_a_time_waits_in_line_in_open_loop() {
+    let origin = origin(origin::Options::default());
+    let pace = Pace::constant(200.0, Duration::from_millis(250));
+    let options = over_http2(target(origin.address(), "/delay/20"), 1, 1, 1);
+    let summary = run(Options { pace, requests: None, duration: None, drain: Duration::from_secs(10), ..options });
+    assert_eq!(whole(&summary), (50, 0), "{:?}", summary.record.whole().failures);
+    let (latency, service) = (&summary.record.whole().latency, &summary.record.service);
+    assert!(summary.record.waiting_max > 10, "{}", summary.record.waiting_max);
+    // 50 answers of 20 ms one after the other: the last of them was due long before it was sent.
+    assert!(latency.max_ns() > 2 * service.min_ns(), "{} {}", latency.max_ns(), service.min_ns());
+}
+
+#[test]
+fn a_connection_that_ends_by_goaway_is_opened_anew_and_no_request_fails() {
+    for unannounced in [false, true] {
+        let closing = Closing { after_requests: Some(20), unannounced, ..Closing::default() };
+        let origin = origin(origin::Options { closing, ..origin::Options::default() });
+        let summary = run(over_http2(target(origin.address(), "/"), 300, 2, 5));
+        assert_eq!(whole(&summary), (300, 0), "{:?}", summary.record.whole().failures);
+        let streams = summary.record.streams.unwrap();
+        assert!(streams.goaways["NO_ERROR"] >= 10, "{streams:?}");
+        assert!(summary.record.opened >= 10, "{}", summary.record.opened);
+        // What the origin did not look at is not counted there either.
+        assert_eq!(origin.counts().requests, 300);
+    }
+}
+
+#[test]
+fn open_loop_sends_again_what_was_not_looked_at() {
+    let closing = Closing { after_requests: Some(7), unannounced: true, ..Closing::default() };
+    let origin = origin(origin::Options { closing, ..origin::Options::default() });
+    let pace = Pace::constant(2000.0, Duration::from_millis(300));
+    let options = over_http2(target(origin.address(), "/delay/2"), 1, 4, 10);
+    let summary = run(Options { pace, requests: None, duration: None, drain: Duration::from_secs(10), ..options });
+    assert_eq!(whole(&summary), (600, 0), "{:?}", summary.record.whole().failures);
+    assert_eq!((summary.record.whole().begun, origin.counts().requests), (600, 600));
+}
+
+#[test]
+fn resets_are_counted_by_code() {
+    let origin = origin(origin::Options::default());
+    for (code, name, cause) in [
+        (7, "REFUSED_STREAM", Cause::RefusedStream),
+        (11, "ENHANCE_YOUR_CALM", Cause::StreamReset),
+        (99, "error code 99", Cause::StreamReset),
+    ] {
+        let path = format!("/reset/at?point=request&code={code}");
+        let summary = run(over_http2(target(origin.address(), &path), 20, 1, 4));
+        let tally = summary.record.whole();
+        assert_eq!((tally.begun, tally.failed_by(cause), tally.failed()), (20, 20, 20), "{:?}", tally.failures);
+        let streams = summary.record.streams.unwrap();
+        assert_eq!((streams.resets[name], summary.record.opened), (20, 1), "{streams:?}");
+    }
+}
+
+#[test]
+fn a_stream_that_is_not_answered_times_out_alone() {
+    let origin = origin(origin::Options::default());
+    let mut options = over_http2(target(origin.address(), "/delay/1"), 400, 1, 4);
+    options.targets[0].weight = 99;
+    options.targets.push(target(origin.address(), "/delay/60000"));
+    let summary = run(Options { response_timeout: Duration::from_millis(300), ..options });
+    let [quick, slow] = summary.record.targets.as_slice() else { panic!("two targets") };
+    assert_eq!((quick.responses, quick.failed()), (396, 0), "{:?}", quick.failures);
+    assert_eq!((slow.responses, slow.failed_by(Cause::Silent)), (0, 4), "{:?}", slow.failures);
+    assert_eq!(summary.record.opened, 1, "the connection goes on");
+}
+
+#[test]
+fn time_in_which_a_window_is_closed_is_named() {
+    let origin = origin(origin::Options::default());
+    let mut options = over_http2(target(origin.address(), "/echo"), 12, 2, 3);
+    options.targets[0].method = "POST".to_owned();
+    options.targets[0].body = vec![b'x'; 3_000_000];
+    let summary = run(options);
+    assert_eq!(whole(&summary), (12, 0), "{:?}", summary.record.whole().failures);
+    // The origin's windows are 64 KB and 1 MB.
+    assert!(summary.record.streams.as_ref().unwrap().window_limited_ns > 0);
+    assert!(summary.record.whole().bytes_sent > 12 * 3_000_000);
+    // Without a body nothing can wait for a window.
+    let summary = run(over_http2(target(origin.address(), "/bytes/3000000"), 12, 2, 3));
+    assert_eq!((whole(&summary), summary.record.streams.unwrap().window_limited_ns), ((12, 0), 0));
+}
+
+#[test]
+fn an_answer_before_the_end_of_the_body_is_an_answer() {
+    let origin = origin(origin::Options { body_bytes_max: 1000, ..origin::Options::default() });
+    let mut options = over_http2(target(origin.address(), "/echo"), 10, 1, 2);
+    options.targets[0].method = "POST".to_owned();
+    options.targets[0].body = vec![b'x'; 1_000_000];
+    let summary = run(options);
+    let tally = summary.record.whole();
+    assert_eq!((tally.responses, tally.with_status(413..=413)), (10, 10), "{:?}", tally.failures);
+}
+
+fn grpc(target: load::Target, count: u64) -> Options {
+    let mut options = Options { grpc: true, ..over_http2(target, count, 2, 5) };
+    "POST".clone_into(&mut options.targets[0].method);
+    options.targets[0].body = b"a message".to_vec();
+    options
+}
+
+#[test]
+fn calls_of_grpc_are_judged_by_their_status() {
+    let origin = origin(origin::Options::default());
+    let summary = run(grpc(target(origin.address(), "/test.Echo/Say"), 100));
+    assert_eq!(whole(&summary), (100, 0), "{:?}", summary.record.whole().failures);
+    assert_eq!(summary.record.streams.as_ref().unwrap().grpc.iter().collect::<Vec<_>>(), [(&0, &100)]);
+    // Prefix and message come back.
+    assert_eq!(summary.record.whole().bytes_body, 100 * (5 + 9));
+    let mut options = grpc(target(origin.address(), "/test.Echo/Say"), 10);
+    options.targets[0].fields.push(("x-grpc-status".to_owned(), "14".to_owned()));
+    let summary = run(options);
+    assert_eq!(summary.record.whole().failed_by(Cause::GrpcStatus), 10);
+    assert_eq!(summary.record.streams.unwrap().grpc[&14], 10);
+    let mut options = grpc(target(origin.address(), "/page"), 10);
+    options.targets[0].fields.push(("content-type".to_owned(), "text/plain".to_owned()));
+    let summary = run(options);
+    assert_eq!(summary.record.whole().failed_by(Cause::GrpcNone), 10, "{:?}", summary.record.whole().failures);
+}
+
+/// nginx, ended with the test.
+struct Nginx(Child);
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn nginx(folder: &tempfile::TempDir, server: &str) -> (Nginx, SocketAddr) {
+    let (home, port) = (folder.path().display(), free_port());
+    let text = format!(
+        "daemon off; master_process off; error_log {home}/error.log; pid {home}/pid;\nevents {{}}\n\
+         http {{ access_log off; client_body_temp_path {home}/a; proxy_temp_path {home}/b; fastcgi_temp_path {home}/c;\n\
+         uwsgi_temp_path {home}/d; scgi_temp_path {home}/e;\n\
+         server {{ listen 127.0.0.1:{port}; {server} location / {{ return 200 hello; }} }} }}"
+    );
+    let file = folder.path().join("nginx.conf");
+    fs::write(&file, text).unwrap();
+    let mut command = Command::new(peer_program("nginx-new"));
+    command.arg("-c").arg(file).arg("-e").arg(folder.path().join("error.log"));
+    let nginx = Nginx(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    testkit::until("nginx listens", || TcpStream::connect(address).ok());
+    (nginx, address)
+}
+
+#[test]
+fn nginx_answers_and_ends_connections_after_its_number_of_requests() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_nginx, address) = nginx(&folder, "http2 on; keepalive_requests 100; http2_max_concurrent_streams 6;");
+    let summary = run(over_http2(target(address, "/"), 1000, 2, 10));
+    let tally = summary.record.whole();
+    assert_eq!((tally.responses, tally.errors(), tally.bytes_body), (1000, 0, 5000), "{:?}", tally.failures);
+    let streams = summary.record.streams.unwrap();
+    assert_eq!((streams.most, streams.allowed), (6, Some(6)));
+    assert!(streams.goaways["NO_ERROR"] >= 8 && summary.record.opened >= 10, "{streams:?}");
+}
+
+#[test]
+fn nginx_without_http2_is_named_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_nginx, address) = nginx(&folder, "");
+    let summary = run(over_http2(target(address, "/"), 2, 1, 1));
+    assert_eq!(summary.record.whole().failed_by(Cause::NoHttp2), 2, "{:?}", summary.record.whole().failures);
+}

@@ -1,0 +1,107 @@
+//! What the tests of this crate share: an origin on a free port, targets at it, and servers that misbehave in ways that the
+//! origin does not know.
+#![allow(clippy::unwrap_used)] // a failed step is the end of a test
+
+use load::{Options, Summary, Target};
+use origin::{Origin, Running};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+pub(crate) fn origin(options: origin::Options) -> Running {
+    Origin::bind(options).unwrap().start().unwrap()
+}
+
+pub(crate) fn target(address: SocketAddr, path: &str) -> Target {
+    Target::new(format!("http://{address}{path}").parse().unwrap())
+}
+
+/// This many requests over this many connections.
+pub(crate) fn requests(target: Target, requests: u64, connections: usize) -> Options {
+    Options { requests: Some(requests), duration: Some(Duration::from_secs(20)), connections, ..Options::new(target) }
+}
+
+pub(crate) fn run(options: Options) -> Summary {
+    load::start(options).unwrap().wait().unwrap()
+}
+
+/// An address at which connections are refused as long as the socket is held: bound, so that no other socket gets its port.
+pub(crate) fn refusing() -> (SocketAddr, socket2::Socket) {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    (socket.local_addr().unwrap().as_socket().unwrap(), socket)
+}
+
+/// A server that treats every connection by a function of the test's, in a thread each, for as long as the test runs.
+pub(crate) fn server(treat: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let treat = Arc::new(treat);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let treat = Arc::clone(&treat);
+            std::thread::spawn(move || treat(stream));
+        }
+    });
+    address
+}
+
+/// Reads up to the end of a request head; `false` when the client has closed.
+pub(crate) fn read_head(stream: &mut TcpStream) -> bool {
+    let mut head = Vec::new();
+    let mut byte = [0; 1];
+    while !head.ends_with(b"\r\n\r\n") {
+        match stream.read(&mut byte) {
+            Ok(1) => head.push(byte[0]),
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// A server that answers at once, but for a time in which it answers nothing; requests of that time are answered at its end.
+pub(crate) struct Freezing {
+    pub(crate) address: SocketAddr,
+    answered: Arc<Mutex<Vec<Instant>>>,
+}
+
+/// Longer than any freeze; a test does not end before its server.
+const FREEZE_MAX: Duration = Duration::from_mins(1);
+
+impl Freezing {
+    /// Frozen from so long after the first request on, for so long.
+    pub(crate) fn start(after: Duration, frozen: Duration) -> Self {
+        let first: Arc<Mutex<Option<Instant>>> = Arc::default();
+        let never = Arc::new((Mutex::new(()), Condvar::new()));
+        let answered: Arc<Mutex<Vec<Instant>>> = Arc::default();
+        let noted = Arc::clone(&answered);
+        let address = server(move |mut stream| {
+            stream.set_nodelay(true).unwrap();
+            while read_head(&mut stream) {
+                let begun = *first.lock().unwrap().get_or_insert_with(Instant::now);
+                let thaw = begun + after + frozen;
+                let now = Instant::now();
+                if now >= begun + after && now < thaw {
+                    // No notification comes: the wait ends with its time.
+                    let (lock, condition) = &*never;
+                    let guard = lock.lock().unwrap();
+                    let wait = (thaw - now).min(FREEZE_MAX);
+                    drop(condition.wait_timeout_while(guard, wait, |()| true).unwrap());
+                }
+                noted.lock().unwrap().push(Instant::now());
+                if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_err() {
+                    return;
+                }
+            }
+        });
+        Self { address, answered }
+    }
+
+    /// When it answered each request, in order.
+    pub(crate) fn answered(&self) -> Vec<Instant> {
+        let mut answered = self.answered.lock().unwrap().clone();
+        answered.sort_unstable();
+        answered
+    }
+}

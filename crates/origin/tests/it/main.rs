@@ -1,0 +1,10 @@
+//! The integration tests of `origin`, one module per subject.
+
+mod faults;
+mod http2;
+mod pages;
+mod robust;
+mod talk;
+mod tls;
+mod tunnels;
+mod websocket;

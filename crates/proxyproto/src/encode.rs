@@ -1,0 +1,93 @@
+//! The header as this proxy writes it, for the peers behind it.
+
+use crate::{Addresses, SIGNATURE_V2};
+use std::io::Write as _;
+use std::net::{IpAddr, SocketAddr};
+
+/// Version 2, command PROXY.
+const VERSION_AND_COMMAND: u8 = 0x21;
+/// TCP over IPv4, and over IPv6; unknown.
+const TCP4: u8 = 0x11;
+const TCP6: u8 = 0x21;
+const UNKNOWN: u8 = 0;
+
+/// Appends a header of version 1. Without addresses, or with two of different families, it says that it does not know.
+pub fn encode_v1(addresses: Option<Addresses>, out: &mut Vec<u8>) {
+    let family = match addresses {
+        Some(Addresses { source: SocketAddr::V4(_), destination: SocketAddr::V4(_) }) => "TCP4",
+        Some(Addresses { source: SocketAddr::V6(_), destination: SocketAddr::V6(_) }) => "TCP6",
+        _ => return out.extend_from_slice(b"PROXY UNKNOWN\r\n"),
+    };
+    if let Some(Addresses { source, destination }) = addresses {
+        let (from, to, from_port, to_port) = (source.ip(), destination.ip(), source.port(), destination.port());
+        // Writing to a vector cannot fail.
+        let _ = write!(out, "PROXY {family} {from} {to} {from_port} {to_port}\r\n");
+    }
+}
+
+/// The same of version 2.
+pub fn encode_v2(addresses: Option<Addresses>, out: &mut Vec<u8>) {
+    out.extend_from_slice(SIGNATURE_V2);
+    out.push(VERSION_AND_COMMAND);
+    let mut block = Vec::new();
+    let family = match addresses.map(|addresses| (addresses, addresses.source.ip(), addresses.destination.ip())) {
+        Some((_, IpAddr::V4(from), IpAddr::V4(to))) => {
+            block.extend_from_slice(&from.octets());
+            block.extend_from_slice(&to.octets());
+            TCP4
+        }
+        Some((_, IpAddr::V6(from), IpAddr::V6(to))) => {
+            block.extend_from_slice(&from.octets());
+            block.extend_from_slice(&to.octets());
+            TCP6
+        }
+        _ => UNKNOWN,
+    };
+    if let (Some(addresses), false) = (addresses, block.is_empty()) {
+        block.extend_from_slice(&addresses.source.port().to_be_bytes());
+        block.extend_from_slice(&addresses.destination.port().to_be_bytes());
+    }
+    out.push(family);
+    // 36 bytes at most.
+    out.extend_from_slice(&(block.len() as u16).to_be_bytes());
+    out.extend_from_slice(&block);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Parse, parse};
+
+    fn addresses(source: &str, destination: &str) -> Addresses {
+        Addresses { source: source.parse().unwrap(), destination: destination.parse().unwrap() }
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        for both in [
+            addresses("192.0.2.1:50000", "198.51.100.7:443"),
+            addresses("[2001:db8::1]:1", "[2001:db8::2]:65535"),
+            addresses("[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65535", "[::]:0"),
+        ] {
+            for encode in [encode_v1, encode_v2] {
+                let mut header = Vec::new();
+                encode(Some(both), &mut header);
+                let Ok(Parse::Complete { len, header: read }) = parse(&header) else { panic!("{header:?}") };
+                assert_eq!((len, read.addresses), (header.len(), Some(both)));
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_addresses_are_written_as_unknown() {
+        for unknown in [None, Some(addresses("192.0.2.1:1", "[::1]:2"))] {
+            let mut header = Vec::new();
+            encode_v1(unknown, &mut header);
+            assert_eq!(header, b"PROXY UNKNOWN\r\n");
+            header.clear();
+            encode_v2(unknown, &mut header);
+            assert_eq!(&header[12..], [0x21, 0, 0, 0]);
+            assert!(matches!(parse(&header), Ok(Parse::Complete { len: 16, .. })));
+        }
+    }
+}

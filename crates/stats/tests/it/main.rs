@@ -1,0 +1,3 @@
+//! The integration tests of `stats`, one module per subject.
+
+mod verdict;

@@ -1,0 +1,84 @@
+//! Values that the event loop and the pure crates both speak of: a moment, and the address of a peer. No clock is read and no socket is
+//! opened here. `reactor` and `upstream` hand them on under their own names, so that a moment of one is a moment of the other.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Milliseconds of the monotonic clock, whose origin is the machine's start: only differences mean something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Millis(pub u64);
+
+impl Millis {
+    /// This moment and a duration later, in whole milliseconds; saturates.
+    #[must_use]
+    pub fn after(self, duration: Duration) -> Self {
+        self.plus(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// The moment `duration_ms` after this one; saturates.
+    #[must_use]
+    pub fn plus(self, duration_ms: u64) -> Self {
+        Self(self.0.saturating_add(duration_ms))
+    }
+
+    /// Milliseconds from `earlier` to `self`, 0 where `earlier` is later: threads read the clock at slightly different
+    /// moments, so what another thread noted may seem to come from the future.
+    pub fn since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+/// Where a peer listens, or a socket is bound.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum PeerAddress {
+    /// IPv4 or IPv6, with port.
+    Ip(SocketAddr),
+    /// The path of a Unix stream socket.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for PeerAddress {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(address) => address.fmt(out),
+            Self::Unix(path) => write!(out, "unix:{}", path.display()),
+        }
+    }
+}
+
+impl From<SocketAddr> for PeerAddress {
+    fn from(address: SocketAddr) -> Self {
+        Self::Ip(address)
+    }
+}
+
+impl PeerAddress {
+    /// The IP address; none of a Unix socket.
+    pub fn ip(&self) -> Option<IpAddr> {
+        match self {
+            Self::Ip(address) => Some(address.ip()),
+            Self::Unix(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_saturate() {
+        assert_eq!(Millis(5).after(Duration::from_micros(1_999)), Millis(6));
+        assert_eq!(Millis(5).after(Duration::MAX), Millis(u64::MAX));
+        assert_eq!((Millis(5).since(Millis(3)), Millis(3).since(Millis(5))), (2, 0));
+    }
+
+    #[test]
+    fn addresses_print_as_nginx_prints_them() {
+        assert_eq!(PeerAddress::from(SocketAddr::from(([127, 0, 0, 1], 80))).to_string(), "127.0.0.1:80");
+        let unix = PeerAddress::Unix("/run/app.sock".into());
+        assert_eq!((unix.to_string(), unix.ip()), ("unix:/run/app.sock".to_owned(), None));
+    }
+}

@@ -1,0 +1,252 @@
+//! The two sides: a real nginx as a process, and the gateway on a thread of this one (`testkit`), with the same configuration text and
+//! the same ports. nginx listens on 127.0.0.2 and the gateway on 127.0.0.1, so that ports, and with them lengths, are equal.
+
+use crate::{Gateway, peer_or_skip};
+use std::fs::{self, File};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// nginx is up within some hundredths of a second; a loaded machine takes longer.
+const START_MAX: Duration = Duration::from_secs(20);
+
+const OURS: Ipv4Addr = Ipv4Addr::LOCALHOST;
+const THEIRS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+
+/// Which nginx.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Nginx {
+    /// The one that this system has: 1.22 in Debian 12.
+    Old,
+    /// The one of Debian's newest suite.
+    New,
+}
+
+impl Nginx {
+    /// The name of the program.
+    pub fn program(self) -> &'static str {
+        match self {
+            Self::Old => "nginx",
+            Self::New => "nginx-new",
+        }
+    }
+
+    /// Its mark in `accepted.txt`.
+    pub fn of_mark(mark: &str) -> Self {
+        match mark {
+            "1.22" => Self::Old,
+            "1.30" => Self::New,
+            _ => panic!("[{mark}] is no generation of nginx"),
+        }
+    }
+}
+
+/// Where nginx is; `None` where there is none to compare with, and the test is skipped.
+#[track_caller]
+pub fn nginx_or_skip(generation: Nginx) -> Option<PathBuf> {
+    peer_or_skip(&[generation.program()])
+}
+
+/// nginx and the gateway, serving. Dropping it stops both.
+pub struct Sides {
+    nginx: Child,
+    gateway: Gateway,
+    /// One for each listener, the same on both sides.
+    ports: Vec<u16>,
+}
+
+/// Which of the two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// nginx, as a process.
+    Nginx,
+    /// The gateway.
+    Ours,
+}
+
+impl Side {
+    /// As `{side}` in a configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nginx => "nginx",
+            Self::Ours => "ours",
+        }
+    }
+}
+
+impl Sides {
+    /// Starts both. `text` is the inside of `http {}`: `{listen}`, `{listen:1}` … are addresses to listen on,
+    /// `{upstream:0}` … the given ones, and `{side}` is the name of the one that reads it. Relative paths are relative to one folder, which holds `files`.
+    pub fn start(nginx: &Path, text: &str, upstreams: &[SocketAddr], files: &[(&str, Vec<u8>)]) -> Self {
+        Self::start_block(nginx, Inside::Http, text, upstreams, files)
+    }
+
+    /// As [`Self::start`]; `text` is the inside of `stream {}`.
+    pub fn start_stream(nginx: &Path, text: &str, upstreams: &[SocketAddr]) -> Self {
+        Self::start_block(nginx, Inside::Stream, text, upstreams, &[])
+    }
+
+    fn start_block(
+        nginx: &Path,
+        block: Inside,
+        text: &str,
+        upstreams: &[SocketAddr],
+        files: &[(&str, Vec<u8>)],
+    ) -> Self {
+        let ours = text.replace("{side}", Side::Ours.name());
+        let name = block.name();
+        let gateway = Gateway::start(&format!("events {{}}\n{name} {{\n{ours}}}\n"), upstreams);
+        let home = gateway.prefix();
+        for (path, bytes) in files {
+            let path = home.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, bytes).unwrap();
+        }
+        let mut text = text.replace("{listen}", "{listen:0}").replace("{side}", Side::Nginx.name());
+        for (index, address) in upstreams.iter().enumerate() {
+            text = text.replace(&format!("{{upstream:{index}}}"), &address.to_string());
+        }
+        let mut ports = Vec::new();
+        while text.contains(&format!("{{listen:{}}}", ports.len())) {
+            let port = gateway.address_of(ports.len()).port();
+            text = text.replace(&format!("{{listen:{}}}", ports.len()), &format!("{THEIRS}:{port}"));
+            ports.push(port);
+        }
+        let nginx = start_nginx(nginx, &home, block, &text, ports[0]);
+        Self { nginx, gateway, ports }
+    }
+
+    /// The address of a listener by its number in the text.
+    pub fn address(&self, side: Side, listener: usize) -> SocketAddr {
+        let ip = if side == Side::Ours { OURS } else { THEIRS };
+        SocketAddr::new(IpAddr::V4(ip), self.ports[listener])
+    }
+
+    /// The lines of a side's access log up to the one that has this in it. The text calls the log `{side}.log`.
+    pub fn log_lines(&self, side: Side, last: &str) -> Vec<String> {
+        crate::until("the last line of an access log", || {
+            let text = self.log_text(side);
+            let end = text.lines().position(|line| line.contains(last)).filter(|_| text.ends_with('\n'))?;
+            Some(text.lines().take(end + 1).map(str::to_owned).collect())
+        })
+    }
+
+    /// The last line of a side's access log that begins with this, once there is one.
+    pub fn log_line_of(&self, side: Side, mark: &str) -> String {
+        crate::until("a line of an access log", || {
+            let text = self.log_text(side);
+            let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+            whole.lines().rfind(|line| line.starts_with(mark)).map(str::to_owned)
+        })
+    }
+
+    fn log_text(&self, side: Side) -> String {
+        match side {
+            Side::Ours => self.gateway.access_log(),
+            Side::Nginx => fs::read_to_string(self.gateway.prefix().join("nginx.log")).unwrap_or_default(),
+        }
+    }
+
+    /// Ours, for what only it can be told.
+    #[allow(dead_code)] // for suites of other crates
+    pub fn gateway(&self) -> &Gateway {
+        &self.gateway
+    }
+
+    /// Our error log so far. It is bounded, so the test has to ask now and then.
+    pub fn our_log(&self) -> String {
+        self.gateway.error_log()
+    }
+
+    /// nginx's error log so far.
+    pub fn their_log(&self) -> String {
+        fs::read_to_string(self.gateway.prefix().join("error.log")).unwrap_or_default()
+    }
+
+    /// The last lines of both error logs, for a failure's message.
+    pub fn logs(&self) -> String {
+        const LINES: usize = 40;
+        let nginx = self.their_log();
+        let last = |text: &str| {
+            let lines: Vec<_> = text.lines().collect();
+            lines[lines.len().saturating_sub(LINES)..].join("\n")
+        };
+        format!("nginx logged last:\n{}\nwe logged last:\n{}", last(&nginx), last(&self.our_log()))
+    }
+}
+
+impl Drop for Sides {
+    fn drop(&mut self) {
+        let _ = self.nginx.kill();
+        let _ = self.nginx.wait();
+    }
+}
+
+/// The block that a text is the inside of.
+#[derive(Clone, Copy)]
+enum Inside {
+    Http,
+    Stream,
+}
+
+impl Inside {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Stream => "stream",
+        }
+    }
+
+    /// Debian's nginx has `stream` as a module, which `cargo xtask peers` unpacks beside the newest one.
+    fn module(self, program: &Path) -> String {
+        match (self, program.parent().and_then(Path::parent)) {
+            (Self::Stream, Some(peers)) => {
+                let module = peers.join("root-sid/usr/lib/nginx/modules/ngx_stream_module.so");
+                format!("load_module {};\n", module.display())
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+fn start_nginx(program: &Path, home: &Path, block: Inside, text: &str, port: u16) -> Child {
+    // Debian's build wants its temporary folders in the system. As root it would serve as user `nobody`, which may not enter ours.
+    let is_root = fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+    let user = if is_root { "user root;\n" } else { "" };
+    let folders = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map(|kind| format!("{kind}_temp_path {}/temp-{kind};\n", home.display()))
+        .concat();
+    let folders = if matches!(block, Inside::Http) { folders } else { String::new() };
+    let (module, name) = (block.module(program), block.name());
+    let text = format!(
+        "{module}{user}daemon off;\nmaster_process off;\npid {home}/nginx.pid;\nerror_log {home}/error.log info;\n\
+         events {{}}\n{name} {{\n{folders}{text}}}\n",
+        home = home.display()
+    );
+    let file = home.join("theirs.conf");
+    fs::write(&file, text).unwrap();
+    let said = home.join("nginx.out");
+    let mut child = Command::new(program)
+        .arg("-p")
+        .arg(home)
+        .arg("-c")
+        .arg(&file)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(File::create(&said).unwrap())
+        .spawn()
+        .expect("nginx can be started");
+    let begun = Instant::now();
+    while TcpStream::connect((THEIRS, port)).is_err() {
+        let ended = child.try_wait().unwrap();
+        let words = || fs::read_to_string(&said).unwrap_or_default();
+        assert!(ended.is_none(), "nginx ended with {ended:?}: {}", words());
+        if begun.elapsed() > START_MAX {
+            let _ = child.kill();
+            panic!("nginx did not listen within {START_MAX:?}: {}", words());
+        }
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+    child
+}

@@ -1,0 +1,3 @@
+//! The integration tests of `transport`, one module per subject.
+
+mod secure;

@@ -1,0 +1,91 @@
+//! `cargo xtask bench instructions`: what a request costs in instructions and cache misses, counted by callgrind. Time on a shared machine
+//! moves by several per cent from run to run; these counts move by less than one, so a change that makes requests dearer is seen
+//! when it is made. The counts are compared with `bench/instructions.toml`.
+
+mod case;
+mod counted;
+mod table;
+
+use super::experiments::build;
+use crate::workspace::{Workspace, find_program, heading};
+use anyhow::{Context as _, Result, bail};
+use case::Case;
+use counted::{Counts, Proxy};
+use std::fs;
+use std::path::PathBuf;
+use table::Table;
+
+/// Options of `cargo xtask bench instructions`.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// Only these cases.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Measure this program instead of a `dist` build of the working tree.
+    #[arg(long)]
+    holdfast: Option<PathBuf>,
+    /// Requests of each case that are counted.
+    #[arg(long, default_value_t = 3000, value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
+    requests: u64,
+    /// Write what was counted into `bench/instructions.toml`. Say in the commit why the numbers changed.
+    #[arg(long)]
+    write: bool,
+}
+
+/// Counts every case, prints the table, and fails if a case is dearer than `bench/instructions.toml` allows.
+pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    let missing = ["valgrind", "vgdb"].into_iter().find(|name| find_program(name).is_none());
+    if let Some(name) = missing {
+        bail!("{name} is not there: apt install valgrind");
+    }
+    let known = |name: &String| case::ALL.iter().any(|case| case.name == name);
+    if let Some(unknown) = args.only.iter().find(|name| !known(name)) {
+        let names: Vec<_> = case::ALL.iter().map(|case| case.name).collect();
+        bail!("there is no case {unknown}; the cases are {}", names.join(", "));
+    }
+    let holdfast = match &args.holdfast {
+        Some(path) => path.canonicalize().with_context(|| format!("{} is not there", path.display()))?,
+        None => build(workspace, "dist")?,
+    };
+    let home = workspace.target("bench").join("instructions");
+    fs::create_dir_all(&home)?;
+    let file = workspace.root.join("bench/instructions.toml");
+    let mut table = Table::read(&file)?;
+    let chosen = |case: &&Case| args.only.is_empty() || args.only.iter().any(|name| name == case.name);
+    heading(&format!("{} requests of each case under callgrind", args.requests));
+    println!("{:<14} {:>12} {:>10} {:>12} {:>9}", "case", "instructions", "L1 misses", "in the table", "change");
+    let mut dearer = Vec::new();
+    for case in case::ALL.iter().filter(chosen) {
+        let mut proxy = Proxy::start(&holdfast, &home, case)?;
+        let counts = proxy.count(case, args.requests).with_context(|| format!("the case {}", case.name))?;
+        let change = table.change(case.name, counts);
+        println!("{}", row(case, counts, &table));
+        if change.is_some_and(|change| change > table::ALLOWED) {
+            dearer.push(case.name);
+        }
+        if args.write {
+            table.set(case.name, counts);
+        }
+    }
+    if args.write {
+        table.write(&file)?;
+        println!("\nwritten to {}", file.display());
+        return Ok(());
+    }
+    if !dearer.is_empty() {
+        bail!(
+            "more than {:.0} % above bench/instructions.toml: {}. Find the cause with `callgrind_annotate` in {}, or change the table with \
+             --write and say why in the commit",
+            table::ALLOWED * 100.0,
+            dearer.join(", "),
+            home.display()
+        );
+    }
+    Ok(())
+}
+
+fn row(case: &Case, counts: Counts, table: &Table) -> String {
+    let before = table.instructions(case.name).map_or("–".to_owned(), |before| before.to_string());
+    let change = table.change(case.name, counts).map_or("–".to_owned(), |change| format!("{:+.1} %", change * 100.0));
+    format!("{:<14} {:>12} {:>10} {before:>12} {change:>9}", case.name, counts.instructions, counts.misses)
+}

@@ -1,0 +1,163 @@
+//! `cargo xtask test --long`: what takes longer than anybody waits for after a change. People run it by hand, before a release or after
+//! work on the subject. A step is a command that also exists by itself; this is the list.
+
+use crate::peers;
+use crate::workspace::{Workspace, heading, run};
+use anyhow::{Result, bail};
+use std::process::Command;
+use std::time::Instant;
+
+/// One command of the long tier.
+struct Step {
+    name: &'static str,
+    about: &'static str,
+    /// As measured, or as the experiments say of themselves, on two cores.
+    minutes: &'static str,
+    runs: Runs,
+}
+
+enum Runs {
+    /// `cargo test` with an environment variable, if there is one.
+    Test(Option<(&'static str, &'static str)>, &'static [&'static str]),
+    /// A task of this program.
+    Task(&'static [&'static str]),
+}
+
+const STEPS: [Step; 11] = [
+    Step {
+        name: "ignored",
+        about: "tests marked #[ignore] for their length",
+        minutes: "5",
+        runs: Runs::Test(None, &["--workspace", "--no-fail-fast", "--", "--ignored"]),
+    },
+    Step {
+        name: "nginx-agrees",
+        about: "every generated configuration before nginx instead of each twelfth",
+        minutes: "2",
+        runs: Runs::Test(Some(("NGINX_AGREES", "all")), &["-p", "conf", "--test", "it", "nginx_agrees"]),
+    },
+    Step {
+        name: "upgrades",
+        about: "2,800 upgrades of a busy program in a row",
+        minutes: "5",
+        runs: Runs::Test(
+            Some(("HOLDFAST_UPGRADES", "2800")),
+            &["-p", "holdfast", "--test", "it", "several_upgrades", "--", "--nocapture"],
+        ),
+    },
+    Step {
+        name: "soak",
+        about: "a million requests through each proxy to peers that close, reset and half-close",
+        minutes: "10 to 60",
+        runs: Runs::Task(&["bench", "soak", "--requests", "1000000", "--keep"]),
+    },
+    Step {
+        name: "pool",
+        about: "bench pool, all experiments at full length",
+        minutes: "30 and more",
+        runs: Runs::Task(&["bench", "pool"]),
+    },
+    Step {
+        name: "proxy",
+        about: "bench proxy, all experiments at full length",
+        minutes: "60 and more",
+        runs: Runs::Task(&["bench", "proxy"]),
+    },
+    Step {
+        name: "tls",
+        about: "bench tls, all experiments at full length",
+        minutes: "30 and more",
+        runs: Runs::Task(&["bench", "tls"]),
+    },
+    Step {
+        name: "cache",
+        about: "bench cache, all experiments at full length",
+        minutes: "10 and more",
+        runs: Runs::Task(&["bench", "cache"]),
+    },
+    Step {
+        name: "load",
+        about: "bench load, all experiments at full length",
+        minutes: "30 and more",
+        runs: Runs::Task(&["bench", "load"]),
+    },
+    Step {
+        name: "sockets",
+        about: "a census of 100,000 sockets",
+        minutes: "2",
+        runs: Runs::Task(&["bench", "sockets"]),
+    },
+    Step {
+        name: "conf",
+        about: "a configuration of 100,000 lines",
+        minutes: "2",
+        runs: Runs::Task(&["bench", "conf"]),
+    },
+];
+
+/// What all steps together need.
+const NEEDS: &str = "It needs root or user namespaces, iproute2, the peers (fetched), two cores that nothing else uses, and a `dist` build.
+Benches write dated records below bench/results.";
+
+/// Runs the steps with these names, or all; a step that fails does not stop the others.
+pub(super) fn run_steps(workspace: &Workspace, names: &[String]) -> Result<()> {
+    let steps = choose(names)?;
+    heading("the long tier");
+    for step in &steps {
+        println!("{:13}{} ({} min)", step.name, step.about, step.minutes);
+    }
+    println!("{NEEDS}");
+    let bin = peers::provide(workspace)?;
+    let mut failed = Vec::new();
+    for step in &steps {
+        heading(step.name);
+        let begun = Instant::now();
+        let outcome = match step.runs {
+            Runs::Test(variable, arguments) => {
+                let mut command = workspace.cargo();
+                command.args(["test", "--locked"]).args(arguments).env("HOLDFAST_PEERS", &bin).envs(variable);
+                run(&mut command)
+            }
+            Runs::Task(arguments) => run(Command::new(std::env::current_exe()?).args(arguments)),
+        };
+        println!("{}: {:.0} s", step.name, begun.elapsed().as_secs_f64());
+        failed.extend(outcome.err().map(|error| format!("{}: {error:#}", step.name)));
+    }
+    if !failed.is_empty() {
+        bail!("{}", failed.join("\n"));
+    }
+    Ok(())
+}
+
+fn choose(names: &[String]) -> Result<Vec<&'static Step>> {
+    if let Some(unknown) = names.iter().find(|name| !STEPS.iter().any(|step| step.name == **name)) {
+        let known: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
+        bail!("the long tier has no step `{unknown}`; it has {}", known.join(", "));
+    }
+    Ok(STEPS.iter().filter(|step| names.is_empty() || names.iter().any(|name| step.name == name)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+
+    #[test]
+    fn steps_are_chosen_by_name_and_an_unknown_name_is_refused() {
+        let chosen = choose(&["soak".to_owned()]).unwrap();
+        assert_eq!(chosen.iter().map(|step| step.name).collect::<Vec<_>>(), ["soak"]);
+        assert_eq!(choose(&[]).unwrap().len(), STEPS.len());
+        let refused = choose(&["soap".to_owned()]).err().unwrap().to_string();
+        assert!(refused.contains("`soap`") && refused.contains("nginx-agrees"), "{refused}");
+    }
+
+    #[test]
+    fn every_task_of_the_long_tier_exists() {
+        for step in &STEPS {
+            if let Runs::Task(arguments) = step.runs {
+                let line = std::iter::once("xtask").chain(arguments.iter().copied());
+                assert!(crate::Cli::try_parse_from(line).is_ok(), "{}", step.name);
+            }
+        }
+    }
+}

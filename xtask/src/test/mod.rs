@@ -1,0 +1,104 @@
+//! `cargo xtask test`: the README's test command. It fetches what the tests need beside cargo and runs the whole suite: unit,
+//! integration and documentation tests, then the loom models of the crates that have some. A program that fails does not stop the
+//! others. `--long` runs what takes hours instead (`long`).
+
+mod long;
+mod skipped;
+
+use crate::workspace::{Workspace, find_program, heading, output_of, run};
+use crate::{metadata, peers};
+use anyhow::{Result, bail};
+use skipped::run_and_collect;
+use std::time::Instant;
+
+/// Options of `cargo xtask test`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The long tier instead: soaks, and every experiment at full length. It lists its steps, what they need and how long they take.
+    #[arg(long)]
+    long: bool,
+    /// Arguments for `cargo test`, such as `-p conf` or a test's name; the loom models are left out then. With `--long`: names of steps.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    more: Vec<String>,
+}
+
+/// What the build calls besides Rust, and the Debian package that has it.
+const BUILD_NEEDS: [(&str, &str); 2] = [("cc", "gcc libc6-dev"), ("ar", "binutils")];
+
+/// Runs the task.
+pub(crate) fn run_suite(workspace: &Workspace, args: &Args) -> Result<()> {
+    check_build_needs()?;
+    if args.long {
+        return long::run_steps(workspace, &args.more);
+    }
+    let begun = Instant::now();
+    let bin = peers::provide(workspace)?;
+
+    heading("cargo test");
+    let mut tests = workspace.cargo();
+    tests.env("HOLDFAST_PEERS", &bin).args(["test", "--locked", "--no-fail-fast"]);
+    let whole = args.more.is_empty();
+    if whole {
+        tests.arg("--workspace")
+    } else {
+        tests.args(&args.more)
+    };
+    let (mut failed, mut skipped) = (Vec::new(), Vec::new());
+    note(&mut failed, run_and_collect(&mut tests, &mut skipped));
+    if whole {
+        run_loom_models(workspace, &mut failed)?;
+    }
+
+    heading("outcome");
+    for line in &skipped {
+        println!("{line}");
+    }
+    if !failed.is_empty() {
+        bail!("{}", failed.join("\n"));
+    }
+    let and_skipped = if skipped.is_empty() { String::new() } else { format!(" but {} skipped", skipped.len()) };
+    println!("all tests passed{and_skipped} in {:.0} s, building included", begun.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// Keeps a failure for the end.
+fn note(failed: &mut Vec<String>, outcome: Result<()>) {
+    failed.extend(outcome.err().map(|error| format!("{error:#}")));
+}
+
+fn check_build_needs() -> Result<()> {
+    let missing: Vec<&(&str, &str)> = BUILD_NEEDS.iter().filter(|(name, _)| find_program(name).is_none()).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let programs = missing.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    let packages = missing.iter().map(|(_, package)| *package).collect::<Vec<_>>().join(" ");
+    bail!("the build needs {programs}. On Debian and Ubuntu: sudo apt-get install {packages}");
+}
+
+/// Loom explores the interleavings of a model. A crate that declares loom is built once more with `--cfg loom`, and what
+/// it has under that `cfg` is run. The `cfg` reaches everything that is built, so there is a target folder for it.
+fn run_loom_models(workspace: &Workspace, failed: &mut Vec<String>) -> Result<()> {
+    for package in metadata::packages(workspace)?.iter().filter(|package| package.depends_on("loom")) {
+        let name = &package.name;
+        heading(&format!("loom models of {name}"));
+        let cargo_test = || {
+            let mut command = workspace.cargo();
+            command.env("RUSTFLAGS", "--cfg loom").env("LOOM_MAX_PREEMPTIONS", LOOM_PREEMPTIONS);
+            command.args(["test", "--locked", "--no-fail-fast", "--release", "--tests", "--package", name]);
+            command.arg("--target-dir").arg(workspace.target("loom"));
+            command
+        };
+        // No test at all is a success for cargo; here it would be a model that never runs.
+        match output_of(cargo_test().args(["--", "--list"])) {
+            Ok(listed) if !listed.lines().any(|line| line.ends_with(": test")) => {
+                failed.push(format!("{name} declares loom, but has no test under `cfg(loom)`"));
+            }
+            listed => note(failed, listed.and_then(|_| run(&mut cargo_test()))),
+        }
+    }
+    Ok(())
+}
+
+/// Loom's authors found that two or three forced switches show most bugs; more multiply the time without bound.
+const LOOM_PREEMPTIONS: &str = "3";

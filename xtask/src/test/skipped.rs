@@ -1,0 +1,57 @@
+//! Which tests were skipped, and why. The test harness prints nothing of a test that passes, so a test that cannot run here writes a
+//! line that begins with `SKIPPED ` past the harness, to the standard error itself (`testkit::skip`). Under `CI` it fails instead.
+
+use crate::workspace::shown;
+use anyhow::{Context as _, Result, bail};
+use std::io::{self, BufRead, BufReader, IsTerminal as _, Write};
+use std::process::{Command, Stdio};
+
+/// How such a line begins.
+const MARK: &str = "SKIPPED ";
+
+/// Runs cargo, whose output belongs to the terminal, and collects the lines about skipped tests.
+pub(super) fn run_and_collect(cargo: &mut Command, skipped: &mut Vec<String>) -> Result<()> {
+    if io::stderr().is_terminal() && std::env::var_os("CARGO_TERM_COLOR").is_none() {
+        cargo.env("CARGO_TERM_COLOR", "always");
+    }
+    let mut child = cargo.stderr(Stdio::piped()).spawn().with_context(|| format!("cannot start {}", shown(cargo)))?;
+    let errors = child.stderr.take().context("it is piped")?;
+    forward(BufReader::new(errors), io::stderr(), skipped)?;
+    let status = child.wait()?;
+    if !status.success() {
+        bail!("{} ended with {status}; cargo lists the failed programs above", shown(cargo));
+    }
+    Ok(())
+}
+
+fn forward(mut from: impl BufRead, mut to: impl Write, skipped: &mut Vec<String>) -> io::Result<()> {
+    let mut line = Vec::new();
+    while from.read_until(b'\n', &mut line)? > 0 {
+        to.write_all(&line)?;
+        skipped.extend(skip_of(&line));
+        line.clear();
+    }
+    Ok(())
+}
+
+/// The part of a line that tells of a skipped test: the name of the test that runs may precede it on the same line.
+fn skip_of(line: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(line);
+    let at = text.find(MARK)?;
+    Some(text.get(at..)?.trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_about_skipped_tests_are_collected_and_a_failure_is_told() {
+        let (mut skipped, mut told) = (Vec::new(), Vec::new());
+        let text = "one\ntest a ... SKIPPED a: no root\ntwo";
+        forward(text.as_bytes(), &mut told, &mut skipped).unwrap();
+        assert_eq!((skipped.as_slice(), told.as_slice()), (&["SKIPPED a: no root".to_owned()][..], text.as_bytes()));
+        let failed = run_and_collect(Command::new("sh").args(["-c", "exit 3"]), &mut skipped).unwrap_err();
+        assert!(failed.to_string().contains("exit status: 3"), "{failed}");
+    }
+}

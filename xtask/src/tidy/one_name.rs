@@ -1,0 +1,70 @@
+//! Rule: in `gateway`, the largest crate, a name means one type. Elsewhere a folder is small enough to tell two types of one name apart.
+
+use super::Finding;
+use super::source::Source;
+use std::collections::BTreeMap;
+
+/// The crate whose types have names of their own.
+const SOURCES: &str = "crates/gateway/src/";
+
+/// A type that is defined outside tests: its name, and the line of that.
+pub(super) type Defined = (String, (String, usize));
+
+/// The types that a file of the crate defines at its top level.
+pub(super) fn collect(source: &Source) -> Vec<Defined> {
+    if !source.path.starts_with(SOURCES) {
+        return Vec::new();
+    }
+    let name = |item: &syn::Item| {
+        let ident = match item {
+            syn::Item::Struct(item) => &item.ident,
+            syn::Item::Enum(item) => &item.ident,
+            syn::Item::Trait(item) => &item.ident,
+            syn::Item::Type(item) => &item.ident,
+            _ => return None,
+        };
+        Some((ident.to_string(), (source.path.clone(), ident.span().start().line)))
+    };
+    source.syntax.items.iter().filter_map(name).collect()
+}
+
+/// Finds names that several files define.
+pub(super) fn check(all: Vec<Defined>) -> Vec<Finding> {
+    let mut places: BTreeMap<String, Vec<(String, usize)>> = BTreeMap::new();
+    for (name, place) in all {
+        places.entry(name).or_default().push(place);
+    }
+    let mut findings = Vec::new();
+    for (name, places) in places {
+        let [(first, _), others @ ..] = &places[..] else { continue };
+        for (path, line) in others {
+            let text = format!("`{name}` is a type in {first}, too: give one of them a name of its own");
+            findings.push(Finding { path: path.clone(), line: *line, rule: "one-name", text });
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(files: &[(&str, &str)]) -> Vec<(String, usize)> {
+        let all = files.iter().flat_map(|(path, text)| collect(&Source::fixture(path, text))).collect();
+        check(all).into_iter().map(|finding| (finding.path, finding.line)).collect()
+    }
+
+    #[test]
+    fn finds_a_second_type_of_one_name() {
+        let one = ("crates/gateway/src/a.rs", "struct Entry;\n#[cfg(test)] mod tests { struct Fixture; }\n");
+        let other = ("crates/gateway/src/b.rs", "\nenum Entry { A }\n#[cfg(test)] mod tests { struct Fixture; }\n");
+        assert_eq!(found(&[one, other]), [("crates/gateway/src/b.rs".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn other_crates_and_other_names_are_free() {
+        let one = ("crates/gateway/src/a.rs", "struct Entry; impl Entry {}");
+        assert!(found(&[one, ("crates/load/src/a.rs", "struct Entry;")]).is_empty());
+        assert!(found(&[one, ("crates/gateway/src/b.rs", "type Row = u8; fn entry() {}")]).is_empty());
+    }
+}
