@@ -116,7 +116,14 @@ fn behaviours_are_those_of_http1() {
     }
     assert!(run(&mut curl(&origin, "/nothing", &[])).starts_with("HTTP/2 404"));
     let refused = start(Options { body_bytes_max: 10, ..Options::default() });
-    assert!(run(&mut curl(&refused, "/echo", &["-d", "more than ten bytes"])).starts_with("HTTP/2 413"));
+    // By nghttp: curl 7.88 shows no answer that ends the stream while it sends the body, whichever server gave it.
+    let folder = tempfile::tempdir().unwrap();
+    let body = folder.path().join("body");
+    fs::write(&body, b"more than ten bytes").unwrap();
+    let mut nghttp = Command::new(peer_program("nghttp"));
+    nghttp.args(["--no-dep", "--verbose", "--data"]).arg(&body);
+    let text = run(nghttp.arg(format!("http://{}/echo", refused.address())));
+    assert!(text.contains(":status: 413") && text.contains("the body is too long"), "{text}");
 }
 
 #[test]
