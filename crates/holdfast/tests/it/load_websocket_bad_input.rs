@@ -137,7 +137,7 @@ fn a_full_disk_takes_no_report_away_but_shows_in_the_exit_code() {
     let origin = origin::Origin::bind(origin::Options::default()).and_then(origin::Origin::start).expect("it starts");
     let url = format!("ws://{}/websocket/echo", origin.address());
     for file in ["--json", "--csv", "--hgrm", "--html", "--prometheus"] {
-        let output = load(&["-q", "-c", "3", "--hold", "50ms", file, "/dev/full", "--allow-lag", &url]);
+        let output = load(&["-q", "-c", "3", "--hold", "500ms", file, "/dev/full", "--allow-lag", &url]);
         let (said, complained) = (text(&output.stdout), text(&output.stderr));
         assert!(said.contains("3 opened"), "{file}: {said}");
         assert!(complained.contains("/dev/full: No space left on device"), "{file}: {complained}");

@@ -22,9 +22,9 @@ use protocol::{Load, RecordOf};
 use sockets::{Closes, Shared};
 use std::io::IsTerminal as _;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use terminal::Terminal;
 use terminal::signals::{Ask, Signals};
@@ -115,9 +115,12 @@ fn drive_until_told<L: Load>(
     signals: &Signals,
     exporter: Option<Exporter>,
 ) -> Result<Driven<<L::Kind as LoadKind>::Summary, L::Row>, String> {
-    let (running, closes) = begin(load.clone(), part, progress, signals)?;
+    let Begun { running, closes, told } = begin(load.clone(), part, progress, signals)?;
     let (stopper, addresses, at, threads) =
         (running.stopper(), running.addresses(), running.begun(), running.threads());
+    if told.is_some() {
+        stopper.stop();
+    }
     let nothing = Interval {
         number: 0,
         begun: Duration::ZERO,
@@ -146,7 +149,7 @@ fn drive_until_told<L: Load>(
         written: true,
     };
     let summary = std::thread::scope(|scope| {
-        scope.spawn(|| stop_when_told(signals, &stopper, &over).unwrap_or_else(fail));
+        scope.spawn(|| stop_when_told(signals, &stopper, &over, told).unwrap_or_else(fail));
         if let Some(closes) = closes {
             scope.spawn(|| sockets::look_on(&shared, closes, &addresses, at, load.interval(), &over));
         }
@@ -239,30 +242,69 @@ impl<L: Load> Observer<'_, L> {
     }
 }
 
-/// Starts the load, or does not if a signal asks for the end. The start resolves names, which can take long, so it is waited for
-/// together with the signals.
-fn begin<L: Load>(
-    load: L,
-    part: PartCommand,
-    progress: Progress,
-    signals: &Signals,
-) -> Result<(RunningLoad<L::Kind>, Option<Closes>), String> {
+/// A load that was started.
+struct Begun<L: Load> {
+    running: RunningLoad<L::Kind>,
+    closes: Option<Closes>,
+    /// When a signal asked for the end, after the first worker had begun and before all of them had.
+    told: Option<Instant>,
+}
+
+/// How far the start of a load is. It begins or is called off, never both.
+#[derive(Debug, Default)]
+struct StartState(AtomicU8);
+
+impl StartState {
+    const BEGUN: u8 = 1;
+    const CALLED_OFF: u8 = 2;
+
+    /// Workers begin now; `false` if the start was called off.
+    fn begin(&self) -> bool {
+        self.leave_preparing(Self::BEGUN)
+    }
+
+    /// No worker begins; `false` if one may have begun.
+    fn call_off(&self) -> bool {
+        self.leave_preparing(Self::CALLED_OFF)
+    }
+
+    fn leave_preparing(&self, state: u8) -> bool {
+        self.0.compare_exchange(0, state, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+/// Starts the load, unless a signal asks for the end first. The start resolves names, which can take long, so signals are read
+/// meanwhile.
+fn begin<L: Load>(load: L, part: PartCommand, progress: Progress, signals: &Signals) -> Result<Begun<L>, String> {
     let (sender, started) = channel();
     let (quiet, sockets) = (progress.quiet, progress.sockets);
+    let state = Arc::new(StartState::default());
+    let of_start = Arc::clone(&state);
     std::thread::spawn(move || {
-        // The receiver is gone where the caller did not wait for the names any longer.
-        let _ = sender.send(start(load, part, quiet, sockets));
+        // The receiver is gone where the start was called off.
+        let _ = sender.send(start(load, part, quiet, sockets, &of_start));
     });
+    let mut told = None::<Instant>;
     loop {
         match started.recv_timeout(Duration::from_millis(u64::from(SIGNAL_LOOK_MS))) {
-            Ok(running) => return running,
-            Err(RecvTimeoutError::Timeout) if told_to_end(signals)?.is_some() => {
-                return Err(format!("stopped before the first {}", L::FIRST));
-            }
+            Ok(begun) => return begun.map(|(running, closes)| Begun { running, closes, told }),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Err("the start of the load panicked".to_owned()),
         }
+        if let Some(ask) = told_to_end(signals)? {
+            if state.call_off() {
+                return Err(stopped_before_first::<L>());
+            }
+            if told.is_some_and(|since| since.elapsed() >= PATIENCE) {
+                Signals::end_by(ask);
+            }
+            told.get_or_insert_with(Instant::now);
+        }
     }
+}
+
+fn stopped_before_first<L: Load>() -> String {
+    format!("stopped before the first {}", L::FIRST)
 }
 
 /// Says what the load needs, and starts it.
@@ -271,6 +313,7 @@ fn start<L: Load>(
     part: PartCommand,
     quiet: bool,
     sockets: bool,
+    state: &StartState,
 ) -> Result<(RunningLoad<L::Kind>, Option<Closes>), String> {
     let connections = load.connections();
     let prepared = load.prepare().map_err(|error| error.to_string())?;
@@ -286,13 +329,21 @@ fn start<L: Load>(
     reactor::raise_descriptor_limit(wanted + DESCRIPTORS_BESIDE).map_err(|error| error.to_string())?;
     // Before the first connection, so that no close is missed.
     let closes = sockets.then(Closes::open);
+    if !state.begin() {
+        return Err(stopped_before_first::<L>());
+    }
     Ok((prepared.start_with(part).map_err(|error| error.to_string())?, closes))
 }
 
 /// Ends the run when a signal asks for it. Where a worker does not come to its end, as it is in a script that does not, another signal
-/// ends the program.
-fn stop_when_told(signals: &Signals, stopper: &Stopper, over: &AtomicBool) -> Result<(), String> {
-    let (mut told, mut said) = (None::<Instant>, false);
+/// ends the program. `told`: when a signal has asked for it already.
+fn stop_when_told(
+    signals: &Signals,
+    stopper: &Stopper,
+    over: &AtomicBool,
+    mut told: Option<Instant>,
+) -> Result<(), String> {
+    let mut said = false;
     while !over.load(Ordering::Relaxed) {
         let mut watched = [PollFd::new(signals.descriptor(), PollFlags::POLLIN)];
         match poll(&mut watched, PollTimeout::from(SIGNAL_LOOK_MS)) {
@@ -348,4 +399,17 @@ fn told_to_end(signals: &Signals) -> Result<Option<Ask>, String> {
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_begins_or_is_called_off_never_both() {
+        let begun = StartState::default();
+        assert!(begun.begin() && !begun.call_off());
+        let called_off = StartState::default();
+        assert!(called_off.call_off() && !called_off.begin());
+    }
 }
