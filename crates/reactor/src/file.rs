@@ -60,9 +60,7 @@ pub fn open_file_cached(path: &CStr) -> io::Result<Option<OpenFile>> {
         }
         Err(error) => return Err(error),
     };
-    let (mode, size, modified) = sys::status_cached(descriptor.as_fd())?;
-    let status = FileStatus { kind: kind_of(mode), size, modified };
-    Ok(Some(OpenFile { file: File::from(descriptor), status }))
+    OpenFile::of_cached(File::from(descriptor)).map(Some)
 }
 
 fn kind_of(mode: u32) -> FileKind {
@@ -79,6 +77,12 @@ impl OpenFile {
         let metadata = file.metadata()?;
         let status = FileStatus { kind: kind_of(metadata.mode()), size: metadata.len(), modified: metadata.mtime() };
         Ok(Self { file, status })
+    }
+
+    /// The same, with what the kernel knows of it without asking a server.
+    pub(crate) fn of_cached(file: File) -> io::Result<Self> {
+        let (mode, size, modified) = sys::status_cached(file.as_fd())?;
+        Ok(Self { file, status: FileStatus { kind: kind_of(mode), size, modified } })
     }
 
     /// Reads up to `max` bytes from `offset` into the thread's scratch buffer and shows them to the closure: none at the

@@ -10,6 +10,7 @@ mod clock;
 mod connect;
 mod counters;
 mod file;
+mod guarded_file;
 mod listener;
 mod mailbox;
 mod offload;
@@ -32,6 +33,7 @@ pub use file::{
     FileKind, FileStatus, OpenFile, c_path, free_bytes, is_link_loop, open_file, open_file_cached, read_at,
     read_cached_with, read_into,
 };
+pub use guarded_file::{LinkRule, open_guarded, open_guarded_cached, status_guarded};
 pub use listener::{AcceptQueue, Accepted, BacklogGranted, ListenOptions, Listener, SoKeepalive};
 pub use mailbox::Mailbox;
 pub use offload::{Offload, Pending};

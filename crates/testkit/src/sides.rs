@@ -4,6 +4,7 @@
 use crate::{Gateway, peer_or_skip};
 use std::fs::{self, File};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::fs::{lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -77,7 +78,8 @@ impl Side {
 
 impl Sides {
     /// Starts both. `text` is the inside of `http {}`: `{listen}`, `{listen:1}` … are addresses to listen on,
-    /// `{upstream:0}` … the given ones, and `{side}` is the name of the one that reads it. Relative paths are relative to one folder, which holds `files`.
+    /// `{upstream:0}` … the given ones, and `{side}` is the name of the one that reads it. Relative paths are relative to one folder, which holds `files`; one
+    /// that is called `path -> target` is a symbolic link, and has the number of its owner for bytes.
     pub fn start(nginx: &Path, text: &str, upstreams: &[SocketAddr], files: &[(&str, Vec<u8>)]) -> Self {
         Self::start_block(nginx, Inside::Http, text, upstreams, files)
     }
@@ -99,9 +101,19 @@ impl Sides {
         let gateway = Gateway::start(&format!("events {{}}\n{name} {{\n{ours}}}\n"), upstreams);
         let home = gateway.prefix();
         for (path, bytes) in files {
+            let (path, target) = path.split_once(" -> ").map_or((*path, None), |(path, target)| (path, Some(target)));
             let path = home.join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, bytes).unwrap();
+            match target {
+                None => fs::write(path, bytes).unwrap(),
+                Some(target) => {
+                    symlink(target, &path).unwrap();
+                    let owner = std::str::from_utf8(bytes).unwrap();
+                    if !owner.is_empty() {
+                        lchown(path, Some(owner.parse().unwrap()), None).unwrap();
+                    }
+                }
+            }
         }
         let mut text = text.replace("{listen}", "{listen:0}").replace("{side}", Side::Nginx.name());
         for (index, address) in upstreams.iter().enumerate() {

@@ -63,6 +63,41 @@ pub struct OpenFileCache {
     pub span: Span,
 }
 
+/// `disable_symlinks`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SymlinkSettings {
+    /// Links that have the owner of what they lead to are followed.
+    pub follows_same_owner: bool,
+    /// Links in this part of the path, its beginning, are followed.
+    pub from: Option<Template>,
+}
+
+fn parse_symlinks(at: &mut At<'_>) -> Parsed<Option<SymlinkSettings>> {
+    let (mut kind, mut from) = (None, None);
+    for word in at.words() {
+        match word.value.as_slice() {
+            b"off" => kind = Some(None),
+            b"on" => kind = Some(Some(false)),
+            b"if_not_owner" => kind = Some(Some(true)),
+            _ => {
+                let part = parameter(word, "from").ok_or_else(|| invalid_parameter(word))?;
+                from = Some(Template::parse(at.name, &part)?);
+            }
+        }
+    }
+    let span = at.directive.span;
+    let error = |message: String| Diagnostic::error(span, message);
+    let kind =
+        kind.ok_or_else(|| error(format!("\"{}\" must have \"off\", \"on\" or \"if_not_owner\" parameter", at.name)))?;
+    match (kind, from, at.words()) {
+        (_, None, [first, second]) => {
+            Err(error(format!("duplicate parameters \"{} {}\"", first.text(), second.text())))
+        }
+        (None, Some(_), _) => Err(error("\"from=\" cannot be used with \"off\" parameter".to_owned())),
+        (kind, from, _) => Ok(kind.map(|follows_same_owner| SymlinkSettings { follows_same_owner, from })),
+    }
+}
+
 /// nginx's default for `inactive=`.
 const OPEN_FILE_INACTIVE: Duration = Duration::from_mins(1);
 
@@ -137,6 +172,8 @@ settings! {
         open_file_min_uses: u32 = 1, "open_file_cache_min_uses" => value(parse_u32);
         /// Whether it is kept that a file could not be opened.
         open_file_errors: bool = false, "open_file_cache_errors" => value(parse_flag);
+        /// Which symbolic links in the path of a file are refused.
+        disable_symlinks: Option<SymlinkSettings> = None, "disable_symlinks" => whole(parse_symlinks);
         /// Buffers for reading a file that `sendfile` does not send.
         output_buffers: Buffers = Buffers { count: 2, size: 32 << 10 }, "output_buffers" => whole(parse_buffers);
         /// Bytes that are collected before they are sent; checked, and of no effect here.

@@ -53,7 +53,9 @@ pub use application::{ApplicationParam, ApplicationSettings, UwsgiSettings};
 pub use cache::{CacheChoice, CachePace, CacheSettings, CacheValid, CacheZone};
 pub use charset::{CharsetMap, CharsetSettings};
 pub use client::{Amount, BodyInFile, ClientSettings, KeepaliveTimeout, LingeringClose, Resolver, TempPath};
-pub use files::{FileSettings, IfModifiedSince, ListFormat, Root, TryFallback, TryFile, TryFiles, Types};
+pub use files::{
+    FileSettings, IfModifiedSince, ListFormat, Root, SymlinkSettings, TryFallback, TryFile, TryFiles, Types,
+};
 pub use filters::{FilterSettings, Substitution};
 pub use gzip::{GzipDisable, GzipSettings, HttpVersion, MediaTypes, ReadyMade};
 pub use health_check::{CheckCondition, CheckKind, HealthCheck, TextTest};

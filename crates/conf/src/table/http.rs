@@ -88,8 +88,8 @@ directives! {
     "resolver_timeout" (1) "time" = "30s" in Http | Server | Location, Value since "0.6.18", Yes =>
         "How long resolving a name may take.", "resolver_timeout 5s;";
     "disable_symlinks" (1..=2) "off | on | if_not_owner [from=part]" = "off"
-        in Http | Server | Location, Value since "1.1.15", No =>
-        "Whether symbolic links in the path of a file are refused.", "disable_symlinks off;";
+        in Http | Server | Location, Value since "1.1.15", Yes =>
+        "Whether symbolic links in the path of a file are refused.", "disable_symlinks if_not_owner from=$document_root;";
     "try_files" (2..) "file ... uri | file ... =code" in Server | Location, No since "0.7.27", Yes =>
         "Serves the first of these files that exists, else goes on to the last argument.", "try_files $uri $uri/ =404;";
     "early_hints" (1..) "string ..." in Http | Server | Location, ListReplaced + REPEATABLE since "1.29.0", Yes =>

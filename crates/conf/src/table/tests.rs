@@ -39,6 +39,7 @@ const CORE: &[&str] = &[
     "charset charset_types charset_map source_charset override_charset",
     "autoindex autoindex_format autoindex_localtime autoindex_exact_size",
     "random_index empty_gif slice open_file_cache open_file_cache_valid open_file_cache_min_uses open_file_cache_errors",
+    "disable_symlinks",
     // limits, real client
     "gzip gzip_types gzip_min_length gzip_comp_level gzip_vary gzip_proxied gzip_http_version gzip_disable",
     "limit_conn_zone limit_conn limit_conn_status limit_conn_log_level limit_conn_dry_run limit_req_zone limit_req",

@@ -5,13 +5,14 @@ use crate::lower::Lowering;
 use crate::plan::added_fields::{AddedField, AddedPlan, ExpiresPlan};
 use crate::plan::files::{Alias, FilesPlan, ListingPlan, PathPlan, RootPlan};
 use crate::plan::open_files::OpenFilesPlan;
+use crate::plan::symlinks::SymlinkPlan;
 use conf::model::{
     AddHeader, ErrorStatus, ErrorTarget, Expires, FileSettings, IfModifiedSince, LocationSettings, ResponseSettings,
     Root, Types,
 };
 use conf::source::Span;
 use conf::value::Part;
-use reactor::SCRATCH_BYTES;
+use reactor::{LinkRule, SCRATCH_BYTES};
 use rules::mime::MimeTypes;
 use rules::precondition::ModifiedSince;
 use rules::reply::{ErrorPage, ErrorPages, Overwrite};
@@ -111,6 +112,14 @@ impl Lowering<'_> {
             min_uses: files.open_file_min_uses,
             keeps_errors: files.open_file_errors,
         })
+    }
+
+    /// `disable_symlinks`
+    pub(super) fn symlink_plan(&mut self, files: &FileSettings) -> Option<Box<SymlinkPlan>> {
+        let words = files.disable_symlinks.as_ref()?;
+        let rule = if words.follows_same_owner { LinkRule::SameOwner } else { LinkRule::Refused };
+        let from = words.from.as_ref().map(|from| self.template(from));
+        Some(Box::new(SymlinkPlan { rule, from }))
     }
 
     pub(super) fn files_plan(&mut self, settings: &LocationSettings) -> FilesPlan {

@@ -93,6 +93,7 @@ impl Lowering<'_> {
         let filters = self.filter_plans(&settings.filters);
         let additions = addition_plan(&settings.response);
         let open_files = self.open_files_plan(&settings.files);
+        let symlinks = self.symlink_plan(&settings.files);
         let real_ip = self.real_ip_plan(&settings.realip);
         let limits = self.limit_plan(&settings.limit);
         let rate = self.rate_plan(&settings.client);
@@ -122,6 +123,7 @@ impl Lowering<'_> {
             additions,
             slice,
             open_files,
+            symlinks,
             real_ip,
             limits,
             rate,

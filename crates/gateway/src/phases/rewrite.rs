@@ -8,10 +8,11 @@ use crate::exchange::step::Step;
 use crate::exchange::view::ExchangeView;
 use crate::plan::location::LocationId;
 use crate::plan::program::ProgramPlan;
+use crate::plan::symlinks::PathGuard;
 use conf::value::size::parse_size_text;
 use http1::FieldId;
 use http1::outgoing::is_field_value;
-use reactor::{FileKind, c_path, open_file_cached};
+use reactor::{FileKind, c_path, open_file_cached, status_guarded};
 use rules::captures::Captures;
 use rules::defined::{Surroundings, Trouble};
 use rules::program::{FileTest, Machine, Place, Stop};
@@ -76,9 +77,10 @@ impl Exchange {
 
     /// `-f`, `-d`, `-e`, `-x`
     async fn look(&self, test: FileTest, path: Vec<u8>) -> bool {
+        let guard = self.path_guard(&path);
         let Some(name) = c_path(path) else { return false };
         // Names that are looked at for each request are in the kernel's memory, and then no lookup waits.
-        match open_file_cached(&name) {
+        match if guard.is_none() { open_file_cached(&name) } else { Ok(None) } {
             Ok(Some(file)) if test != FileTest::Executable => {
                 return match test {
                     FileTest::Regular => file.status.kind == FileKind::Regular,
@@ -90,7 +92,11 @@ impl Exchange {
             _ => {}
         }
         let shown = quoted(name.to_bytes());
-        let status = self.offload(move || metadata(&name)).await.and_then(|status| status);
+        let status = self.offload(move || match guard {
+            None => metadata(&name),
+            Some(PathGuard { rule, trusted }) => status_guarded(&name, trusted, rule),
+        });
+        let status = status.await.flatten();
         match status {
             Ok(status) => match test {
                 FileTest::Regular => status.is_file(),

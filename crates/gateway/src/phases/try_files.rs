@@ -34,7 +34,8 @@ impl Exchange {
                         self.request.path = path;
                     } else {
                         // The content that is next nearly always comes for it.
-                        self.routing.prefetched = Some(Prefetched { path, file });
+                        let guard = self.path_guard(&path);
+                        self.routing.prefetched = Some(Prefetched { path, guard, file });
                     }
                     self.take_found(uri, candidate.directory);
                     return None;

@@ -13,6 +13,7 @@ use crate::plan::open_files::OpenFilesPlan;
 use crate::plan::program::{ProgramPlan, ReturnPlan};
 use crate::plan::proxy::ProxyId;
 use crate::plan::slice::SlicePlan;
+use crate::plan::symlinks::SymlinkPlan;
 use crate::plan::user_id::UserIdPlan;
 use crate::plan::variable_pass::VariablePassPlan;
 use http1::Method;
@@ -82,6 +83,8 @@ pub(crate) struct LocationPlan {
     pub(crate) limit_except: Option<Box<LimitExceptPlan>>,
     /// `open_file_cache`
     pub(crate) open_files: Option<OpenFilesPlan>,
+    /// `disable_symlinks`
+    pub(crate) symlinks: Option<Box<SymlinkPlan>>,
     /// `slice`
     pub(crate) slice: Option<SlicePlan>,
     /// `expires`, `add_header`, `add_trailer`; `None` adds nothing.

@@ -27,6 +27,7 @@ pub(crate) mod server;
 pub(crate) mod slice;
 pub(crate) mod sticky;
 pub(crate) mod stream;
+pub(crate) mod symlinks;
 pub(crate) mod tls;
 pub(crate) mod tunnel;
 pub(crate) mod upstream_tls;

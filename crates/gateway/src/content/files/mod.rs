@@ -14,11 +14,15 @@ use crate::exchange::reply::{FileReply, Reply, ReplyBody};
 use crate::exchange::step::{Redirect, Step};
 use crate::exchange::view::ExchangeView;
 use crate::plan::files::{FilesPlan, entity_tag};
+use crate::plan::symlinks::PathGuard;
 use http1::{FieldId, Method};
-use reactor::{FileKind, OpenFile, c_path, is_link_loop, open_file, open_file_cached};
+use reactor::{
+    FileKind, OpenFile, c_path, is_link_loop, open_file, open_file_cached, open_guarded, open_guarded_cached,
+};
 use rules::precondition::{Conditions, Validators, Verdict, evaluate, is_same_version};
 use rules::range::{Wanted, parse_range};
 use rules::time_format::Moment;
+use std::borrow::Cow;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
@@ -66,30 +70,57 @@ impl Exchange {
 
     /// Opens a file, or has it from `open_file_cache`.
     pub(crate) async fn open(&self, path: &[u8]) -> io::Result<Arc<OpenFile>> {
-        let Some(plan) = &self.location().open_files else { return self.open_now(path).await.map(Arc::new) };
+        let guard = self.path_guard(path);
+        let Some(plan) = &self.location().open_files else { return self.open_now(path, guard).await.map(Arc::new) };
         let (generation, now) = (self.generation.number, self.thread.reactor.now());
-        let known = self.thread.open_files.borrow_mut().look(generation, plan, path, now);
+        // What one rule has opened is nothing for another: paths have no byte of zero.
+        let key = match guard {
+            None => Cow::Borrowed(path),
+            Some(guard) => Cow::Owned([path, b"\0", format!("{guard:?}").as_bytes()].concat()),
+        };
+        let known = self.thread.open_files.borrow_mut().look(generation, plan, &key, now);
         if let Some(known) = known {
             return known.map_err(io::Error::from_raw_os_error);
         }
-        let opened = self.open_now(path).await.map(Arc::new);
+        let opened = self.open_now(path, guard).await.map(Arc::new);
         let kept = match &opened {
             Ok(file) => Some(Ok(Arc::clone(file))),
             Err(error) => error.raw_os_error().map(Err),
         };
         if let Some(kept) = kept {
-            self.thread.open_files.borrow_mut().keep(generation, plan, path, &kept, now);
+            self.thread.open_files.borrow_mut().keep(generation, plan, &key, &kept, now);
         }
         opened
     }
 
     /// Opens a file, on another thread if it is not cached.
-    async fn open_now(&self, path: &[u8]) -> io::Result<OpenFile> {
+    async fn open_now(&self, path: &[u8], guard: Option<PathGuard>) -> io::Result<OpenFile> {
         let path = c_path(path.to_vec()).ok_or(ErrorKind::NotFound)?;
+        if let Some(PathGuard { rule, trusted }) = guard {
+            return match open_guarded_cached(&path, trusted) {
+                Some(file) => Ok(file),
+                None => self.offload(move || open_guarded(&path, trusted, rule)).await?,
+            };
+        }
         if let Some(file) = open_file_cached(&path)? {
             return Ok(file);
         }
         self.offload(move || open_file(&path)).await?
+    }
+
+    /// What `disable_symlinks` says about a path.
+    pub(crate) fn path_guard(&self, path: &[u8]) -> Option<PathGuard> {
+        let plan = self.location().symlinks.as_ref()?;
+        let mut from = Vec::new();
+        if let Some(template) = &plan.from {
+            template.write(&ExchangeView::of(self), &mut from);
+        }
+        plan.guard(path, &from)
+    }
+
+    /// The call that opens files here, for the error log.
+    fn opening_call(&self) -> &'static str {
+        if self.location().symlinks.is_some() { "openat()" } else { "open()" }
     }
 
     async fn index(&mut self, plan: &FilesPlan) -> Step {
@@ -138,7 +169,8 @@ impl Exchange {
         };
         let error = match self.open(&path).await {
             Ok(file) => {
-                self.routing.prefetched = Some(Prefetched { path, file });
+                let guard = self.path_guard(&path);
+                self.routing.prefetched = Some(Prefetched { path, guard, file });
                 return Index::Found;
             }
             Err(error) => error,
@@ -180,7 +212,7 @@ impl Exchange {
             return self.shown(reply);
         }
         let opened = match self.routing.prefetched.take() {
-            Some(Prefetched { path: known, file }) if known == path => Ok(file),
+            Some(known) if known.path == path && known.guard == self.path_guard(&path) => Ok(known.file),
             _ => self.open(&path).await,
         };
         let reply = match opened {
@@ -215,7 +247,8 @@ impl Exchange {
             _ => 500,
         };
         if status != 404 || plan.log_not_found {
-            self.error_log(&format!("open() \"{}\" failed ({})", quoted(path), errno(error)));
+            let call = self.opening_call();
+            self.error_log(&format!("{call} \"{}\" failed ({})", quoted(path), errno(error)));
         }
         Reply::error(status)
     }

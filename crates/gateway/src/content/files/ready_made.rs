@@ -6,7 +6,7 @@ use crate::exchange::reply::Reply;
 use crate::plan::files::FilesPlan;
 use conf::model::ReadyMade;
 use http1::Method;
-use reactor::FileKind;
+use reactor::{FileKind, is_link_loop};
 use std::io::ErrorKind;
 
 impl Exchange {
@@ -28,9 +28,13 @@ impl Exchange {
                 let level = match error.kind() {
                     ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidFilename => return None,
                     ErrorKind::PermissionDenied => Level::Error,
+                    _ if is_link_loop(&error) => Level::Error,
                     _ => Level::Crit,
                 };
-                self.log_at(level, &format!("open() \"{}\" failed ({})", quoted(&path), errno(&error)));
+                self.log_at(
+                    level,
+                    &format!("{} \"{}\" failed ({})", self.opening_call(), quoted(&path), errno(&error)),
+                );
                 return None;
             }
         };

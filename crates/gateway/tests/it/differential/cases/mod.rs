@@ -23,6 +23,7 @@ mod responses;
 mod rewriting;
 mod steering;
 mod subrequests;
+mod symlinks;
 mod upstream_words;
 mod userid;
 mod variables;
@@ -120,6 +121,12 @@ pub(crate) fn suites() -> Vec<Suite> {
             text: include_str!("listings.conf"),
             cases: listings::cases(),
             files: listings::files(),
+        },
+        Suite {
+            name: "symlinks",
+            text: include_str!("symlinks.conf"),
+            cases: symlinks::cases(),
+            files: symlinks::files(),
         },
         Suite { name: "keeping", text: include_str!("keeping.conf"), cases: keeping::cases(), files: Vec::new() },
     ]

@@ -1,0 +1,57 @@
+//! `disable_symlinks`.
+
+use reactor::LinkRule;
+use rules::template::Template;
+
+/// Which symbolic links in the paths of files are followed.
+pub(crate) struct SymlinkPlan {
+    pub(crate) rule: LinkRule,
+    /// `from=`: links in this beginning of a path are followed.
+    pub(crate) from: Option<Template>,
+}
+
+/// What holds for one path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PathGuard {
+    pub(crate) rule: LinkRule,
+    /// Bytes at its beginning that may lead through any links.
+    pub(crate) trusted: usize,
+}
+
+impl SymlinkPlan {
+    /// What holds for a path; `None` for one that is trusted as a whole. As in nginx a path that does not begin with `from` is checked
+    /// as a whole.
+    pub(crate) fn guard(&self, path: &[u8], from: &[u8]) -> Option<PathGuard> {
+        let rule = self.rule;
+        let all = PathGuard { rule, trusted: 0 };
+        let Some(rest) = path.strip_prefix(from).filter(|_| !from.is_empty()) else { return Some(all) };
+        match rest.first() {
+            None => None,
+            Some(b'/') => Some(PathGuard { rule, trusted: from.len() }),
+            Some(_) if from.ends_with(b"/") => Some(PathGuard { rule, trusted: from.len() - 1 }),
+            Some(_) => Some(all),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_trusted_up_to_the_end_of_a_folder() {
+        let plan = SymlinkPlan { rule: LinkRule::Refused, from: None };
+        let trusted = |path: &str, from: &str| plan.guard(path.as_bytes(), from.as_bytes()).map(|guard| guard.trusted);
+        for (path, from, expected) in [
+            ("/srv/www/a", "", Some(0)),
+            ("/srv/www/a", "/srv/www", Some(8)),
+            ("/srv/www/a", "/srv/www/", Some(8)),
+            ("/srv/www/a", "/srv/ww", Some(0)),
+            ("/srv/www/a", "/srv/www/a", None),
+            ("/srv/www/a", "/srv/www/a/b", Some(0)),
+            ("/a", "/", Some(0)),
+        ] {
+            assert_eq!(trusted(path, from), expected, "{path} from {from}");
+        }
+    }
+}
