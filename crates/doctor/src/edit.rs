@@ -102,7 +102,7 @@ impl<'c> Change<'c> {
         self.push(span(file, line, line), text)
     }
 
-    /// The indentation of the block's first directive that begins a line.
+    /// The indentation of the block's last directive that begins a line.
     fn indent_within(&self, block: &Block) -> Option<String> {
         block.directives.iter().rev().find_map(|directive| {
             let text = self.text(directive.span.file);
