@@ -118,7 +118,7 @@ settings! {
         preread_buffer_size: u64 = 16 << 10, "preread_buffer_size" => value(parse_size);
         /// Longest time of that read.
         preread_timeout: Duration = Duration::from_secs(30), "preread_timeout" => value(parse_milliseconds);
-        /// Whether the ClientHello of TLS is read.
+        /// Whether the `ClientHello` of TLS is read.
         ssl_preread: bool = false, "ssl_preread" => value(parse_flag);
     }
 }

@@ -1,4 +1,4 @@
-//! `holdfast load ab`: the command line and report of ApacheBench.
+//! `holdfast load ab`: the command line and report of `ApacheBench`.
 
 use super::args::read_body;
 use crate::typed::{count, seconds, size};
