@@ -22,7 +22,7 @@ settings! {
         substitutions: Vec<Substitution> = Vec::new(), "sub_filter" => item(parse_substitution);
         /// Media types of bodies in which they are replaced.
         sub_types: MediaTypes = MediaTypes::Some(vec![b"text/html".to_vec()]), "sub_filter_types" => edit(edit_types);
-        /// Whether each text is replaced only once.
+        /// Whether replacing stops after as many replacements as there are texts.
         sub_once: bool = true, "sub_filter_once" => value(parse_flag);
         /// Whether `Last-Modified` stays.
         sub_last_modified: bool = false, "sub_filter_last_modified" => value(parse_flag);

@@ -161,7 +161,7 @@ pub enum Sticky {
 pub struct Keepalive {
     /// Idle connections per worker; the process shares `idle` × workers. 0 switches the pool off.
     pub idle: u32,
-    /// Whether locations do not share connections.
+    /// Whether each location has connections of its own, which other locations do not use.
     pub local: bool,
     /// Idle connections of one peer at most, process-wide; `None` for no further limit.
     pub per_peer: Option<u32>,
