@@ -174,8 +174,8 @@ pub struct Location {
     pub settings: Arc<LocationSettings>,
     /// The handler; `None` serves files.
     pub content: Option<Content>,
-    /// Whether requests without the final slash are redirected to it (301): for a prefix that ends in `/` and is passed
-    /// to an upstream.
+    /// Whether requests without the final slash are redirected to it (301): for a prefix or an exact URI that ends in
+    /// `/` and is passed to an upstream.
     pub auto_redirect: bool,
     /// `try_files`
     pub try_files: Option<Box<TryFiles>>,
