@@ -1,4 +1,5 @@
-//! Asks the kernel for the sockets of a server: its processes and their children, in their network namespace. Reads only.
+//! Reads from the kernel the sockets of a server: its processes and their children, in their network namespace. It
+//! changes nothing.
 
 use super::{Live, Look, Process, Tally};
 use sockdiag::{Census, Counters, Namespace, Owners, Question, Settings, Source, State, StateSet};
@@ -7,10 +8,10 @@ use std::fmt::Write as _;
 use std::fs;
 use std::net::SocketAddr;
 
-/// Processes whose descriptors are counted; more workers than that are alike.
+/// Most processes whose descriptors are counted; further workers are alike.
 const PROCESSES_MAX: usize = 256;
 
-/// Looks at the sockets of process `pid` and its descendants. `peers` are the addresses that the configuration names.
+/// Reads the sockets of process `pid` and its descendants. `peers` are the addresses in the configuration.
 pub fn look(pid: u32, peers: &[SocketAddr]) -> Result<Live, String> {
     let pids = family(pid)?;
     let held = Owners::of_processes(pids.iter().copied());
@@ -37,7 +38,8 @@ pub fn look(pid: u32, peers: &[SocketAddr]) -> Result<Live, String> {
     Ok(live)
 }
 
-/// Whether the process lives in another network namespace. Who may not know that must not look here instead.
+/// Whether the process is in another network namespace. A user who may not know that must not read the sockets here
+/// instead.
 fn is_elsewhere(pid: u32) -> Result<bool, String> {
     let of = |process: &str| {
         let link = fs::read_link(format!("/proc/{process}/ns/net"));
@@ -69,7 +71,7 @@ fn count(held: &Owners, peers: &[SocketAddr]) -> Result<Live, sockdiag::Error> {
     Ok(live)
 }
 
-/// The process and all below it.
+/// The process and all its descendants.
 fn family(pid: u32) -> Result<BTreeSet<u32>, String> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     let entries = fs::read_dir("/proc").map_err(|error| format!("/proc cannot be read: {error}"))?;
@@ -83,7 +85,7 @@ fn family(pid: u32) -> Result<BTreeSet<u32>, String> {
         return Err(format!("no process {pid}: /proc/{pid} is not there"));
     }
     let (mut family, mut next) = (BTreeSet::new(), vec![pid]);
-    // Each process is entered once, so a chain of parents that changes meanwhile ends as well.
+    // Each process is entered once, so the loop ends even if the processes change meanwhile.
     while let Some(member) = next.pop() {
         if family.insert(member) {
             next.extend(children.get(&member).into_iter().flatten());
@@ -114,7 +116,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
         let address = listener.local_addr().expect("bound");
         let waiting: Vec<_> = (0..3).map(|_| TcpStream::connect(address).expect("it listens")).collect();
-        // What stays open is seen at the first look, although other tests of this process open and close sockets meanwhile.
+        // A socket that stays open is found at the first reading, although other tests of this process open and close
+        // sockets meanwhile.
         let live = look(std::process::id(), &[]).expect("we may look at ourselves");
         let seen = live.listeners.iter().find(|seen| seen.address == address).expect("it is ours");
         assert_eq!((seen.queue, seen.granted.is_some()), (3, true));

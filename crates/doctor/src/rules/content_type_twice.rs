@@ -1,4 +1,4 @@
-//! `add_header Content-Type` adds a second one beside that of the response.
+//! `add_header Content-Type` adds a second field besides the response's own.
 
 use super::{Needs, Rule, at};
 use crate::configuration::{argument, is};

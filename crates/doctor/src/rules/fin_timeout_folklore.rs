@@ -1,4 +1,4 @@
-//! `tcp_fin_timeout` set low in the belief that it shortens TIME_WAIT. It is about FIN_WAIT2, which is another state.
+//! `tcp_fin_timeout` is set low to shorten TIME_WAIT. It affects FIN_WAIT2, which is another state.
 
 use super::{Needs, Rule, finding};
 use crate::facts::Facts;

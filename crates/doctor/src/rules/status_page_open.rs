@@ -1,4 +1,4 @@
-//! A page with the server's counters that anybody may read.
+//! A page with the server's counters is open to every client.
 
 use super::{Needs, Rule, at};
 use crate::configuration::{argument, is};

@@ -1,4 +1,4 @@
-//! Tunnels that are cut because they were idle for a while: the timeout is not longer than the time between heartbeats.
+//! Idle tunnels are cut: the timeout is not longer than the time between heartbeats.
 
 use super::{Needs, Rule, finding, quoted};
 use crate::configuration::{Configuration, Found, is, seconds};
@@ -47,12 +47,12 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         let said = own.or_else(|| pass.inherited("proxy_read_timeout"));
         let timeout = said.map_or(Some(TIMEOUT_DEFAULT_SECONDS), |directive| seconds(directive, 0));
         let Some(timeout) = timeout else { continue };
-        // The gateway's own pings are heartbeats. What is no time, such as `off`, sends none.
+        // The gateway's own pings count as heartbeats. A value that is not a time, such as `off`, sends none.
         let pings = pass.inherited("tunnel_ping").filter(|_| facts.dialect == Dialect::Holdfast);
         if pings.and_then(|directive| seconds(directive, 0)).is_some_and(|interval| interval < timeout) {
             continue;
         }
-        // Who wrote a timeout down is taken to know the heartbeat, unless we were told it.
+        // If the operator did not state a heartbeat, a written timeout is assumed to fit it.
         let arithmetic = match facts.expected.heartbeat_seconds {
             Some(heartbeat) if heartbeat >= timeout => {
                 format!("heartbeat every {heartbeat} s >= timeout of {timeout} s")
@@ -87,8 +87,8 @@ fn fix(configuration: &Configuration, pass: &Found<'_>, is_ours: bool, wanted: u
     change.set_for(pass, format!("proxy_send_timeout {wanted}s;")).fix()
 }
 
-/// Whether the tunnels of this server are meant to be in another location: the fields were set for all of them further out, and there
-/// a timeout was chosen.
+/// Whether the tunnels of this server are probably in another location: the fields are inherited from an outer level,
+/// and another `proxy_pass` of the server has a timeout.
 fn is_elsewhere(pass: &Found<'_>, passes: &[Found<'_>]) -> bool {
     let server = |pass: &Found<'_>| pass.within.iter().find(|block| is(block, "server")).map(|server| server.span);
     let own = pass.within.last().and_then(|block| block.block.as_deref());
