@@ -351,7 +351,7 @@ impl<'r> Checker<'_, 'r> {
     fn support(&mut self, it: Subject<'_>, row: &'r Row) {
         match row.support {
             Support::Yes => {}
-            Support::No => self.note(it, row, "what it says is the state anyway".to_owned()),
+            Support::No => self.note(it, row, "it is the default here and changes nothing".to_owned()),
             Support::Accepted(why) => self.note(it, row, why.to_owned()),
             Support::With(need) if needs::is_met(need, &self.loaded.tree) => {}
             // The directive that an `OnlyWith` row needs gets its own error, so this row can only have no effect.

@@ -53,7 +53,7 @@ impl fmt::Display for Version {
 
 /// Text that is not a version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is no version: write it as in nginx-1.26, nginx-1.26.3 or holdfast")]
+#[error("\"{0}\" is not a version: write it as in nginx-1.26, nginx-1.26.3 or holdfast")]
 pub struct DialectError(String);
 
 impl FromStr for Version {

@@ -38,16 +38,16 @@ impl std::str::FromStr for GoTransport {
     fn from_str(text: &str) -> Result<Self, String> {
         let mut transport = Self::default();
         for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
-            let (name, value) = item.split_once('=').ok_or_else(|| format!("\"{item}\" is no FIELD=VALUE"))?;
+            let (name, value) = item.split_once('=').ok_or_else(|| format!("\"{item}\" is not FIELD=VALUE"))?;
             let (name, value) = (name.trim(), value.trim());
-            let number = || value.parse::<u64>().map_err(|_| format!("{name}: \"{value}\" is no whole number"));
+            let number = || value.parse::<u64>().map_err(|_| format!("{name}: \"{value}\" is not a whole number"));
             match name {
                 "MaxIdleConns" => transport.idle = number()?,
                 "MaxIdleConnsPerHost" => transport.idle_per_host = number()?,
                 "MaxConnsPerHost" => transport.per_host = number()?,
                 "IdleConnTimeout" => {
                     transport.idle_seconds = parse_seconds(value)
-                        .ok_or_else(|| format!("{name}: \"{value}\" is no time; write 90s or 2m"))?;
+                        .ok_or_else(|| format!("{name}: \"{value}\" is not a time; write 90s or 2m"))?;
                 }
                 "DisableKeepAlives" => {
                     transport.closes =

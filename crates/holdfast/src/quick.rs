@@ -38,7 +38,7 @@ impl Quick {
             let bad = |letter: char| letter.is_whitespace() || letter.is_control() || "\"'\\;{}$#".contains(letter);
             if value.is_empty() || value.contains(bad) {
                 return Err(format!(
-                    "{flag} \"{value}\" is no address: `127.0.0.1:3000`, `3000`, `unix:/run/app.sock`"
+                    "{flag} \"{value}\" is not an address: `127.0.0.1:3000`, `3000`, `unix:/run/app.sock`"
                 ));
             }
         }

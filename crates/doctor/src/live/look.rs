@@ -16,7 +16,7 @@ pub fn look(pid: u32, peers: &[SocketAddr]) -> Result<Live, String> {
     let pids = family(pid)?;
     let held = Owners::of_processes(pids.iter().copied());
     if held.is_empty() && held.refused() > 0 {
-        return Err(format!("what process {pid} holds is told to its own user and to root alone"));
+        return Err(format!("only root and the user of process {pid} may see its sockets: run this as one of them"));
     }
     let seen = if is_elsewhere(pid)? {
         Namespace::Pid(pid).run(|| count(&held, peers)).map_err(|error| error.to_string())?
@@ -27,13 +27,13 @@ pub fn look(pid: u32, peers: &[SocketAddr]) -> Result<Live, String> {
     live.processes = pids.iter().take(PROCESSES_MAX).filter_map(|pid| process(*pid)).collect();
     live.source = format!("{}, of process {pid} and {} below it", live.source, pids.len().saturating_sub(1));
     if held.refused() > 0 {
-        let _ = write!(live.source, ", without {} that may not be looked into", held.refused());
+        let _ = write!(live.source, ", without {} that this user may not read", held.refused());
     }
     if live.unshown > 0 {
         let _ = write!(live.source, ", without {} listeners and sockets towards too many destinations", live.unshown);
     }
     if held.is_cut() {
-        live.source.push_str(", of which more sockets are held than are looked up");
+        live.source.push_str(", with only a part of their sockets, which are too many");
     }
     Ok(live)
 }
@@ -43,7 +43,7 @@ pub fn look(pid: u32, peers: &[SocketAddr]) -> Result<Live, String> {
 fn is_elsewhere(pid: u32) -> Result<bool, String> {
     let of = |process: &str| {
         let link = fs::read_link(format!("/proc/{process}/ns/net"));
-        link.map_err(|error| format!("the network namespace of process {process} cannot be told: {error}"))
+        link.map_err(|error| format!("the network namespace of process {process} cannot be read: {error}; only root and the user of the process may read it"))
     };
     Ok(of(&pid.to_string())? != of("self")?)
 }

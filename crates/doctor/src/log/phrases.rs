@@ -297,7 +297,7 @@ pub(super) const PHRASES: [Phrase; 38] = [
         words: &["Broken pipe", "sending request to upstream"],
         status: "502",
         cause: "the upstream closed while the request was being sent",
-        meaning: "It does not want the whole body (too large, not allowed), or the connection was kept here for longer than there.",
+        meaning: "It does not want the whole body (too large, not allowed), or this side kept the connection longer than the upstream did.",
         cure: "upstream … { keepalive_timeout 20s; }   # below the upstream's own\nclient_max_body_size 1m;   # what the upstream takes",
         side_effect: "Larger bodies are refused here with 413.",
         directives: &["keepalive_timeout", "client_max_body_size"],

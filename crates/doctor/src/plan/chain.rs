@@ -158,7 +158,8 @@ impl std::str::FromStr for Ports {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("\"{text}\" is no port range: write the first and the last port, as in \"32768-60999\"");
+        let bad =
+            || format!("\"{text}\" is not a port range: write the first and the last port, as in \"32768-60999\"");
         let (first, last) = text.split_once(['-', ' ', '\t']).ok_or_else(bad)?;
         let port = |text: &str| text.trim().parse::<u16>().ok().filter(|port| *port > 0);
         let (first, last) = port(first).zip(port(last)).ok_or_else(bad)?;

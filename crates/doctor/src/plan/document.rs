@@ -98,7 +98,7 @@ fn unchecked(chain: &Chain) -> Section {
     let opening = chain.tiers.split_last().map(|(_, opening)| opening).unwrap_or_default();
     for tier in opening.iter().filter(|tier| tier.ports == Ports::default()) {
         let count = Figure::exact(tier.ports.count() as f64, Unit::of("ports"));
-        let text = format!("{}: {count}, the range that kernels ship, whatever the hosts have", tier.name);
+        let text = format!("{}: {count}, the default range of the kernel; the hosts may have another", tier.name);
         section = section.note(Severity::Note, text);
     }
     for tier in &chain.tiers {

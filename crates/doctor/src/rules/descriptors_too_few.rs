@@ -100,7 +100,7 @@ fn not_in_force(facts: &Facts, limit: Option<u64>) -> Option<Finding> {
     }));
     Some(Finding {
         place: Some(configuration.place(directive.span)),
-        why: "Only root may raise a limit beyond the hard one; for anybody else the line fails with an alert in the log, and the workers go on \
+        why: "Only root may raise a limit beyond the hard one; for other users the line fails with an alert in the log, and the workers go on \
               with what they have. Workers that are older than the line have the old limit, too."
             .to_owned(),
         evidence,

@@ -12,7 +12,7 @@ use report::{Finding, Severity};
 
 const NAME: &str = "name-resolved-once";
 const WHY: &str = "Load balancers of clouds, containers and service discovery move their names to other addresses within minutes. The old \
-    ones then refuse, time out, or belong to somebody else; and where the name cannot be looked up at start, the server does \
+    ones then refuse, time out, or belong to another service; and where the name cannot be looked up at start, the server does \
     not start.";
 pub(super) const RULE: Rule = Rule {
     name: NAME,

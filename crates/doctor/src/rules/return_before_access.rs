@@ -9,7 +9,7 @@ pub(super) const RULE: Rule = Rule {
     name: "return-before-access",
     finds: "`return` in a block with `deny` or `auth_basic`",
     needs: Needs::NOTHING,
-    why: "return answers in an earlier phase than allow, deny and passwords: everybody gets the answer.",
+    why: "return answers in an earlier phase than allow, deny and passwords: every client gets the answer.",
     example: r#"server { location /secret { deny all; return 200 "secret"; } }"#,
     instead: "server { location /secret { deny all; try_files /secret.txt =404; } }",
     check,

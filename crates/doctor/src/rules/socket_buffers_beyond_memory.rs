@@ -6,7 +6,7 @@ use report::figure::shown;
 use report::{Finding, Severity, Unit};
 
 const NAME: &str = "socket-buffers-beyond-memory";
-const WHY: &str = "The second number is what every socket may fill before anybody looks at its speed. When readers are slow, all of \
+const WHY: &str = "The second number is what every socket may fill before the kernel looks at its speed. When readers are slow, all of \
     them fill it, and memory is gone before any window closes.";
 pub(super) const RULE: Rule = Rule {
     name: NAME,

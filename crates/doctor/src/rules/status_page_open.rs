@@ -49,7 +49,7 @@ fn check(facts: &Facts) -> Vec<Finding> {
                 &RULE,
                 Severity::Warning,
                 page.directive.span,
-                "anybody may read the counters".to_owned(),
+                "every client may read the counters".to_owned(),
                 change.fix(),
             )
         });

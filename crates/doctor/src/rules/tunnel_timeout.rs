@@ -8,7 +8,7 @@ use crate::facts::Facts;
 use report::{Finding, Severity};
 
 const NAME: &str = "tunnel-timeout";
-const WHY: &str = "A tunnel that is silent for that long is closed from here, without an error anybody sees; all that fell silent \
+const WHY: &str = "A tunnel that is silent for that long is closed from here, without an error in any log; all that fell silent \
     together are cut together, and come back together.";
 pub(super) const RULE: Rule = Rule {
     name: NAME,
@@ -70,7 +70,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
             evidence: vec![quoted(configuration, at.span, &format!("tunnels end after {timeout} s without a byte"))],
             arithmetic,
             fix: fix(configuration, pass, own.is_some(), wanted),
-            side_effect: "A peer that vanished without a word is noticed that much later.".to_owned(),
+            side_effect: "A peer that vanishes without a FIN is noticed that much later.".to_owned(),
             undo: UNDO.to_owned(),
             ..finding(NAME, Severity::Warning, format!("tunnels are cut after {timeout} s of silence"))
         });

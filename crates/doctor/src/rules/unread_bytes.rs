@@ -28,7 +28,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     if live.unread.sockets >= UNREAD_SOCKETS_MIN {
         let what = format!("{} have not been read from {} sockets", size(live.unread.bytes), live.unread.sockets);
-        let why = "The kernel has these bytes and the server does not take them: it is at its CPU, or waits until somebody else takes what \
+        let why = "The kernel has these bytes and the server does not take them: it is at its CPU, or waits until another program takes what \
                    it read before. The senders' windows close.";
         let fix = "# CPU at 100 %? more workers: worker_processes auto\n# otherwise the other side of these connections is slow: holdfast watch, page 4";
         findings.push(complete(&live.unread, "Recv-Q", what, why, fix));

@@ -197,7 +197,8 @@ impl Listing {
     pub(crate) fn filter(&self) -> Result<RowFilter, String> {
         let client = self.client.as_deref().map(|text| {
             let network = Cidr::parse(text.as_bytes()).map(|(network, _)| network);
-            network.ok_or_else(|| format!("`{text}` is no address and no network, such as 10.0.0.7 or 10.0.0.0/8"))
+            network
+                .ok_or_else(|| format!("`{text}` is neither an address nor a network, such as 10.0.0.7 or 10.0.0.0/8"))
         });
         let sort = match self.sort {
             SortWord::Age => SortBy::Age,
@@ -339,6 +340,6 @@ mod tests {
     #[test]
     fn a_wrong_network_is_named() {
         let list = Listing { client: Some("10.0.0/8".to_owned()), ..Listing::default() };
-        assert!(list.filter().unwrap_err().contains("`10.0.0/8` is no address"));
+        assert!(list.filter().unwrap_err().contains("`10.0.0/8` is neither an address"));
     }
 }

@@ -33,7 +33,9 @@ impl Target {
             From::Process(pid) => format!("read as {name}, which runs as process {pid}"),
             From::Directive(directive) => format!("read as {name}, since only it has \"{directive}\""),
             From::Program(path) => format!("read as {name}, the version of {}", path.display()),
-            From::Nothing => format!("read as {name}, since no nginx was found here (--target says otherwise)"),
+            From::Nothing => {
+                format!("read as {name}, since no nginx was found here (--target NAME reads it as another one)")
+            }
         }
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<IpAddr>, String> {
     }
     text.parse()
         .map(|address| vec![address])
-        .map_err(|_| format!("`{text}` is no address and no interface that has one"))
+        .map_err(|_| format!("`{text}` is neither an address nor an interface with one"))
 }
 
 /// The addresses of an interface; empty if it does not exist. Link-local IPv6 addresses are left out: connecting from
@@ -46,7 +46,7 @@ fn addresses_of(interface: &str) -> Result<Vec<IpAddr>, String> {
 }
 
 fn parse_v4(text: &str) -> Result<u32, String> {
-    text.parse::<Ipv4Addr>().map(u32::from).map_err(|_| format!("`{text}` is no IPv4 address"))
+    text.parse::<Ipv4Addr>().map(u32::from).map_err(|_| format!("`{text}` is not an IPv4 address"))
 }
 
 fn range(first: u32, last: u32) -> Result<Vec<IpAddr>, String> {

@@ -105,7 +105,7 @@ fn level_of(word: &str) -> Result<Option<Level>, String> {
     let found = Level::ALL.into_iter().find(|level| level.label() == word);
     found.map(Some).ok_or_else(|| {
         let all: Vec<_> = Level::ALL.map(Level::label).into();
-        format!("`{word}` is no level: {} or default", all.join(", "))
+        format!("`{word}` is not a level: {} or default", all.join(", "))
     })
 }
 
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn levels_are_set_and_reset() {
         let shared = Registry::leak(1, ErrorLog::new(Level::Emerg, 0)).unwrap();
-        assert!(level_of("loud").unwrap_err().contains("is no level"));
+        assert!(level_of("loud").unwrap_err().contains("is not a level"));
         shared.set_log_level(level_of("debug").unwrap());
         assert_eq!(shared.log_level(), Some(Level::Debug));
         shared.set_log_level(level_of("default").unwrap());

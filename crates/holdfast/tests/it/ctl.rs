@@ -387,7 +387,7 @@ fn the_log_level_changes_at_run_time() {
     scene.text(&["reload"]);
     scene.instance.wait_for_line("the new configuration holds");
     assert_eq!(lines(), before);
-    assert!(scene.refused(&["log-level", "loud"]).contains("`loud` is no level"));
+    assert!(scene.refused(&["log-level", "loud"]).contains("`loud` is not a level"));
 }
 
 #[test]

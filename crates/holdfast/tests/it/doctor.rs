@@ -254,7 +254,7 @@ fn a_server_in_another_namespace_is_looked_at_there() {
         .expect("util-linux is installed");
     let said = String::from_utf8_lossy(&powerless.stdout);
     assert!(
-        said.contains(&format!("not looked at: what process {pid} holds is told to its own user")),
+        said.contains(&format!("not looked at: only root and the user of process {pid} may see its sockets")),
         "{powerless:?}"
     );
     assert_eq!(powerless.status.code(), Some(0));

@@ -127,6 +127,6 @@ fn without_any_setting_nothing_is_made_up() {
         // The planner computes the described chain on any machine, and lists its assumptions.
         let plan = without_settings(&["plan", "--connections", "30000"]);
         let plan = String::from_utf8_lossy(&plan.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(plan.contains("28,232") && plan.contains("the range that kernels ship"), "{plan}");
+        assert!(plan.contains("28,232") && plan.contains("the default range of the kernel"), "{plan}");
     });
 }

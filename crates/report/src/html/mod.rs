@@ -179,7 +179,7 @@ fn key(kind: Kind, colour: Colour) -> String {
 fn numbers(chart: &Chart) -> Table {
     let total: usize = chart.series.iter().map(|series| series.points.len()).sum();
     let stride = total.div_ceil(DATA_ROWS_MAX).max(1);
-    let title = if stride > 1 { format!("{}, every {stride}th point", chart.title) } else { chart.title.clone() };
+    let title = if stride > 1 { format!("{}, one of every {stride} points", chart.title) } else { chart.title.clone() };
     let mut table = Table::new(&title, &["series", "x", "y"]);
     table.columns = vec!["series".to_owned(), chart.x.title.clone(), chart.y.title.clone()];
     for series in &chart.series {
