@@ -423,7 +423,7 @@ mod tests {
         assert_eq!(refusal("dport ="), "a port is missing at the end");
         assert_eq!(refusal("state time-wait and"), "a test is missing after `and`");
         assert!(refusal("dst > 10.0.0.1").starts_with("addresses and groups have no order"));
-        assert!(refusal("dst 10.0.0.0/33").starts_with("`10.0.0.0/33` is no address"));
+        assert!(refusal("dst 10.0.0.0/33").starts_with("`10.0.0.0/33` is not an address"));
         assert_eq!(refusal("cgroup /gone"), "there is no control group `/gone`");
         assert!(refusal("").starts_with("a filter has at least one word"));
         assert!(refusal(&"( ".repeat(100)).starts_with("more than 32 parentheses"));
