@@ -35,7 +35,7 @@ pub(crate) struct Guests {
 }
 
 impl Guests {
-    /// Starts empty. The error: the pool has no number left for the key that peers without their own share.
+    /// Starts empty. The error: the pool has no number left for the key of [`Self::spare`].
     pub(crate) fn new(shared: &'static Registry, id: GroupId, sharing: Sharing) -> Result<Self, TableFull> {
         // No peer has this address.
         let nowhere = PeerAddress::Ip(SocketAddr::from(([0, 0, 0, 0], 0)));

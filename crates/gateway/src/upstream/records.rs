@@ -16,7 +16,7 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// Takes received bytes before the head is complete; returns the number of bytes after the end of the request.
+    /// Takes received bytes before the head is complete; returns how many of them belong to the request.
     pub(crate) fn receive(&mut self, bytes: &[u8]) -> Result<usize, RecordError> {
         let mut rest = bytes;
         loop {
