@@ -134,7 +134,6 @@ impl SeatLine {
 
     /// A seat is free: wakes the first request to look, since the code that frees a seat has no clock. The releasing
     /// side's second step.
-    /// step.
     pub(super) fn call(&self) {
         fence(Ordering::SeqCst);
         if self.waiting() == 0 {

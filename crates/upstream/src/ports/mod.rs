@@ -3,7 +3,6 @@
 //! how long at the present rate. A value driven by `now` and by socket events: it asks the kernel nothing, and knows
 //! nothing of other processes' sockets. The gateway reports to it, uses it to pick the source with the most free ports,
 //! and shows it on the status page.
-//! it, and shows it on the status page.
 
 mod ledger;
 mod limits;
