@@ -11,8 +11,8 @@ use http1::FieldId;
 use rules::pace::Pace;
 
 impl Exchange {
-    /// Sets the pace of the response just before its head is sent. Once per exchange; `X-Accel-Limit-Rate` and `set
-    /// $limit_rate` take precedence over the directive.
+    /// Sets the pace of the response just before its head is sent. Once per exchange; `X-Accel-Limit-Rate` and
+    /// `set $limit_rate` take precedence over the directive.
     pub(crate) fn begin_pace(&mut self) {
         // A subrequest has no client whose rate could be limited.
         if (self.response.limit_rate.is_none() && self.location().rate.is_none()) || self.is_subrequest() {

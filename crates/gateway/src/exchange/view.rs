@@ -295,8 +295,8 @@ impl ExchangeView<'_> {
             && name.matches(b"host")
             && let Some(host) = request.head.host
         {
-            // R23: the host of an absolute target replaces the field (RFC 9112 §3.2.2). Otherwise `proxy_set_header
-            // Host $http_host` would send a request on under another name than it was routed by.
+            // R23: the host of an absolute target replaces the field (RFC 9112 §3.2.2). Otherwise
+            // `proxy_set_header Host $http_host` would send a request on under another name than it was routed by.
             return bytes(host.raw.of(&request.bytes), out);
         }
         if name.dashed() == b"cookie" {

@@ -84,8 +84,8 @@ const OFFLOAD_THREADS_MAX: usize = 4;
 /// the disk cannot keep up, and refusing some requests is better than delaying all.
 const OFFLOAD_WAITING_MAX: usize = 1024;
 
-/// Most passwords that wait to be hashed; there are as many threads as workers. At 5 ms each, the cost of `htpasswd
-/// -B`, the last one waits for some seconds if there is one thread.
+/// Most passwords that wait to be hashed; there are as many threads as workers. At 5 ms each, the cost of
+/// `htpasswd -B`, the last one waits for some seconds if there is one thread.
 const HASHING_WAITING_MAX: usize = 512;
 
 /// What the workers of a process share.

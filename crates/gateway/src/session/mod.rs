@@ -1,7 +1,7 @@
 //! A session of `stream`: from an accepted connection to a tunnel, or to its end without one. A future exists only
 //! until then: it reads what precedes the data, decides, and connects. It knows no HTTP; the connector makes
-//! connections to peers, and the tunnel moves the bytes in both directions ([ADR
-//! 59](../../../docs/adr/0059-a-session-is-a-tunnel-from-the-start.md)).
+//! connections to peers, and the tunnel moves the bytes in both directions
+//! ([ADR 59](../../../docs/adr/0059-a-session-is-a-tunnel-from-the-start.md)).
 
 pub(crate) mod calling;
 pub(crate) mod log;

@@ -76,7 +76,7 @@ impl UpstreamSide {
         self.stream().is_some_and(|stream| stream.has_ended() && !stream.has_trailers())
     }
 
-    /// Whether the response may be truncated: the TLS connection ended without a close_notify.
+    /// Whether the response may be truncated: the TLS connection ended without a `close_notify`.
     pub(crate) fn is_truncated(&self) -> bool {
         self.connection().is_some_and(|leased| leased.stream().is_truncated())
     }

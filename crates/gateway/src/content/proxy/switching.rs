@@ -30,8 +30,8 @@ impl Exchange {
         Some(HeadStep::Failed(Failure::InvalidHeader, reason, DiscardReason::ResponseBodyUnread))
     }
 
-    /// Whether the client wants another protocol. As in nginx, a WebSocket request counts without `Connection:
-    /// upgrade`, which some proxies in front of this one drop.
+    /// Whether the client wants another protocol. As in nginx, a WebSocket request counts without
+    /// `Connection: upgrade`, which some proxies in front of this one drop.
     fn asked_for_upgrade(&self) -> bool {
         let upgrade = self.request.head.value(FieldId::Upgrade, &self.request.bytes);
         self.request.head.upgrade.is_some() || upgrade.is_some_and(|value| value.eq_ignore_ascii_case(b"websocket"))

@@ -190,7 +190,7 @@ impl Secure {
         }
     }
 
-    /// Ends it with a close_notify.
+    /// Ends it with a `close_notify`.
     pub(crate) fn close(mut self) {
         self.session.close();
         let _ = self.flush_in(usize::MAX);
