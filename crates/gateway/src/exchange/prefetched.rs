@@ -1,9 +1,9 @@
-//! A file that was opened before it is known who serves it.
+//! A file that was opened before its handler was known.
 
 use reactor::OpenFile;
 use std::sync::Arc;
 
-/// A file that was opened to see whether it is there. The internal redirect that follows nearly always comes back for it.
+/// A file that was opened to test that it exists. The internal redirect that follows nearly always serves it.
 pub(crate) struct Prefetched {
     pub(crate) path: Vec<u8>,
     pub(crate) file: Arc<OpenFile>,
