@@ -8,6 +8,7 @@ use crate::downstream::request::Request;
 use crate::exchange::Begin;
 use crate::upstream::answer::Answer;
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// Recycled exchange buffers and futures kept by a worker: enough for the exchanges that usually run at the same time;
@@ -25,8 +26,8 @@ pub(crate) struct Spares {
     head: Cell<Option<Box<ReplyHead>>>,
     /// Connections to upstreams that exchanges share.
     pub(crate) hub: Rc<Hub>,
-    /// Subrequests that the worker has not started yet.
-    started: RefCell<Vec<Begin>>,
+    /// Subrequests and streams that the worker has not started yet, in the order of their requests.
+    started: RefCell<VecDeque<Begin>>,
 }
 
 impl Spares {
@@ -69,12 +70,12 @@ impl Spares {
 
     /// Queues an exchange; the worker starts it before it waits for events.
     pub(crate) fn start(&self, begin: Begin) {
-        self.started.borrow_mut().push(begin);
+        self.started.borrow_mut().push_back(begin);
     }
 
-    /// The next queued exchange.
+    /// The exchange that has waited longest.
     pub(crate) fn next_started(&self) -> Option<Begin> {
-        self.started.borrow_mut().pop()
+        self.started.borrow_mut().pop_front()
     }
 
     /// An empty head for a response.
