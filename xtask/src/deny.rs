@@ -1,5 +1,5 @@
-//! `cargo xtask deny`: licences, sources and versions of all dependencies, by the rules of `deny.toml`, and known
-//! vulnerabilities where the `RustSec` database can be reached.
+//! `cargo xtask deny`: checks licences, sources and versions of all dependencies by the rules of `deny.toml`, and known
+//! vulnerabilities if the `RustSec` database can be reached.
 
 use crate::tools::{self, Tool};
 use crate::workspace::{Workspace, heading, run, shown};
@@ -8,7 +8,7 @@ use std::process::Command;
 
 const CARGO_DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2", features: &[] };
 
-/// cargo-deny's words when it cannot get the database, as opposed to finding something in it.
+/// cargo-deny's message if it cannot fetch the database, as opposed to a finding.
 const NO_DATABASE: &str = "failed to fetch advisory database";
 
 /// Runs the task.

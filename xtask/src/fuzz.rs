@@ -1,5 +1,5 @@
-//! `cargo xtask fuzz-check` compiles the targets of `fuzz/`. `cargo xtask fuzz-smoke` runs each for some seconds, from its seeds.
-//! Long runs are `cargo fuzz run` by hand.
+//! `cargo xtask fuzz-check` compiles the targets of `fuzz/`. `cargo xtask fuzz-smoke` runs each for some seconds, from
+//! its seeds. For longer runs use `cargo fuzz run`.
 
 use crate::tools::{self, Tool};
 use crate::workspace::{Workspace, find_program, heading, in_ci, output_of, run};
@@ -22,7 +22,8 @@ pub(crate) struct Args {
 
 const CARGO_FUZZ: Tool = Tool { name: "cargo-fuzz", version: "0.13.2", features: &[] };
 
-/// An input that takes longer than this is a hang: parsers here finish in microseconds, and no busy machine holds one up for so long.
+/// An input that takes longer than this counts as a hang: our parsers finish in microseconds, even on a busy machine in
+/// far less than this.
 const HANG_SECONDS: u32 = 20;
 
 /// Runs the task.
@@ -32,7 +33,7 @@ pub(crate) fn smoke(workspace: &Workspace, args: &Args) -> Result<()> {
         return Ok(());
     }
     if let Err(missing) = check_needs() {
-        // A person without a nightly compiler can still work; a build that checks nothing must not look green.
+        // Without a nightly compiler a developer can continue; in CI a build that checks nothing must not pass.
         if in_ci() {
             return Err(missing);
         }
@@ -53,13 +54,13 @@ pub(crate) fn smoke(workspace: &Workspace, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Compiles every target with the compiler of the workspace, without sanitizers and without libFuzzer's C++ part: a change that
-/// breaks a target fails here in seconds, and not behind the sanitizers' build.
+/// Compiles every target with the workspace's compiler, without sanitizers and without libFuzzer's C++ part. A change
+/// that breaks a target fails here in seconds, before the build with sanitizers.
 pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     heading("the fuzz targets compile");
     let mut cargo = workspace.cargo();
     cargo.args(["check", "--locked", "--bins", "--manifest-path"]).arg(workspace.root.join("fuzz/Cargo.toml"));
-    // The folder of the other builds: dependencies with the same version and features are compiled once.
+    // The target folder of the other builds, so that dependencies with the same version and features are compiled once.
     if std::env::var_os("CARGO_TARGET_DIR").is_none() {
         cargo.arg("--target-dir").arg(workspace.target(""));
     }
@@ -80,7 +81,7 @@ fn check_needs() -> Result<()> {
     Ok(())
 }
 
-/// `cargo fuzz` with the nightly compiler, whichever toolchain started us.
+/// `cargo fuzz` with the nightly compiler, independent of the toolchain that started us.
 fn cargo_fuzz(workspace: &Workspace) -> Result<Command> {
     let mut command = Command::new("rustup");
     for inherited in ["RUSTUP_TOOLCHAIN", "CARGO", "RUSTC", "RUSTFLAGS"] {
@@ -93,7 +94,7 @@ fn cargo_fuzz(workspace: &Workspace) -> Result<Command> {
 
 fn fuzz(workspace: &Workspace, target: &str, &Args { seconds, seed, .. }: &Args) -> Result<()> {
     heading(&format!("fuzzing {target} for {seconds} s"));
-    // libFuzzer writes what it learns into the first folder and only reads the others.
+    // libFuzzer writes new inputs into the first folder and only reads the others.
     let corpus = workspace.root.join("fuzz/corpus").join(target);
     let seeds = workspace.root.join("fuzz/seeds").join(target);
     fs::create_dir_all(&corpus)?;

@@ -1,6 +1,8 @@
-//! `cargo xtask handbook`: the handbook as a site, in `target/book`. Links of the built pages are followed, and the search has every page.
+//! `cargo xtask handbook`: builds the handbook as a site in `target/book`. It follows the links of the built pages, and
+//! checks that the search finds every page.
 //!
-//! `tidy` checks links of the sources; this finds what only the built site has: fragments that mdBook makes, and pages that it left out.
+//! `tidy` checks the links of the sources. This task finds errors that only the built site has: fragments made by
+//! mdBook, and missing pages.
 
 use crate::tools::{self, Tool};
 use crate::workspace::{Workspace, heading, run};
@@ -10,11 +12,11 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
-/// Watching and serving, which need a web server of their own, are left out.
+/// Without the features for watching and serving, which need a web server.
 const MDBOOK: Tool =
     Tool { name: "mdbook", version: "0.5.4", features: &["--no-default-features", "--features", "search"] };
 
-/// What mdBook makes of all pages for printing: it repeats what the pages have.
+/// mdBook's page for printing, which repeats all pages.
 const PRINT: &str = "print.html";
 
 /// Runs the task.
@@ -36,7 +38,7 @@ pub(crate) fn build(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// What a page has and leads to.
+/// The fragments and links of a page.
 #[derive(Default)]
 struct Page {
     anchors: BTreeSet<String>,
@@ -64,7 +66,7 @@ fn read(book: &Path) -> Result<BTreeMap<PathBuf, Page>> {
 }
 
 fn parse(html: &str) -> Page {
-    // mdBook quotes every attribute with double quotes.
+    // mdBook puts every attribute into double quotes.
     let values = |name: &str| {
         let parts = html.split(&format!(" {name}=\"")).skip(1).collect::<Vec<_>>();
         parts.into_iter().filter_map(|rest| rest.split('"').next()).map(|value| value.replace("&amp;", "&"))
@@ -79,7 +81,7 @@ fn broken_links(pages: &BTreeMap<PathBuf, Page>) -> Vec<String> {
             let (target, fragment) = link.split_once('#').unwrap_or((link, ""));
             let target = if target.is_empty() { path.clone() } else { resolve(path, target) };
             let fault = match pages.get(&target) {
-                // Printing repeats all pages, and its fragments with them.
+                // The page for printing repeats all pages with their fragments.
                 _ if target == Path::new(PRINT) => continue,
                 None => "does not exist",
                 Some(to) if !fragment.is_empty() && !to.anchors.contains(fragment) => "has no such heading",
@@ -91,7 +93,7 @@ fn broken_links(pages: &BTreeMap<PathBuf, Page>) -> Vec<String> {
     faults
 }
 
-/// The path that a link means, seen from its page.
+/// The path that a link on a page refers to.
 fn resolve(page: &Path, link: &str) -> PathBuf {
     let mut path = page.parent().unwrap_or(Path::new("")).to_owned();
     for part in Path::new(link).components() {
@@ -106,7 +108,7 @@ fn resolve(page: &Path, link: &str) -> PathBuf {
     path
 }
 
-/// Pages of symptoms that a search for their log line would not find.
+/// Symptom pages that a search for their log line does not find.
 fn unsearchable(book: &Path, pages: &BTreeMap<PathBuf, Page>) -> Result<Vec<String>> {
     let index = pages.keys().find(|path| path.to_string_lossy().starts_with("searchindex"));
     let index = index.context("mdBook made no search index")?;

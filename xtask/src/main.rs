@@ -1,6 +1,6 @@
 //! The tasks of the workspace. `cargo xtask --help` lists them; `.ci/run` calls the same ones.
 //!
-//! One file per task. Not the place for anything the product itself needs: nothing depends on this crate.
+//! One file per task. It contains nothing that the product needs: no crate depends on this one.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // this is a terminal program
 
 mod bench;

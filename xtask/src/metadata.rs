@@ -1,6 +1,6 @@
-//! The workspace's packages as `cargo metadata` tells them: names, folders and declared dependencies.
+//! The workspace's packages from `cargo metadata`: names, folders and declared dependencies.
 //!
-//! Only the workspace's own packages are asked for, so this needs neither network nor a resolved graph.
+//! It reads only the workspace's own packages, so it needs neither network nor a resolved graph.
 
 use crate::workspace::{Workspace, output_of};
 use anyhow::{Context as _, Result};

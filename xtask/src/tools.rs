@@ -1,5 +1,5 @@
-//! Cargo's helpers that are not part of a toolchain: installed from crates.io, pinned, into `target/tools`, so that nothing
-//! in the user's own `~/.cargo/bin` is replaced or relied on.
+//! Cargo tools that are not part of a toolchain: installed from crates.io in pinned versions into `target/tools`, so
+//! that the user's own `~/.cargo/bin` is neither changed nor needed.
 
 use crate::workspace::{Workspace, heading, run};
 use anyhow::{Context as _, Result};
@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 
-/// A crate whose program a task runs.
+/// A crate with a program that a task runs.
 pub(crate) struct Tool {
     pub(crate) name: &'static str,
     pub(crate) version: &'static str,
@@ -15,7 +15,7 @@ pub(crate) struct Tool {
     pub(crate) features: &'static [&'static str],
 }
 
-/// Makes sure that the tool of exactly that version is there, and returns its path. Building takes minutes, once.
+/// Provides the tool in exactly that version, and returns its path. Building takes minutes, once.
 pub(crate) fn provide(workspace: &Workspace, tool: &Tool) -> Result<PathBuf> {
     let home = workspace.target("tools");
     let program = home.join("bin").join(tool.name);
@@ -35,7 +35,7 @@ pub(crate) fn provide(workspace: &Workspace, tool: &Tool) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// `$PATH` with `target/tools/bin` before it, for programs that look for cargo's subcommands.
+/// `$PATH` with `target/tools/bin` first, for programs that look for cargo's subcommands.
 pub(crate) fn search_path(workspace: &Workspace) -> Result<OsString> {
     let inherited = std::env::var_os("PATH").unwrap_or_default();
     let folders = [workspace.target("tools").join("bin")].into_iter().chain(std::env::split_paths(&inherited));

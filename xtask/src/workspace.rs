@@ -1,4 +1,5 @@
-//! Where the workspace is, and how a task runs another program: with a heading, from the root, and an error that names it.
+//! Finds the workspace, and runs other programs for tasks: with a heading, in the root, and with the program's name in
+//! errors.
 
 use anyhow::{Context as _, Result, bail};
 use std::ffi::OsStr;
@@ -12,7 +13,7 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
-    /// Finds the root from the manifest folder that `cargo run` names, or from where this crate was built.
+    /// Finds the root by the manifest folder that `cargo run` sets, or by where this crate was built.
     pub(crate) fn locate() -> Result<Workspace> {
         let manifest =
             std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| OsStr::new(env!("CARGO_MANIFEST_DIR")).to_owned());
@@ -23,8 +24,8 @@ impl Workspace {
         Ok(Workspace { root: root.to_owned() })
     }
 
-    /// What tasks fetch, build and generate for themselves is here, whatever `CARGO_TARGET_DIR` says: its paths are
-    /// part of what the tests and the documents rely on.
+    /// Path for what tasks fetch, build and generate. It does not depend on `CARGO_TARGET_DIR`, because tests and
+    /// documents rely on its paths.
     pub(crate) fn target(&self, name: &str) -> PathBuf {
         self.root.join("target").join(name)
     }
@@ -38,7 +39,7 @@ impl Workspace {
     }
 }
 
-/// Whether a script rather than a person is looking: optional parts that are missing are failures there.
+/// Whether a script, not a person, runs this: missing optional parts are failures then.
 pub(crate) fn in_ci() -> bool {
     std::env::var("CI").is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"))
 }
@@ -48,7 +49,7 @@ pub(crate) fn heading(text: &str) {
     println!("\n=== {text}");
 }
 
-/// Runs a program whose output belongs to the terminal.
+/// Runs a program with its output on the terminal.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("cannot start {}", shown(command)))?;
     if !status.success() {
@@ -57,7 +58,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a program and returns what it wrote to standard output; its standard error is part of the error.
+/// Runs a program and returns its standard output; an error includes its standard error.
 pub(crate) fn output_of(command: &mut Command) -> Result<String> {
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot start {}", shown(command)))?;
     if !output.status.success() {
@@ -67,9 +68,9 @@ pub(crate) fn output_of(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The command as a person would type it, shortened where it lists many things.
+/// The command as a person would type it, shortened if it has many arguments.
 pub(crate) fn shown(command: &Command) -> String {
-    const ARGUMENTS_MAX: usize = 12; // a resolved package list would push the error off the screen
+    const ARGUMENTS_MAX: usize = 12; // longer lists of packages would push the error off the screen
     let mut words = vec![command.get_program().to_string_lossy().into_owned()];
     words.extend(command.get_args().take(ARGUMENTS_MAX).map(|word| word.to_string_lossy().into_owned()));
     if command.get_args().len() > ARGUMENTS_MAX {
@@ -78,7 +79,7 @@ pub(crate) fn shown(command: &Command) -> String {
     format!("`{}`", words.join(" "))
 }
 
-/// The first executable file of that name on `$PATH`, and then in the folders of system programs.
+/// The first executable file of that name on `$PATH`, then in the folders of system programs.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     lab::stage::process::find_program(name, &[])
 }

@@ -1,34 +1,35 @@
-//! The beginning of a cache file: what is known of the response, its key, and the head that the upstream sent. A checksum is over
-//! all of it, and it states the length of the body, so a file that was cut or half written is never taken for a response.
+//! The beginning of a cache file: the facts about the response, its key, and the head that the upstream sent. It has a
+//! checksum over all of that, and states the length of the body, so a truncated or half-written file is never taken for
+//! a response.
 //!
 //! ```text
 //! "HFcache1"  checksum  body_start  body_bytes  times …  lengths …  variant  | key | etag | vary | head | body …
 //! ```
-//! Numbers are little-endian. The checksum is CRC-32 over everything from behind it up to the body.
+//! Numbers are little-endian. The checksum is CRC-32 over everything between itself and the body.
 
 use crate::key::Key;
 
 const MAGIC: &[u8; 8] = b"HFcache1";
 
-/// Bytes before the parts of variable length.
+/// Bytes before the parts with variable length.
 pub const FIXED_BYTES: usize = 8 + 4 + 4 + 8 + 6 * 8 + 2 * 2 + 2 * 4 + 16;
 
-/// Where bodies begin at the latest: what lies before them is read into memory. Heads are bounded by `proxy_buffer_size`, keys by
-/// the same; this bound is for files that another program has written.
+/// Largest offset of a body: everything before it is read into memory. `proxy_buffer_size` bounds heads and keys; this
+/// bound is for files that another program has written.
 pub const BODY_START_MAX: usize = 256 * 1024;
 
-/// What a file says about its response.
+/// The facts about a stored response.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Entry {
     /// Until when it is fresh, in seconds since the epoch.
     pub valid_until: i64,
-    /// Seconds after that in which it may be used while it is renewed.
+    /// Seconds after that in which it may be used while it is revalidated.
     pub updating_s: i64,
     /// Seconds after that in which it may be used instead of an error.
     pub error_s: i64,
     /// When it was stored.
     pub date_s: i64,
-    /// `Last-Modified`, where it is known.
+    /// `Last-Modified`, if known.
     pub modified_s: Option<i64>,
     /// Bytes of the body.
     pub body_bytes: u64,
@@ -36,30 +37,30 @@ pub struct Entry {
     pub etag: Vec<u8>,
     /// `Vary`, or nothing.
     pub vary: Vec<u8>,
-    /// The second key of the request, where there is a `Vary`.
+    /// The second key of the request, if there is a `Vary`.
     pub variant: Option<Key>,
 }
 
-/// A file's beginning, taken apart.
+/// The parsed beginning of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parsed<'a> {
-    /// What it says.
+    /// The facts about the response.
     pub entry: Entry,
     /// The text of its key.
     pub key: &'a [u8],
     /// The head of the response.
     pub head: &'a [u8],
-    /// Where the body begins.
+    /// Offset of the body.
     pub body_start: usize,
 }
 
 /// Why a file is not a cached response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum EntryFault {
-    /// More of it has to be read: this many bytes.
+    /// More of it must be read: this many bytes.
     #[error("it is shorter than its header")]
     Needs(usize),
-    /// It does not begin as a file of this version does.
+    /// It does not begin like a file of this version.
     #[error("it has no header of this version")]
     Magic,
     /// A length in it is impossible.
@@ -68,13 +69,13 @@ pub enum EntryFault {
     /// The checksum is wrong.
     #[error("its checksum is wrong")]
     Checksum,
-    /// The file has not as many bytes as it says.
+    /// The file does not have the stated length.
     #[error("it is not as long as it says")]
     Size,
 }
 
 impl EntryFault {
-    /// Whether the rest of the beginning has to be read first.
+    /// How many bytes must be read first, if any.
     pub fn needs(self) -> Option<usize> {
         match self {
             Self::Needs(bytes) => Some(bytes),
@@ -83,7 +84,7 @@ impl EntryFault {
     }
 }
 
-/// Takes bytes off the front of a header.
+/// Takes bytes from the front of a header.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -111,12 +112,12 @@ impl<'a> Reader<'a> {
 }
 
 impl Entry {
-    /// Bytes before the body of a file with these parts.
+    /// Offset of the body in a file with these parts.
     pub fn body_start(&self, key: &[u8], head: &[u8]) -> usize {
         FIXED_BYTES + key.len() + self.etag.len() + self.vary.len() + head.len()
     }
 
-    /// Writes the beginning of a file; `None` where a part is too long for it.
+    /// Encodes the beginning of a file; `None` if a part is too long for it.
     pub fn encode(&self, key: &[u8], head: &[u8]) -> Option<Vec<u8>> {
         let body_start = self.body_start(key, head);
         if body_start > BODY_START_MAX {
@@ -151,8 +152,8 @@ impl Entry {
         Some(out)
     }
 
-    /// Reads the beginning of a file of `file_bytes`. `bytes` may be less than all of it: [`EntryFault::Needs`] says how much that
-    /// has to be.
+    /// Parses the beginning of a file of `file_bytes`. `bytes` may be only a part of it: [`EntryFault::Needs`] says how
+    /// much is needed.
     pub fn parse(bytes: &[u8], file_bytes: u64) -> Result<Parsed<'_>, EntryFault> {
         let mut reader = Reader(bytes);
         let needs = |count: usize| if file_bytes < count as u64 { EntryFault::Size } else { EntryFault::Needs(count) };
@@ -208,12 +209,12 @@ impl Entry {
         self.valid_until >= now_s
     }
 
-    /// Whether it may be used while it is renewed, as the response itself has said.
+    /// Whether the response's own fields permit using it while it is revalidated.
     pub fn may_be_used_while_updating(&self, now_s: i64) -> bool {
         self.valid_until.saturating_add(self.updating_s) >= now_s
     }
 
-    /// Whether it may be used instead of an error, as the response itself has said.
+    /// Whether the response's own fields permit using it in place of an error.
     pub fn may_be_used_on_error(&self, now_s: i64) -> bool {
         self.valid_until.saturating_add(self.error_s) >= now_s
     }

@@ -1,7 +1,8 @@
-//! How long a response stays fresh, by what its fields say. The fields and their order of precedence are nginx's: `X-Accel-Expires`,
-//! then `Cache-Control`, then `Expires`; `Set-Cookie` and some `Vary` forbid keeping. RFC 9111 and RFC 5861 are the background.
+//! How long a response stays fresh, according to its fields. The fields and their order of precedence are nginx's:
+//! `X-Accel-Expires`, then `Cache-Control`, then `Expires`; `Set-Cookie` and some `Vary` forbid storing. RFC 9111 and
+//! RFC 5861 are the background.
 
-/// A field that has a say.
+/// A field that affects storing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Said {
     /// `X-Accel-Expires`
@@ -16,7 +17,7 @@ pub enum Said {
     Vary,
 }
 
-/// Fields that have no say (`proxy_ignore_headers`).
+/// Fields that are ignored (`proxy_ignore_headers`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ignored {
     /// `X-Accel-Expires`
@@ -31,16 +32,16 @@ pub struct Ignored {
     pub vary: bool,
 }
 
-/// What a response says about being kept.
+/// What a response says about storing it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Freshness {
-    /// Until when it is fresh, in seconds since the epoch; 0 where it does not say.
+    /// Until when it is fresh, in seconds since the epoch; 0 if it does not say.
     pub valid_until: i64,
-    /// Seconds after that in which it may be used while it is renewed (`stale-while-revalidate`).
+    /// Seconds after that in which it may be used while it is revalidated (`stale-while-revalidate`).
     pub updating_s: i64,
-    /// Seconds after that in which it may be used instead of an error (`stale-if-error`).
+    /// Seconds after that in which it may be used in place of an error (`stale-if-error`).
     pub error_s: i64,
-    /// Its `Vary`, where that has a say.
+    /// Its `Vary`, unless that is ignored.
     pub vary: Vec<u8>,
     by_accel: bool,
     no_cache: bool,
@@ -48,7 +49,7 @@ pub struct Freshness {
     refused: bool,
 }
 
-/// More seconds than anybody means; keeps sums of times in range.
+/// Longer than any sensible lifetime; keeps sums of times in range.
 const SECONDS_MAX: i64 = 1 << 40;
 
 impl Freshness {
@@ -82,7 +83,7 @@ impl Freshness {
         this
     }
 
-    /// Whether it may be kept as far as its fields say.
+    /// Whether its fields permit storing it.
     pub fn allows(&self) -> bool {
         !self.no_cache && !self.expired && !self.refused
     }
@@ -135,7 +136,7 @@ impl Freshness {
     }
 }
 
-/// Whether a `Cache-Control` allows keeping the response to a request that has `Authorization` (RFC 9111 section 3.5).
+/// Whether a `Cache-Control` permits storing the response to a request with `Authorization` (RFC 9111 section 3.5).
 pub fn allows_authorized(cache_control: &[u8]) -> bool {
     cache_control.split(|&byte| byte == b',').any(|word| {
         let word = word.trim_ascii();
@@ -144,12 +145,12 @@ pub fn allows_authorized(cache_control: &[u8]) -> bool {
     })
 }
 
-/// Where a word begins in a text, in any case.
+/// The position of a word in a text, in any case.
 fn find(text: &[u8], word: &[u8]) -> Option<usize> {
     text.windows(word.len()).position(|part| part.eq_ignore_ascii_case(word))
 }
 
-/// The number behind a word, as nginx reads it: up to a comma, a semicolon or a blank. The error: it is none.
+/// The number after a word, as nginx reads it: up to a comma, a semicolon or a blank. The error: it is no number.
 fn seconds(text: &[u8], word: &[u8]) -> Option<Result<i64, ()>> {
     let rest = &text[find(text, word)? + word.len()..];
     let end = rest.iter().position(|byte| b",; ".contains(byte)).unwrap_or(rest.len());

@@ -1,5 +1,6 @@
-//! What is known of a cache's files: which there are, how large they are and when they were used last, and who is about to write one.
-//! The oldest one is the first to go. It knows no file and no clock; the gateway keeps it behind a lock that all workers take.
+//! The index of a cache's files: which files there are, their sizes and last use, and which request writes one. The
+//! oldest file is removed first. It knows no files and no clock; the gateway keeps it behind a lock that all workers
+//! take.
 
 use crate::key::Key;
 use std::collections::HashMap;
@@ -8,28 +9,28 @@ use std::hash::BuildHasher;
 /// No node.
 const NONE: u32 = u32::MAX;
 
-/// Nodes that are looked at from the oldest one on, where a place is needed and the oldest ones are in use. As in nginx.
+/// Nodes examined from the oldest one on, if a place is needed and the oldest ones are in use. As in nginx.
 const TRIES_MAX: u32 = 20;
 
-/// Where a key's node is. It stays valid, and names nothing else, after its node is gone.
+/// The place of a key's node. It stays valid, and refers to nothing else, after its node is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     slot: u32,
     generation: u32,
 }
 
-/// What is known of a key that is asked for.
+/// What is known of a requested key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
-    /// Nothing until now.
+    /// Nothing yet.
     New,
     /// There is a file.
     File,
-    /// There is none, and it was asked for often enough to get one.
+    /// There is no file, and the key was requested often enough to get one.
     NoFile,
-    /// There is none, and it was asked for too seldom.
+    /// There is no file, and the key was requested too rarely.
     Scarce,
-    /// Until some time it is answered with this status.
+    /// For some time it is answered with this status.
     Status(u16),
 }
 
@@ -38,31 +39,31 @@ pub enum Found {
 pub struct Entered {
     /// The key's place, which is held until [`Index::leave`].
     pub place: Place,
-    /// What is known of it.
+    /// What is known of the key.
     pub found: Found,
-    /// A key that had to give way: its file is to be removed.
+    /// A key that was evicted: its file must be removed.
     pub evicted: Option<Key>,
 }
 
-/// There is no room for another key, and all that could give way are in use.
+/// There is no room for another key, and all candidates for eviction are in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full;
 
-/// Who fills a key.
+/// Which request fills a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lock {
-    /// The requests that have asked, until [`Index::release`] or [`Index::stored`].
+    /// The caller has it, until [`Index::release`] or [`Index::stored`].
     Taken,
-    /// Another request has it, until this time at the latest, in milliseconds.
+    /// Another request, until this time at the latest, in milliseconds.
     Until(u64),
 }
 
-/// A file that is there, for a snapshot.
+/// An existing file, for a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record {
     /// Its key.
     pub key: Key,
-    /// Of the key that all variants share.
+    /// The tag of the key that all variants share.
     pub tag: u64,
     /// Bytes on the disk.
     pub bytes: u64,
@@ -75,7 +76,7 @@ pub struct Record {
 pub struct Stored {
     /// Keys, with and without files.
     pub keys: usize,
-    /// Keys at most.
+    /// Most keys.
     pub keys_max: usize,
     /// Bytes of all files.
     pub bytes: u64,
@@ -87,10 +88,10 @@ struct Node {
     key: Key,
     tag: u64,
     bytes: u64,
-    /// Until when it stays without being used; where it has a status, until when that counts is `until_s`.
+    /// Until when it stays without being used; if it has a status, `until_s` says how long that is valid.
     expires_s: u32,
     until_s: u32,
-    /// Until when its writer has it, in milliseconds, or 0.
+    /// Until when its writer holds it, in milliseconds, or 0.
     locked_until_ms: u64,
     older: u32,
     newer: u32,
@@ -113,7 +114,7 @@ pub struct Index<S> {
     bytes: u64,
     keys_max: usize,
     inactive_s: i64,
-    /// Who wants to hear of the end of an update, by slot.
+    /// Tokens that wait for the end of an update, by slot.
     waiting: HashMap<u32, Vec<u64>>,
     generations: u32,
 }
@@ -124,7 +125,7 @@ fn seconds(time_s: i64) -> u32 {
 }
 
 impl<S: BuildHasher> Index<S> {
-    /// An index of at most `keys_max` keys, of which those go that are not used for `inactive_s`.
+    /// An index of at most `keys_max` keys; keys unused for `inactive_s` expire.
     pub fn new(keys_max: usize, inactive_s: i64, hasher: S) -> Self {
         Self {
             places: HashMap::with_hasher(hasher),
@@ -140,13 +141,13 @@ impl<S: BuildHasher> Index<S> {
         }
     }
 
-    /// Changes the limits: a reload may.
+    /// Changes the limits, for example by a reload.
     pub fn set_limits(&mut self, keys_max: usize, inactive_s: i64) {
         self.keys_max = keys_max.clamp(1, NONE as usize);
         self.inactive_s = inactive_s;
     }
 
-    /// Asks for a key, which counts as a use, and holds its place.
+    /// Looks a key up, which counts as a use, and holds its place.
     pub fn enter(&mut self, key: Key, tag: u64, min_uses: u32, now_s: i64) -> Result<Entered, Full> {
         let (slot, is_new, evicted) = if let Some(&slot) = self.places.get(&key) {
             (slot, false, None)
@@ -182,7 +183,7 @@ impl<S: BuildHasher> Index<S> {
         }
     }
 
-    /// Looks at a place again, which is no further use.
+    /// Looks at a place again, which does not count as a use.
     pub fn look(&mut self, place: Place, min_uses: u32, now_s: i64) -> Option<Found> {
         self.node(place)?;
         Some(self.found(place.slot, min_uses, now_s))
@@ -192,7 +193,7 @@ impl<S: BuildHasher> Index<S> {
         self.nodes.get_mut(place.slot as usize).filter(|node| node.generation == place.generation)
     }
 
-    /// Room for one more key.
+    /// Makes room for one more key.
     fn make_room(&mut self) -> Result<Option<Key>, Full> {
         if self.places.len() < self.keys_max {
             return Ok(None);
@@ -244,7 +245,7 @@ impl<S: BuildHasher> Index<S> {
         self.unlink(slot);
         let node = &mut self.nodes[slot as usize];
         self.bytes -= node.bytes;
-        // The holder of its place finds nothing there.
+        // The holder of its place then finds nothing there.
         node.generation = 0;
         node.bytes = 0;
         let key = node.key;
@@ -275,14 +276,14 @@ impl<S: BuildHasher> Index<S> {
         self.newest = slot;
     }
 
-    /// Lets go of a place.
+    /// Releases a place.
     pub fn leave(&mut self, place: Place) {
         if let Some(node) = self.node(place) {
             node.holds = node.holds.saturating_sub(1);
         }
     }
 
-    /// A file was found there, or none.
+    /// Notes that a file was found there, or none.
     pub fn note_file(&mut self, place: Place, bytes: Option<u64>) {
         let Some(node) = self.node(place) else { return };
         let before = node.bytes;
@@ -291,7 +292,7 @@ impl<S: BuildHasher> Index<S> {
         self.bytes = self.bytes - before + bytes.unwrap_or(0);
     }
 
-    /// Takes the right to fill a key, or says until when another request has it.
+    /// Takes the right to fill a key, or returns until when another request has it.
     pub fn lock(&mut self, place: Place, now_ms: u64, age_ms: u64) -> Lock {
         let Some(node) = self.node(place) else { return Lock::Taken };
         if node.is_updating && node.locked_until_ms > now_ms {
@@ -302,14 +303,14 @@ impl<S: BuildHasher> Index<S> {
         Lock::Taken
     }
 
-    /// Waits for the request that has the right to fill a key: `token` is given back when that changes.
+    /// Waits for the request that fills a key: `token` is returned when that changes.
     pub fn wait(&mut self, place: Place, token: u64) {
         if self.node(place).is_some() {
             self.waiting.entry(place.slot).or_default().push(token);
         }
     }
 
-    /// Gives those who wait for a key, of which there is news; the right to fill it stays where it is.
+    /// Takes the tokens that wait for a key with news; the right to fill it does not change.
     #[must_use]
     pub fn take_waiting(&mut self, place: Place) -> Vec<u64> {
         if self.node(place).is_none() {
@@ -331,7 +332,7 @@ impl<S: BuildHasher> Index<S> {
         }
     }
 
-    /// The update has come to nothing. Gives those who wait.
+    /// Releases the right after an update without result. Returns the waiting tokens.
     #[must_use]
     pub fn release(&mut self, place: Place) -> Vec<u64> {
         let Some(node) = self.node(place) else { return Vec::new() };
@@ -340,7 +341,7 @@ impl<S: BuildHasher> Index<S> {
         self.take_waiting(place)
     }
 
-    /// A file was written. Gives those who wait for it.
+    /// Notes that a file was written. Returns the waiting tokens.
     #[must_use]
     pub fn stored(&mut self, place: Place, bytes: u64) -> Vec<u64> {
         self.note_file(place, Some(bytes));
@@ -350,7 +351,7 @@ impl<S: BuildHasher> Index<S> {
         self.release(place)
     }
 
-    /// Until then the key is answered with a status.
+    /// Sets a status with which the key is answered until then.
     pub fn set_status(&mut self, place: Place, status: u16, until_s: i64) {
         if let Some(node) = self.node(place) {
             node.status = status;
@@ -358,7 +359,7 @@ impl<S: BuildHasher> Index<S> {
         }
     }
 
-    /// Notes a file that was found in the cache's directory. `false`: it is known, or there is no room for it.
+    /// Adds a file that was found in the cache's directory. `false`: it is known, or there is no room for it.
     pub fn load(&mut self, record: Record) -> bool {
         if self.places.contains_key(&record.key) || self.places.len() >= self.keys_max {
             return false;
@@ -377,8 +378,8 @@ impl<S: BuildHasher> Index<S> {
         self.places.contains_key(&key)
     }
 
-    /// Takes out what was not used for too long, at most this many keys, oldest first; the files are to be removed. Keys in use count as
-    /// used now.
+    /// Removes keys that are unused for too long, at most this many, oldest first; the caller removes the files. Keys
+    /// in use count as used now.
     pub fn expire(&mut self, now_s: i64, most: usize) -> Vec<Key> {
         let mut gone = Vec::new();
         for _ in 0..most {
@@ -399,7 +400,7 @@ impl<S: BuildHasher> Index<S> {
         gone
     }
 
-    /// Takes out the oldest keys until this many bytes are left, at most `most` keys.
+    /// Removes the oldest keys until at most this many bytes are left; at most `most` keys.
     pub fn shrink(&mut self, bytes: u64, most: usize) -> Vec<Key> {
         let mut gone = Vec::new();
         let mut slot = self.oldest;
@@ -418,13 +419,14 @@ impl<S: BuildHasher> Index<S> {
         gone
     }
 
-    /// Takes out a key and all variants of its response. Keys in use stay, without their file. Gives those that had one.
+    /// Removes a key and all variants of its response. Keys in use stay, without their file. Returns those that had
+    /// one.
     pub fn purge(&mut self, main: Key) -> Vec<Key> {
         let meant: Vec<u32> = self.tagged(main.tag()).collect();
         meant.into_iter().filter_map(|slot| self.take_out(slot)).collect()
     }
 
-    /// A key and those of all variants of its response, as far as they are known.
+    /// A key and the keys of all known variants of its response.
     pub fn variants(&self, main: Key) -> Vec<Key> {
         self.tagged(main.tag()).map(|slot| self.nodes[slot as usize].key).collect()
     }
@@ -432,14 +434,14 @@ impl<S: BuildHasher> Index<S> {
     fn tagged(&self, tag: u64) -> impl Iterator<Item = u32> + '_ {
         self.places.values().copied().filter(move |slot| self.nodes[*slot as usize].tag == tag)
     }
-    /// Takes out one key, whose file is removed. A key in use stays, without its file.
+    /// Removes one key whose file is removed. A key in use stays, without its file.
     pub fn forget(&mut self, key: Key) {
         if let Some(&slot) = self.places.get(&key) {
             self.take_out(slot);
         }
     }
 
-    /// Takes out a node, or its file where it is in use; gives its key if there was a file.
+    /// Removes a node, or only its file if it is in use; returns its key if there was a file.
     fn take_out(&mut self, slot: u32) -> Option<Key> {
         let node = &mut self.nodes[slot as usize];
         let gone = Some(node.key).filter(|_| node.has_file);
@@ -459,7 +461,7 @@ impl<S: BuildHasher> Index<S> {
         Stored { keys: self.places.len(), keys_max: self.keys_max, bytes: self.bytes }
     }
 
-    /// When the oldest key may go; `None` where there is none.
+    /// When the oldest key may be removed; `None` if there is none.
     pub fn first_expires_s(&self) -> Option<i64> {
         self.nodes.get(self.oldest as usize).map(|node| i64::from(node.expires_s))
     }

@@ -1,4 +1,4 @@
-//! Tests of the index: what a key gets, who gives way, who fills it.
+//! Tests of the index: lookups, eviction, and the right to fill a key.
 
 use super::*;
 use proptest::prelude::*;

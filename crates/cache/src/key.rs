@@ -1,5 +1,5 @@
-//! Keys: a hash of the key's text, which names the file. As in nginx it is MD5, so files are found by the tools that know nginx's
-//! names. Two texts with one hash do not mix: the whole text is in the file.
+//! Keys: a hash of the key's text, which names the file. As in nginx it is MD5, so that tools which know nginx's names
+//! find the files. Two texts with the same hash are not confused: the file contains the whole text.
 
 use md5::{Digest as _, Md5};
 
@@ -19,7 +19,7 @@ impl Key {
         Self(Md5::digest(text).into())
     }
 
-    /// As the name of a file.
+    /// The name of its file.
     pub fn hex(self) -> [u8; HEX_DIGITS] {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut hex = [0; HEX_DIGITS];
@@ -30,7 +30,7 @@ impl Key {
         hex
     }
 
-    /// The key of a file's name; `None` for any other name.
+    /// The key for a file name; `None` for any other name.
     pub fn from_hex(name: &[u8]) -> Option<Self> {
         let name: &[u8; HEX_DIGITS] = name.try_into().ok()?;
         let digit = |byte: u8| match byte {
@@ -59,13 +59,13 @@ impl std::fmt::Debug for Key {
     }
 }
 
-/// `levels=`: the digits of each level of directories below a cache's own, 1 or 2; 0 where there is no level.
+/// `levels=`: the digits of each level of directories below a cache's own, 1 or 2; 0 if there is no such level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct Levels(pub [u8; 3]);
 
 impl Levels {
-    /// Appends the path of a key's file below its cache: `/c/29/b7f54b2df7773722d382f4809d65029c`. The levels are taken from the
-    /// end of the name.
+    /// Appends the path of a key's file below its cache: `/c/29/b7f54b2df7773722d382f4809d65029c`. The levels are the
+    /// last digits of the name.
     pub fn write_path(self, key: Key, out: &mut Vec<u8>) {
         let hex = key.hex();
         let mut end = hex.len();
@@ -79,7 +79,7 @@ impl Levels {
         out.extend_from_slice(&hex);
     }
 
-    /// How many levels there are.
+    /// Number of levels.
     pub fn depth(self) -> usize {
         self.0.into_iter().filter(|digits| *digits > 0).count()
     }

@@ -1,5 +1,5 @@
-//! A response cache without a disk and without a clock: what a response says about being kept, under which key, in which file, and
-//! what is known of the files. Bytes and times come in, decisions come out. The gateway owns the files and the sockets.
+//! A response cache without disk and clock: what a response says about storing it, its key, its file format, and the
+//! index of the files. Bytes and times come in, decisions come out. The gateway owns the files and the sockets.
 
 mod entry;
 mod freshness;

@@ -1,5 +1,6 @@
-//! An index as bytes, so that a start needs no walk through the directories before it knows its files. A snapshot may be older than
-//! the directory: a file that is gone is found missing when it is asked for, and one that is new when the directory is walked.
+//! An index as bytes, so that a new process knows its files without a walk through the directories. A snapshot may be
+//! older than the directory: a missing file is noticed when it is requested, and a new one when the directory is
+//! walked.
 
 use crate::index::Record;
 use crate::key::Key;
@@ -10,13 +11,13 @@ const HEADER_BYTES: usize = 8 + 4 + 8;
 /// Bytes of one key.
 pub const RECORD_BYTES: usize = 16 + 8 + 8 + 8;
 
-/// Why bytes are no snapshot.
+/// Why bytes are no valid snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SnapshotFault {
-    /// They do not begin as one of this version does.
+    /// They do not begin like a snapshot of this version.
     #[error("it has no header of this version")]
     Magic,
-    /// It has not as many keys as it says.
+    /// It does not have the stated number of keys.
     #[error("it is not as long as it says")]
     Size,
     /// The checksum is wrong.
@@ -24,7 +25,7 @@ pub enum SnapshotFault {
     Checksum,
 }
 
-/// The bytes of these records.
+/// Encodes these records.
 pub fn encode_snapshot(records: impl Iterator<Item = Record>) -> Vec<u8> {
     let mut out = Vec::new();
     out.extend_from_slice(MAGIC);
@@ -43,7 +44,7 @@ pub fn encode_snapshot(records: impl Iterator<Item = Record>) -> Vec<u8> {
     out
 }
 
-/// The records of a snapshot.
+/// Decodes the records of a snapshot.
 pub fn decode_snapshot(bytes: &[u8]) -> Result<impl Iterator<Item = Record> + '_, SnapshotFault> {
     let (header, records) = bytes.split_at_checked(HEADER_BYTES).ok_or(SnapshotFault::Magic)?;
     if !header.starts_with(MAGIC) {

@@ -1,13 +1,13 @@
-//! `Vary`: the fields of a request on which a response depends become a second key. The first variant of a response is under the
-//! key itself, further ones under their second keys, as in nginx.
+//! `Vary`: the request fields on which a response depends become a second key. As in nginx, the first variant of a
+//! response is stored under the key itself, further ones under their second keys.
 
 use crate::key::Key;
 use md5::{Digest as _, Md5};
 
-/// A longer `Vary` is not understood, and its response not kept; nginx has the same limit.
+/// A response with a longer `Vary` is not stored; nginx has the same limit.
 pub const VARY_BYTES_MAX: usize = 128;
 
-/// Whether responses with this `Vary` can be kept apart at all.
+/// Whether responses with this `Vary` can be distinguished at all.
 pub fn is_kept_apart(vary: &[u8]) -> bool {
     vary.len() <= VARY_BYTES_MAX && !names(vary).any(|name| name == b"*")
 }
@@ -16,7 +16,7 @@ fn names(vary: &[u8]) -> impl Iterator<Item = &[u8]> {
     vary.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|name| !name.is_empty())
 }
 
-/// The second key of a request. `values` calls its second argument with each value of a field of the request.
+/// The second key of a request. `values` calls its second argument with each value of a request field.
 pub fn variant_of(main: Key, vary: &[u8], mut values: impl FnMut(&[u8], &mut dyn FnMut(&[u8]))) -> Key {
     let mut hash = Md5::new();
     hash.update(main.0);

@@ -1,6 +1,6 @@
-//! The tree against the directive table: does each directive exist, is it allowed here, has it the right number of
-//! arguments, and does holdfast act on it. What the arguments mean is checked where they are lowered (`model`). Called
-//! by `-t` and by every start and reload, between `load` and lowering.
+//! Checks the tree against the directive table: does the directive exist, is it allowed in this block, is the number of
+//! arguments right, and does holdfast act on it. `model` checks what the arguments mean. Called by `-t` and by every
+//! start and reload, between `load` and lowering.
 
 mod needs;
 mod suggest;
@@ -17,8 +17,8 @@ use crate::tree::{Block, Directive, Quote, Word};
 
 use suggest::{Suggestion, contexts_text};
 
-/// Checks everything that was read against the rows of a table. Errors, warnings and notes in the order of the tree; at
-/// most [`ERRORS_MAX`] errors.
+/// Checks the whole configuration against the rows of a table. Returns errors, warnings and notes in the order of the
+/// tree; at most [`ERRORS_MAX`] errors.
 pub fn check<'r>(loaded: &Loaded, rows: impl IntoIterator<Item = &'r Row>) -> Vec<Diagnostic> {
     let index = Index::new(rows);
     let mut checker = Checker {
@@ -62,7 +62,7 @@ impl<'r> Index<'r> {
     }
 }
 
-/// A directive as the checks see it. Where a `;` is missing, one directive of the tree is several of these.
+/// One directive to check. Where a `;` is missing, one directive of the tree becomes several subjects.
 #[derive(Clone, Copy)]
 struct Subject<'t> {
     name: &'t Word,
@@ -80,7 +80,7 @@ impl<'t> Subject<'t> {
         self.args.last().map_or(self.name.span, |last| self.name.span.to(last.span))
     }
 
-    /// The same directive, ending before the argument at `index`, and what begins with that argument.
+    /// Splits the directive before the argument at `index`. The second subject begins with that argument.
     fn split(self, index: usize) -> Option<(Self, Self)> {
         let (args, rest) = self.args.split_at_checked(index)?;
         let (name, rest) = rest.split_first()?;
@@ -93,15 +93,15 @@ struct Checker<'c, 'r> {
     index: &'c Index<'r>,
     found: Vec<Diagnostic>,
     errors: usize,
-    /// A file that is included ten times has each of its mistakes once.
+    /// What was already reported, so that a file included ten times reports each mistake once.
     reported: FxHashSet<(Span, String)>,
-    /// Notes by directive name: where in `found`, and how often.
+    /// For each directive name, the place of its note in `found` and the number of further places.
     noted: FxHashMap<&'r str, (usize, u32)>,
 }
 
 impl<'r> Checker<'_, 'r> {
     fn block(&mut self, directives: &[Directive], context: Context) {
-        // Only directives that may appear once are remembered, so the list stays short.
+        // Holds only directives that may appear once, so the list stays short.
         let mut seen: Vec<(&'r str, Span)> = Vec::new();
         for directive in directives {
             let damaged = self.loaded.notes.damaged.contains(&directive.span);
@@ -110,7 +110,7 @@ impl<'r> Checker<'_, 'r> {
     }
 
     fn directive(&mut self, it: Subject<'_>, context: Context, damaged: bool, seen: &mut Vec<(&'r str, Span)>) {
-        // Also what bounds the recursion where each line of a file lacks its `;`.
+        // This limit also bounds the recursion when every line of a file lacks its `;`.
         if self.errors >= ERRORS_MAX {
             return;
         }
@@ -144,7 +144,8 @@ impl<'r> Checker<'_, 'r> {
         }
     }
 
-    /// Block or `;`, number of arguments, flag. False where the directive was reported and there is no more to report.
+    /// Checks for a block or `;`, the number of arguments, and flags. Returns false if it reported the directive and
+    /// there is nothing more to check.
     fn shape(&mut self, it: Subject<'_>, row: &'r Row, context: Context, seen: &mut Vec<(&'r str, Span)>) -> bool {
         let is_count_ok = row.args.accepts(it.args.len());
         let is_flag_ok = !row.args.flag || it.args.first().is_none_or(is_flag);
@@ -157,7 +158,7 @@ impl<'r> Checker<'_, 'r> {
             return true;
         }
         if let Some((this, next)) = swallowed.and_then(|at| it.split(at)) {
-            // Both halves are checked as if the `;` were there, so that the next mistake is found in the same run.
+            // Checks both halves as if the `;` were there, to find the next mistake in the same run.
             if !row.args.block {
                 self.unterminated(this, next);
             }
@@ -193,7 +194,8 @@ impl<'r> Checker<'_, 'r> {
         }
     }
 
-    /// `state`: the file holds the group's servers and nothing else, and the group has no others.
+    /// Checks the body of a `state` file: the file holds the group's servers and nothing else, and the group has no
+    /// other servers.
     fn state_file(&mut self, block: &Block) {
         let Some(state) = block.directives.iter().find(|directive| directive.name.value == b"state") else { return };
         if state.name.span.file != block.open.file {
@@ -216,8 +218,8 @@ impl<'r> Checker<'_, 'r> {
         }
     }
 
-    /// An argument that begins a line and is the name of a directive that could appear here: a `;` is probably missing
-    /// before it.
+    /// Finds an argument that begins a line and is the name of a directive allowed here: the `;` before it is probably
+    /// missing.
     fn swallowed(&self, it: Subject<'_>, row: &Row, context: Context) -> Option<usize> {
         let mut before = it.name;
         for (at, arg) in it.args.iter().enumerate() {
@@ -305,8 +307,8 @@ impl<'r> Checker<'_, 'r> {
             diagnostic.hint = suggestion.as_ref().map(Suggestion::text);
             self.push(diagnostic);
         }
-        // Inside a block whose name is only misspelt the other mistakes are worth finding; in any other it is not known
-        // what may appear there.
+        // If the block's name is only misspelt, its body is checked as well. For any other unknown name, the directives
+        // allowed inside are not known.
         if let (Some(Suggestion::Name(row)), Some(block)) = (suggestion, it.block)
             && row.args.block
         {
@@ -315,7 +317,7 @@ impl<'r> Checker<'_, 'r> {
     }
 
     fn misplaced(&mut self, it: Subject<'_>, rows: &[&Row], context: Context) {
-        // Where braces do not match, the error that says so is the one to repair first.
+        // Mismatched braces cause misplaced directives. That error is reported already and has to be repaired first.
         if !self.loaded.notes.unbalanced {
             let contexts = rows.iter().fold(0, |bits, row| bits | row.contexts.0);
             let name = it.name.text();
@@ -325,7 +327,7 @@ impl<'r> Checker<'_, 'r> {
             let hint = format!("this is {here}; `{name}` is allowed in {allowed}");
             self.push(Diagnostic::error(it.words(), message).with_hint(hint));
         }
-        // The body is checked as if the block was where it belongs, if there is only one such place.
+        // If the directive belongs in only one place, its body is checked as if the block was there.
         if let Some(block) = it.block {
             let name = it.name.text();
             let mut bodies = rows.iter().filter(|row| row.args.block).flat_map(|row| bodies(&name, row.contexts));
@@ -349,17 +351,17 @@ impl<'r> Checker<'_, 'r> {
     fn support(&mut self, it: Subject<'_>, row: &'r Row) {
         match row.support {
             Support::Yes => {}
-            Support::No => self.note(it, row, "what it says is the state anyway".to_owned()),
+            Support::No => self.note(it, row, "it is the default here and changes nothing".to_owned()),
             Support::Accepted(why) => self.note(it, row, why.to_owned()),
             Support::With(need) if needs::is_met(need, &self.loaded.tree) => {}
-            // What an `OnlyWith` needs is refused where it is, so here it has nothing to act on.
+            // The directive that an `OnlyWith` row needs gets its own error, so this row can only have no effect.
             Support::With(need) | Support::OnlyWith(need) => {
                 self.note(it, row, format!("it acts only with {need}"));
             }
         }
     }
 
-    /// One note for each directive name, at its first place.
+    /// Adds one note for each directive name, at the first place.
     fn note(&mut self, it: Subject<'_>, row: &'r Row, why: String) {
         if let Some((_, more)) = self.noted.get_mut(row.name) {
             *more += 1;
@@ -384,7 +386,7 @@ impl<'r> Checker<'_, 'r> {
         }
     }
 
-    /// Entries have no names to look up; only their number can be checked without knowing what they mean.
+    /// Entries have no names to look up, so only their number can be checked here.
     fn entries(&mut self, block_name: &str, block: &Block) {
         let (singles, message): (&[&[u8]], _) = match block_name {
             "map" => (&[b"hostnames", b"volatile"], "invalid number of the map parameters"),
@@ -407,7 +409,7 @@ impl<'r> Checker<'_, 'r> {
         }
     }
 
-    /// nginx refuses a configuration without `events`, however empty the block is.
+    /// nginx refuses a configuration without `events`, even if the block would be empty.
     fn required_blocks(&mut self) {
         let tree = &self.loaded.tree;
         let source = self.loaded.sources.source(tree.open.file);
@@ -420,19 +422,19 @@ impl<'r> Checker<'_, 'r> {
     }
 }
 
-/// Whether a directive that is not supported says what holds anyway.
+/// Whether an unsupported directive only states what holdfast does anyway.
 fn is_neutral(row: &Row, it: Subject<'_>) -> bool {
     let args: Vec<&[u8]> = it.args.iter().map(|arg| arg.value.as_slice()).collect();
     it.block.is_none() && row.is_neutral(&args)
 }
 
-/// Whether a word is one that the directive's own syntax has, as `gzip` in `access_log`.
+/// Whether the word is part of the directive's own syntax, as `gzip` in `access_log`.
 fn is_parameter(row: &Row, word: &[u8]) -> bool {
     let words = row.syntax.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
     words.into_iter().any(|known| known.as_bytes() == word)
 }
 
-/// Whether these arguments make a whole directive of it, which needs some.
+/// Whether these arguments complete the directive. A directive that takes none does not count.
 fn is_whole(row: &Row, args: &[Word]) -> bool {
     !args.is_empty() && row.args.accepts(args.len()) && (!row.args.flag || args.iter().all(is_flag))
 }
@@ -442,7 +444,7 @@ fn is_flag(word: &Word) -> bool {
     word.value.eq_ignore_ascii_case(b"on") || word.value.eq_ignore_ascii_case(b"off")
 }
 
-/// Characters of a syntax that a hint shows: one line of a terminal, with the rest of the hint.
+/// Most characters of a syntax in a hint: with the rest of the hint, it fits one line of a terminal.
 const SYNTAX_CHARS_MAX: usize = 80;
 
 /// How many arguments there are, and what they are.
@@ -472,7 +474,7 @@ fn usage(row: &Row) -> String {
     format!("it takes {count}: `{}{space}{syntax}{end}`", row.name)
 }
 
-/// The context of a block's body; `None` where the block is not one of ours to look into.
+/// The context of a block's body; `None` for a block that the checks do not look into.
 fn context_inside(name: &str, outer: Context) -> Option<Context> {
     Some(match (name, outer) {
         ("events", Context::Main) => Context::Events,
@@ -494,7 +496,7 @@ fn context_inside(name: &str, outer: Context) -> Option<Context> {
     })
 }
 
-/// The contexts that a block's body has in any of the places in which it may appear.
+/// The contexts that a block's body has, for each place in which the block may appear.
 fn bodies(name: &str, contexts: Contexts) -> impl Iterator<Item = Context> {
     contexts.iter().filter_map(move |context| context_inside(name, context))
 }

@@ -41,8 +41,8 @@ pub struct Diagnostic {
     pub related: Vec<Related>,
 }
 
-/// Sorts by file in the order of opening, then by place: the order in which an operator works through them, and, within
-/// a file, that in which nginx would meet them.
+/// Sorts by file in the order of opening, then by position. Operators fix findings in this order, and within a file
+/// nginx would report them in this order.
 pub fn sort(diagnostics: &mut [Diagnostic]) {
     diagnostics.sort_by_key(|diagnostic| (diagnostic.span.file, diagnostic.span.start));
 }

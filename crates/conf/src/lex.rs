@@ -6,11 +6,11 @@ use crate::bytes::ShortBytes;
 use crate::source::{FileId, Span};
 use crate::tree::{Quote, Word};
 
-/// Longest word. nginx stops at 4,096 bytes because that is its read buffer; pages in `return 200 "…"` and long
-/// policies in headers are legitimate, and a quote that somebody forgot to close should still be found near its start.
+/// Longest word. nginx stops at 4,096 bytes, the size of its read buffer, but pages in `return 200 "…"` and long
+/// policies in headers are legitimate. The limit keeps the error for a forgotten closing quote near the opening quote.
 pub const WORD_BYTES_MAX: usize = 65_536;
 
-/// What the text has next.
+/// The next piece of the text.
 #[derive(Debug)]
 pub(crate) enum Token {
     /// A name or an argument.
@@ -23,7 +23,7 @@ pub(crate) enum Token {
     Close(Span),
     /// The end of the text.
     End(Span),
-    /// Not a token. The lexer has moved on and can be asked again.
+    /// Not a token. The lexer has moved past it and can continue.
     Fault(Fault),
 }
 
@@ -77,7 +77,7 @@ impl<'t> Lexer<'t> {
         self.after_quote = None;
     }
 
-    /// The next token. After [`Token::End`] it is [`Token::End`] for ever.
+    /// Returns the next token. After [`Token::End`] it always returns [`Token::End`].
     pub(crate) fn next(&mut self) -> Token {
         if let Some(quoted) = self.after_quote.take()
             && let Some(&byte) = self.text.get(self.at)

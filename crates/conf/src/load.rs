@@ -1,5 +1,5 @@
-//! The way in: a main file, what `-g` gave, and whatever they include become one tree. Opens nothing itself: files come
-//! through the caller's [`Loader`]. Called by the binary for `-t`, `-T` and every start and reload.
+//! Entry point of loading: the main file, the `-g` directives and all included files become one tree. It opens no file
+//! itself but reads through the caller's [`Loader`]. Called by the binary for `-t`, `-T` and every start and reload.
 
 mod include;
 
@@ -17,47 +17,47 @@ pub(crate) use include::Includer;
 pub use crate::lex::WORD_BYTES_MAX;
 pub use crate::parse::NESTING_MAX;
 
-/// More findings than anybody reads. Parsing stops at this many errors, which also bounds the work that rewinding after
-/// an error can cause.
+/// Parsing stops at this many errors; a longer list is of no use. This also bounds the work of rewinding after an
+/// error.
 pub const ERRORS_MAX: usize = 100;
 
-/// Files that one configuration may read, the same file counted each time it is included. A host with one file per
-/// customer has some tens of thousands; two files that include each other twice would have no end.
+/// Most files that one configuration may read; each inclusion counts. A host with one file per customer has tens of
+/// thousands; two files that include each other twice would never end.
 pub const INCLUDES_MAX: usize = 65_536;
 
 /// Includes inside includes. Real configurations have three or four levels.
 pub const INCLUDE_DEPTH_MAX: usize = 32;
 
-/// Bytes that one configuration may have, the same file counted each time it is included. The largest known real ones
-/// are `geo` tables of about 40 MB.
+/// Most bytes of one configuration; each inclusion counts. The largest known real ones are `geo` tables of about 40 MB.
 pub const TEXT_BYTES_MAX: usize = 256 << 20;
 
 /// Where files come from. The binary reads the file system; tests and the fuzzer use memory.
 pub trait Loader {
-    /// The bytes of one file. The error's `raw_os_error` is what the operator reads, so pass the system's own error on.
+    /// Reads one file. The error's `raw_os_error` appears in the message, so pass on the error of the system.
     fn read(&mut self, path: &Path) -> io::Result<Vec<u8>>;
 
-    /// The paths that a mask with `*`, `?` or `[…]` matches, as glob(3) does: a leading `.` and a `/` are matched only by
-    /// themselves. No match is an empty list, not an error. In any order; the caller sorts by bytes, as nginx does.
+    /// The paths that a mask with `*`, `?` or `[…]` matches, as in glob(3): wildcards match neither a leading `.` nor
+    /// `/`. No match is an empty list, not an error. The order does not matter: the caller sorts by bytes, as nginx
+    /// does.
     fn glob(&mut self, mask: &Path) -> io::Result<Vec<PathBuf>>;
 }
 
-/// What was read, and what was wrong with it. The tree is always usable: what could not be parsed is not in it.
+/// The result of loading. The tree is always usable: it lacks only what could not be parsed.
 #[derive(Debug)]
 pub struct Loaded {
-    /// All texts, in the order in which they were opened; the command line, where there is one, comes first.
+    /// All texts in the order of opening; the text of `-g`, if given, comes first.
     pub sources: SourceMap,
     /// The top level: the directives of `-g`, then those of the main file, with included ones in place.
     pub tree: Block,
     /// What the parser found, in the order of the text.
     pub diagnostics: Vec<Diagnostic>,
-    /// The main file as opened; a relative one was taken from `prefix`.
+    /// The path of the main file as opened; a relative path was resolved against `prefix`.
     pub main: PathBuf,
-    /// What relative paths of logs, temporary files and content are below (nginx's `-p`).
+    /// Base of relative paths of logs, temporary files and content (nginx's `-p`).
     pub prefix: PathBuf,
-    /// What relative paths of `include`, certificates and password files are below: the main file's directory.
+    /// Base of relative paths of `include`, certificates and password files: the main file's directory.
     pub conf_prefix: PathBuf,
-    /// What the checks must know about errors already reported.
+    /// What the checks must know about errors that the parser reported.
     pub(crate) notes: Notes,
 }
 
@@ -70,14 +70,14 @@ impl Loaded {
 
 /// Reads the main file, the directives that `-g` gave, and every included file.
 ///
-/// `main` may be relative to `prefix`. Problems are in [`Loaded::diagnostics`]; there is no other way to fail.
+/// `main` may be relative to `prefix`. All problems are in [`Loaded::diagnostics`]; the function itself cannot fail.
 pub fn load(main: &Path, prefix: &Path, globals: Option<&str>, loader: &mut dyn Loader) -> Loaded {
     let main = prefix.join(main);
     let conf_prefix = main.parent().unwrap_or(prefix).to_path_buf();
     let mut includer = Includer::new(&conf_prefix, loader);
     let mut directives = Vec::new();
     if let Some(globals) = globals {
-        // nginx reads these before the main file, and each text on its own: a `;` may not be missing at the end.
+        // nginx reads the `-g` text before the main file and by itself: its last `;` must not be missing.
         let file = includer.sources.add(COMMAND_LINE, globals.as_bytes().to_vec());
         directives = includer.parse(file, Text::CommandLine);
     }

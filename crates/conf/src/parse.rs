@@ -1,6 +1,6 @@
-//! Tokens to tree, for one text. Knows the shape of the language, `include`, and the five blocks whose bodies are entries
-//! rather than directives; what directives mean is left to `check`. After an error it goes on where the damage ends, so
-//! that one run shows every mistake once. Called by `load`, which it calls back for included files.
+//! Tokens to tree, for one text. Knows the shape of the language, `include`, and the five blocks with entries rather
+//! than directives in their bodies; `check` decides what directives mean. After an error it continues behind the
+//! damage, so that one run shows every mistake once. Called by `load`, which it calls back for included files.
 
 use rustc_hash::FxHashSet;
 
@@ -10,18 +10,18 @@ use crate::load::Includer;
 use crate::source::{FileId, Span};
 use crate::tree::{Block, Directive, Quote, Word};
 
-/// Blocks inside blocks, over all open files. Real configurations have five levels; the tree is walked recursively, so
-/// the number also bounds the stack.
+/// Most nested blocks, over all open files. Real configurations have five levels. The tree is walked recursively, so
+/// this also bounds the stack.
 pub const NESTING_MAX: usize = 64;
 
-/// What a block holds.
+/// What a block contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Body {
     /// Directives.
     Directives,
     /// Entries of `types`, `map` and `geo`, which know `include`.
     Entries,
-    /// Entries of `split_clients` and `charset_map`, to which `include` is a word like any other.
+    /// Entries of `split_clients` and `charset_map`, where `include` is an ordinary word.
     PlainEntries,
 }
 
@@ -36,24 +36,24 @@ impl Body {
     }
 }
 
-/// What is being parsed.
+/// The text being parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Text {
-    /// A file whose directives are in a body of this kind.
+    /// A file that is included in a body of this kind.
     File(Body),
     /// What `-g` gave.
     CommandLine,
 }
 
-/// What the checks must know that the tree does not say: errors that are already reported, so that they report no
-/// consequences of them, and where directives come from.
+/// What the checks must know and the tree does not say: errors that are already reported, so that their consequences
+/// are not reported too, and where directives come from.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
-    /// Directives whose words are not what the operator meant.
+    /// Directives with wrong words because of a syntax error.
     pub(crate) damaged: FxHashSet<Span>,
-    /// Braces do not match: from here on directives may appear in blocks where they were not written.
+    /// Whether braces do not match: from there on, directives may be in the wrong blocks.
     pub(crate) unbalanced: bool,
-    /// Files that a `state` names: they hold servers, and nothing else.
+    /// Files of `state`: they hold servers and nothing else.
     pub(crate) states: FxHashSet<FileId>,
 }
 
@@ -98,8 +98,8 @@ struct Head {
     damaged: bool,
 }
 
-/// The first place at which indentation and braces disagree. Says nothing by itself, but when a brace turns out to be
-/// missing or too many, this is where.
+/// The first place at which indentation and braces disagree. It is no error by itself. If a brace turns out to be
+/// missing or superfluous, the message points here.
 struct Misfit {
     /// The head of the block that the indentation contradicts.
     head: Span,
@@ -114,7 +114,7 @@ struct Parser<'p, 'l> {
     text: Text,
     /// The words of the directive being read.
     words: Vec<Word>,
-    /// Something was wrong inside that directive.
+    /// Whether that directive contained an error.
     damaged: bool,
     nul_seen: bool,
     frames: Vec<Frame>,
@@ -141,7 +141,7 @@ impl Parser<'_, '_> {
         self.unwind();
     }
 
-    /// Names what an editor has put in front of the text, or an encoding in which nothing can be read.
+    /// Reports a byte order mark, or an encoding that cannot be parsed.
     fn check_encoding(&mut self, file: FileId) -> bool {
         let mark = |len| Span { file, start: 0, end: len };
         if self.bytes.starts_with(b"\xEF\xBB\xBF") {
@@ -178,7 +178,7 @@ impl Parser<'_, '_> {
         &self.bytes[span.start as usize..span.end as usize]
     }
 
-    /// Takes the words read so far as a directive.
+    /// Makes a directive of the words read so far.
     fn take_words(&mut self) -> Option<(Word, Vec<Word>, bool)> {
         let damaged = std::mem::take(&mut self.damaged);
         let mut words = self.words.drain(..);
@@ -206,7 +206,7 @@ impl Parser<'_, '_> {
         self.current.head.as_ref().is_some_and(|head| head.name.value == b"upstream")
     }
 
-    /// Replaces an `include` by what it includes; false where `include` is an entry like any other.
+    /// Replaces an `include` by the included directives; returns false if `include` is an ordinary entry.
     fn include(&mut self, name: &Word, args: &[Word]) -> bool {
         if self.current.body == Body::PlainEntries {
             return false;
@@ -261,8 +261,8 @@ impl Parser<'_, '_> {
         self.frames.push(std::mem::replace(&mut self.current, frame));
     }
 
-    /// Whether a brace is that of `\d{3}` in a pattern without quotes. nginx opens a block there and stumbles over the
-    /// directive `3}`, since no directive begins with a digit; entries may, so after `types{` it is a block.
+    /// Whether a brace belongs to a quantifier such as `\d{3}` in an unquoted pattern. nginx opens a block there and
+    /// fails at the directive `3}`. No directive begins with a digit, but entries may, so after `types{` it is a block.
     fn is_quantifier(&self, open: Span) -> bool {
         let touches = self.words.last().is_some_and(|word| word.quote == Quote::Bare && word.span.end == open.start);
         let is_entries = self.words.first().is_some_and(|name| Body::of_block(&name.value) != Body::Directives);
@@ -313,7 +313,7 @@ impl Parser<'_, '_> {
         let Some(outer) = self.frames.pop() else { return };
         self.includer.depth -= 1;
         let frame = std::mem::replace(&mut self.current, outer);
-        // A block without a name was reported at its `{`; its contents mean nothing.
+        // A block without a name was reported at its `{`; its contents are dropped.
         let Some(Head { name, args, open, damaged }) = frame.head else { return };
         let span = name.span.to(close);
         if damaged || self.current.body != Body::Directives {
@@ -369,7 +369,7 @@ impl Parser<'_, '_> {
         self.includer.report(Diagnostic::error(place, message).with_related(related.0, related.1).with_hint(hint));
     }
 
-    /// Closes what is open at the end of the text, so that the tree holds everything that was read.
+    /// Closes all open blocks at the end of the text, so that the tree holds everything that was read.
     fn unwind(&mut self) {
         while !self.frames.is_empty() {
             let last = self.current.directives.last().map(|directive| directive.span);
@@ -427,7 +427,8 @@ impl Parser<'_, '_> {
         };
         let diagnostic = Diagnostic::error(next, format!("unexpected \"{shown}\""));
         if self.raw(quoted).contains(&b'\n') {
-            // A quote that spans lines and ends inside a word was meant to end on the line on which it opens.
+            // A quote that spans lines and ends inside a word probably lacks its closing quote on the line on which it
+            // opens.
             let opening = Span { end: quoted.start + 1, ..quoted };
             let mark = char::from(self.raw(opening)[0]);
             let diagnostic = diagnostic.with_related(opening, "the quote opens here");
@@ -443,7 +444,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// Ends the damaged directive at the end of the line on which a quote opened: what follows is most likely sound.
+    /// Ends the damaged directive at the end of the line on which a quote opened: the next line is most likely correct.
     fn resume_on_next_line(&mut self, quote: Span) {
         let start = quote.start as usize;
         let line =
@@ -453,7 +454,7 @@ impl Parser<'_, '_> {
         while self.words.last().is_some_and(|word| word.span.start >= quote.start) {
             self.words.pop();
         }
-        // A block head keeps its block: `location "/a {` opens one as surely as it was damaged.
+        // A damaged block head such as `location "/a {` still opens its block.
         let rest = self.bytes[start..line].trim_ascii_end();
         let at = Span { start: line as u32, end: line as u32, ..quote };
         if rest.ends_with(b"{") && !self.words.is_empty() {

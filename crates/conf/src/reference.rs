@@ -1,10 +1,10 @@
-//! The reference page, made from the directive table. Not a text of its own: what it says about a directive is in that
-//! directive's row. `cargo xtask docs` writes it to docs/guide/reference.md, and a test fails when the two differ.
+//! Builds the reference page from the directive table: all it says about a directive is in that directive's row. `cargo
+//! xtask docs` writes it to docs/guide/reference.md, and a test fails if the two differ.
 
 use crate::table::{self, Context, Directive, Inherit, Module, Support};
 use std::fmt::Write as _;
 
-/// What the page says before the first module.
+/// The page's text before the first module.
 const HEAD: &str = "\
 <!-- Generated from the directive table in crates/conf/src/table by `cargo xtask docs`. Do not edit. -->
 
@@ -51,7 +51,7 @@ pub fn markdown() -> String {
     page
 }
 
-/// What the page says before the directives of others.
+/// The page's text before the directives of other modules.
 const FOREIGN_HEAD: &str = "
 ## Known from elsewhere
 
@@ -67,7 +67,7 @@ fn is_ours(row: &Directive) -> bool {
     matches!(row.support, Support::Yes | Support::With(_) | Support::Accepted(_))
 }
 
-/// The modules of the rows that are wanted, in order, each once.
+/// The modules of the rows that `wanted` selects, in order, without repetition.
 fn modules(rows: &[Directive], wanted: impl Fn(&Directive) -> bool) -> Vec<Module> {
     let mut modules = Vec::new();
     for row in rows.iter().filter(|row| wanted(row)) {
@@ -78,7 +78,7 @@ fn modules(rows: &[Directive], wanted: impl Fn(&Directive) -> bool) -> Vec<Modul
     modules
 }
 
-/// What a module is about, where its name alone does not say it.
+/// The title of a module, with its subject if the name does not tell it.
 fn title(module: Module) -> String {
     let about = match module.0 {
         "holdfast" => return "Holdfast's own directives".to_owned(),

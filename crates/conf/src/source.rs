@@ -1,4 +1,4 @@
-//! Texts that a configuration was read from, and spans into them.
+//! The texts of a configuration, and spans into them.
 
 use std::sync::{Arc, OnceLock};
 
@@ -42,9 +42,9 @@ pub struct Source {
     /// The bytes. nginx.conf has no encoding: values may hold any byte. Shared, so that a parser can hold it while the
     /// map grows.
     pub text: Arc<[u8]>,
-    /// The file could not be read: it is here only so that a message has a file to name.
+    /// Whether the file could not be read: it is here only to give a message a file name.
     unread: bool,
-    /// Offset of the first byte of each line, made when the first position is asked for.
+    /// Offset of the first byte of each line, computed at the first use.
     lines: OnceLock<Box<[u32]>>,
 }
 
@@ -59,7 +59,8 @@ impl Source {
         self.unread
     }
 
-    /// One-based line and column (in bytes, as editors count ASCII) of an offset. The line index is built once.
+    /// One-based line and column (in bytes, as editors count ASCII) of an offset. Builds the line index at the first
+    /// call.
     pub fn line_column(&self, offset: u32) -> (u32, u32) {
         let offset = offset.min(self.text.len() as u32);
         let lines = self.lines();

@@ -1,9 +1,10 @@
-//! The tree: what the text says, before anything is known about meaning.
+//! The syntax tree: the words and blocks of the text, without their meaning.
 
 use crate::bytes::ShortBytes;
 use crate::source::Span;
 
-/// How a word was written; quoting is kept because it changes meaning in places (`if (-f "$x")`, `map` patterns).
+/// How a word was written. Quoting is kept because it changes the meaning in some places (`if (-f "$x")`, `map`
+/// patterns).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quote {
     /// `word`
@@ -17,7 +18,7 @@ pub enum Quote {
 /// One word of a directive: its name or an argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Word {
-    /// The value after quotes and escapes are removed; variables are still in it.
+    /// The value after quotes and escapes are removed; variables are not replaced.
     pub value: ShortBytes,
     /// Where it is, quotes included.
     pub span: Span,
@@ -26,7 +27,7 @@ pub struct Word {
 }
 
 impl Word {
-    /// The value as text, with U+FFFD for what is not UTF-8. For messages and for comparisons with ASCII words.
+    /// The value as text, with U+FFFD for bytes that are not UTF-8. For messages and for comparisons with ASCII words.
     pub fn text(&self) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(&self.value)
     }
@@ -60,8 +61,8 @@ pub struct Block {
 mod tests {
     use super::*;
 
-    /// A line of configuration is about 30 bytes and becomes a directive with two arguments: at most 20 bytes of memory
-    /// for each byte of text is the budget for tree and model together, and this leaves most of it to the model.
+    /// A line of configuration is about 30 bytes and becomes a directive with two arguments. The budget for tree and
+    /// model together is 20 bytes of memory for each byte of text; this test leaves most of it to the model.
     #[test]
     fn a_line_of_configuration_costs_a_few_times_its_text() {
         assert_eq!(size_of::<Word>(), 40);

@@ -1,5 +1,5 @@
-//! The lines that nginx prints for `-t` and `-T`, word for word, since scripts and control panels search for them. Text
-//! only; the binary prints it, `-t` lines to stderr as nginx does.
+//! The lines that nginx prints for `-t` and `-T`, word for word, because scripts and control panels search for them.
+//! Text only; the binary prints it, `-t` lines to stderr as nginx does.
 
 use std::path::Path;
 
@@ -40,7 +40,7 @@ pub fn test_failed(main: &Path) -> String {
     format!("nginx: configuration file {} test failed", main.display())
 }
 
-/// What `-T` prints after the verdict: each file once, as read, below a line that names it.
+/// The output of `-T` after the verdict: each file once, as read, below a line with its name.
 pub fn dump(sources: &SourceMap) -> Vec<u8> {
     let mut out = Vec::new();
     for source in sources.iter().filter(|source| source.is_file()) {

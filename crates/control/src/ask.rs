@@ -1,5 +1,5 @@
-//! One question to the name servers of a `resolver`: which of them is asked when, and whose answer counts. Messages, the
-//! sockets that they travel over, and what is believed of an answer are hickory's. Called by `dns`.
+//! Sends one question to the name servers of a `resolver`: which server is asked when, and which answer counts. hickory
+//! does messages, sockets, and the validation of answers. Called by `dns`.
 
 use gateway::names::{NameFailure, ResolverPlan};
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverOpts};
@@ -16,20 +16,20 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-/// Servers that are asked at once: with one that is dead the other's answer comes without delay.
+/// Servers that are asked at the same time: if one is dead, the other answers without delay.
 const AT_ONCE: usize = 2;
 
-/// Without an answer for so long the next servers are asked, or the same ones again; nginx's time. Who was asked before may
-/// still answer.
+/// After this time without an answer the next servers are asked, or the same ones again, as in nginx. Servers asked
+/// before may still answer.
 const RESEND: Duration = Duration::from_secs(5);
 
-/// Times that servers are asked: six in the default `resolver_timeout`. Each open question is a socket.
+/// Most rounds: six in the default `resolver_timeout`. Each open question is a socket.
 const ROUNDS_MAX: usize = 6;
 
-/// A server says that there is no such name: so long the others have to know better.
+/// After a server has reported that the name does not exist, how long other servers may contradict it.
 const ABSENCE_PATIENCE: Duration = Duration::from_secs(1);
 
-/// A failure with the time that it holds, in seconds.
+/// A failure, and how many seconds it is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Failed {
     pub(crate) failure: NameFailure,
@@ -40,7 +40,7 @@ impl Failed {
     pub(crate) const TIMED_OUT: Self = Self { failure: NameFailure::TimedOut, ttl_s: None };
     pub(crate) const TROUBLE: Self = Self { failure: NameFailure::ServerFailure, ttl_s: None };
 
-    /// That a name does not exist is an answer; with trouble at one server and an answer of another, the answer counts.
+    /// A name that does not exist is an answer; it takes precedence over trouble at another server.
     fn or(self, other: Self) -> Self {
         if other.failure == NameFailure::NotFound { other } else { self }
     }
@@ -50,13 +50,13 @@ impl Failed {
 #[derive(Clone)]
 pub(crate) struct Servers {
     all: Arc<[Server]>,
-    /// Whose turn it is.
+    /// The server to ask next.
     turn: Arc<AtomicUsize>,
 }
 
 struct Server {
     address: SocketAddr,
-    /// For answers that do not fit a datagram. `None`: hickory does not take the server.
+    /// For answers that do not fit a datagram. `None`: hickory refuses the server.
     tcp: Option<NameServerPool<TokioRuntimeProvider>>,
 }
 
@@ -66,8 +66,8 @@ impl Servers {
         Self { all: all.collect(), turn: Arc::default() }
     }
 
-    /// Asks until there is an answer with records (or aliases), until no server is left that could have one, or until the time
-    /// is over. An answer to an earlier try counts as much as one to the last.
+    /// Asks until an answer with records (or aliases) arrives, until no server is left that could have one, or until
+    /// the time is over. An answer to an earlier attempt counts like one to the last.
     pub(crate) async fn ask(&self, query: &Query, until: Instant) -> Result<DnsResponse, Failed> {
         let mut race = Race { servers: self, query, until, tries: JoinSet::new(), begun: 0, first: 0 };
         race.first = self.turn.fetch_add(1, Ordering::Relaxed);
@@ -85,7 +85,7 @@ impl Servers {
                         failed = Some(failed.map_or(other, |failed| failed.or(other)));
                         race.begin_new();
                     }
-                    // A panic of hickory's.
+                    // hickory has panicked.
                     Some(Err(_)) => race.begin_new(),
                     None => return Err(failed.unwrap_or(Failed::TROUBLE)),
                 },
@@ -100,7 +100,7 @@ impl Servers {
     }
 }
 
-/// The tries of one question.
+/// The attempts for one question.
 struct Race<'a> {
     servers: &'a Servers,
     query: &'a Query,
@@ -124,7 +124,7 @@ impl Race<'_> {
         }
     }
 
-    /// Asks a server that was not asked yet, where there is one.
+    /// Asks a server that was not asked yet, if there is one.
     fn begin_new(&mut self) {
         if self.begun < self.servers.all.len() {
             self.begin(1);
@@ -135,7 +135,7 @@ impl Race<'_> {
 impl Server {
     async fn ask(&self, query: Query, until: Instant) -> Result<DnsResponse, NetError> {
         let left = until.saturating_duration_since(Instant::now());
-        // Each try has a socket, a port and a number of its own; it is sent once.
+        // Each attempt has its own socket, port and id; it is sent once.
         let udp = UdpClientStream::builder(self.address, TokioRuntimeProvider::new());
         let mut udp = udp.with_timeout(Some(left)).with_max_retries(1).build();
         let options = DnsRequestOptions::default();

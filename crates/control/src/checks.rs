@@ -1,4 +1,4 @@
-//! Drives the gateway's book of checks: whatever is due is made, each within its time, and settled.
+//! Drives the gateway's book of checks: makes each check when it is due, within its time limit, and settles it.
 
 use crate::probe;
 use gateway::Registry;
@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// How long to wait for the bell where nothing has a time.
+/// How long to wait for the bell if no check is scheduled.
 const LONG: Duration = Duration::from_hours(1);
 
-/// From now on peers are checked: the bell says that others are to be.
+/// Connects to the registry. The bell signals that the checks have changed.
 pub(crate) fn attach(shared: &'static Registry) -> Arc<Notify> {
     let bell = Arc::new(Notify::new());
     shared.checks().attach({
@@ -37,7 +37,7 @@ pub(crate) async fn run(shared: &'static Registry, bell: Arc<Notify>) {
     }
 }
 
-/// A check under way. It ends in the book in any case, for the peer would never be asked again otherwise.
+/// A check in progress. Dropping it settles it in the book; otherwise the peer would never be checked again.
 struct Check {
     shared: &'static Registry,
     /// `None` once it is settled.

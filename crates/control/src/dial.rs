@@ -1,4 +1,4 @@
-//! A connection to a host that is looked up as the configuration says: for the clients of ACME and of OCSP.
+//! Connects to a host, resolved as the configuration says, for the clients of ACME and of OCSP.
 
 use crate::dns;
 use gateway::names::{Outcome, Question, ResolverPlan};
@@ -8,14 +8,14 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// One address of a host that has several.
+/// Time for a connect to one address of a host.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Addresses of a host that are tried.
+/// Most addresses of a host to try.
 const ADDRESSES_MAX: usize = 8;
 
 pub(crate) type Failed = Box<dyn std::error::Error + Send + Sync>;
 
-/// Looks hosts up and connects to them. Cloning shares the resolver; without one the system's is asked.
+/// Resolves hosts and connects to them. Cloning shares the resolver; without one it uses the system's.
 #[derive(Clone)]
 pub(crate) struct Dialer(Option<(Arc<ResolverPlan>, dns::Resolver)>);
 
@@ -54,7 +54,7 @@ impl Dialer {
     }
 }
 
-/// A task that ends with its owner.
+/// A task that is aborted with its owner.
 pub(crate) struct AbortOnDrop(pub(crate) tokio::task::JoinHandle<()>);
 
 impl Drop for AbortOnDrop {

@@ -1,5 +1,5 @@
-//! What is asked for a name, and what the answers mean to the gateway: families, aliases, services. Who is asked is
-//! `ask`'s business. Nothing is remembered: the gateway's book does that.
+//! Builds the questions for a name, and interprets the answers for the gateway: families, aliases, services. `ask`
+//! chooses the servers. This module caches nothing, because the gateway's book does.
 
 use crate::ask::{Failed, Servers};
 use gateway::names::{Found, NameFailure, Outcome, Question, ResolverPlan};
@@ -11,15 +11,14 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-/// Targets of a service that are looked up: their addresses are one lookup each.
+/// Most targets of a service that are resolved; each needs one lookup of its addresses.
 const TARGETS_MAX: usize = 64;
-/// Addresses of a name that are used: what fits a message of 64 KB is more than a group can make use of.
+/// Most addresses of a name that are used: a message of 64 KB has more than a group needs.
 const ADDRESSES_MAX: usize = 512;
-/// Questions that aliases may lead to, one after the other. Answers have whole chains in them; who needs more than this is
-/// going around in circles.
+/// Most questions that aliases may cause, one after the other. Answers contain whole chains, so a longer one is a loop.
 const ALIASES_MAX: usize = 8;
-/// One family has addresses: so long the other one may come behind. Where a server drops its questions, every new answer
-/// is late by this much.
+/// After one family has addresses, how long to wait for the other. If a server drops the questions of one family, every
+/// new answer is late by this time.
 const FAMILY_PATIENCE: Duration = Duration::from_millis(500);
 
 /// A resolver with its servers. Cloning shares its connections.
@@ -31,7 +30,7 @@ pub(crate) struct Resolver {
     timeout: Duration,
 }
 
-/// Addresses and their time to live in seconds, or why there are none.
+/// Addresses and their time to live in seconds, or the reason of the failure.
 type Addresses = Result<(Vec<IpAddr>, u32), Failed>;
 
 impl Resolver {
@@ -40,7 +39,7 @@ impl Resolver {
         Self { servers: Servers::new(plan), ipv4: plan.ipv4, ipv6: plan.ipv6, timeout }
     }
 
-    /// Looks a name up, within the resolver's time.
+    /// Resolves a name, within the resolver's time limit.
     pub(crate) async fn look_up(&self, question: &Question) -> Outcome {
         let until = Instant::now() + self.timeout;
         let found = match &question.service {
@@ -89,9 +88,9 @@ impl Resolver {
         Ok((addresses.collect(), ttl_s))
     }
 
-    /// The records of a name, wherever aliases lead, with the least time to live of all that was on the way. At least one.
+    /// The records of a name, after all aliases, with the lowest time to live on the way. Never empty.
     async fn records(&self, name: &str, kind: RecordType, until: Instant) -> Result<(Vec<RData>, u32), Failed> {
-        // The dot says that the name is whole.
+        // The final dot marks a fully qualified name.
         let mut name = Name::from_utf8(format!("{name}.")).map_err(|_| Failed::TROUBLE)?;
         let mut ttl_s = u32::MAX;
         for _ in 0..ALIASES_MAX {
@@ -104,7 +103,7 @@ impl Resolver {
                 return Ok((found.into_iter().map(|record| record.data.clone()).collect(), ttl_s));
             }
             if end == name || response.response_code == ResponseCode::NXDomain {
-                // An alias that leads to nothing.
+                // The alias leads to no records.
                 return Err(Failed { failure: NameFailure::NotFound, ttl_s: response.negative_ttl() });
             }
             name = end;
@@ -117,7 +116,7 @@ impl Resolver {
         let services = records
             .into_iter()
             .filter_map(|record| if let RData::SRV(service) = record { Some(service) } else { None });
-        // A target that is the root says that there is no such service (RFC 2782).
+        // The root as target means that there is no such service (RFC 2782).
         let services: Vec<_> = services.filter(|service| !service.target.is_root()).take(TARGETS_MAX).collect();
         let mut lookups = JoinSet::new();
         for (place, service) in services.iter().enumerate() {
@@ -139,7 +138,7 @@ impl Resolver {
                         weight: service.weight,
                     }));
                 }
-                // One target without addresses does not take the others away.
+                // A target without addresses does not affect the others.
                 Err(failed) => trouble = failed,
             }
         }
@@ -147,10 +146,10 @@ impl Resolver {
     }
 }
 
-/// Where the aliases in an answer lead, as far as they are in it.
+/// The name at the end of the aliases in an answer, as far as the answer has them.
 fn follow_aliases(response: &DnsResponse, name: &Name, ttl_s: &mut u32) -> Name {
     let mut end = name.clone();
-    // Each of them is followed once at most, so circles end.
+    // Each alias is followed at most once, so a loop ends.
     for _ in 0..response.answers.len() {
         let next = response.answers.iter().find_map(|record| match &record.data {
             RData::CNAME(alias) if record.name == end => Some((alias.0.clone(), record.ttl)),
@@ -163,13 +162,13 @@ fn follow_aliases(response: &DnsResponse, name: &Name, ttl_s: &mut u32) -> Name 
     end
 }
 
-/// The name of a service's records: `http` is `_http._tcp`, and what has a dot is put before the name as it is.
+/// The name of a service's records: `http` gives `_http._tcp`; a service with a dot is prepended unchanged.
 fn service_name(service: &str, name: &str) -> String {
     if service.contains('.') { format!("{service}.{name}") } else { format!("_{service}._tcp.{name}") }
 }
 
-/// What both families came to: addresses of one are enough; without any, trouble weighs more than absence, since it may
-/// be over soon.
+/// Merges both families: addresses of one are sufficient. Without any, trouble takes precedence over absence, because
+/// it may soon be over.
 fn join(one: Addresses, other: Addresses) -> Addresses {
     match (one, other) {
         (Ok((mut all, ttl_s)), Ok((more, more_ttl_s))) => {

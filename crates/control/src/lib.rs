@@ -1,6 +1,7 @@
-//! The control plane: what happens seldom and may wait, on one tokio runtime in a thread of its own beside the workers.
-//! It looks names up, checks peers, gets certificates, and asks responders of OCSP. It serves no request; what it finds out it tells the gateway's registry, and the workers find
-//! it there. The binary starts it in the process that has the workers, and stops it with them.
+//! The control plane: rare and slow work on one tokio runtime, in a thread of its own beside the workers. It resolves
+//! names, checks peers, gets certificates, and asks OCSP responders. It serves no request. It stores its results in the
+//! gateway's registry, where the workers find them. The binary starts it in the process that has the workers, and stops
+//! it with them.
 
 mod acme;
 mod ask;
@@ -19,7 +20,7 @@ use std::thread::JoinHandle;
 use tokio::runtime::Builder;
 use tokio::sync::Notify;
 
-/// A running control plane. Dropping it ends it: lookups and checks under way are given up.
+/// A running control plane. Dropping it ends it and abandons lookups and checks in progress.
 #[derive(Debug)]
 pub struct Control {
     end: Arc<Notify>,
@@ -27,12 +28,12 @@ pub struct Control {
 }
 
 impl Control {
-    /// Starts the thread. A process has one control plane, as it has one shared state.
+    /// Starts the thread. A process has one control plane, because it has one shared state.
     pub fn start(shared: &'static Registry) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
         let end = Arc::new(Notify::new());
         let ended = Arc::clone(&end);
-        // Before the thread has begun a worker may need a name.
+        // A worker may need a name before the thread has started.
         let bell = names::attach(shared);
         let check_bell = checks::attach(shared);
         let acme_bell = acme::attach(shared);
@@ -55,7 +56,7 @@ impl Control {
         Ok(Self { end, thread: Some(thread) })
     }
 
-    /// Whether its thread has ended, which it does by itself only by a panic.
+    /// Whether its thread has ended; without a request to end, only a panic does that.
     pub fn has_ended(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
@@ -65,7 +66,7 @@ impl Drop for Control {
     fn drop(&mut self) {
         self.end.notify_one();
         if let Some(thread) = self.thread.take() {
-            // It has nothing to say; a panic has printed itself.
+            // The thread returns no result; a panic has printed its message.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! Drives the gateway's book of names: whatever is due is looked up, each within its time, and settled.
+//! Drives the gateway's book of names: resolves each name when it is due, within its time limit, and settles it.
 
 use crate::dns;
 use gateway::Registry;
@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Resolvers that are kept. A configuration has one or two; those of configurations before are dropped together when there
-/// are more, and made again when they are needed.
+/// Most resolvers kept. A configuration has one or two. If there are more, those of earlier configurations are dropped
+/// together and made again when needed.
 const RESOLVERS_MAX: usize = 32;
 
-/// How long to wait for the bell where nothing has a time.
+/// How long to wait for the bell if no lookup is scheduled.
 const LONG: Duration = Duration::from_hours(1);
 
-/// From now on names may be asked for: the bell says that one was.
+/// Connects to the registry. The bell signals a request for a name.
 pub(crate) fn attach(shared: &'static Registry) -> Arc<Notify> {
     let bell = Arc::new(Notify::new());
     shared.names().attach({
@@ -49,7 +49,7 @@ pub(crate) async fn run(shared: &'static Registry, bell: Arc<Notify>) {
     }
 }
 
-/// A lookup under way. It settles in any case, or the name would never be asked for again.
+/// A lookup in progress. Dropping it settles it; otherwise the name would never be looked up again.
 struct Lookup {
     shared: &'static Registry,
     /// `None` once it is settled.

@@ -1,5 +1,5 @@
-//! One check of one peer: a connection of its own, a request, and what comes back, all within the check's time. What is a
-//! good answer the gateway's `CheckTalk` says. The connection is never used for anything else.
+//! One check of one peer: a new connection, a request, and the response, within the check's time limit. The gateway's
+//! `CheckTalk` decides whether the response is good. The connection is not used for anything else.
 
 use crate::wire::Wire;
 use gateway::checks::{CheckResult, CheckTalk, Finding, Probe};
@@ -15,7 +15,7 @@ const CONNECTING: &str = "connecting to upstream";
 const HANDSHAKING: &str = "SSL handshaking to upstream";
 const SENDING: &str = "sending request to upstream";
 
-/// When a check has to be over.
+/// The deadline of a check.
 #[derive(Debug, Clone, Copy)]
 struct Limit {
     timeout: Duration,
@@ -23,7 +23,7 @@ struct Limit {
 }
 
 impl Limit {
-    /// A step of the check. `Err`: it took too long.
+    /// Runs a step of the check. `Err`: the time is over.
     async fn step<T>(self, phase: &'static str, step: impl Future<Output = T>) -> Result<T, CheckResult> {
         timeout_at(self.until, step).await.map_err(|_| {
             let waited = self.timeout.as_secs_f64();
@@ -35,7 +35,7 @@ impl Limit {
 /// Makes a check.
 pub(crate) async fn ask(probe: &Probe) -> CheckResult {
     let timeout = probe.plan.timeout;
-    // A time beyond what the clock can say is as good as a day.
+    // A time limit beyond the clock's range counts as a day.
     let until = Instant::now().checked_add(timeout).unwrap_or_else(|| Instant::now() + Duration::from_hours(24));
     talk(probe, Limit { timeout, until }).await.unwrap_or_else(|timed_out| timed_out)
 }
@@ -53,7 +53,7 @@ async fn talk(probe: &Probe, limit: Limit) -> Result<CheckResult, CheckResult> {
     }
 }
 
-/// A peer is not to blame for a descriptor or a port that we do not have.
+/// A lack of descriptors or ports on our side is not the peer's failure.
 fn not_connected(error: &io::Error) -> CheckResult {
     let is_ours = is_shortage(error) || error.kind() == io::ErrorKind::AddrNotAvailable;
     let finding = if is_ours { Finding::NotMade } else { Finding::Connect };
@@ -79,7 +79,7 @@ async fn converse(
         return Ok(CheckResult::new(Finding::Passed, CONNECTING, ""));
     };
     let sent = limit.step(SENDING, wire.send(&talk.take_output())).await?;
-    // A peer that does not take the request may have answered before it: what it says decides.
+    // A peer may answer before it has read the whole request; its answer decides.
     read_answer(wire, talk, sent.err(), limit).await
 }
 

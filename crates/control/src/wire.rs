@@ -1,11 +1,11 @@
-//! The connection of a check: bytes in clear, or under TLS as the gateway's own connections to the peer. `probe` speaks over it.
+//! The connection of a check: plain, or under TLS like the gateway's own connections to the peer. Used by `probe`.
 
 use gateway::checks::CheckTls;
 use std::io;
 use tls::{RECORD_BYTES_MAX, RECORD_OVERHEAD_BYTES, Session, TlsError};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
-/// Bytes that are read at once: a usual answer is one read.
+/// Bytes per read: a usual answer needs one read.
 const READ_BYTES: usize = 4096;
 
 pub(crate) struct Wire<S> {
@@ -15,7 +15,7 @@ pub(crate) struct Wire<S> {
 
 struct Secure {
     session: Session,
-    /// Decrypted and not yet read.
+    /// Decrypted bytes that were not read yet.
     plain: Vec<u8>,
 }
 
@@ -24,7 +24,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Self { stream, tls: None }
     }
 
-    /// Shakes hands with a peer. The error is nginx's phrase.
+    /// Does the TLS handshake with a peer. The error is nginx's phrase.
     pub(crate) async fn secure(stream: S, tls: &CheckTls, peer: &str) -> Result<Self, String> {
         let name = tls.name.as_deref();
         let session = Session::client_of_peer(&tls.side, peer, name).map_err(|error| error.to_string())?;
@@ -57,7 +57,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Ok(())
     }
 
-    /// Reads data into an empty vector; nothing is the end.
+    /// Reads data into an empty vector; if it stays empty, the connection has ended.
     pub(crate) async fn read(&mut self, into: &mut Vec<u8>) -> io::Result<()> {
         if self.tls.is_none() {
             into.resize(READ_BYTES, 0);
@@ -78,14 +78,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
-    /// Takes in what comes next, and answers it. 0: the end of the socket.
+    /// Reads and processes the next TLS data, and sends the answer. 0: the end of the socket.
     async fn receive(&mut self) -> io::Result<usize> {
         let mut bytes = vec![0; READ_BYTES];
         let count = self.stream.read(&mut bytes).await?;
         let Some(Secure { session, plain }) = &mut self.tls else { return Ok(count) };
         let incoming = bytes.get_mut(..count).unwrap_or_default();
         let received = session.receive(incoming, &mut |part| plain.extend_from_slice(part));
-        // Also where it fails: the peer is told why.
+        // Also after an error, because the alert tells the peer the reason.
         let flushed = self.flush().await;
         received.map_err(io::Error::other)?;
         flushed.map(|()| count)

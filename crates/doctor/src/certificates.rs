@@ -1,4 +1,4 @@
-//! The files of certificates that a configuration names for its TLS listeners, read and looked at. Rules say what was found.
+//! Reads and checks the certificate files that a configuration names for its TLS listeners. Rules report the findings.
 
 use crate::configuration::{Configuration, Found, argument};
 use conf::source::Span;
@@ -8,7 +8,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use tls::{CertificateFacts, Finding, Pair};
 
-/// What is larger is another kind of file.
+/// A larger file is not a certificate.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// A certificate with its key.
@@ -16,16 +16,16 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 pub struct CertificatePair {
     /// `ssl_certificate`.
     pub span: Span,
-    /// What is wrong with it.
+    /// The faults found in it.
     pub findings: Vec<Finding>,
-    /// What the certificate says, if it can be read.
+    /// The content of the certificate, if it can be read.
     pub facts: Option<CertificateFacts>,
     /// A file that this user may not read, so that a part was not checked.
     pub unread: Option<PathBuf>,
 }
 
-/// Reads the files of all certificates for TLS listeners, each once. Those that variables name are known to handshakes alone.
-/// `now` in seconds since 1970.
+/// Reads the files of all certificates for TLS listeners, each once. Certificates with variables in their names are
+/// skipped, because only a handshake knows them. `now` is in seconds since 1970.
 pub fn read(configuration: &Configuration, now: i64) -> Vec<CertificatePair> {
     let mut pairs: Vec<CertificatePair> = Vec::new();
     for listen in secure_listeners(configuration) {
@@ -87,7 +87,8 @@ impl Files<'_> {
         Some(pair)
     }
 
-    /// Where a file is. Relative paths are below the main file's directory. `None`: it is no file, or handshakes name it.
+    /// The path of a file. Relative paths are below the main file's directory. `None`: it is not a file, or its name
+    /// has variables.
     fn path(&self, line: &Directive) -> Option<PathBuf> {
         let written = argument(line, 0)?;
         if written.contains('$') || ["data:", "engine:", "store:"].iter().any(|kind| written.starts_with(kind)) {

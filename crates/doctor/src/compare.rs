@@ -1,6 +1,6 @@
-//! What two configurations do differently, or one configuration as two programs read it. Compared is what counts in each block: what
-//! is written there, what is inherited, and the default if it is not set. So a line that only moved, or that only says the
-//! default, is no difference.
+//! The differences in effect between two configurations, or of one configuration under two programs. It compares the
+//! effective settings of each block: written there, inherited, or the default. So a line that only moved, or that only
+//! states the default, is no difference.
 
 use crate::configuration::{Configuration, Found, argument, is};
 use crate::dialect::Dialect;
@@ -13,24 +13,24 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Side<'c> {
     /// The configuration.
     pub configuration: &'c Configuration,
-    /// Whose it is.
+    /// The program that reads it.
     pub dialect: Dialect,
 }
 
-/// Something that is different.
+/// A difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     /// The blocks, outermost first: `http > server a.example > location /`.
     pub place: String,
     /// The directive, or `block` where one side lacks it.
     pub setting: String,
-    /// What counts on the first side.
+    /// The effective value on the first side.
     pub before: String,
-    /// What counts on the second side.
+    /// The effective value on the second side.
     pub after: String,
 }
 
-/// Where a value is not set and has no default.
+/// The value of a setting that is not set and has no default.
 const NOTHING: &str = "not set";
 
 /// All differences, in the order of the first configuration.
@@ -42,7 +42,7 @@ pub fn compare(a: Side<'_>, b: Side<'_>) -> Vec<Difference> {
     places.extend(right.iter().map(|(place, _)| place).filter(|place| !known.contains(place)));
     let (left, right): (BTreeMap<_, _>, BTreeMap<_, _>) =
         (left.iter().map(|(p, b)| (p, b)).collect(), right.iter().map(|(p, b)| (p, b)).collect());
-    // What is inherited differs in every block within: it is listed where it begins.
+    // An inherited value differs in every inner block; it is listed only where it is set.
     let mut said: BTreeSet<(String, String, String, String)> = BTreeSet::new();
     for place in places {
         match (left.get(place), right.get(place)) {
@@ -86,7 +86,7 @@ pub fn compare(a: Side<'_>, b: Side<'_>) -> Vec<Difference> {
     found
 }
 
-/// Directives that this side refuses or ignores, each once: name and what becomes of it.
+/// Directives that this side refuses or ignores, each once: the name, and which of the two.
 pub fn refused(side: Side<'_>) -> Vec<(String, String)> {
     let mut found: BTreeMap<String, String> = BTreeMap::new();
     for Found { directive, within, .. } in side.configuration.everything() {
@@ -119,10 +119,10 @@ pub fn refused(side: Side<'_>) -> Vec<(String, String)> {
     found.into_iter().collect()
 }
 
-/// Blocks whose lines are no directives.
+/// Blocks that contain entries, not directives.
 const ENTRIES: [&str; 5] = ["map", "geo", "split_clients", "types", "charset_map"];
 
-/// A block and what counts in it.
+/// A block with its effective settings.
 struct Counted {
     settings: BTreeMap<String, String>,
     dialect: Dialect,
@@ -139,7 +139,7 @@ impl Counted {
     }
 }
 
-/// The default, as far as it is known: the table's, and what 1.27.3 and 1.29.7 changed.
+/// The default, if known: from the table, with the changes of 1.27.3 and 1.29.7.
 fn default(dialect: Dialect, name: &str) -> Option<String> {
     match name {
         "proxy_http_version" => Some(dialect.upstream_version().to_owned()),
@@ -162,7 +162,7 @@ fn parents(place: &str) -> impl Iterator<Item = &str> {
 }
 
 impl Side<'_> {
-    /// All blocks by their place, in the order of the text.
+    /// All blocks by their path, in the order of the text.
     fn blocks(&self) -> Vec<(String, Counted)> {
         let mut blocks = vec![("top level".to_owned(), self.counted(None))];
         let mut seen: BTreeMap<String, usize> = BTreeMap::new();
@@ -197,14 +197,14 @@ impl Side<'_> {
         for (depth, block) in chain.iter().enumerate() {
             let is_own = depth + 1 == chain.len();
             let lines = block.block.as_deref().map(|block| &block.directives[..]).unwrap_or_default();
-            // A list of this block takes the place of the whole list from outside.
+            // A list in this block replaces the whole inherited list.
             let lists: BTreeSet<_> = lines.iter().filter(|line| is_list(line)).map(|line| line.name.text()).collect();
             settings.retain(|name: &String, _| !lists.iter().any(|list| name.split(' ').next() == Some(list)));
             for line in lines.iter().filter(|line| is_own || is_inherited(line)) {
                 add(&mut settings, line);
             }
         }
-        // What matters where something is passed on, although it is not written.
+        // Settings with an effect on `proxy_pass` or on a group, even if they are not written.
         let passes = settings.contains_key("proxy_pass");
         let group = chain.last().is_some_and(|block| is(block, "upstream"));
         for name in [("proxy_http_version", passes), ("proxy_set_header Connection", passes), ("keepalive", group)] {
@@ -243,7 +243,7 @@ fn add(settings: &mut BTreeMap<String, String>, line: &Directive) {
         if words.is_empty() || words == [""] { "\"\"".to_owned() } else { words.join(" ") }
     };
     let name = line.name.text();
-    // Headers are settings of their own.
+    // Each header of a list is a setting of its own.
     if is_list(line) && line.args.len() > 1 {
         settings.insert(format!("{name} {}", argument(line, 0).unwrap_or_default()), words(1));
         return;
@@ -258,7 +258,7 @@ fn add(settings: &mut BTreeMap<String, String>, line: &Directive) {
     }
 }
 
-/// A server is known by its names, or by where it listens.
+/// A server is named by its `server_name`, or by its `listen`.
 fn label(directive: &Directive) -> String {
     let name = directive.name.text();
     let own: Vec<String> = directive.args.iter().map(|word| word.text().into_owned()).collect();

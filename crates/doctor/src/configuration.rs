@@ -1,5 +1,5 @@
-//! A configuration as rules look at it: directives with the blocks around them, and what they inherit. The tree and not the
-//! typed model, since a directive that Holdfast refuses may well be at work in the nginx beside it.
+//! A configuration for rules: directives with the blocks around them and with what they inherit. It uses the tree and
+//! not the typed model, because nginx may use a directive that Holdfast refuses.
 
 use conf::source::{FileId, SourceMap, Span};
 use conf::tree::{Block, Directive, Word};
@@ -13,23 +13,23 @@ pub struct Configuration {
     sources: SourceMap,
 }
 
-/// A directive with everything around it.
+/// A directive with the blocks around it.
 #[derive(Debug, Clone)]
 pub struct Found<'a> {
     /// The directive.
     pub directive: &'a Directive,
-    /// The directives whose blocks it is in, outermost first.
+    /// The blocks that contain it, outermost first.
     pub within: Vec<&'a Directive>,
     root: &'a Block,
 }
 
 impl Configuration {
-    /// From what `conf::load` gave.
+    /// Takes the result of `conf::load`.
     pub fn new(loaded: conf::Loaded) -> Self {
         Self { tree: loaded.tree, sources: loaded.sources }
     }
 
-    /// File, line and column from 1.
+    /// File, line and column of a span; lines and columns count from 1.
     pub fn place(&self, span: Span) -> (String, usize, usize) {
         let source = self.sources.source(span.file);
         let (line, column) = source.line_column(span.start);
@@ -47,17 +47,17 @@ impl Configuration {
         (&source.name, &source.text)
     }
 
-    /// What is written there.
+    /// The text of a span.
     pub(crate) fn text(&self, span: Span) -> Cow<'_, str> {
         String::from_utf8_lossy(self.sources.bytes(span))
     }
 
-    /// Every directive of `http` and the top level with what is around it, in the order of the text.
+    /// Every directive of the top level and `http`, with the blocks around it, in the order of the text.
     pub fn everything(&self) -> Vec<Found<'_>> {
         self.matching(|_| true)
     }
 
-    /// All directives of that name, in the order of the text. Those of `stream` and `mail` are other directives.
+    /// All directives of that name, in the order of the text, without those of `stream` and `mail`.
     pub fn all(&self, name: &str) -> Vec<Found<'_>> {
         self.matching(|directive| is(directive, name))
     }
@@ -72,12 +72,12 @@ impl Configuration {
         found
     }
 
-    /// The one that counts at the top level.
+    /// The effective directive of that name at the top level.
     pub fn main(&self, name: &str) -> Option<&Directive> {
         last(&self.tree, name)
     }
 
-    /// The setting of `events {}`.
+    /// The effective directive of that name in `events {}`.
     pub fn events(&self, name: &str) -> Option<&Directive> {
         self.main("events")?.block.as_deref().and_then(|block| last(block, name))
     }
@@ -122,35 +122,35 @@ fn walk<'a>(
 }
 
 impl<'a> Found<'a> {
-    /// What holds here: in the innermost block around this directive that says it.
+    /// The effective directive of that name: in the innermost block around this one that has it.
     pub fn inherited(&self, name: &str) -> Option<&'a Directive> {
         self.blocks().find_map(|block| last(block, name))
     }
 
-    /// Of directives such as `proxy_set_header`, of which a block that has one inherits none: those that hold here.
+    /// The effective directives of a list such as `proxy_set_header`: a block with one of them inherits none.
     pub fn inherited_all(&self, name: &str) -> Vec<&'a Directive> {
         let of = |block: &'a Block| block.directives.iter().filter(|directive| is(directive, name)).collect::<Vec<_>>();
         self.blocks().map(of).find(|directives| !directives.is_empty()).unwrap_or_default()
     }
 
-    /// The value of the `proxy_set_header` for that field, if there is one here.
+    /// The value of the effective `proxy_set_header` for that field, if there is one.
     pub fn sent_header(&self, field: &str) -> Option<String> {
         let headers = self.inherited_all("proxy_set_header");
         let of = |header: &&&Directive| argument(header, 0).is_some_and(|name| name.eq_ignore_ascii_case(field));
         headers.iter().rev().find(of).and_then(|header| argument(header, 1))
     }
 
-    /// Whether what comes here is asked to become a tunnel: the client's Upgrade is passed on.
+    /// Whether the client's Upgrade is passed on, so that requests here may become tunnels.
     pub fn upgrades(&self) -> bool {
         self.sent_header("Upgrade").is_some_and(|value| !value.is_empty())
     }
 
-    /// Where lines about what is proxied from here may appear: the innermost `location`, since `if` takes few of them.
+    /// The block for new lines about a `proxy_pass`: the innermost `location`, because `if` allows few of them.
     pub fn home(&self) -> Option<&'a Directive> {
         self.around("location")
     }
 
-    /// The innermost block of that name around it.
+    /// The innermost surrounding block of that name.
     pub fn around(&self, name: &str) -> Option<&'a Directive> {
         self.within.iter().rev().copied().find(|block| is(block, name))
     }
@@ -160,7 +160,7 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Whether that is the directive's name.
+/// Whether the directive has that name.
 pub fn is(directive: &Directive, name: &str) -> bool {
     directive.name.value == *name.as_bytes()
 }

@@ -1,4 +1,5 @@
-//! Whose configuration it is: the program and its version, and what changed in nginx between versions that rules ask about.
+//! The program and version that a configuration is written for, and the changes between nginx versions that rules
+//! depend on.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,25 +9,26 @@ use std::str::FromStr;
 pub struct Version {
     major: u16,
     minor: u16,
-    /// Absent where only the branch was named.
+    /// Absent if only the branch is known.
     patch: Option<u16>,
 }
 
-/// Whose defaults and habits a configuration is read with.
+/// The program whose defaults a configuration is read with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Dialect {
     /// nginx of this version.
     Nginx(Version),
-    /// As nginx 1.31, with one pool for the whole process.
+    /// Holdfast: the defaults of nginx 1.31, with one pool for the whole process.
     #[default]
     Holdfast,
 }
 
-/// Since then HTTP/1.1 to upstreams and `keepalive 32 local` in every `upstream {}`; `keepalive 0` turns it off.
+/// Since this version HTTP/1.1 to upstreams and `keepalive 32 local` in every `upstream {}` are the default; `keepalive
+/// 0` turns it off.
 const POOLS_BY_DEFAULT: Version = Version::new(1, 29, 7);
-/// Since then `server … resolve` and `resolver` in an `upstream {}`.
+/// Since this version `server … resolve` and `resolver` may be in an `upstream {}`.
 const SERVERS_ARE_RESOLVED: Version = Version::new(1, 27, 3);
-/// Since then TLS 1.0 and 1.1 are off unless asked for.
+/// Since this version TLS 1.0 and 1.1 are off by default.
 const OLD_TLS_IS_OFF: Version = Version::new(1, 27, 3);
 
 impl Version {
@@ -35,7 +37,7 @@ impl Version {
         Self { major, minor, patch: Some(patch) }
     }
 
-    /// A branch alone counts as its last release: a directive that came with 1.27.3 is in "1.27".
+    /// A branch alone counts as its last release: "1.27" has a directive that came with 1.27.3.
     fn has(self, since: Self) -> bool {
         (self.major, self.minor, self.patch.unwrap_or(u16::MAX))
             >= (since.major, since.minor, since.patch.unwrap_or_default())
@@ -49,9 +51,9 @@ impl fmt::Display for Version {
     }
 }
 
-/// What is no version.
+/// Text that is not a version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is no version: write it as in nginx-1.26, nginx-1.26.3 or holdfast")]
+#[error("\"{0}\" is not a version: write it as in nginx-1.26, nginx-1.26.3 or holdfast")]
 pub struct DialectError(String);
 
 impl FromStr for Version {
@@ -80,11 +82,12 @@ impl FromStr for Dialect {
 }
 
 impl Dialect {
-    /// Debian 12's.
+    /// The version in Debian 12.
     pub const NGINX_1_22: Self = Self::Nginx(Version::new(1, 22, 1));
-    /// Debian 13's, the most common stable one: what is read where no nginx is found. As far as rules ask, 1.18 to 1.28 are alike.
+    /// The version in Debian 13, the most common stable one. Used if no nginx is found. For the rules, 1.18 to 1.28 are
+    /// equivalent.
     pub const NGINX_1_26: Self = Self::Nginx(Version::new(1, 26, 3));
-    /// The stable branch that has what 1.29.7 changed.
+    /// The stable branch with the changes of 1.29.7.
     pub const NGINX_1_30: Self = Self::Nginx(Version::new(1, 30, 0));
 
     fn has(self, since: Version) -> bool {
@@ -94,7 +97,7 @@ impl Dialect {
         }
     }
 
-    /// Whether an `upstream {}` without a word about it keeps connections.
+    /// Whether an `upstream {}` without `keepalive` keeps connections.
     pub fn pools_by_default(self) -> bool {
         self.has(POOLS_BY_DEFAULT)
     }
@@ -114,7 +117,7 @@ impl Dialect {
         !self.has(OLD_TLS_IS_OFF)
     }
 
-    /// Whether it has a directive that came with that version: the table's `since`, which is `holdfast` for ours and empty where
+    /// Whether it has a directive that came with that version. `since` is the table's: `holdfast` for ours, empty if
     /// unknown.
     pub fn has_directive(self, since: &str) -> bool {
         match since {
@@ -123,7 +126,7 @@ impl Dialect {
         }
     }
 
-    /// How people write it.
+    /// The usual name.
     pub fn name(self) -> String {
         match self {
             Self::Nginx(version) => format!("nginx {version}"),

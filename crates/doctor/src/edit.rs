@@ -1,6 +1,6 @@
-//! A fix as a change of the configuration's files, printed as a unified diff: it names the place, it can be applied with `patch`, and
-//! the way back is the same change reversed. Rules say what is to be where; that nothing inherited is lost is looked after
-//! here: a block with a `proxy_set_header` of its own inherits none, so those from outside are repeated in it.
+//! Builds a fix as a change of the configuration's files and prints it as a unified diff. The diff names the place,
+//! `patch` can apply it, and the reversed change undoes it. Rules decide which directives to write; this module keeps
+//! inherited lists: a block with a `proxy_set_header` of its own inherits none, so it repeats the outer ones.
 
 use crate::configuration::{Configuration, Found, argument, is};
 use conf::source::{FileId, Span};
@@ -9,21 +9,21 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Lines that are shown around a change. `patch` needs none, people like one.
+/// Lines of context around a change: `patch` needs none, but readers do.
 const CONTEXT: usize = 1;
-/// What a level of indentation adds where no line shows it.
+/// One level of indentation if no line shows another.
 const INDENT: &str = "    ";
 
-/// How every change is taken back.
+/// How to undo any change.
 pub(crate) const UNDO: &str = "Take the lines with + out and put those with - back (as a patch: patch -R), and reload.";
 
-/// A change that is being put together.
+/// A change in progress.
 pub(crate) struct Change<'c> {
     configuration: &'c Configuration,
     edits: Vec<Edit>,
-    /// What is below the diff, as comments.
+    /// Comments below the diff.
     remarks: Vec<String>,
-    /// Locations whose headers were set.
+    /// Locations with headers already set.
     homes: Vec<Span>,
 }
 
@@ -37,12 +37,12 @@ impl<'c> Change<'c> {
         Self { configuration, edits: Vec::new(), remarks: Vec::new(), homes: Vec::new() }
     }
 
-    /// Puts a text in the place of another: of a word, or of a whole directive with its `;`.
+    /// Replaces a text: a word, or a whole directive with its `;`.
     pub(crate) fn replace(&mut self, at: Span, text: impl Into<String>) -> &mut Self {
         self.push(at, text.into())
     }
 
-    /// Takes a directive out, and its line where nothing else is in it.
+    /// Removes a directive, and its line if nothing else is on it.
     pub(crate) fn remove(&mut self, directive: &Directive) -> &mut Self {
         let text = self.text(directive.span.file);
         let (start, end) = (directive.span.start as usize, directive.span.end as usize);
@@ -102,7 +102,7 @@ impl<'c> Change<'c> {
         self.push(span(file, line, line), text)
     }
 
-    /// The indentation of a directive that begins its line.
+    /// The indentation of the block's last directive that begins a line.
     fn indent_within(&self, block: &Block) -> Option<String> {
         block.directives.iter().rev().find_map(|directive| {
             let text = self.text(directive.span.file);
@@ -113,7 +113,7 @@ impl<'c> Change<'c> {
         })
     }
 
-    /// The directive `line` in a block: in the place of the one of that name, or at the end.
+    /// Sets a directive in a block: replaces the one of that name, or adds it at the end.
     pub(crate) fn set(&mut self, block: &Directive, line: impl Into<String>) -> &mut Self {
         let line = line.into();
         let name = line.split([' ', ';']).next().unwrap_or_default();
@@ -124,7 +124,7 @@ impl<'c> Change<'c> {
         }
     }
 
-    /// The directive `line` at the top level: in the place of the one of that name, or above `events`.
+    /// Sets a directive at the top level: replaces the one of that name, or adds it above `events`.
     pub(crate) fn set_main(&mut self, line: impl Into<String>) -> &mut Self {
         let line = line.into();
         let name = line.split([' ', ';']).next().unwrap_or_default();
@@ -137,7 +137,7 @@ impl<'c> Change<'c> {
         }
     }
 
-    /// The directive `line` where it counts for a `proxy_pass`: in its location.
+    /// Sets a directive for a `proxy_pass`: in its location.
     pub(crate) fn set_for(&mut self, pass: &Found<'_>, line: impl Into<String>) -> &mut Self {
         match pass.home() {
             Some(home) => self.set(home, line),
@@ -145,7 +145,7 @@ impl<'c> Change<'c> {
         }
     }
 
-    /// Fields of the request as they are sent on from a `proxy_pass`; the others stay what they are.
+    /// Sets request fields that a `proxy_pass` sends on; other fields stay.
     pub(crate) fn send(&mut self, pass: &Found<'_>, fields: &[(&str, &str)]) -> &mut Self {
         let Some((home, block)) = pass.home().and_then(|home| Some((home, home.block.as_deref()?))) else {
             return self;
@@ -174,7 +174,8 @@ impl<'c> Change<'c> {
         self.beside(pass, home, block, &lines)
     }
 
-    /// Adds lines to the location of a `proxy_pass`, above it where it is there itself.
+    /// Adds lines to the location of a `proxy_pass`: above the directive if it is directly in the location, otherwise
+    /// at the end.
     fn beside(&mut self, pass: &Found<'_>, home: &Directive, block: &Block, lines: &[String]) -> &mut Self {
         if lines.is_empty() {
             return self;
@@ -187,8 +188,8 @@ impl<'c> Change<'c> {
         }
     }
 
-    /// The variable that is `upgrade` for a request that asks for one, and empty for the others: one that the configuration has, or a
-    /// new one with its `map` at the top of `http`.
+    /// The variable that is `upgrade` for a request that asks for an upgrade, and empty for others. Uses an existing
+    /// one, or adds a `map` at the top of `http`.
     pub(crate) fn connection_variable(&mut self) -> String {
         let maps = self.configuration.all("map");
         let is_it = |map: &&Found<'_>| {
@@ -220,7 +221,7 @@ impl<'c> Change<'c> {
         }
     }
 
-    /// A comment below the change.
+    /// Adds a comment below the change.
     pub(crate) fn remark(&mut self, text: impl Into<String>) -> &mut Self {
         self.remarks.push(text.into());
         self
@@ -235,7 +236,7 @@ impl<'c> Change<'c> {
         self.configuration.source(file).1
     }
 
-    /// The change as a unified diff, and the remarks as comments below it.
+    /// Prints the change as a unified diff, with the remarks as comments below it.
     pub(crate) fn fix(&self) -> String {
         let mut files: BTreeMap<FileId, Vec<&Edit>> = BTreeMap::new();
         for edit in &self.edits {
@@ -244,7 +245,7 @@ impl<'c> Change<'c> {
         let mut out = String::new();
         for (file, mut edits) in files {
             edits.sort_by_key(|edit| (edit.at.start, edit.at.end));
-            // Two that meet, as the same line for two passes, are one.
+            // Two equal edits of the same place, such as one line for two passes, become one.
             edits.dedup_by(|later, earlier| later.at == earlier.at && later.text == earlier.text);
             let (name, text) = self.configuration.source(file);
             let _ = write!(out, "--- {name}\n+++ {name}\n");
@@ -273,13 +274,13 @@ fn line_start(text: &[u8], at: usize) -> usize {
     text.get(..at).unwrap_or(text).iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1)
 }
 
-/// The start of the line after the one that `at` is in.
+/// The start of the line after the one that contains `at`.
 fn line_end(text: &[u8], at: usize) -> usize {
     let rest = text.get(at..).unwrap_or_default();
     rest.iter().position(|byte| *byte == b'\n').map_or(text.len(), |newline| at + newline + 1)
 }
 
-/// Lines of the old text that become lines of the new one.
+/// Old lines that are replaced by new lines.
 struct Hunk<'t> {
     /// Byte range of the old lines.
     old: std::ops::Range<usize>,
@@ -291,7 +292,7 @@ fn diff(out: &mut String, text: &[u8], edits: &[&Edit]) {
     for edit in edits {
         let (start, end) = (edit.at.start as usize, edit.at.end as usize);
         let first = line_start(text, start);
-        // What begins and ends with a line touches none beyond.
+        // An edit of whole lines does not touch the line after it.
         let is_whole = first == start && (edit.text.is_empty() || edit.text.ends_with('\n'));
         let last = if is_whole && line_start(text, end) == end { end } else { line_end(text, end) };
         match hunks.last_mut() {
@@ -302,14 +303,14 @@ fn diff(out: &mut String, text: &[u8], edits: &[&Edit]) {
             _ => hunks.push(Hunk { old: first..last, edits: vec![edit] }),
         }
     }
-    // An edit may repeat an existing line.
+    // An edit may repeat an existing line, which leaves nothing to change.
     let pieces = hunks.iter().map(|hunk| hunk.narrowed(text)).filter(|it| !it.old.is_empty() || !it.new.is_empty());
     let mut shift = 0_isize;
     let mut pieces = pieces.peekable();
     while let Some(first) = pieces.next() {
         let (start, mut end) = (first.old.start, first.old.end);
         let mut group = vec![first];
-        // Those whose context would touch are one hunk.
+        // Pieces whose context would touch form one hunk.
         let near = |end: usize, next: &Piece| lines(slice(text, end..next.old.start)).len() <= 2 * CONTEXT;
         while let Some(next) = pieces.next_if(|next| near(end, next)) {
             end = next.old.end;
@@ -331,7 +332,7 @@ fn diff(out: &mut String, text: &[u8], edits: &[&Edit]) {
         let count = |other: char| body.iter().filter(|(mark, _)| *mark != other).count();
         let (before, after) = (count('+'), count('-'));
         let line = isize::try_from(line).unwrap_or(isize::MAX);
-        // A side without a line is named by the line before it.
+        // A side without lines has the number of the line before it.
         let of = |line: isize, count: usize| if count == 0 { line - 1 } else { line };
         let _ = writeln!(out, "@@ -{},{before} +{},{after} @@", of(line, before), of(line + shift, after));
         shift += isize::try_from(after).unwrap_or(isize::MAX) - isize::try_from(before).unwrap_or(isize::MAX);
@@ -341,7 +342,7 @@ fn diff(out: &mut String, text: &[u8], edits: &[&Edit]) {
     }
 }
 
-/// Lines that differ, without any that do not: `patch` takes uneven context for the end of a file.
+/// Lines that differ, without equal lines: `patch` interprets uneven context as the end of a file.
 struct Piece {
     old: std::ops::Range<usize>,
     new: Vec<u8>,

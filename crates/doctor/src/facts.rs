@@ -1,5 +1,5 @@
-//! What rules may know: the configuration, whose defaults it has, the settings of the system, what the operator expects, and
-//! the sockets of the running server.
+//! The input of rules: the configuration and the program that reads it, the system's settings, the operator's
+//! expectations, and the sockets of the running server.
 
 use crate::certificates::CertificatePair;
 use crate::configuration::Configuration;
@@ -13,28 +13,28 @@ use std::collections::BTreeMap;
 pub struct Setting {
     /// `net.core.somaxconn`; slashes are written as dots.
     pub name: String,
-    /// What it is set to, without surrounding blanks.
+    /// Its value, without surrounding blanks.
     pub value: String,
     /// The file.
     pub file: String,
-    /// From 1.
+    /// Counted from 1.
     pub line: usize,
 }
 
-/// Settings and sizes of the system. What could not be read is absent, and rules say nothing about it.
+/// Settings and sizes of the system. A value that could not be read is absent, and rules do not report on it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct System {
-    /// Values of sysctls by name, as `/proc/sys` shows them.
+    /// Values of sysctls by name, as in `/proc/sys`.
     pub sysctls: BTreeMap<String, String>,
-    /// Sysctls that were asked for and are not there: a namespace lacks some, and a container may hide all.
+    /// Sysctls that were looked up and do not exist: a namespace lacks some, and a container may hide all.
     pub unknown: Vec<&'static str>,
-    /// Memory that processes here may have in bytes: the cgroup's limit or the machine's size.
+    /// Memory available to processes here, in bytes: the cgroup's limit or the machine's size.
     pub memory_bytes: Option<u64>,
     /// Processors that `worker_processes auto` counts.
     pub cpus: Option<u64>,
-    /// Descriptors that a process has unless it asks for others: the soft limit, of `--pid` if that was given.
+    /// Default limit of descriptors of a process: the soft limit, or that of `--pid` if given.
     pub descriptors: Option<u64>,
-    /// The name servers of `/etc/resolv.conf`, as `resolver` takes them.
+    /// The name servers of `/etc/resolv.conf`, in the syntax of `resolver`.
     pub name_servers: Vec<String>,
 }
 
@@ -49,12 +49,12 @@ impl System {
         parse_numbers(self.sysctls.get(name)?)
     }
 
-    /// A name server for `resolver`: the system's first, or where systemd has one.
+    /// A name server for `resolver`: the system's first, or systemd's local address.
     pub(crate) fn resolver(&self) -> &str {
         self.name_servers.first().map_or("127.0.0.53", String::as_str)
     }
 
-    /// How many ports `connect()` chooses from: the range less what is reserved; `None` where the range is not known.
+    /// How many ports `connect()` chooses from: the range minus the reserved ports; `None` if the range is unknown.
     pub fn ports(&self) -> Option<u64> {
         let range = self.numbers("net.ipv4.ip_local_port_range");
         let (first, last) = match range.as_deref() {
@@ -68,10 +68,10 @@ impl System {
     }
 }
 
-/// What the operator said of load and peers. Rules that need what was not said keep silent.
+/// The operator's statements about load and peers. A rule that needs a missing one reports nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Expected {
-    /// How often tunnels carry something at least, in seconds.
+    /// Longest time between messages on a tunnel, in seconds.
     pub heartbeat_seconds: Option<u64>,
     /// Requests a second through the gateway.
     pub requests_per_second: Option<f64>,
@@ -79,35 +79,35 @@ pub struct Expected {
     pub concurrency: Option<u64>,
     /// Connections of clients held at once.
     pub connections: Option<u64>,
-    /// After how many seconds a peer closes idle connections.
+    /// Seconds after which a peer closes idle connections.
     pub peer_idle_seconds: Option<u64>,
-    /// How many connections a peer accepts.
+    /// Connections that a peer accepts.
     pub peer_connections_max: Option<u64>,
     /// The limits of a Go gateway.
     pub go_transport: Option<GoTransport>,
 }
 
-/// Everything that rules see.
+/// All facts for the rules.
 #[derive(Debug, Default)]
 pub struct Facts {
-    /// Whose defaults apply.
+    /// The program whose defaults apply.
     pub dialect: Dialect,
     /// The configuration, if one was given.
     pub configuration: Option<Configuration>,
-    /// The certificates that it names, as their files are.
+    /// Its certificates, as read from their files.
     pub certificates: Vec<CertificatePair>,
-    /// This system or one that was described.
+    /// This system, or a described one.
     pub system: System,
-    /// What sysctl files would set at the next boot.
+    /// Settings in sysctl files, which apply at the next boot.
     pub settings: Vec<Setting>,
-    /// What the operator said of load and peers.
+    /// The operator's statements about load and peers.
     pub expected: Expected,
-    /// The sockets of the running server, if one was looked at.
+    /// The sockets of the running server, if they were read.
     pub live: Option<Live>,
 }
 
 impl Facts {
-    /// What a sysctl is and will be: the value now, without a place, and every line of a file that sets it.
+    /// The values of a sysctl: the current one, without a place, and each line of a file that sets it.
     pub(crate) fn values<'a>(
         &'a self,
         name: &'a str,
@@ -118,18 +118,18 @@ impl Facts {
         now.into_iter().chain(written.map(move |setting| (place(setting), setting.value.as_str())))
     }
 
-    /// The same of the files alone: for settings whose value now has a default that the operator did not choose.
+    /// Only the values in files: for settings whose current value may be a default that the operator did not choose.
     pub(crate) fn written<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Setting> {
         self.settings.iter().filter(move |setting| setting.name == name)
     }
 }
 
-/// Numbers with blanks between, or nothing if one of them is none.
+/// Numbers separated by blanks; `None` if one is invalid.
 pub(crate) fn parse_numbers(text: &str) -> Option<Vec<u64>> {
     text.split_whitespace().map(|word| word.parse().ok()).collect()
 }
 
-/// `8080,9148-9150` as first and last ports; what is no port is left out.
+/// `8080,9148-9150` as first and last ports; an invalid part is left out.
 pub(crate) fn parse_ports(text: &str) -> Vec<(u64, u64)> {
     let range = |item: &str| {
         let (first, last) = item.split_once('-').unwrap_or((item, item));

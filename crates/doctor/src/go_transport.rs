@@ -1,7 +1,7 @@
-//! The limits of a Go `http.Transport`, as an operator gives them on the command line: `MaxIdleConns=100,MaxIdleConnsPerHost=200`.
-//! What is not given has the value that `http.DefaultTransport` or the zero value has.
+//! The limits of a Go `http.Transport`, given on the command line: `MaxIdleConns=100,MaxIdleConnsPerHost=200`. A
+//! missing one has the value of `http.DefaultTransport`, or the zero value.
 
-/// The fields that decide about connections, by Go's names and with Go's meaning of zero.
+/// The fields that limit connections, with Go's names and Go's meaning of zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GoTransport {
     /// `MaxIdleConns`: idle connections over all hosts; 0 is no limit.
@@ -10,23 +10,23 @@ pub struct GoTransport {
     pub idle_per_host: u64,
     /// `MaxConnsPerHost`: connections for each host, idle or not; 0 is no limit.
     pub per_host: u64,
-    /// `IdleConnTimeout` in seconds; 0 is for ever.
+    /// `IdleConnTimeout` in seconds; 0 is forever.
     pub idle_seconds: u64,
     /// `DisableKeepAlives`.
     pub closes: bool,
-    /// How many hosts the gateway talks to; not a field of Go's.
+    /// How many hosts the gateway connects to; not a field of Go's.
     pub hosts: u64,
 }
 
 impl Default for GoTransport {
-    /// As `http.DefaultTransport`, for one host.
+    /// The values of `http.DefaultTransport`, for one host.
     fn default() -> Self {
         Self { idle: 100, idle_per_host: 0, per_host: 0, idle_seconds: 90, closes: false, hosts: 1 }
     }
 }
 
 impl GoTransport {
-    /// `MaxIdleConnsPerHost` as Go takes it.
+    /// The effective `MaxIdleConnsPerHost`.
     pub fn idle_per_host_taken(&self) -> u64 {
         if self.idle_per_host == 0 { 2 } else { self.idle_per_host }
     }
@@ -38,16 +38,16 @@ impl std::str::FromStr for GoTransport {
     fn from_str(text: &str) -> Result<Self, String> {
         let mut transport = Self::default();
         for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
-            let (name, value) = item.split_once('=').ok_or_else(|| format!("\"{item}\" is no FIELD=VALUE"))?;
+            let (name, value) = item.split_once('=').ok_or_else(|| format!("\"{item}\" is not FIELD=VALUE"))?;
             let (name, value) = (name.trim(), value.trim());
-            let number = || value.parse::<u64>().map_err(|_| format!("{name}: \"{value}\" is no whole number"));
+            let number = || value.parse::<u64>().map_err(|_| format!("{name}: \"{value}\" is not a whole number"));
             match name {
                 "MaxIdleConns" => transport.idle = number()?,
                 "MaxIdleConnsPerHost" => transport.idle_per_host = number()?,
                 "MaxConnsPerHost" => transport.per_host = number()?,
                 "IdleConnTimeout" => {
                     transport.idle_seconds = parse_seconds(value)
-                        .ok_or_else(|| format!("{name}: \"{value}\" is no time; write 90s or 2m"))?;
+                        .ok_or_else(|| format!("{name}: \"{value}\" is not a time; write 90s or 2m"))?;
                 }
                 "DisableKeepAlives" => {
                     transport.closes =

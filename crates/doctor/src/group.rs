@@ -1,28 +1,28 @@
-//! Where `proxy_pass` leads: a group of peers, written as an `upstream {}` or implied by a host and port. Rules ask here how many
-//! connections are kept for it, who its peers are, and which lines send requests to it.
+//! The target of a `proxy_pass`: a group of peers, written as an `upstream {}` or implied by a host and port. Gives
+//! rules the number of kept connections, the peers, and the lines that send requests to the group.
 
 use crate::configuration::{Configuration, Found, argument, is, number, seconds};
 use crate::dialect::Dialect;
 use conf::tree::Directive;
 use std::net::{IpAddr, SocketAddr};
 
-/// `keepalive` where an `upstream {}` says nothing, since 1.29.7.
+/// The default of `keepalive` in an `upstream {}`, since 1.29.7.
 const KEPT_DEFAULT: u64 = 32;
-/// `keepalive_timeout` of an `upstream {}` if it is not set.
+/// The default of `keepalive_timeout` in an `upstream {}`.
 const IDLE_DEFAULT_SECONDS: u64 = 60;
 
-/// A group that at least one `proxy_pass` leads to.
+/// A group that is the target of at least one `proxy_pass`.
 #[derive(Debug)]
 pub struct Group<'a> {
-    /// As `proxy_pass` has it: the name of an `upstream {}`, or host and port.
+    /// The name in `proxy_pass`: that of an `upstream {}`, or host and port.
     pub name: String,
     /// Its block, unless it is implied.
     pub upstream: Option<&'a Directive>,
-    /// The lines that lead to it, in the order of the text.
+    /// The lines that pass requests to it, in the order of the text.
     pub passes: Vec<Found<'a>>,
 }
 
-/// All groups, in the order in which `proxy_pass` names them first. Where variables decide, there is none to be named.
+/// All groups, in the order in which `proxy_pass` first names them, without targets that contain variables.
 pub fn groups(configuration: &Configuration) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for pass in configuration.all("proxy_pass") {
@@ -36,7 +36,7 @@ pub fn groups(configuration: &Configuration) -> Vec<Group<'_>> {
     groups
 }
 
-/// The host and port between the scheme and the URI. `None` where variables decide, and for Unix sockets.
+/// The host and port between the scheme and the URI. `None` for a target with variables, and for Unix sockets.
 pub fn group_of(target: &str) -> Option<String> {
     let rest = target.strip_prefix("http://").or_else(|| target.strip_prefix("https://"))?;
     if rest.starts_with("unix:") || rest.contains('$') {
@@ -54,12 +54,12 @@ pub fn kept(dialect: Dialect, upstream: &Directive) -> u64 {
     }
 }
 
-/// The directive in the block that counts.
+/// The effective directive of that name in the block.
 pub fn setting<'a>(block: &'a Directive, name: &str) -> Option<&'a Directive> {
     block.block.as_deref()?.directives.iter().rev().find(|directive| is(directive, name))
 }
 
-/// A host without its port: `[::1]:80` and `::1` alike.
+/// A host without its port, for `[::1]:80` as well as `::1`.
 pub fn host_of(authority: &str) -> &str {
     if let Some(rest) = authority.strip_prefix('[') {
         return rest.split(']').next().unwrap_or(rest);
@@ -70,7 +70,7 @@ pub fn host_of(authority: &str) -> &str {
     }
 }
 
-/// Whether it is an address rather than a name that somebody has to look up.
+/// Whether it is an address, not a name to be resolved.
 pub fn is_address(host: &str) -> bool {
     host.parse::<IpAddr>().is_ok() || host == "localhost" || host.starts_with("unix:")
 }
@@ -81,13 +81,13 @@ impl<'a> Group<'a> {
         self.upstream.map_or(0, |upstream| kept(dialect, upstream))
     }
 
-    /// Seconds after which an idle connection is closed from here, and the line that says so.
+    /// Seconds after which this side closes an idle connection, and the line that sets it.
     pub fn idle_seconds(&self) -> (u64, Option<&'a Directive>) {
         let said = self.upstream.and_then(|upstream| setting(upstream, "keepalive_timeout"));
         (said.and_then(|directive| seconds(directive, 0)).unwrap_or(IDLE_DEFAULT_SECONDS), said)
     }
 
-    /// Whether all that goes there asks to become a tunnel.
+    /// Whether all its requests may become tunnels.
     pub fn is_for_tunnels(&self) -> bool {
         self.passes.iter().all(Found::upgrades)
     }
@@ -98,26 +98,26 @@ impl<'a> Group<'a> {
         block.map(|block| block.directives.iter().filter(|line| is(line, "server")).collect()).unwrap_or_default()
     }
 
-    /// How many peers there are at least: names count once each, and those marked `down` do not count.
+    /// The least number of peers: a name counts once, and a server marked `down` does not count.
     pub fn peers(&self) -> u64 {
         let up = |server: &&&Directive| !server.args.iter().any(|word| word.value == *b"down");
         (self.servers().iter().filter(up).count() as u64).max(1)
     }
 
-    /// The addresses that are written as numbers, with their ports.
+    /// The peers that are written as addresses, with their ports.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         let written = self.servers().into_iter().filter_map(|server| argument(server, 0));
         let implied = self.upstream.is_none().then(|| self.name.clone());
         written.chain(implied).filter_map(|text| address(&text)).collect()
     }
 
-    /// Where to point: the block, or the first line that leads there.
+    /// The place for a finding: the block, or the first line that passes requests to it.
     pub fn at(&self) -> Option<&'a Directive> {
         self.upstream.or_else(|| self.passes.first().map(|pass| pass.directive))
     }
 }
 
-/// `127.0.0.1`, `127.0.0.1:81`, `[::1]:81`, `localhost:81`; port 80 where none is given.
+/// `127.0.0.1`, `127.0.0.1:81`, `[::1]:81`, `localhost:81`; port 80 if none is given.
 pub fn address(text: &str) -> Option<SocketAddr> {
     const PORT_DEFAULT: u16 = 80;
     let text = text.replacen("localhost", "127.0.0.1", usize::from(text.starts_with("localhost")));

@@ -1,9 +1,10 @@
-//! Finds the fault and knows the limit. `plan` computes which limit of a chain of hosts binds first, from a description of it.
-//! `rules` finds what is wrong with a configuration on a system, and `log` says why an nginx error log has the 502s and 504s
-//! it has. Called by `holdfast plan` and `holdfast doctor`; the caller reads the configuration and prints the document.
+//! Finds faults and computes limits. `plan` computes which limit of a chain of hosts is reached first, from a
+//! description of it. `rules` finds faults of a configuration on a system, and `log` explains the 502s and 504s in an
+//! nginx error log. Called by `holdfast plan` and `holdfast doctor`; the caller reads the configuration and prints the
+//! document.
 //!
-//! Rules see [`Facts`] and nothing else, so that each can be tried on a system that is only described; `system`,
-//! `certificates` and `live::look` are the modules that look at this machine.
+//! Rules see only [`Facts`], so that each can be tested with a described system. `system`, `certificates` and
+//! `live::look` are the modules that read this machine.
 
 pub mod certificates;
 pub mod compare;

@@ -1,6 +1,6 @@
-//! The sockets of a running server, as rules ask about them: queues at its listeners, ports used towards each destination,
-//! sockets that the peer closed and it did not, bytes that it does not read. Sums only, so that a million sockets cost little;
-//! counting is pure, and [`look`] is what asks the kernel.
+//! The sockets of a running server, summed for the rules: queues of its listeners, ports in use towards each
+//! destination, sockets that only the peer has closed, unread bytes. It keeps only sums, so that a million sockets cost
+//! little. Counting is pure; [`look`] reads the kernel.
 
 mod look;
 
@@ -10,58 +10,58 @@ use sockdiag::{Settings, Socket, State};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 
-/// Destinations that are told apart beside those that the configuration names; a server that has more of them is a forward proxy,
-/// of which the first tell as much. What is towards further ones is counted.
+/// Most destinations listed besides those in the configuration. A server with more is a forward proxy, for which these
+/// are representative. Sockets towards further ones are only counted.
 const DESTINATIONS_MAX: usize = 4096;
-/// Listeners that are told apart; further ones are counted.
+/// Most listeners listed; further ones are only counted.
 const LISTENERS_MAX: usize = 1024;
 
-/// What was seen at one look.
+/// The result of one reading.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Live {
-    /// Where it was learned from, and of which processes.
+    /// The source of the data, and the processes.
     pub source: String,
     /// The server's listeners.
     pub listeners: Vec<Listener>,
-    /// Where it connects to, those with the most ports used first.
+    /// The destinations of its connections, those with the most used ports first.
     pub destinations: Vec<Destination>,
-    /// Ports that `connect()` chooses from.
+    /// Number of ports that `connect()` chooses from.
     pub ports: Option<u64>,
-    /// Its processes, with descriptors in use and allowed.
+    /// Its processes, with used and allowed descriptors.
     pub processes: Vec<Process>,
-    /// Its sockets in each state; TIME_WAIT is the whole namespace's, since no process holds those.
+    /// Its sockets in each state. TIME_WAIT is counted for the whole namespace, because no process holds those sockets.
     pub states: BTreeMap<State, u64>,
-    /// Its sockets with bytes that it has not read.
+    /// Sockets with bytes that the server has not read.
     pub unread: Pile,
-    /// Its sockets with bytes that a peer has not acknowledged.
+    /// Sockets with bytes that the peer has not acknowledged.
     pub unsent: Pile,
-    /// Its listeners, and its sockets towards destinations, beyond those that are told apart.
+    /// Number of sockets of further listeners and destinations, which are not listed.
     pub unshown: u64,
-    /// Connections that its namespace refused for full accept queues, since it began.
+    /// Connections that its namespace dropped because of full accept queues, since the namespace exists.
     pub listen_overflows: Option<u64>,
-    /// Connections that got no TIME_WAIT for want of buckets, since its namespace began.
+    /// Connections that got no TIME_WAIT because all buckets were used, since the namespace exists.
     pub time_wait_overflows: Option<u64>,
 }
 
 /// A listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listener {
-    /// Where.
+    /// Its address.
     pub address: SocketAddr,
-    /// Connections that wait for `accept()`.
+    /// Connections waiting for `accept()`.
     pub queue: u64,
-    /// The backlog as the kernel granted it; a queue of n holds n + 1.
+    /// The backlog that the kernel granted; a queue of n holds n + 1.
     pub granted: Option<u64>,
-    /// Connections dropped since it began.
+    /// Connections dropped since it was opened.
     pub drops: u64,
 }
 
-/// Local address, remote address and port: what `connect()` chooses a port for.
+/// Local address, remote address and port. `connect()` chooses a port for this combination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Destination {
-    /// From where.
+    /// The local address.
     pub local: IpAddr,
-    /// To where.
+    /// The remote address and port.
     pub remote: SocketAddr,
     /// Open connections.
     pub established: u64,
@@ -69,19 +69,19 @@ pub struct Destination {
     pub time_wait: u64,
     /// Closed by the peer, and not by this side.
     pub close_wait: u64,
-    /// Waiting for an answer to `connect()`.
+    /// Waiting for the answer to `connect()`.
     pub connecting: u64,
     /// In any other state.
     pub others: u64,
 }
 
 impl Destination {
-    /// Ports that are not to be had for this destination.
+    /// Ports that are not available for this destination.
     pub fn used(&self) -> u64 {
         self.established + self.time_wait + self.close_wait + self.connecting + self.others
     }
 
-    /// As evidence.
+    /// The sentence for the evidence.
     pub fn sentence(&self) -> String {
         format!(
             "sockets now, {} -> {}: {} ESTABLISHED, {} TIME_WAIT, {} CLOSE_WAIT, {} connecting",
@@ -99,23 +99,23 @@ pub struct Process {
     pub used: u64,
     /// Its soft limit.
     pub limit: Option<u64>,
-    /// Its hard limit, up to which it may raise that by itself.
+    /// Its hard limit, up to which it may raise the soft one itself.
     pub hard_limit: Option<u64>,
 }
 
-/// Sockets in whose queue bytes wait.
+/// Sockets with bytes in a queue.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pile {
-    /// How many have more than a page waiting.
+    /// Number of sockets with more than a page in the queue.
     pub sockets: u64,
-    /// What waits in those.
+    /// Bytes in the queues of these.
     pub bytes: u64,
-    /// The fullest: local and remote end, and its bytes.
+    /// The fullest one: local and remote address, and its bytes.
     pub worst: Option<(SocketAddr, SocketAddr, u64)>,
 }
 
 impl Pile {
-    /// Less than a page is what every busy connection has for a moment.
+    /// Every busy connection has less than a page for a moment.
     const BYTES_MIN: u64 = 4096;
 
     fn count(&mut self, socket: &Socket, bytes: u64) {
@@ -131,7 +131,7 @@ impl Pile {
 }
 
 impl Live {
-    /// The destinations at that address taken together, if there are any; the local address is that of the busiest.
+    /// The sum of the destinations at that address, if any; the local address is that of the busiest.
     pub fn towards(&self, peer: SocketAddr) -> Option<Destination> {
         let mut all = self.destinations.iter().filter(|destination| destination.remote == peer);
         let first = *all.next()?;
@@ -145,12 +145,12 @@ impl Live {
         }))
     }
 
-    /// How many of its sockets are in that state.
+    /// Number of its sockets in that state.
     pub fn in_state(&self, state: State) -> u64 {
         self.states.get(&state).copied().unwrap_or(0)
     }
 
-    /// The listener there, or the one of its port on all addresses.
+    /// The listener at the address, or the one on all addresses of the port.
     pub fn listener(&self, port: u16, address: Option<IpAddr>) -> Option<&Listener> {
         self.listeners.iter().find(|listener| {
             let here = listener.address;
@@ -164,21 +164,22 @@ impl Live {
 struct Tally<'a> {
     live: Live,
     destinations: HashMap<(IpAddr, SocketAddr), Destination>,
-    /// TIME_WAIT towards others: whose they were shows once a socket is held towards the same destination. Apart, so that
-    /// those of other programs never take the place of what the server holds; at most [`DESTINATIONS_MAX`], too.
+    /// TIME_WAIT sockets towards other addresses. A destination is the server's if the server holds another socket
+    /// towards it. They are kept separate, so that those of other programs never take the place of the server's; also
+    /// at most [`DESTINATIONS_MAX`].
     strays: HashMap<(IpAddr, SocketAddr), u64>,
     look: Look<'a>,
 }
 
-/// What is known before the sockets come.
+/// Settings known before the sockets are read.
 #[derive(Debug, Clone, Copy)]
 struct Look<'a> {
     settings: &'a Settings,
-    /// Ports that somebody listens on: connections there were accepted, whatever their number.
+    /// Listening ports: connections there were accepted, even if the port is in the range.
     listening: &'a HashSet<u16>,
-    /// Addresses that the configuration names, whose TIME_WAIT count although no socket is held towards them now.
+    /// Addresses in the configuration. TIME_WAIT towards them counts even if no socket is open towards them now.
     peers: &'a [SocketAddr],
-    /// Whether the sockets come from `/proc`, which does not tell of granted backlogs.
+    /// Whether the sockets come from `/proc`, which does not have the granted backlogs.
     from_proc: bool,
 }
 
@@ -213,7 +214,7 @@ impl<'a> Tally<'a> {
         }
         let port = socket.local.port();
         let settings = self.look.settings;
-        // Where the range is not known, every port counts as a chosen one without a listener.
+        // If the range is unknown, every port without a listener counts as chosen by `connect()`.
         let is_chosen = settings.port_range.is_none() || settings.is_ephemeral(port);
         if socket.remote.port() == 0 || !is_chosen || self.look.listening.contains(&port) {
             return;
@@ -306,7 +307,7 @@ mod tests {
         let (listening, peer) = (HashSet::new(), "10.255.0.1:3000");
         let peers = [peer.parse().expect("an address")];
         let mut tally = Tally::new(Look { settings: &settings, listening: &listening, peers: &peers, from_proc: true });
-        // A scan from this host, of which nothing but TIME_WAIT is left, and a server that calls many.
+        // A scan from this host that has left only TIME_WAIT, and a server that connects to many hosts.
         for host in 0..5000_u32 {
             let remote = format!("10.{}.{}.1:80", host >> 8, host & 255);
             tally.count(&socket(State::TimeWait, "10.0.0.1:40000", &remote, 0), false);

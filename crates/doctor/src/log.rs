@@ -1,5 +1,5 @@
-//! Why these 502s and 504s: the lines of an nginx error log grouped by the phrase that names the cause, each group with what it
-//! means, where it happened, and the cure. Lines come in one by one, and memory does not grow with the log.
+//! Explains 502s and 504s: groups the lines of an nginx error log by the phrase that names the cause. Each group gets
+//! its meaning, its place, and the cure. Lines are read one by one, and memory does not grow with the log.
 
 pub mod pages;
 mod phrases;
@@ -11,21 +11,22 @@ use phrases::{PHRASES, Phrase};
 use report::{Finding, Severity};
 use std::collections::BTreeMap;
 
-/// Peers named per group. A log that names more is one of attacks or of a broken discovery, and the first tell as much.
+/// Most peers kept per group. A log with more shows attacks or broken service discovery, for which these are
+/// representative.
 const PEERS_MAX: usize = 64;
-/// Of those the ones with the most lines are shown.
+/// Of these, the ones with the most lines are shown.
 const PEERS_SHOWN: usize = 3;
-/// Lines of the configuration that are quoted for each directive; a hundred locations that say the same tell nothing more.
+/// Most configuration lines quoted for each directive; further equal ones add nothing.
 const QUOTED_MAX: usize = 3;
-/// Longer lines are cut: nginx itself writes at most 2,048 bytes of message.
+/// Longer lines are cut; nginx itself writes messages of at most 2,048 bytes.
 const LINE_BYTES_MAX: usize = 8192;
 
-/// The names of all causes that a log can be told, as findings carry them.
+/// The names of all causes that can be recognised, as used in findings.
 pub fn causes() -> impl Iterator<Item = &'static str> {
     PHRASES.iter().map(|phrase| phrase.name)
 }
 
-/// What a log said so far.
+/// The sums of a log so far.
 #[derive(Debug, Clone)]
 pub struct Log {
     groups: Vec<Group>,
@@ -36,7 +37,7 @@ pub struct Log {
 #[derive(Debug, Clone, Default)]
 struct Group {
     count: u64,
-    /// Line of the first one in the file, from 1.
+    /// The first line of the cause in the file, counted from 1.
     line: u64,
     first: String,
     last: String,
@@ -82,12 +83,12 @@ impl Log {
         }
     }
 
-    /// Lines read, and how many of them name no cause that is known here.
+    /// The number of lines read, and of those without a known cause.
     pub fn lines(&self) -> (u64, u64) {
         (self.lines, self.others)
     }
 
-    /// A finding for each cause that the log names, the most frequent first. `file` is what the log is called.
+    /// A finding for each cause in the log, the most frequent first. `file` is the name of the log.
     pub fn findings(&self, file: &str, facts: &Facts) -> Vec<Finding> {
         let groups = self.groups.iter().zip(&PHRASES).filter(|(group, _)| group.count > 0);
         let mut findings: Vec<(u64, Finding)> =
@@ -149,7 +150,7 @@ impl Group {
     }
 }
 
-/// The lines of the configuration that belong to a cause, and that some are missing where their default decides.
+/// The configuration lines that belong to a cause, and the places where a default applies instead.
 fn said(configuration: &Configuration, phrase: &Phrase) -> Vec<String> {
     let mut lines = Vec::new();
     for name in phrase.directives {
@@ -168,7 +169,7 @@ fn said(configuration: &Configuration, phrase: &Phrase) -> Vec<String> {
     lines
 }
 
-/// `2026/11/21 23:40:22` at the front.
+/// `2026/11/21 23:40:22` at the beginning of the line.
 fn timestamp(line: &str) -> Option<&str> {
     let time = line.get(..19)?;
     let shaped = time.bytes().zip(b"0000/00/00 00:00:00".iter()).all(|(byte, shape)| match shape {
@@ -178,7 +179,7 @@ fn timestamp(line: &str) -> Option<&str> {
     shaped.then_some(time)
 }
 
-/// What is between the name and the next quote.
+/// The text between the name and the next quote.
 fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     line.split_once(name)?.1.split('"').next()
 }
@@ -223,11 +224,11 @@ mod tests {
         );
         assert!(found[0].evidence.contains(&"first 2026/11/21 23:40:22, last 2026/11/21 23:40:22".to_owned()));
         assert!(found[1].evidence.iter().any(|line| line.starts_with("1 of them were POST")));
-        // Each is at the first of its lines, where an editor or a review can show it.
+        // Each finding points to the first line of its cause, where an editor or a review can show it.
         assert_eq!([found[0].place_text(), found[1].place_text()], ["error.log:1:1", "error.log:2:1"]);
     }
 
-    /// As nginx writes them, and what they have to be taken for.
+    /// Messages as nginx writes them, with the expected cause.
     const MESSAGES: &[(&str, &str)] = &[
         ("upstream timed out (110: Connection timed out) while connecting to upstream", "log-upstream-connect-timeout"),
         (

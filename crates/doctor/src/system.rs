@@ -1,12 +1,12 @@
-//! This machine, as far as rules ask about it: sysctls from `/proc/sys`, memory, processors, descriptors. What cannot be read,
-//! as some sysctls inside a container, is left out.
+//! Reads this machine for the rules: sysctls from `/proc/sys`, memory, processors, descriptors. An unreadable value,
+//! such as some sysctls inside a container, is left out.
 
 use crate::facts::System;
 use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-/// The sysctls that rules look at.
+/// The sysctls that rules use.
 const SYSCTLS: [&str; 16] = [
     "fs.file-max",
     "fs.nr_open",
@@ -26,7 +26,7 @@ const SYSCTLS: [&str; 16] = [
     "net.netfilter.nf_conntrack_max",
 ];
 
-/// Reads this machine. With a process id, its limits and network namespace instead of our own.
+/// Reads this machine. With a process id, it reads that process's limits and network namespace instead of our own.
 pub fn read(pid: Option<u32>) -> Result<System, String> {
     let process = match pid {
         Some(pid) => {
@@ -57,7 +57,8 @@ pub fn read(pid: Option<u32>) -> Result<System, String> {
     Ok(system)
 }
 
-/// The addresses of `nameserver` lines, IPv6 in brackets. One with a zone is left out: `resolver` does not take it.
+/// The addresses of `nameserver` lines, IPv6 in brackets. An address with a zone is left out: `resolver` does not
+/// accept it.
 fn name_servers(text: &str) -> Vec<String> {
     let addresses =
         text.lines().filter_map(|line| line.trim().strip_prefix("nameserver")?.trim().parse::<IpAddr>().ok());
@@ -93,8 +94,8 @@ fn memory(process: &str) -> Option<u64> {
     Some(limits.filter_map(|file| fs::read_to_string(file).ok()?.trim().parse().ok()).fold(machine, u64::min))
 }
 
-/// The files that may limit a process's memory, from its `/proc/PID/cgroup`: of its own group and of all above, which limit it
-/// as well. `0::/system.slice/nginx.service` is the unified hierarchy, `4:memory:/docker/0123` one of the older kind.
+/// The files that may limit a process's memory, from its `/proc/PID/cgroup`: those of its own group and of all parent
+/// groups. `0::/system.slice/nginx.service` is the unified hierarchy, `4:memory:/docker/0123` an older one.
 fn memory_limits(groups: &str) -> impl Iterator<Item = PathBuf> + '_ {
     groups.lines().flat_map(|line| {
         let mut words = line.splitn(3, ':').skip(1);

@@ -1,6 +1,6 @@
-//! The data plane: listeners, exchange, relay, tunnel, static files, logs. It runs worker threads over an immutable
-//! [`Generation`] of the configuration; processes, signals and reloads are the binary's, DNS and metrics the control
-//! plane's.
+//! The data plane: listeners, exchanges, relay, tunnels, static files, logs. It runs worker threads over an immutable
+//! [`Generation`] of the configuration. The binary handles processes, signals and reloads; the control plane handles
+//! DNS and metrics.
 
 mod base;
 mod connector;
@@ -39,5 +39,6 @@ pub use registry::{acme, checks, inspect, names, ocsp};
 pub use worker::inspect::status_json;
 pub use worker::run;
 
-/// The nginx whose dialect we speak: `$nginx_version`, and what `-V` tells tools that look for it.
+/// The nginx version that Holdfast is compatible with: for `$nginx_version`, and for tools that read the output of
+/// `-V`.
 pub const NGINX_VERSION: &str = "1.31.4";

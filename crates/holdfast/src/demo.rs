@@ -1,6 +1,6 @@
-//! `holdfast demo`: the shortest way to see what the product is about. It is `lab run pool-throughput --quick`, performed by the
-//! same code, with a live view, a bound on its time, and its figures in words (`lab::demo`). Not a benchmark (`cargo xtask bench` is one).
-//! `Args` is a subcommand of `command`.
+//! `holdfast demo`: the shortest way to see what the product does. It is `lab run pool-throughput --quick`, run by the
+//! same code, with a live view, a time limit, and its figures in words (`lab::demo`). It is not a benchmark; `cargo
+//! xtask bench` is. `Args` is a subcommand of `command`.
 
 mod live;
 mod screen;
@@ -21,7 +21,7 @@ use stats::verdict::ROUNDS_MIN;
 use std::time::{Duration, Instant};
 use terminal::Terminal;
 
-/// Of the time of a demo: for judging and printing.
+/// Part of the time limit that is reserved for judging and printing.
 const REPORT_TIME: Duration = Duration::from_secs(1);
 
 /// Measure what a proxy costs, without and with a connection pool
@@ -54,9 +54,9 @@ pub(crate) struct Args {
     output: Output,
 }
 
-/// Longer is no demo, and `lab run` has a record that a crash leaves behind.
+/// A longer run should be `lab run`, whose record survives a crash.
 const SECONDS_MAX: u32 = 3600;
-/// Of one sample, at 30 connections: a minute of a fast machine.
+/// Most requests of one sample, at 30 connections: a minute on a fast machine.
 const REQUESTS_MAX: u64 = 1_000_000;
 
 fn demo_seconds(text: &str) -> Result<u32, String> {
@@ -97,7 +97,7 @@ fn demonstrate(args: &Args) -> Result<u8, String> {
     for load in &mut experiment.loads {
         load.requests = args.requests.or(load.requests);
     }
-    // What there is time for is decided by the clock here, not by what was void.
+    // The clock alone limits a demo, so void samples are not repeated.
     experiment.method.spare = 0;
     demo::give_free(&mut experiment);
     let rounds = experiment.method.rounds;
@@ -112,7 +112,7 @@ fn demonstrate(args: &Args) -> Result<u8, String> {
         let taken = record.rounds();
         record.partial = Some(format!("{} s had room for {taken} of {rounds} rounds", args.seconds));
     } else if let Err(message) = &ran {
-        // What an interrupt breaks off may say something else, which is no news then.
+        // An interrupt may make the current step fail with an error of its own, which is not worth reporting.
         let message = if stop.is_said() { "interrupted" } else { message };
         report::say(&printable(&format!("holdfast demo: {message}; all started processes were ended")));
     }
@@ -124,7 +124,7 @@ fn demonstrate(args: &Args) -> Result<u8, String> {
     Ok(if whole && failed(&record) == 0.0 { exit::OK } else { exit::FAILED })
 }
 
-/// Performs it in sight.
+/// Runs it with the live view or with progress lines.
 fn perform(args: &Args, prepared: &mut PreparedRun, watch: &mut Watch<'_>, stop: &Stop) -> Result<(), String> {
     let terminal = if args.plain || args.quiet || !Terminal::is_there() { None } else { Terminal::open().ok() };
     if let Some(terminal) = terminal {
@@ -143,12 +143,12 @@ fn perform(args: &Args, prepared: &mut PreparedRun, watch: &mut Watch<'_>, stop:
     ran.map_err(|error| error.to_string())
 }
 
-/// Ends a demo when its time is over.
+/// Stops a demo when its time is over.
 struct Watch<'a> {
     begun: Instant,
     pace: Pace,
     stop: &'a Stop,
-    /// Those that can be run.
+    /// The arms that can be run.
     arms: Vec<String>,
 }
 
@@ -171,7 +171,8 @@ impl Watch<'_> {
 }
 
 impl Watch<'_> {
-    /// Verdicts about fewer arms are worth more than figures of all. One round of all is always there.
+    /// Drops arms that do not fit the time: verdicts about fewer arms are worth more than figures of all. One round of
+    /// all arms is always complete.
     fn leave_out_what_does_not_fit(&mut self, fit: usize) {
         let arms: Vec<&str> = self.arms.iter().map(String::as_str).collect();
         let kept = demo::kept(&arms, fit);
@@ -182,7 +183,7 @@ impl Watch<'_> {
     }
 }
 
-/// The words for people, or the whole report for programs, and the page.
+/// Prints the summary in words, or the whole report as JSON, and writes the page.
 fn tell(args: &Args, record: &Record) -> Result<(), String> {
     let judged = judge(record);
     if args.output.wants_document() {

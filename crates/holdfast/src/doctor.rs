@@ -1,5 +1,5 @@
-//! `holdfast doctor`: reads a configuration, this system's settings and an error log, and prints what will hurt and why. The
-//! rules are `doctor`'s.
+//! `holdfast doctor`: reads a configuration, this system's settings and an error log, and prints what will go wrong and
+//! why. The rules are in the crate `doctor`.
 
 mod diff;
 pub(crate) mod target;
@@ -181,7 +181,7 @@ fn answer(args: &Args) -> Result<Option<Severity>, String> {
     let worst = |findings: &[Finding]| findings.iter().map(|finding| finding.severity).max();
     let mut severity = worst(&findings);
     let made_by = format!("holdfast doctor {}", env!("CARGO_PKG_VERSION"));
-    // Without a configuration there is nothing whose defaults could apply.
+    // Without a configuration no program's defaults apply.
     let title = if args.conf.is_some() { format!("Doctor: {}", target.sentence()) } else { "Doctor".to_owned() };
     let mut document =
         rules::document(&facts, findings, &title, &made_by).fact("sockets", sockets.unwrap_or_else(|reason| reason));
@@ -196,8 +196,8 @@ fn answer(args: &Args) -> Result<Option<Severity>, String> {
 
 const NOT_LOOKED_AT: &str = "not looked at: give --pid, or a configuration whose pid file names a running server";
 
-/// The server that the configuration's pid file names. Without such a line or file there is none; the error says why what the
-/// file names is not looked at.
+/// The server in the configuration's pid file; `None` without such a directive or file. An error says why the server's
+/// process cannot be read.
 fn configured_pid(configuration: Option<&Configuration>) -> Result<Option<u32>, String> {
     let file = configuration.and_then(|configuration| words::argument(configuration.main("pid")?, 0));
     // A relative path depends on a prefix that only the server knows.
@@ -211,7 +211,8 @@ fn configured_pid(configuration: Option<&Configuration>) -> Result<Option<u32>, 
     }
 }
 
-/// Looks at its sockets; what they were learned from. What cannot be looked at is no error: the other facts stay valid.
+/// Reads the server's sockets and returns a line that names them. A failure is no error, because the other facts stay
+/// valid.
 fn sockets(pid: u32, facts: &mut Facts) -> Result<String, String> {
     let groups = facts.configuration.as_ref().map(group::groups).unwrap_or_default();
     let peers: Vec<_> = groups.iter().flat_map(group::Group::addresses).collect();
@@ -239,9 +240,9 @@ fn emit(args: &Args, document: &Document) -> Result<(), String> {
     print(&text).map_err(|error| named(&error))
 }
 
-/// The parser's own diagnostics are the answer where the text cannot be parsed.
+/// If the text cannot be parsed, the parser's diagnostics are the result.
 fn configuration(path: &Path) -> Result<Configuration, String> {
-    // Without a prefix, places are named as the file was typed, which is what CI matches with its own.
+    // Without a prefix, places have the file name as typed, which CI systems can match.
     let loaded = conf::load(path, Path::new(""), None, &mut Files::default());
     if loaded.is_ok() {
         return Ok(Configuration::new(loaded));
@@ -249,7 +250,7 @@ fn configuration(path: &Path) -> Result<Configuration, String> {
     Err(loaded.diagnostics.iter().map(|diagnostic| diagnostic.render(&loaded.sources, false)).collect())
 }
 
-/// Line by line; a line without an end is cut, so that no log takes memory.
+/// Reads line by line. Lines are cut at a limit, so a log without line ends takes no memory.
 fn read_log(path: &Path) -> Result<Log, String> {
     const LINE_BYTES_MAX: u64 = 1 << 16;
     let mut reader = BufReader::new(File::open(path).map_err(|error| at(path, &error))?);

@@ -1,12 +1,12 @@
-//! The file system as the configuration language sees it: files by path, and masks as glob(3) reads them, byte by byte,
-//! since nginx.conf has no encoding. Called by `verdict`, which loads configurations through it.
+//! File access for the configuration language: files by path, and masks as in glob(3), matched byte by byte because
+//! nginx.conf has no encoding. `verdict` loads configurations through it.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// Reads from disk, but for a main file that exists only as a text.
+/// Reads from disk, except for a main file that exists only in memory.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Files {
     /// Path and text of the main file in quick mode.
@@ -33,7 +33,7 @@ impl conf::Loader for Files {
     }
 }
 
-/// What one part of a mask means in a directory. As with glob(3), what cannot be read matches nothing.
+/// The entries of a folder that match one part of a mask. As with glob(3), an unreadable folder matches nothing.
 fn entries(folder: &Path, part: &OsStr) -> Vec<PathBuf> {
     let mask = part.as_bytes();
     if !mask.iter().any(|byte| b"*?[\\".contains(byte)) {
@@ -50,8 +50,8 @@ fn entries(folder: &Path, part: &OsStr) -> Vec<PathBuf> {
     names.filter(fits).map(|name| folder.join(OsString::from_vec(name.into_vec()))).collect()
 }
 
-/// fnmatch(3) within one part of a path: `*`, `?`, `[…]` with ranges and `!` or `^`, and `\` before a byte that means
-/// itself. Time is bounded by the product of the lengths: only the last `*` is ever gone back to.
+/// fnmatch(3) within one part of a path: `*`, `?`, `[…]` with ranges and `!` or `^`, and `\` before a literal byte. The
+/// time is bounded by the product of the lengths, because matching returns only to the last `*`.
 fn matches(mask: &[u8], name: &[u8]) -> bool {
     let (mut mask_at, mut name_at) = (0, 0);
     let mut retry: Option<(usize, usize)> = None;
@@ -67,7 +67,7 @@ fn matches(mask: &[u8], name: &[u8]) -> bool {
         };
         (mask_at, name_at) = match (step, retry) {
             (Some(step), _) => step,
-            // The last star takes one byte more.
+            // Extend the last `*` by one byte and try again.
             (None, Some((star, at))) if at < name.len() => {
                 retry = Some((star, at + 1));
                 (star + 1, at + 1)
@@ -77,14 +77,14 @@ fn matches(mask: &[u8], name: &[u8]) -> bool {
     }
 }
 
-/// Matches one byte against the front of a mask; returns how much of the mask that used up.
+/// Matches one byte against the start of a mask; returns how many bytes of the mask were used.
 fn one(mask: &[u8], byte: u8) -> Option<usize> {
     match mask {
         [b'?', ..] => Some(1),
         [b'[', rest @ ..] => match set(rest, byte) {
             Some((true, length)) => Some(1 + length),
             Some((false, _)) => None,
-            // Without its end a bracket is an ordinary byte.
+            // A bracket that is never closed is an ordinary byte.
             None => (byte == b'[').then_some(1),
         },
         [b'\\', escaped, ..] => (*escaped == byte).then_some(2),
@@ -93,7 +93,8 @@ fn one(mask: &[u8], byte: u8) -> Option<usize> {
     }
 }
 
-/// Whether a byte is in the set that begins behind `[`, and the set's length with its `]`; `None` if it does not end.
+/// Whether a byte is in the set that begins after `[`, and the set's length with its `]`; `None` if the set is not
+/// closed.
 fn set(mask: &[u8], byte: u8) -> Option<(bool, usize)> {
     let negated = matches!(mask.first(), Some(b'!' | b'^'));
     let mut at = usize::from(negated);
@@ -101,7 +102,7 @@ fn set(mask: &[u8], byte: u8) -> Option<(bool, usize)> {
     let mut found = false;
     loop {
         let low = *mask.get(at)?;
-        // A `]` that is first is a member.
+        // A `]` in first place is a member of the set.
         if low == b']' && at > first {
             return Some((found != negated, at + 1));
         }
@@ -141,7 +142,7 @@ mod tests {
         for (mask, name) in [("*.conf", "a.conf~"), ("a?", "a"), ("[!a]b", "ab"), ("[0-9]", "x"), ("\\*", "x")] {
             assert!(!fits(mask, name), "{mask} {name}");
         }
-        // A mask that would take for ever with naive backtracking.
+        // A mask with exponential time under naive backtracking.
         assert!(!fits(&"*a".repeat(40), &"a".repeat(39)));
     }
 

@@ -1,28 +1,28 @@
-//! Which instance is meant: where its configuration is, what relative paths are taken from, where its pid file is. The
-//! defaults and their reasons are in docs/adr/0016-paths-and-defaults.md. Called by both command lines.
+//! Selects the instance: its configuration, the prefix of relative paths, its pid file. The defaults and their reasons
+//! are in docs/adr/0016-paths-and-defaults.md. Called by both command lines.
 
 use crate::files::Files;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The configuration of an instance if none is named.
+/// The default configuration.
 pub(crate) const CONF_PATH: &str = "/etc/holdfast/nginx.conf";
-/// Read where [`CONF_PATH`] does not exist: the configuration that is on the machine already.
+/// Read if [`CONF_PATH`] does not exist: nginx's configuration, which may already be on the machine.
 const NGINX_CONF_PATH: &str = "/etc/nginx/nginx.conf";
-/// Both, in the order in which they are looked for.
+/// Both, in order of preference.
 pub(crate) const CONF_PATHS: [&str; 2] = [CONF_PATH, NGINX_CONF_PATH];
-/// What relative paths of logs and content are taken from.
+/// Base of relative paths of logs and content.
 pub(crate) const PREFIX: &str = "/var/lib/holdfast";
 /// The same for [`NGINX_CONF_PATH`], as Debian builds nginx.
 const NGINX_PREFIX: &str = "/usr/share/nginx";
-/// The pid file of an instance of root's without a prefix of its own.
+/// The pid file of root's instance without a prefix of its own.
 pub(crate) const PID_PATH: &str = "/run/holdfast.pid";
 /// The pid file below the prefix, in every other case.
 const PID_BELOW_PREFIX: &str = "logs/holdfast.pid";
-/// Errors before the configuration says where they go, and where it does not say.
+/// The error log until the configuration is read, and if it names none.
 pub(crate) const ERROR_LOG: &str = "logs/error.log";
 
-/// What the command line says.
+/// The flags on the command line.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Wanted {
     /// `-c`
@@ -40,25 +40,25 @@ pub(crate) struct Wanted {
 pub(crate) struct Instance {
     /// The main file; absolute, or relative to `prefix`.
     pub(crate) conf_path: PathBuf,
-    /// What relative paths are taken from.
+    /// Base of relative paths.
     pub(crate) prefix: PathBuf,
     /// Directives of `-g`.
     pub(crate) globals: Option<String>,
-    /// The error log where the configuration names none.
+    /// The error log if the configuration names none.
     pub(crate) error_log: PathBuf,
-    /// The pid file where the configuration names none.
+    /// The pid file if the configuration names none.
     pub(crate) pid_path: PathBuf,
-    /// The text of the main file where there is no such file (quick mode).
+    /// The text of the main file if it exists only in memory (quick mode).
     pub(crate) text: Option<String>,
 }
 
 impl Instance {
-    /// Where its texts come from.
+    /// Reads the files of this instance.
     pub(crate) fn loader(&self) -> Files {
         Files { main: self.text.as_ref().map(|text| (self.conf_path.clone(), text.clone())) }
     }
 
-    /// Fills in what was not said. Looks at the file system, but opens nothing.
+    /// Fills in what the command line left open. Checks which files exist, but opens none.
     pub(crate) fn find(wanted: &Wanted) -> Self {
         Self::find_with(wanted, nix::unistd::geteuid().is_root(), Path::exists)
     }
@@ -69,7 +69,8 @@ impl Instance {
         let default_prefix = if falls_back { NGINX_PREFIX } else { PREFIX };
         let prefix = wanted.prefix.clone().unwrap_or_else(|| default_prefix.into());
         let conf_path = match &wanted.conf_path {
-            // nginx takes it from the prefix. Where nothing is there, the file that the shell would find is meant.
+            // nginx resolves the path against the prefix. If nothing exists there, the path is resolved against the
+            // working directory, as a shell would.
             Some(path) if path.is_relative() && !exists(&prefix.join(path)) && exists(path) => {
                 std::path::absolute(path).unwrap_or_else(|_| path.clone())
             }

@@ -1,5 +1,5 @@
-//! The program `holdfast`: decides which of its two command lines was typed, and hands over. Subcommands are in `command`
-//! (one file each), nginx's flags in `nginx`.
+//! The program `holdfast`: selects one of its two command lines and calls it. Subcommands are in `command` (one file
+//! each), nginx's flags in `nginx`.
 
 mod command;
 mod ctl;
@@ -26,18 +26,18 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// What a run can end with. The long help and the man page list the same.
+/// Exit codes. The long help and the man page list the same.
 mod exit {
-    /// It went well.
+    /// Success.
     pub(crate) const OK: u8 = 0;
-    /// It failed, and the reason is on the standard error stream.
+    /// Failure; the reason is on standard error.
     pub(crate) const FAILED: u8 = 1;
-    /// The command line could not be understood.
+    /// The command line is invalid.
     pub(crate) const USAGE: u8 = 2;
-    /// It ran, and the answer is no: a threshold is missed, a claim fails, a configuration has warnings or errors, two differ, a
-    /// chain does not carry what is wanted.
+    /// It ran, and the answer is no: a missed threshold, a failed claim, a configuration with warnings or errors, two
+    /// different configurations, or a chain that does not carry the wanted load.
     pub(crate) const NO: u8 = 3;
-    /// It ran, and there is no answer to rely on: void, undecided, or contradicted by a measurement.
+    /// It ran, but there is no reliable answer: void, undecided, or contradicted by a measurement.
     pub(crate) const UNKNOWN: u8 = 4;
 }
 
@@ -52,8 +52,8 @@ fn main() -> ExitCode {
     ExitCode::from(command::run(words))
 }
 
-/// Whether the command line is nginx's: the program goes by that name, or its first argument is a flag that is not one of
-/// the two that every other program has.
+/// Whether the command line is nginx's: the program was called `nginx`, or its first argument is a flag other than the
+/// two that every program has.
 fn speaks_nginx(words: &[OsString]) -> bool {
     let name = words.first().and_then(|word| Path::new(word).file_name());
     if name.is_some_and(|name| name == "nginx") {

@@ -1,5 +1,5 @@
-//! `holdfast migrate`: reads a configuration of nginx's and reports what works here unchanged, what has no effect, what differs, what is
-//! not supported and what replaces it, and what could be better. It changes nothing.
+//! `holdfast migrate`: reads an nginx configuration and reports which directives work unchanged, have no effect,
+//! differ, are not supported (with their replacement), or could be improved. It changes nothing.
 
 use crate::doctor::target;
 use crate::exit;
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     output: Output,
 }
 
-/// What makes a difference of the handbook's matter to a configuration.
+/// The condition under which a difference from nginx concerns a configuration.
 enum Trigger {
     /// Every configuration.
     Always,
@@ -46,7 +46,7 @@ enum Trigger {
     Word(&'static str),
 }
 
-/// Differences of docs/guide/differences.md that a directive or variable leads to: trigger, what is different, page.
+/// Differences of docs/guide/differences.md that concern a directive or variable: trigger, difference, page.
 const DIFFERENCES: [(Trigger, &str, &str); 12] = [
     (
         Trigger::Always,
@@ -98,7 +98,7 @@ const DIFFERENCES: [(Trigger, &str, &str); 12] = [
     (Trigger::Word("$request_length"), "It contains a request body that was discarded unread.", "differences.md#logs"),
 ];
 
-/// Something that Holdfast has and nginx has not: who gains, what to write, page.
+/// A feature that Holdfast has and nginx lacks: the condition under which it helps, what to write, and the page.
 type Advice = (fn(&Configuration) -> bool, &'static str, &'static str, &'static str);
 
 const BETTER: [Advice; 5] = [
@@ -136,7 +136,7 @@ const BETTER: [Advice; 5] = [
     ),
 ];
 
-/// Whether a block of that name has no such directive.
+/// Whether a block of that name lacks this directive.
 fn lacks(configuration: &Configuration, block: &str, name: &str) -> bool {
     configuration.all(block).iter().any(|found| {
         let inside = found.directive.block.as_ref().map(|block| block.directives.as_slice()).unwrap_or_default();
@@ -152,9 +152,9 @@ pub(crate) fn run(args: &Args) -> u8 {
     })
 }
 
-/// What was found about a configuration.
+/// The findings about a configuration.
 struct Findings {
-    /// Errors: place and diagnostic.
+    /// Errors: position and diagnostic.
     refused: Vec<(String, Diagnostic)>,
     /// Directives without effect: name or message, and how often.
     idle: BTreeMap<String, usize>,
@@ -171,7 +171,7 @@ fn answer(args: &Args) -> Result<u8, String> {
     }
     let configuration = Configuration::new(loaded);
     let from = target::find(args.from, Some(&configuration), None).dialect;
-    // A file that has words of ours already came from some nginx before.
+    // A file with directives of Holdfast was written for some nginx before.
     let from = if from == Dialect::Holdfast { Dialect::NGINX_1_26 } else { from };
     let total = configuration.everything().len();
     let (refused, idle) = (findings.refused.len(), findings.idle.values().sum::<usize>());
@@ -198,7 +198,7 @@ fn answer(args: &Args) -> Result<u8, String> {
     Ok(if refused == 0 { exit::OK } else { exit::NO })
 }
 
-/// Checks the configuration; what is refused is then taken out of it, so that the model says what else is wrong.
+/// Checks the configuration. Then it removes refused directives, so that lowering finds further errors.
 fn look(loaded: &conf::Loaded) -> Findings {
     let mut refused = Vec::new();
     let mut idle = BTreeMap::new();
@@ -224,7 +224,8 @@ fn look(loaded: &conf::Loaded) -> Findings {
     Findings { refused, idle }
 }
 
-/// The errors that only `-t` finds: names of variables, users and hosts, which are looked up only where nothing else is wrong.
+/// The errors that only `-t` finds: names of variables, users and hosts. They are resolved only if nothing else is
+/// wrong.
 fn verdict_of_a_start(conf: &Path) -> Result<Vec<(String, Diagnostic)>, String> {
     let instance = Instance::find(&Wanted { conf_path: Some(conf.to_owned()), ..Wanted::default() });
     let mut lasting = Lasting::without_workers().map_err(|error| format!("holdfast migrate: {error}"))?;
@@ -238,7 +239,7 @@ fn place(sources: &SourceMap, found: &Diagnostic) -> String {
     format!("{}:{}", source.name, source.line_column(found.span.start).0)
 }
 
-/// Takes each directive out that an error is about: the innermost one that contains its place.
+/// Removes each directive with an error: the innermost one that contains the error's position.
 fn remove(block: &mut Block, refused: &[(String, Diagnostic)]) {
     block.directives.retain_mut(|directive| {
         let inside = |span: &conf::source::Span| {
@@ -274,7 +275,7 @@ fn without_effect(findings: &Findings) -> Option<Section> {
     (!findings.idle.is_empty()).then(|| Section::new("Without effect").table(table))
 }
 
-/// Settings that count for something else here than in the nginx of before, such as defaults that changed.
+/// Settings with another effect here than in the previous nginx, such as changed defaults.
 fn settings(configuration: &Configuration, from: Dialect) -> Option<Section> {
     let side = |dialect| Side { configuration, dialect };
     let differences = compare(side(from), side(Dialect::Holdfast));

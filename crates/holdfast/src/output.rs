@@ -1,11 +1,11 @@
-//! How a document leaves the program: as text on standard output, as JSON or SARIF there instead, and as a page beside it.
-//! Used by every command that reports; what is in the document is theirs.
+//! Prints a document: as text on standard output, or as JSON or SARIF instead, and as an HTML file. Used by every
+//! command that reports; the commands build the document.
 
 use report::Document;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Where output goes to no terminal, lines are this wide: tables stay tables, and mail still holds them.
+/// Line width if the output is not a terminal: tables stay readable, and mails do not break the lines.
 const WIDTH_ELSEWHERE: usize = 120;
 
 /// The flags that all reporting commands share.
@@ -22,11 +22,11 @@ pub(crate) struct Output {
     pub(crate) full: bool,
 }
 
-/// Standard output, in place of a file's name.
+/// The file name that means standard output.
 const STANDARD: &str = "-";
 
 impl Output {
-    /// Prints the document and writes the page. The error says what could not be written.
+    /// Prints the document and writes the page. An error says which file could not be written.
     pub(crate) fn emit(&self, document: &Document) -> Result<(), String> {
         let render = if self.full { report::text::render } else { report::text::brief };
         let mut text = render(document, width());
@@ -36,28 +36,28 @@ impl Output {
         self.emit_text(document, &text)
     }
 
-    /// The same with a text of the command's own.
+    /// The same with a text that the command has made itself.
     pub(crate) fn emit_text(&self, document: &Document, text: &str) -> Result<(), String> {
         self.write_files(document)?;
         if self.prints_json() { print(&(report::json::render(document))) } else { print(text) }
     }
 
-    /// The text as asked for, and no file: where the files are of another document.
+    /// A copy that prints but writes no file, if another document has the files.
     pub(crate) fn text_alone(&self) -> Self {
         Self { full: self.full, ..Self::default() }
     }
 
-    /// Whether JSON takes the place of the text.
+    /// Whether JSON replaces the text.
     pub(crate) fn prints_json(&self) -> bool {
         self.json.as_deref() == Some(Path::new(STANDARD))
     }
 
-    /// Whether any form but the text is asked for.
+    /// Whether any format besides the text is requested.
     pub(crate) fn wants_document(&self) -> bool {
         self.json.is_some() || self.html.is_some()
     }
 
-    /// Writes the page and the JSON file alone, if they are asked for.
+    /// Writes only the page and the JSON file, if requested.
     pub(crate) fn write_files(&self, document: &Document) -> Result<(), String> {
         let write = |path: &Path, text: String| {
             std::fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
@@ -72,7 +72,7 @@ impl Output {
     }
 }
 
-/// Writes to standard output. A reader that went away, as `head` does, is no failure.
+/// Writes to standard output. A reader that closes the pipe early, such as `head`, is not an error.
 pub(crate) fn print(text: &str) -> Result<(), String> {
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(format!("cannot write the report: {error}")),

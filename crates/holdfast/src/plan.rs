@@ -1,5 +1,5 @@
-//! `holdfast plan`: reads the description of a chain, or makes one from flags, and prints which limit binds first. The
-//! arithmetic is `doctor::plan`'s.
+//! `holdfast plan`: reads the description of a chain, or builds one from flags, and prints which limit is reached
+//! first. The arithmetic is in `doctor::plan`.
 
 mod server;
 mod verify;
@@ -53,7 +53,7 @@ pub(crate) struct Args {
     child: server::ChildArgs,
 }
 
-/// Connections that a verification builds here: beyond this it would take minutes and gigabytes.
+/// Most connections that a verification builds: more would take minutes and gigabytes.
 const VERIFY_MAX: u64 = 20_000;
 
 fn verified(text: &str) -> Result<u64, String> {
@@ -117,6 +117,6 @@ fn one_hop(args: &Args) -> Chain {
     let mut far = plan::Tier::new("peers");
     far.hosts = args.peers;
     far.listen_ports = args.listen_ports;
-    // A single process at the near end; who asks for a proxy writes a file.
+    // One process at the near end; a chain with a proxy needs a file.
     Chain { title: String::new(), connections: 0, traffic: plan::Traffic::default(), tiers: vec![near, far] }
 }

@@ -1,5 +1,5 @@
-//! What the configuration says about the process itself, resolved against the machine: names of users become numbers,
-//! relative paths absolute ones, `auto` a count. Called by `verdict`; used by code that starts, signals or drops privileges.
+//! The configuration of the process itself, resolved against the machine: user names become numbers, relative paths
+//! absolute ones, `auto` a count. Called by `verdict`; used by code that starts, signals or drops privileges.
 
 use crate::instance::Instance;
 use crate::verdict;
@@ -14,23 +14,23 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Worker threads that one process runs at most: four times the cores of the largest common servers.
+/// Most worker threads of one process: four times the cores of the largest common servers.
 const WORKERS_MAX: u32 = 512;
 
-/// What concerns the process.
+/// Settings of the process.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Process {
-    /// Leave the terminal.
+    /// Whether to detach from the terminal.
     pub(crate) daemon: bool,
-    /// Supervise a child.
+    /// Whether to run a master that supervises a child.
     pub(crate) master: bool,
-    /// Where the pid is written.
+    /// Path of the pid file.
     pub(crate) pid_path: PathBuf,
-    /// Where the master is reached; `None` nowhere.
+    /// The control socket; `None` for none.
     pub(crate) ctl: Option<CtlPlan>,
-    /// Where errors go.
+    /// Destinations of error lines.
     pub(crate) error_logs: Vec<ErrorTarget>,
-    /// What only a new child can take on.
+    /// Settings that only a new child can apply.
     pub(crate) child: ChildPlan,
     /// How long a draining process waits; zero for no limit.
     pub(crate) shutdown_timeout: Duration,
@@ -41,7 +41,7 @@ pub(crate) struct Process {
 /// The control socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CtlPlan {
-    /// Where it is.
+    /// Its path.
     pub(crate) path: PathBuf,
     /// Its permissions.
     pub(crate) mode: u32,
@@ -52,33 +52,33 @@ pub(crate) struct CtlPlan {
 /// Permissions of the control socket without a group, and with one.
 const CTL_MODES: [u32; 2] = [0o600, 0o660];
 
-/// What a child is started with and keeps for life.
+/// Settings that a child gets at its start and keeps for life.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ChildPlan {
-    /// The least grave level that is written anywhere.
+    /// The least severe level that any error log wants.
     pub(crate) error_level: Level,
     /// Worker threads.
     pub(crate) workers: u16,
-    /// Processors of each worker; empty where the kernel decides.
+    /// Processors of each worker; empty if the kernel decides.
     pub(crate) processors: Vec<Vec<u32>>,
-    /// Who it runs as; `None` stays who it is.
+    /// User to run as; `None` keeps the current one.
     pub(crate) owner: Option<Owner>,
     /// Descriptors wanted; `None` takes the hard limit.
     pub(crate) descriptors: Option<u64>,
-    /// Variables of the environment that it gets.
+    /// Environment variables of the child.
     pub(crate) env: Vec<(String, Vec<u8>)>,
-    /// Sends from addresses that are not this machine's: `CAP_NET_RAW` stays.
+    /// Whether it sends from addresses that are not this machine's: it keeps `CAP_NET_RAW` then.
     pub(crate) transparent: bool,
-    /// A log goes to the standard error stream, which then stays what it was when the master was started.
+    /// Whether a log goes to standard error, which then stays the stream with which the master was started.
     pub(crate) uses_stderr: bool,
-    /// Where it is, and leaves its core.
+    /// Working directory, where core dumps go.
     pub(crate) working_directory: Option<PathBuf>,
 }
 
-/// Who a process runs as.
+/// User and groups of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Owner {
-    /// For the supplementary groups.
+    /// For the lookup of supplementary groups.
     pub(crate) name: CString,
     /// The user.
     pub(crate) user: Uid,
@@ -86,7 +86,7 @@ pub(crate) struct Owner {
     pub(crate) group: Gid,
 }
 
-/// Resolves; what cannot be resolved is reported, and then there is no result.
+/// Resolves the settings. Reports what cannot be resolved; there is no result then.
 pub(crate) fn lower_process(
     model: &Model,
     loaded: &Loaded,
@@ -124,7 +124,7 @@ pub(crate) fn lower_process(
     (errors(out) == errors_before).then_some(process)
 }
 
-/// The control socket: beside the pid file where the configuration says nothing.
+/// The control socket: beside the pid file by default.
 fn ctl(written: Option<&CtlSocket>, prefix: &Path, pid_path: &Path, out: &mut Vec<Diagnostic>) -> Option<CtlPlan> {
     match written {
         Some(CtlSocket::Off) => None,
@@ -141,7 +141,7 @@ fn ctl(written: Option<&CtlSocket>, prefix: &Path, pid_path: &Path, out: &mut Ve
     }
 }
 
-/// A path of the configuration.
+/// Resolves a path of the configuration.
 pub(crate) fn below(prefix: &Path, path: &[u8]) -> PathBuf {
     prefix.join(OsStr::from_bytes(path))
 }
@@ -164,7 +164,7 @@ fn workers(wanted: WorkerProcesses, model: &Model, out: &mut Vec<Diagnostic>) ->
     count.min(WORKERS_MAX) as u16
 }
 
-/// A place for what belongs to no word in particular.
+/// A span for findings that belong to no particular word.
 pub(crate) fn place(model: &Model) -> Span {
     model.http.as_ref().map_or(Span { file: FileId(0), start: 0, end: 0 }, |http| http.span)
 }
@@ -194,7 +194,7 @@ fn owner(model: &Model, out: &mut Vec<Diagnostic>) -> Option<Owner> {
             };
             group.gid
         }
-        // nginx wants a group of the user's name; where there is none, the user's own group is what is meant.
+        // nginx needs a group with the user's name. If there is none, we take the user's own group.
         None => Group::from_name(name).ok().flatten().map_or(user.gid, |group| group.gid),
     };
     let name = CString::new(name).ok()?;
@@ -246,7 +246,7 @@ fn processors(affinity: &Affinity, workers: u16) -> Vec<Vec<u32>> {
     }
 }
 
-/// As nginx: nothing is inherited but the time zone and what is named.
+/// As in nginx, only the time zone and the named variables are inherited.
 fn environment(wanted: &[EnvVariable]) -> Vec<(String, Vec<u8>)> {
     let inherited = |name: &str| std::env::var_os(name).map(|value| value.as_encoded_bytes().to_vec());
     let mut env = Vec::new();

@@ -1,44 +1,44 @@
-//! Quick mode: the nginx.conf that two addresses mean. What is printed is what is loaded, so it is also where a
-//! configuration of one's own begins. Text in, text out.
+//! Quick mode: makes an nginx.conf from two addresses. The printed text is the one that is loaded, so users can start
+//! their own configuration with it. Text in, text out.
 
-/// What the main file is called in messages.
+/// Name of the main file in messages.
 pub(crate) const NAME: &str = "/quick-mode/nginx.conf";
 
-/// What the configuration depends on besides the two addresses.
+/// Facts about the machine that the configuration depends on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Here {
-    /// Who starts it.
+    /// The user who starts it.
     pub(crate) user: u32,
-    /// What `worker_processes auto` comes to.
+    /// The number that `worker_processes auto` gives.
     pub(crate) workers: u64,
-    /// Descriptors that the process may have.
+    /// Descriptors allowed for the process.
     pub(crate) descriptors: u64,
 }
 
-/// An instance that two addresses mean.
+/// An instance made from two addresses.
 #[derive(Debug)]
 pub(crate) struct Quick {
     /// Its nginx.conf.
     pub(crate) text: String,
-    /// What it prints once it serves.
+    /// Printed once it serves.
     pub(crate) welcome: String,
 }
 
-/// Client connections of each worker where descriptors are plenty.
+/// Most client connections of each worker.
 const CONNECTIONS_MAX: u64 = 16_384;
-/// Descriptors that no connection has: logs, listeners, event loops.
+/// Descriptors that are not connections: logs, listeners, event loops.
 const DESCRIPTORS_BESIDE: u64 = 64;
 
 impl Quick {
-    /// Passes everything that comes in at `listen` on to `to`, for an instance that this user starts.
+    /// Passes everything that arrives at `listen` to `to`, for an instance that this user starts.
     pub(crate) fn new(to: &str, listen: &str, here: &Here) -> Result<Self, String> {
         let (to, listen) = (upstream(to), listener(listen));
         for (flag, value) in [("--to", &to), ("--listen", &listen)] {
-            // These would end the word in the text, or begin another.
+            // These characters would end the word in the text, or begin another.
             let bad = |letter: char| letter.is_whitespace() || letter.is_control() || "\"'\\;{}$#".contains(letter);
             if value.is_empty() || value.contains(bad) {
                 return Err(format!(
-                    "{flag} \"{value}\" is no address: `127.0.0.1:3000`, `3000`, `unix:/run/app.sock`"
+                    "{flag} \"{value}\" is not an address: `127.0.0.1:3000`, `3000`, `unix:/run/app.sock`"
                 ));
             }
         }
@@ -50,7 +50,7 @@ impl Quick {
 
 fn configuration(to: &str, listen: &str, here: &Here) -> String {
     let user = here.user;
-    // Two descriptors for a connection that is passed on, so that nothing has to be warned of.
+    // A proxied connection takes two descriptors; with this limit there is no warning.
     let granted = here.descriptors.saturating_sub(DESCRIPTORS_BESIDE) / (2 * here.workers.max(1));
     let connections = granted.clamp(1, CONNECTIONS_MAX);
     format!(
@@ -90,13 +90,13 @@ http {{
     )
 }
 
-/// A port alone is one of loopback: only who names an address opens it to others.
+/// A port alone means loopback: others get access only if the user names an address.
 fn listener(listen: &str) -> String {
     let is_port = !listen.is_empty() && listen.bytes().all(|byte| byte.is_ascii_digit());
     if is_port { format!("127.0.0.1:{listen}") } else { listen.to_owned() }
 }
 
-/// What to type into a browser on this machine. A socket of a file system has none, and a port that the kernel chooses is not known.
+/// The URL to open in a browser on this machine. A Unix socket has none, and a port chosen by the kernel is not known.
 fn page(listen: &str) -> Option<String> {
     let (host, port) = listen.rsplit_once(':').filter(|_| !listen.starts_with("unix:"))?;
     let host = if matches!(host, "*" | "0.0.0.0" | "[::]") { "localhost" } else { host };
@@ -107,7 +107,7 @@ fn page(listen: &str) -> Option<String> {
     }
 }
 
-/// An address as `server` of an upstream group takes it: what a browser's address bar holds is understood too.
+/// An address in the form of an upstream's `server`; the URL of a browser is accepted too.
 fn upstream(to: &str) -> String {
     let address = to.strip_prefix("http://").unwrap_or(to).trim_end_matches('/');
     if !address.is_empty() && address.bytes().all(|byte| byte.is_ascii_digit()) {

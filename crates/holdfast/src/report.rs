@@ -1,5 +1,5 @@
-//! What is printed on the terminal: nginx's lines for programs, diagnostics with the line and a hint for people, and the same
-//! as data. Every other module says things through this one; the plain streams are `terminal`'s.
+//! Prints to the terminal: nginx's lines for programs, diagnostics with the line and a hint for people, and the same as
+//! data. Every other module prints through this one; `terminal` has the plain streams.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // speaking to the terminal is this module's purpose
 
 use crate::process::Process;
@@ -11,20 +11,20 @@ use serde::Serialize;
 use std::io::{self, IsTerminal as _, Write as _};
 pub(crate) use terminal::{colours, errno, overwrite, print, say};
 
-/// `nginx: …` on the standard error stream, where nginx says it.
+/// Prints `nginx: …` on standard error, as nginx does.
 pub(crate) fn complain(message: &str) {
-    // A closed stream is no reason to fail: there is no reader.
+    // A closed stream is not an error: no one reads it.
     let _ = writeln!(io::stderr(), "nginx: {message}");
 }
 
-/// A warning of a start, unless the error log brings it to the same place.
+/// Prints a warning of a start, unless the error log already goes to standard error.
 pub(crate) fn warn_at_start(process: &Process, message: &str) {
     if process.error_logs.iter().all(|log| log.place != LogPlace::Stderr) {
         complain(&format!("[warn] {message}"));
     }
 }
 
-/// All that was found, for people; then, for programs, nginx's lines of the warnings and of the first error.
+/// Prints all findings for people, and then, for programs, nginx's lines of the warnings and of the first error.
 pub(crate) fn diagnostics(prepared: &Prepared) {
     let colour = colours(io::stderr().is_terminal());
     let sources = &prepared.loaded.sources;
@@ -39,7 +39,7 @@ pub(crate) fn diagnostics(prepared: &Prepared) {
     }
 }
 
-/// What a start says of a configuration that it takes: warnings as nginx writes them, and how many notes there are.
+/// Prints the findings of a start with a valid configuration: warnings in nginx's form, and the number of notes.
 pub(crate) fn at_start(prepared: &Prepared) {
     if !prepared.is_ok() {
         return diagnostics(prepared);
@@ -62,7 +62,7 @@ pub(crate) fn log_lines(prepared: &Prepared) -> Vec<(Level, String)> {
             Severity::Warning => Level::Warn,
             Severity::Note => return None,
         };
-        // The log has its own way to say who speaks and how bad it is.
+        // The log adds the process and the level itself.
         let line = log_line(found, &prepared.loaded.sources);
         Some((level, line.split_once("] ").map_or(line.as_str(), |(_, rest)| rest).to_owned()))
     };
@@ -72,11 +72,11 @@ pub(crate) fn log_lines(prepared: &Prepared) -> Vec<(Level, String)> {
 /// The verdict of `-t --json`.
 #[derive(Debug, Serialize)]
 struct Verdict<'a> {
-    /// Whether it would start.
+    /// Whether a start would succeed.
     ok: bool,
     /// The main file.
     file: &'a str,
-    /// What was found, errors and the rest.
+    /// All findings.
     diagnostics: Vec<Record>,
 }
 

@@ -1,5 +1,5 @@
-//! Values of flags as they are typed, in one grammar for all commands: `10k`, `2,000/s`, `500ms`, `64k`. Numbers themselves are read by
-//! `report::typed`; here are the types that flags have.
+//! Values of flags, in one syntax for all commands: `10k`, `2,000/s`, `500ms`, `64k`. `report::typed` reads the
+//! numbers; this module has the types that flags need.
 
 pub(crate) use report::typed::{bytes, count, duration, rate};
 
@@ -8,7 +8,7 @@ pub(crate) fn small(text: &str) -> Result<u32, String> {
     u32::try_from(count(text)?).map_err(|_| "less than 4,294,967,296".to_owned())
 }
 
-/// A count of things that are held in memory.
+/// A count of things held in memory.
 pub(crate) fn size(text: &str) -> Result<usize, String> {
     usize::try_from(count(text)?).map_err(|error| error.to_string())
 }

@@ -1,5 +1,5 @@
-//! The one verdict on a configuration: what `-t` says and what a start or reload goes by. From an instance to everything
-//! that is decided before a socket is bound.
+//! Decides whether a configuration is valid, for `-t`, every start and every reload. From an instance it computes
+//! everything that can be decided before a socket is bound.
 
 use crate::instance::Instance;
 use crate::process::{self, Process};
@@ -17,57 +17,57 @@ use std::path::{Path, PathBuf};
 use time::UtcOffset;
 use tls::TicketState;
 
-/// A configuration that was read, with what was found.
+/// A configuration that was read, with the findings.
 pub(crate) struct Prepared {
     /// Texts and tree.
     pub(crate) loaded: Loaded,
     /// The typed configuration; `None` if the text could not be parsed.
     pub(crate) model: Option<Model>,
-    /// What concerns the process itself; `None` if that cannot be had.
+    /// The settings of the process itself; `None` if they could not be resolved.
     pub(crate) process: Option<Process>,
-    /// What the workers and the sockets are made from; `None` if there is an error.
+    /// The plan for workers and sockets; `None` if there is an error.
     pub(crate) plan: Option<BoundPlan>,
-    /// Everything found, in the order of the text.
+    /// All findings, in the order of the text.
     pub(crate) diagnostics: Vec<Diagnostic>,
-    /// Files that the configuration names and that were read with it: certificates, keys, lists.
+    /// Other files that were read with the configuration: certificates, keys, lists.
     pub(crate) files: BTreeSet<PathBuf>,
 }
 
 impl Prepared {
-    /// Whether it may start.
+    /// Whether a start may use it.
     pub(crate) fn is_ok(&self) -> bool {
         self.process.is_some() && self.plan.is_some() && sound(&self.diagnostics)
     }
 }
 
-/// Whether a log goes to the standard error stream, which nginx then leaves alone.
+/// Whether a log goes to standard error, which nginx then does not redirect.
 fn uses_stderr(process: &Process, plan: &BoundPlan) -> bool {
     let errors = process.error_logs.iter().chain(plan.error_logs.iter().flat_map(|log| &log.targets));
     let accesses = plan.logs.iter().map(|log| log.sink.place());
     errors.map(|target| &target.place).chain(accesses).any(|place| *place == LogPlace::Stderr)
 }
 
-/// Offset of local time from UTC, as the logs show it; 0 where it cannot be told. Asked before the first thread starts:
-/// the time zone is part of the environment, which other threads could be changing.
+/// Offset of local time from UTC, for the logs; 0 if it cannot be determined. Read before the first thread starts: the
+/// time zone is in the environment, which other threads could change.
 pub(crate) fn local_offset_minutes() -> i16 {
     UtcOffset::current_local_offset().map_or(0, UtcOffset::whole_minutes)
 }
 
-/// What outlives configurations in one process. It is never freed, so a process has one.
+/// State that outlives configurations in one process. It is never freed, so a process has only one.
 #[derive(Default)]
 pub(crate) struct Lasting {
     shared: Option<&'static Registry>,
-    /// Keys of session tickets that another process has made: the next configuration is bound with them.
+    /// Ticket keys of another process: the next configuration is bound with them.
     pub(crate) tickets: Vec<TicketState>,
 }
 
 impl Lasting {
-    /// For a process that gives verdicts and runs no workers.
+    /// For a process that checks configurations and runs no workers.
     pub(crate) fn without_workers() -> io::Result<Self> {
         Ok(Self { shared: Some(Registry::leak(1, ErrorLog::new(Level::Emerg, 0))?), tickets: Vec::new() })
     }
 
-    /// The shared state, made for the first configuration that needs it.
+    /// The shared state; the first configuration that needs it makes it.
     fn shared(&mut self, process: &Process) -> io::Result<&'static Registry> {
         if let Some(shared) = self.shared {
             return Ok(shared);
@@ -77,13 +77,13 @@ impl Lasting {
         Ok(*self.shared.insert(shared))
     }
 
-    /// The shared state, where there is one yet.
+    /// The shared state, if it exists already.
     pub(crate) fn existing(&self) -> Option<&'static Registry> {
         self.shared
     }
 }
 
-/// Reads, checks, lowers and binds. Where several things are wrong, as many as possible are found in one run.
+/// Reads, checks, lowers and binds. If several things are wrong, one run finds as many as possible.
 pub(crate) fn prepare(instance: &Instance, loader: &mut dyn Loader, lasting: &mut Lasting) -> Prepared {
     let mut loaded = conf::load(&instance.conf_path, &instance.prefix, instance.globals.as_deref(), loader);
     let mut found = std::mem::take(&mut loaded.diagnostics);
@@ -114,8 +114,8 @@ pub(crate) fn prepare(instance: &Instance, loader: &mut dyn Loader, lasting: &mu
     diagnostic::sort(&mut found);
     // A setting that several levels inherit is lowered once for each of them.
     found.dedup();
-    // A directive that "has no effect here" often waits for the very one that was refused: the notes come back once the errors
-    // are mended.
+    // A directive with the note "has no effect here" often depends on a directive that was refused. The notes return
+    // once the errors are fixed.
     if !sound(&found) {
         found.retain(|found| found.severity > Severity::Note);
     }
@@ -165,19 +165,19 @@ pub(crate) fn hostname() -> String {
     nix::unistd::gethostname().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The system's resolver, which may wait: at start and reload that is what nginx does too.
+/// The system's resolver, which may block: nginx also uses it at start and reload.
 pub(crate) fn resolve(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     Ok((name, port).to_socket_addrs()?.collect())
 }
 
-/// How `-t` answers.
+/// Output of `-t`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TestOutput {
-    /// As data.
+    /// As JSON.
     pub(crate) json: bool,
-    /// Nothing but errors.
+    /// Only errors.
     pub(crate) quiet: bool,
-    /// With all files.
+    /// With all files (`-T`).
     pub(crate) dump: bool,
 }
 
@@ -199,7 +199,7 @@ pub(crate) fn test(instance: &Instance, output: TestOutput) -> u8 {
     } else {
         report::diagnostics(&prepared);
     }
-    // As nginx does, and as a start will: a log that cannot be opened, or a directory that cannot be made, is found now.
+    // As in nginx, `-t` finds a log that cannot be opened or a directory that cannot be made.
     let opened = || LogFiles::open(&prepared).and_then(|_| make_directories(&prepared));
     let files = if prepared.is_ok() { opened() } else { Ok(()) };
     if let Err(message) = &files {

@@ -1,11 +1,11 @@
-//! `-v`, `-V`, `-h`: who we are, in the form in which existing tools read which nginx they deal with.
+//! `-v`, `-V`, `-h`: the version in the form that existing tools expect of nginx.
 
 use crate::instance;
 use crate::report::say;
 use conf::table::{self, Support};
 use gateway::NGINX_VERSION;
 
-/// nginx's words for building a module that is not in it by default, with the module they build.
+/// nginx's build options for modules that are not built by default, with their modules.
 const WITH: [(&str, &str); 19] = [
     ("http_ssl_module", "ngx_http_ssl_module"),
     ("http_v2_module", "ngx_http_v2_module"),
@@ -38,7 +38,7 @@ pub(crate) fn print(help: bool, configure: bool) {
         say(&format!("built in: {}", built_in().join(" ")));
         say(&format!("configure arguments: {}", configure_arguments()));
     } else {
-        // The place of nginx's own build name.
+        // In nginx this is the place of the build name.
         say(&format!("nginx version: nginx/{NGINX_VERSION} (holdfast/{ours})"));
     }
     if help {
@@ -46,7 +46,7 @@ pub(crate) fn print(help: bool, configure: bool) {
     }
 }
 
-/// What `configure` would have been called with to give an nginx that does what we do.
+/// The arguments of `configure` for an nginx with our features.
 fn configure_arguments() -> String {
     let mut words = vec![
         format!("--prefix={}", instance::PREFIX),
@@ -62,7 +62,7 @@ fn configure_arguments() -> String {
     words.join(" ")
 }
 
-/// nginx's modules of which a directive takes effect, as nginx names them, without the common beginning.
+/// The nginx modules with a directive that takes effect, without the common prefix of their names.
 fn built_in() -> Vec<&'static str> {
     let acting = table::all().iter().filter(|row| takes_effect(row.support));
     let mut modules: Vec<&str> =
@@ -72,7 +72,7 @@ fn built_in() -> Vec<&'static str> {
     modules
 }
 
-/// Whether directives of a module take effect. A module of which all is only planned is not claimed.
+/// Whether directives of a module take effect. A module that is only planned is not listed.
 fn acts(module: &str) -> bool {
     table::all().iter().any(|row| row.module.0 == module && takes_effect(row.support))
 }

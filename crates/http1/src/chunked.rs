@@ -1,6 +1,7 @@
-//! The chunked coding, both ways (RFC 9112 §7.1). Strict: every line ends in CRLF, sizes are hexadecimal digits only,
-//! extensions and trailers are bounded. Of responses a little more is taken ([`Decoder::of_response`]). Extensions are dropped; trailers are kept apart and never merged into the head.
-//! The relay calls it; it copies no data.
+//! The chunked coding, in both directions (RFC 9112 §7.1). Strict: every line ends in CRLF, sizes are hexadecimal
+//! digits only, extensions and trailers are bounded. Responses are decoded slightly more leniently
+//! ([`Decoder::of_response`]). Extensions are dropped; trailers are kept separately and never merged into the head. The
+//! relay calls it; it copies no data.
 
 use std::ops::Range;
 
@@ -10,29 +11,29 @@ use crate::hop;
 use crate::limits::{BareLf, Limits};
 use crate::scan::{self, Fault, Line, Window};
 
-/// Digits of a chunk size: as many as 2^64 has, so leading zeros cannot go on for ever.
+/// Digits of a chunk size: as many as 2^64 has, which bounds leading zeros.
 const SIZE_DIGITS_MAX: u8 = 16;
 /// Extension bytes of one chunk line. No extension is in common use; 1 KB is generous.
 const EXTENSION_BYTES_MAX: u32 = 1024;
-/// Extension bytes in a body beyond the bytes of data it carried. Without it one-byte chunks could carry a kilobyte of
+/// Extension bytes in a body beyond the bytes of its data. Otherwise one-byte chunks could carry a kilobyte of
 /// extension each, and a body that looks small to every limit would cost a thousand times its size.
 const EXTENSION_EXCESS_MAX: u64 = 16 * 1024;
 /// Trailer section in bytes. The fields in use (checksums, timings, gRPC status) take some hundred.
 const TRAILER_BYTES_MAX: usize = 8 * 1024;
 
-/// What ends a body without trailers.
+/// Ends a body without trailers.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
-/// What ends a chunk's data.
+/// Ends a chunk's data.
 pub const CHUNK_END: &[u8] = b"\r\n";
 
-/// What one call to [`Decoder::decode`] has found.
+/// The result of one call to [`Decoder::decode`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decoded {
-    /// Bytes of the input that are dealt with.
+    /// Bytes of the input that were processed.
     pub consumed: usize,
     /// The piece of body among them, `data.end <= consumed`; possibly empty.
     pub data: Range<usize>,
-    /// Whether the body is at its end; the input after `consumed` is then the next message.
+    /// Whether the body is complete; the input after `consumed` is then the next message.
     pub done: bool,
 }
 
@@ -42,7 +43,7 @@ enum State {
     Size {
         digits: u8,
     },
-    /// White space after the size, which only an extension may follow.
+    /// White space after the size; only an extension may follow.
     SizeBlank,
     /// In an extension.
     Extension {
@@ -71,7 +72,7 @@ pub struct Decoder {
     extension_bytes: u32,
     extension_excess: u64,
     trailer_bytes: usize,
-    /// The kept trailer fields as canonical lines, behind them the line that is not complete yet.
+    /// The kept trailer fields as canonical lines, followed by the incomplete line.
     trailers: Vec<u8>,
     trailer_line_start: usize,
 }
@@ -97,8 +98,8 @@ impl Decoder {
         }
     }
 
-    /// A decoder for a response. Old servers pad the size with blanks, and some end in trailers that are none: the body is
-    /// whole all the same, and no other request is read from this connection.
+    /// A decoder for a response. Old servers pad the size with blanks, and some end with invalid trailers: the body is
+    /// complete nevertheless, and no other request is read from this connection.
     pub fn of_response() -> Self {
         Self { lenient: true, ..Self::new() }
     }
@@ -119,7 +120,7 @@ impl Decoder {
         trailer_fields(self.trailer_lines())
     }
 
-    /// Reads on: up to the end of the next piece of data, of the body, or of the input, whichever comes first. Call it
+    /// Continues up to the end of the next piece of data, of the body, or of the input, whichever comes first. Call it
     /// again with `input[consumed..]` until the input is used up or `done`.
     pub fn decode(&mut self, input: &[u8]) -> Result<Decoded, ChunkError> {
         let mut at = 0;
@@ -143,7 +144,7 @@ impl Decoder {
         Ok(Decoded { consumed: at, data: at..at, done: self.is_done() })
     }
 
-    /// Takes `taken` bytes of data at `at`, and the CRLF behind them if it is there, which saves the next call.
+    /// Takes `taken` bytes of data at `at`, and the CRLF after them if it has arrived, which saves the next call.
     fn take_data(&mut self, at: usize, taken: usize, input: &[u8]) -> Decoded {
         let end = at + taken;
         self.remaining -= taken as u64;
@@ -159,7 +160,7 @@ impl Decoder {
         Decoded { consumed, data: at..end, done: false }
     }
 
-    /// One byte of a chunk line or of the line end behind data.
+    /// Processes one byte of a chunk line or of the line end after data.
     fn step(&mut self, byte: u8) -> Result<State, ChunkError> {
         match (self.state, byte) {
             (State::Size { digits }, _) => self.size_byte(digits, byte),
@@ -196,8 +197,8 @@ impl Decoder {
         Ok(State::Size { digits: digits + 1 })
     }
 
-    /// A byte of an extension. A quoted string may hold any visible byte, but no line end: whether a CRLF inside of
-    /// quotes ends the line is what parsers disagree about.
+    /// Processes a byte of an extension. A quoted string may hold any visible byte, but no line end: parsers disagree
+    /// whether a CRLF inside quotes ends the line.
     fn in_extension(&mut self, quoted: bool, escaped: bool, byte: u8) -> Result<State, ChunkError> {
         if byte == 0x7F || (byte < 0x20 && byte != b'\t') {
             let error = if byte == b'\n' { ChunkError::MissingCrLf } else { ChunkError::InvalidExtension };
@@ -244,7 +245,7 @@ impl Decoder {
             self.trailers.extend_from_slice(rest.get(..allowed).unwrap_or_default());
             self.trailer_bytes += allowed;
             at += allowed;
-            // Only whole lines are looked at, or a line in one-byte pieces would cost the square of its length.
+            // Only whole lines are parsed; otherwise a line in one-byte pieces would cost the square of its length.
             if self.trailers.last() == Some(&b'\n') {
                 self.end_trailer_line()?;
             }
@@ -292,7 +293,7 @@ impl Decoder {
     /// Rewrites the last line as `name: value CRLF`, in place.
     fn keep_trailer(&mut self, name_end: usize, value: (usize, usize)) -> Result<(), ChunkError> {
         let value_len = value.1 - value.0;
-        // `name:value` has no room for the space; insert it by growing the line, which the bound on the input bounds.
+        // `name:value` has no room for the space: inserts it. The bound on the input also bounds the longer line.
         if value.0 == name_end + 1 {
             self.trailers.insert(value.0, b' ');
         } else {
@@ -344,7 +345,7 @@ impl ChunkHeader {
     }
 }
 
-/// The size line of a chunk of `len` bytes, which must not be 0. After the data comes [`CHUNK_END`].
+/// Appends the size line of a chunk of `len` bytes, which must not be 0. [`CHUNK_END`] follows the data.
 pub fn encode_chunk_header(len: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(ChunkHeader::new(len).as_bytes());
 }

@@ -1,11 +1,11 @@
-//! The `Connection` field: whether the connection goes on, and which fields it names away. Not the decision to close,
-//! which is the gateway's (limits, drain). `request` and `response` call it.
+//! The `Connection` field: whether the connection continues, and which fields it marks as hop-by-hop. The gateway
+//! decides whether to close (limits, drain). `request` and `response` call it.
 
 use crate::field::{Field, FieldId};
 use crate::{hop, scan};
 
-/// Options in all Connection fields of one head together. Real ones have one or two; each named option costs a search
-/// over the fields, so the number of searches must not be the sender's choice.
+/// Most options in all Connection fields of one head together. Real heads have one or two; each named option costs a
+/// search over the fields, so the sender must not choose the number of searches.
 const CONNECTION_OPTIONS_MAX: u8 = 32;
 
 /// What the Connection fields of a head said.

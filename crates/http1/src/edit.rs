@@ -1,35 +1,35 @@
-//! Fields of a request's head that are set, added and taken out after it was read. Values are put behind the head's bytes, into
-//! which the spans point. Fields that say how the message is sent are left alone, so the body ends where it did.
+//! Setting, adding and removing fields of a request's head after it was read. Values are appended to the head's bytes,
+//! into which the spans point. Fields that frame the message stay unchanged, so the body ends where it did.
 
 use crate::field::{Field, FieldId, FieldSet};
 use crate::request::RequestHead;
 use crate::span::Span;
 use crate::target::parse_host;
 
-/// The fields that an edit is about.
+/// The fields that an edit applies to.
 #[derive(Debug, Clone, Copy)]
 pub enum Names<'a> {
-    /// Those of a name.
+    /// Fields with this name.
     Exact(&'a [u8]),
-    /// Those whose names begin so.
+    /// Fields with names that begin with this.
     Beginning(&'a [u8]),
 }
 
-/// What is done to a field.
+/// How a field is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetHow {
-    /// There is one afterwards.
+    /// Set or added.
     Always,
-    /// There is one afterwards if there was one.
+    /// Set only if it exists.
     IfPresent,
 }
 
-/// The value is no host.
+/// The value is no valid host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InvalidHost;
 
 impl Names<'_> {
-    /// Whether a name is meant.
+    /// Whether it covers a name.
     pub fn cover(self, name: &[u8]) -> bool {
         match self {
             Self::Exact(exact) => exact.eq_ignore_ascii_case(name),
@@ -40,13 +40,13 @@ impl Names<'_> {
     }
 }
 
-/// Whether a field says how its message is sent.
+/// Whether a field frames its message.
 fn is_framing(id: FieldId) -> bool {
     matches!(id, FieldId::ContentLength | FieldId::TransferEncoding | FieldId::Expect | FieldId::Upgrade)
 }
 
 impl RequestHead {
-    /// Takes fields out. `bytes` holds the head.
+    /// Removes fields. `bytes` holds the head.
     pub fn remove_fields(&mut self, bytes: &[u8], names: Names<'_>) {
         self.fields.retain(|field| field.hop || is_framing(field.id) || !names.cover(field.name.of(bytes)));
         self.note_seen();
@@ -56,8 +56,8 @@ impl RequestHead {
         }
     }
 
-    /// Gives the first field of a name another value and takes further ones out, or adds it. The value is one line. An error
-    /// leaves the head as it was.
+    /// Sets the first field with a name to another value and removes further ones, or adds the field. The value is one
+    /// line. An error leaves the head unchanged.
     pub fn set_field(
         &mut self,
         bytes: &mut Vec<u8>,

@@ -1,5 +1,5 @@
-//! Heads from their parts to bytes, always with CRLF. Nothing is added that was not asked for: Date, Server and
-//! Connection are the caller's. `chunked` has the encoding of bodies.
+//! Encodes heads from their parts, always with CRLF. Nothing else is added: Date, Server and Connection are up to the
+//! caller. `chunked` encodes bodies.
 
 use crate::field::Field;
 use crate::framing::Version;
@@ -26,7 +26,7 @@ pub fn encode_request_line(method: &[u8], target: &[u8], version: Version, out: 
     out.extend_from_slice(CRLF);
 }
 
-/// `version SP status SP reason CRLF`; without a reason of the caller's the customary one is taken.
+/// `version SP status SP reason CRLF`; without a reason, the standard phrase is used.
 pub fn encode_status_line(version: Version, status: u16, reason: Option<&[u8]>, out: &mut Vec<u8>) {
     out.extend_from_slice(version_bytes(version));
     out.push(b' ');
@@ -36,8 +36,8 @@ pub fn encode_status_line(version: Version, status: u16, reason: Option<&[u8]>, 
     out.extend_from_slice(CRLF);
 }
 
-/// `name ": " value CRLF`. Whatever the value is, it is one line: see [`fold`]. The name must come from a parsed head or
-/// from checked configuration.
+/// `name ": " value CRLF`. Any value becomes one line: see [`fold`]. The name must come from a parsed head or from
+/// checked configuration.
 #[inline]
 pub fn encode_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(name);
@@ -51,7 +51,7 @@ pub fn encode_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Appends a value as one line: control characters other than tabs, with the blanks around them, become one space, or
-/// nothing at either end. So a value that was written over several lines stays one value, and no value becomes two fields.
+/// nothing at either end. So a value written over several lines stays one value, and no value becomes two fields.
 #[cold]
 pub fn fold(value: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
@@ -79,9 +79,9 @@ pub fn encode_number_field(name: &[u8], value: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(CRLF);
 }
 
-/// The fields of `fields`, in order, as they were sent; `head` holds their bytes.
+/// The given fields, in order, as they were sent; `head` holds their bytes.
 ///
-/// Neighbouring fields that are written `name: value CRLF` already, as nearly all are, are copied in one piece.
+/// Adjacent fields that are already written as `name: value CRLF`, as nearly all are, are copied in one piece.
 pub fn encode_fields<'a>(head: &[u8], fields: impl IntoIterator<Item = &'a Field>, out: &mut Vec<u8>) {
     let mut run = 0..0;
     for field in fields {

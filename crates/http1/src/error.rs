@@ -1,5 +1,6 @@
-//! What is wrong with the bytes: one enum per role. Each value has a status, a phrase in nginx's log words where nginx
-//! has one (people and tools search for those), and a precise reason of ours (`Display`). Not who logs it, or how often.
+//! Errors in received bytes: one enum per role. Each value has a status, a phrase in nginx's log words if nginx has one
+//! (people and tools search for those), and a precise reason of ours (`Display`). The callers decide who logs it, and
+//! how often.
 
 use thiserror::Error;
 
@@ -113,7 +114,7 @@ pub enum RequestError {
     /// `Connection` is no list of tokens, or a very long one.
     #[error("Connection is not a short list of tokens")]
     InvalidConnection,
-    /// An extended CONNECT for something else than a WebSocket (RFC 8441).
+    /// An extended CONNECT for anything but a WebSocket (RFC 8441).
     #[error("a :protocol other than websocket")]
     UnknownProtocol,
     /// An expectation other than 100-continue.
@@ -134,12 +135,12 @@ impl RequestError {
         }
     }
 
-    /// Whether the head is larger than its limits behind the request line: nginx's `error_page` calls that 494.
+    /// Whether the part after the request line exceeds its limits: nginx's `error_page` calls that 494.
     pub fn is_too_large(self) -> bool {
         matches!(self, Self::FieldLineTooLong | Self::HeadTooLarge | Self::TooManyFields)
     }
 
-    /// What nginx's error log says in this case, without its details.
+    /// The phrase of nginx's error log for this case, without its details.
     pub fn phrase(self) -> &'static str {
         match self {
             Self::InvalidMethod => "client sent invalid method",
@@ -223,7 +224,7 @@ impl ResponseError {
         502
     }
 
-    /// What nginx's error log says in this case, without its details.
+    /// The phrase of nginx's error log for this case, without its details.
     pub fn phrase(self) -> &'static str {
         match self {
             Self::InvalidStatusLine => "upstream sent no valid HTTP/1.0 header",
@@ -275,12 +276,12 @@ impl ChunkError {
         400
     }
 
-    /// What nginx's error log says when a client's body is bad.
+    /// The phrase of nginx's error log for a bad client body.
     pub fn request_phrase(self) -> &'static str {
         "client sent invalid chunked body"
     }
 
-    /// What nginx's error log says when an upstream's body is bad.
+    /// The phrase of nginx's error log for a bad upstream body.
     pub fn response_phrase(self) -> &'static str {
         "upstream sent invalid chunked response"
     }

@@ -88,7 +88,7 @@ const fn name_bytes_max() -> usize {
 const EMPTY: u16 = u16::MAX;
 
 /// A hash table of the names: each slot has a length in its upper byte and an index into the table in its lower one. A
-/// name that finds its slot taken has the next free one. Three times as many slots as names: most are found at once.
+/// name whose slot is taken uses the next free one. With three times as many slots as names, most are found at once.
 static SLOTS: [u16; 256] = slots();
 
 const fn slots() -> [u16; 256] {
@@ -126,14 +126,14 @@ const fn keys() -> [(u64, u64); NAMES.len()] {
     let mut i = 0;
     while i < NAMES.len() {
         let (first, last) = words(NAMES[i].as_bytes());
-        // The table's names are letters, digits and `-`: whatever has this bit is a letter.
+        // The table's names consist of letters, digits and `-`: a byte with this bit is a letter.
         keys[i] = (first | (first & LETTERS) >> 1, last | (last & LETTERS) >> 1);
         i += 1;
     }
     keys
 }
 
-/// In each byte the bit that letters have and digits and `-` do not; the next lower one makes a letter lower case.
+/// The bit that letters have in each byte, and digits and `-` do not; the next lower bit makes a letter lower case.
 const LETTERS: u64 = u64::from_ne_bytes([0x40; 8]);
 
 /// First and last eight bytes of a name; of shorter names the first and last four or two, which overlap. Together with
@@ -151,8 +151,8 @@ const fn words(name: &[u8]) -> (u64, u64) {
     }
 }
 
-/// Whether a word is that of a table's name in some case. Only where the name has a letter may case differ, so this is
-/// exact for any bytes.
+/// Whether a word equals one of a table's name, ignoring case. Case may differ only where the name has a letter, so
+/// this is exact for any bytes.
 #[inline]
 const fn matches(word: u64, key: u64) -> bool {
     word | (key & LETTERS) >> 1 == key
@@ -162,7 +162,7 @@ const fn matches(word: u64, key: u64) -> bool {
 const KEY_BYTES: usize = 16;
 
 impl FieldId {
-    /// The id of a name in any case; [`FieldId::Other`] where it is not in the table.
+    /// The id of a name in any case; [`FieldId::Other`] if it is not in the table.
     ///
     /// Two words are compared instead of a string: this runs for every field of every head, and comparing byte by byte
     /// was a third of the cost of parsing one.
@@ -203,7 +203,7 @@ impl FieldSet {
         self.0[usize::from(id as u8 >> 6)] & 1 << (id as u8 & 63) != 0
     }
 
-    /// Adds `id`; says whether it was there before.
+    /// Adds `id`; returns whether it was there before.
     #[inline]
     pub fn insert(&mut self, id: FieldId) -> bool {
         let was_there = self.contains(id);
@@ -211,7 +211,7 @@ impl FieldSet {
         was_there
     }
 
-    /// Takes `id` out.
+    /// Removes `id`.
     pub fn remove(&mut self, id: FieldId) {
         self.0[usize::from(id as u8 >> 6)] &= !(1 << (id as u8 & 63));
     }

@@ -1,10 +1,10 @@
-//! How long a body is, as the fields of a head say it (RFC 9112 §6). Stricter than nginx and than the RFC's "may repair":
+//! The length of a body, from the fields of a head (RFC 9112 §6). Stricter than nginx and than the RFC's "may repair":
 //! a message that two parties could frame differently is refused. `request` and `response` call it.
 
 use crate::error::{RequestError, ResponseError};
 use crate::scan;
 
-/// Greatest body length: lengths are given to system calls as signed 64-bit offsets.
+/// Longest body: system calls take lengths as signed 64-bit offsets.
 pub(crate) const BODY_BYTES_MAX: u64 = i64::MAX as u64;
 
 /// Version of a message; 1.2 to 1.9 count as 1.1 (RFC 9110 §2.5).
@@ -17,19 +17,19 @@ pub enum Version {
     Http11,
 }
 
-/// What Content-Length and Transfer-Encoding of one head say.
+/// The values of Content-Length and Transfer-Encoding in one head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct FramingFields {
     /// Content-Length.
     pub(crate) length: Option<u64>,
     /// `Transfer-Encoding: chunked`.
     pub(crate) chunked: bool,
-    /// What is wrong with another Transfer-Encoding. As in nginx it is reported once the head is complete: a second field is
-    /// worse than an unknown coding.
+    /// An error in another Transfer-Encoding. As in nginx, it is reported once the head is complete: a second field is
+    /// a worse error than an unknown coding.
     coding: Option<FramingFault>,
 }
 
-/// What is wrong with them; each role has its own error for it.
+/// The error in these fields; each role has its own error for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FramingFault {
     InvalidLength,
@@ -93,8 +93,8 @@ fn parse_length(value: &[u8]) -> Option<u64> {
     (length <= BODY_BYTES_MAX).then_some(length)
 }
 
-/// Which fault a Transfer-Encoding other than `chunked` is: 501 is for codings that we do not have, 400 for what is no
-/// list of codings, and for `chunked` twice.
+/// The fault of a Transfer-Encoding other than `chunked`: 501 for unsupported codings, 400 for an invalid list, and for
+/// `chunked` twice.
 #[cold]
 fn explain_coding(value: &[u8]) -> FramingFault {
     let mut chunked_seen = false;

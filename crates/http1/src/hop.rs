@@ -1,5 +1,6 @@
-//! Which fields end here. Pure tables: what the gateway sends instead (its own Host, Connection, X-Forwarded-For) is the
-//! configuration's business. The parsers set [`crate::Field::hop`] from it, [`crate::chunked`] filters trailers by it.
+//! Tables of fields that are not forwarded. Pure: the configuration decides what the gateway sends instead (its own
+//! Host, Connection, X-Forwarded-For). The parsers set [`crate::Field::hop`] from it, [`crate::chunked`] filters
+//! trailers by it.
 
 use crate::field::FieldId;
 
@@ -21,7 +22,7 @@ pub fn is_hop_by_hop(id: FieldId) -> bool {
     )
 }
 
-/// Whether `Connection` may *not* name this field away: without them the next hop would frame or route the message
+/// Whether `Connection` may *not* remove this field: without it the next hop would frame or route the message
 /// differently.
 pub fn is_kept_although_named(id: FieldId) -> bool {
     matches!(id, FieldId::Host | FieldId::ContentLength)

@@ -2,7 +2,7 @@
 //! in as arguments and spans, decisions and bytes come out; there is no socket, clock or thread here. The gateway, the
 //! built-in origin and the load generator call it.
 //!
-//! What is ambiguous is refused, never repaired: sections R and S of the catalogue of bad input are the tests of this
+//! Ambiguous input is refused, never repaired: sections R and S of the catalogue of bad input are the tests of this
 //! crate, by number.
 //!
 //! # Decision: a tokenizer of our own

@@ -1,5 +1,5 @@
-//! How much of a head is read before it is refused, and which of nginx's leniencies apply. Values only: the gateway
-//! fills them from the configuration, once per server or location.
+//! Limits for reading a head, and which of nginx's leniencies apply. Values only: the gateway fills them from the
+//! configuration, once per server or location.
 
 /// Lines of a request head in nginx's default: `large_client_header_buffers 4 8k`.
 const LARGE_BUFFERS: usize = 4;
@@ -15,7 +15,7 @@ pub const HEAD_BYTES_CEILING: usize = 1 << 30;
 /// What to do with a line that ends in LF without CR.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BareLf {
-    /// Take it as a line end, as nginx does and RFC 9112 §2.2 allows; what is sent on always has CRLF.
+    /// Accept it as a line end, as nginx does and RFC 9112 §2.2 allows; heads that we send always have CRLF.
     #[default]
     Accept,
     /// Refuse the head.
@@ -36,11 +36,11 @@ pub struct Limits {
     /// `ignore_invalid_headers`. A name made of token characters that nginx does not count among the valid ones
     /// (letters, digits, `-`, and `_` if allowed) is dropped when this is on, and taken like any other when off.
     ///
-    /// It does **not** make us drop, or take, what is no field at all: a line without colon, an empty name, a space before the
-    /// colon or a byte that no token may have is always 400, because two parties that disagree about such a line
+    /// It does **not** make us drop, or accept, a line that is no field: a line without colon, an empty name, a space
+    /// before the colon or a byte that no token may have is always 400. Two parties that disagree about such a line
     /// disagree about the request.
     pub ignore_invalid_headers: bool,
-    /// What a line end without CR means in a head. In chunked bodies it is always an error.
+    /// How to handle a line end without CR in a head. In chunked bodies it is always an error.
     pub bare_lf: BareLf,
 }
 
@@ -59,7 +59,7 @@ impl Limits {
         }
     }
 
-    /// Limits that let pass what these or the others let pass.
+    /// Limits that admit everything that either of the two admits.
     #[must_use]
     pub fn widened(self, other: &Self) -> Self {
         Self {

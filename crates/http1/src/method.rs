@@ -1,4 +1,4 @@
-//! Request methods. The gateway forwards any token; the names here are those it decides by.
+//! Request methods. The gateway forwards any token; it distinguishes only the methods listed here.
 
 macro_rules! methods {
     ($( $variant:ident $name:literal )*) => {
@@ -36,7 +36,7 @@ methods! {
 
 impl Method {
     /// Whether a request may be sent again after a failure that leaves open whether it was executed (RFC 9110 §9.2.2).
-    /// POST, PATCH and LOCK are not, as in nginx; an unknown method is not either, since nothing promises it.
+    /// As in nginx, POST, PATCH and LOCK may not; neither may an unknown method, since nothing guarantees it.
     pub fn is_idempotent(self) -> bool {
         !matches!(self, Self::Post | Self::Patch | Self::Lock | Self::Connect | Self::Other)
     }

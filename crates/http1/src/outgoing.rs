@@ -1,15 +1,16 @@
-//! The head of a request that goes upstream, and the only way to make one. What a configuration and its variables bring
-//! may be any bytes, so each part passes a check on its way in: a [`OutgoingHead`] reads as exactly one request. Parts that
-//! were checked before, when a configuration was loaded ([`FieldLine`]) or a head was parsed, are copied as they are.
+//! The head of a request for an upstream, and the only way to make one. Values from a configuration and its variables
+//! may contain any bytes, so each part is checked when it is added: an [`OutgoingHead`] reads as exactly one request.
+//! Parts that were checked before, when a configuration was loaded ([`FieldLine`]) or a head was parsed, are copied
+//! unchanged.
 //!
-//! The gateway writes every request to an upstream with it.
+//! The gateway writes every upstream request with it.
 
 use crate::encode::{self, encode_head_end, encode_number_field};
 use crate::field::{Field, FieldId};
 use crate::framing::Version;
 use crate::scan::{find_control, is_token_byte};
 
-/// A whole head. Keeps its allocation when a [`HeadWriter`] begins the next one in it.
+/// A complete head. Keeps its allocation when a [`HeadWriter`] starts the next one in it.
 #[derive(Debug, Clone, Default)]
 pub struct OutgoingHead {
     bytes: Vec<u8>,
@@ -64,7 +65,7 @@ impl OutgoingHead {
         })
     }
 
-    /// Forgets the head. Its buffer is kept for the next one unless it is larger than this.
+    /// Drops the head. Its buffer is kept for the next one unless it is larger than `kept_bytes_max`.
     pub fn clear(&mut self, kept_bytes_max: usize) {
         self.method_len = 0;
         self.bytes.clear();
@@ -73,7 +74,7 @@ impl OutgoingHead {
         }
     }
 
-    /// Bytes that it keeps.
+    /// Capacity of its buffer in bytes.
     pub fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
@@ -125,7 +126,7 @@ impl FieldLine {
     }
 }
 
-/// What a part came to that cannot be sent.
+/// Why a part cannot be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unsendable {
     /// The method is empty or no token.
@@ -151,7 +152,7 @@ pub struct HeadWriter {
 }
 
 impl HeadWriter {
-    /// Begins a head in the place of an earlier one. `write` appends the method.
+    /// Starts a head in the buffer of an earlier one. `write` appends the method.
     pub fn begin(earlier: OutgoingHead, write: impl FnOnce(&mut Vec<u8>)) -> Result<Self, (Unsendable, OutgoingHead)> {
         let mut bytes = earlier.bytes;
         bytes.clear();
@@ -172,7 +173,7 @@ impl HeadWriter {
         if self.bytes.len() == start {
             return Err(Unsendable::EmptyTarget);
         }
-        // Without a way out of the loop it is done many bytes at a time.
+        // Without an early exit, the loop processes many bytes at a time.
         if self.bytes[start..].iter().fold(false, |ends, &byte| ends | ends_target(byte)) {
             self.encode_target(start);
         }
@@ -197,7 +198,7 @@ impl HeadWriter {
         }
     }
 
-    /// A line that was checked before. `false`: it is a second Host, and is not written.
+    /// Appends a line that was checked before. `false`: it is a second Host, and is not written.
     pub fn line(&mut self, line: &FieldLine) -> bool {
         let fits = self.admits(line.id);
         if fits {
@@ -206,7 +207,8 @@ impl HeadWriter {
         fits
     }
 
-    /// A field whose value `write` appends. `false`: it came to nothing, or is a second Host, and is not written.
+    /// Appends a field with the value that `write` appends. `false`: the value is empty, or it is a second Host, and it
+    /// is not written.
     pub fn field(&mut self, name: &FieldToken, write: impl FnOnce(&mut Vec<u8>)) -> Result<bool, Unsendable> {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(&name.name);
@@ -226,12 +228,12 @@ impl HeadWriter {
         Ok(true)
     }
 
-    /// Two Hosts are two answers to the question whose the request is.
+    /// Refuses a second Host: it would leave open which server the request is for.
     fn admits(&mut self, id: FieldId) -> bool {
         id != FieldId::Host || !std::mem::replace(&mut self.has_host, true)
     }
 
-    /// A Host without a value, which RFC 9112 §3.2 has for a target without a host.
+    /// Adds a Host without a value, as RFC 9112 §3.2 requires for a target without a host.
     pub fn empty_host(&mut self) {
         if self.admits(FieldId::Host) {
             self.bytes.extend_from_slice(b"Host: \r\n");
@@ -243,18 +245,18 @@ impl HeadWriter {
         self.has_host
     }
 
-    /// A body of this length follows.
+    /// Announces a body of this length.
     pub fn content_length(&mut self, length: u64) {
         encode_number_field(b"Content-Length", length, &mut self.bytes);
     }
 
-    /// A chunked body follows.
+    /// Announces a chunked body.
     pub fn chunked(&mut self) {
         self.bytes.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
     }
 
-    /// Fields of a parsed head; `head` holds the bytes that they were parsed from. They were checked then. Host and the
-    /// fields that say where a body ends are not among them: those are for this hop to write.
+    /// Appends fields of a parsed head; `head` holds the bytes that they were parsed from. Parsing has checked them.
+    /// Host and the fields that frame the body are skipped: this hop writes its own.
     pub fn parsed_fields<'a>(&mut self, head: &[u8], fields: impl IntoIterator<Item = &'a Field>) {
         let passed = fields.into_iter().filter(|field| !is_own(field.id));
         encode::encode_fields(head, passed, &mut self.bytes);
@@ -266,7 +268,7 @@ impl HeadWriter {
         OutgoingHead { bytes: self.bytes, method_len: self.method_len }
     }
 
-    /// Gives the buffer back for another head: this one cannot be sent.
+    /// Returns the buffer for another head: this one cannot be sent.
     pub fn abandon(mut self) -> OutgoingHead {
         self.bytes.clear();
         OutgoingHead { bytes: self.bytes, method_len: 0 }

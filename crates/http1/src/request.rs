@@ -1,5 +1,5 @@
-//! Request heads: from bytes to everything the gateway decides by. Not the body (`chunked`), not URI normalization
-//! (`rules`). The gateway's connection task and the built-in origin call it.
+//! Request heads: from bytes to everything that the gateway's decisions depend on. `chunked` reads the body, `rules`
+//! normalizes URIs. The gateway's connection task and the built-in origin call it.
 
 use crate::connection::{self, BadConnection, ConnectionOptions};
 use crate::error::RequestError;
@@ -12,16 +12,16 @@ use crate::scan::{self, Fault, Line, Window};
 use crate::span::Span;
 use crate::target::{self, Host, Target, TargetForm};
 
-/// Empty lines before a request line: some old clients send one after a body (RFC 9112 §2.2). Bounded, so that a
-/// client cannot send nothing for ever.
+/// Bytes of empty lines before a request line: some old clients send one after a body (RFC 9112 §2.2). Bounded, so that
+/// a client cannot send empty lines for ever.
 const EMPTY_LINES_BYTES_MAX: usize = 16;
 
-/// How far a head has been read.
+/// The result of parsing a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parse {
-    /// Correct so far, but not complete; see [`crate::find_head_end`]. What the head holds is not to be used.
+    /// Correct so far, but incomplete; see [`crate::find_head_end`]. The head's content must not be used.
     Partial,
-    /// Complete: the head is `len` bytes with its last line end, and what follows is body or the next request.
+    /// Complete: the head has `len` bytes including its last line end; the rest is body or the next request.
     Complete {
         /// Bytes of the head.
         len: usize,
@@ -40,7 +40,7 @@ pub enum BodyFraming {
     Chunked,
 }
 
-/// What a client wants to upgrade to.
+/// The protocol that a client wants to upgrade to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UpgradeKind {
     /// `websocket`
@@ -51,10 +51,10 @@ pub enum UpgradeKind {
     Other,
 }
 
-/// An upgrade that is asked for in due form: HTTP/1.1, an Upgrade field and the upgrade option in Connection.
+/// A valid upgrade request: HTTP/1.1, an Upgrade field and the upgrade option in Connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Upgrade {
-    /// To what, by all Upgrade fields.
+    /// The protocol, considering all Upgrade fields.
     pub kind: UpgradeKind,
     /// Value of the first Upgrade field.
     pub value: Span,
@@ -91,7 +91,7 @@ pub struct RequestHead {
     pub connection: ConnectionOptions,
     /// `Expect: 100-continue` and a body to wait for.
     pub expect_continue: bool,
-    /// A valid wish to upgrade.
+    /// A valid upgrade request, if any.
     pub upgrade: Option<Upgrade>,
 }
 
@@ -106,9 +106,9 @@ impl RequestHead {
         self.find(id).map(|field| field.value.of(head))
     }
 
-    /// Holds a head that was read under the widest limits of an address against those of the server it turned out to be
-    /// for: fields whose names that server does not know are dropped, and what is too large for it is an error. `bytes` is
-    /// the whole head.
+    /// Checks a head that was read under the widest limits of an address against those of its own server: fields with
+    /// names that this server does not accept are dropped, and exceeding a limit is an error. `bytes` is the whole
+    /// head.
     pub fn narrow(&mut self, bytes: &[u8], limits: &Limits) -> Result<(), RequestError> {
         if bytes.len() > limits.head_bytes_max {
             return Err(RequestError::HeadTooLarge);
@@ -133,7 +133,7 @@ impl RequestHead {
         Ok(())
     }
 
-    /// Makes the head as new but keeps the allocation.
+    /// Clears the head but keeps the allocation.
     pub fn clear(&mut self) {
         let mut fields = std::mem::take(&mut self.fields);
         fields.clear();
@@ -157,10 +157,11 @@ impl From<BadConnection> for RequestError {
     }
 }
 
-/// Reads a request head from the start of `bytes`, which may hold more or less than one. Whatever `head` held is gone.
+/// Reads a request head from the start of `bytes`, which may hold more or less than one. Replaces the content of
+/// `head`.
 ///
-/// After an error only these are meaningful: `head.line`, and what was known by then of `head.target`, which is empty where
-/// the request line itself is at fault, and of `head.host`.
+/// After an error only these are meaningful: `head.line`, and what was known so far of `head.target` (empty if the
+/// request line itself is invalid) and of `head.host`.
 pub fn parse(bytes: &[u8], limits: &Limits, head: &mut RequestHead) -> Result<Parse, RequestError> {
     head.clear();
     let result = parse_head(bytes, limits, head);
@@ -170,7 +171,7 @@ pub fn parse(bytes: &[u8], limits: &Limits, head: &mut RequestHead) -> Result<Pa
     result
 }
 
-/// What of a refused head is kept.
+/// Keeps the known parts of a refused head.
 #[cold]
 fn keep_known(bytes: &[u8], limits: &Limits, head: &mut RequestHead) {
     if head.line.is_empty() {
@@ -178,7 +179,7 @@ fn keep_known(bytes: &[u8], limits: &Limits, head: &mut RequestHead) {
         head.target = Target::default();
         return;
     }
-    // The authority of an absolute target is settled at the end of a head only.
+    // The authority of an absolute target is otherwise checked only at the end of a head.
     let mut scanned = Target { raw: head.target.raw, ..Target::default() };
     if head.target.form == TargetForm::Absolute
         && let Ok(Some(authority)) = target::finish(bytes, &mut scanned, head.method)
@@ -187,14 +188,14 @@ fn keep_known(bytes: &[u8], limits: &Limits, head: &mut RequestHead) {
     }
 }
 
-/// Parts of a request that another protocol brought, as positions in one buffer.
+/// The parts of a request from another protocol, as positions in one buffer.
 #[derive(Debug, Clone, Copy)]
 pub struct Parts<'a> {
-    /// What the access log shows as the request line.
+    /// The request line for the access log.
     pub line: Span,
     /// The method.
     pub method: Span,
-    /// The target; the byte behind it can be no part of one.
+    /// The target; the byte after it cannot be part of one.
     pub target: Span,
     /// The fields, each with its id. Their bytes were checked.
     pub fields: &'a [Field],
@@ -202,8 +203,8 @@ pub struct Parts<'a> {
     pub has_body: bool,
 }
 
-/// Fills a head with parts, by the same decisions as those of [`parse`] for HTTP/1.1. The body of such a request needs no length: where it
-/// has none, its framing is [`BodyFraming::Chunked`]. What is meaningful after an error is as there.
+/// Fills a head from parts, with the same decisions as [`parse`] for HTTP/1.1. The body of such a request needs no
+/// length: without one its framing is [`BodyFraming::Chunked`]. After an error the same fields are meaningful as there.
 pub fn assemble(bytes: &[u8], parts: &Parts<'_>, limits: &Limits, head: &mut RequestHead) -> Result<(), RequestError> {
     head.clear();
     (head.line, head.method_name) = (parts.line, parts.method);
@@ -337,8 +338,8 @@ fn is_line_end(bytes: &[u8], at: usize) -> bool {
     matches!(bytes.get(at), Some(b'\r' | b'\n'))
 }
 
-/// `HTTP/d.d` at `start`, and one past it. The version is `None` where its form is right but it is not 1.x; the whole is
-/// `None` if more bytes are needed.
+/// Parses `HTTP/d.d` at `start`; also returns the position after it. The version is `None` if its form is valid but it
+/// is not 1.x; the whole is `None` if more bytes are needed.
 #[inline]
 fn parse_version(bytes: &[u8], start: usize) -> Result<Option<(Option<Version>, usize)>, RequestError> {
     const LEN: usize = 8;
@@ -370,7 +371,7 @@ fn is_dropped(name_class: u8, limits: &Limits) -> bool {
     limits.ignore_invalid_headers && name_class & (scan::NAME_UNDERSCORE | scan::NAME_UNUSUAL) & !tolerated != 0
 }
 
-/// What is gathered from the fields and settled at the end of the head.
+/// Facts collected from the fields and checked at the end of the head.
 #[derive(Debug, Default)]
 struct Facts {
     authority: Option<Host>,
@@ -413,7 +414,7 @@ fn take_field(
     Ok(())
 }
 
-/// Fields that nginx refuses to see twice, since only one of them would take effect.
+/// Fields that nginx refuses if they appear twice, since only one of them would take effect.
 fn is_single(id: FieldId) -> bool {
     matches!(
         id,
@@ -473,7 +474,7 @@ fn upgrade_kind(bytes: &[u8], fields: &[Field], first: Span) -> UpgradeKind {
     }
 }
 
-/// The first non-empty line as far as it is there: what the access log shows as `$request` of a refused request.
+/// The first non-empty line, as far as it has arrived: the access log shows it as `$request` of a refused request.
 #[cold]
 fn first_line(bytes: &[u8], limits: &Limits) -> Span {
     let start = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(bytes.len());

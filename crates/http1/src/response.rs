@@ -1,5 +1,5 @@
-//! Response heads of upstreams, which are not trusted. Not the body, not what is hidden or rewritten on the way to the
-//! client. The gateway's relay, health checks and the load generator call it.
+//! Response heads of upstreams, which are not trusted. Neither the body, nor the fields that are hidden or rewritten
+//! for the client. The gateway's relay, health checks and the load generator call it.
 
 use crate::connection::{self, BadConnection, ConnectionOptions};
 use crate::error::{LineFault, ResponseError};
@@ -11,12 +11,12 @@ use crate::request::Parse;
 use crate::scan::{self, Fault, Line, Window};
 use crate::span::Span;
 
-/// What the request was, as far as the framing of its response depends on it.
+/// The request, as far as the framing of its response depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum RequestKind {
-    /// HEAD: the response has no body, whatever its fields say.
+    /// HEAD: the response has no body, even if its fields describe one.
     Head,
-    /// CONNECT: a 2xx has no body and begins a tunnel.
+    /// CONNECT: a 2xx has no body and starts a tunnel.
     Connect,
     /// Any other method.
     #[default]
@@ -37,12 +37,12 @@ pub enum ResponseFraming {
     UntilClose,
 }
 
-/// Whether a head is the answer or comes before it.
+/// Whether a head is the answer or precedes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum ResponseKind {
     /// 100 to 199 but for 101: another head follows.
     Interim,
-    /// 101: the connection changes its protocol. Whether it was asked to is for the caller to check.
+    /// 101: the connection changes its protocol. The caller checks whether that was requested.
     SwitchingProtocols,
     /// The answer.
     #[default]
@@ -76,7 +76,7 @@ pub struct ResponseHead {
     pub connection: ConnectionOptions,
     /// Value of the first Upgrade field.
     pub upgrade: Option<Span>,
-    /// The first field that came again although a response has it once. It counts for nothing, and is not in `fields`.
+    /// The first field that was repeated although a response has it only once. It is ignored and not in `fields`.
     pub repeated: Option<Field>,
 }
 
@@ -91,7 +91,7 @@ impl ResponseHead {
         self.find(id).map(|field| field.value.of(head))
     }
 
-    /// Makes the head as new but keeps the allocation.
+    /// Clears the head but keeps the allocation.
     pub fn clear(&mut self) {
         let mut fields = std::mem::take(&mut self.fields);
         fields.clear();
@@ -114,7 +114,8 @@ impl From<BadConnection> for ResponseError {
     }
 }
 
-/// Reads a response head from the start of `bytes`, which may hold more or less than one. Whatever `head` held is gone.
+/// Reads a response head from the start of `bytes`, which may hold more or less than one. Replaces the content of
+/// `head`.
 pub fn parse(
     bytes: &[u8],
     limits: &Limits,
@@ -156,21 +157,21 @@ pub fn parse(
     }
 }
 
-/// A line that no server should send, and some do.
+/// A line that no server should send, but some do.
 enum Odd {
-    /// A field all the same.
+    /// Accepted as a field.
     Field(Line),
-    /// A second status line: nothing.
+    /// A second status line, which is skipped.
     Skipped {
         /// First byte of the next line.
         next: usize,
     },
 }
 
-/// What nginx takes though the RFCs do not, where it has one meaning only: visible characters in a name that
-/// are no token characters (`X[1]`), control characters in a value other than those that end lines, and the status line
-/// that some servers write again among the fields. An application that answers so must not become unreachable. White space
-/// around a name, and CR, LF and NUL, stay errors. `None`: the line is not complete yet.
+/// Accepts lines that nginx accepts in spite of the RFCs, if they have only one meaning: visible non-token characters
+/// in a name (`X[1]`), control characters in a value other than those that end lines, and a status line repeated among
+/// the fields. An application that answers in this way must not become unreachable. White space around a name, and CR,
+/// LF and NUL, stay errors. `None`: the line is not complete yet.
 #[cold]
 fn odd_line(window: Window<'_>, start: usize, fault: LineFault, bare_lf: BareLf) -> Result<Option<Odd>, ResponseError> {
     let line = window.bytes.get(start..).unwrap_or_default();
@@ -197,7 +198,7 @@ fn odd_line(window: Window<'_>, start: usize, fault: LineFault, bare_lf: BareLf)
     Ok(Some(Odd::Field(Line::Field { name_end: start + colon, id, value, name_class: 0, next })))
 }
 
-/// `HTTP/1.d SP ddd [SP reason]`; returns where the next line begins.
+/// Parses `HTTP/1.d SP ddd [SP reason]`; returns the start of the next line.
 fn parse_status_line(bytes: &[u8], limits: &Limits, head: &mut ResponseHead) -> Result<Option<usize>, ResponseError> {
     /// Length of `HTTP/1.1 200`.
     const LEN: usize = 12;
@@ -262,7 +263,7 @@ fn take_field(
     Ok(())
 }
 
-/// Fields of which, as in nginx, the first one counts: clients differ in which of several contradicting ones they believe.
+/// Fields of which, as in nginx, the first one counts: clients differ in which of several contradictory ones they use.
 fn stands_once(id: FieldId) -> bool {
     matches!(
         id,
@@ -288,7 +289,7 @@ fn finish(
     head: &mut ResponseHead,
     framing: FramingFields,
 ) -> Result<(), ResponseError> {
-    // Chunks behind HTTP/1.0 are decoded, as nginx does; what comes behind them on that connection is not to be trusted
+    // Chunks in an HTTP/1.0 response are decoded, as by nginx; further bytes on that connection must not be trusted
     // (RFC 9112 §6.1).
     framing.check(Version::Http11)?;
     let doubtful = framing.chunked && head.version == Version::Http10;

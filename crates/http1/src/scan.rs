@@ -1,5 +1,5 @@
-//! The tokenizer under both heads: line ends, field lines, character classes, and the search for the end of a head.
-//! Not the meaning of anything. `request`, `response` and `chunked` call it.
+//! The tokenizer for both heads: line ends, field lines, character classes, and the search for the end of a head. It
+//! does not interpret anything. `request`, `response` and `chunked` call it.
 //!
 //! One pass, left to right, and an error depends only on the bytes before it: so the same bytes give the same result
 //! in whatever pieces they arrive.
@@ -80,7 +80,7 @@ pub(crate) fn find_control(bytes: &[u8], from: usize) -> usize {
 fn find_control_in_tail(bytes: &[u8], from: usize) -> usize {
     let mut at = from;
     while let Some(last) = bytes.last_chunk::<8>().filter(|_| at < bytes.len()) {
-        // What lies before `at` is shifted out. Zeros come in behind the end, where they are hits that do not count.
+        // Bytes before `at` are shifted out. The zeros shifted in after the end are hits that do not count.
         let passed = at + 8 - bytes.len();
         let hits = controls_in(u64::from_le_bytes(*last) >> (8 * passed));
         at += hits.trailing_zeros() as usize / 8;
@@ -124,7 +124,7 @@ pub(crate) fn trim(bytes: &[u8], mut start: usize, mut end: usize) -> (usize, us
     (start, end)
 }
 
-/// Why a line cannot be taken.
+/// Why a line is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Its bytes.
@@ -146,7 +146,7 @@ impl From<LineFault> for Fault {
 pub(crate) struct Window<'a> {
     /// The buffer, cut where a limit ends.
     pub(crate) bytes: &'a [u8],
-    /// What it means to reach the end of `bytes`; `None`: more bytes are needed.
+    /// What it means if the line does not end within `bytes`; `None`: more bytes are needed.
     fault: Option<Fault>,
 }
 
@@ -163,7 +163,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// The answer when a line is not complete in the window: `None` for "more bytes", or the limit that it broke.
+    /// The result for a line that is incomplete in the window: `None` for "more bytes", or the limit that it exceeds.
     #[inline]
     pub(crate) fn exhausted<T>(&self) -> Result<Option<T>, Fault> {
         match self.fault {
@@ -209,8 +209,8 @@ pub(crate) enum Line {
     },
 }
 
-/// The colon behind a well-known name at `start`, and which name that is: nearly all lines of a head begin so, and a name
-/// of the table need not be looked at byte by byte.
+/// The colon after a well-known name at `start`, and which name that is: nearly all lines of a head begin with one, and
+/// such a name need not be checked byte by byte.
 #[inline]
 fn known_name(bytes: &[u8], start: usize) -> Option<(usize, FieldId)> {
     const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
@@ -255,13 +255,13 @@ pub(crate) fn parse_line(window: Window<'_>, start: usize, bare_lf: BareLf) -> R
     Ok(Some(Line::Field { name_end, id, value: trim(bytes, at, value_end), name_class, next }))
 }
 
-/// What a line without a well-known name in front begins with.
+/// How a line without a well-known name begins.
 enum OtherName {
     /// A name and its colon.
     Field { name_end: usize, id: FieldId, class: u8 },
-    /// Not enough to tell.
+    /// More bytes are needed.
     Incomplete,
-    /// Anything else: the first byte that belongs to no name.
+    /// Anything else: the first byte that cannot belong to a name.
     NoField { name_end: usize, stop: u8 },
 }
 
@@ -276,7 +276,7 @@ fn other_name(bytes: &[u8], start: usize) -> OtherName {
                 if byte != b':' || len == 0 {
                     return OtherName::NoField { name_end, stop: byte };
                 }
-                // A well-known name comes here, too, where the buffer ends soon behind it.
+                // A well-known name also gets here if the buffer ends soon after it.
                 return OtherName::Field { name_end, id: FieldId::of_name(&line[..len]), class };
             }
             of_byte => class |= of_byte,
@@ -308,10 +308,10 @@ fn no_field(
 /// Answer of [`find_head_end`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeadEnd {
-    /// An empty line ends at this offset: it is time to parse. Should `parse` still say `Partial` (the bytes so far were
-    /// leading empty lines), go on with `from` = this offset.
+    /// An empty line ends at this offset: now call `parse`. If `parse` still returns `Partial` (the bytes so far were
+    /// leading empty lines), continue with `from` = this offset.
     Found(usize),
-    /// There is none yet. Go on with `from` = this offset when more bytes have come.
+    /// No empty line yet. Continue with `from` = this offset when more bytes have arrived.
     NotYet(usize),
 }
 
@@ -330,7 +330,7 @@ pub fn find_head_end(bytes: &[u8], from: usize) -> HeadEnd {
         match (bytes.get(lf + 1), bytes.get(lf + 2)) {
             (Some(b'\n'), _) => return HeadEnd::Found(lf + 2),
             (Some(b'\r'), Some(b'\n')) => return HeadEnd::Found(lf + 3),
-            // What follows this LF decides, so the search resumes at it.
+            // The byte after this LF decides, so the search resumes there.
             (None, _) | (Some(b'\r'), None) => return HeadEnd::NotYet(lf),
             _ => from = lf + 1,
         }

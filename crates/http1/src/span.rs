@@ -3,7 +3,7 @@
 
 /// `len` bytes from `start`, counted from the first byte that was given to `parse`.
 ///
-/// `u32` is enough: a head is bounded by [`crate::Limits::head_bytes_max`], which is itself bounded to 2^31.
+/// `u32` is enough: a head is bounded by [`crate::Limits::head_bytes_max`], which is itself at most 2^30.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct Span {
     /// Offset of the first byte.

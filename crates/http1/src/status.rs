@@ -1,7 +1,7 @@
-//! Reason phrases. The words are nginx's, including its older ones (`Moved Temporarily`), because clients' tests and
-//! people's greps know them; where nginx has none, RFC 9110's.
+//! Reason phrases. They are nginx's, including its older ones (`Moved Temporarily`), because clients' tests and scripts
+//! depend on them; otherwise those of RFC 9110.
 
-/// The reason phrase of a status; empty where there is none, which RFC 9112 §4 allows.
+/// The reason phrase of a status; empty if there is none, which RFC 9112 §4 allows.
 pub fn reason_phrase(status: u16) -> &'static str {
     match status {
         100 => "Continue",

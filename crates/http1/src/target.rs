@@ -15,7 +15,7 @@ pub enum TargetForm {
     Origin,
     /// `http://host/path?query`
     Absolute,
-    /// `host:port`, of CONNECT only, which the gateway refuses: seen only beside an error.
+    /// `host:port`, only for CONNECT, which the gateway refuses: it occurs only with an error.
     Authority,
     /// `*`, of OPTIONS only.
     Asterisk,
@@ -65,7 +65,7 @@ const DOT: u8 = 3;
 const PERCENT: u8 = 4;
 const QUESTION: u8 = 5;
 
-/// The class of each byte in a target. Everything but `#`, spaces and control characters may appear there: RFC 3986 forbids
+/// The class of each byte in a target. Everything but `#`, spaces and control characters is accepted: RFC 3986 forbids
 /// some of it (`"`, `<`, `|`, bytes from 0x80 …), but clients send those raw and nginx passes them on.
 static TARGET_CLASS: [u8; 256] = target_classes();
 
@@ -127,8 +127,8 @@ fn parse_path(bytes: &[u8], start: usize) -> (Target, usize) {
     (target, at)
 }
 
-/// Reads the bytes of the target at `start`, up to the first byte that cannot be part of one, whose index is returned.
-/// The form is settled by [`finish`] once that byte is known to be the space after the target.
+/// Reads the target at `start`, up to the first byte that cannot be part of one; returns the index of that byte.
+/// [`finish`] determines the form once that byte is known to be the space after the target.
 #[inline]
 pub(crate) fn scan(bytes: &[u8], start: usize) -> (Target, usize) {
     if bytes.get(start) == Some(&b'/') {
@@ -138,7 +138,7 @@ pub(crate) fn scan(bytes: &[u8], start: usize) -> (Target, usize) {
     (Target { raw: Span::new(start, end), ..Target::default() }, end)
 }
 
-/// Settles the form of a scanned target; returns the authority of the absolute form.
+/// Determines the form of a scanned target; returns the authority of the absolute form.
 #[inline]
 pub(crate) fn finish(bytes: &[u8], target: &mut Target, method: Method) -> Result<Option<Host>, RequestError> {
     if method != Method::Connect && !target.path.is_empty() {
@@ -195,7 +195,7 @@ pub(crate) fn parse_host(bytes: &[u8], raw: Span) -> Option<Host> {
     Some(Host { name: Span::new(start, start + name_len), port, raw })
 }
 
-/// Length of the bracketed address that `value` begins with: of IPv6, or of a kind that is yet to come.
+/// Length of the bracketed address at the start of `value`: IPv6, or a future kind.
 #[cold]
 fn literal_len(value: &[u8]) -> Option<usize> {
     let close = memchr::memchr(b']', value)?;
@@ -234,8 +234,7 @@ const fn name_bytes() -> [bool; 256] {
     allowed
 }
 
-/// Length of the registered name that `value` begins with: not empty, and
-/// as in nginx no two dots in a row.
+/// Length of the registered name at the start of `value`: not empty, and, as in nginx, without two dots in a row.
 #[inline]
 fn name_len(value: &[u8]) -> Option<usize> {
     let mut previous = 0;

@@ -1,12 +1,13 @@
-//! Budgets against frames that cost more than they bring. Each kind has a burst that no honest peer reaches and a rate at which it comes
-//! back; useful work gives some of it back, too. The connection charges them, and closes at the first that is spent.
+//! Budgets against frames that cost us more than the peer. Each kind has a burst that no honest peer reaches, and a
+//! rate at which it refills; useful work also refills some of it. The connection charges the budgets, and closes when
+//! the first one is exhausted.
 
 use crate::reason::Reason;
 
-/// What is charged.
+/// `RST_STREAM` on a stream that we were processing (CVE-2023-44487).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cost {
-    /// `RST_STREAM` on a stream that we were working on (CVE-2023-44487).
+    /// A reset that we send because of a fault of the peer (CVE-2025-8671).
     Reset,
     /// A reset that a fault of the peer makes us send (CVE-2025-8671).
     Provoked,
@@ -16,14 +17,14 @@ pub(crate) enum Cost {
     /// A frame without content that ends nothing (CVE-2019-9518).
     Empty,
     WindowUpdate,
-    /// An unknown type, or a stream that is over.
+    /// A frame with an unknown type, or on a stream that is over.
     Stray,
 }
 
 struct Limit {
     /// Frames at once.
     burst: u16,
-    /// Frames a second that come back.
+    /// Frames per second that refill the budget.
     per_second: u16,
     reason: Reason,
 }
@@ -34,28 +35,29 @@ const fn limit(burst: u16, per_second: u16, reason: Reason) -> Limit {
 
 /// In the order of [`Cost`].
 static LIMITS: [Limit; 8] = [
-    // A browser that leaves a page cancels what is open: 128 streams by default.
+    // A browser that leaves a page cancels all open streams: 128 by default.
     limit(400, 100, Reason::RapidReset),
-    // An honest peer makes us reset a stream by a bug, rarely.
+    // An honest peer causes a reset only by a bug, rarely.
     limit(100, 10, Reason::ProvokedReset),
-    // gRPC measures the bandwidth with one PING for each piece of data that it gets; data that we send gives it back.
+    // gRPC measures the bandwidth with one PING for each piece of data that it receives; data that we send refills
+    // this.
     limit(500, 50, Reason::PingFlood),
     // Sent once or twice in the life of a connection.
     limit(100, 10, Reason::SettingsFlood),
-    // Browsers send some for each stream; a new stream gives them back.
+    // Browsers send some for each stream; a new stream refills this.
     limit(1000, 100, Reason::PriorityFlood),
     // Some libraries send one empty frame before the last.
     limit(200, 20, Reason::EmptyFlood),
-    // Two for each frame of data that we send, which gives them back.
+    // Two for each data frame that we send, which refills this.
     limit(2000, 200, Reason::WindowFlood),
-    // What was under way when a stream was reset.
+    // Frames in flight when a stream was reset.
     limit(1000, 100, Reason::StrayFlood),
 ];
 
-/// How often budgets come back: the least that the lowest rate makes one of.
+/// How often budgets are refilled: the interval at which the lowest rate gives at least one.
 const REFILL_MS: u64 = 100;
 
-/// What was spent of each budget.
+/// The amount spent of each budget.
 #[derive(Debug, Default)]
 pub(crate) struct Budgets {
     spent: [u16; LIMITS.len()],
@@ -63,7 +65,7 @@ pub(crate) struct Budgets {
 }
 
 impl Budgets {
-    /// Charges one; an error where it was the last.
+    /// Charges one; an error if the budget is exhausted.
     pub(crate) fn charge(&mut self, cost: Cost, now_ms: u64) -> Result<(), Reason> {
         self.refill(now_ms);
         let (spent, limit) = (&mut self.spent[cost as usize], &LIMITS[cost as usize]);
@@ -74,7 +76,7 @@ impl Budgets {
         Ok(())
     }
 
-    /// Gives some back for useful work.
+    /// Refills some for useful work.
     pub(crate) fn refund(&mut self, cost: Cost, count: u16) {
         let spent = &mut self.spent[cost as usize];
         *spent = spent.saturating_sub(count);

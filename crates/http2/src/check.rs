@@ -1,9 +1,9 @@
-//! Which bytes a decoded name or value may have (RFC 9113 §8.2.1). HPACK carries any bytes; HTTP/1 on the other side of a gateway would
-//! read some of them as the end of a field. The decoder calls it for each literal, once.
+//! Which bytes a decoded name or value may have (RFC 9113 §8.2.1). HPACK carries any bytes; HTTP/1 on the other side of
+//! a gateway would read some of them as the end of a field. The decoder calls it once for each literal.
 
 use thiserror::Error;
 
-/// What is wrong with a field by itself.
+/// The fault of a single field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Error)]
 pub enum FieldFault {
     /// The name is empty.
@@ -12,16 +12,16 @@ pub enum FieldFault {
     /// An upper-case letter in the name.
     #[error("a field name has an upper-case letter")]
     UpperCase,
-    /// A byte in the name that no token has.
+    /// A non-token byte in the name.
     #[error("a byte in a field name is not a token character")]
     NameByte,
     /// NUL, CR or LF, or another control character, in the value.
     #[error("a control character in a field value")]
     ValueByte,
-    /// A space or tab before or behind the value.
+    /// A space or tab before or after the value.
     #[error("a field value begins or ends with white space")]
     ValueSpace,
-    /// A pseudo-header field that nothing defines.
+    /// An undefined pseudo-header field.
     #[error("an unknown pseudo-header field")]
     UnknownPseudo,
 }
@@ -47,7 +47,7 @@ const fn name_bytes() -> [bool; 256] {
     table
 }
 
-/// The name of a regular field.
+/// Checks the name of a regular field.
 pub(crate) fn name(name: &[u8]) -> Result<(), FieldFault> {
     if name.is_empty() {
         return Err(FieldFault::EmptyName);
@@ -59,12 +59,12 @@ pub(crate) fn name(name: &[u8]) -> Result<(), FieldFault> {
     }
 }
 
-/// The value of any field. All control characters but the tab are refused, as the gateway does for HTTP/1.
+/// Checks the value of any field. All control characters but the tab are refused, as the gateway does for HTTP/1.
 pub(crate) fn value(value: &[u8]) -> Result<(), FieldFault> {
     if let [b' ' | b'\t', ..] | [.., b' ' | b'\t'] = value {
         return Err(FieldFault::ValueSpace);
     }
-    // Bits instead of branches, so that the compiler looks at many bytes at once.
+    // Bits instead of branches, so that the compiler can check many bytes at once.
     let faults =
         value.iter().fold(0, |faults, &byte| faults | u8::from(byte < 0x20 && byte != b'\t') | u8::from(byte == 0x7F));
     if faults > 0 { Err(FieldFault::ValueByte) } else { Ok(()) }

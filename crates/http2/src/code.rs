@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// An error code; any number may come from the wire.
+/// An error code; the peer may send any number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ErrorCode(pub u32);
 

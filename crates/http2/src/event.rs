@@ -1,4 +1,4 @@
-//! What a connection tells its owner.
+//! Events that a connection reports to its owner.
 
 use crate::code::ErrorCode;
 use crate::reason::Reason;
@@ -23,7 +23,7 @@ pub enum ResetBy {
     Us(Reason),
 }
 
-/// What happened. `'b` are the bytes that were given to `receive`.
+/// An event. `'b` is the lifetime of the bytes passed to `receive`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event<'b> {
     /// A head is in the caller's [`crate::Head`]: a request that opens the stream, or an interim or final response.
@@ -33,7 +33,7 @@ pub enum Event<'b> {
         /// No body follows.
         end: bool,
     },
-    /// A piece of a body. The caller says with `consume` when more may come.
+    /// A piece of a body. The caller calls `consume` to permit more.
     Data {
         /// The stream.
         stream: StreamId,
@@ -47,29 +47,29 @@ pub enum Event<'b> {
         /// The stream.
         stream: StreamId,
     },
-    /// The stream is over before its time.
+    /// The stream ended early.
     Reset {
         /// The stream.
         stream: StreamId,
         /// By which side.
         by: ResetBy,
     },
-    /// The peer opens no streams on this connection any more, and takes none above `last`; those get a `Reset` each.
+    /// The peer opens no more streams on this connection, and processes none above `last`; those get a `Reset` each.
     GoAway {
-        /// The last stream that the peer looks at.
+        /// The last stream that the peer processes.
         last: StreamId,
         /// Why.
         code: ErrorCode,
     },
-    /// The peer knows our settings.
+    /// The peer has acknowledged our settings.
     SettingsAcked,
-    /// The peer's settings have changed: `peer_settings` tells them.
+    /// The peer's settings have changed: see `peer_settings`.
     PeerSettings,
-    /// The answer to a PING of the caller.
+    /// The answer to the caller's PING.
     Pong([u8; 8]),
 }
 
-/// The connection is over: GOAWAY is in the output, and nothing is read any more.
+/// The connection is over: a GOAWAY is in the output, and nothing is read any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Closed(pub Reason);

@@ -1,11 +1,11 @@
-//! Frames (RFC 9113 §4 and §6): their header, and how each is written. What a frame means is the connection's.
+//! Frames (RFC 9113 §4 and §6): their header and encoding. The connection interprets them.
 
 use crate::code::ErrorCode;
 
 /// Bytes of a frame's header.
 pub(crate) const HEADER_BYTES: usize = 9;
 
-/// The first bytes of a client.
+/// The first bytes that a client sends.
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Types of frames.
@@ -71,12 +71,12 @@ impl Header {
     }
 }
 
-/// The number that `payload` has at `at`, without its first bit.
+/// The 31-bit number at `at` in `payload`.
 pub(crate) fn number_31(payload: &[u8], at: usize) -> u32 {
     number_32(payload, at) & 0x7FFF_FFFF
 }
 
-/// The number that `payload` has at `at`; 0 where there is none, which callers rule out by the length.
+/// The number at `at` in `payload`; 0 if the payload is too short, which callers exclude by checking the length.
 pub(crate) fn number_32(payload: &[u8], at: usize) -> u32 {
     payload.get(at..).and_then(|rest| rest.first_chunk::<4>()).map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }

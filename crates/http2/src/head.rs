@@ -1,12 +1,13 @@
-//! Decoded heads: the fields of one message as text in one buffer, with spans, checked against RFC 9113 §8.2 and §8.3. The buffer has the
-//! shape of an HTTP/1 head, so a gateway's request is made of it without another copy. The caller owns and recycles it.
+//! Decoded heads: the fields of one message as text in one buffer, with spans, checked against RFC 9113 §8.2 and §8.3.
+//! The buffer has the form of an HTTP/1 head, so a gateway's request is made from it without another copy. The caller
+//! owns and recycles it.
 
 use crate::hpack::{Decoded, ENTRY_BYTES, Name, Pseudo, Sink};
 use crate::priority::Priority;
 use crate::reason::HeadFault;
 use http1::{Field, FieldId, FieldSet, Span, hop};
 
-/// What a head is the head of.
+/// The message part that a head belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HeadKind {
     /// A request.
@@ -14,18 +15,19 @@ pub enum HeadKind {
     Request,
     /// A response, interim or final.
     Response,
-    /// The fields behind a body.
+    /// The fields after a body.
     Trailers,
 }
 
-/// A decoded head. What a malformed one holds is not to be used.
+/// A decoded head. The content of a malformed one must not be used.
 #[derive(Debug, Clone, Default)]
 pub struct Head {
     /// The text that all spans point into.
     pub bytes: Vec<u8>,
-    /// What it is.
+    /// The kind of head.
     pub kind: HeadKind,
-    /// Regular fields in the order of arrival. In a request Host comes first where `:authority` brought it, and Cookie is one field.
+    /// Regular fields in the order of arrival. In a request, Host comes first if `:authority` supplied it, and Cookie
+    /// is one field.
     pub fields: Vec<Field>,
     /// Which well-known fields there are.
     pub seen: FieldSet,
@@ -43,25 +45,25 @@ pub struct Head {
     pub status: u16,
     /// `Content-Length`.
     pub content_length: Option<u64>,
-    /// The `priority` field, where there is one.
+    /// The `priority` field, if there is one.
     pub priority: Option<Priority>,
-    /// Bytes of its header block, as they came.
+    /// Bytes of its header block as received.
     pub block_bytes: u32,
-    /// The head is larger than `Config` allows, and not complete here. A server answers it with 431.
+    /// The head exceeds the limits of `Config`, and is incomplete here. A server answers it with 431.
     pub is_too_large: bool,
     limits: Limits,
-    /// As HPACK counts, with what was not kept.
+    /// Its size as HPACK counts it, including fields that were not kept.
     list_bytes: u64,
     fault: Option<HeadFault>,
     cookies: u32,
     method_is_connect: bool,
-    /// A regular field was there: pseudo-header fields must not follow.
+    /// There was a regular field: pseudo-header fields must not follow.
     has_regular: bool,
-    /// A Host field was there, beside `:authority` or without it.
+    /// There was a Host field, with or without `:authority`.
     has_host: bool,
 }
 
-/// What a head may have.
+/// The limits of a head.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Limits {
     pub(crate) bytes_max: u32,
@@ -70,7 +72,7 @@ pub(crate) struct Limits {
 }
 
 impl Head {
-    /// Makes it as new, and keeps its allocations.
+    /// Clears it, and keeps its allocations.
     pub fn clear(&mut self) {
         let (mut bytes, mut fields) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.fields));
         bytes.clear();
@@ -91,9 +93,9 @@ impl Head {
         self.bytes.capacity() + self.fields.capacity() * size_of::<Field>()
     }
 
-    /// Makes of a request the head that a gateway works with, with the decisions of `http1` about it. Its positions count in
-    /// `self.bytes`, to which the line of the access log is appended. `end`: no body follows. A request that is too large is not
-    /// for this, nor an extended CONNECT, which is [`Self::to_upgrade`]'s.
+    /// Turns a request into the head that a gateway works with, with the checks of `http1`. Its positions refer to
+    /// `self.bytes`, to which the request line for the access log is appended. `end`: no body follows. Not for a
+    /// request that is too large, nor for an extended CONNECT, which [`Self::to_upgrade`] handles.
     pub fn to_request(
         &mut self,
         end: bool,
@@ -103,8 +105,8 @@ impl Head {
         self.assemble(self.method, end, limits, request)
     }
 
-    /// The same of an extended CONNECT for a WebSocket: the request that opens one over HTTP/1.1 (RFC 8441 §5), with this
-    /// `Sec-WebSocket-Key`. The line of the access log is the client's own.
+    /// The same for an extended CONNECT for a WebSocket: makes the HTTP/1.1 request that opens one (RFC 8441 §5), with
+    /// this `Sec-WebSocket-Key`. The request line for the access log is the client's own.
     pub fn to_upgrade(
         &mut self,
         key: &[u8],
@@ -113,7 +115,7 @@ impl Head {
     ) -> Result<(), http1::RequestError> {
         let protocol = self.protocol.map_or(&b""[..], |protocol| protocol.of(&self.bytes));
         let is_known = protocol.eq_ignore_ascii_case(b"websocket");
-        // The handshake's own fields say nothing over HTTP/2, and a tunnel has no length.
+        // The handshake's own fields have no meaning over HTTP/2, and a tunnel has no length.
         self.fields.retain(|field| {
             !matches!(field.id, FieldId::SecWebSocketKey | FieldId::SecWebSocketAccept | FieldId::ContentLength)
         });
@@ -159,12 +161,12 @@ impl Head {
         (self.kind, self.limits) = (kind, limits);
     }
 
-    /// Bytes of the head as HPACK counts them, with what was not kept.
+    /// Size of the head as HPACK counts it, including fields that were not kept.
     pub(crate) fn list_bytes(&self) -> u64 {
         self.list_bytes
     }
 
-    /// What needs the whole head. Of a head that is too large only the part so far is judged.
+    /// Checks that need the whole head. For a head that is too large, only the part so far is checked.
     pub(crate) fn finish(&mut self) -> Result<(), HeadFault> {
         if let Some(fault) = self.fault {
             return Err(fault);
@@ -202,7 +204,7 @@ impl Head {
         Ok(())
     }
 
-    /// Makes one Cookie field of several (RFC 9113 §8.2.3): HTTP/1 has one only.
+    /// Joins several Cookie fields into one (RFC 9113 §8.2.3): HTTP/1 allows only one.
     fn join_cookies(&mut self) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(b"cookie: ");
@@ -295,7 +297,7 @@ impl Head {
         Ok(())
     }
 
-    /// `:authority` becomes the Host field, as nginx shows it; a Host field of its own must be the same.
+    /// Turns `:authority` into the Host field, as nginx shows it; a Host field of the request must be equal.
     fn take_authority(&mut self, name: Span, value: Span) -> Result<(), HeadFault> {
         if self.authority.is_some() {
             return Err(HeadFault::PseudoRepeated);
@@ -316,7 +318,7 @@ impl Head {
         Ok(())
     }
 
-    /// A regular field; `false`: it is not kept.
+    /// Takes a regular field; `false`: it is not kept.
     fn take_regular(&mut self, id: FieldId, name: Span, value: Span) -> Result<bool, HeadFault> {
         self.has_regular = true;
         match id {
@@ -332,7 +334,7 @@ impl Head {
                 }
                 let text = value.of(&self.bytes);
                 match self.authority {
-                    // The field that `:authority` made is enough.
+                    // The field made from `:authority` is enough.
                     Some(known) if known.of(&self.bytes).eq_ignore_ascii_case(text) => return Ok(false),
                     Some(_) => return Err(HeadFault::HostDiffers),
                     None if !is_authority(text) => return Err(HeadFault::Authority),
@@ -401,7 +403,7 @@ fn is_path(text: &[u8]) -> bool {
     (text.first() == Some(&b'/') || text == b"*") && text.iter().all(|&byte| byte > b' ' && byte != 0x7F)
 }
 
-/// Not the whole of RFC 3986 §3.2, which the gateway's own check is: nothing that makes it two things.
+/// Less strict than RFC 3986 §3.2, which the gateway checks itself: only excludes bytes that would make it ambiguous.
 fn is_authority(text: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(|&byte| byte > b' ' && byte < 0x7F && !b"@/?#\\\"<>".contains(&byte))
 }

@@ -1,9 +1,10 @@
-//! HTTP/2 (RFC 9113) for both roles, as a state machine: bytes and `now` come in as arguments, events and bytes come out. There is no
-//! socket, clock, thread or random source here. The gateway, the origin and the load generator call it.
+//! HTTP/2 (RFC 9113) for both roles, as a state machine: bytes and `now` come in as arguments, events and bytes come
+//! out. There is no socket, clock, thread or random source here. The gateway, the origin and the load generator call
+//! it.
 //!
-//! The owner of a connection reads from its socket, and gives the bytes to [`Connection::receive`] until that returns no event any more.
-//! What is to be sent is appended to a buffer of the owner. Heads are decoded into a [`Head`] of the owner, DATA is handed out as a part of
-//! the bytes that were read: a connection that waits has no buffer.
+//! The owner of a connection reads from its socket, and passes the bytes to [`Connection::receive`] until that returns
+//! no more events. Bytes to send are appended to the owner's buffer. Heads are decoded into the owner's [`Head`], and
+//! DATA is returned as a part of the bytes that were read: an idle connection has no buffer.
 //!
 //! ```
 //! use http2::{Config, Connection, Event, Head, RequestLine, Role};

@@ -1,15 +1,16 @@
-//! The `priority` field and `PRIORITY_UPDATE` (RFC 9218): urgency and incremental. What is malformed counts as absent, as the RFC says.
+//! The `priority` field and `PRIORITY_UPDATE` (RFC 9218): urgency and incremental. As the RFC says, a malformed value
+//! counts as absent.
 
-/// How a response is to be scheduled.
+/// How to schedule a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Priority {
     /// 0 is the most urgent, 7 the least.
     pub urgency: u8,
-    /// Whether a part of the response is of use: such responses share the connection, others come one by one.
+    /// Whether a part of the response is useful: such responses share the connection, others are sent one by one.
     pub incremental: bool,
 }
 
-/// Urgencies.
+/// Number of urgencies.
 pub(crate) const URGENCIES: usize = 8;
 
 impl Default for Priority {
@@ -23,7 +24,7 @@ impl Priority {
     pub fn parse(value: &[u8]) -> Self {
         let mut priority = Self::default();
         for member in value.split(|&byte| byte == b',') {
-            // Parameters of a member mean nothing here.
+            // Parameters of a member are ignored.
             let item = member.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
             match item {
                 [b'u', b'=', digit @ b'0'..=b'7'] => priority.urgency = digit - b'0',

@@ -1,17 +1,17 @@
-//! Why a connection or a stream ends: for the wire a code, for counters a name, for the log a sentence.
+//! Why a connection or a stream ends: a code for the peer, a name for counters, a sentence for the log.
 
 use crate::check::FieldFault;
 use crate::code::ErrorCode;
 use crate::hpack::HpackError;
 use thiserror::Error;
 
-/// What is wrong with a head (RFC 9113 §8.2 and §8.3). The stream ends; nothing of the message is used.
+/// The fault of a head (RFC 9113 §8.2 and §8.3). The stream ends; nothing of the message is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Error)]
 pub enum HeadFault {
-    /// One field by itself.
+    /// The fault of one field.
     #[error("{0}")]
     Field(#[from] FieldFault),
-    /// A pseudo-header field behind a regular one.
+    /// A pseudo-header field after a regular one.
     #[error("a pseudo-header field follows a regular field")]
     PseudoBehindField,
     /// A pseudo-header field twice.
@@ -29,7 +29,7 @@ pub enum HeadFault {
     /// `:scheme` is no scheme.
     #[error(":scheme is not a scheme")]
     Scheme,
-    /// `:path` is empty, has a space, or begins with something else than a slash.
+    /// `:path` is empty, has a space, or does not begin with a slash.
     #[error(":path is not a path")]
     Path,
     /// `:authority` has a user name, or bytes that no authority has.
@@ -38,7 +38,7 @@ pub enum HeadFault {
     /// `:authority` and Host differ, or there are two Host fields.
     #[error(":authority and Host differ, or Host is repeated")]
     HostDiffers,
-    /// `:protocol` without our consent, or with another method than CONNECT.
+    /// `:protocol` without our consent, or with a method other than CONNECT.
     #[error(":protocol where no extended CONNECT is allowed")]
     Protocol,
     /// `:status` is not three digits, or 101.
@@ -47,7 +47,7 @@ pub enum HeadFault {
     /// Connection, Keep-Alive, Proxy-Connection, Transfer-Encoding or Upgrade.
     #[error("a field that concerns one connection, which HTTP/2 forbids")]
     ConnectionSpecific,
-    /// TE with another value than `trailers`.
+    /// TE with a value other than `trailers`.
     #[error("TE with another value than trailers")]
     Te,
     /// Content-Length is no number, or is repeated.
@@ -60,7 +60,7 @@ pub enum HeadFault {
 
 macro_rules! reasons {
     ($( $(#[$doc:meta])* $variant:ident $(($inner:ty))? $code:ident $name:literal $sentence:literal )*) => {
-        /// Why a connection or a stream ended, by the judgement of this side.
+        /// Why this side ended a connection or a stream.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Error)]
         pub enum Reason {
             $( $(#[$doc])* #[doc = $sentence] #[error($sentence)] $variant $(($inner))?, )*
@@ -70,7 +70,7 @@ macro_rules! reasons {
             /// The names of all reasons.
             pub const NAMES: &'static [&'static str] = &[$($name),*];
 
-            /// The code that the peer is told.
+            /// The code sent to the peer.
             pub fn code(self) -> ErrorCode {
                 match self { $( reasons!(@pattern $variant $(($inner))?) => ErrorCode::$code, )* }
             }
@@ -127,7 +127,7 @@ reasons! {
 }
 
 impl Reason {
-    /// Whether a limit against abuse was reached, as opposed to a broken rule of the protocol.
+    /// Whether a limit against abuse was reached, as opposed to a violation of the protocol.
     pub fn is_abuse(self) -> bool {
         self.code() == ErrorCode::ENHANCE_YOUR_CALM
     }

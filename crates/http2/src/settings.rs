@@ -6,13 +6,13 @@ use crate::reason::Reason;
 
 /// The window of a stream and of the connection before any setting (RFC 9113 §6.9.2).
 pub(crate) const WINDOW_DEFAULT: u32 = 65_535;
-/// The greatest window.
+/// The largest window.
 pub(crate) const WINDOW_MAX: u32 = 0x7FFF_FFFF;
-/// The least and the default value of the greatest frame.
+/// The least and default value of the largest frame size.
 pub(crate) const FRAME_BYTES_DEFAULT: u32 = 16_384;
-/// The greatest value that the greatest frame may have.
+/// The largest permitted frame size.
 const FRAME_BYTES_MAX: u32 = (1 << 24) - 1;
-/// Settings in one frame: there are nine that mean something.
+/// Most settings in one frame: nine are defined.
 const SETTINGS_PER_FRAME_MAX: usize = 64;
 
 mod id {
@@ -28,7 +28,7 @@ mod id {
     pub(super) const NO_RFC7540_PRIORITIES: u16 = 9;
 }
 
-/// Which side of the connection we are.
+/// Our role on the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Sends requests.
@@ -37,26 +37,26 @@ pub enum Role {
     Server,
 }
 
-/// Our side of a connection: what is announced to the peer, and limits that are not.
+/// Our side of a connection: the settings announced to the peer, and limits that are not announced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
-    /// Streams that the peer may have open at once.
+    /// Most streams that the peer may have open.
     pub streams_max: u32,
     /// Bytes of a body that the peer may send before any of it is consumed.
     pub stream_window: u32,
     /// The same for all streams together; less than 65,535 has no effect.
     pub connection_window: u32,
-    /// Bytes of the table that the peer may keep in our decoder.
+    /// Bytes of the table that the peer may use in our decoder.
     pub decoder_table_bytes: u32,
-    /// Bytes of the table that our encoder keeps at most.
+    /// Most bytes of our encoder's table.
     pub encoder_table_bytes: u32,
-    /// Bytes of a head, counted as HPACK does: name, value and 32 for each field.
+    /// Most bytes of a head, counted as in HPACK: name, value and 32 for each field.
     pub head_bytes_max: u32,
-    /// Fields of a head.
+    /// Most fields of a head.
     pub fields_max: u32,
     /// Whether a client may open a tunnel by extended CONNECT (RFC 8441).
     pub extended_connect: bool,
-    /// Milliseconds that the peer may take to acknowledge our settings.
+    /// Milliseconds in which the peer must acknowledge our settings.
     pub settings_timeout_ms: u32,
 }
 
@@ -81,7 +81,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The same with every value in its range.
+    /// The same with every value limited to its range.
     pub(crate) fn bounded(mut self) -> Self {
         self.stream_window = self.stream_window.min(WINDOW_MAX);
         self.connection_window = self.connection_window.clamp(WINDOW_DEFAULT, WINDOW_MAX);
@@ -118,18 +118,18 @@ impl Config {
     }
 }
 
-/// What the peer has announced.
+/// The settings that the peer has announced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerSettings {
-    /// Streams that we may have open at once.
+    /// Most streams that we may have open.
     pub streams_max: u32,
     /// The window of a new stream, for what we send.
     pub stream_window: u32,
-    /// The greatest frame that we may send.
+    /// The largest frame that we may send.
     pub frame_bytes_max: u32,
     /// Bytes of the table in the peer's decoder.
     pub table_bytes_max: u32,
-    /// Advice: bytes of a head that the peer takes.
+    /// A hint: bytes of a head that the peer accepts.
     pub head_bytes_max: u32,
     /// Whether the peer allows extended CONNECT.
     pub extended_connect: bool,
@@ -149,7 +149,7 @@ impl Default for PeerSettings {
 }
 
 impl PeerSettings {
-    /// Takes the payload of a SETTINGS frame, all of it or nothing.
+    /// Applies the payload of a SETTINGS frame, all of it or nothing.
     pub(crate) fn take(&mut self, payload: &[u8], role: Role) -> Result<(), Reason> {
         if payload.len() > SETTINGS_PER_FRAME_MAX * 6 {
             return Err(Reason::SettingsFlood);
@@ -169,7 +169,7 @@ impl PeerSettings {
     fn take_one(&mut self, id: u16, value: u32, role: Role) -> Result<(), Reason> {
         match id {
             id::HEADER_TABLE_SIZE => self.table_bytes_max = value,
-            // A server may say 0 only.
+            // A server may only send 0.
             id::ENABLE_PUSH if value > u32::from(role == Role::Server) => return Err(Reason::SettingsValue),
             id::MAX_CONCURRENT_STREAMS => self.streams_max = value,
             id::INITIAL_WINDOW_SIZE if value > WINDOW_MAX => return Err(Reason::SettingsWindow),
@@ -180,7 +180,7 @@ impl PeerSettings {
             id::MAX_FRAME_SIZE => self.frame_bytes_max = value,
             id::MAX_HEADER_LIST_SIZE => self.head_bytes_max = value,
             id::ENABLE_CONNECT_PROTOCOL | id::NO_RFC7540_PRIORITIES if value > 1 => return Err(Reason::SettingsValue),
-            // What was allowed cannot be taken back (RFC 8441 §3).
+            // This permission cannot be revoked (RFC 8441 §3).
             id::ENABLE_CONNECT_PROTOCOL if value == 0 && self.extended_connect => return Err(Reason::SettingsValue),
             id::ENABLE_CONNECT_PROTOCOL => self.extended_connect = value == 1,
             _ => {}

@@ -1,5 +1,5 @@
-//! The streams of a connection: where they are kept, what is known of those that are over, and in which order those that wait get their
-//! turn to send (RFC 9218). The connection owns it.
+//! The streams of a connection: their storage, what is remembered of ended ones, and the order in which waiting ones
+//! get their turn to send (RFC 9218). The connection owns it.
 
 use crate::priority::{Priority, URGENCIES};
 use slab::Slab;
@@ -10,18 +10,18 @@ const NIL: u32 = u32::MAX;
 /// No Content-Length.
 pub(crate) const UNKNOWN_LENGTH: u64 = u64::MAX;
 
-/// How far one direction of a stream has come.
+/// The state of one direction of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
-    /// The head is still to come.
+    /// The head has not come.
     Head,
-    /// The body, or trailers.
+    /// The body or trailers follow.
     Body,
-    /// Nothing any more.
+    /// The direction has ended.
     Ended,
 }
 
-/// Why a stream that has something to send does not.
+/// What a stream with something to send waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waiting {
     /// It has nothing to send.
@@ -36,19 +36,19 @@ pub(crate) enum Waiting {
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) id: u32,
-    /// Bytes that we may send; below 0 where the peer has lowered its setting.
+    /// Bytes that we may send; below 0 if the peer has lowered its setting.
     pub(crate) send_window: i32,
     /// Bytes that the peer may send.
     pub(crate) receive_window: i32,
-    /// What that window is filled up to.
+    /// The size that the window is refilled to.
     pub(crate) window_target: u32,
-    /// Bytes that have arrived and that the caller has not consumed.
+    /// Bytes that have arrived and were not consumed by the caller.
     pub(crate) unconsumed: u32,
-    /// Consumed bytes that the peer has not been told of.
+    /// Consumed bytes that were not reported to the peer yet.
     pub(crate) credit: u32,
-    /// Bytes of the body that are still to come; [`UNKNOWN_LENGTH`].
+    /// Bytes of the body still to come, or [`UNKNOWN_LENGTH`].
     pub(crate) body_left: u64,
-    /// The caller's mark.
+    /// The caller's token.
     pub(crate) token: u32,
     previous: u32,
     next: u32,
@@ -56,7 +56,7 @@ pub(crate) struct Stream {
     pub(crate) receives: Phase,
     pub(crate) priority: Priority,
     pub(crate) waiting: Waiting,
-    /// The request is HEAD: Content-Length of the response announces no body.
+    /// The request is HEAD: the response's Content-Length announces no body.
     pub(crate) no_body: bool,
 }
 
@@ -82,19 +82,19 @@ impl Stream {
     }
 }
 
-/// How a stream ended, for frames that come behind its end.
+/// How a stream ended, for frames that arrive after its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Over {
-    /// The peer ended or reset it: a frame behind that is a fault.
+    /// The peer ended or reset it: a later frame is a fault.
     ByPeer,
-    /// We reset it: frames may have been under way.
+    /// We reset it: frames may have been in flight.
     ByUs,
 }
 
-/// Streams that are remembered after their end.
+/// Ended streams that are remembered.
 const REMEMBERED: usize = 16;
 
-/// Streams for which room is kept while a connection waits: most clients have few at once.
+/// Streams for which an idle connection keeps room: most clients have few at once.
 const IDLE_ROOM: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,11 +107,12 @@ struct Queue {
 #[derive(Debug)]
 pub(crate) struct Streams {
     slab: Slab<Stream>,
-    /// Number and place, in ascending order of numbers: a client opens them so.
+    /// Number and index, in ascending order of numbers: a client opens streams in that order.
     order: Vec<(u32, u32)>,
     /// Streams that wait for their turn, by urgency.
     queues: [Queue; URGENCIES],
-    /// The latest streams that are over; the lowest bit (which every number of a client has set) is clear where the peer ended it.
+    /// The latest ended streams; the lowest bit (which every number of a client has set) is cleared if the peer ended
+    /// it.
     over: [u32; REMEMBERED],
     over_at: u8,
 }
@@ -160,7 +161,7 @@ impl Streams {
         self.order.last().map(|entry| entry.0)
     }
 
-    /// Adds a stream whose number is above all others.
+    /// Adds a stream with a number above all others.
     pub(crate) fn insert(&mut self, stream: Stream) {
         debug_assert!(self.last_id().is_none_or(|last| last < stream.id), "streams are opened in ascending order");
         let id = stream.id;
@@ -184,20 +185,20 @@ impl Streams {
         self.over_at = (self.over_at + 1) % REMEMBERED as u8;
     }
 
-    /// How a stream ended; `None` where that was too long ago, or where it never was.
+    /// How a stream ended; `None` if that was too long ago, or it was never opened.
     pub(crate) fn over(&self, id: u32) -> Option<Over> {
         let known = self.over.iter().find(|&&over| over != 0 && over | 1 == id)?;
         Some(if known & 1 == 0 { Over::ByPeer } else { Over::ByUs })
     }
 
-    /// Marks that the peer knows a stream to be over: it has reset it, too.
+    /// Notes that the peer knows a stream to be over: it has also reset it.
     pub(crate) fn set_over_by_peer(&mut self, id: u32) {
         if let Some(known) = self.over.iter_mut().find(|over| **over == id) {
             *known &= !1;
         }
     }
 
-    /// Puts a stream behind the others of its urgency, or before them.
+    /// Queues a stream after the others of its urgency, or before them.
     pub(crate) fn queue(&mut self, id: u32, is_first: bool) {
         let Some(key) = self.find(id) else { return };
         self.leave_queue(key);
@@ -221,7 +222,7 @@ impl Streams {
         }
     }
 
-    /// Marks that a stream waits for its own window, or for nothing.
+    /// Notes that a stream waits for its own window, or for nothing.
     pub(crate) fn set_waiting(&mut self, id: u32, waiting: Waiting) {
         debug_assert!(waiting != Waiting::Turn, "`queue` does that");
         if let Some(key) = self.find(id) {
@@ -269,7 +270,7 @@ impl Streams {
         }
     }
 
-    /// Gives up room that is not needed.
+    /// Frees room that is not needed.
     pub(crate) fn trim(&mut self) {
         if self.order.is_empty() && self.slab.capacity() > IDLE_ROOM {
             (self.slab, self.order) = (Slab::new(), Vec::new());
@@ -278,7 +279,7 @@ impl Streams {
 
     /// Bytes of memory behind it.
     pub(crate) fn held_bytes(&self) -> usize {
-        // A slab's entry has a word more for its place in the list of free ones.
+        // A slab's entry has an additional word for the list of free entries.
         self.slab.capacity() * (size_of::<Stream>() + size_of::<usize>())
             + self.order.capacity() * size_of::<(u32, u32)>()
     }

@@ -1,29 +1,29 @@
-//! Charts as data: what is drawn, over which axes. How it is drawn is in `html` and `text`.
+//! Charts as data: series and axes. `html` and `text` draw them.
 
 use crate::figure::{Unit, number};
 use serde::{Deserialize, Serialize};
 use stats::spectrum::SpectrumPoint;
 
-/// How a chart is drawn.
+/// The kind of a chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A line per series.
+    /// One line per series.
     Lines,
     /// Series on top of each other, such as sockets by state.
     Stacked,
-    /// x is a quantile from 0 to 1, stretched towards 1: each nine takes as much room as the one before.
+    /// x is a quantile from 0 to 1, stretched towards 1: each further nine takes the same width.
     Spectrum,
-    /// A bar per point; x is the place among `categories`, from 0.
+    /// One bar per point; x is the index into `categories`.
     Bars,
 }
 
-/// One direction of a chart.
+/// An axis.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Axis {
-    /// What is along it.
+    /// Its title.
     pub title: String,
-    /// In what.
+    /// Its unit.
     pub unit: Unit,
 }
 
@@ -48,28 +48,28 @@ pub struct Point {
 }
 
 impl Point {
-    /// Whether it can be drawn.
+    /// Whether both values are finite.
     pub(crate) fn is_finite(&self) -> bool {
         self.x.is_finite() && self.y.is_finite()
     }
 }
 
-/// What is drawn.
+/// A chart.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Chart {
-    /// What it shows.
+    /// Its title.
     pub title: String,
-    /// How many samples it is on, of what: `n = 300 samples, one every 2 s`.
+    /// The number and kind of samples: `n = 300 samples, one every 2 s`.
     pub basis: String,
     /// How it is drawn.
     pub kind: Kind,
-    /// Along.
+    /// The horizontal axis.
     pub x: Axis,
-    /// Up; begins at 0.
+    /// The vertical axis; begins at 0.
     pub y: Axis,
     /// In the order of the legend.
     pub series: Vec<Series>,
-    /// Names along the x axis of bars; empty otherwise.
+    /// Names below the bars; empty for other charts.
     pub categories: Vec<String>,
 }
 
@@ -81,7 +81,7 @@ impl Axis {
 }
 
 impl Series {
-    /// A series of pairs.
+    /// A series from pairs of x and y.
     pub fn new(name: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         let points = points.into_iter().map(|(x, y)| Point { x, y }).collect();
         Self { name: name.to_owned(), points }
@@ -94,12 +94,12 @@ impl Series {
 }
 
 impl Chart {
-    /// Without series.
+    /// A chart without series.
     pub fn new(title: &str, kind: Kind, x: Axis, y: Axis, basis: impl Into<String>) -> Self {
         Self { title: title.to_owned(), basis: basis.into(), kind, x, y, series: Vec::new(), categories: Vec::new() }
     }
 
-    /// Bars over names: one value each.
+    /// Bars with names: one value each.
     pub fn bars(title: &str, y: Axis, basis: impl Into<String>, values: &[(&str, f64)]) -> Self {
         let mut chart = Self::new(title, Kind::Bars, Axis::new("", Unit::of("")), y, basis);
         chart.categories = values.iter().map(|(name, _)| (*name).to_owned()).collect();
@@ -115,7 +115,7 @@ impl Chart {
         self
     }
 
-    /// How an x is written.
+    /// The text of an x value.
     pub(crate) fn x_text(&self, x: f64) -> String {
         match self.kind {
             Kind::Bars => self.categories.get(x as usize).cloned().unwrap_or_default(),
@@ -126,7 +126,7 @@ impl Chart {
     }
 }
 
-/// Up to four decimals, without zeros behind: `99.9`, `50`.
+/// Up to four decimals, without trailing zeros: `99.9`, `50`.
 fn trimmed(percent: f64) -> String {
     let text = format!("{percent:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -1,4 +1,4 @@
-//! The document: what a tool has to say, before anybody decides how it looks. Plain data, serialisable as it is.
+//! The document: the content of a report, without its form. Plain data, serialisable as it is.
 
 use crate::chart::Chart;
 use crate::figure::Figure;
@@ -11,13 +11,13 @@ pub struct Document {
     pub title: String,
     /// Program and version.
     pub made_by: String,
-    /// What came of it, in one sentence. Shown first on a page, and last on a terminal, where the eye is after a run.
+    /// The conclusion in one sentence. Shown first on a page, and last on a terminal, where it stays visible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
-    /// A few figures that say most.
+    /// The most important figures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cards: Vec<Card>,
-    /// What the figures belong to: machine, kernel, command, date, seed. Name and value.
+    /// The context of the figures: machine, kernel, command, date, seed. Name and value.
     pub facts: Vec<(String, String)>,
     /// In order.
     pub sections: Vec<Section>,
@@ -26,13 +26,13 @@ pub struct Document {
 /// One figure, large.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Card {
-    /// What it is.
+    /// What the figure is.
     pub title: String,
     /// The figure.
     pub figure: Figure,
-    /// What it is to be compared with; empty for nothing.
+    /// The value to compare it with; empty for none.
     pub beside: String,
-    /// Its history, drawn small; empty for none. What is not finite is left out.
+    /// Its history, drawn small; empty for none. Values that are not finite are left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trend: Vec<f64>,
 }
@@ -44,50 +44,50 @@ pub struct Section {
     pub title: String,
     /// In order.
     pub blocks: Vec<Block>,
-    /// For who wants to know more: closed on a page until it is opened, left out of a brief text.
+    /// Whether it has details only: closed on a page until opened, left out of a brief text.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub folded: bool,
 }
 
-/// One thing in a section.
+/// One part of a section.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "block")]
 pub enum Block {
-    /// Words.
+    /// Text.
     Note(Note),
     /// Rows and columns.
     Table(Table),
-    /// Series drawn.
+    /// A chart.
     Chart(Chart),
     /// The conclusion of a comparison or threshold.
     Verdict(Verdict),
-    /// Something that is wrong, and its cure.
+    /// A fault and its fix.
     Finding(Finding),
 }
 
-/// Words, with how much they matter.
+/// A text with its severity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// How much it matters.
+    /// Its severity.
     pub severity: Severity,
     /// One paragraph.
     pub text: String,
 }
 
-/// How much something matters; the order is that of the exit codes.
+/// The severity of a note or finding, in the order of the exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// Worth knowing.
     Note,
-    /// Will hurt under load or in time.
+    /// Will fail under load or later.
     Warning,
     /// Is broken.
     Error,
 }
 
 impl Severity {
-    /// The word that people read.
+    /// The word shown to readers.
     pub fn word(self) -> &'static str {
         match self {
             Self::Note => "note",
@@ -100,21 +100,21 @@ impl Severity {
 /// Rows and columns.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Table {
-    /// What the rows are.
+    /// The title.
     pub title: String,
     /// Headings.
     pub columns: Vec<String>,
-    /// Each as long as `columns`; what is missing is shown empty, what is too much is left out.
+    /// The rows. A missing cell is shown empty; a surplus cell is left out.
     pub rows: Vec<Vec<Cell>>,
 }
 
-/// What is in a table.
+/// A cell of a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cell {
-    /// Words.
+    /// Text.
     Text(String),
-    /// A number with what it means.
+    /// A number with its unit and spread.
     Figure(Figure),
 }
 
@@ -153,14 +153,14 @@ pub enum Outcome {
     Holds,
     /// The evidence contradicts it.
     Fails,
-    /// The evidence does not tell.
+    /// The evidence does not decide.
     Undecided,
-    /// What was measured is not what was meant, so it counts for nothing.
+    /// The measurement was not valid, so it does not count.
     Void,
 }
 
 impl Outcome {
-    /// The word that people read.
+    /// The word shown to readers.
     pub fn word(self) -> &'static str {
         match self {
             Self::Holds => "holds",
@@ -170,7 +170,7 @@ impl Outcome {
         }
     }
 
-    /// The mark beside it, so that colour is not needed to tell them apart.
+    /// The mark beside the word, so that colour is not needed.
     pub fn mark(self) -> char {
         match self {
             Self::Holds => '✓',
@@ -181,51 +181,51 @@ impl Outcome {
     }
 }
 
-/// A claim, whether it holds, and on what evidence.
+/// A claim, its outcome, and the evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// What was claimed.
+    /// The claim.
     pub claim: String,
     /// Whether it holds.
     pub outcome: Outcome,
     /// Why, in a sentence with its numbers.
     pub reason: String,
-    /// Named numbers behind it.
+    /// The numbers that support it.
     pub evidence: Vec<(String, Figure)>,
 }
 
-/// Something that is wrong: what, why it hurts, how one can tell, and what to do about it.
+/// A fault: what, why it matters, the evidence, and the fix.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// The rule's name, as in `upstream-without-keepalive`.
     pub rule: String,
-    /// How much it matters.
+    /// Its severity.
     pub severity: Severity,
-    /// One line.
+    /// The fault in one line.
     pub what: String,
-    /// File, line and column from 1, where it is in a file.
+    /// File, line and column, both counted from 1, if it is in a file.
     pub place: Option<(String, usize, usize)>,
-    /// What it leads to.
+    /// The consequence of the fault.
     pub why: String,
-    /// What was seen.
+    /// What was observed.
     pub evidence: Vec<String>,
-    /// The sum, where numbers decide; empty otherwise.
+    /// The calculation, if numbers decide; empty otherwise.
     pub arithmetic: String,
     /// Text to paste.
     pub fix: String,
-    /// What the fix costs.
+    /// The disadvantage of the fix.
     pub side_effect: String,
-    /// How to take it back.
+    /// How to undo the fix.
     pub undo: String,
 }
 
 impl Finding {
-    /// `file:line:column`, or nothing.
+    /// `file:line:column`; empty without a place.
     pub fn place_text(&self) -> String {
         self.place.as_ref().map(|(file, line, column)| format!("{file}:{line}:{column}")).unwrap_or_default()
     }
 
-    /// The parts under the headline that have text: name, text, and whether it is to be pasted.
+    /// The parts below the headline that have text: name, text, and whether it is meant to be pasted.
     pub(crate) fn parts(&self) -> Vec<(&'static str, String, bool)> {
         let evidence = self.evidence.join("\n");
         let parts = [
@@ -242,7 +242,7 @@ impl Finding {
 }
 
 impl Document {
-    /// With nothing in it.
+    /// An empty document.
     pub fn new(title: &str, made_by: &str) -> Self {
         Self {
             title: title.to_owned(),
@@ -254,7 +254,7 @@ impl Document {
         }
     }
 
-    /// Sets the sentence that answers.
+    /// Sets the conclusion.
     #[must_use]
     pub fn answer(mut self, answer: impl Into<String>) -> Self {
         self.answer = Some(answer.into());
@@ -268,7 +268,7 @@ impl Document {
         self
     }
 
-    /// Adds what the figures belong to.
+    /// Adds a fact about the context of the figures.
     #[must_use]
     pub fn fact(mut self, name: &str, value: impl Into<String>) -> Self {
         self.facts.push((name.to_owned(), value.into()));
@@ -300,12 +300,12 @@ impl Document {
 }
 
 impl Card {
-    /// Without a history.
+    /// A card without a history.
     pub fn new(title: &str, figure: Figure, beside: impl Into<String>) -> Self {
         Self { title: title.to_owned(), figure, beside: beside.into(), trend: Vec::new() }
     }
 
-    /// With one.
+    /// Adds a history.
     #[must_use]
     pub fn trend(mut self, values: impl IntoIterator<Item = f64>) -> Self {
         self.trend = values.into_iter().filter(|value| value.is_finite()).collect();
@@ -314,12 +314,12 @@ impl Card {
 }
 
 impl Section {
-    /// With nothing in it.
+    /// An empty section.
     pub fn new(title: &str) -> Self {
         Self { title: title.to_owned(), blocks: Vec::new(), folded: false }
     }
 
-    /// For who wants to know more.
+    /// Marks it as details only.
     #[must_use]
     pub fn folded(mut self) -> Self {
         self.folded = true;
@@ -356,7 +356,7 @@ impl Section {
         self.block(Block::Finding(finding))
     }
 
-    /// Adds anything.
+    /// Adds any block.
     #[must_use]
     pub fn block(mut self, block: Block) -> Self {
         self.blocks.push(block);
@@ -365,7 +365,7 @@ impl Section {
 }
 
 impl Table {
-    /// Without rows.
+    /// A table without rows.
     pub fn new(title: &str, columns: &[&str]) -> Self {
         let columns = columns.iter().map(|column| (*column).to_owned()).collect();
         Self { title: title.to_owned(), columns, rows: Vec::new() }
@@ -378,7 +378,7 @@ impl Table {
         self
     }
 
-    /// The cell with its spread in short, and whether it counts nothing.
+    /// The cell with its spread in short form, and whether its value is zero.
     pub(crate) fn brief(row: &[Cell], column: usize) -> (String, bool) {
         match row.get(column) {
             Some(Cell::Figure(figure)) => (figure.brief(), figure.value() == 0.0),
@@ -387,7 +387,7 @@ impl Table {
         }
     }
 
-    /// The cell as text, empty where the row is short.
+    /// The cell as text; empty if the row has no such cell.
     pub(crate) fn cell(row: &[Cell], column: usize) -> String {
         row.get(column).map(Cell::to_string).unwrap_or_default()
     }

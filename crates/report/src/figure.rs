@@ -1,4 +1,4 @@
-//! Numbers as people may see them: with their unit, and with the count and spread of what they mean.
+//! Numbers for readers: with their unit, and with the count and spread of their samples.
 
 use serde::{Deserialize, Serialize};
 use stats::Summary;
@@ -15,7 +15,7 @@ pub enum Unit {
     Percent,
     /// One thing over another; shown with ×.
     Ratio,
-    /// Anything else, by its name: `requests/s`, `sockets`.
+    /// Any other unit, by its name: `requests/s`, `sockets`.
     Of(String),
 }
 
@@ -25,7 +25,7 @@ impl Unit {
         Self::Of(name.to_owned())
     }
 
-    /// What is beside an axis.
+    /// The name on an axis.
     pub fn name(&self) -> &str {
         match self {
             Self::Nanoseconds => "time",
@@ -37,16 +37,16 @@ impl Unit {
     }
 }
 
-/// A number that is not alone. JSON has no infinity: what is not finite is written as null and read as no number.
+/// A number with its context. JSON has no infinity: a value that is not finite is written as null and read as NaN.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Figure {
-    /// Counted or computed exactly; there is nothing to spread.
+    /// Counted or computed exactly, so it has no spread.
     Exact {
         /// In `unit`.
         #[serde(deserialize_with = "number")]
         value: f64,
-        /// What of.
+        /// Its unit.
         unit: Unit,
     },
     /// Measured several times.
@@ -54,30 +54,30 @@ pub enum Figure {
         /// The median.
         #[serde(deserialize_with = "number")]
         median: f64,
-        /// The least.
+        /// The lowest value.
         #[serde(deserialize_with = "number")]
         min: f64,
-        /// The greatest.
+        /// The highest value.
         #[serde(deserialize_with = "number")]
         max: f64,
-        /// How often it was measured.
+        /// Number of measurements.
         n: u64,
-        /// What of.
+        /// Its unit.
         unit: Unit,
     },
-    /// Taken from many events of one run, such as a percentile of latencies.
+    /// From many events of one run, such as a percentile of latencies.
     FromEvents {
         /// In `unit`.
         #[serde(deserialize_with = "number")]
         value: f64,
-        /// How many events.
+        /// Number of events.
         n: u64,
-        /// What of.
+        /// Its unit.
         unit: Unit,
     },
 }
 
-/// serde reads null where it wrote something that is not finite.
+/// serde reads the null that it wrote for a value that is not finite.
 pub(crate) fn number<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     Ok(Option::<f64>::deserialize(deserializer)?.unwrap_or(f64::NAN))
 }
@@ -88,7 +88,7 @@ impl Figure {
         Self::Exact { value, unit }
     }
 
-    /// Median and spread of the values. Of no values, or where one is not finite, it is shown as a dash.
+    /// Median and spread of the values. Shown as a dash if there is no value, or if one is not finite.
     pub fn sampled(values: &[f64], unit: Unit) -> Self {
         match Summary::of(values) {
             Some(summary) => Self::summary(&summary, unit),
@@ -107,7 +107,7 @@ impl Figure {
         Self::FromEvents { value, n, unit }
     }
 
-    /// The number with its spread as a part of it: `20.5 µs ±5 %`. The whole of it is what `Display` says.
+    /// The number with its spread in short form: `20.5 µs ±5 %`. `Display` gives the full form.
     pub fn brief(&self) -> String {
         match self {
             Self::Sampled { median, min, max, n, unit } if *n > 1 && median.is_finite() && *median != 0.0 => {
@@ -121,7 +121,7 @@ impl Figure {
         }
     }
 
-    /// The number that means it.
+    /// The number itself: the value, or the median.
     pub fn value(&self) -> f64 {
         match self {
             Self::Exact { value, .. } | Self::FromEvents { value, .. } => *value,
@@ -146,7 +146,7 @@ impl std::fmt::Display for Figure {
     }
 }
 
-/// The value with its unit, to three or four digits; a dash for what is no finite number.
+/// The value with its unit, in three or four digits; a dash if it is not finite.
 pub fn shown(value: f64, unit: &Unit) -> String {
     if !value.is_finite() {
         return "–".to_owned();
@@ -171,7 +171,7 @@ fn stepped(value: f64, steps: &[(f64, &str)]) -> String {
     step.map_or_else(String::new, |(size, name)| format!("{} {name}", digits(value / size)))
 }
 
-/// Enough digits to tell three apart, thousands grouped, no trailing zeros.
+/// Three significant digits or more, thousands grouped, no trailing zeros.
 pub(crate) fn digits(value: f64) -> String {
     let size = value.abs();
     let decimals = match size {

@@ -27,7 +27,7 @@ fn command(finding: &Finding) -> String {
     format!("::{level} {}title={}::{}", place.unwrap_or_default(), property(&finding.rule), data(&message))
 }
 
-/// What ends the command is percent-encoded.
+/// Percent-encodes the characters that would end the command.
 fn data(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }

@@ -1,9 +1,9 @@
-//! The document as JSON, with the version of its shape in front.
+//! The document as JSON, beginning with the version of its schema.
 
 use crate::document::Document;
 use serde::{Deserialize, Serialize};
 
-/// Raised when a reader of the old shape would misread the new one; additions do not raise it.
+/// Incremented when a reader of the old schema would misread the new one; additions do not change it.
 pub const SCHEMA: &str = "holdfast.report/1";
 
 #[derive(Serialize)]
@@ -18,12 +18,12 @@ struct Envelope {
     schema: String,
 }
 
-/// Why a text is not a report of ours.
+/// Why a text is not a report.
 #[derive(Debug)]
 pub enum ParseError {
-    /// Not JSON, or not of this shape.
+    /// It is not JSON, or does not have this schema.
     Json(serde_json::Error),
-    /// Another schema, named.
+    /// It has another schema, with this name.
     Schema(String),
 }
 
@@ -38,16 +38,16 @@ impl std::fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// Indented JSON with a line end. Numbers that are not finite are written as null.
+/// Indented JSON with a final newline. Numbers that are not finite are written as null.
 pub fn render(document: &Document) -> String {
     let written = Written { schema: SCHEMA, document };
-    // All keys are strings and all values plain data, so there is nothing that could fail.
+    // All keys are strings and all values plain data, so this cannot fail.
     let mut text = serde_json::to_string_pretty(&written).expect("plain data is always JSON");
     text.push('\n');
     text
 }
 
-/// Reads what [`render`] wrote.
+/// Reads the output of [`render`].
 pub fn parse(text: &str) -> Result<Document, ParseError> {
     let envelope: Envelope = serde_json::from_str(text).map_err(ParseError::Json)?;
     if envelope.schema != SCHEMA {

@@ -1,5 +1,6 @@
-//! What every tool hands out: one [`Document`] of sections with tables, charts, verdicts, findings and notes, rendered as
-//! terminal text, JSON, Markdown, one self-contained HTML page, or SARIF for CI. Pure: a document goes in, a string comes out.
+//! The output of every tool: one [`Document`] of sections with tables, charts, verdicts, findings and notes, rendered
+//! as terminal text, JSON, Markdown, one self-contained HTML page, or SARIF for CI. Pure: a document goes in, a string
+//! comes out.
 //!
 //! It does not measure, judge or write files. Tools (`load`, `watch`, `doctor`, `plan`, `lab`) build documents and decide
 //! where the text goes.
@@ -14,7 +15,7 @@
 //! assert!(report::html::render(&document).starts_with("<!doctype html>"));
 //! ```
 
-// Fixtures in tests are written and read back without arithmetic.
+// Tests compare fixtures that are written and read back without arithmetic.
 #![cfg_attr(test, allow(clippy::float_cmp))]
 
 pub mod chart;

@@ -1,5 +1,5 @@
-//! The document as Markdown (GitHub's flavour), for issues, changelogs and repositories. Charts become tables of their summaries,
-//! since Markdown draws nothing; the HTML page has them drawn. Pure, like the other renderings.
+//! The document as Markdown (GitHub's flavour), for issues, changelogs and repositories. Charts become tables of their
+//! summaries; the HTML page has the drawings. Pure, like the other renderings.
 
 use crate::chart::{Chart, Kind, Point, Series};
 use crate::document::{Block, Document, Finding, Severity, Table, Verdict};
@@ -7,7 +7,7 @@ use crate::figure::shown;
 use crate::text::clean;
 use std::fmt::Write as _;
 
-/// What people look for in a spectrum.
+/// The usual quantiles of a spectrum.
 const QUANTILES: [f64; 6] = [0.5, 0.9, 0.99, 0.999, 0.9999, 1.0];
 
 /// The whole document.
@@ -52,7 +52,7 @@ fn render_table(out: &mut String, table: &Table) {
     }
 }
 
-/// Its numbers: bars and percentiles as they are, lines and areas by their median, range and end.
+/// The numbers of a chart: bars and percentiles as they are; for lines and areas the median, range and last value.
 fn render_chart(out: &mut String, chart: &Chart) {
     let finite = |series: &Series| series.points.iter().copied().filter(Point::is_finite).collect::<Vec<_>>();
     let y = |value: f64| shown(value, &chart.y.unit);
@@ -118,25 +118,27 @@ fn render_finding(out: &mut String, finding: &Finding) {
     }
 }
 
-/// Longer than any row of backticks in the text, so that nothing in it ends the block.
+/// A fence longer than any row of backticks in the text, so that nothing in the text ends the block.
 fn fence(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     "`".repeat(longest.max(2) + 1)
 }
 
-/// Text on one line in which nothing is markup: neither in a paragraph nor in a cell of a table.
+/// Text on one line without markup, for a paragraph or a table cell.
 fn escape(text: &str) -> String {
     let text = clean(text);
     let mut escaped = String::with_capacity(text.len());
     let mut before = ' ';
     let mut rest = text.trim_start().chars().peekable();
     while let Some(c) = rest.next() {
-        // Within a word an underscore is only itself, and names of figures are full of them.
+        // An underscore within a word is literal, and names of figures have many.
         let is_inner = c == '_' && before.is_alphanumeric() && rest.peek().is_some_and(|next| next.is_alphanumeric());
-        // Brackets by themselves are only brackets, and the spread of every figure is in them; before one of these they link.
+        // Brackets alone are literal, and the spread of every figure has them; followed by one of these characters they
+        // would be a link.
         let next = rest.peek().copied();
         let links = c == ']' && (matches!(next, Some('(' | '[')) || next == Some(':') && escaped.starts_with('['));
-        // A paragraph must not begin as a list, a heading or a quote would. A number before a full stop does that, too.
+        // A paragraph must not begin like a list, a heading or a quote. A number before a full stop would begin a list,
+        // too.
         let begins = escaped.is_empty() && matches!(c, '#' | '+' | '-' | '=');
         let numbers = matches!(c, '.' | ')')
             && next.is_none_or(char::is_whitespace)

@@ -1,17 +1,17 @@
-//! Which colour a series has: the same name the same colour in every chart of every page. Programs and TCP states have one of their
-//! own; other names take what is left, in the order in which a document brings them. Pure; used by `html`.
+//! Assigns colours to series: the same name has the same colour in every chart of every page. Programs and TCP states
+//! have their own colours; other names get the remaining ones in the order of the document. Pure; used by `html`.
 
 use crate::chart::{Chart, Kind};
 use crate::document::{Block, Document};
 use std::collections::BTreeMap;
 
-/// As many as the style sheet names; further names begin again.
+/// The number of colours in the style sheet; further names start from the first again.
 pub(crate) const COLOURS: usize = 8;
 
-/// Parts of names that have a colour of their own, the longer ones first: `haproxy` before what it contains.
+/// Parts of names with their own colour, longer ones first: `haproxy` before a part that it contains.
 const PROGRAMS: [(&str, usize); 6] =
     [("holdfast", 0), ("haproxy", 2), ("nginx", 1), ("direct", 3), ("floor", 3), ("go", 4)];
-/// TCP states: what waits for nothing is calm, what was never closed is not.
+/// Colours of TCP states: calm ones for closed connections, striking ones for connections that were never closed.
 const STATES: [(&str, usize); 8] = [
     ("ESTABLISHED", 0),
     ("TIME_WAIT", 6),
@@ -22,10 +22,10 @@ const STATES: [(&str, usize); 8] = [
     ("SYN_RECV", 7),
     ("LISTEN", 3),
 ];
-/// What an arm without a pool is called: the colour of its program, lighter and dashed.
+/// Names for an arm without a pool: the colour of its program, lighter and dashed.
 const LIGHT: [&str; 4] = ["unpooled", "off", "without", "close"];
 
-/// A colour, and whether it is the lighter form of it.
+/// A colour, and whether it is the lighter variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Colour {
     pub(crate) slot: usize,
@@ -57,7 +57,7 @@ impl Palette {
     }
 }
 
-/// What is coloured: series, or the bars of the only one.
+/// The names that need a colour: the series, or the bars of a single series.
 fn names(chart: &Chart) -> Box<dyn Iterator<Item = &String> + '_> {
     match chart.kind {
         Kind::Bars => Box::new(chart.categories.iter()),

@@ -1,5 +1,5 @@
-//! Prometheus's text format, version 0.0.4: families of metrics, each with its help, its type and its samples. It decides nothing
-//! about what is measured. The gateway's status page, `watch` and `load` write their pages with it.
+//! Prometheus' text format, version 0.0.4: families of metrics, each with its help, type and samples. The gateway's
+//! status page, `watch` and `load` decide what is measured and write their pages with it.
 //!
 //! ```
 //! use report::prometheus::{Kind, Page};
@@ -14,7 +14,7 @@
 
 use std::fmt::{Display, Write as _};
 
-/// Labels of a sample: names and values. The values are escaped, the names are written as they are.
+/// Labels of a sample: names and values. Values are escaped, names are not.
 pub type Labels<'a> = [(&'a str, &'a str)];
 
 /// What a family measures.
@@ -24,14 +24,14 @@ pub enum Kind {
     Counter,
     /// A value that rises and falls.
     Gauge,
-    /// Counts of what is at most some bound, their sum and their number.
+    /// Counts of values up to each bound, with sum and number.
     Histogram,
-    /// Quantiles, with the sum and the number.
+    /// Quantiles, with sum and number.
     Summary,
 }
 
 impl Kind {
-    /// The word of the `# TYPE` line.
+    /// The word in the `# TYPE` line.
     pub fn word(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -42,14 +42,15 @@ impl Kind {
     }
 }
 
-/// A page in the making.
+/// A page in progress.
 #[derive(Debug, Default)]
 pub struct Page {
     text: String,
 }
 
 impl Page {
-    /// Begins a family. Its help and type are written with its first sample: a family without samples is not on the page.
+    /// Begins a family. Help and type are written with the first sample, so a family without samples is not on the
+    /// page.
     pub fn family<'a>(&'a mut self, name: &'a str, kind: Kind, help: &'a str) -> Family<'a> {
         Family { text: &mut self.text, name, kind, help, has_head: false }
     }
@@ -86,7 +87,7 @@ impl Family<'_> {
         self.put("", labels, None, value);
     }
 
-    /// A sample for each of these values of one label, beside the labels that all of them have.
+    /// A sample for each value of one label, with the other labels in common.
     pub fn samples<K: AsRef<str>>(
         &mut self,
         fixed: &Labels<'_>,
@@ -114,7 +115,7 @@ impl Family<'_> {
         self.put("_count", labels, None, count);
     }
 
-    /// A summary: values with the quantiles that they are.
+    /// A summary: quantiles and their values.
     pub fn summary(
         &mut self,
         labels: &Labels<'_>,
@@ -153,7 +154,7 @@ impl Family<'_> {
     }
 }
 
-/// Writes a text with the escapes of the format; quotation marks are escaped in values of labels alone.
+/// Writes a text with the escapes of the format; quotation marks are escaped only in label values.
 fn escape(out: &mut String, text: &str, is_label: bool) {
     for symbol in text.chars() {
         match symbol {

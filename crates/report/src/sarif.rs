@@ -1,10 +1,10 @@
-//! The findings of a document as SARIF 2.1.0 (OASIS), which code review and CI systems show beside the line they name.
+//! The findings of a document as SARIF 2.1.0 (OASIS). Code review and CI systems show them beside the lines concerned.
 
 use crate::document::{Document, Finding, Severity};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// One run with all findings; rules are listed once each. `made_by` of the document is the tool.
+/// One run with all findings; each rule is listed once. `made_by` of the document is the tool.
 pub fn render(document: &Document) -> String {
     let mut rules: Vec<&Finding> = Vec::new();
     for finding in document.findings() {
@@ -52,7 +52,7 @@ fn result(finding: &Finding) -> Value {
     })
 }
 
-/// A path as a relative or absolute URI: everything but the plain characters of RFC 3986 is percent-encoded.
+/// A path as a relative or absolute URI: percent-encodes all characters except the plain ones of RFC 3986.
 fn uri(path: &str) -> String {
     let mut encoded = String::new();
     for byte in path.bytes() {

@@ -1,8 +1,8 @@
-//! From values to places on a chart: round ticks, and how points become few enough to draw. Used by `html` and `text`.
+//! From values to positions on a chart: round ticks, and a reduction of points. Used by `html` and `text`.
 
 use crate::chart::{Chart, Kind, Point};
 
-/// More points than this are not told apart on any screen; a series is thinned to it, each step keeping its extremes.
+/// More points cannot be distinguished on any screen. Longer series are thinned, keeping the extremes of each interval.
 pub(crate) const POINTS_MAX: usize = 800;
 
 /// A linear stretch from values to 0..1.
@@ -13,7 +13,7 @@ pub(crate) struct Range {
 }
 
 impl Range {
-    /// From the least to the greatest; never empty, so that a chart of one value has a place for it.
+    /// From the lowest to the highest value; never empty, so that a chart of one value works.
     pub(crate) fn of(values: impl Iterator<Item = f64>) -> Self {
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         for value in values.filter(|value| value.is_finite()) {
@@ -22,7 +22,7 @@ impl Range {
         if low > high {
             return Self { low: 0.0, high: 1.0 };
         }
-        // A span that a double cannot hold, or that vanishes beside the values, is widened by hand.
+        // Widens a span that a double cannot represent, or that is too small beside the values.
         if !(high - low).is_finite() {
             return Self { low: low / 4.0, high: high / 4.0 };
         }
@@ -49,20 +49,21 @@ pub(crate) fn ticks(range: Range, ticks_max: usize) -> Vec<f64> {
     (0..=ticks_max).map(|k| (first + k as f64) * step).take_while(|tick| *tick <= range.high).collect()
 }
 
-/// Where an x is before it is stretched to the width: quantiles by their nines, everything else as it is.
+/// The position of an x value before it is scaled to the width: quantiles by their number of nines, other values
+/// unchanged.
 pub(crate) fn along(kind: Kind, x: f64) -> f64 {
-    /// Six nines are beyond what any run here resolves, and the maximum is at quantile 1.
+    /// Six nines are more than any run here resolves, and the maximum is at quantile 1.
     const TAIL_LEAST: f64 = 1e-6;
     if kind == Kind::Spectrum { -(1.0 - x).max(TAIL_LEAST).log10() } else { x }
 }
 
-/// The drawable points of each series; for stacked charts each on top of the one before, matched by place.
+/// The points to draw for each series. In stacked charts each series is on top of the previous one at the same x.
 pub(crate) fn drawn(chart: &Chart) -> Vec<Vec<Point>> {
     let finite = |points: &[Point]| points.iter().copied().filter(Point::is_finite).collect::<Vec<_>>();
     if chart.kind != Kind::Stacked {
         return chart.series.iter().map(|series| thinned(&finite(&series.points))).collect();
     }
-    // Stacking needs the same x in all series; where one has no value, it adds nothing.
+    // Stacking needs the same x values in all series; a series without a value there adds zero.
     let mut xs: Vec<f64> = chart.series.iter().flat_map(|series| finite(&series.points)).map(|point| point.x).collect();
     xs.sort_by(f64::total_cmp);
     xs.dedup();
@@ -81,7 +82,7 @@ pub(crate) fn drawn(chart: &Chart) -> Vec<Vec<Point>> {
     stacked
 }
 
-/// Keeps the least and the greatest of each stretch, in their order, so that no peak is lost.
+/// Keeps the lowest and the highest point of each interval, in order, so that no peak is lost.
 fn thinned(points: &[Point]) -> Vec<Point> {
     if points.len() <= POINTS_MAX {
         return points.to_vec();

@@ -1,5 +1,5 @@
-//! Numbers, times, rates and sizes as people type them: `10k`, `2,000/s`, `1.5m`, `64k`. What [`text::grouped`](crate::text::grouped)
-//! prints is read back. One grammar for every flag of the program. Pure.
+//! Parses numbers, times, rates and sizes as people type them: `10k`, `2,000/s`, `1.5m`, `64k`. It also reads the
+//! output of [`text::grouped`](crate::text::grouped). One syntax for every flag of the program. Pure.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use std::time::Duration;
 pub fn count(text: &str) -> Result<u64, String> {
     let wanted = || "a whole number, such as 200, 2,000, 10k or 1m".to_owned();
     let number = scaled(text, &[("k", 1e3), ("m", 1e6), ("g", 1e9)]).ok_or_else(wanted)?;
-    // Beyond this a fraction has no place in the type, and nothing is counted.
+    // Beyond this, a double cannot represent every whole number, and no count is that large.
     let is_exact = number.fract() == 0.0 && number < 2_f64.powi(53);
     is_exact.then_some(number as u64).ok_or_else(wanted)
 }
 
-/// A number of something in a second: `2400`, `2,400/s`, `2.4k/s`, `120/min`, `3600/h`.
+/// A number per second: `2400`, `2,400/s`, `2.4k/s`, `120/min`, `3600/h`.
 ///
 /// # Errors
 /// What it should look like.
@@ -47,7 +47,8 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|_| "a time below 500,000,000,000 years".to_owned())
 }
 
-/// A number of bytes: `512`, `64k`, `1m`, `2g`, of 1,024 as in nginx.conf, with `b` or `ib` behind them if wanted.
+/// A number of bytes: `512`, `64k`, `1m`, `2g`, in powers of 1,024 as in nginx.conf, optionally with `b` or `ib` after
+/// the unit.
 ///
 /// # Errors
 /// What it should look like.
@@ -64,7 +65,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     (number.fract() == 0.0 && number < 2_f64.powi(53)).then_some(number as u64).ok_or_else(wanted)
 }
 
-/// A number with one of the units behind it, in capitals or not, or with none.
+/// A number with an optional unit after it, in either case.
 pub fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let text = text.trim();
     let strip = |unit: &str| {
@@ -77,8 +78,8 @@ pub fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     found.or_else(|| number(text))
 }
 
-/// A number that is no less than 0: digits with a point, and with separators between groups of three if wanted. `1,5` is refused: it
-/// could be one and a half, or a slip.
+/// A number not below 0: digits with a decimal point, optionally with separators between groups of three. `1,5` is
+/// refused: it could mean one and a half, or be a typo.
 pub fn number(text: &str) -> Option<f64> {
     let text = text.trim();
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));

@@ -1,6 +1,6 @@
-//! How a tool speaks and listens: lines on the standard streams ([`say`], [`print`]), a terminal taken over for a live view
-//! ([`Terminal`]), signals as something to wait for ([`signals`]). It does not know what is printed or drawn. Called by the tools
-//! that have a live view (`watch`, `load`) and by the program's subcommands.
+//! Terminal output and input of the tools: lines on the standard streams ([`say`], [`print`]), a terminal for a live
+//! view ([`Terminal`]), signals to wait for ([`signals`]). It does not know the content. Called by the tools with a
+//! live view (`watch`, `load`) and by the program's subcommands.
 
 mod live;
 pub mod signals;

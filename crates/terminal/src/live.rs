@@ -1,5 +1,5 @@
-//! A terminal that is taken over for a live view, and given back as it was: drawing, and keys within a tick. What is drawn is
-//! the views' business; what keys mean, too.
+//! Takes over a terminal for a live view and restores it: drawing, and keys within a tick. The views decide what to
+//! draw and what keys mean.
 
 use crate::errno;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
@@ -7,31 +7,31 @@ use ratatui::{DefaultTerminal, Frame};
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
-/// Keys are answered within this time, and so are signals.
+/// Longest delay of the reaction to keys and signals.
 pub const TICK: Duration = Duration::from_millis(50);
 
-/// The terminal of this process; dropping it gives it back.
+/// The terminal of this process; dropping this restores it.
 #[derive(Debug)]
 pub struct Terminal(DefaultTerminal);
 
 impl Terminal {
-    /// Whether there is one to take over: to be written to and to be read from.
+    /// Whether there is a terminal for both output and input.
     pub fn is_there() -> bool {
         io::stdout().is_terminal() && io::stdin().is_terminal()
     }
 
-    /// Takes it over.
+    /// Takes over the terminal.
     pub fn open() -> Result<Self, String> {
         ratatui::try_init().map(Self).map_err(|error| format!("the terminal cannot be used {}", errno(&error)))
     }
 
-    /// Draws the whole of it.
+    /// Draws the whole screen.
     pub fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> Result<(), String> {
         let drawn = self.0.draw(draw);
         drawn.map(|_| ()).map_err(|error| format!("the terminal cannot be drawn on {}", errno(&error)))
     }
 
-    /// Waits for a key, no longer than a tick.
+    /// Waits for a key, at most for one tick.
     #[allow(clippy::unused_self, reason = "keys come one by one only while the terminal is taken over")]
     pub fn key(&self) -> Result<Option<(KeyCode, KeyModifiers)>, String> {
         let failed = |error: io::Error| format!("the terminal cannot be read {}", errno(&error));

@@ -1,26 +1,26 @@
-//! Signals as something to wait for: blocked for every thread, and read from a descriptor. A handler never runs.
+//! Signals to wait for: blocked in every thread, and read from a descriptor. No handler ever runs.
 
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// What a signal asks for.
+/// The request that a signal means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
     /// TERM: end now.
     Terminate,
     /// INT: the same, from a terminal.
     Interrupt,
-    /// QUIT: finish what is under way, and end.
+    /// QUIT: finish open requests, and end.
     Quit,
     /// HUP: read the configuration again.
     Reload,
     /// USR1: open the logs again.
     Reopen,
-    /// USR2: start the program anew, with the sockets of this one.
+    /// USR2: start the program again, with the sockets of this one.
     Upgrade,
-    /// WINCH: the workers finish what is under way and end; the master stays.
+    /// WINCH: the workers finish open requests and end; the master stays.
     Rest,
     /// CHLD: a child has ended.
     Child,
@@ -33,7 +33,8 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Blocks the signals and opens the descriptor. Called before the first thread is started, so that all inherit the mask.
+    /// Blocks the signals and opens the descriptor. Call it before the first thread starts, so that all threads inherit
+    /// the mask.
     pub fn open() -> io::Result<Self> {
         let mut set = SigSet::empty();
         for (signal, _) in ASKS {
@@ -47,7 +48,7 @@ impl Signals {
         Ok(Self { descriptor })
     }
 
-    /// The next signal that came; `None` if there is none.
+    /// The next pending signal; `None` if there is none.
     pub fn next(&self) -> io::Result<Option<Ask>> {
         while let Some(info) = self.descriptor.read_signal()? {
             if let Some((_, ask)) = ASKS.iter().find(|(signal, _)| *signal as u32 == info.ssi_signo) {
@@ -57,16 +58,16 @@ impl Signals {
         Ok(None)
     }
 
-    /// Ends this process as the signal ends any other, with its status; even where it was started with that signal ignored, as what a
-    /// shell script runs in the background is.
+    /// Ends this process as the signal would, with its exit status. This works even if the process was started with
+    /// that signal ignored, such as a background job of a shell script.
     pub fn end_by(ask: Ask) {
         if let Some((signal, _)) = ASKS.iter().find(|(_, known)| *known == ask) {
-            // Of these signals it returns for none.
+            // The default action of these signals ends the process, so this does not return.
             let _ = signal_hook::low_level::emulate_default_handler(*signal as i32);
         }
     }
 
-    /// Readable while a signal waits.
+    /// Readable if a signal is pending.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
@@ -83,5 +84,5 @@ const ASKS: [(Signal, Ask); 8] = [
     (Signal::SIGCHLD, Ask::Child),
 ];
 
-/// A peer that is gone is noticed by the write that fails.
+/// A failed write reports a peer that is gone.
 const IGNORED: [Signal; 1] = [Signal::SIGPIPE];

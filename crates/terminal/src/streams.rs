@@ -1,37 +1,39 @@
-//! Lines and results on the standard streams, and how a failed system call reads in them.
+//! Lines and results on the standard streams, and the text of failed system calls.
 
 use std::io::{self, Write as _};
 
-/// A line on the standard error stream.
+/// Prints a line on standard error.
 pub fn say(message: &str) {
-    // A closed stream is no reason to fail: there is no reader.
+    // A closed stream is not an error: no one reads it.
     let _ = writeln!(io::stderr(), "{message}");
 }
 
-/// What goes on at the moment, on a terminal: each word takes the place of the one before, the empty one only removes it.
+/// Prints the current activity on a terminal: each message overwrites the previous one, and an empty message only
+/// removes it.
 pub fn overwrite(message: &str) {
     let _ = write!(io::stderr(), "\r\x1b[K{message}").and_then(|()| io::stderr().flush());
 }
 
-/// A result on the standard output stream.
+/// Prints a result on standard output.
 pub fn print(bytes: &[u8]) {
     let _ = print_on(bytes);
 }
 
-/// The same for a caller that goes on: `false` once the reader is gone.
+/// The same for a caller that continues: `false` once the reader is gone.
 pub fn print_on(bytes: &[u8]) -> bool {
     let mut out = io::stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush()).is_ok()
 }
 
-/// Whether to write colours: only to a terminal, and not where `NO_COLOR` is set to anything (<https://no-color.org>).
+/// Whether to write colours: only to a terminal, unless `NO_COLOR` is set and not empty (<https://no-color.org>) or
+/// `TERM` is `dumb`.
 pub fn colours(is_terminal: bool) -> bool {
     is_terminal
         && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         && std::env::var_os("TERM").is_none_or(|value| value != "dumb")
 }
 
-/// `(2: No such file or directory)`, as nginx writes a failed system call.
+/// `(2: No such file or directory)`: a failed system call in nginx's form.
 pub fn errno(error: &io::Error) -> String {
     let text = error.to_string();
     match error.raw_os_error() {

@@ -1,6 +1,6 @@
-//! Active health checks as policy: when a peer is asked next, and what its answers make of it. Not the asking, which is the
-//! control plane's, and not what a good answer is, which the gateway judges. A [`Checkup`] is driven by `now`, by results
-//! and by random numbers that come as arguments; the gateway's book of checks holds one for each peer.
+//! Policy of active health checks: when a peer is checked next, and how results change its state. The control plane
+//! makes the checks, and the gateway evaluates the answers. A [`Checkup`] is driven by arguments: `now`, results and
+//! random numbers; the gateway's schedule has one for each peer.
 //!
 //! A peer is [`Checked::Healthy`] until `fails` checks in a row have failed, and [`Checked::Unhealthy`] until `passes`
 //! checks in a row have passed. One that must pass before it is used ([`Checked::Pending`]) is decided by its first check.
@@ -8,11 +8,11 @@
 use crate::Millis;
 use crate::balance::Checked;
 
-/// The first check comes within this time, so that a peer that is down when the configuration is loaded is known to be so
-/// within a second, and not all peers of a large configuration are asked at once.
+/// The first check comes within this time, so that a peer that is down when the configuration is loaded is detected
+/// within a second, and not all peers of a large configuration are checked at once.
 const FIRST_WITHIN_MS: u64 = 1000;
 
-/// `health_check`, as far as it decides when and what for.
+/// The part of `health_check` that decides when to check, and what the results mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CheckPolicy {
     /// From the end of a check to the next one, in milliseconds, above 0.
@@ -32,7 +32,7 @@ pub enum CheckVerdict {
     Passed,
     /// It is not.
     Failed,
-    /// The check could not be made, by no fault of the peer's: nothing is known.
+    /// The check could not be made, by no fault of the peer: the result is unknown.
     NotMade,
 }
 
@@ -120,14 +120,14 @@ impl Checkup {
         Some(standing)
     }
 
-    /// Another policy holds from now on: who would have waited for longer than it wants does not.
+    /// Switches to another policy: shortens a wait that is longer than the new policy permits.
     pub fn follow(&mut self, policy: &CheckPolicy, now: Millis) {
         let latest = now.plus(policy.interval_ms.saturating_add(policy.jitter_ms));
         self.due = self.due.map(|due| due.min(latest));
     }
 }
 
-/// A part of `whole`, from 0 to all of it, that a random number chooses.
+/// A random part of `whole`, from 0 to all of it.
 fn part_of(whole: u64, random: u64) -> u64 {
     // The upper half of the product: below `whole + 1` for every random number.
     ((u128::from(random) * (u128::from(whole) + 1)) >> 64) as u64
@@ -246,7 +246,7 @@ mod tests {
             }
         }
 
-        /// Whatever chance says, a peer is asked again, neither sooner nor later than the policy wants.
+        /// For every random number, the next check comes neither earlier nor later than the policy permits.
         #[test]
         fn the_next_check_lies_between_half_an_interval_and_an_interval_with_its_jitter(
             interval_ms in 1_u64..100_000,

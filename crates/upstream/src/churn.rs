@@ -1,16 +1,17 @@
-//! Whether a group's limits are too small for the load it sees (founding fact F4), derived from one minute's counters:
-//! which limit, the numbers, and what to set. A pure value in, words out; the gateway asks once a minute and logs the answer.
+//! Whether a group's limits are too small for its load (founding fact F4), derived from one minute's counters: which
+//! limit, the numbers, and what to set. Pure: a value in, words out; the gateway asks once a minute and logs the
+//! answer.
 
 use std::fmt;
 
 use crate::DiscardReason;
 use crate::shared::{GroupCounts, GroupLimits};
 
-/// Connections or requests a minute that a limit must cost before it is worth a line: one a second. What is lost below
-/// that goes unnoticed, and a pool that shrinks at the end of a peak closes some connections, as it should.
+/// Least number of connections or requests a minute that a limit must cost before it is logged: one a second. Smaller
+/// losses go unnoticed, and a pool that shrinks after a peak rightly closes some connections.
 const COST_MIN: u64 = 60;
 
-/// What happened to a group in a minute.
+/// Counters of a group over one minute.
 #[derive(Debug, Clone, Copy)]
 pub struct Minute<'a> {
     /// Its limits, for the whole process.
@@ -21,9 +22,9 @@ pub struct Minute<'a> {
     pub before: &'a GroupCounts,
     /// As above.
     pub now: &'a GroupCounts,
-    /// The most connections that were seen at a time.
+    /// Peak number of connections.
     pub connections_peak: u32,
-    /// The most idle connections that were seen at a time.
+    /// Peak number of idle connections.
     pub idle_peak: u32,
 }
 
@@ -32,27 +33,27 @@ pub struct Minute<'a> {
 pub enum Shortage {
     /// `keepalive`: connections are closed because the pool is full, and opened again.
     Idle {
-        /// Connections thrown away.
+        /// Connections discarded.
         closed: u64,
         /// Idle connections that are kept, as `keepalive` counts them.
         keepalive: u32,
-        /// Connections seen at a time.
+        /// Peak number of connections.
         peak: u32,
-        /// What `keepalive` would have to be.
+        /// The value that `keepalive` would need.
         enough: u32,
     },
     /// `per_peer=`: the same with the limit for one peer.
     IdlePerPeer {
-        /// Connections thrown away.
+        /// Connections discarded.
         closed: u64,
         /// `per_peer=`.
         per_peer: u32,
-        /// Connections seen at a time.
+        /// Peak number of connections.
         peak: u32,
     },
     /// `max_connections`: idle connections are closed to make room for others.
     Room {
-        /// Connections thrown away.
+        /// Connections discarded.
         closed: u64,
         /// `max_connections`.
         connections: u32,

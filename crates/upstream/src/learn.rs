@@ -1,44 +1,44 @@
-//! What a peer's own keepalive limits are (P10, `keepalive_learn`): from `Keep-Alive: timeout=`, from how long connections
-//! had been idle when the peer's FIN came, and from how many requests they had served. A pure value; the pool keeps one
-//! for each peer, and asks it only when something new was seen.
+//! Learns a peer's own keepalive limits (P10, `keepalive_learn`): from `Keep-Alive: timeout=`, from how long
+//! connections had been idle when the peer's FIN came, and from how many requests they had served. A pure value; the
+//! pool keeps one for each peer, and queries it only after a new observation.
 
 use crate::Millis;
 
-/// Ends that are remembered of a peer: enough for two habits beside each other (a timer and a number of requests), few
-/// enough that a new habit is known after a few ends.
+/// Closes remembered for a peer: enough for two patterns at the same time (a timer and a number of requests), few
+/// enough that a new pattern is known after a few closes.
 const ENDS_MAX: usize = 8;
 
-/// A FIN this soon after the last response was no timer's: the peer closed because of what it had just done. No server
-/// that means to be reused waits less.
+/// A FIN this soon after the last response came from no timer: the peer closed because of what it had just done. No
+/// server that wants its connections reused waits less.
 const IDLE_MIN_MS: u64 = 50;
 
-/// Ends this close to each other are one event: a peer that restarts closes all its connections, and their ages say
+/// Closes this close to each other are one event: a peer that restarts closes all its connections, and their ages say
 /// nothing about a timer.
 const BURST_MS: u64 = 50;
 
-/// Ends after a similar idle time that make a habit.
+/// Closes after a similar idle time that make a pattern.
 const IDLE_ENDS: usize = 2;
 
-/// Ends after the same number of requests that make a habit. One more than for times, for small numbers meet by chance.
+/// Closes after the same number of requests that make a pattern. One more than for times, since small numbers coincide
+/// by chance.
 const REQUEST_ENDS: usize = 3;
 
-/// How long a habit that was concluded from ends is believed without a new sign of it. While it is, connections retire
-/// before the peer would close them, so there are no new signs, and a peer that was given more patience would not be
-/// noticed otherwise.
+/// How long a learned pattern is used without a new observation. Meanwhile connections retire before the peer would
+/// close them, so there are no new observations, and a longer timeout of the peer would otherwise go unnoticed.
 const BELIEVED_MS: u64 = 10 * 60 * 1000;
 
-/// What a peer's connections may do, as far as it is known from the peer.
+/// The learned limits of a peer's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Learned {
-    /// They may be idle this long, in milliseconds: less than the peer waits.
+    /// Longest idle time in milliseconds: less than the peer's timeout.
     pub idle_ms: Option<u64>,
-    /// They may serve this many requests.
+    /// Most requests per connection.
     pub requests: Option<u32>,
-    /// It has to be asked for again then.
+    /// When this must be evaluated again.
     pub until: Option<Millis>,
 }
 
-/// A connection that the peer ended.
+/// A close by the peer.
 #[derive(Debug, Clone, Copy)]
 struct End {
     at: Millis,
@@ -46,7 +46,7 @@ struct End {
     requests: u32,
 }
 
-/// What was seen of one peer.
+/// The observations of one peer.
 #[derive(Debug, Clone, Default)]
 pub struct Learner {
     ends: Vec<End>,
@@ -54,7 +54,7 @@ pub struct Learner {
 }
 
 impl Learner {
-    /// The peer ended a connection that had been idle for `idle_ms` after `requests` requests.
+    /// Records that the peer closed a connection that had been idle for `idle_ms` after `requests` requests.
     pub fn end(&mut self, now: Millis, idle_ms: u64, requests: u32) {
         if let Some(last) = self.ends.last_mut()
             && idle_ms >= IDLE_MIN_MS
@@ -70,12 +70,12 @@ impl Learner {
         self.ends.push(End { at: now, idle_ms, requests });
     }
 
-    /// The peer said how long it waits.
+    /// Records the timeout that the peer announced.
     pub fn announced(&mut self, timeout_ms: u64) {
         self.announced_ms = Some(timeout_ms);
     }
 
-    /// What follows from all that.
+    /// The limits that follow from the observations.
     pub fn learned(&self, now: Millis) -> Learned {
         let recent = || self.ends.iter().filter(|end| now.since(end.at) < BELIEVED_MS);
         let timed = || recent().filter(|end| end.idle_ms >= IDLE_MIN_MS);
@@ -100,8 +100,8 @@ impl Learner {
     }
 }
 
-/// How much earlier than the peer a connection is retired: an eighth, for timers that tick in steps and for what a request
-/// takes on its way; at most two seconds, which is more than either.
+/// How much earlier than the peer a connection is retired: an eighth, for timers that tick in steps and for a request's
+/// travel time; at most two seconds, which is more than either.
 fn margin_ms(waits_ms: u64) -> u64 {
     (waits_ms / 8).clamp(20, 2000).min(waits_ms)
 }

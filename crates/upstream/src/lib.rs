@@ -1,17 +1,17 @@
-//! The upstream side as policy: which peer, which connection, whether to try again. No socket is opened, no clock is
-//! read and no thread is started here: connections are an opaque `C`, time arrives as [`Millis`], and what has to
-//! happen outside (closing, waking) is returned or asked of a [`shared::Driver`]. The gateway's workers call it.
+//! The upstream side as policy: which peer, which connection, whether to try again. It opens no sockets, reads no clock
+//! and starts no threads: connections are an opaque `C`, time arrives as [`Millis`], and actions outside (closing,
+//! waking) are returned or delegated to a [`shared::Driver`]. The gateway's workers call it.
 //!
-//! * [`shared`] — what several worker threads touch: the pool of idle connections, limits, the waiting line, leases.
+//! * [`shared`] — state shared by worker threads: the pool of idle connections, limits, the waiting line, leases.
 //! * [`balance`] — which peer gets the next attempt.
-//! * [`check`] — when a peer is asked whether it is well, and what its answers make of it.
+//! * [`check`] — when a peer is checked, and how the results change its state.
 //! * [`churn`] — whether a limit is too small for the load.
-//! * [`learn`] — what a peer's own limits are.
+//! * [`learn`] — a peer's own keepalive limits.
 //! * [`ports`] — how many local ports are left towards a peer.
-//! * [`reason`] — why a connection was thrown away.
+//! * [`reason`] — why a connection was discarded.
 //! * [`retry`] — whether a failed attempt is tried again.
-//! * [`streams`] — which connection of HTTP/2 has room for a request, and when another one is opened.
-//! * [`unsent`] — whether a request that got no answer was taken at all.
+//! * [`streams`] — which HTTP/2 connection has room for a request, and when another one is opened.
+//! * [`unsent`] — whether the peer took anything of a request that got no answer.
 
 pub mod balance;
 pub mod check;

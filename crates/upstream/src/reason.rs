@@ -1,5 +1,5 @@
 //! Why an upstream connection was not kept. One enum feeds the error log, `$upstream_close_reason`, the metrics and the
-//! reports. It is not about failed requests: those are `retry`'s.
+//! reports. `retry` handles failed requests.
 
 /// Why a connection left the pool, or never went back to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -15,7 +15,7 @@ pub enum DiscardReason {
     AgeLimit,
     /// Served `keepalive_requests` exchanges (P7).
     RequestLimit,
-    /// Idle longer than `keepalive_timeout`, or than the peer is known to wait (P7, P10).
+    /// Idle longer than `keepalive_timeout`, or than the peer's known timeout (P7, P10).
     IdleLimit,
     /// The least recently used of a full pool (P9).
     PoolFull,
@@ -31,7 +31,7 @@ pub enum DiscardReason {
     ProtocolError,
     /// A read or write failed, or timed out.
     Error,
-    /// The client left while the peer was at work.
+    /// The client left before the peer had answered.
     Cancelled,
     /// A reload removed the peer or changed what the connection's identity depends on.
     Reload,
@@ -41,13 +41,13 @@ pub enum DiscardReason {
     Flushed,
     /// The connection became a tunnel.
     Upgraded,
-    /// Its source address was the request's own (a variable in `proxy_bind`), and no other request may use it.
+    /// Only this request may use its source address (a variable in `proxy_bind`).
     OwnSource,
-    /// The peer went away (GOAWAY of HTTP/2).
+    /// The peer sent GOAWAY (HTTP/2).
     GoneAway,
-    /// The peer did not answer a PING of HTTP/2 in time.
+    /// The peer did not answer an HTTP/2 PING in time.
     PingTimeout,
-    /// A lease went out of scope without check-in or discard: a panic, or a bug.
+    /// A lease was dropped without check-in or discard: a panic, or a bug.
     Dropped,
 }
 
@@ -78,7 +78,7 @@ impl DiscardReason {
         Self::Dropped,
     ];
 
-    /// Words for a log line, behind nginx's own phrase.
+    /// Text for a log line, after nginx's own phrase.
     pub fn phrase(self) -> &'static str {
         match self {
             Self::PeerClosedIdle => "closed by the peer while idle",

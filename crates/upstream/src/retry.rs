@@ -1,11 +1,11 @@
 //! Whether a failed attempt is tried again, where, and what the client gets otherwise: sections U and P2/P3 of the
 //! failure catalogue as one pure table. nginx's `proxy_next_upstream` with two differences: an idempotent request that
-//! lost the keepalive race is repeated on a fresh connection whatever the directive says, and without blaming the peer;
-//! and a method that is not known to be idempotent is treated as POST is.
+//! lost the keepalive race is always repeated on a fresh connection, without blaming the peer; and a method that is not
+//! known to be idempotent is treated like POST.
 
 use std::ops::BitOr;
 
-/// The words of `proxy_next_upstream`.
+/// The parameters of `proxy_next_upstream`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Conditions(u16);
 
@@ -37,7 +37,7 @@ impl Conditions {
     /// nginx's default, `error timeout`.
     pub const DEFAULT: Self = Self(Self::ERROR.0 | Self::TIMEOUT.0);
 
-    /// The condition a word of the directive means; `off` is [`Self::OFF`].
+    /// The condition for a parameter of the directive; `off` is [`Self::OFF`].
     pub fn parse_word(word: &str) -> Option<Self> {
         Some(match word {
             "off" => Self::OFF,
@@ -61,7 +61,7 @@ impl Conditions {
         self.0 & others.0 == others.0
     }
 
-    /// The condition that lists a status of the peer's, `None` for one that cannot be listed.
+    /// The condition that lists a status of the peer, `None` for one that cannot be listed.
     pub fn of_status(status: u16) -> Option<Self> {
         Some(match status {
             500 => Self::HTTP_500,
@@ -89,7 +89,7 @@ impl BitOr for Conditions {
 pub enum Failure {
     /// No connection: refused, unreachable (U1).
     ConnectFailed,
-    /// No local port is left towards the peer: nothing that it could be blamed for (F2).
+    /// No local port is left towards the peer: not the peer's fault (F2).
     NoLocalPort,
     /// `proxy_connect_timeout` (U2).
     ConnectTimeout,
@@ -99,29 +99,30 @@ pub enum Failure {
     ClosedInsideHead,
     /// `proxy_send_timeout` or `proxy_read_timeout` before the head was complete (U5).
     Timeout,
-    /// The head cannot be understood (U6).
+    /// The head is invalid (U6).
     InvalidHeader,
     /// A whole head with a status that `proxy_next_upstream` may list (U7).
     Status(u16),
-    /// No socket could be made: this process or the machine is out of descriptors, or of memory for one (L2), or for the
-    /// head that comes through it (L11). Another peer would need the same.
+    /// No socket could be made: this process or the machine is out of descriptors, or of memory for a socket (L2) or
+    /// for its response head (L11). Another peer would need the same.
     NoSocket,
-    /// The certificate that variables name for it cannot be loaded: nothing that the peer could be blamed for.
+    /// The certificate that variables name cannot be loaded: not the peer's fault.
     NoCertificate,
     /// The balancer has no peer to offer (U11).
     NoLivePeer,
-    /// No connection was permitted: the group's own limit is reached, and its waiting line is full, or the time in it is
-    /// over. Another peer of the group would find the same.
+    /// No connection was permitted: the group's own limit is reached, and its waiting line is full, or the wait timed
+    /// out. Another peer of the group would give the same result.
     NotAdmitted,
-    /// Over HTTP/2: the peer went away (GOAWAY), and says that it has not looked at the request's stream (RFC 9113 section 6.8).
+    /// Over HTTP/2: the peer sent GOAWAY, which says that it has not processed the request's stream (RFC 9113 section
+    /// 6.8).
     GoneAway,
     /// Over HTTP/2: the peer refused the stream (`REFUSED_STREAM`), which says the same (RFC 9113 section 8.7).
     StreamRefused,
-    /// The client is gone (U13).
+    /// The client has left (U13).
     ClientGone,
 }
 
-/// What is known about the attempt that failed, and the request it was made for.
+/// The facts about the failed attempt and its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempt {
     /// The connection had served an exchange before.
@@ -132,21 +133,21 @@ pub struct Attempt {
     pub idempotent: bool,
     /// A byte of a final response went to the client.
     pub downstream_started: bool,
-    /// The whole request can be sent again: it has no body, or all of it that was read is still held.
+    /// The whole request can be sent again: it has no body, or everything read of it is still held.
     pub body_replayable: bool,
-    /// The peer's FIN came before the failure (the write failed with EPIPE, not ECONNRESET), and nothing of this
+    /// The peer's FIN came before the failure (the write failed with EPIPE, not ECONNRESET), and no byte of this
     /// request was acknowledged: proof that the peer did not take it.
     pub proved_unsent: bool,
-    /// This request was repeated on a fresh connection already.
+    /// This request was already repeated on a fresh connection.
     pub fresh_retry_used: bool,
-    /// Peers that may still be tried: the peers of the group or `proxy_next_upstream_tries`, whichever is less, minus
-    /// the attempts so far, this one included.
+    /// Attempts left: the number of peers in the group or `proxy_next_upstream_tries`, whichever is less, minus the
+    /// attempts so far, this one included.
     pub attempts_left: u32,
     /// Milliseconds since the first attempt began.
     pub elapsed_ms: u64,
 }
 
-/// What the configuration says.
+/// The configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
     /// `proxy_next_upstream`.
@@ -171,11 +172,11 @@ pub enum Decision {
         /// HTTP status.
         status: u16,
     },
-    /// The response has begun: it can only be cut off.
+    /// The response has begun: it can only be aborted.
     Abort,
 }
 
-/// What the balancer is told about the peer.
+/// What to report to the balancer about the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blame {
     /// A failed attempt in the sense of `max_fails`.
@@ -184,7 +185,7 @@ pub enum Blame {
     None,
 }
 
-/// Why a decision was made, for log and metrics.
+/// The reason for a decision, for log and metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// The failure is listed in `proxy_next_upstream`.
@@ -197,13 +198,13 @@ pub enum Reason {
     ReusedConnectionNotRepeatable,
     /// The keepalive race, and the request provably did not arrive (P3 with `retry_unsent`).
     ProvedUnsent,
-    /// The peer went away, and has not looked at the request.
+    /// The peer sent GOAWAY and has not processed the request.
     GoneAway,
-    /// The peer refused the stream, and has not looked at the request.
+    /// The peer refused the stream and has not processed the request.
     StreamRefused,
     /// The request may not be repeated: not idempotent, and it may have been executed.
     NotIdempotent,
-    /// Its body is gone.
+    /// Its body cannot be sent again.
     BodyNotReplayable,
     /// The client has part of a response (U8).
     ResponseBegun,
@@ -224,7 +225,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Words for a log line, behind nginx's own phrase.
+    /// Text for a log line, after nginx's own phrase.
     pub fn phrase(self) -> &'static str {
         match self {
             Self::Listed => "listed in proxy_next_upstream",
@@ -260,9 +261,9 @@ pub struct Verdict {
     pub reason: Reason,
 }
 
-/// Whether executing a request twice is as good as once (RFC 9110 section 9.2.2, and the `WebDAV` methods that the
-/// registry of methods calls idempotent). nginx lists POST, PATCH and LOCK as the ones that are not; a method that
-/// neither knows is safer here.
+/// Whether executing a request twice has the same effect as once (RFC 9110 section 9.2.2, and the `WebDAV` methods that
+/// the registry of methods calls idempotent). nginx lists POST, PATCH and LOCK as not idempotent; here a method unknown
+/// to both is not idempotent either, which is safer.
 pub fn is_idempotent(method: &[u8]) -> bool {
     matches!(
         method,
@@ -317,7 +318,7 @@ pub fn decide(failure: Failure, attempt: &Attempt, policy: &Policy) -> Verdict {
     }
     match obstacle(condition, attempt, policy) {
         None => verdict(Decision::NextPeer, blame, Reason::Listed),
-        // The peer closed a connection that it was free to close: whatever the request is, that is no failed attempt.
+        // The peer was allowed to close the connection: for no request is that a failed attempt of the peer.
         Some(Reason::NotIdempotent) if lost_race => {
             verdict(Decision::Fail { status }, Blame::None, Reason::ReusedConnectionNotRepeatable)
         }
@@ -325,9 +326,9 @@ pub fn decide(failure: Failure, attempt: &Attempt, policy: &Policy) -> Verdict {
     }
 }
 
-/// The peer says that it has not looked at the request: it is tried again whatever its method is and whatever `proxy_next_upstream` lists.
-/// A try is used up; where none is left, the same peer gets one more on another connection, so that a group of one peer outlives its
-/// GOAWAY. It did nothing wrong.
+/// The peer says that it has not processed the request: it is tried again for every method and every
+/// `proxy_next_upstream`. A try is used up; if none is left, the same peer gets one more on another connection, so that
+/// a group of one peer survives its GOAWAY. The peer is not blamed.
 fn decide_unprocessed(reason: Reason, attempt: &Attempt, policy: &Policy) -> Verdict {
     let fail = |reason| verdict(Decision::Fail { status: 502 }, Blame::None, reason);
     if attempt.downstream_started {
@@ -346,8 +347,8 @@ fn decide_unprocessed(reason: Reason, attempt: &Attempt, policy: &Policy) -> Ver
     }
 }
 
-/// A whole response head arrived, with a status that may be listed. A response that is not passed over is served, and
-/// only a status that leads to another peer counts against this one; 403 and 404 never do.
+/// A complete response head arrived, with a status that may be listed. Unless another peer is tried, the response is
+/// served. Only a status that leads to another peer counts against this one; 403 and 404 never do.
 fn decide_status(status: u16, attempt: &Attempt, policy: &Policy) -> Verdict {
     let Some(condition) = Conditions::of_status(status) else {
         return verdict(Decision::Serve, Blame::None, Reason::NotListed);
@@ -362,7 +363,7 @@ fn decide_status(status: u16, attempt: &Attempt, policy: &Policy) -> Verdict {
     verdict(Decision::NextPeer, blame, Reason::Listed)
 }
 
-/// What is against another peer.
+/// The reason that forbids another attempt, if any.
 fn obstacle(condition: Conditions, attempt: &Attempt, policy: &Policy) -> Option<Reason> {
     if !policy.conditions.contains(condition) {
         return Some(Reason::NotListed);

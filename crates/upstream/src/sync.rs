@@ -13,11 +13,11 @@ pub(crate) use std::sync::{
     atomic::{AtomicU32, AtomicU64, Ordering, fence},
 };
 
-/// std's mutex under loom, too: for what the model's threads do not contend for.
+/// std's mutex under loom, too: for state that the model's threads do not contend for.
 pub(crate) use std::sync::{Mutex as PlainMutex, MutexGuard as PlainGuard};
 
-/// Locks, poisoned or not: no critical section of this crate can panic half way through a change, so a poisoned mutex
-/// still guards consistent data, and one broken connection must not take the pool along.
+/// Locks, poisoned or not: no critical section of this crate can panic in the middle of a change, so a poisoned mutex
+/// still guards consistent data, and one broken connection must not disable the pool.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

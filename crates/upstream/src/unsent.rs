@@ -1,31 +1,32 @@
-//! Whether a request that was sent on a connection whose end then came was taken by the peer: the proof that
-//! `retry_unsent` asks for (P3). Not the decision what to do with it, which is `retry`'s, and not the system calls, which
-//! the gateway makes; ADR 18 says why these facts and no others prove it.
+//! Whether the peer took a request that was sent on a connection which then ended: the proof that `retry_unsent`
+//! requires (P3). `retry` decides what to do with it, and the gateway makes the system calls; ADR 18 says why these
+//! facts and no others prove it.
 
-/// What became of a connection on which a request was sent, as far as its kernel knows.
+/// How a connection with an unanswered request ended, according to the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// The peer's FIN has come, and no reset so far.
     Fin,
-    /// A reset came behind the peer's FIN: the kernel's first error was EPIPE.
+    /// A reset followed the peer's FIN: the kernel's first error was EPIPE.
     FinThenReset,
     /// Anything else: a reset without a FIN before it (ECONNRESET), a timeout, no end at all.
     Other,
 }
 
-/// What the facts come to.
+/// The conclusion from the facts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finding {
-    /// The peer closed before it had anything of the request, and its kernel threw away what came: it may be repeated.
+    /// The peer closed before it had anything of the request, and its kernel discarded what arrived: the request may be
+    /// repeated.
     Unsent,
     /// Nothing proves that.
     Unproved,
-    /// Nothing proves it yet: the reset that would may still be on its way.
+    /// Nothing proves it yet: the reset that would may still arrive.
     Pending,
 }
 
-/// Looks at a connection that has ended, or half ended. `acked_before` and `acked_now` are the bytes that the peer had
-/// acknowledged when the connection was leased and has acknowledged now.
+/// Examines a connection that has ended, or half ended. `acked_before` and `acked_now` are the bytes that the peer had
+/// acknowledged when the connection was leased, and has acknowledged now.
 pub fn examine(ending: Ending, acked_before: u64, acked_now: u64) -> Finding {
     if acked_now != acked_before {
         return Finding::Unproved;

@@ -1,4 +1,4 @@
-//! This program, started again, built with optimisation.
+//! Starts this program again, built with optimisation.
 
 use crate::workspace::{Workspace, run};
 use anyhow::Result;
@@ -6,14 +6,14 @@ use anyhow::Result;
 /// The cargo profile of the optimised build.
 #[derive(Clone, Copy)]
 pub(super) enum Profile {
-    /// As in packages: minutes to build, for benches that measure our own code.
+    /// As in packages: takes minutes to build, for benches that measure our own code.
     Dist,
-    /// Quick to build, for benches that measure other processes or count.
+    /// Builds quickly, for benches that measure other processes or count.
     Release,
 }
 
-/// Runs the same command line in an optimised build: `cargo xtask` is not one, and a load or a census that costs several
-/// times what it should would be in the way of what is measured.
+/// Runs the same command line in an optimised build. `cargo xtask` itself is not optimised, and a slow load generator
+/// or census would disturb the measurement.
 pub(super) fn run_optimised(workspace: &Workspace, profile: Profile) -> Result<()> {
     let mut again = workspace.cargo();
     let profile = match profile {

@@ -1,8 +1,8 @@
-//! `cargo xtask bench conf`: what reading a large configuration costs, beside `nginx -t` on the same file.
+//! `cargo xtask bench conf`: the cost of reading a large configuration, compared with `nginx -t` on the same file.
 //!
-//! Each reading is a process of its own, ours by starting this program again, so that both pay for their start and peak
-//! memory belongs to one reading. The goals are about the reading itself (parse, check, lower), which our process measures
-//! inside. Not about memory of a configuration in use: that is the gateway's.
+//! Each reading is a process, ours by starting this program again, so that both pay for their start and peak memory
+//! belongs to one reading. The goals concern the reading itself (parse, check, lower), which our process measures
+//! internally. The memory of a configuration in use belongs to the gateway and is not measured here.
 
 use super::again::{Profile, run_optimised};
 use super::machine::Machine;
@@ -45,7 +45,7 @@ pub(super) struct ReadArgs {
     file: PathBuf,
 }
 
-/// Who reads.
+/// The program that reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Arm {
     Holdfast,
@@ -72,13 +72,13 @@ const GOAL_LINES: usize = 100_000;
 const GOAL_READ_MS: f64 = 150.0;
 const GOAL_BYTES_PER_BYTE: f64 = 20.0;
 
-/// nginx needs about a second for 100,000 lines; one that hangs must not hold the bench.
+/// nginx needs about a second for 100,000 lines; if it hangs, the bench must end.
 const READING_SECONDS_MAX: u64 = 120;
 
-/// Between two looks at the peak memory of a process: its last part may be missed, which is in its favour.
+/// Time between two readings of a process's peak memory. The last peak may be missed, which favours that process.
 const PEAK_LOOK: Duration = Duration::from_millis(1);
 
-/// What our reading process says about itself.
+/// The measurements that our reading process prints.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug)]
 struct Phases {
     parse_ms: f64,
@@ -86,7 +86,7 @@ struct Phases {
     lower_ms: f64,
     /// Resident memory before the file was read.
     rss_kib_before: u64,
-    /// The most that was resident until everything was lowered.
+    /// Peak of resident memory until everything was lowered.
     peak_kib: u64,
 }
 
@@ -100,9 +100,9 @@ impl Phases {
 #[derive(Serialize)]
 struct Sample {
     arm: &'static str,
-    /// From 0.
+    /// Counted from 0.
     round: u64,
-    /// From start to end of the process.
+    /// From the start to the end of the process.
     wall_ms: f64,
     cpu_ms_user: f64,
     cpu_ms_system: f64,
@@ -179,7 +179,7 @@ fn sample(arm: Arm, round: u64, nginx: &Path, home: &Path) -> Result<Sample> {
     let begun = Instant::now();
     let mut process = Started::new(arm.name(), &mut command, output.clone())?;
     let mut peak = 0;
-    // A zombie has its times still and its memory no more, so that is looked at while the process runs.
+    // A zombie still has its times but no memory, so memory is read while the process runs.
     while !wait_without_reaping(process.id())? {
         peak = peak_kib(process.id()).max(peak);
         if begun.elapsed() > Duration::from_secs(READING_SECONDS_MAX) {
@@ -207,7 +207,7 @@ fn sample(arm: Arm, round: u64, nginx: &Path, home: &Path) -> Result<Sample> {
     })
 }
 
-/// Files as they are.
+/// The file system without changes.
 struct Disk;
 
 impl ::conf::Loader for Disk {
@@ -237,7 +237,7 @@ pub(super) fn read(args: &ReadArgs) -> Result<()> {
     if let Some(error) = found.iter().find(|found| found.severity == ::conf::diagnostic::Severity::Error) {
         bail!("{}", ::conf::verdict::log_line(error, &loaded.sources));
     }
-    // Everything lives to here, so that nothing was freed early.
+    // Everything lives until here, so that nothing is freed early.
     let servers = model.http.as_ref().map_or(0, |http| http.servers.len());
     if servers == 0 {
         bail!("the model has no server");
@@ -255,7 +255,7 @@ pub(super) fn read(args: &ReadArgs) -> Result<()> {
 }
 
 /// A configuration like that of a large hosting machine: many servers with their upstream, locations and header rules.
-/// Every word is one that both know; nginx alone is told where its temporary folders are.
+/// Both programs know every directive; only nginx gets the paths of its temporary folders.
 fn generate(home: &Path, arm: Arm, lines: usize) -> String {
     let mut text = nginx_main(home, "large", 1);
     text += "http {\n";
@@ -381,7 +381,7 @@ impl Results {
         self.samples.iter().filter(|sample| sample.arm == arm.name()).map(value).collect()
     }
 
-    /// Peak memory of the whole process in bytes per byte of text; the worst reading counts.
+    /// Peak memory of the whole process, in bytes per byte of text; the worst reading counts.
     fn peak_ratio(&self, arm: Arm) -> f64 {
         let peak = self.column(arm, |s| s.peak_kib as f64).into_iter().fold(0.0, f64::max);
         peak * 1024.0 / self.bytes as f64

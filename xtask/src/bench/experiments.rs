@@ -1,6 +1,6 @@
-//! `cargo xtask bench NAME` for the benches that are experiment files: every `bench/NAME/*.toml`, run by `holdfast lab run` of a
-//! `dist` build beside the peers. What is measured and what is claimed is in the files; how it is run and judged is the
-//! lab's. Here are the build, the choice of files, and where the records go.
+//! `cargo xtask bench NAME` for benches in the form of experiment files: every `bench/NAME/*.toml`, run by `holdfast
+//! lab run` of a `dist` build, with the peers. The files define measurements and claims; the lab runs and judges them.
+//! This module builds the program, selects the files and stores the records.
 
 use super::machine::commit;
 use crate::peers;
@@ -31,7 +31,7 @@ pub(super) struct Options {
     more: Vec<OsString>,
 }
 
-/// What one experiment came to, by the exit code of `holdfast lab run`.
+/// The result of one experiment, from the exit code of `holdfast lab run`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Outcome {
     Holds,
@@ -40,7 +40,7 @@ enum Outcome {
 }
 
 impl Outcome {
-    /// `None`: it could not be run, or was interrupted.
+    /// `None`: it could not run, or was interrupted.
     fn of(code: Option<i32>) -> Option<Self> {
         match code {
             Some(0) => Some(Self::Holds),
@@ -64,7 +64,7 @@ pub(super) fn run(workspace: &Workspace, name: &str, args: &Options) -> Result<(
     run_beside(workspace, name, args, None)
 }
 
-/// The same with one more folder of programs, before those of `$PATH`.
+/// The same with one more folder of programs, searched before `$PATH`.
 pub(super) fn run_beside(workspace: &Workspace, name: &str, args: &Options, more: Option<&Path>) -> Result<()> {
     let peers = peers::provide(workspace)?;
     let given = std::env::var_os("HOLDFAST_PEERS").map(PathBuf::from);
@@ -72,14 +72,14 @@ pub(super) fn run_beside(workspace: &Workspace, name: &str, args: &Options, more
     run_with(workspace, name, args, &folders)
 }
 
-/// The same with programs of these folders: the first one goes before all others, the rest before those of `$PATH`.
+/// The same with these folders of programs: the first is searched before all others, the rest before `$PATH`.
 pub(super) fn run_with(workspace: &Workspace, name: &str, args: &Options, folders: &[&Path]) -> Result<()> {
     let files = files(&workspace.root.join("bench").join(name), &args.only)?;
     let holdfast = match &args.holdfast {
         Some(program) => std::path::absolute(program)?,
         None => build(workspace, "dist")?,
     };
-    // Relative to the root, where it is run: so the command is in the record.
+    // Relative to the root, where the command runs, because the record contains the command.
     let out = Path::new("target/bench").join(name);
     let _ = fs::remove_dir_all(workspace.root.join(&out));
     fs::create_dir_all(workspace.root.join(&out))?;
@@ -109,7 +109,7 @@ pub(super) fn run_with(workspace: &Workspace, name: &str, args: &Options, folder
         println!("{stem}: {}", outcome.in_words());
     }
     println!("records, pages and Markdown: {}", out.display());
-    // A look whether everything works is no result to keep.
+    // A quick run only tests that everything works; its result is not kept.
     if !args.quick {
         keep(&workspace.root.join(&out), &workspace.root.join("bench/results"))?;
     }
@@ -121,7 +121,7 @@ pub(super) fn run_with(workspace: &Workspace, name: &str, args: &Options, folder
     Ok(())
 }
 
-/// The experiment files of a bench that are wanted.
+/// The selected experiment files of a bench.
 fn files(folder: &Path, only: &[String]) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
     let mut all = Vec::new();
@@ -149,7 +149,7 @@ pub(super) fn build(workspace: &Workspace, profile: &str) -> Result<PathBuf> {
     Ok(workspace.root.join(target).join(profile).join("holdfast"))
 }
 
-/// Copies the records; their pages can be made again from them.
+/// Copies the records; `lab report` can make their pages again.
 fn keep(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
     use lab::{Adaptation, Experiment};
 
-    /// Every folder of `bench/` that has experiment files, with them.
+    /// Every folder of `bench/` with experiment files, and these files.
     fn benches() -> Vec<(String, Vec<PathBuf>)> {
         let bench = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench");
         let folders = fs::read_dir(&bench).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());

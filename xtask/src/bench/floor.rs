@@ -1,5 +1,5 @@
-//! The floor: a bare epoll relay that checks nothing, built from sources outside of this workspace, where there are any. The arm of that
-//! name in `bench/proxy` looks for it on `$PATH`.
+//! The floor: a bare epoll relay without checks, built from sources outside of this workspace, if they exist. The arm
+//! `floor` in `bench/proxy` finds it on `$PATH`.
 
 use crate::workspace::{Workspace, run};
 use anyhow::Result;
@@ -7,8 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Builds the floor from its own workspace into `target/floor`, and returns the folder that contains it as `floor`. `None` when its
-/// sources are not there.
+/// Builds the floor in its own workspace into `target/floor`, and returns the folder that contains it as `floor`.
+/// `None` without its sources.
 pub(super) fn build(workspace: &Workspace, sources: &Path) -> Result<Option<PathBuf>> {
     let manifest = sources.join("Cargo.toml");
     if !manifest.is_file() {
@@ -16,7 +16,8 @@ pub(super) fn build(workspace: &Workspace, sources: &Path) -> Result<Option<Path
     }
     let target = workspace.target("floor");
     fs::create_dir_all(target.join("source"))?;
-    // Its folder may be read-only and has no lock file, so cargo works on a copy, which is a workspace of its own.
+    // The source folder may be read-only and has no lock file, so cargo works on a copy, which is a workspace of its
+    // own.
     let source = target.join("source");
     fs::write(source.join("Cargo.toml"), fs::read_to_string(&manifest)? + "\n[workspace]\n")?;
     let mut copy = Command::new("cp");

@@ -1,4 +1,4 @@
-//! What a figure depends on and does not show: processor, kernel, settings, versions.
+//! The machine of a measurement, which its figures depend on: processor, kernel, settings, versions.
 
 use crate::workspace::{Workspace, output_of};
 use lab::stage::machine::{cores, first_line, kernel, load_average, processor, said_first, system};
@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Is beside every result.
+/// Stored with every result.
 #[derive(Serialize)]
 pub(super) struct Machine {
     processor: String,
@@ -14,10 +14,10 @@ pub(super) struct Machine {
     kernel: String,
     system: String,
     somaxconn: String,
-    /// Other work on the machine when the bench began, as the load average over one minute.
+    /// Other work on the machine at the start of the bench: the load average over one minute.
     load_average: String,
     commit: String,
-    /// What each of the programs says of itself.
+    /// The version output of each program.
     programs: Vec<String>,
 }
 
@@ -35,7 +35,7 @@ impl Machine {
         }
     }
 
-    /// One paragraph for people.
+    /// One paragraph for readers.
     pub(super) fn sentence(&self) -> String {
         format!(
             "{} × {}, kernel {}, {}; somaxconn {}; load average at the start {}; commit {}; {}",
@@ -51,7 +51,7 @@ impl Machine {
     }
 }
 
-/// What is built from the working tree, as far as git knows it.
+/// The commit of the working tree, if git knows it.
 pub(super) fn commit(workspace: &Workspace) -> String {
     let git =
         |args: &[&str]| output_of(Command::new("git").current_dir(&workspace.root).args(args)).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: what the product costs, beside its peers in the same run. Benches that compare running servers under a
-//! load are experiment files under `bench/`, run by the lab (`experiments`); each of the others is a file here.
+//! `cargo xtask bench`: the cost of the product, compared with its peers in the same run. Benches of running servers
+//! under load are experiment files in `bench/`, run by the lab (`experiments`); each other bench is a file here.
 
 mod again;
 mod conf;

@@ -1,4 +1,4 @@
-//! Benches beside nginx and HAProxy of Debian's newest suite: those of TLS, HTTP/2, `stream` and caches.
+//! Benches with nginx and HAProxy of Debian's newest suite: TLS, HTTP/2, `stream` and caches.
 
 use super::experiments;
 use crate::peers;
@@ -8,10 +8,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Programs that are started under the names of others.
+/// Programs started under other names.
 const NEWEST: [(&str, &str); 2] = [("nginx", "nginx-new"), ("haproxy", "haproxy-new")];
 
-/// Puts nginx's module for `stream`, which Debian has in a file of its own, ahead of what `-g` says.
+/// Loads nginx's `stream` module, which Debian has in a separate file, before the directives of `-g`.
 const WITH_STREAM: &str = "\
 module='load_module MODULE;'
 count=$#
@@ -42,7 +42,7 @@ fn write_wrappers(folder: &Path, peers: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     for (name, newest) in NEWEST {
         let (wrapper, program) = (folder.join(name), peers.join(newest));
-        // The one of the peers finds its libraries by its own name.
+        // The wrapper of this peer finds its libraries by the peer's own name.
         let module = peers.with_file_name("root-sid/usr/lib/nginx/modules/ngx_stream_module.so");
         let prepared = if name == "nginx" && module.is_file() {
             WITH_STREAM.replace("MODULE", &module.display().to_string())

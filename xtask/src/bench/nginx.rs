@@ -1,9 +1,10 @@
-//! What every nginx.conf begins with that is written for a comparison: for `conf` and `soak`, whose texts are generated. Benches of
-//! running servers are experiment files, and the lab does the same for them.
+//! The beginning of every nginx.conf for a comparison, for the generated texts of `conf` and `soak`. Benches of running
+//! servers are experiment files, for which the lab does the same.
 
 use std::path::Path;
 
-/// The part before `http {}`. As root nginx would serve as user `nobody`, which may not enter the folders of a private checkout.
+/// The part before `http {}`. As root, nginx would serve as the user `nobody`, who may not enter the folders of a
+/// private checkout.
 pub(super) fn nginx_main(home: &Path, name: &str, workers: u32) -> String {
     let user = if rustix::process::geteuid().is_root() { "user root;\n" } else { "" };
     format!(
@@ -13,7 +14,7 @@ pub(super) fn nginx_main(home: &Path, name: &str, workers: u32) -> String {
     )
 }
 
-/// Words that only nginx needs: Debian's build wants its temporary folders in the system.
+/// Directives that only nginx needs: Debian's build has its temporary folders in the system's folders.
 pub(super) fn nginx_only(home: &Path) -> String {
     ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .map(|kind| format!("    {kind}_temp_path {}/temp-{kind};\n", home.display()))

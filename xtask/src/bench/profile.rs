@@ -1,4 +1,4 @@
-//! `cargo xtask bench profile`: the experiments of `bench/profile`, with the builds of both profiles under names of their own.
+//! `cargo xtask bench profile`: the experiments of `bench/profile`, with a separate name for the build of each profile.
 
 use super::experiments::{self, build};
 use crate::workspace::Workspace;

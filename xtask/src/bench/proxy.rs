@@ -1,4 +1,4 @@
-//! `cargo xtask bench proxy`: the experiments of `bench/proxy`, with the floor built for the arm that means it.
+//! `cargo xtask bench proxy`: the experiments of `bench/proxy`, with the floor built for its arm.
 
 use super::{experiments, floor};
 use crate::workspace::Workspace;

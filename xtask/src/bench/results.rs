@@ -1,11 +1,11 @@
-//! What was measured by a bench that is code: medians and spread for people, raw JSON for later questions.
+//! Results of benches that are code: medians and spread for readers, raw JSON for later analysis.
 
 use anyhow::{Context as _, Result};
 use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Of an even number the middle of the two in the middle; of nothing no number.
+/// For an even number of values, the mean of the two in the middle; for none, NaN.
 pub(super) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -27,7 +27,7 @@ pub(super) fn spread(values: &[f64], decimals: usize) -> String {
     format!("{:.decimals$} [{least:.decimals$}–{most:.decimals$}]", median(values))
 }
 
-/// The present minute, for names and records.
+/// The current minute, for names and records.
 pub(super) fn now_utc() -> String {
     let now = time::OffsetDateTime::now_utc();
     let (hour, minute) = (now.hour(), now.minute());
@@ -39,7 +39,7 @@ pub(super) fn path(folder: &Path, experiment: &str, date: &str) -> PathBuf {
     folder.join(format!("{}-{experiment}.json", date.replace(':', "")))
 }
 
-/// Writes raw results; where they are.
+/// Writes raw results; returns the path.
 pub(super) fn write(file: PathBuf, results: &impl Serialize) -> Result<PathBuf> {
     fs::create_dir_all(file.parent().context("a result needs a folder")?)?;
     fs::write(&file, serde_json::to_string_pretty(results)? + "\n")?;

@@ -1,6 +1,7 @@
-//! `cargo xtask bench soak`: GET and POST through each proxy to peers that close after 1 to 15 s without a request, after some
-//! requests, that half-close and still execute, and that execute and then reset. The peers count what they executed, so a
-//! request that was executed twice is found whatever the client was told. Counts, not speeds: nothing is pinned.
+//! `cargo xtask bench soak`: GET and POST through each proxy to peers that end connections in different ways: after 1
+//! to 15 s without a request, after some requests, by half-closing and still executing, or by executing and then
+//! resetting. The peers count executions, so a request that was executed twice is found whatever response the client
+//! got. It counts and does not measure speed, so nothing is pinned.
 
 mod arms;
 mod clients;
@@ -53,18 +54,18 @@ pub(super) struct Args {
     keep: bool,
 }
 
-/// What became of the requests of one group, or of several.
+/// The results for the requests of one group, or of several.
 #[derive(Clone, Default, Serialize)]
 struct Tally {
     gets: u64,
     gets_failed: u64,
     posts: u64,
     posts_failed: u64,
-    /// Of the failed ones: those that a peer has executed.
+    /// Failed requests that a peer has executed.
     failed_executed: u64,
     /// POSTs that the peers executed more than once, failed or not.
     twice: u64,
-    /// POSTs that were answered with 200, and that no peer has executed.
+    /// POSTs that were answered with 200 although no peer has executed them.
     never: u64,
     /// Connections to the peers.
     opened: u64,
@@ -96,18 +97,18 @@ impl Tally {
         self.opened += other.opened;
     }
 
-    /// POSTs that failed although no peer had executed them: what a proxy loses by a race, or by not daring to repeat.
+    /// POSTs that failed although no peer has executed them: lost by a race, or because the proxy does not repeat them.
     fn lost(&self) -> u64 {
         self.posts_failed - self.failed_executed
     }
 }
 
-/// What one arm came to.
+/// The results of one arm.
 #[derive(Serialize)]
 struct Row {
     arm: String,
     is_holdfast: bool,
-    /// By the peers' habit.
+    /// Results by the peers' habit.
     habits: Vec<(String, Tally)>,
     seconds: f64,
 }
@@ -120,7 +121,7 @@ impl Row {
     }
 }
 
-/// Everything of one soak.
+/// All results of one soak.
 #[derive(Serialize)]
 struct Results {
     experiment: &'static str,
@@ -134,10 +135,10 @@ struct Results {
     rows: Vec<Row>,
 }
 
-/// Of all requests POSTs that may fail although no peer executed them, with learning on: fewer than one in this many.
+/// Goal with learning on: the share of POSTs that failed without being executed, among all requests.
 const GOAL_LOST: f64 = 1e-5;
 
-/// Runs every arm with peers of its own and prints the tables.
+/// Runs every arm with its own peers and prints the tables.
 pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     if cfg!(debug_assertions) {
         // Peers and clients are threads of this process.
@@ -203,7 +204,7 @@ fn soak(arm: Arm, program: &Path, home: &Path, groups: &[Group]) -> Result<Row> 
     Ok(Row { arm: arm.to_string(), is_holdfast: arm.is_holdfast(), habits, seconds })
 }
 
-/// The columns of a tally, behind a first one for whom it belongs to.
+/// The column titles of a tally, after a first one for its subject.
 fn head(first: &str) -> String {
     format!(
         "{first:<26} {:>8} {:>7} {:>8} {:>7} {:>10} {:>9} {:>6} {:>6} {:>8}",

@@ -1,9 +1,10 @@
-//! `cargo xtask bench sockets`: what a census of TCP sockets costs: ours over netlink with and without owners, kept and not,
-//! ours from /proc, `ss` with and without `-p`, and `netstat`, interleaved, on sockets that several processes hold.
+//! `cargo xtask bench sockets`: the cost of a census of TCP sockets. Compares ours over netlink (with and without
+//! owners, kept or not), ours from /proc, `ss` with and without `-p`, and `netstat`, interleaved, on sockets held by
+//! several processes.
 //!
-//! Each arm is a process of its own, measured by its CPU time: wall time beside other work says little. Ours report the
-//! time inside, so that the start of a large program does not count; `ss` and `netstat` are measured whole. As root
-//! everything runs in a network namespace of its own, so that the sockets are exactly those made.
+//! Each arm is a process, measured by its CPU time, because wall time depends on other work. Ours report their internal
+//! time, so that the start of a large program does not count; `ss` and `netstat` are measured whole. As root everything
+//! runs in a separate network namespace, which contains only the sockets made here.
 
 use super::again::{Profile, run_optimised};
 use super::results::{median, now_utc, path, spread, write};
@@ -49,20 +50,20 @@ pub(super) struct ReadArgs {
     arm: String,
 }
 
-/// Connections of one process: two descriptors each, below the limit of 20,000 that many systems set.
+/// Connections of one process: two descriptors each, below the limit of 20,000 on many systems.
 const CONNECTIONS_PER_PROCESS: u32 = 9_000;
-/// Making a hundred thousand sockets takes seconds; a holder that does not come is not waited for.
+/// Making a hundred thousand sockets takes seconds; a process that is not ready by then has failed.
 const READY_SECONDS_MAX: u64 = 120;
 /// The goals.
 const GOAL_US_PER_SOCKET: f64 = 1.5;
 const GOAL_OWNERS_FACTOR: f64 = 2.0;
 const GOAL_BYTES_AT_A_MILLION: f64 = 64.0 * 1024.0 * 1024.0;
 
-/// `census` asks for `tcp_info` and memory and keeps nothing; `census-bare` asks for neither, `census-owners` also finds who
-/// holds each socket, and `census-kept` keeps every socket in the smallest form.
+/// `census` requests `tcp_info` and memory and keeps nothing; `census-bare` requests neither; `census-owners` also
+/// finds the process of each socket; `census-kept` keeps every socket in the smallest form.
 const ARMS: [&str; 8] = ["census", "census-bare", "census-owners", "census-kept", "proc", "ss", "ss-p", "netstat"];
 
-/// What one process of ours says about itself.
+/// The measurements that our process prints.
 #[derive(Serialize, Deserialize, Clone, Copy)]
 struct Inside {
     sockets: u64,
@@ -74,7 +75,7 @@ struct Inside {
 #[derive(Serialize)]
 struct Sample {
     arm: &'static str,
-    /// From 0.
+    /// Counted from 0.
     round: u64,
     sockets: u64,
     cpu_us_per_socket: f64,
@@ -97,7 +98,7 @@ struct Results {
 /// Runs the experiment.
 pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     if cfg!(debug_assertions) {
-        // What is measured is one crate.
+        // Only one crate is measured.
         return run_optimised(workspace, Profile::Release);
     }
     if !args.inside && rustix::process::geteuid().is_root() {
@@ -131,7 +132,7 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Processes that hold this many sockets together, each ready.
+/// Starts processes that hold this many sockets together, and waits until each is ready.
 fn hold_all(sockets: u32, home: &std::path::Path) -> Result<Vec<Started>> {
     let mut left = sockets / 2;
     let mut holders = Vec::new();
@@ -155,7 +156,7 @@ fn hold_all(sockets: u32, home: &std::path::Path) -> Result<Vec<Started>> {
     Ok(holders.into_iter().map(|(holder, _)| holder).collect())
 }
 
-/// A process that holds both ends of connections until it is ended.
+/// Holds both ends of connections until the process is ended.
 pub(super) fn hold(args: &HoldArgs) -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
@@ -171,7 +172,7 @@ pub(super) fn hold(args: &HoldArgs) -> Result<()> {
     }
 }
 
-/// One arm in a process of its own.
+/// Runs one arm as a process.
 fn measure(arm: &'static str, round: u64, home: &std::path::Path, sockets: u32) -> Result<Sample> {
     let mut command = match arm {
         "ss" => shell("ss -tanimH"),
@@ -218,8 +219,8 @@ fn shell(line: &str) -> Command {
     command
 }
 
-/// User and system time of all children that have ended, in microseconds. The kernel tells it here in ticks of 10 ms, of
-/// which `ss` takes tens for 100,000 sockets; with few sockets look at the wall time instead.
+/// User and system time of all children that have ended, in microseconds. The kernel counts in ticks of 10 ms here;
+/// `ss` takes tens of them for 100,000 sockets. With few sockets use the wall time instead.
 fn cpu_us_of_children() -> Result<f64> {
     let text = fs::read_to_string("/proc/self/stat")?;
     let fields: Vec<&str> = text.rsplit_once(") ").context("/proc/self/stat")?.1.split(' ').collect();
@@ -241,7 +242,7 @@ pub(super) fn read(args: &ReadArgs) -> Result<()> {
     let owners = (args.arm == "census-owners").then(Owners::scan).transpose()?;
     let details = args.arm != "census-bare";
     let question = Question { tcp_info: details, memory: details, ..Question::default() };
-    // Something is done with each, so that nothing is optimised away.
+    // Each socket is used, so that the compiler cannot remove the work.
     let (mut queued, mut owned, mut kept) = (0_u64, 0_u64, Vec::new());
     let keeps = args.arm == "census-kept";
     let summary = census.for_each(&question, |socket| {
@@ -283,7 +284,7 @@ impl Results {
         self.samples.iter().filter(|sample| sample.arm == arm).map(value).collect()
     }
 
-    /// CPU of one arm over that of another, within each round.
+    /// CPU of one arm divided by that of another, within each round.
     fn ratios(&self, arm: &str, over: &str) -> Vec<f64> {
         let (arm, over) = (self.column(arm, |s| s.cpu_us_per_socket), self.column(over, |s| s.cpu_us_per_socket));
         arm.iter().zip(&over).map(|(arm, over)| arm / over.max(f64::MIN_POSITIVE)).collect()

@@ -1,5 +1,5 @@
-//! The dashboards for Grafana, `packaging/grafana/*.json`, from one table. A test in `holdfast` (`monitoring`) asks a real Prometheus every
-//! query of them.
+//! The Grafana dashboards, `packaging/grafana/*.json`, from one table. A test in `holdfast` (`monitoring`) sends every
+//! query to a real Prometheus.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ struct Panel {
     /// Grafana's name of the unit.
     unit: &'static str,
     shape: Shape,
-    /// What it shows and what to do about it: the text behind the (i).
+    /// What it shows and what to do about it: the text of the (i) symbol.
     text: &'static str,
     /// Queries with their legends.
     queries: &'static [(&'static str, &'static str)],
@@ -26,7 +26,7 @@ struct Panel {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shape {
-    /// A big number with its history behind it.
+    /// A large number with its history in the background.
     Number,
     /// Lines over time.
     Lines,
@@ -34,7 +34,7 @@ enum Shape {
     Stack,
 }
 
-/// Grafana counts columns of its grid, 24 in a row.
+/// Number of columns in Grafana's grid.
 const COLUMNS: u64 = 24;
 
 const INSTANCE: (&str, &str) = ("instance", "label_values(holdfast_build_info, instance)");
@@ -509,7 +509,7 @@ pub(crate) const DASHBOARDS: [Dashboard; 5] = [
 ];
 
 impl Dashboard {
-    /// The file's text.
+    /// The text of the file.
     pub(crate) fn text(&self) -> String {
         let mut panels = Vec::new();
         let (mut x, mut y, mut tallest) = (0, 0, 0);

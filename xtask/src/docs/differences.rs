@@ -1,22 +1,22 @@
-//! The lists in the guide's page of differences from nginx. Each difference that the differential suite accepts has a reason
-//! in `accepted.txt`, and each reason names the section of the page that lists it: `@section the reason`. The lists are
-//! in the page between `<!-- accepted: section -->` and `<!-- end -->`; the rest of the page is written by hand.
+//! Fills the lists in the guide's page of differences from nginx. Each difference that the differential suite accepts
+//! has a reason in `accepted.txt`, and each reason names the section of the page that lists it: `@section the reason`.
+//! The lists are between `<!-- accepted: section -->` and `<!-- end -->`; the rest of the page is written by hand.
 
 use anyhow::{Result, bail, ensure};
 
-/// Where the reasons are.
+/// The file of the reasons.
 pub(super) const ACCEPTED: &str = "crates/gateway/tests/it/differential/accepted.txt";
 
 const BEGIN: &str = "<!-- accepted: ";
 const END: &str = "<!-- end -->";
 
-/// One reason, and the section that lists it.
+/// One reason, and its section.
 struct Reason<'a> {
     section: &'a str,
     text: &'a str,
 }
 
-/// The page with its lists made anew.
+/// The page with new lists.
 pub(super) fn fill(page: &str, accepted: &str) -> Result<String> {
     let reasons = reasons(accepted)?;
     let mut out = String::new();
@@ -50,7 +50,7 @@ pub(super) fn fill(page: &str, accepted: &str) -> Result<String> {
     Ok(out)
 }
 
-/// Lines at the margin that are no comment.
+/// Lines without indentation that are not comments.
 fn reasons(accepted: &str) -> Result<Vec<Reason<'_>>> {
     let mut reasons = Vec::new();
     for line in accepted.lines().filter(|line| !line.is_empty() && !line.starts_with([' ', '#'])) {
@@ -62,7 +62,7 @@ fn reasons(accepted: &str) -> Result<Vec<Reason<'_>>> {
     Ok(reasons)
 }
 
-/// A reason without the rows of the catalogue that it cites, as a sentence.
+/// A reason as a sentence, without the catalogue rows that it cites.
 fn shown(text: &str) -> String {
     let is_row = |word: &str| {
         let (letter, number) = word.split_at_checked(1).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! `cargo xtask docs`: the pages that are made from code. A test beside each table fails when its page is stale.
+//! `cargo xtask docs`: writes the pages that are generated from code. A test for each table fails if its page is
+//! outdated.
 
 mod dashboards;
 mod differences;
@@ -8,7 +9,7 @@ use crate::workspace::Workspace;
 use anyhow::{Context as _, Result};
 use std::fs;
 
-/// The page of differences from nginx, of which the lists are made and the rest is written by hand.
+/// The page of differences from nginx: its lists are generated, the rest is written by hand.
 const DIFFERENCES: &str = "docs/guide/differences.md";
 
 /// Runs the task.
@@ -29,7 +30,7 @@ pub(crate) fn write(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// Writes a page, but leaves it alone when nothing changed, so that its time says when it last did.
+/// Writes a page only if its text has changed, so that the file's time shows the last change.
 fn write_page(workspace: &Workspace, path: &str, text: &str) -> Result<()> {
     let file = workspace.root.join(path);
     if fs::read_to_string(&file).is_ok_and(|old| old == text) {

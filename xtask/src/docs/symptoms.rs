@@ -1,5 +1,5 @@
-//! The handbook's pages of symptoms: those of the doctor's phrases are made from its table, the others are written by hand, and the list of
-//! all of them is made here.
+//! The handbook's symptom pages. Those of the doctor's phrases are generated from its table, the others are written by
+//! hand, and this module generates the list of all of them.
 
 use anyhow::{Context as _, Result};
 use std::fmt::Write as _;
@@ -11,12 +11,12 @@ pub(super) const INDEX: &str = "docs/guide/symptoms.md";
 /// The folder of the pages.
 const FOLDER: &str = "docs/guide/symptoms";
 
-/// Where a page is.
+/// The path of a page.
 pub(super) fn path(name: &str) -> String {
     format!("{FOLDER}/{name}.md")
 }
 
-/// The page that lists all pages by their titles.
+/// The page that lists all pages by title.
 pub(super) fn index(root: &Path) -> Result<String> {
     let mut rows = Vec::new();
     for entry in fs::read_dir(root.join(FOLDER)).context("the folder of symptoms is readable")? {
@@ -60,7 +60,7 @@ mod tests {
         }
     }
 
-    /// A page that is written by hand has, on its second line, the words of the program's source that its line is made of.
+    /// A page written by hand has, on its second line, the words of the program's source that produce its log line.
     #[test]
     fn lines_of_hand_written_pages_are_those_of_the_program() {
         let made: Vec<&str> = doctor::log::pages::pages().iter().map(|page| page.name).collect();
@@ -84,7 +84,7 @@ mod tests {
         assert!(checked > 8, "{checked} pages");
     }
 
-    /// All Rust sources below a folder, line ends with a backslash joined as the compiler does it.
+    /// All Rust sources below a folder, with lines that end in a backslash joined as the compiler does.
     fn sources(folder: &Path) -> String {
         let mut all = String::new();
         let mut folders = vec![folder.to_owned()];

@@ -1,4 +1,4 @@
-//! The tarball: a static program for every Linux, with the files of the Debian package that make sense elsewhere.
+//! The tarball: a static program for every Linux, with the files of the Debian package that are useful elsewhere.
 
 use super::Build;
 use super::contents::{self, Tree, read};
@@ -23,7 +23,7 @@ pub(super) fn write(build: &Build<'_>, program: &Path, speaker: &Path) -> Result
     let mut tar = build.command("tar");
     tar.arg(format!("--mtime=@{}", build.epoch_s));
     tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--create", "--use-compress-program"]);
-    // Without -n gzip writes the time of the compression into the file.
+    // Without -n, gzip writes the time of compression into the file.
     tar.args(["gzip -9n", "--file"]).arg(&archive).arg("--directory").arg(&folder).arg(&name);
     output_of(&mut tar)?;
     Ok(archive)

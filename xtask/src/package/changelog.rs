@@ -1,4 +1,5 @@
-//! The changelog of the Debian package, made from the workspace's: Debian wants a version, a date and a maintainer with each entry.
+//! The changelog of the Debian package, generated from the workspace's. Debian requires a version, a date and a
+//! maintainer for each entry.
 
 use super::Build;
 use super::contents::read;
@@ -6,7 +7,7 @@ use anyhow::{Context as _, Result};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
 
-/// Who answers for the package.
+/// The maintainer of the package.
 pub(super) const MAINTAINER: &str = "Holdfast contributors <packages@holdfast.example>";
 
 /// Debian's width of a changelog line.
@@ -22,7 +23,7 @@ pub(super) fn text(build: &Build<'_>) -> Result<String> {
     Ok(format!("holdfast ({version}) unstable; urgency=medium\n\n{entries}\n -- {MAINTAINER}  {date}\n"))
 }
 
-/// The items of the newest section, each on one line and without Markdown's marks.
+/// The items of the newest section, each on one line and without Markdown.
 fn entries(changelog: &str) -> Vec<String> {
     let section = changelog.lines().skip_while(|line| !line.starts_with("## ")).skip(1);
     let mut items: Vec<String> = Vec::new();
@@ -37,7 +38,7 @@ fn entries(changelog: &str) -> Vec<String> {
     items.iter().map(|item| item.replace('`', "")).collect()
 }
 
-/// An item as Debian writes it: a star, and lines that are not too long.
+/// An item in Debian's form: an asterisk, and wrapped lines.
 fn wrapped(item: &str) -> String {
     let mut lines = vec![String::from("  *")];
     for word in item.split_whitespace() {

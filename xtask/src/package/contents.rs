@@ -1,4 +1,4 @@
-//! What a package contains: one list of files, from which the `.deb` and the tarball take theirs.
+//! The contents of a package: one list of files for the `.deb` and the tarball.
 
 use super::{Build, inventory, strip};
 use crate::workspace::output_of;
@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Files that an operator changes: an upgrade keeps them. Everything below this folder of the package is one.
+/// The folder of files that an operator may change: an upgrade keeps them.
 pub(super) const CONFIGURATION: &str = "etc";
 
 /// A folder that becomes a package.
@@ -19,14 +19,14 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// An empty tree; folders above it must be there.
+    /// An empty tree; its parent folders must exist.
     pub(super) fn new(root: PathBuf) -> Result<Self> {
         fs::create_dir_all(&root).with_context(|| format!("cannot create {}", root.display()))?;
         fs::set_permissions(&root, fs::Permissions::from_mode(0o755))?;
         Ok(Self { root })
     }
 
-    /// Writes a file, readable by everybody.
+    /// Writes a file that every user can read.
     pub(super) fn file(&self, path: &str, bytes: &[u8]) -> Result<()> {
         self.file_with_mode(path, bytes, 0o644)
     }
@@ -39,14 +39,14 @@ impl Tree {
         Ok(())
     }
 
-    /// Writes a file compressed, without name and time in it, so that equal contents give equal files.
+    /// Writes a compressed file without name and time in it, so that equal contents give equal files.
     pub(super) fn compressed(&self, path: &str, bytes: &[u8]) -> Result<()> {
         let mut encoder = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
         encoder.write_all(bytes)?;
         self.file(&format!("{path}.gz"), &encoder.finish()?)
     }
 
-    /// Makes a folder with those above it; the builder's umask does not count.
+    /// Makes a folder and its parents; the mode does not depend on the builder's umask.
     pub(super) fn directory(&self, path: &Path) -> Result<()> {
         let mut folder = self.root.clone();
         let below = path.strip_prefix(&self.root).unwrap_or(path);
@@ -88,7 +88,7 @@ pub(super) fn add_program(build: &Build<'_>, tree: &Tree, path: &str, program: &
     Ok(())
 }
 
-/// Configuration, welcome page, what watches it, and the unit: everything that `packaging/` has as it is installed.
+/// Installs everything from `packaging/`: configuration, welcome page, monitoring files, and the unit.
 pub(super) fn add_service(build: &Build<'_>, tree: &Tree) -> Result<()> {
     let copies = [
         ("etc/nginx.conf", "etc/holdfast/nginx.conf"),
@@ -105,7 +105,7 @@ pub(super) fn add_service(build: &Build<'_>, tree: &Tree) -> Result<()> {
         for entry in fs::read_dir(build.source(folder))? {
             let file = entry?.file_name();
             let name = file.to_string_lossy();
-            // Tests of the rules are for the project.
+            // Tests of the rules are not installed.
             if !name.ends_with(".test.yml") {
                 tree.file(&format!("usr/share/holdfast/{folder}/{name}"), &read(&build.source(folder).join(&file))?)?;
             }
@@ -118,7 +118,7 @@ pub(super) fn add_service(build: &Build<'_>, tree: &Tree) -> Result<()> {
     Ok(())
 }
 
-/// Manual pages and completions, as the program itself prints them.
+/// Manual pages and completions, printed by the program itself.
 pub(super) fn add_help(tree: &Tree, speaker: &Path) -> Result<()> {
     tree.compressed("usr/share/man/man1/holdfast.1", output_of(Command::new(speaker).arg("man"))?.as_bytes())?;
     let commands = subcommands(&output_of(Command::new(speaker).arg("--help"))?);
@@ -139,7 +139,7 @@ pub(super) fn add_help(tree: &Tree, speaker: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The names in the list of commands of a long help.
+/// The names in the list of commands of the long help.
 fn subcommands(help: &str) -> Vec<String> {
     let list = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
     let names = list.filter(|line| line.starts_with("  ") && !line.starts_with("   ")).filter_map(|line| {
@@ -149,7 +149,7 @@ fn subcommands(help: &str) -> Vec<String> {
     names.collect()
 }
 
-/// Licences of the program and of what is built into it, and the list of that.
+/// Licences of the program and of its dependencies, and the list of dependencies.
 pub(super) fn add_notices(build: &Build<'_>, tree: &Tree) -> Result<()> {
     let packages = inventory::packages(build)?;
     let doc = "usr/share/doc/holdfast";

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What the package manager prints about the package.
+/// The description that the package manager prints.
 const DESCRIPTION: &str = "reverse proxy that reads nginx.conf
  Holdfast is an HTTP/1.1 and WebSocket reverse proxy that is built around its
  pool of upstream connections. It reads nginx.conf and keeps nginx's words,
@@ -46,7 +46,7 @@ pub(super) fn write(build: &Build<'_>, program: &Path, speaker: &Path) -> Result
 
     let deb = build.out.join(format!("holdfast_{}_{}.deb", version(build), build.arch.debian()));
     let mut pack = build.command("dpkg-deb");
-    // Owners are root's whichever user builds; xz is what every Debian can read.
+    // All files belong to root, independent of the user who builds; every Debian can read xz.
     pack.arg(format!("-z{}", build.compression));
     output_of(pack.args(["--root-owner-group", "-Zxz", "--build"]).arg(&tree.root).arg(&deb))?;
     Ok(deb)

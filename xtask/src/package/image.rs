@@ -1,6 +1,7 @@
-//! The OCI image: `FROM scratch`, the static program, a configuration, a user without rights.
+//! The OCI image: `FROM scratch`, the static program, a configuration, an unprivileged user.
 //!
-//! `target/package/image-ARCH` is what `docker build` takes; where `buildah` is installed, the image is built here, too.
+//! `target/package/image-ARCH` is the context for `docker build`. If `buildah` is installed, the image is built here,
+//! too.
 
 use super::Build;
 use super::contents::{self, Tree, read};
@@ -10,7 +11,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Writes the folder with the Dockerfile, and the image as an archive where `buildah` is there. Returns the archive, or the Dockerfile.
+/// Writes the folder with the Dockerfile, and the image as an archive if `buildah` is installed. Returns the archive,
+/// or the Dockerfile.
 pub(super) fn write(build: &Build<'_>, program: &Path) -> Result<PathBuf> {
     heading("the OCI image");
     let folder = build.folder("image")?;
@@ -42,7 +44,7 @@ pub(super) fn write(build: &Build<'_>, program: &Path) -> Result<PathBuf> {
         fs::remove_file(&archive)?;
     }
     let tag = format!("holdfast:{}", build.version);
-    // Storage of our own: nothing is left in the system's, and no daemon or setuid helper is needed.
+    // Separate storage: it leaves nothing in the system's, and needs neither a daemon nor a setuid helper.
     let storage = build.out.join("buildah");
     let buildah = |words: &[&str]| {
         let mut command = build.command("buildah");

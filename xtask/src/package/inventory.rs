@@ -1,6 +1,8 @@
-//! What is built into the program: the list of crates (SBOM, `CycloneDX` 1.5) and the notices that their licences ask for.
+//! The dependencies built into the program: the list of crates (SBOM, `CycloneDX` 1.5) and the notices that their
+//! licences require.
 //!
-//! Both come from `cargo metadata` and `Cargo.lock`; only crates that the program links count, and not those of tests or of the build.
+//! Both come from `cargo metadata` and `Cargo.lock`. Only crates that the program links count, not those of tests or of
+//! the build.
 
 use super::Build;
 use crate::workspace::output_of;
@@ -14,7 +16,7 @@ use std::path::{Path, PathBuf};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// The crate whose program is packaged.
+/// The crate of the packaged program.
 const PROGRAM: &str = "holdfast";
 
 /// One crate that the program links.
@@ -22,9 +24,9 @@ pub(super) struct Package {
     name: String,
     version: String,
     licence: Option<String>,
-    /// Where its sources are.
+    /// The folder of its sources.
     folder: PathBuf,
-    /// One of this workspace, whose notices are the package's own.
+    /// Whether it is part of this workspace; the package itself has the notices for those.
     is_ours: bool,
     /// SHA-256 of the crate's archive.
     checksum: Option<String>,
@@ -33,7 +35,7 @@ pub(super) struct Package {
 }
 
 impl Package {
-    /// The name by which scanners know it.
+    /// Its package URL, by which scanners identify it.
     fn url(&self) -> String {
         url(&self.name, &self.version)
     }
@@ -43,7 +45,7 @@ fn url(name: &str, version: &str) -> String {
     format!("pkg:cargo/{name}@{version}")
 }
 
-/// What `cargo metadata` prints, as far as it matters here.
+/// The parts of the output of `cargo metadata` that are needed here.
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Described>,
@@ -83,7 +85,7 @@ struct Kind {
     kind: Option<String>,
 }
 
-/// All crates that the program links on the machine of the build, itself included, by name and version.
+/// All crates that the program links on the building machine, including itself, by name and version.
 pub(super) fn packages(build: &Build<'_>) -> Result<Vec<Package>> {
     let mut cargo = build.workspace.cargo();
     cargo.args(["metadata", "--format-version", "1", "--locked", "--filter-platform", &build.arch.target()]);
@@ -95,7 +97,7 @@ pub(super) fn packages(build: &Build<'_>) -> Result<Vec<Package>> {
 fn linked(metadata: &Metadata, checksums: &BTreeMap<String, String>) -> Result<Vec<Package>> {
     let described: BTreeMap<&str, &Described> =
         metadata.packages.iter().map(|package| (package.id.as_str(), package)).collect();
-    // A crate called `…-src` brings C sources that a build script compiles into the program (`LuaJIT`).
+    // A crate named `…-src` contains C sources that a build script compiles into the program (`LuaJIT`).
     let sources: BTreeSet<&str> = described
         .values()
         .filter(|package| package.name.ends_with("-src"))
@@ -167,7 +169,7 @@ fn checksums(lock: &str) -> Result<BTreeMap<String, String>> {
 pub(super) fn sbom(build: &Build<'_>, packages: &[Package]) -> Result<String> {
     let made = OffsetDateTime::from_unix_timestamp(i64::try_from(build.epoch_s)?)?.format(&Rfc3339)?;
     let licences = |package: &Package| -> Vec<serde_json::Value> {
-        // Old crates write `MIT/Apache-2.0` for what SPDX calls `MIT OR Apache-2.0`.
+        // Old crates write `MIT/Apache-2.0` for SPDX' `MIT OR Apache-2.0`.
         package.licence.iter().map(|text| json!({ "expression": text.replace('/', " OR ") })).collect()
     };
     let component = |package: &Package| {
@@ -196,7 +198,7 @@ pub(super) fn sbom(build: &Build<'_>, packages: &[Package]) -> Result<String> {
     Ok(serde_json::to_string_pretty(&document)? + "\n")
 }
 
-/// The licence texts of all foreign crates, each text once, with the crates that have it.
+/// The licence texts of all foreign crates, each text once, with the crates that use it.
 pub(super) fn notices(packages: &[Package]) -> Result<String> {
     let mut by_text: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut without = Vec::new();
@@ -223,7 +225,8 @@ pub(super) fn notices(packages: &[Package]) -> Result<String> {
     Ok(page)
 }
 
-/// Texts of files that are called like a licence, in the folder and one below it: C sources that a crate brings have theirs there.
+/// Texts of files with the name of a licence, in the folder and one level below: C sources in a crate have theirs
+/// there.
 fn licence_files(folder: &Path) -> Result<Vec<String>> {
     const NAMES: [&str; 5] = ["licen", "copying", "copyright", "notice", "unlicense"];
     let mut found = Vec::new();

@@ -1,7 +1,8 @@
-//! `cargo xtask package`: the packages that operators install: a `.deb`, a tarball with a static program, and an OCI image. All three
-//! are made from one list of files (`contents`). `cargo xtask package-test` installs the `.deb` into a booted Debian (`test`).
+//! `cargo xtask package`: makes the packages that operators install: a `.deb`, a tarball with a static program, and an
+//! OCI image. All three come from one list of files (`contents`). `cargo xtask package-test` installs the `.deb` into a
+//! booted Debian (`test`).
 //!
-//! The programs that do the work are Debian's own: `dpkg-deb`, `tar`, `buildah`. ADR 38 has the reasons.
+//! It uses Debian's own tools: `dpkg-deb`, `tar`, `buildah`. ADR 38 has the reasons.
 
 mod archive;
 mod changelog;
@@ -47,16 +48,17 @@ enum Format {
     Image,
 }
 
-/// What all formats of one run share.
+/// The settings shared by all formats of one run.
 struct Build<'a> {
     workspace: &'a Workspace,
     arch: Arch,
     /// The workspace's version.
     version: String,
     revision: u32,
-    /// Of xz, 1 to 9: a package that only a test installs need not be small.
+    /// Level of xz, 1 to 9: a package that only a test installs need not be small.
     compression: u8,
-    /// Time of the last commit in Unix seconds: every file in a package has it, so that equal sources make equal packages.
+    /// Time of the last commit in Unix seconds. Every file in a package gets it, so that equal sources make equal
+    /// packages.
     epoch_s: u64,
     /// `target/package`.
     out: PathBuf,
@@ -69,7 +71,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     }
     let build = Build::new(workspace, args.arch, args.revision)?;
     let mut made = Vec::new();
-    // Manual pages and completions come from a program that runs on this machine, whatever the packages are for.
+    // Manual pages and completions come from a program that runs on this machine, for packages of any machine.
     let speaker = program::native(workspace, args.arch, args.binary.as_deref())?;
     if args.format.contains(&Format::Deb) {
         let program = match &args.binary {
@@ -121,7 +123,7 @@ impl<'a> Build<'a> {
         self.workspace.root.join("packaging").join(path)
     }
 
-    /// A program that makes packages: its files get the time of the last commit.
+    /// A tool that makes packages: its files get the time of the last commit.
     fn command(&self, name: &str) -> Command {
         let mut command = Command::new(name);
         command.env("SOURCE_DATE_EPOCH", self.epoch_s.to_string()).env("LC_ALL", "C.UTF-8");
@@ -129,7 +131,7 @@ impl<'a> Build<'a> {
     }
 }
 
-/// Removes symbols: a package of a debug build would have 90 MB otherwise.
+/// Removes symbols; otherwise a package of a debug build would have 90 MB.
 fn strip(build: &Build<'_>, from: &Path, to: &Path) -> Result<()> {
     let mut strip = Command::new(build.arch.binutils("strip"));
     strip.args(["--strip-unneeded", "--remove-section=.comment", "--remove-section=.note", "-o"]);

@@ -1,4 +1,5 @@
-//! Builds the program for a package: for this machine or another one, linked to the C library or with it inside.
+//! Builds the program for a package: for this machine or another one, with the C library linked dynamically or
+//! statically.
 
 use crate::workspace::{Workspace, find_program, heading, output_of, run};
 use anyhow::{Result, bail};
@@ -14,17 +15,17 @@ pub(super) enum Arch {
     Arm64,
 }
 
-/// Where the C library is.
+/// How the C library is linked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Linking {
-    /// On the machine that runs the program.
+    /// Dynamically, from the machine that runs the program.
     Dynamic,
-    /// In the program (static-pie): it runs on every Linux.
+    /// Statically (static-pie): the program runs on every Linux.
     Static,
 }
 
 impl Arch {
-    /// Debian's name for it.
+    /// Debian's name of the architecture.
     pub(super) fn debian(self) -> &'static str {
         match self {
             Self::Amd64 => "amd64",
@@ -32,7 +33,7 @@ impl Arch {
         }
     }
 
-    /// Rust's name for its instruction set.
+    /// Rust's name of the architecture.
     fn rust(self) -> &'static str {
         match self {
             Self::Amd64 => "x86_64",
@@ -48,7 +49,7 @@ impl Arch {
         self.rust() == std::env::consts::ARCH
     }
 
-    /// A program of GNU's tools that understands this machine's code.
+    /// A GNU tool for this architecture.
     pub(super) fn binutils(self, name: &str) -> String {
         if self.is_native() { name.to_owned() } else { format!("{}-linux-gnu-{name}", self.rust()) }
     }
@@ -81,14 +82,14 @@ pub(super) fn build(workspace: &Workspace, arch: Arch, linking: Linking) -> Resu
         cargo.env(format!("CARGO_TARGET_{}_LINKER", target.replace('-', "_").to_uppercase()), linker);
     }
     if linking == Linking::Static {
-        // With an explicit target this reaches the program only, and not the build scripts.
+        // With an explicit target this affects only the program, not the build scripts.
         cargo.env("RUSTFLAGS", "-C target-feature=+crt-static");
     }
     run(&mut cargo)?;
     Ok(folder.join(target).join("dist/holdfast"))
 }
 
-/// A compiler for the other machine, and Rust's standard library for it.
+/// Checks for a compiler for the other machine, and for Rust's standard library for it.
 fn check_cross(arch: Arch) -> Result<()> {
     let compiler = format!("{}-linux-gnu-gcc", arch.rust());
     if find_program(&compiler).is_none() {
@@ -105,7 +106,8 @@ fn check_cross(arch: Arch) -> Result<()> {
     Ok(())
 }
 
-/// A program that runs here and says what the packaged one says: the packaged one, or a debug build where that is for another machine.
+/// A program that runs here with the same help as the packaged one: the packaged one itself, or a debug build if that
+/// is for another machine.
 pub(super) fn native(workspace: &Workspace, arch: Arch, given: Option<&Path>) -> Result<PathBuf> {
     if let (Some(file), true) = (given, arch.is_native()) {
         return Ok(file.to_owned());
@@ -116,7 +118,7 @@ pub(super) fn native(workspace: &Workspace, arch: Arch, given: Option<&Path>) ->
     Ok(target.join("debug/holdfast"))
 }
 
-/// The least version of the C library that a program needs, from the versions of its symbols, such as `2.34`.
+/// The lowest version of the C library that a program needs, from the versions of its symbols, such as `2.34`.
 pub(super) fn c_library(program: &Path) -> Result<String> {
     let text = output_of(Command::new("readelf").arg("--version-info").arg("--wide").arg(program))?;
     let Some(version) = newest_version(&text) else {

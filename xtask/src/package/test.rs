@@ -1,7 +1,8 @@
-//! `cargo xtask package-test`: a Debian system with nginx is booted in a container (`systemd-nspawn`), and the package is installed, used,
-//! upgraded under load and purged in it. The steps are in `packaging/test/install.sh`.
+//! `cargo xtask package-test`: boots a Debian system with nginx in a container (`systemd-nspawn`), and installs, uses,
+//! upgrades under load and purges the package in it. The steps are in `packaging/test/install.sh`.
 //!
-//! By default it packages a debug build, which takes a minute. With `--release` it packages the `dist` build of `cargo xtask package` and starts the image, too.
+//! By default it packages a debug build, which takes a minute. With `--release` it packages the `dist` build of `cargo
+//! xtask package` and starts the image, too.
 
 use super::{Build, deb, program};
 use crate::workspace::{Workspace, find_program, heading, in_ci, output_of, run, shown};
@@ -23,11 +24,11 @@ pub(crate) struct Args {
     binary: Option<PathBuf>,
 }
 
-/// The oldest Debian that the package is for.
+/// The oldest supported Debian.
 const SUITE: &str = "bookworm";
-/// What the system has beside the essential packages.
+/// Packages of the system besides the essential ones.
 const PACKAGES: &str = "adduser,curl,dbus,lintian,logrotate,nginx-light,procps,systemd,systemd-sysv";
-/// The whole test takes about 40 s; a machine that is busy gets several times that.
+/// The whole test takes about 40 s; a busy machine may need several times as long.
 const DEADLINE: Duration = Duration::from_mins(5);
 
 /// The unit that runs the test in the container.
@@ -82,7 +83,7 @@ fn check_needs() -> Result<()> {
     Ok(())
 }
 
-/// Two packages that differ in their revision.
+/// Makes two packages that differ in their revision.
 fn packages(workspace: &Workspace, args: &Args) -> Result<[PathBuf; 2]> {
     let arch = native_arch();
     let program = match (&args.binary, args.release) {
@@ -101,7 +102,7 @@ fn packages(workspace: &Workspace, args: &Args) -> Result<[PathBuf; 2]> {
     debs.try_into().ok().context("two packages were made")
 }
 
-/// The system as an archive, made once: `target/peers` keeps it beside other foreign programs.
+/// The system as an archive, made once and kept in `target/peers`.
 fn provide_system(workspace: &Workspace) -> Result<PathBuf> {
     let home = workspace.target("peers");
     fs::create_dir_all(&home)?;
@@ -167,7 +168,7 @@ fn native_arch() -> Arch {
 }
 
 #[allow(clippy::disallowed_methods)] // polls another process under a deadline
-/// Boots the system with a network of its own, which has nothing but loopback, and waits until it has powered off.
+/// Boots the system in a separate network with loopback only, and waits until it has powered off.
 fn boot(system: &Path) -> Result<()> {
     let console = system.with_extension("console");
     let output = File::create(&console)?;

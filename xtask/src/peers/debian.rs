@@ -1,10 +1,10 @@
-//! Debian's packages without installing them: apt resolves and downloads, dpkg unpacks into a folder.
+//! Unpacks Debian packages without installing them: apt resolves and downloads, dpkg unpacks into a folder.
 //!
-//! apt only simulates here, so the system's state is read and never written. Where its package lists are missing (a
-//! fresh container) or too old to download from, lists of our own are fetched into `target/peers/apt`.
+//! apt only simulates here, so it reads the system's state and never writes it. If the package lists are missing (a new
+//! container) or too old to download from, our own lists are fetched into `target/peers/apt`.
 //!
-//! Programs of a newer suite need a newer C library than the system's. They are resolved as if nothing were installed, so
-//! that all their libraries come along, the dynamic loader included; `wrapper` starts them with that loader.
+//! Programs of a newer suite need a newer C library than the system's. They are resolved as if nothing were installed,
+//! so that all their libraries are included, even the dynamic loader; `wrapper` starts them with that loader.
 
 use crate::workspace::{output_of, run};
 use anyhow::{Context as _, Result, bail};
@@ -12,19 +12,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Which of Debian's suites a package comes from.
+/// The Debian suite of a package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Suite {
-    /// The one that this system follows.
+    /// The suite of this system.
     System,
     /// Debian 13, the stable one.
     Stable,
-    /// The one that has everything first.
+    /// The newest suite (unstable).
     Newest,
 }
 
 impl Suite {
-    /// Its name in Debian's archive; `None`: whatever the system's sources say.
+    /// Its name in Debian's archive; `None` uses the system's sources.
     fn codename(self) -> Option<&'static str> {
         match self {
             Self::System => None,
@@ -33,12 +33,12 @@ impl Suite {
         }
     }
 
-    /// The folder below `target/peers` that its packages are unpacked into.
+    /// The folder below `target/peers` for its packages.
     pub(super) fn root(self) -> String {
         self.codename().map_or_else(|| "root".to_owned(), |name| format!("root-{name}"))
     }
 
-    /// What is before a package's name in the stamp.
+    /// The prefix of a package's name in the stamp.
     pub(super) fn stamp(self) -> String {
         self.codename().map_or_else(String::new, |name| format!("{name}/"))
     }
@@ -51,11 +51,11 @@ impl Suite {
     }
 }
 
-/// The C library must match the system's loader, so a newer one that apt would like to bring along is left out.
+/// The C library must match the system's loader, so a newer one from apt is left out.
 const NEVER_UNPACKED: [&str; 2] = ["libc6", "libc-bin"];
 
-/// Unpacks the packages, and those they need that the system lacks, into the suite's folder below `home`. Returns
-/// `name=version` of each, after the suite's mark.
+/// Unpacks the packages, and their dependencies that the system lacks, into the suite's folder below `home`. Returns
+/// `name=version` of each, after the suite's prefix.
 pub(super) fn unpack(home: &Path, suite: Suite, packages: &[&str]) -> Result<Vec<String>> {
     let apt = Apt::prepare(home, suite)?;
     let archives = apt.home.join("archives");
@@ -66,7 +66,7 @@ pub(super) fn unpack(home: &Path, suite: Suite, packages: &[&str]) -> Result<Vec
         apt.fetch(true, packages, &archives)
     };
     if fetched.is_err() && suite == Suite::System {
-        // Whatever it was, the second try says it again, with lists that are surely fresh.
+        // If the cause was not the lists, the second attempt fails in the same way.
         println!("apt's package lists are missing here, or too old; fetching lists of our own");
         apt.update();
         fetched = apt.fetch(true, packages, &archives);
@@ -85,7 +85,7 @@ pub(super) fn unpack(home: &Path, suite: Suite, packages: &[&str]) -> Result<Vec
     Ok(wanted.iter().map(|package| format!("{}{package}", suite.stamp())).collect())
 }
 
-/// apt with a folder of its own for whatever it writes.
+/// apt with its own folder for all files that it writes.
 struct Apt {
     home: PathBuf,
     suite: Suite,
@@ -108,7 +108,7 @@ impl Apt {
     fn command(&self, own_lists: bool) -> Command {
         let mut command = Command::new("apt-get");
         command.env("LC_ALL", "C").stdin(Stdio::null());
-        // Root's apt downloads as a user who cannot write into our folder; the signatures are checked all the same.
+        // As root, apt would download as a user who cannot write into our folder; signatures are still checked.
         command.args(["-q", "-o", "APT::Sandbox::User=root"]);
         command.arg("-o").arg(format!("Dir::Cache={}", self.home.join("cache").display()));
         if self.suite != Suite::System {
@@ -125,8 +125,8 @@ impl Apt {
         command
     }
 
-    /// A source that cannot be reached (a third party's, say) makes apt fail although Debian's own lists came: whether
-    /// they are enough shows when the packages are resolved.
+    /// A source that cannot be reached, such as a third party's, makes apt fail even if Debian's lists arrived.
+    /// Resolving the packages shows whether the lists suffice.
     fn update(&self) {
         if let Err(error) = output_of(self.command(true).arg("update")) {
             println!("{error:#}");
@@ -146,7 +146,7 @@ impl Apt {
     }
 }
 
-/// Reads `name=version` from the lines in which a simulation says what it would install.
+/// Reads `name=version` from the lines in which a simulation announces an installation.
 fn wanted_packages(simulation: &str, suite: Suite) -> Vec<String> {
     let mut wanted = Vec::new();
     for line in simulation.lines() {
@@ -155,7 +155,7 @@ fn wanted_packages(simulation: &str, suite: Suite) -> Vec<String> {
             continue;
         }
         let Some(name) = words.next() else { continue };
-        // An upgrade shows the installed version in brackets before the new one.
+        // For an upgrade, the installed version is in brackets before the new one.
         let Some(version) = words.find_map(|word| word.strip_prefix('(')) else { continue };
         if suite != Suite::System || !NEVER_UNPACKED.contains(&name) {
             wanted.push(format!("{name}={version}"));

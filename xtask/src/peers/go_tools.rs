@@ -1,11 +1,11 @@
-//! Peers that are no packages of Debian's: they are built from Go modules of pinned versions, which Go's checksum database vouches for.
+//! Peers without a Debian package: built from Go modules of pinned versions, which Go's checksum database verifies.
 
 use crate::workspace::run;
 use anyhow::{Context as _, Result};
 use std::path::Path;
 use std::process::Command;
 
-/// A program that Go builds.
+/// A program to build with Go.
 pub(super) struct GoTool {
     /// The name under `target/peers/bin`.
     pub(super) name: &'static str,
@@ -18,11 +18,11 @@ pub(super) struct GoTool {
 pub(super) const TOOLS: [GoTool; 2] = [
     // Let's Encrypt's small authority for tests.
     GoTool { name: "pebble", version: "v2.10.1", package: "github.com/letsencrypt/pebble/v2/cmd/pebble" },
-    // The conformance tests of HTTP/2 and HPACK. It is the newest release that Go's proxy has.
+    // The conformance tests of HTTP/2 and HPACK: the newest release on Go's proxy.
     GoTool { name: "h2spec", version: "v2.2.1+incompatible", package: "github.com/summerwind/h2spec/cmd/h2spec" },
 ];
 
-/// The oldest Go that builds them, as Pebble's go.mod says.
+/// The oldest Go that builds them, from Pebble's go.mod.
 const GO_MINOR_MIN: u32 = 24;
 
 /// Whether a Go is new enough.
@@ -38,7 +38,7 @@ fn minor(text: &str) -> Option<u32> {
     rest.split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// Builds one into `bin`, by the `go` that is there; what Go fetches and keeps is below `home`.
+/// Builds one into `bin` with the given `go`; Go's downloads and caches are below `home`.
 pub(super) fn build(tool: &GoTool, home: &Path, bin: &Path) -> Result<()> {
     let work = home.join("go");
     let module = format!("{}@{}", tool.package, tool.version);
@@ -48,7 +48,7 @@ pub(super) fn build(tool: &GoTool, home: &Path, bin: &Path) -> Result<()> {
         .env("GOBIN", bin)
         .env("GOPATH", work.join("path"))
         .env("GOCACHE", work.join("cache"))
-        // The folder can be removed as any other, and no C compiler is needed.
+        // This makes the folder removable like any other, and needs no C compiler.
         .env("GOFLAGS", "-modcacherw")
         .env("GOTOOLCHAIN", "local")
         .env("CGO_ENABLED", "0"))

@@ -1,4 +1,4 @@
-//! `cargo xtask peers`: the foreign servers and clients that tests and benches compare us with.
+//! `cargo xtask peers`: provides the foreign servers and clients that tests and benches compare us with.
 //!
 //! What is on `$PATH` is used as it is. What is missing is unpacked from Debian's packages into `target/peers` (Pebble and h2spec, which
 //! Debian does not have, are built there; SSLyze and grpcio come from PyPI); nothing
@@ -26,30 +26,30 @@ pub(crate) struct Args {
     list: bool,
 }
 
-/// Changes whenever the wrappers or the layout change, so that an older folder is built anew.
+/// Changed with the wrappers or the layout, so that an older folder is rebuilt.
 const LAYOUT: &str = "holdfast-peers 7";
 
-/// A program that tests or benches run beside ours.
+/// A program that tests or benches run for comparison.
 pub(crate) struct Peer {
     /// The name under `target/peers/bin`.
     pub(crate) name: &'static str,
     /// The Debian package that holds it.
     package: &'static str,
-    /// The suite whose package it is.
+    /// The suite of the package.
     suite: Suite,
-    /// Where the package puts it, relative to the root folder.
+    /// Its path in the package, relative to the root folder.
     file: &'static str,
     /// The arguments that make it print its version and end.
     version: &'static [&'static str],
 }
 
-/// Everything that a test or bench may ask for.
+/// All peers of tests and benches.
 const PEERS: [Peer; 23] = [
     Peer { name: "nginx", package: "nginx", suite: Suite::System, file: "usr/sbin/nginx", version: &["-v"] },
     Peer { name: "haproxy", package: "haproxy", suite: Suite::System, file: "usr/sbin/haproxy", version: &["-v"] },
     Peer { name: "wrk", package: "wrk", suite: Suite::System, file: "usr/bin/wrk", version: &["-v"] },
     Peer { name: "ab", package: "apache2-utils", suite: Suite::System, file: "usr/bin/ab", version: &["-V"] },
-    // Clients and servers of TLS that are not ours.
+    // Foreign clients and servers of TLS.
     Peer { name: "openssl", package: "openssl", suite: Suite::System, file: "usr/bin/openssl", version: &["version"] },
     Peer { name: "curl", package: "curl", suite: Suite::System, file: "usr/bin/curl", version: &["--version"] },
     Peer { name: "siege", package: "siege", suite: Suite::System, file: "usr/bin/siege", version: &["--version"] },
@@ -90,7 +90,7 @@ const PEERS: [Peer; 23] = [
         file: "usr/sbin/dnsmasq",
         version: &["--version"],
     },
-    // The FastCGI application that most nginx.conf files pass to.
+    // The usual FastCGI application behind nginx.
     Peer {
         name: "php-fpm",
         package: "php8.2-fpm",
@@ -98,7 +98,7 @@ const PEERS: [Peer; 23] = [
         file: "usr/sbin/php-fpm8.2",
         version: &["-v"],
     },
-    // The compiler, for the gateway in Go of the lab's `two-limit-pool`, and for Pebble and h2spec; Pebble wants 1.24.
+    // The compiler for the Go gateway of the lab's `two-limit-pool`, and for Pebble and h2spec; Pebble needs 1.24.
     Peer {
         name: "go",
         package: "golang-go",
@@ -113,7 +113,7 @@ const PEERS: [Peer; 23] = [
         file: "usr/lib/chromium/chromium-headless-shell",
         version: &["--version"],
     },
-    // A server of TCP that is not HTTP, and its client.
+    // A TCP server that is not HTTP, and its client.
     Peer {
         name: "redis-server",
         package: "redis-server",
@@ -134,7 +134,7 @@ const PEERS: [Peer; 23] = [
     haproxy_of("haproxy-new", Suite::Newest),
 ];
 
-/// Packages that bring a part of a peer and no program: Debian's nginx has `stream` as a module of its own.
+/// Packages with a part of a peer and no program: Debian's nginx has `stream` in a separate module.
 const PARTS: [(&str, Suite); 1] = [("libnginx-mod-stream", Suite::Newest)];
 
 const fn nginx_of(name: &'static str, suite: Suite) -> Peer {
@@ -146,7 +146,7 @@ const fn haproxy_of(name: &'static str, suite: Suite) -> Peer {
 }
 
 impl Peer {
-    /// The program as the user has installed it; a newer one is never taken from the system.
+    /// The user's installed program; a newer suite's program is never taken from the system.
     fn installed(&self) -> Option<PathBuf> {
         if self.name == "go" {
             return find_program("go").filter(|go| go_tools::builds_with(go));
@@ -154,7 +154,7 @@ impl Peer {
         if self.suite == Suite::System { find_program(self.name) } else { None }
     }
 
-    /// How the stamp begins that says which package it came from.
+    /// The beginning of the stamp's line that names its package.
     fn stamp(&self) -> String {
         format!("{}{}=", self.suite.stamp(), self.package)
     }
@@ -173,11 +173,11 @@ pub(crate) fn bin(workspace: &Workspace) -> PathBuf {
     workspace.target("peers").join("bin")
 }
 
-/// Makes sure that every peer is in the folder it returns. Quick when they do already.
+/// Provides every peer in the folder that it returns. Quick if all exist already.
 pub(crate) fn provide(workspace: &Workspace) -> Result<PathBuf> {
     let home = workspace.target("peers");
     fs::create_dir_all(&home).with_context(|| format!("cannot create {}", home.display()))?;
-    // Two `cargo xtask test` at once must not unpack over each other.
+    // Two concurrent `cargo xtask test` must not unpack over each other.
     let lock = File::create(home.join("lock")).context("cannot create the lock of target/peers")?;
     lock.lock().context("cannot lock target/peers")?;
 
@@ -217,7 +217,7 @@ pub(crate) fn provide(workspace: &Workspace) -> Result<PathBuf> {
     Ok(bin)
 }
 
-/// Fetches and unpacks what is missing; returns `name=version` of each package.
+/// Fetches and unpacks missing peers; returns `name=version` of each package.
 fn unpack(home: &Path, suite: Suite, missing: &[&Peer]) -> Result<Vec<String>> {
     let names = missing.iter().map(|peer| peer.name).collect::<Vec<_>>().join(", ");
     let parts = PARTS.iter().filter(|(_, of)| *of == suite).map(|(package, _)| *package);
@@ -235,7 +235,7 @@ fn unpack(home: &Path, suite: Suite, missing: &[&Peer]) -> Result<Vec<String>> {
 
 fn list(workspace: &Workspace) -> Result<()> {
     let bin = bin(workspace);
-    // hey prints no version, but we know which package it came from.
+    // hey prints no version, but the stamp has that of its package.
     let stamp = fs::read_to_string(workspace.target("peers").join("stamp")).unwrap_or_default();
     let mut absent = 0;
     println!("{:<14} {:<44} {:<10} path", "tool", "version", "origin");
@@ -268,7 +268,8 @@ fn list(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// The line in which the program says its version, if it does. An error when it cannot even be started, as when a library is missing.
+/// The line of output with the version, if there is one. An error if the program cannot start, for example without a
+/// library.
 fn version(file: &Path, peer: &Peer) -> Result<Option<String>> {
     const LOADER_FAILED: i32 = 127; // the shell's and the dynamic loader's "not found"
     let output = Command::new(file).args(peer.version).stdin(Stdio::null()).output()?;
@@ -280,7 +281,7 @@ fn version(file: &Path, peer: &Peer) -> Result<Option<String>> {
     Ok(version_line(&text).map(str::to_owned))
 }
 
-/// hey has no version option and wrk prints its own beside a usage text, so the line is told by its looks.
+/// hey has no version option and wrk prints its version within the usage text, so the line is recognised by its form.
 fn version_line(text: &str) -> Option<&str> {
     let line = text.lines().find(|line| line.chars().any(|c| c.is_ascii_digit()) && !line.starts_with("  "))?;
     let line = line.split(" Copyright").next().unwrap_or(line);

@@ -1,5 +1,5 @@
-//! Peers from PyPI, in pinned versions and environments of their own, since Debian has no package of them: SSLyze, which scans servers of
-//! TLS, and grpcio, with which tests speak gRPC.
+//! Peers from PyPI in pinned versions and separate environments, because Debian has no package of them: SSLyze, which
+//! scans TLS servers, and grpcio, with which tests speak gRPC.
 
 use anyhow::{Context as _, Result, bail};
 use std::fs;
@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A package of PyPI that tests use.
+/// A PyPI package that tests use.
 pub(super) struct PythonTool {
     /// The name under `target/peers/bin`.
     pub(super) name: &'static str,
@@ -16,9 +16,9 @@ pub(super) struct PythonTool {
     package: &'static str,
     /// Its environment below `target/peers`.
     folder: &'static str,
-    /// The program of the environment that is run; Python itself for a package without one.
+    /// The program of the environment to run; Python itself for a package without one.
     program: &'static str,
-    /// Of these nothing is built: that would take compilers and minutes.
+    /// Packages that must not be compiled, because that would need compilers and minutes.
     only_binary: &'static str,
 }
 
@@ -42,7 +42,7 @@ pub(super) const TOOLS: [PythonTool; 2] = [
     },
 ];
 
-/// Installs what is not there. Without Python it is left out with a reason: a test that needs it says so, too.
+/// Installs missing tools. Without Python it prints a reason and skips them; a test that needs one reports that, too.
 pub(super) fn provide(home: &Path, bin: &Path) {
     for tool in &TOOLS {
         let PythonTool { name, version, package, .. } = tool;
@@ -67,7 +67,7 @@ fn install(tool: &PythonTool, home: &Path, bin: &Path) -> Result<()> {
     let package = format!("{}=={}", tool.package, tool.version);
     let only = ["--only-binary", tool.only_binary];
     quietly(Command::new(python.join("bin/pip")).args(["install", "--quiet"]).args(only).arg(&package))?;
-    // Not a link: Python finds its environment by the path that it is started by.
+    // Not a link: Python finds its environment by the path with which it is started.
     let (wrapper, program) = (bin.join(tool.name), python.join("bin").join(tool.program));
     fs::write(&wrapper, format!("#!/bin/sh\nexec '{}' \"$@\"\n", program.display()))?;
     fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).context("cannot make it executable")

@@ -1,6 +1,6 @@
-//! The small scripts that start an unpacked peer with its own libraries and without a look at the system's files.
+//! Small scripts that start an unpacked peer with its own libraries and without the system's configuration.
 //!
-//! Each `exec`s the program, so the process that a test started is the program itself and its pid is the one to signal.
+//! Each script `exec`s the program, so its process is the program itself and its pid can be signalled.
 
 use super::Peer;
 use super::debian::Suite;
@@ -31,8 +31,8 @@ fn text(peer: &Peer) -> String {
     let defaults = nginx_defaults(peer);
     let (root, arch) = (peer.suite.root(), std::env::consts::ARCH);
     if peer.suite != Suite::System {
-        // The program and its libraries are newer than the system's loader.
-        // Started by the loader, the compiler does not find what is beside it.
+        // The program and its libraries are newer than the system's loader. Started by the loader, the compiler does
+        // not find its other files.
         let extra = match peer.name {
             "go" => "GOROOT=$(cd \"$root\"/usr/lib/go-1.24 && pwd) GOTOOLCHAIN=local\nexport GOROOT GOTOOLCHAIN\n",
             _ => "",
@@ -52,7 +52,7 @@ fn text(peer: &Peer) -> String {
         "siege" => {
             "HOME=$home/home SIEGERC=$home/etc/siegerc PATH=$home/root/usr/bin:$PATH\nexport HOME SIEGERC PATH\n"
         }
-        // A library of Chromium's keeps its own in a folder beside.
+        // A library of Chromium has its own libraries in a subfolder.
         "chromium" => "LD_LIBRARY_PATH=$LD_LIBRARY_PATH:${LD_LIBRARY_PATH%%:*}/pulseaudio\nexport LD_LIBRARY_PATH\n",
         _ => "",
     };
@@ -68,8 +68,8 @@ fn text(peer: &Peer) -> String {
     )
 }
 
-/// nginx takes the last of a repeated option, so these two are only defaults: no prefix and no error log of its own lie in
-/// the system's folders.
+/// nginx uses the last of a repeated option, so these two are only defaults: they keep prefix and error log out of the
+/// system's folders.
 fn nginx_defaults(peer: &Peer) -> &'static str {
     if peer.package == "nginx" { " -p \"$home/run/\" -e stderr" } else { "" }
 }
@@ -85,8 +85,8 @@ mod tests {
         let home = folder.path();
         fs::create_dir_all(home.join("root/usr/sbin")).unwrap();
         fs::create_dir_all(home.join("bin")).unwrap();
-        // The script is read by a shell and the program is a link, because a file that was just written may still be open
-        // for writing in a child of another test, and then it cannot be executed.
+        // A shell reads the script, and the program is a link: a new file may still be open for writing in a child of
+        // another test, and could not be executed then.
         std::os::unix::fs::symlink("/bin/echo", home.join("root/usr/sbin/nginx")).unwrap();
         let script = home.join("bin/nginx");
         write(home, &super::super::PEERS[0], &script).unwrap();

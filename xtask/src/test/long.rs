@@ -1,5 +1,5 @@
-//! `cargo xtask test --long`: what takes longer than anybody waits for after a change. People run it by hand, before a release or after
-//! work on the subject. A step is a command that also exists by itself; this is the list.
+//! `cargo xtask test --long`: tests that take too long to run after each change. Run them before a release or after
+//! work on the subject. Each step is a command that also exists separately; this is the list.
 
 use crate::peers;
 use crate::workspace::{Workspace, heading, run};
@@ -11,7 +11,7 @@ use std::time::Instant;
 struct Step {
     name: &'static str,
     about: &'static str,
-    /// As measured, or as the experiments say of themselves, on two cores.
+    /// Measured, or stated by the experiments, on two cores.
     minutes: &'static str,
     runs: Runs,
 }
@@ -95,11 +95,11 @@ const STEPS: [Step; 11] = [
     },
 ];
 
-/// What all steps together need.
+/// The requirements of all steps together.
 const NEEDS: &str = "It needs root or user namespaces, iproute2, the peers (fetched), two cores that nothing else uses, and a `dist` build.
 Benches write dated records below bench/results.";
 
-/// Runs the steps with these names, or all; a step that fails does not stop the others.
+/// Runs the steps with these names, or all; a failed step does not stop the others.
 pub(super) fn run_steps(workspace: &Workspace, names: &[String]) -> Result<()> {
     let steps = choose(names)?;
     heading("the long tier");

@@ -1,6 +1,6 @@
-//! `cargo xtask test`: the README's test command. It fetches what the tests need beside cargo and runs the whole suite: unit,
-//! integration and documentation tests, then the loom models of the crates that have some. A program that fails does not stop the
-//! others. `--long` runs what takes hours instead (`long`).
+//! `cargo xtask test`: the README's test command. It fetches what the tests need besides cargo and runs the whole
+//! suite: unit, integration and documentation tests, then the loom models of the crates that have some. A failed
+//! program does not stop the others. `--long` runs the tests that take hours instead (`long`).
 
 mod long;
 mod skipped;
@@ -22,7 +22,7 @@ pub(crate) struct Args {
     more: Vec<String>,
 }
 
-/// What the build calls besides Rust, and the Debian package that has it.
+/// Programs that the build needs besides Rust, and their Debian packages.
 const BUILD_NEEDS: [(&str, &str); 2] = [("cc", "gcc libc6-dev"), ("ar", "binutils")];
 
 /// Runs the task.
@@ -61,7 +61,7 @@ pub(crate) fn run_suite(workspace: &Workspace, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Keeps a failure for the end.
+/// Records a failure for the end.
 fn note(failed: &mut Vec<String>, outcome: Result<()>) {
     failed.extend(outcome.err().map(|error| format!("{error:#}")));
 }
@@ -76,8 +76,8 @@ fn check_build_needs() -> Result<()> {
     bail!("the build needs {programs}. On Debian and Ubuntu: sudo apt-get install {packages}");
 }
 
-/// Loom explores the interleavings of a model. A crate that declares loom is built once more with `--cfg loom`, and what
-/// it has under that `cfg` is run. The `cfg` reaches everything that is built, so there is a target folder for it.
+/// Loom explores the interleavings of a model. A crate that declares loom is built again with `--cfg loom`, and its
+/// tests under that `cfg` are run. The `cfg` affects all dependencies, so these builds have their own target folder.
 fn run_loom_models(workspace: &Workspace, failed: &mut Vec<String>) -> Result<()> {
     for package in metadata::packages(workspace)?.iter().filter(|package| package.depends_on("loom")) {
         let name = &package.name;
@@ -89,7 +89,7 @@ fn run_loom_models(workspace: &Workspace, failed: &mut Vec<String>) -> Result<()
             command.arg("--target-dir").arg(workspace.target("loom"));
             command
         };
-        // No test at all is a success for cargo; here it would be a model that never runs.
+        // cargo accepts a run without tests; here it would mean a model that never runs.
         match output_of(cargo_test().args(["--", "--list"])) {
             Ok(listed) if !listed.lines().any(|line| line.ends_with(": test")) => {
                 failed.push(format!("{name} declares loom, but has no test under `cfg(loom)`"));
@@ -100,5 +100,5 @@ fn run_loom_models(workspace: &Workspace, failed: &mut Vec<String>) -> Result<()
     Ok(())
 }
 
-/// Loom's authors found that two or three forced switches show most bugs; more multiply the time without bound.
+/// Loom's authors found that two or three forced switches show most bugs; more increase the time without limit.
 const LOOM_PREEMPTIONS: &str = "3";

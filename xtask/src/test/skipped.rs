@@ -1,15 +1,16 @@
-//! Which tests were skipped, and why. The test harness prints nothing of a test that passes, so a test that cannot run here writes a
-//! line that begins with `SKIPPED ` past the harness, to the standard error itself (`testkit::skip`). Under `CI` it fails instead.
+//! Collects the skipped tests with their reasons. The test harness prints nothing about a test that passes. So a test
+//! that cannot run here writes a line that begins with `SKIPPED ` directly to standard error (`testkit::skip`). Under
+//! `CI` it fails instead.
 
 use crate::workspace::shown;
 use anyhow::{Context as _, Result, bail};
 use std::io::{self, BufRead, BufReader, IsTerminal as _, Write};
 use std::process::{Command, Stdio};
 
-/// How such a line begins.
+/// The beginning of such a line.
 const MARK: &str = "SKIPPED ";
 
-/// Runs cargo, whose output belongs to the terminal, and collects the lines about skipped tests.
+/// Runs cargo with its output on the terminal, and collects the lines about skipped tests.
 pub(super) fn run_and_collect(cargo: &mut Command, skipped: &mut Vec<String>) -> Result<()> {
     if io::stderr().is_terminal() && std::env::var_os("CARGO_TERM_COLOR").is_none() {
         cargo.env("CARGO_TERM_COLOR", "always");
@@ -34,7 +35,7 @@ fn forward(mut from: impl BufRead, mut to: impl Write, skipped: &mut Vec<String>
     Ok(())
 }
 
-/// The part of a line that tells of a skipped test: the name of the test that runs may precede it on the same line.
+/// The part of a line about a skipped test: the name of the running test may precede it on the same line.
 fn skip_of(line: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(line);
     let at = text.find(MARK)?;

@@ -1,8 +1,8 @@
-//! Rule: one word per thing. Names that say nothing, and the words that GLOSSARY.md lists under "never", are not defined.
+//! Rule: one word per thing. Names without meaning, and the words in GLOSSARY.md's "never" column, must not be defined.
 //!
-//! Only definitions are looked at, since names of other people's crates are not ours to choose. Of the glossary's "never"
-//! words, those that are also plain English for something else here (a wheel *node*, an HTTP *version*, a timer *queue*,
-//! an enum *variant*) cannot be told by a program and are left to the reader.
+//! Only definitions are checked, because we do not choose the names in other crates. Some of the glossary's "never"
+//! words are also plain English for another thing here (a wheel *node*, an HTTP *version*, a timer *queue*, an enum
+//! *variant*). A program cannot distinguish them, so they are left to reviewers.
 
 use super::Finding;
 use super::source::Source;
@@ -18,7 +18,7 @@ const NEVER: [(&str, &str); 6] = [
     ("persistent", "keepalive"),
 ];
 
-/// Says that something is kept together, not what it is.
+/// Words that say things are kept together, not what they are.
 const EMPTY_IN_TYPES: [&str; 3] = ["manager", "helper", "helpers"];
 const EMPTY_AS_MODULE_OR_TYPE: [&str; 7] = ["util", "utils", "common", "helper", "helpers", "manager", "misc"];
 
@@ -68,7 +68,7 @@ impl Definitions<'_> {
 
 impl<'ast> Visit<'ast> for Definitions<'_> {
     fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
-        // A test's name is a sentence, and may well begin with the method GET.
+        // A test's name is a sentence, and may begin with the method GET.
         if item.attrs.iter().any(|attribute| attribute.path().is_ident("test")) {
             visit::visit_block(self, &item.block);
         } else {
@@ -137,7 +137,7 @@ impl<'ast> Visit<'ast> for Definitions<'_> {
     }
 }
 
-/// `pool_key`, `PoolKey` and `POOL_KEY` are the words `pool` and `key`.
+/// `pool_key`, `PoolKey` and `POOL_KEY` all consist of the words `pool` and `key`.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut after_lowercase = false;

@@ -1,4 +1,4 @@
-//! Rule: an ignored test says why: `#[ignore = "needs a million ports"]`.
+//! Rule: an ignored test gives the reason: `#[ignore = "needs a million ports"]`.
 
 use super::Finding;
 use super::source::{Source, walk};
@@ -6,7 +6,7 @@ use proc_macro2::TokenTree;
 
 pub(super) fn check(source: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
-    // Tokens rather than attributes: tests inside macro calls such as `proptest!` are tests too.
+    // Checks tokens rather than attributes, because tests inside macro calls such as `proptest!` count, too.
     walk(source.tokens.clone(), &mut |siblings| {
         for pair in siblings.windows(2) {
             let [TokenTree::Punct(hash), TokenTree::Group(group)] = pair else { continue };

@@ -1,13 +1,14 @@
-//! Rule: a row of the catalogue of bad input and faults that a comment or a test's name cites is in `docs/catalogue.md`.
+//! Rule: a row of the catalogue of bad input and faults that a comment or a test's name cites must be in
+//! `docs/catalogue.md`.
 
 use super::Finding;
 use super::source::Source;
 use std::collections::BTreeSet;
 
-/// Where the rows are.
+/// The file of the catalogue.
 pub(super) const FILE: &str = "docs/catalogue.md";
 
-/// The sections whose rows have numbers: requests, responses, failure, pool, tunnels, overload, process.
+/// The sections with numbered rows: requests, responses, failure, pool, tunnels, overload, process.
 const SECTIONS: &str = "BRSUPWLX";
 
 /// The rows of the catalogue: the words before the first bar of a table's line.
@@ -32,7 +33,7 @@ pub(super) fn check(source: &Source, rows: &BTreeSet<String>) -> Vec<Finding> {
     findings
 }
 
-/// The rows that a line cites: in its comment, or, in a test, at the start of a function's name. `p00_…` is about a whole
+/// The rows that a line cites: in its comment or, in a test, at the start of a function's name. `p00_…` cites a whole
 /// section.
 fn cited(line: &str, is_test: bool) -> Vec<String> {
     let comment = line.split_once("//").map_or("", |(_, comment)| comment);

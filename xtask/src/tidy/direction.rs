@@ -1,25 +1,25 @@
-//! Rule: dependencies point one way. Pure crates depend on pure crates alone and know no socket, the gateway is used only
-//! by what runs it, and the scripted peers of `testkit` never reach a release.
+//! Rule: dependencies point one way. Pure crates depend only on pure crates and use no socket. Only crates that run the
+//! gateway depend on it. The scripted peers of `testkit` never reach a release.
 
 use super::Finding;
 use crate::metadata::{Dependency, Package};
 
-/// What a crate of the layout is allowed to know.
+/// What a crate of the layout may use.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Layer {
     /// Bytes and `now` come in, decisions come out.
     Pure,
-    /// Bytes in, bytes out, with the random numbers and the date that a protocol of cryptography cannot be without. No socket.
+    /// Bytes in, bytes out, plus the random numbers and the date that cryptographic protocols need. No socket.
     Engine,
     /// Sockets, clocks, threads.
     Io,
-    /// What runs the gateway inside its own process.
+    /// Runs the gateway inside its own process.
     RunsGateway,
     /// Development only.
     Dev,
 }
 
-/// The layout of ARCHITECTURE.md. A new crate takes its place here first.
+/// The layout of ARCHITECTURE.md. A new crate must be added here first.
 const LAYOUT: [(&str, Layer); 28] = [
     ("conf", Layer::Pure),
     ("http1", Layer::Pure),
@@ -51,7 +51,7 @@ const LAYOUT: [(&str, Layer); 28] = [
     ("fuzz", Layer::Dev),
 ];
 
-/// Crates through which a pure crate would come to know a socket, a runtime or the kernel.
+/// Crates that would give a pure crate access to a socket, a runtime or the kernel.
 const NEVER_IN_PURE: [&str; 7] = ["libc", "mio", "nix", "polling", "rustix", "socket2", "tokio"];
 
 pub(super) fn check(packages: &[Package]) -> Vec<Finding> {
@@ -96,7 +96,7 @@ fn violation(layer: Layer, dependency: &Dependency) -> Option<String> {
     if layer == Layer::Engine && !dev && !matches!(layer_of(name), Some(Layer::Pure | Layer::Engine)) {
         return Some(format!("has no socket and must not depend on `{name}`, which may"));
     }
-    // Also in tests: a tool meets the gateway as a process, so that what it measures is what users run.
+    // This also holds for tests: a tool uses the gateway as a process, so it measures what users run.
     if name == "gateway" && !matches!(layer, Layer::RunsGateway | Layer::Dev) {
         return Some("must not depend on `gateway`: run it as a process".to_owned());
     }

@@ -1,5 +1,5 @@
-//! The list of lengths that are known to be too long. It shrinks: an entry must say exactly how long the thing is, so
-//! growth is an error, and so is an entry that is larger than today's need or no longer needed.
+//! The list of lengths over the limit. It only shrinks: an entry must state the exact length. Growth is an error, and
+//! so is an entry that is too large or no longer needed.
 
 use super::Finding;
 use anyhow::{Context as _, Result, bail};
@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, bail};
 /// Relative to the workspace root.
 pub(super) const FILE: &str = "xtask/tidy-exceptions.txt";
 
-/// Something that is longer than its rule allows.
+/// A thing that is longer than its rule allows.
 pub(super) struct Measure {
     pub(super) rule: &'static str,
     pub(super) path: String,
@@ -19,14 +19,14 @@ pub(super) struct Measure {
 }
 
 impl Measure {
-    /// What an entry calls it: rule, path, and the function's name where there is one.
+    /// The text of an entry: rule, path, and the function's name if there is one.
     fn key(&self) -> String {
         let name = self.name.as_ref().map(|name| format!(" {name}")).unwrap_or_default();
         format!("{} {}{name}", self.rule, self.path)
     }
 }
 
-/// Holds what was measured against the list.
+/// Compares the measured lengths with the list.
 pub(super) fn check(listed: &str, measures: &[Measure]) -> Result<Vec<Finding>> {
     let entries = parse(listed)?;
     let mut findings = Vec::new();
@@ -57,7 +57,7 @@ pub(super) fn check(listed: &str, measures: &[Measure]) -> Result<Vec<Finding>> 
     Ok(findings)
 }
 
-/// The list with every entry lowered to today's need, and those without one removed. Comments stay.
+/// The list with every entry lowered to the current length, and without unneeded entries. Comments stay.
 pub(super) fn shrink(listed: &str, measures: &[Measure]) -> Result<String> {
     let entries = parse(listed)?;
     let mut shrunk = Vec::new();
@@ -76,7 +76,7 @@ pub(super) fn shrink(listed: &str, measures: &[Measure]) -> Result<String> {
 struct Entry {
     key: String,
     lines: usize,
-    /// In the list, from 1.
+    /// Line in the list, counted from 1.
     line: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Rule: each file begins with `//!`, which says what it is, what it is not and who calls it.
+//! Rule: each file begins with `//!`, which says what the file is, what it is not, and who calls it.
 
 use super::Finding;
 use super::source::Source;

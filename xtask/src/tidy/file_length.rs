@@ -1,4 +1,4 @@
-//! Rule: a file of more than 600 lines is where to look for a split. Tests count: they belong to what they test.
+//! Rule: consider splitting a file of more than 600 lines. Tests count, because they belong to what they test.
 
 use super::exceptions::Measure;
 use super::source::Source;

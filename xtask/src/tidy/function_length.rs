@@ -1,5 +1,5 @@
-//! Rule: a function of more than 70 lines does more than one thing. Counted from its `fn` line to its closing brace;
-//! documentation and attributes above it are free.
+//! Rule: a function of more than 70 lines does more than one thing. Counted from its `fn` line to its closing brace,
+//! without the documentation and attributes above it.
 
 use super::exceptions::Measure;
 use super::source::Source;
@@ -17,7 +17,7 @@ pub(super) fn measure(source: &Source) -> Vec<Measure> {
 
 struct Functions<'a> {
     path: &'a str,
-    /// The type or trait whose block we are in, so that two methods called `new` are two names.
+    /// The type or trait of the surrounding block, so that two methods called `new` have different names.
     owner: Option<String>,
     long: Vec<Measure>,
 }

@@ -1,5 +1,6 @@
-//! Rule: the gateway has layers, each a folder of `crates/gateway/src`, and a file imports from its own layer and from those
-//! below it. A file outside of the layers is a finding too, so that a new folder gets its place in the order.
+//! Rule: the gateway has layers, each a folder of `crates/gateway/src`, and a file may import only from its own layer
+//! and from lower ones. A file outside of the layers is a finding, too, so that a new folder must be added to the
+//! order.
 
 use super::Finding;
 use super::source::{Source, walk};
@@ -25,10 +26,10 @@ const LAYERS: [&str; 16] = [
     "base",
 ];
 
-/// Where the layers are.
+/// The folder of the layers.
 const FOLDER: &str = "crates/gateway/src/";
 
-/// The place of a layer in the order; higher layers have lower numbers.
+/// The position of a layer in the order; higher layers have lower numbers.
 fn place(layer: &str) -> Option<usize> {
     LAYERS.iter().position(|name| *name == layer)
 }
@@ -53,7 +54,7 @@ pub(super) fn check(source: &Source) -> Vec<Finding> {
         .collect()
 }
 
-/// First segments of all paths that begin with `crate::`, also of those in groups: `use crate::{a, b::c}`.
+/// The first segments of all paths that begin with `crate::`, including those in groups: `use crate::{a, b::c}`.
 fn imports(tokens: &TokenStream) -> Vec<(String, Span)> {
     let mut found = Vec::new();
     walk(tokens.clone(), &mut |siblings| {

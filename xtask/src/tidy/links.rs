@@ -1,5 +1,5 @@
-//! Rule: a link within the documents leads somewhere, to the heading that it names, too; and the handbook's list has each of its
-//! pages. Links to other sites are not followed.
+//! Rule: a link between documents leads to an existing file and heading, and the handbook's list has each of its pages.
+//! Links to other sites are not followed.
 
 use super::Finding;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The handbook's list of chapters, which mdBook reads.
 const SUMMARY: &str = "docs/guide/SUMMARY.md";
 
-/// What a document offers, and what it leads to.
+/// The headings and links of a document.
 #[derive(Default)]
 struct Page {
-    /// Its headings as fragments, as mdBook and code hosts make them.
+    /// Its headings as fragments, in the form of mdBook and code hosts.
     anchors: BTreeSet<String>,
-    /// Line from 1, and the target as written.
+    /// Line, counted from 1, and the target as written.
     links: Vec<(usize, String)>,
 }
 
@@ -62,7 +62,7 @@ fn read(text: &str) -> Page {
             Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
             Event::End(TagEnd::Heading(_)) => {
                 let name = anchor(&heading.take().unwrap_or_default());
-                // The second of the same name gets a number.
+                // A repeated heading gets a number.
                 let mut anchor = name.clone();
                 for n in 1.. {
                     if !page.anchors.contains(&anchor) {
@@ -97,7 +97,7 @@ fn anchor(heading: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
 }
 
-/// A path of the workspace, from the page's folder.
+/// A path of the workspace, resolved from the page's folder.
 fn resolve(page: &str, target: &str) -> String {
     let mut parts: Vec<&str> = page.split('/').collect();
     parts.pop();

@@ -1,6 +1,6 @@
-//! `cargo xtask tidy`: layout rules that neither rustc nor clippy knows. One file per rule, each with its fixtures.
+//! `cargo xtask tidy`: layout rules that neither rustc nor clippy has. One file per rule, each with its fixtures.
 //!
-//! A rule looks at one thing and returns findings; this file reads the sources once and prints what was found.
+//! A rule checks one thing and returns findings; this file reads the sources once and prints the findings.
 
 mod banned_names;
 mod bare_ignore;
@@ -63,14 +63,14 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         .with_context(|| format!("cannot read {}", catalogue_rows::FILE))?;
     let rows = catalogue_rows::rows(&catalogue);
     for path in &files {
-        // A file that was deleted and not yet committed is still listed.
+        // A deleted file is listed until the deletion is committed.
         let Ok(bytes) = std::fs::read(workspace.root.join(path)) else { continue };
         findings.extend(workplace_paths::check(path, &bytes));
         let kind = Path::new(path).extension().and_then(OsStr::to_str);
         if !matches!(kind, Some("rs" | "md" | "toml" | "conf" | "sh")) {
             continue;
         }
-        // Configurations that tests feed to the parser may have any bytes.
+        // Configurations that tests feed to the parser may contain any bytes.
         let Ok(text) = String::from_utf8(bytes) else { continue };
         if matches!(kind, Some("toml" | "conf" | "sh")) {
             findings.extend(plain_words::check_comments(path, &text));

@@ -1,13 +1,14 @@
-//! Rule: in `gateway`, the largest crate, a name means one type. Elsewhere a folder is small enough to tell two types of one name apart.
+//! Rule: in `gateway`, the largest crate, each name of a type is unique. In other crates a folder is small enough to
+//! distinguish two types of one name.
 
 use super::Finding;
 use super::source::Source;
 use std::collections::BTreeMap;
 
-/// The crate whose types have names of their own.
+/// The crate with unique names.
 const SOURCES: &str = "crates/gateway/src/";
 
-/// A type that is defined outside tests: its name, and the line of that.
+/// A type defined outside of tests: its name, and the file and line.
 pub(super) type Defined = (String, (String, usize));
 
 /// The types that a file of the crate defines at its top level.

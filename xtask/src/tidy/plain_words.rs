@@ -1,11 +1,11 @@
-//! Rule: comments, messages, documents and names of tests are in plain English. The words below are the ones that made our texts hard
-//! to follow; each names nothing where a subject, a number or a verb of the field belongs.
+//! Rule: comments, messages, documents and names of tests are in plain English. The words below made our texts hard to
+//! follow: each replaces a subject, a number or a verb of the field.
 
 use super::Finding;
 use super::source::{Source, walk};
 use proc_macro2::TokenTree;
 
-/// What stays out of text, and what to write instead. Lower case; a text matches in any case, at whole words.
+/// Words to avoid, and their replacements. Lower case; matched in any case, as whole words.
 const AVOID: [(&str, &str); 20] = [
     ("whoever", "name the client, process or caller"),
     ("nobody", "name what is missing: no client, no process, no request"),
@@ -29,17 +29,17 @@ const AVOID: [(&str, &str); 20] = [
     ("who does not", "a client that does not"),
 ];
 
-/// The same in names of functions with three words and more, which are mostly tests.
+/// The same in names of functions with three words or more, which are mostly tests.
 const AVOID_IN_NAMES: [&str; 8] =
     ["_whoever_", "_nobody_", "_so_many_", "_is_said_", "_are_said_", "_stands_", "_stand_", "_told_from_"];
 
-/// Where `nobody` is the user of that name.
+/// Phrases in which `nobody` is the user of that name.
 const THE_USER_NOBODY: [&str; 3] = ["user nobody", "user = nobody", "nobody nobody"];
 
-/// Looks at comments, strings and names of functions.
+/// Checks comments, strings and names of functions.
 pub(super) fn check(source: &Source) -> Vec<Finding> {
     if source.path.ends_with("tidy/plain_words.rs") {
-        // It lists the words.
+        // This file lists the words.
         return Vec::new();
     }
     let mut findings = in_text(&source.path, &prose_of_rust(&source.text));
@@ -55,12 +55,12 @@ pub(super) fn check(source: &Source) -> Vec<Finding> {
     findings
 }
 
-/// Looks at a document.
+/// Checks a document.
 pub(super) fn check_document(path: &str, text: &str) -> Vec<Finding> {
     in_text(path, text)
 }
 
-/// Looks at the comments of a configuration or script.
+/// Checks the comments of a configuration or script.
 pub(super) fn check_comments(path: &str, text: &str) -> Vec<Finding> {
     let comments: Vec<&str> = text.lines().map(|line| line.find('#').map_or("", |at| &line[at..])).collect();
     in_text(path, &comments.join("\n"))
@@ -95,10 +95,10 @@ fn in_text(path: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// Whether the word at this place is prose: not a part of a longer word, of a name, or of code between backticks.
+/// Whether the word at this place is prose: not part of a longer word, of a name, or of code between backticks.
 fn counts(line: &str, at: usize, word: &str) -> bool {
     let (before, after) = (&line[..at], &line[at + word.len()..]);
-    // An odd number of backticks before it: it is inside of a pair.
+    // After an odd number of backticks, the word is inside of a pair.
     let in_code = before.matches('`').count() % 2 == 1 && after.contains('`');
     let mut follow = after.chars();
     let (next, second) = (follow.next().unwrap_or(' '), follow.next().unwrap_or(' '));
@@ -107,7 +107,7 @@ fn counts(line: &str, at: usize, word: &str) -> bool {
         || joins(next)
         || matches!(next, '(' | '}')
         || matches!(next, '.' | ':') && (joins(second) || second == ':');
-    // A literal of this one word is a name.
+    // A literal that consists only of this word is a name.
     let is_quoted = !word.contains(' ') && before.ends_with('"') && matches!(next, '"' | '\\');
     let is_user = THE_USER_NOBODY
         .iter()

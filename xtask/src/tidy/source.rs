@@ -1,4 +1,4 @@
-//! The files that the rules look at: what git tracks, and what it would track.
+//! The files that the rules check: tracked by git, or new and not ignored.
 
 use crate::workspace::{Workspace, output_of};
 use anyhow::{Context as _, Result};
@@ -28,14 +28,14 @@ impl Source {
     }
 }
 
-/// Paths of all tracked files, and of new ones that are not ignored: a rule that speaks only after the commit is late.
+/// Paths of all tracked files, and of new ones that are not ignored, so that a rule reports before the commit.
 pub(super) fn tracked_files(workspace: &Workspace) -> Result<Vec<String>> {
     let mut git = Command::new("git");
     git.current_dir(&workspace.root).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
     Ok(output_of(&mut git)?.split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect())
 }
 
-/// Calls `look` with every run of sibling tokens, groups and macro arguments included.
+/// Calls `look` with every run of sibling tokens, including groups and macro arguments.
 pub(super) fn walk(tokens: TokenStream, look: &mut impl FnMut(&[TokenTree])) {
     let siblings: Vec<TokenTree> = tokens.into_iter().collect();
     look(&siblings);

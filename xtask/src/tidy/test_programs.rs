@@ -1,9 +1,10 @@
-//! Rule: the integration tests of a crate are one program, `tests/it`. Each further one is linked again, with everything that it uses.
+//! Rule: the integration tests of a crate are one program, `tests/it`. Each further program would be linked separately,
+//! with all its dependencies.
 
 use super::Finding;
 use super::source::Source;
 
-/// The program of each crate, and those that need a process, or names, of their own.
+/// The usual program of each crate, and the names of those that need a process, or names, of their own.
 const PROGRAMS: [&str; 3] = ["it", "alone", "under_tls"];
 
 pub(super) fn check(source: &Source) -> Option<Finding> {

@@ -1,11 +1,11 @@
-//! Rule: `unsafe` is only in the two crates that speak to the kernel. The workspace lint denies it too, but a lint can
-//! be allowed in passing, and this list cannot.
+//! Rule: `unsafe` is allowed only in the two crates that call the kernel. The workspace lint denies it, too, but a lint
+//! can be allowed in one line, and this list cannot.
 
 use super::Finding;
 use super::source::{Source, walk};
 use proc_macro2::TokenTree;
 
-/// Folders of the crates that own system calls.
+/// Folders of the crates with system calls.
 const ALLOWED: [&str; 2] = ["crates/reactor/", "crates/sockdiag/"];
 
 pub(super) fn check(source: &Source) -> Vec<Finding> {

@@ -1,14 +1,14 @@
-//! Rule: the wall clock is read only where a time is shown (logs, `Date`). It jumps when somebody sets it, and a deadline
-//! that was computed from it would come an hour early or late. Deadlines take `reactor::Millis` or `Instant`.
+//! Rule: the wall clock is read only to show a time (logs, `Date`). It jumps when it is set, and a deadline computed
+//! from it would come an hour early or late. Deadlines use `reactor::Millis` or `Instant`.
 
 use super::Finding;
 use super::source::{Source, walk};
 use proc_macro2::TokenTree;
 
-/// Words that lead to the wall clock.
+/// Words that read the wall clock.
 const WORDS: [&str; 6] = ["SystemTime", "wall_clock", "OffsetDateTime", "now_utc", "now_local", "CLOCK_REALTIME"];
 
-/// Files that show the time to somebody or hold certificates against it, and the one that reads it for them.
+/// Files that show the time or check certificates against it, and the one that reads the clock for them.
 const ALLOWED: [&str; 17] = [
     "crates/control/src/acme/mod.rs",
     "crates/control/src/acme/renewal.rs",

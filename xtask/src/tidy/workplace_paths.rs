@@ -1,8 +1,8 @@
-//! Rule: nothing tracked names a folder that exists only on the machine where it was written.
+//! Rule: no tracked file names a folder that exists only on the author's machine.
 
 use super::Finding;
 
-/// Written in two parts so that this file does not name them itself.
+/// In two parts, so that this file does not contain them itself.
 const WORKPLACES: [&str; 2] = [concat!("/wo", "rk/"), concat!("/tmp", "/wt")];
 
 pub(super) fn check(path: &str, bytes: &[u8]) -> Vec<Finding> {
@@ -10,7 +10,7 @@ pub(super) fn check(path: &str, bytes: &[u8]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (index, line) in text.lines().enumerate() {
         for workplace in WORKPLACES {
-            // `docs/work/` is a folder of a project, not the root of a machine.
+            // `docs/work/` is a folder of a project, not in the root of a machine.
             let absolute = |(at, _): (usize, &str)| !line[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
             if line.match_indices(workplace).any(absolute) {
                 findings.push(Finding {

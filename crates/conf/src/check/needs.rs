@@ -1,9 +1,10 @@
-//! Whether a configuration has what some directives act with. Called by the checks for rows with `Support::With`.
+//! Decides for rows with `Support::With` whether the configuration has what the directive needs to take effect. Called
+//! by the checks.
 
 use crate::table::{NEEDS_GRPC_TLS, NEEDS_HTTP2, NEEDS_PREREAD, NEEDS_PROXY_TLS, NEEDS_STREAM_TLS, NEEDS_TLS};
 use crate::tree::{Block, Directive};
 
-/// Whether what a row needs, by its text, is in the configuration.
+/// Whether the configuration has what a row needs. `need` is the row's text.
 pub(super) fn is_met(need: &str, tree: &Block) -> bool {
     match need {
         NEEDS_TLS => has_tls_listener(tree),
@@ -45,7 +46,7 @@ fn has_tls_listener(tree: &Block) -> bool {
     listens.into_iter().any(is_tls)
 }
 
-/// Whether a directive of this name inside of a block, however deep, leads to TLS, or may: its scheme may be in a variable.
+/// Whether a directive of this name, at any depth of the block, leads to TLS. A scheme in a variable counts too.
 fn has_secure(block: &Block, name: &[u8], scheme: &[u8]) -> bool {
     let leads = |directive: &Directive| {
         let url = directive.args.first().map_or(&b""[..], |word| &word.value);

@@ -1,11 +1,11 @@
-//! "Did you mean": the directive that somebody most likely meant, and the names of contexts. Called by `check`.
+//! "Did you mean": the directive that the operator most likely meant, and the names of contexts. Called by `check`.
 
 use super::Index;
 use crate::table::{Context, Contexts, Directive as Row, Support};
 use crate::tree::Word;
 
-/// Longest name for which a suggestion is looked for; the longest directive has 37 letters, and distances cost the
-/// product of both lengths.
+/// Longest name that gets a suggestion. The longest directive has 37 letters, and the cost of a distance is the product
+/// of both lengths.
 const NAME_BYTES_MAX: usize = 64;
 
 /// What may have been meant.
@@ -65,7 +65,7 @@ pub(super) fn suggest<'r>(name: &Word, context: Context, index: &Index<'r>) -> O
     nearest(&text, here).map(Suggestion::Name).or_else(|| nearest(&text, index.rows()).map(Suggestion::Elsewhere))
 }
 
-/// The candidate with the fewest edits, if there are few enough; otherwise one that the name is the beginning of.
+/// The candidate with the fewest edits, if these are few enough; otherwise a candidate that begins with `name`.
 fn nearest<'r>(name: &str, candidates: impl Iterator<Item = &'r Row> + Clone) -> Option<&'r Row> {
     let lower = name.to_ascii_lowercase().replace('-', "_");
     let edits_max = match lower.len() {

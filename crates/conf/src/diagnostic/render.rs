@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{Diagnostic, Severity};
 use crate::source::{Source, SourceMap, Span};
 
-/// Characters of a line that are shown. A line may be a megabyte long; what is around the marker is enough.
+/// Most characters shown of a line. A line may be a megabyte long; the part around the marker is enough.
 const LINE_CHARS_MAX: usize = 160;
 
 /// Characters that stay visible before the marker when a long line is cut.
@@ -74,7 +74,7 @@ impl Severity {
 }
 
 impl Diagnostic {
-    /// The diagnostic as text, several lines, each ending with a newline; with terminal colours where asked for.
+    /// Renders the diagnostic as several lines of text, each with a newline; with terminal colours if `colour` is set.
     pub fn render(&self, sources: &SourceMap, colour: bool) -> String {
         let paint = |style: Style| if colour { style } else { Style::new() };
         let bold = paint(Style::new().bold());
@@ -133,7 +133,7 @@ fn place(sources: &SourceMap, span: Span) -> String {
     if line == 0 { name } else { format!("{name}:{line}:{column}") }
 }
 
-/// The line with its number, and below it a marker under what the span covers of that line.
+/// Writes the line with its number, and below it a marker under the part that the span covers.
 fn snippet(out: &mut String, sources: &SourceMap, span: Span, style: Style) {
     let source = sources.source(span.file);
     if source.is_unread() {
@@ -144,7 +144,7 @@ fn snippet(out: &mut String, sources: &SourceMap, span: Span, style: Style) {
     let start = (column as usize - 1).min(bytes.len());
     let len = (span.end - span.start) as usize;
     let marked = &bytes[start..bytes.len().min(start + len)];
-    // The three parts are made printable apart, so that the marker is right whatever the bytes are.
+    // Each of the three parts is made printable by itself, so the marker has the right width for any bytes.
     let mut before = printable(&String::from_utf8_lossy(&bytes[..start]));
     let mut middle = printable(&String::from_utf8_lossy(marked));
     let mut after = printable(&String::from_utf8_lossy(&bytes[start + marked.len()..]));
@@ -171,7 +171,7 @@ fn cut(text: String, chars_max: usize) -> String {
     text.chars().take(chars_max.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// Replaces what could steer the operator's terminal, reorder what is read, or would not be seen at all.
+/// Replaces characters that could control the operator's terminal, reorder the text, or be invisible.
 fn printable(text: &str) -> String {
     let is_invisible = |letter: char| matches!(letter, '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}');
     let is_shown = |letter: char| letter == '\t' || !(letter.is_control() || is_invisible(letter));

@@ -17,9 +17,9 @@ use crate::tree::{Directive, Word};
 /// Why a file is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// `include`, in a place of this kind.
+    /// An `include` directive, in a body of this kind.
     Include(Body),
-    /// `state`: it need not be there yet.
+    /// A `state` directive: the file need not exist yet.
     State,
 }
 
@@ -30,15 +30,15 @@ pub(crate) struct Includer<'l> {
     pub(crate) notes: Notes,
     loader: &'l mut dyn Loader,
     conf_prefix: &'l Path,
-    /// A file that is included ten times is read, kept and dumped once.
+    /// The file of each path: a file that is included ten times is read, kept and dumped once.
     by_path: FxHashMap<PathBuf, FileId>,
     /// The files being parsed, outermost first.
     open: Vec<FileId>,
-    /// Blocks around the place that is being parsed, over all open files.
+    /// Number of blocks around the current place, over all open files.
     pub(crate) depth: usize,
     files: usize,
     bytes: usize,
-    /// Too much is wrong, or a limit was reached: nothing more is read.
+    /// Set after too many errors or at a limit: reading stops.
     pub(crate) stopped: bool,
 }
 
@@ -59,7 +59,7 @@ impl<'l> Includer<'l> {
         }
     }
 
-    /// Reports, and stops at the limit.
+    /// Reports a finding. Stops reading at the limit of errors.
     pub(crate) fn report(&mut self, diagnostic: Diagnostic) {
         if self.stopped {
             return;
@@ -68,7 +68,7 @@ impl<'l> Includer<'l> {
         self.stopped = self.diagnostics.len() >= ERRORS_MAX;
     }
 
-    /// Reports, and stops: there is no sense in going on.
+    /// Reports a finding and stops reading.
     pub(crate) fn report_and_stop(&mut self, diagnostic: Diagnostic) {
         self.report(diagnostic);
         self.stopped = true;
@@ -94,7 +94,7 @@ impl<'l> Includer<'l> {
         }
     }
 
-    /// What is in the place of `include mask;`.
+    /// Reads the files of `include mask;` into the place of the directive.
     pub(crate) fn include(&mut self, mask: &Word, body: Body, into: &mut Vec<Directive>) {
         let path = self.conf_prefix.join(std::ffi::OsStr::from_bytes(&mask.value));
         if !mask.value.iter().any(|byte| b"*?[".contains(byte)) {
@@ -115,7 +115,7 @@ impl<'l> Includer<'l> {
         }
     }
 
-    /// What is behind `state file;`: the servers that the file holds. Without the file the group has none.
+    /// Reads the servers in the file of `state file;`. Without the file the group has none.
     pub(crate) fn include_state(&mut self, path: &Word, into: &mut Vec<Directive>) {
         let place = path.span;
         let path = self.conf_prefix.join(std::ffi::OsStr::from_bytes(&path.value));

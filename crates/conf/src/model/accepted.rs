@@ -1,5 +1,5 @@
 //! Directives that have no effect here: they tune tables and caches that holdfast does not have. Their arguments are
-//! checked as nginx checks them, so that `-t` refuses the same slips, and then forgotten.
+//! checked as in nginx, so that `-t` refuses the same mistakes, and then dropped.
 
 use super::files::parse_buffers;
 use super::http2::check_nothing;
@@ -12,7 +12,7 @@ use crate::value::{Parsed, parameter};
 use std::ops::RangeInclusive;
 
 settings! {
-    /// What was checked and has no effect; no code reads it.
+    /// Directives that were checked and have no effect; no code reads these fields.
     pub struct AcceptedSettings {
         /// How nginx reads files.
         aio: () = (), "aio" => whole(check_aio);
@@ -24,17 +24,17 @@ settings! {
         hash_sizes: () = (), "types_hash_max_size" | "types_hash_bucket_size" | "variables_hash_max_size"
             | "variables_hash_bucket_size" | "map_hash_max_size" | "map_hash_bucket_size" | "referer_hash_max_size"
             | "referer_hash_bucket_size" => value(check_number);
-        /// How much of a body the compressor looks back at.
+        /// Window of the compressor.
         gzip_window: () = (), "gzip_window" => value(check_gzip_window);
         /// The compressor's table.
         gzip_hash: () = (), "gzip_hash" => value(check_gzip_hash);
         /// Buffers for unpacking.
         gunzip_buffers: () = (), "gunzip_buffers" => whole(check_buffers);
-        /// Bytes that the compressor waits for.
+        /// Bytes to collect before compressing.
         postpone_gzipping: () = (), "postpone_gzipping" => value(check_size);
-        /// Responses that were once pushed over HTTP/2.
+        /// URIs to push over HTTP/2.
         http2_push: () = (), "http2_push" => value(check_nothing);
-        /// … as `Link` said.
+        /// Whether to push what `Link` names.
         http2_push_preload: () = (), "http2_push_preload" => value(check_nothing);
         /// Memory that nginx's processes share for certificates of ACME.
         acme_zone: () = (), "acme_shared_zone" => value(check_acme_zone);
@@ -71,10 +71,10 @@ fn check_acme_zone(name: &str, word: &Word) -> Parsed<()> {
     }
 }
 
-/// Sizes of the compressor's window, which are powers of two: the least and the most.
+/// Range of the compressor's window size, a power of two.
 const GZIP_WINDOW: RangeInclusive<u64> = 512..=32 << 10;
 
-/// Sizes of its table.
+/// Range of the compressor's table size.
 const GZIP_HASH: RangeInclusive<u64> = 512..=128 << 10;
 
 fn check_gzip_window(name: &str, word: &Word) -> Parsed<()> {

@@ -1,4 +1,4 @@
-//! Who may have what a location gives, by name and password or by a protected link.
+//! Access to a location by name and password, by protected link, or by referrer.
 
 use super::settings::{At, settings};
 use crate::diagnostic::Diagnostic;
@@ -38,9 +38,9 @@ pub struct SecureLink {
 /// `valid_referers`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ValidReferers {
-    /// Requests without the field may come.
+    /// Allows requests without a Referer.
     pub none: bool,
-    /// Requests may whose field names no page.
+    /// Allows requests with a Referer that names no page.
     pub blocked: bool,
     /// Hosts.
     pub names: Vec<RefererName>,
@@ -68,7 +68,8 @@ pub enum RefererName {
     },
 }
 
-/// The older form hides the newer one of an outer level, and the other way round; one level has one of them.
+/// `secure_link_secret` hides the newer directives of an outer level, and they hide it; one level has only one of the
+/// forms.
 fn edit_link(link: &mut SecureLink, at: &mut At<'_>) -> Parsed<()> {
     let word = at.word(0)?;
     let is_secret = at.name == "secure_link_secret";

@@ -1,5 +1,5 @@
-//! `acme_issuer` and `acme_certificate`: authorities that issue certificates by ACME, and what is asked of them. Words of
-//! nginx's `ngx_http_acme_module`.
+//! `acme_issuer` and `acme_certificate`: authorities that issue certificates by ACME, and the certificates to order.
+//! The words are those of nginx's `ngx_http_acme_module`.
 
 use super::env::Env;
 use super::server::{NameForm, ServerName};
@@ -21,7 +21,7 @@ pub struct AcmeIssuerId(pub u32);
 /// An `acme_issuer`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AcmeIssuer {
-    /// Its name: no slash, since the default state directory is called after it.
+    /// Its name. It has no slash, because the default state directory is named after it.
     pub name: String,
     /// What its block says.
     pub settings: AcmeIssuerSettings,
@@ -32,13 +32,13 @@ pub struct AcmeIssuer {
 /// `account_key`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccountKey {
-    /// One is made, ECDSA on P-256.
+    /// Holdfast makes one, ECDSA on P-256.
     Made,
-    /// It is in a file: relative to the directory of the main file unless absolute.
+    /// The key is in a file: relative to the directory of the main file unless absolute.
     File(Located<PathBuf>),
 }
 
-/// How a name is shown to be ours.
+/// How holdfast proves to the authority that a name is its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AcmeChallenge {
     /// A file on port 80 (RFC 8555 § 8.3).
@@ -72,7 +72,7 @@ pub enum ExternalKeySource {
 pub struct AcmeProfile {
     /// Its name.
     pub name: String,
-    /// No certificate rather than one of another profile.
+    /// Whether to do without a certificate rather than take one of another profile.
     pub require: bool,
 }
 
@@ -81,20 +81,20 @@ pub struct AcmeProfile {
 pub enum StatePath {
     /// `acme_NAME` below the prefix.
     ByName,
-    /// Nothing is kept.
+    /// Keeps nothing.
     Off,
     /// This directory, relative to the prefix unless absolute.
     At(Vec<u8>),
 }
 
 settings! {
-    /// What an `acme_issuer` says.
+    /// Directives of an `acme_issuer`.
     pub struct AcmeIssuerSettings {
         /// The directory URL.
         uri: Option<String> = None, "uri" => option(parse_uri);
         /// The account's key.
         account_key: AccountKey = AccountKey::Made, "account_key" => value(parse_account_key);
-        /// The challenge that is answered.
+        /// The challenge that holdfast answers.
         challenge: AcmeChallenge = AcmeChallenge::Http01, "challenge" => value(parse_challenge);
         /// URLs of contacts.
         contacts: Vec<String> = Vec::new(), "contact" => item(parse_contact);
@@ -102,7 +102,7 @@ settings! {
         external_account_key: Option<ExternalAccountKey> = None, "external_account_key" => whole(parse_external);
         /// The profile of certificates.
         profile: Option<AcmeProfile> = None, "profile" => whole(parse_profile);
-        /// The authorities of the server's own certificate; `None` are the system's.
+        /// Authorities that must have signed the ACME server's own certificate; `None` means the system's.
         trusted_certificate: Option<Located<PathBuf>> = None, "ssl_trusted_certificate" => option(parse_file);
         /// Whether that certificate is checked.
         verify: bool = true, "ssl_verify" => value(parse_flag);
@@ -126,7 +126,7 @@ level! {
 pub struct AcmeCertificate {
     /// Who issues it.
     pub issuer: AcmeIssuerId,
-    /// Names and addresses that it is for: in lower case, at least one, each once.
+    /// The names and addresses of the certificate: in lower case, at least one, without repetition.
     pub identifiers: Vec<AcmeIdentifier>,
     /// Its private key.
     pub key: CertificateKey,
@@ -206,7 +206,7 @@ pub(crate) fn lower_issuer(directive: &Directive, env: &Env, out: &mut Vec<Diagn
     Some(AcmeIssuer { name, settings, span: directive.name.span })
 }
 
-/// Reads an `acme_certificate`. `find` gives the issuer of a name; `names` are those of the server.
+/// Reads an `acme_certificate`. `find` looks up an issuer by name; `names` are the server's own names.
 pub(crate) fn lower_certificate(
     directive: &Directive,
     find: impl FnOnce(&str) -> Option<AcmeIssuerId>,

@@ -1,5 +1,5 @@
-//! The words of `fastcgi_pass`, `scgi_pass` and `uwsgi_pass` that `proxy_pass` has no counterpart of. The others are those of `proxy` and
-//! `transport` with another prefix.
+//! The words of `fastcgi_pass`, `scgi_pass` and `uwsgi_pass` that have no counterpart in `proxy_pass`. The others are
+//! those of `proxy` and `transport` with another prefix.
 
 use super::settings::{At, settings};
 use crate::diagnostic::Diagnostic;
@@ -19,7 +19,7 @@ pub struct ApplicationParam {
 }
 
 settings! {
-    /// What a location says to applications; the words without `param` are of FastCGI alone.
+    /// Settings for applications. All words except `param` exist for FastCGI only.
     pub struct ApplicationSettings {
         /// Parameters, in order.
         params: Vec<ApplicationParam> = Vec::new(), "fastcgi_param" => item(parse_param);
@@ -35,11 +35,11 @@ settings! {
 }
 
 settings! {
-    /// What only uwsgi has.
+    /// Words that only uwsgi has.
     pub struct UwsgiSettings {
-        /// What kind of request it is.
+        /// The kind of request.
         modifier1: u8 = 0, "uwsgi_modifier1" => value(parse_byte);
-        /// More about that.
+        /// A detail of that kind.
         modifier2: u8 = 0, "uwsgi_modifier2" => value(parse_byte);
     }
 }
@@ -62,7 +62,7 @@ fn parse_text(at: &mut At<'_>) -> Parsed<Vec<u8>> {
     parse_bytes(at.name, at.word(0)?)
 }
 
-/// As in nginx the expression has two groups or more.
+/// As in nginx, the expression needs two groups or more.
 fn edit_split(split: &mut Option<Regex>, at: &mut At<'_>) -> Parsed<()> {
     let word = at.word(0)?;
     let regex = at.env.regex(word, 0, false)?;

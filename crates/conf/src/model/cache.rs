@@ -1,5 +1,5 @@
-//! The cache of responses: its zones, and what locations keep in them. `fastcgi_cache` and its kin have the same words under another
-//! prefix.
+//! The response cache: its zones, and what locations store in them. `fastcgi_cache` and its kin have the same words
+//! under another prefix.
 
 use super::env::{Env, Family, ZoneKind};
 use super::limit::{ZONE_SIZE_MIN, ZoneId};
@@ -28,7 +28,7 @@ pub struct CacheZone {
     pub path: Vec<u8>,
     /// Digits of each level of directories below it; 0 where there is no level.
     pub levels: [u8; 3],
-    /// Responses go that were not used for this long.
+    /// A response that was not used for this long is removed.
     pub inactive: Duration,
     /// Bytes of all files; `None` for no limit.
     pub size_max: Option<u64>,
@@ -42,7 +42,7 @@ pub struct CacheZone {
     pub span: Span,
 }
 
-/// How much work is done at a time.
+/// How much work the cache does at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CachePace {
     /// Files at most.
@@ -72,23 +72,23 @@ pub struct CacheValid {
 }
 
 settings! {
-    /// What a location keeps of its upstream's responses.
+    /// Which upstream responses a location stores.
     pub struct CacheSettings {
         /// The zone; `None` keeps nothing.
         zone: Option<CacheChoice> = None, "proxy_cache" => whole(parse_cache);
         /// The key; `None` is the upstream's URL.
         key: Option<Template> = None, "proxy_cache_key" => option(Template::parse);
-        /// How long responses stay fresh that do not say so.
+        /// Freshness of responses that name none themselves.
         valid: Vec<CacheValid> = Vec::new(), "proxy_cache_valid" => item(parse_valid);
-        /// Requests after which a response is kept.
+        /// Requests for a key before its response is stored.
         min_uses: u32 = 1, "proxy_cache_min_uses" => value(parse_u32);
-        /// Methods whose responses are kept. GET and HEAD are always among them.
+        /// Methods with stored responses. GET and HEAD are always among them.
         methods: MethodSet = MethodSet::GET.with(MethodSet::HEAD), "proxy_cache_methods" => set(parse_methods);
-        /// When no response is taken from the cache.
+        /// Conditions under which the cache is not consulted.
         bypass: Vec<Template> = Vec::new(), "proxy_cache_bypass" => each(Template::parse);
-        /// When no response is put into it.
+        /// Conditions under which a response is not stored.
         no_cache: Vec<Template> = Vec::new(), "proxy_no_cache" => each(Template::parse);
-        /// When the entry of a key is removed instead of answering the request.
+        /// Conditions under which the request removes the entry of its key and gets no other response.
         purge: Vec<Template> = Vec::new(), "proxy_cache_purge" => each(Template::parse);
         /// When a stale response may be used.
         use_stale: NextUpstream = NextUpstream(0), "proxy_cache_use_stale" => set(parse_use_stale);
@@ -98,21 +98,21 @@ settings! {
         revalidate: bool = false, "proxy_cache_revalidate" => value(parse_flag);
         /// Whether one request at a time fills a key.
         lock: bool = false, "proxy_cache_lock" => value(parse_flag);
-        /// After how long another request may fill it.
+        /// Time after which another request may fill the key.
         lock_age: Duration = Duration::from_secs(5), "proxy_cache_lock_age" => value(parse_milliseconds);
-        /// How long others wait.
+        /// How long the other requests wait.
         lock_timeout: Duration = Duration::from_secs(5), "proxy_cache_lock_timeout" => value(parse_milliseconds);
         /// Whether HEAD is turned into GET.
         convert_head: bool = true, "proxy_cache_convert_head" => value(parse_flag);
-        /// Where a range may begin so that its request fills the cache; `None` for anywhere.
+        /// Highest first byte of a range whose request still fills the cache; `None` for any.
         max_range_offset: Option<u64> = None, "proxy_cache_max_range_offset" => option(parse_offset);
-        /// Whether responses to requests with `Authorization` are kept although they do not say that they may be.
+        /// Whether responses to requests with `Authorization` are stored even if they do not allow it.
         authorization: bool = false, "proxy_cache_authorization" => value(parse_flag);
     }
 }
 
 impl CacheSettings {
-    /// How long a response of this status stays fresh; as in nginx the first line that has a say counts.
+    /// How long a response of this status stays fresh. As in nginx, the first line that covers the status decides.
     pub fn valid_for(&self, status: u16) -> Option<Duration> {
         let says = |valid: &&CacheValid| valid.statuses.iter().any(|known| *known == 0 || *known == status);
         self.valid.iter().find(says).map(|valid| valid.time)
@@ -171,7 +171,7 @@ fn parse_methods(words: &[Word], warnings: &mut Vec<Diagnostic>) -> Parsed<Metho
     Ok(MethodSet::parse_set(words, warnings)?.with(MethodSet::GET).with(MethodSet::HEAD))
 }
 
-/// As in nginx `off` takes everything back.
+/// As in nginx, `off` cancels all other words.
 fn parse_use_stale(words: &[Word], warnings: &mut Vec<Diagnostic>) -> Parsed<NextUpstream> {
     let set = NextUpstream::parse_set(words, warnings)?;
     if let Some(word) = words.iter().find(|word| word.value == b"non_idempotent") {
@@ -307,10 +307,10 @@ pub(crate) fn define_cache(
 }
 
 impl LocationSettings {
-    /// What is kept of the responses of upstreams of a scheme.
+    /// The cache settings for upstreams of a scheme.
     pub fn cache_of(&self, scheme: Scheme) -> &CacheSettings {
         match scheme {
-            // Nothing is cached of gRPC: its words of a cache do not exist.
+            // gRPC responses are not cached: the cache words do not exist for gRPC.
             Scheme::Http | Scheme::Https | Scheme::Grpc | Scheme::Grpcs => &self.cache,
             Scheme::Fastcgi => &self.fastcgi_cache,
             Scheme::Scgi => &self.scgi_cache,

@@ -18,13 +18,13 @@ const UTF8_BYTES_MAX: usize = 3;
 settings! {
     /// Character sets of a location's responses.
     pub struct CharsetSettings {
-        /// The one that clients get; `None` leaves responses alone.
+        /// The set that clients get; `None` leaves responses unchanged.
         charset: Option<Template> = None, "charset" => unless_off(parse_charset);
-        /// The one that responses are in which do not say so.
+        /// The set of responses that do not name one.
         source: Option<Template> = None, "source_charset" => option(parse_charset);
-        /// Whether responses are converted that say in which one they are.
+        /// Whether responses that name their set are converted.
         overrides: bool = false, "override_charset" => value(parse_flag);
-        /// Media types that get one.
+        /// Media types that get a character set.
         types: MediaTypes = MediaTypes::Some(TYPES.map(<[u8]>::to_vec).to_vec()), "charset_types" => edit(edit_types);
     }
 }
@@ -36,18 +36,18 @@ pub struct CharsetMap {
     pub from: Vec<u8>,
     /// The set of the second column.
     pub to: Vec<u8>,
-    /// A byte of the first set, and the bytes of the second one that mean the same: one, or those of a character of UTF-8.
+    /// A byte of the first set, and its equivalent in the second one: one byte, or a UTF-8 character.
     pub lines: Vec<(u8, Vec<u8>)>,
     /// Where it was written.
     pub span: Span,
 }
 
-/// A name, or a variable that has it. As in nginx a `$` behind the first byte means itself.
+/// A name, or a variable that holds it. As in nginx, a `$` after the first byte is literal.
 fn parse_charset(name: &str, word: &Word) -> Parsed<Template> {
     if word.value.starts_with(b"$") { Template::parse(name, word) } else { Ok(Template::text(&word.value, word.span)) }
 }
 
-/// Reads a `charset_map`. What is wrong with a line is reported, and the line left out.
+/// Reads a `charset_map`. Reports a faulty line and leaves it out.
 pub(crate) fn lower_charset_map(
     directive: &Directive,
     earlier: &[CharsetMap],
@@ -102,7 +102,7 @@ fn lower_line(line: &Directive, is_utf8: bool) -> Parsed<(u8, Vec<u8>)> {
     Ok((byte, bytes.ok_or_else(invalid)?))
 }
 
-/// Whether UTF-8 has these bytes for a character beyond ASCII.
+/// Whether the bytes are one UTF-8 character beyond ASCII.
 fn is_character(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok_and(|text| text.chars().count() == 1 && !text.is_ascii())
 }

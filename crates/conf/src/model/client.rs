@@ -1,4 +1,4 @@
-//! The client side of a location: its body, its keepalive, its pace.
+//! The client side of a location: body, keepalive, rate limits.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::value::{Parsed, Template, directive_invalid, invalid_parameter, inval
 pub enum Amount {
     /// Known when the configuration is read.
     Fixed(u64),
-    /// Evaluated for each request; what gives no number counts as 0.
+    /// Evaluated for each request; a value that is not a number counts as 0.
     Template(Template),
 }
 
@@ -41,7 +41,7 @@ pub struct KeepaliveTimeout {
     pub header: Option<Duration>,
 }
 
-/// Where bodies are spilled to.
+/// Directory of temporary files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TempPath {
     /// The directory, relative to the prefix unless absolute.
@@ -56,10 +56,10 @@ impl TempPath {
     }
 }
 
-/// `client_body_in_file_only`.
+/// `client_body_in_file_only`: when a body goes into a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyInFile {
-    /// Only what does not fit the buffer.
+    /// Only if it does not fit the buffer.
     Off,
     /// Always, and the file stays.
     On,
@@ -70,9 +70,9 @@ pub enum BodyInFile {
 /// `lingering_close`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LingeringClose {
-    /// Never wait for what the client still sends.
+    /// Never read what the client still sends.
     Off,
-    /// Where it seems that it still sends.
+    /// If the client probably still sends.
     On,
     /// Always.
     Always,
@@ -101,7 +101,7 @@ settings! {
         /// Idle time between requests.
         keepalive_timeout: KeepaliveTimeout = KeepaliveTimeout { idle: Duration::from_secs(75), header: None },
             "keepalive_timeout" => whole(parse_keepalive_timeout);
-        /// While stopping gently, an idle connection is kept at least so long.
+        /// During a graceful stop, an idle connection stays open at least this long.
         keepalive_min_timeout: Duration = Duration::from_secs(5), "keepalive_min_timeout" => value(parse_milliseconds);
         /// Requests of one connection at most.
         keepalive_requests: u32 = 1000, "keepalive_requests" => value(parse_u32);
@@ -109,7 +109,7 @@ settings! {
         keepalive_time: Duration = Duration::from_hours(1), "keepalive_time" => value(parse_milliseconds);
         /// Bytes of a response body in one frame of HTTP/2 at most.
         http2_chunk_size: u32 = 8 << 10, "http2_chunk_size" => value(parse_chunk_size);
-        /// Browsers without keepalive.
+        /// Browsers that get no keepalive.
         keepalive_disable: KeepaliveDisable = KeepaliveDisable::MSIE6, "keepalive_disable" => set(KeepaliveDisable::parse_set);
         /// Bytes of a request body at most; 0 for no limit.
         body_size_max: u64 = 1 << 20, "client_max_body_size" => value(parse_offset);
@@ -117,9 +117,9 @@ settings! {
         body_buffer_size: u64 = 16 << 10, "client_body_buffer_size" => value(parse_size);
         /// Longest time between two reads of a body.
         body_timeout: Duration = Duration::from_mins(1), "client_body_timeout" => value(parse_milliseconds);
-        /// Where bodies go that do not fit.
+        /// Directory for bodies that do not fit the buffer.
         body_temp_path: TempPath = TempPath::at("client_body_temp"), "client_body_temp_path" => whole(parse_temp_path);
-        /// Whether a body goes into a file in any case.
+        /// Whether a body always goes into a file.
         body_in_file: BodyInFile = BodyInFile::Off, "client_body_in_file_only" => choice(&[
             ("off", BodyInFile::Off), ("on", BodyInFile::On), ("clean", BodyInFile::Clean)]);
         /// Whether a body in memory is kept in one piece.
@@ -175,7 +175,7 @@ fn parse_keepalive_timeout(at: &mut At<'_>) -> Parsed<KeepaliveTimeout> {
     Ok(KeepaliveTimeout { idle, header })
 }
 
-/// Digits of all levels together: nginx's temporary files have names of ten.
+/// Most digits of all levels together: nginx's temporary files have names of ten.
 const LEVEL_DIGITS_MAX: u8 = 10;
 
 /// Reads a path and up to three levels of directories below it.

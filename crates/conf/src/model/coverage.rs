@@ -1,5 +1,5 @@
-//! Holds the model and the directive table together: what the table says holdfast knows is lowered, and the documented
-//! defaults are the model's defaults. Tests only.
+//! Compares the model with the directive table: every directive the table calls supported is lowered, and the
+//! documented defaults are the model's defaults. Tests only.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,7 +16,7 @@ use crate::load::{Loader, load};
 use crate::table::{self, Context, Support};
 use crate::tree::Directive;
 
-/// Directives that the walk handles itself, because they are no settings.
+/// Directives that the walk handles itself, because they are not settings.
 const WALKED: [&str; 39] = [
     "acme_certificate",
     "acme_issuer",
@@ -59,7 +59,7 @@ const WALKED: [&str; 39] = [
     "access_log",
 ];
 
-/// Files that are not there: the tests have one text each.
+/// No included file exists: each test has one text.
 struct OneText(Vec<u8>);
 
 impl Loader for OneText {
@@ -105,7 +105,7 @@ fn what_the_table_promises_is_lowered() {
 
 #[test]
 fn documented_defaults_are_the_models() {
-    /// Rows whose default is not the same as writing it, with the reason.
+    /// Rows for which writing the default differs from leaving the directive out, each with the reason.
     const UNWRITTEN: [(&str, &str); 39] = [
         ("addition_types", "text/html is always in it, with a warning where written"),
         ("charset_types", "text/html is always in it, with a warning where written"),
@@ -161,7 +161,7 @@ fn documented_defaults_are_the_models() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// What changes when the default is written down; nothing should.
+/// What changes when the default is written explicitly; nothing should.
 fn difference(contexts: table::Contexts, directive: &Directive) -> Option<String> {
     let env = Env::default();
     let (mut out, mut touched) = (Vec::new(), Touched::default());
@@ -195,7 +195,7 @@ fn difference(contexts: table::Contexts, directive: &Directive) -> Option<String
     if out.is_empty() { found } else { Some(format!("{out:?}")) }
 }
 
-/// A default has no place, what was written has one: both look alike without it.
+/// Removes spans: a default has none, so both forms compare equal without them.
 fn without_spans(text: &str) -> String {
     let mut kept = String::new();
     let mut skip: Option<usize> = None;

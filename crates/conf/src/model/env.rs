@@ -1,4 +1,4 @@
-//! What directives refer to by name while the tree is lowered: log formats and shared zones, and the options of the run.
+//! What directives refer to by name during lowering: log formats and shared zones, and the options of the run.
 
 use std::cell::RefCell;
 
@@ -8,7 +8,7 @@ use super::log::LogFormatId;
 use crate::source::Span;
 use crate::value::Regex;
 
-/// What kind of zone a name means; a name has one kind in the whole configuration.
+/// The kind of a zone. A name has one kind in the whole configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ZoneKind {
     Requests,
@@ -17,7 +17,7 @@ pub(crate) enum ZoneKind {
     Cache(Family),
 }
 
-/// A protocol that is spoken to upstreams, by the beginning of its words.
+/// A protocol spoken to upstreams, identified by the prefix of its directives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Family {
     Proxy,
@@ -27,7 +27,7 @@ pub(crate) enum Family {
 }
 
 impl Family {
-    /// That of a directive.
+    /// The protocol of a directive.
     pub(crate) fn of(directive: &[u8]) -> Self {
         match directive.split(|&byte| byte == b'_').next() {
             Some(b"fastcgi") => Self::Fastcgi,
@@ -38,15 +38,15 @@ impl Family {
     }
 }
 
-/// Names that were defined, and where the lowering is.
+/// Names defined so far, and the position of the lowering.
 #[derive(Default)]
 pub(crate) struct Env {
-    /// Log formats by name, with the index of the `http`-level directive that defined them: nginx wants a format
-    /// defined before it is used.
+    /// Log formats by name, with the index of the defining directive in `http`: as in nginx, a format must be defined
+    /// before its use.
     pub(crate) formats: FxHashMap<Vec<u8>, (LogFormatId, usize)>,
     /// Zones of `limit_req_zone`, `limit_conn_zone`, `proxy_cache_path` and its kin by name.
     pub(crate) zones: FxHashMap<Vec<u8>, (ZoneKind, super::limit::ZoneId, Span)>,
-    /// Zones of the other block: a name means one zone in the whole configuration.
+    /// Zones of the block lowered before (`http` or `stream`): a name means one zone in the whole configuration.
     pub(crate) foreign_zones: FxHashMap<Vec<u8>, Span>,
     /// Authorities of certificates by name, with the place of each.
     pub(crate) acme_issuers: FxHashMap<String, (super::acme::AcmeIssuerId, Span)>,
@@ -59,7 +59,7 @@ pub(crate) struct Env {
 }
 
 impl Env {
-    /// Compiles an expression, or shares the code of an equal one.
+    /// Compiles an expression, or returns the code of an equal one.
     pub(crate) fn regex(&self, word: &crate::tree::Word, skip: usize, caseless: bool) -> crate::value::Parsed<Regex> {
         let key = (word.value.get(skip..).unwrap_or_default().to_vec(), caseless);
         if let Some(known) = self.regexes.borrow().get(&key) {

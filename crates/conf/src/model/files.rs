@@ -13,13 +13,13 @@ use crate::value::size::{Buffers, number, parse_offset, parse_size};
 use crate::value::time::{milliseconds, parse_seconds};
 use crate::value::{Parsed, Template, invalid_parameter, parameter};
 
-/// `root` or `alias`; a level has one of them.
+/// `root` or `alias`; a level has only one of them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Root {
     /// The path, relative to the prefix unless absolute, without a slash at its end (which `alias` keeps).
     pub path: Template,
-    /// `alias`: the path means the part of the URI that the location matched. Not inherited into inner locations
-    /// in nginx's sense: there too it replaces the part matched by the location that wrote it.
+    /// Whether it is an `alias`: the path replaces the part of the URI that the location matched. An inner location
+    /// inherits the alias, and the path still replaces what the location that wrote it matched.
     pub alias: bool,
     /// Where it was written; `None` for the default `html`.
     pub span: Option<Span>,
@@ -46,18 +46,18 @@ pub enum ListFormat {
     Html,
     /// JSON.
     Json,
-    /// JSON as the argument of a function that the client names.
+    /// JSON as the argument of a function named by the client.
     Jsonp,
     /// XML.
     Xml,
 }
 
-/// `open_file_cache`. Each of them is a cache of its own, which its line names.
+/// `open_file_cache`. Each directive is a cache of its own, identified by its span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenFileCache {
     /// Paths at most.
     pub max: u64,
-    /// How long one stays that is not used.
+    /// How long an unused path stays.
     pub inactive: Duration,
     /// Where it is written.
     pub span: Span,
@@ -136,14 +136,14 @@ settings! {
         index: Vec<Template> = vec![default_index()], "index" => each(parse_index);
         /// Whether a directory without an index is listed.
         listed: bool = false, "autoindex" => value(parse_flag);
-        /// How.
+        /// Format of the list.
         list_format: ListFormat = ListFormat::Html, "autoindex_format" => choice(&[
             ("html", ListFormat::Html), ("json", ListFormat::Json), ("jsonp", ListFormat::Jsonp), ("xml", ListFormat::Xml)]);
         /// Whether lists show local time.
         list_local_time: bool = false, "autoindex_localtime" => value(parse_flag);
         /// Whether lists show sizes in bytes.
         list_exact_size: bool = true, "autoindex_exact_size" => value(parse_flag);
-        /// Whether any file of a directory is its index.
+        /// Whether a random file of a directory serves as its index.
         random_index: bool = false, "random_index" => value(parse_flag);
         /// Media types by extension.
         types: Arc<Types> = default_types();
@@ -162,15 +162,15 @@ settings! {
             ("off", IfModifiedSince::Off), ("exact", IfModifiedSince::Exact), ("before", IfModifiedSince::Before)]);
         /// Ranges of one request at most; 0 switches ranges off, `None` is no limit.
         max_ranges: Option<u32> = None, "max_ranges" => option(parse_u32);
-        /// Bytes of a piece in which a response is asked for; 0 for all at once.
+        /// Bytes of each piece in which a response is requested; 0 requests it whole.
         slice: u64 = 0, "slice" => value(parse_size);
-        /// What is kept of files that were opened.
+        /// Cache of open files.
         open_file_cache: Option<OpenFileCache> = None, "open_file_cache" => whole(parse_open_file_cache);
-        /// How long it counts before the file is looked at again.
+        /// How long an entry is valid before the file is checked again.
         open_file_valid: Duration = Duration::from_mins(1), "open_file_cache_valid" => value(parse_seconds);
-        /// Uses from which on a file stays open.
+        /// Uses after which a file stays open.
         open_file_min_uses: u32 = 1, "open_file_cache_min_uses" => value(parse_u32);
-        /// Whether it is kept that a file could not be opened.
+        /// Whether failures to open a file are cached.
         open_file_errors: bool = false, "open_file_cache_errors" => value(parse_flag);
         /// Which symbolic links in the path of a file are refused.
         disable_symlinks: Option<SymlinkSettings> = None, "disable_symlinks" => whole(parse_symlinks);
@@ -273,7 +273,7 @@ pub(crate) fn lower_types(block: &Block, out: &mut Vec<Diagnostic>) -> Types {
     types
 }
 
-/// `try_files`: what is looked for, in order, and what follows when nothing is there. Not inherited.
+/// `try_files`: the paths to look for, in order, and the fallback if none exists. Not inherited.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TryFiles {
     /// Paths under `root`; one that ends in `/` means a directory.
@@ -336,7 +336,7 @@ pub(crate) fn parse_try_files(words: &[Word], span: Span) -> Parsed<TryFiles> {
     Ok(TryFiles { tries, fallback, span })
 }
 
-/// A path that means itself ends the search, so what follows it is never tried.
+/// An absolute path ends the search, so the paths after it are never tried.
 pub(crate) fn check_index(block: &Block, out: &mut Vec<Diagnostic>) {
     for directive in block.directives.iter().filter(|directive| directive.name.value == b"index") {
         let Some((_, before)) = directive.args.split_last() else { continue };

@@ -1,4 +1,4 @@
-//! What is done to bodies on their way to the client, besides compression: `sub_filter`.
+//! Changes to bodies on their way to the client, besides compression: `sub_filter`.
 
 use super::gzip::{MediaTypes, edit_types};
 use super::settings::{At, settings};
@@ -9,9 +9,9 @@ use crate::value::{Parsed, Template};
 /// One `sub_filter`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Substitution {
-    /// What is sought, whatever its case.
+    /// The text to search for, without regard to case.
     pub text: Template,
-    /// What takes its place.
+    /// The text that replaces it.
     pub replacement: Template,
 }
 
@@ -22,7 +22,7 @@ settings! {
         substitutions: Vec<Substitution> = Vec::new(), "sub_filter" => item(parse_substitution);
         /// Media types of bodies in which they are replaced.
         sub_types: MediaTypes = MediaTypes::Some(vec![b"text/html".to_vec()]), "sub_filter_types" => edit(edit_types);
-        /// Whether replacing ends after as many replacements as there are texts.
+        /// Whether replacing stops after as many replacements as there are texts.
         sub_once: bool = true, "sub_filter_once" => value(parse_flag);
         /// Whether `Last-Modified` stays.
         sub_last_modified: bool = false, "sub_filter_last_modified" => value(parse_flag);

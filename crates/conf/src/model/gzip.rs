@@ -19,21 +19,21 @@ pub enum HttpVersion {
     Http2,
 }
 
-/// `gzip_static`.
+/// `gzip_static`: when a ready-made `.gz` file is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadyMade {
-    /// Such files are not looked for.
+    /// Never.
     Off,
-    /// They are for clients that read them.
+    /// To clients that accept gzip.
     On,
-    /// They are for all clients.
+    /// To all clients.
     Always,
 }
 
 /// `gzip_disable`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GzipDisable {
-    /// `msie6`: old MSIE, told apart faster than by an expression.
+    /// `msie6`: old MSIE, recognised without an expression.
     pub msie6: bool,
     /// Expressions over `User-Agent`.
     pub agents: Vec<Regex>,
@@ -66,7 +66,7 @@ settings! {
         types: MediaTypes = MediaTypes::Some(vec![b"text/html".to_vec()]), "gzip_types" => edit(edit_types);
         /// A response with a shorter Content-Length is not compressed.
         length_min: u64 = 20, "gzip_min_length" => value(parse_size);
-        /// 1 to 9.
+        /// Compression level, 1 to 9.
         level: u8 = 1, "gzip_comp_level" => value(parse_level);
         /// Whether `Vary: Accept-Encoding` is sent.
         vary: bool = false, "gzip_vary" => value(parse_flag);
@@ -82,7 +82,7 @@ settings! {
         /// Whether a ready-made `.gz` file is sent.
         ready_made: ReadyMade = ReadyMade::Off, "gzip_static" => choice(&[
             ("off", ReadyMade::Off), ("on", ReadyMade::On), ("always", ReadyMade::Always)]);
-        /// Whether a compressed response is unpacked for clients that cannot.
+        /// Whether a compressed response is unpacked for clients that do not accept gzip.
         gunzip: bool = false, "gunzip" => value(parse_flag);
     }
 }

@@ -1,4 +1,4 @@
-//! `health_check`: how the peers of a group are asked whether they are well, and what a good answer is.
+//! `health_check`: how holdfast checks the peers of a group, and which answers pass.
 
 use std::time::Duration;
 
@@ -15,19 +15,19 @@ use crate::value::{Parsed, Regex, invalid_parameter, parameter};
 pub struct HealthCheck {
     /// From the end of a check to the next one.
     pub interval: Duration,
-    /// Each check is put off by a random time up to this.
+    /// Each check is delayed by a random time of up to this length.
     pub jitter: Duration,
     /// Failed checks in a row that make a peer unhealthy.
     pub fails: u32,
     /// Passed checks in a row that make it healthy again.
     pub passes: u32,
-    /// A whole check, connecting included.
+    /// Time for a whole check, connecting included.
     pub timeout: Duration,
-    /// Port that is asked instead of the peer's own.
+    /// Port to check instead of the peer's own.
     pub port: Option<u16>,
-    /// No request goes to a new peer before it has passed a check.
+    /// Whether a new peer gets requests only after it has passed a check.
     pub mandatory: bool,
-    /// What is asked.
+    /// What the check does.
     pub kind: CheckKind,
     /// Where it was written.
     pub span: Span,
@@ -36,9 +36,9 @@ pub struct HealthCheck {
 /// What a check does.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CheckKind {
-    /// It connects, and no more.
+    /// It only connects.
     Tcp,
-    /// It sends a request and looks at the response.
+    /// It sends a request and tests the response.
     Http {
         /// The request's target.
         uri: Vec<u8>,
@@ -49,7 +49,7 @@ pub enum CheckKind {
     },
     /// It calls `grpc.health.v1`.
     Grpc {
-        /// The service that is asked about; empty for the server as a whole.
+        /// The service to ask about; empty for the server as a whole.
         service: Vec<u8>,
         /// The `:authority`; `None` for the group's name.
         host: Option<Vec<u8>>,
@@ -58,49 +58,49 @@ pub enum CheckKind {
     },
 }
 
-/// Something that a response must have.
+/// A condition on the response.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CheckCondition {
-    /// A status in one of these ranges, both ends included; or in none of them.
+    /// The status is in one of these ranges, both ends included; or, if negated, in none of them.
     Status {
         /// First and last status of each range.
         ranges: Vec<(u16, u16)>,
-        /// In none of them.
+        /// The status must be in none of them.
         negated: bool,
     },
-    /// A field.
+    /// A header field.
     Header {
         /// Its name.
         name: String,
-        /// What is asked of it.
+        /// The test of its value.
         test: TextTest,
     },
-    /// The body, as far as it is looked at.
+    /// The start of the body, as far as the check reads it.
     Body(TextTest),
 }
 
-/// A test of a text. A field that is not there is as one that does not match.
+/// A test of a text. A missing field counts as one that does not match.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TextTest {
-    /// It is there.
+    /// The field exists.
     Present,
-    /// It is not there.
+    /// The field is missing.
     Absent,
-    /// It is this.
+    /// The text equals this.
     Is(Vec<u8>),
-    /// It is not this.
+    /// The text differs from this.
     IsNot(Vec<u8>),
     /// The expression matches.
     Matches(Regex),
-    /// It does not.
+    /// The expression does not match.
     MatchesNot(Regex),
 }
 
-/// A peer is asked at most two hundred times a second: that is `5ms`, a slip of one letter from the default.
+/// Shortest interval: at most 200 checks of a peer a second. A one-letter slip turns the default `5s` into `5ms`.
 const INTERVAL_MIN: Duration = Duration::from_millis(5);
-/// Conditions of one check. Each costs a look at every response; five were never needed.
+/// Most conditions of one check. Each costs a test of every response; no known configuration needs more than five.
 const CONDITIONS_MAX: usize = 32;
-/// Bytes of the target and of the Host: what any server takes in its default configuration.
+/// Most bytes of the target and of the Host: any server accepts this much by default.
 const TEXT_BYTES_MAX: usize = 4096;
 
 const HINT: &str = "`interval=`, `jitter=`, `fails=`, `passes=`, `timeout=`, `type=`, `uri=`, `host=`, `port=`, \
@@ -114,10 +114,10 @@ enum Type {
     Grpc,
 }
 
-/// Bytes of the name of a service: one byte says its length in the message.
+/// Most bytes of a service name: its length takes one byte in the message.
 const SERVICE_BYTES_MAX: usize = 120;
 
-/// What was written so far.
+/// The parameters read so far.
 struct Draft<'a> {
     check: HealthCheck,
     uri: Vec<u8>,
@@ -126,9 +126,9 @@ struct Draft<'a> {
     kind: Type,
     service: Vec<u8>,
     grpc_status: u8,
-    /// The first parameter that only a call of gRPC can make use of.
+    /// The first parameter that only gRPC checks accept.
     grpc_only: Option<&'a Word>,
-    /// The first parameter that only a request can make use of.
+    /// The first parameter that only HTTP checks accept.
     http_only: Option<&'a Word>,
     /// `host=`
     host_word: Option<&'a Word>,
@@ -159,7 +159,8 @@ pub(crate) fn parse_health_check(at: &mut At<'_>) -> Parsed<Option<HealthCheck>>
         host_word: None,
     };
     for (place, word) in at.words().iter().enumerate() {
-        // `mandatory persistent`, as NGINX Plus has it: what it asks for is so here in any case.
+        // `mandatory persistent` is NGINX Plus syntax. Here the state of checks always persists, so the second word is
+        // skipped.
         let is_moot = word.value == b"persistent" && place > 0 && at.words()[place - 1].value == b"mandatory";
         if !is_moot {
             draft.take(word)?;
@@ -213,7 +214,7 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
-    /// What only calls of gRPC have; `false`: something else.
+    /// Reads a parameter of gRPC checks; `false` if it is something else.
     fn take_grpc(&mut self, word: &Word) -> Parsed<bool> {
         if let Some(value) = parameter(word, "grpc_service") {
             let service = parse_text(&value).filter(|service| service.len() <= SERVICE_BYTES_MAX);
@@ -230,7 +231,7 @@ impl<'a> Draft<'a> {
         Ok(true)
     }
 
-    /// What checks of all types have; `false`: something else.
+    /// Reads a parameter of all types of check; `false` if it is something else.
     fn take_plain(&mut self, word: &Word) -> Parsed<bool> {
         let check = &mut self.check;
         let time = |value: &Word| milliseconds(&value.value, false).map(Duration::from_millis);
@@ -295,7 +296,8 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// A text that goes into a request as it is: visible ASCII, and no `$`, since no variable has a value without a request.
+/// A text that is sent in a request unchanged: visible ASCII without `$`, because no variable has a value outside of a
+/// request.
 fn parse_text(value: &Word) -> Option<Vec<u8>> {
     let fits = (1..=TEXT_BYTES_MAX).contains(&value.value.len())
         && value.value.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'$');
@@ -354,7 +356,7 @@ fn parse_body(value: &Word) -> Parsed<CheckCondition> {
     }
 }
 
-/// A sign and what follows it, the rest of a word. `None`: no sign.
+/// Reads an operator and the rest of the word after it. `None` if there is no operator.
 fn parse_test(whole: &Word, text: &[u8]) -> Parsed<Option<TextTest>> {
     let negated = text.first() == Some(&b'!');
     let text = if negated { text.get(1..).unwrap_or_default() } else { text };
@@ -368,7 +370,7 @@ fn parse_test(whole: &Word, text: &[u8]) -> Parsed<Option<TextTest>> {
                 Some(rest) => (true, rest.trim_ascii_start()),
                 None => (false, operand),
             };
-            // A word of its own, since the expression need not reach to the end of the one that was written.
+            // The expression may end before the word does, so it becomes a word of its own.
             let word = Word { value: operand.into(), span: whole.span, quote: whole.quote };
             let regex = Regex::parse(&word, 0, caseless)?;
             Ok(Some(if negated { TextTest::MatchesNot(regex) } else { TextTest::Matches(regex) }))

@@ -1,4 +1,4 @@
-//! HTTP/2 of a server. What concerns a response is with the client's side of a location.
+//! HTTP/2 of a server. Settings that concern a response are in `client`.
 
 use super::settings::settings;
 use crate::diagnostic::Diagnostic;
@@ -15,17 +15,17 @@ const FRAME_MAX: u64 = (1 << 24) - 1;
 settings! {
     /// HTTP/2 of a server.
     pub struct Http2Settings {
-        /// Whether it is spoken.
+        /// Whether HTTP/2 is offered.
         enabled: bool = false, "http2" => value(parse_flag);
         /// Streams of a connection at once.
         max_concurrent_streams: u32 = 128, "http2_max_concurrent_streams" => value(parse_u32);
-        /// Bytes of a body that a client may send before anybody reads them.
+        /// Bytes of a body that a client may send before the body is read.
         body_preread_size: u32 = 64 << 10, "http2_body_preread_size" => value(parse_preread);
         /// Checked; of no effect here.
         sizes: () = (), "http2_recv_buffer_size" | "http2_pool_size" => value(check_size);
         /// Checked; of no effect here.
         index_size: () = (), "http2_streams_index_size" => value(check_index_size);
-        /// Of no effect; as in nginx their values are not looked at.
+        /// Of no effect; like nginx, holdfast does not check their values.
         obsolete: () = (), "http2_max_field_size" | "http2_max_header_size" | "http2_max_requests"
             | "http2_max_concurrent_pushes" | "http2_recv_timeout" | "http2_idle_timeout" => value(check_nothing);
     }

@@ -1,4 +1,4 @@
-//! What is inside a server or a location besides its settings: rewrite programs, content, further locations.
+//! The contents of a server or a location besides its settings: rewrite programs, content, inner locations.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::tree::{Block, Directive, Word};
 use crate::value::Parsed;
 use crate::value::words::MethodSet;
 
-/// What was found inside.
+/// The contents of one block.
 #[derive(Default)]
 pub(crate) struct Inside {
     pub(crate) program: Program,
@@ -27,10 +27,10 @@ pub(crate) struct Inside {
     pub(crate) locations: Vec<Location>,
 }
 
-/// Where the walk is.
+/// The position of the walk.
 #[derive(Clone, Copy)]
 struct Place<'a> {
-    /// What the innermost location matches; none in a server.
+    /// The matcher of the innermost location; `None` directly in a server.
     matcher: Option<&'a Matcher>,
     /// Inside `if` or `limit_except`.
     nameless: bool,
@@ -52,7 +52,7 @@ impl Walk {
 
     fn inside(&mut self, block: &Block, settings: &Arc<LocationSettings>, place: Place<'_>) -> Inside {
         let mut inside = Inside::default();
-        // Content first: an `if` and a `limit_except` take it over even if it is behind them.
+        // Content is read first: an `if` or `limit_except` takes it over even if it is written after them.
         for directive in &block.directives {
             self.content(directive, place, &mut inside);
         }
@@ -142,7 +142,7 @@ impl Walk {
         }
         let settings = self.settings(block, settings);
         let inside = self.inside(block, &settings, Place { nameless: true, depth: place.depth + 1, ..place });
-        // The content of the location around it stays, unless the block has its own.
+        // The block takes over the content of the location around it, unless it has its own.
         let content = inside.content.or_else(|| outer.content.clone());
         Some(Instruction::If(Box::new(If {
             condition: condition?,
@@ -165,7 +165,7 @@ impl Walk {
         let methods = self.report(methods)?;
         let settings = self.settings(block, settings);
         let inside = self.inside(block, &settings, Place { nameless: true, depth: place.depth + 1, ..place });
-        // Of the handlers only the proxy is taken over.
+        // `limit_except` takes over a proxy from the location around it, and no other handler.
         let outer = content.filter(|content| matches!(content, Content::Proxy(_)));
         let content = inside.content.or_else(|| outer.cloned());
         Some(Box::new(LimitExcept { methods, settings, content, span: directive.span }))
@@ -230,7 +230,7 @@ impl Walk {
         }
     }
 
-    /// The modifier may appear right before the name.
+    /// Reads a location's only argument: the modifier may touch the name.
     fn matcher_of_one(&self, word: &Word) -> Parsed<Matcher> {
         match word.value.as_slice() {
             [b'=', uri @ ..] => Ok(Matcher::Exact(uri.to_vec())),
@@ -289,7 +289,7 @@ fn check_duplicates(locations: &[Location], out: &mut Vec<Diagnostic>) {
         };
         let Some(first) = known.insert(key, location.span) else { continue };
         let message = format!("duplicate location \"{}\"", shown(&location.matcher));
-        // nginx takes the second of two named ones without a word, and never uses it.
+        // nginx accepts the second of two named locations without a message and never uses it.
         let found = match &location.matcher {
             Matcher::Named(_) => Diagnostic::warning(location.span, message),
             _ => Diagnostic::error(location.span, message),

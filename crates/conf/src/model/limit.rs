@@ -19,7 +19,7 @@ pub struct ZoneId(pub u32);
 pub struct RequestZone {
     /// Its name.
     pub name: String,
-    /// What is counted by; an empty key is not counted.
+    /// The key to count by; requests with an empty key are not counted.
     pub key: Template,
     /// Bytes for the states of all keys.
     pub size: u64,
@@ -34,7 +34,7 @@ pub struct RequestZone {
 pub struct ConnectionZone {
     /// Its name.
     pub name: String,
-    /// What is counted by; an empty key is not counted.
+    /// The key to count by; requests with an empty key are not counted.
     pub key: Template,
     /// Bytes for the states of all keys.
     pub size: u64,
@@ -47,9 +47,9 @@ pub struct ConnectionZone {
 pub struct RequestLimit {
     /// The zone that counts.
     pub zone: ZoneId,
-    /// Requests above the rate that are let in.
+    /// Requests above the rate that are accepted.
     pub burst: u32,
-    /// Of these, how many pass without delay; `u32::MAX` for `nodelay`.
+    /// How many of these pass without delay; `u32::MAX` for `nodelay`.
     pub delay: u32,
 }
 
@@ -71,7 +71,7 @@ settings! {
         request_status: u16 = 503, "limit_req_status" => value(parse_status);
         /// Level of the log line; a delay is logged one level lower.
         request_log_level: LogLevel = LogLevel::Error, "limit_req_log_level" => value(LogLevel::parse_limit);
-        /// Counts and logs only.
+        /// Whether the limit only counts and logs.
         request_dry_run: bool = false, "limit_req_dry_run" => value(parse_flag);
         /// Connections.
         connections: Vec<ConnectionLimit> = Vec::new(), "limit_conn" => edit(edit_limit_conn);
@@ -79,7 +79,7 @@ settings! {
         connection_status: u16 = 503, "limit_conn_status" => value(parse_status);
         /// Level of the log line.
         connection_log_level: LogLevel = LogLevel::Error, "limit_conn_log_level" => value(LogLevel::parse_limit);
-        /// Counts and logs only.
+        /// Whether the limit only counts and logs.
         connection_dry_run: bool = false, "limit_conn_dry_run" => value(parse_flag);
     }
 }
@@ -150,7 +150,7 @@ fn edit_limit_conn(limits: &mut Vec<ConnectionLimit>, at: &mut At<'_>) -> Parsed
     Ok(())
 }
 
-/// The least that nginx takes for a shared zone: eight pages.
+/// Smallest shared zone that nginx accepts: eight pages.
 pub(crate) const ZONE_SIZE_MIN: u64 = 8 * 4096;
 
 /// Reads `zone=name:size`.

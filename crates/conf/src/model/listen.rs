@@ -1,4 +1,4 @@
-//! `listen`: addresses, and what their sockets are given.
+//! `listen`: addresses, and the options of their sockets.
 
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ use crate::value::{Address, Host, Parsed, address, invalid_parameter, parameter}
 pub struct Listen {
     /// The address.
     pub address: Address,
-    /// This server answers here where no name matches.
+    /// Whether this server answers if no name matches.
     pub default_server: bool,
-    /// What is written about the socket.
+    /// Options of the socket.
     pub options: ListenOptions,
     /// Where it was written; `None` for the implied `*:80`.
     pub span: Option<Span>,
@@ -29,7 +29,7 @@ pub struct Listen {
 /// Parameters of `listen`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ListenOptions {
-    /// One of the words that concern the socket was there: it may be there once for an address.
+    /// Whether a word that concerns the socket was written: one `listen` of an address may have them.
     pub set: bool,
     /// Accept queue; `None` is nginx's 511.
     pub backlog: Option<u32>,
@@ -47,7 +47,7 @@ pub struct ListenOptions {
     pub reuseport: bool,
     /// TCP keepalive.
     pub so_keepalive: SoKeepalive,
-    /// A socket of its own although one for all addresses of the port is there.
+    /// Whether to bind a socket of its own even if one for all addresses of the port exists.
     pub bind: bool,
     /// `IPPROTO_MPTCP`
     pub multipath: bool,
@@ -73,12 +73,12 @@ pub type FastOpen = Option<u32>;
 /// `so_keepalive=`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SoKeepalive {
-    /// As the system has it.
+    /// The system's setting.
     #[default]
     System,
     /// Off.
     Off,
-    /// On, with the system's times where `None`.
+    /// On; `None` means the system's time.
     On {
         /// Silence before the first probe.
         idle: Option<Duration>,
@@ -94,9 +94,9 @@ pub enum SoKeepalive {
 pub struct Listener {
     /// The address.
     pub address: Address,
-    /// What its socket is given.
+    /// The options of its socket.
     pub options: ListenOptions,
-    /// Who answers where no name matches: the one marked so, or the first.
+    /// The server that answers if no name matches: the one marked so, or the first.
     pub default_server: ServerId,
     /// All servers that listen here, in the order of the text.
     pub servers: Vec<ServerId>,
@@ -104,7 +104,7 @@ pub struct Listener {
     pub span: Option<Span>,
 }
 
-/// Addresses that one range of ports may match; more would be a slip of the pen that costs a descriptor each.
+/// Most addresses of one range of ports. A larger range is probably a typo, and each port costs a descriptor.
 const RANGE_MAX: usize = 4096;
 
 /// Reads a `listen`.
@@ -181,7 +181,7 @@ fn parse_valued_parameter(listen: &mut Listen, word: &Word) -> Parsed<()> {
         Diagnostic::error(word.span, format!("{what} \"{}\" is not supported on this platform, ignored", word.text()))
     };
     if let Some(value) = parameter(word, "backlog") {
-        // -1 is the system's own on FreeBSD and macOS; nginx takes it everywhere.
+        // On FreeBSD and macOS, -1 means the system's own limit; nginx accepts it everywhere.
         let backlog =
             if value.value == b"-1" { Some(u32::MAX >> 1) } else { count(&value).filter(|&backlog| backlog > 0) };
         options.backlog = Some(backlog.ok_or_else(|| error("backlog"))?);
@@ -253,7 +253,7 @@ impl Listening for Server {
     }
 }
 
-/// Brings the addresses of all servers together, and says where they contradict each other.
+/// Merges the addresses of all servers, and reports contradictions between them.
 pub(crate) fn lower_listeners<S: Listening>(servers: &[S], out: &mut Vec<Diagnostic>) -> Vec<Listener> {
     let mut listeners: Vec<Listener> = Vec::new();
     let mut marked: Vec<Option<Span>> = Vec::new();
@@ -301,10 +301,10 @@ pub(crate) fn lower_listeners<S: Listening>(servers: &[S], out: &mut Vec<Diagnos
     listeners
 }
 
-/// What nginx remembers of an address to tell when its `listen`s contradict each other.
+/// State that nginx keeps for an address to detect contradicting `listen`s.
 #[derive(Default)]
 struct Protocols {
-    /// The words that the next `listen` should have.
+    /// The protocols that the next `listen` should have.
     expected: Option<[bool; 3]>,
     has_changed: bool,
 }
@@ -314,8 +314,8 @@ impl Protocols {
         [options.ssl, options.http2, options.proxy_protocol]
     }
 
-    /// A further `listen` of an address that had the words `before`. `true`: it redefines them, as nginx sees it
-    /// (`ngx_http_add_addresses`). `is_set`: one of the `listen`s up to this one has options of the socket.
+    /// Adds a further `listen` to an address with the protocols `before`. Returns whether nginx would say that it
+    /// redefines them (`ngx_http_add_addresses`). `is_set`: a `listen` up to this one has socket options.
     fn join(&mut self, before: [bool; 3], listen: &ListenOptions, is_set: bool) -> bool {
         let own = Self::of(listen);
         let adds = own.iter().zip(before).any(|(own, before)| *own && !before);
@@ -366,7 +366,7 @@ fn join_options(
     listener.options.proxy_protocol = proxy_protocol || listen.options.proxy_protocol;
 }
 
-/// Two servers of one name at one address: the second is never reached by it.
+/// Two servers have the same name at one address: requests for that name never reach the second.
 fn check_names<S: Listening>(listener: &Listener, servers: &[S], out: &mut Vec<Diagnostic>) {
     let mut known: FxHashSet<(u8, &[u8])> = FxHashSet::default();
     for id in &listener.servers {

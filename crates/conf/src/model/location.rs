@@ -1,4 +1,4 @@
-//! Locations: what they match, what holds in them, what they answer with.
+//! Locations: their matchers, settings and content.
 
 use std::sync::Arc;
 
@@ -27,8 +27,8 @@ use crate::value::Regex;
 use crate::value::words::MethodSet;
 
 level! {
-    /// What holds in a location, merged from `http`, `server` and the locations around it. Groups that a level does not
-    /// touch are shared with the level around it.
+    /// Settings of a location, merged from `http`, `server` and the locations around it. A level shares the groups that
+    /// it does not change with the level around it.
     pub struct LocationSettings {
         /// Files.
         files: FileSettings,
@@ -46,61 +46,61 @@ level! {
         charset: CharsetSettings,
         /// Filters.
         filters: FilterSettings,
-        /// Fields that are set and cleared.
+        /// Header fields to set and clear.
         more_headers: MoreHeadersSettings,
-        /// Cookies that tell clients apart.
+        /// Cookies that identify clients.
         user_id: UserIdSettings,
         /// Limits.
         limit: LimitSettings,
         /// Real addresses.
         realip: RealIpSettings,
-        /// What the proxy says.
+        /// What the proxy sends to upstreams and passes back.
         proxy: ProxySettings,
-        /// How it moves bytes.
+        /// Its transport.
         transport: TransportSettings,
-        /// What is kept of its responses.
+        /// Its cache.
         cache: CacheSettings,
-        /// What `fastcgi_pass` says and passes back.
+        /// What `fastcgi_pass` sends and passes back.
         fastcgi: ProxySettings in "fastcgi_",
-        /// How it moves bytes.
+        /// Its transport.
         fastcgi_transport: TransportSettings in "fastcgi_",
-        /// What is kept of its responses.
+        /// Its cache.
         fastcgi_cache: CacheSettings in "fastcgi_",
-        /// What only applications have.
+        /// Words that only applications have.
         fastcgi_words: ApplicationSettings,
-        /// What `scgi_pass` says and passes back.
+        /// What `scgi_pass` sends and passes back.
         scgi: ProxySettings in "scgi_",
-        /// How it moves bytes.
+        /// Its transport.
         scgi_transport: TransportSettings in "scgi_",
-        /// What is kept of its responses.
+        /// Its cache.
         scgi_cache: CacheSettings in "scgi_",
-        /// What only applications have.
+        /// Words that only applications have.
         scgi_words: ApplicationSettings in "scgi_",
-        /// What `uwsgi_pass` says and passes back.
+        /// What `uwsgi_pass` sends and passes back.
         uwsgi: ProxySettings in "uwsgi_",
-        /// How it moves bytes.
+        /// Its transport.
         uwsgi_transport: TransportSettings in "uwsgi_",
-        /// What is kept of its responses.
+        /// Its cache.
         uwsgi_cache: CacheSettings in "uwsgi_",
-        /// What only applications have.
+        /// Words that only applications have.
         uwsgi_words: ApplicationSettings in "uwsgi_",
-        /// What only uwsgi has.
+        /// Words that only uwsgi has.
         uwsgi_modifiers: UwsgiSettings,
-        /// What `grpc_pass` says and passes back.
+        /// What `grpc_pass` sends and passes back.
         grpc: ProxySettings in "grpc_",
-        /// How it moves bytes.
+        /// Its transport.
         grpc_transport: TransportSettings in "grpc_",
         /// TLS towards its upstream.
         grpc_tls: UpstreamTlsSettings in "grpc_",
         /// TLS towards the proxy's upstream.
         upstream_tls: UpstreamTlsSettings,
-        /// What has no effect.
+        /// Directives without effect.
         accepted: AcceptedSettings,
     }
 }
 
 impl LocationSettings {
-    /// The words that only applications have; none for a scheme of HTTP.
+    /// The settings that only applications have; `None` for HTTP and gRPC.
     pub fn application_words(&self, scheme: Scheme) -> Option<&ApplicationSettings> {
         match scheme {
             Scheme::Http | Scheme::Https | Scheme::Grpc | Scheme::Grpcs => None,
@@ -110,7 +110,7 @@ impl LocationSettings {
         }
     }
 
-    /// The words that hold for a scheme: what is sent to upstreams, and how bytes are moved.
+    /// The settings for a scheme: what is sent to upstreams, and the transport.
     pub fn words_of(&self, scheme: Scheme) -> (&ProxySettings, &TransportSettings) {
         match scheme {
             Scheme::Http | Scheme::Https => (&self.proxy, &self.transport),
@@ -121,7 +121,7 @@ impl LocationSettings {
         }
     }
 
-    /// The words of TLS towards upstreams of a scheme.
+    /// The settings of TLS towards upstreams of a scheme.
     pub fn upstream_tls_of(&self, scheme: Scheme) -> &Arc<UpstreamTlsSettings> {
         if scheme.is_grpc() { &self.grpc_tls } else { &self.upstream_tls }
     }
@@ -134,7 +134,7 @@ pub enum Matcher {
     Exact(Vec<u8>),
     /// `/x`
     Prefix(Vec<u8>),
-    /// `^~ /x`: as a prefix, and expressions are not tried.
+    /// `^~ /x`: a prefix after which expressions are not tried.
     PrefixNoRegex(Vec<u8>),
     /// `~ x`, `~* x`
     Regex(Regex),
@@ -143,7 +143,7 @@ pub enum Matcher {
 }
 
 impl Matcher {
-    /// The URI that is compared, where it is no expression and no name.
+    /// The URI to compare; `None` for an expression or a name.
     pub fn uri(&self) -> Option<&[u8]> {
         match self {
             Self::Exact(uri) | Self::Prefix(uri) | Self::PrefixNoRegex(uri) => Some(uri),
@@ -152,7 +152,7 @@ impl Matcher {
     }
 }
 
-/// What answers. Where a location has no content of its own, files do, under its `root`.
+/// The handler of a location. A location without its own content serves files from its `root`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
     /// `proxy_pass`
@@ -172,9 +172,10 @@ pub struct Location {
     pub matcher: Matcher,
     /// What holds in it, merged.
     pub settings: Arc<LocationSettings>,
-    /// What answers; `None` is files.
+    /// The handler; `None` serves files.
     pub content: Option<Content>,
-    /// A prefix that ends in `/` and answers by proxy redirects requests without that slash to it (301).
+    /// Whether requests without the final slash are redirected to it (301): for a prefix or an exact URI that ends in
+    /// `/` and is passed to an upstream.
     pub auto_redirect: bool,
     /// `try_files`
     pub try_files: Option<Box<TryFiles>>,
@@ -188,14 +189,14 @@ pub struct Location {
     pub span: Span,
 }
 
-/// `limit_except`: what holds for all other methods.
+/// `limit_except`: the settings for all other methods.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LimitExcept {
-    /// Methods that it does not concern.
+    /// The methods that keep the location's own settings.
     pub methods: MethodSet,
-    /// What holds for the others.
+    /// The settings for the other methods.
     pub settings: Arc<LocationSettings>,
-    /// What answers the others: its own, or that of the location around it.
+    /// The handler of the other methods: its own, or that of the location around it.
     pub content: Option<Content>,
     /// Where it was written.
     pub span: Span,

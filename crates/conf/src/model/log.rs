@@ -88,7 +88,7 @@ pub struct AccessLog {
 pub struct ErrorLog {
     /// Where lines go; a file's name has no variables here.
     pub target: LogTarget,
-    /// The least grave level that is written.
+    /// The least severe level that is written.
     pub level: LogLevel,
     /// Where it was written.
     pub span: Span,
@@ -99,7 +99,7 @@ pub struct ErrorLog {
 pub struct LogFileCache {
     /// Descriptors kept open at most.
     pub files_max: u32,
-    /// A descriptor is closed after being unused so long.
+    /// An unused descriptor is closed after this time.
     pub inactive: Duration,
     /// Uses within `inactive` for a descriptor to be kept.
     pub uses_min: u32,
@@ -110,15 +110,15 @@ pub struct LogFileCache {
 settings! {
     /// Logs of a location.
     pub struct LogSettings {
-        /// Access logs; none writes nothing. The implied `logs/access.log combined` is in the list.
+        /// Access logs; an empty list logs nothing. The implied `logs/access.log combined` is in the list.
         access: Vec<AccessLog> = Vec::new(), "access_log" => edit(edit_access_log);
         /// Error logs; none means those of `Main`.
         error: Vec<ErrorLog> = Vec::new(), "error_log" => item(parse_error_log);
-        /// Whether a missing file is worth an error line.
+        /// Whether a missing file is logged as an error.
         not_found: bool = true, "log_not_found" => value(parse_flag);
         /// Whether subrequests get an access line of their own.
         subrequest: bool = false, "log_subrequest" => value(parse_flag);
-        /// Descriptors of logs whose names have variables.
+        /// Cache of descriptors for logs with variables in their names.
         file_cache: Option<LogFileCache> = None, "open_log_file_cache" => whole(parse_file_cache);
         /// Whether rewrite steps are logged at `notice`.
         rewrite: bool = false, "rewrite_log" => value(parse_flag);
@@ -220,7 +220,7 @@ pub(crate) fn parse_error_log(at: &mut At<'_>) -> Parsed<ErrorLog> {
             let mut level = None;
             for word in levels {
                 let next = LogLevel::parse(at.name, word)?;
-                // Several kinds of `debug_…` may appear together; a level is alone.
+                // Several `debug_…` words may appear together; any other level must be alone.
                 let kinds = levels.iter().all(|word| word.value.starts_with(b"debug_"));
                 if level.is_some() && !kinds {
                     return Err(Diagnostic::error(word.span, format!("duplicate log level \"{}\"", word.text())));

@@ -1,5 +1,5 @@
-//! The walk over the tree. A level's own settings are read first, in any order, and what is inside it after that, so
-//! that a directive behind a block holds in the block too, as in nginx.
+//! The walk over the tree. At each level it reads the settings first, in any order, and then the blocks inside. So a
+//! directive after a block also applies inside the block, as in nginx.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ use crate::value::{Address, Host, Parsed, Template};
 /// What the configuration depends on besides its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// The process may bind ports below 1024: a server without `listen` is at port 80, otherwise at 8000.
+    /// Whether the process may bind ports below 1024. A server without `listen` uses port 80 if so, otherwise 8000.
     pub privileged: bool,
 }
 
@@ -41,15 +41,15 @@ impl Default for Options {
     }
 }
 
-/// Lowers a checked tree as a privileged process would.
+/// Lowers a checked tree as for a privileged process.
 ///
-/// Directives that the model does not know are passed over: whether they are allowed is the check's business.
+/// Skips directives that the model does not know: the check has decided whether they are allowed.
 pub fn lower(tree: &Block, sources: &SourceMap) -> (Model, Vec<Diagnostic>) {
     lower_with(tree, sources, Options::default())
 }
 
-/// Lowers a checked tree. The model is complete even where there are errors, which must then keep it from being used;
-/// findings come in the order of the text.
+/// Lowers a checked tree. The model is complete even if there are errors, but the caller must not use it then. Findings
+/// are in the order of the text.
 pub fn lower_with(tree: &Block, sources: &SourceMap, options: Options) -> (Model, Vec<Diagnostic>) {
     let mut walk = Walk { env: Env::default(), groups: Groups::default(), out: Vec::new(), options };
     let model = walk.model(tree);
@@ -59,7 +59,7 @@ pub fn lower_with(tree: &Block, sources: &SourceMap, options: Options) -> (Model
     (model, out)
 }
 
-/// The walk, with what it has gathered.
+/// The walk with its results so far.
 pub(crate) struct Walk {
     pub(crate) env: Env,
     pub(crate) groups: Groups,
@@ -98,7 +98,8 @@ impl Walk {
 
     fn http(&mut self, directive: &Directive, block: &Block) -> Http {
         let mut http = Http::empty(directive.name.span);
-        // A second `http` is an error of the check's, but nothing of the first may be referred to by index then.
+        // The checks report a second `http` as an error. Its directives must still not refer by index to anything of
+        // the first.
         self.begin_block();
         self.definitions(&mut http, block);
         let mut outer = LocationSettings::default();
@@ -123,7 +124,7 @@ impl Walk {
         http
     }
 
-    /// Forgets the names of an earlier block: `http` and `stream` share none.
+    /// Forgets the names of an earlier block: `http` and `stream` share no names.
     pub(crate) fn begin_block(&mut self) {
         let regexes = std::mem::take(&mut self.env.regexes);
         let foreign_zones = self.env.zones.drain().map(|(name, (_, _, span))| (name, span)).collect();
@@ -157,7 +158,7 @@ impl Walk {
         }
     }
 
-    /// Sizes that `http` leaves to its servers are checked once a server takes them over as they are.
+    /// Checks the sizes of `http` once for the servers that inherit them unchanged.
     fn unchecked_sizes(&mut self, block: &Block, http: &Http, settings: &ServerSettings) {
         for (prefix, _, transport) in FAMILIES {
             let outer = transport(&http.location);
@@ -170,7 +171,7 @@ impl Walk {
         }
     }
 
-    /// Log formats and zones, which settings refer to by name.
+    /// Log formats and zones, to which settings refer by name.
     fn definitions(&mut self, http: &mut Http, block: &Block) {
         http.declared.log_formats.push(combined(http.span));
         self.env.formats.insert(b"combined".to_vec(), (LogFormatId(0), 0));
@@ -193,7 +194,7 @@ impl Walk {
         cache::check_paths(&http.cache_zones, &mut self.out);
     }
 
-    /// What `http` and `stream` both have.
+    /// The definitions that `http` and `stream` have in common.
     pub(crate) fn formats_and_zones(&mut self, declared: &mut Declared, block: &Block) {
         let mut spans: FxHashMap<LogFormatId, Span> = FxHashMap::default();
         for (index, directive) in block.directives.iter().enumerate() {
@@ -377,7 +378,7 @@ impl Walk {
         files.types = Arc::new(types);
     }
 
-    /// What can be told only when all directives of a level are read.
+    /// Checks and merges that need all directives of a level.
     fn finish(
         &mut self,
         block: &Block,
@@ -409,10 +410,10 @@ impl Walk {
     }
 }
 
-/// How the bytes of a protocol are moved.
+/// The transport settings of a protocol.
 type Transport = fn(&LocationSettings) -> &TransportSettings;
 
-/// The protocols that are spoken to upstreams: the prefix of their words, and the group that these are in.
+/// The protocols spoken to upstreams: the prefix of their directives, and their group of settings.
 const FAMILIES: [(&str, &str, Transport); 4] = [
     ("proxy_", "transport", |settings| &settings.transport),
     ("fastcgi_", "fastcgi_transport", |settings| &settings.fastcgi_transport),
@@ -420,7 +421,7 @@ const FAMILIES: [(&str, &str, Transport); 4] = [
     ("uwsgi_", "uwsgi_transport", |settings| &settings.uwsgi_transport),
 ];
 
-/// Where a directive of this name is in a block, or one of its kin that is checked together with it.
+/// The place of a directive of this name in a block, or of a related one that is checked together with it.
 fn span_of(block: &Block, name: &str) -> Span {
     const KIN: [&str; 5] =
         ["busy_buffers_size", "buffers", "buffer_size", "temp_file_write_size", "max_temp_file_size"];
@@ -439,7 +440,7 @@ fn check_heads(settings: &ServerSettings, block: &Block, out: &mut Vec<Diagnosti
     }
 }
 
-/// The format that is there without being written.
+/// The predefined format `combined`.
 fn combined(span: Span) -> LogFormat {
     let text = "$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent \"$http_referer\" \"$http_user_agent\"";
     let word = Word { value: text.into(), span, quote: crate::tree::Quote::Single };

@@ -1,4 +1,4 @@
-//! The top level and `events`: processes, limits of the system, what is outside of any protocol.
+//! The top level and `events`: processes, system limits, and settings outside of any protocol.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ pub enum Affinity {
     Masks(Vec<Vec<u32>>),
 }
 
-/// One `env`. A name may be empty, as in nginx, and means nothing then.
+/// One `env`. As in nginx, the name may be empty; the entry has no effect then.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnvVariable {
     /// Its name.
@@ -52,7 +52,7 @@ pub struct EnvVariable {
     pub value: Option<Vec<u8>>,
 }
 
-/// What a process that is over its budget gives up.
+/// What a process over its memory budget gives up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shed {
     /// Idle keepalive connections, then new requests, then accepts.
@@ -70,7 +70,7 @@ pub enum Shed {
 pub struct MemoryBudget {
     /// Bytes of all buffers together.
     pub bytes: u64,
-    /// What is given up above it.
+    /// What to give up above it.
     pub shed: Shed,
 }
 
@@ -81,9 +81,9 @@ pub enum CtlSocket {
     Off,
     /// At this path.
     At {
-        /// Its path, below the prefix where it is relative.
+        /// Its path; a relative one is below the prefix.
         path: Vec<u8>,
-        /// Its permissions; `None` for the owner, and the group where one is named.
+        /// Its permissions; `None` for the owner, and the group if one is named.
         mode: Option<u32>,
         /// Its group.
         group: Option<String>,
@@ -95,7 +95,7 @@ pub enum CtlSocket {
 settings! {
     /// Directives of the top level.
     pub struct MainSettings {
-        /// Who the workers run as; `None` is `nobody`, where the master is root.
+        /// User of the workers if the master runs as root; `None` is the user `nobody`.
         user: Option<User> = None, "user" => whole(parse_user);
         /// Number of workers.
         worker_processes: WorkerProcesses = WorkerProcesses::Count(1), "worker_processes" => value(parse_processes);
@@ -111,7 +111,7 @@ settings! {
         worker_shutdown_timeout: Duration = Duration::ZERO, "worker_shutdown_timeout" => value(parse_milliseconds);
         /// Directory of core dumps.
         working_directory: Option<Vec<u8>> = None, "working_directory" => option(parse_bytes);
-        /// Whether to leave the terminal.
+        /// Whether to detach from the terminal.
         daemon: bool = true, "daemon" => value(parse_flag);
         /// Whether a master process supervises.
         master_process: bool = true, "master_process" => value(parse_flag);
@@ -135,7 +135,7 @@ settings! {
         timer_resolution: Duration = Duration::ZERO, "timer_resolution" => value(parse_milliseconds);
         /// The byte budget of all buffers; `None` for no limit.
         memory_budget: Option<MemoryBudget> = None, "memory_budget" => whole(parse_budget);
-        /// Where the master is reached; `None` is beside the pid file.
+        /// Path of the control socket; `None` puts it beside the pid file.
         ctl_socket: Option<CtlSocket> = None, "ctl_socket" => whole(parse_ctl_socket);
     }
 }
@@ -188,7 +188,7 @@ fn parse_processes(_name: &str, word: &Word) -> Parsed<WorkerProcesses> {
     })
 }
 
-/// As in nginx any number will do: the kernel takes what is beyond -20 and 19 for these.
+/// As in nginx, any number is accepted: the kernel limits it to -20 to 19.
 fn parse_priority(name: &str, word: &Word) -> Parsed<i32> {
     let (negative, digits) = match word.value.as_slice() {
         [b'-', digits @ ..] => (true, digits),
@@ -256,7 +256,7 @@ fn parse_method(_name: &str, word: &Word) -> Parsed<String> {
     Err(Diagnostic::error(word.span, format!("invalid event type \"{text}\"")).with_hint(hint))
 }
 
-/// Less than this cannot hold one connection's buffers for each of a few workers.
+/// A smaller budget cannot hold the buffers of one connection for each of a few workers.
 const BUDGET_MIN: u64 = 1 << 20;
 
 fn parse_budget(at: &mut At<'_>) -> Parsed<Option<MemoryBudget>> {
@@ -286,7 +286,7 @@ fn parse_budget(at: &mut At<'_>) -> Parsed<Option<MemoryBudget>> {
     Ok(Some(MemoryBudget { bytes, shed }))
 }
 
-/// A control socket whose mode grants others anything would let everybody on the machine close connections.
+/// With permissions for others, every user of the machine could close connections.
 const CTL_MODE_MAX: u32 = 0o770;
 
 fn parse_ctl_socket(at: &mut At<'_>) -> Parsed<Option<CtlSocket>> {

@@ -1,4 +1,4 @@
-//! Variables made of others: `map`, `geo`, `split_clients`.
+//! Variables computed from others: `map`, `geo`, `split_clients`.
 
 use std::net::IpAddr;
 
@@ -16,18 +16,18 @@ use crate::value::{Cidr, Parsed, Regex, Template};
 /// One `map`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Map {
-    /// What is looked up.
+    /// The value to look up.
     pub source: Template,
-    /// The variable that it makes, without `$`.
+    /// The variable that it defines, without `$`.
     pub variable: String,
     /// The entries in order, without `default`. Exact strings win over `*.x`, that over `x.*`, that over expressions in
     /// their order.
     pub entries: Vec<(MapKey, Template)>,
-    /// What there is otherwise; an empty string where not written.
+    /// The value if no entry matches; an empty string if not written.
     pub default: Template,
     /// Keys are host names: case does not count, and a mask may match parts.
     pub hostnames: bool,
-    /// The value is never kept from one use to the next.
+    /// Whether the value is evaluated anew at each use.
     pub volatile: bool,
     /// Where it was written.
     pub span: Span,
@@ -53,17 +53,17 @@ pub enum MapKey {
 pub struct Geo {
     /// The variable that holds the address, without `$`; `None` is the client's address.
     pub source: Option<String>,
-    /// The variable that it makes, without `$`.
+    /// The variable that it defines, without `$`.
     pub variable: String,
     /// Values by address. The longest prefix wins; with `ranges` there is no overlap.
     pub entries: Vec<GeoEntry>,
-    /// What there is otherwise.
+    /// The value if no entry matches.
     pub default: Vec<u8>,
-    /// Whose `X-Forwarded-For` is believed.
+    /// Proxies with a trusted `X-Forwarded-For`.
     pub proxies: Vec<Cidr>,
     /// Whether trusted addresses inside that list are skipped.
     pub proxy_recursive: bool,
-    /// The value is never kept from one use to the next.
+    /// Whether the value is evaluated anew at each use.
     pub volatile: bool,
     /// Where it was written.
     pub span: Span,
@@ -72,9 +72,9 @@ pub struct Geo {
 /// One line of a [`Geo`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct GeoEntry {
-    /// Which addresses.
+    /// The addresses.
     pub range: GeoRange,
-    /// Their value; `None` for a range that is taken away again.
+    /// Their value; `None` for a deleted range.
     pub value: Option<Vec<u8>>,
 }
 
@@ -90,9 +90,9 @@ pub enum GeoRange {
 /// One `split_clients`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SplitClients {
-    /// What is hashed (by `MurmurHash2`).
+    /// The key to hash (by `MurmurHash2`).
     pub key: Template,
-    /// The variable that it makes, without `$`.
+    /// The variable that it defines, without `$`.
     pub variable: String,
     /// The parts in order.
     pub parts: Vec<SplitPart>,
@@ -103,9 +103,9 @@ pub struct SplitClients {
 /// One part of a [`SplitClients`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct SplitPart {
-    /// A hash below this (and not below the part before) is of this part; `None` is the rest (`*`).
+    /// A hash below this, and not below the previous part's bound, belongs to this part; `None` is the rest (`*`).
     pub below: Option<u32>,
-    /// Its value, in which `$` means itself.
+    /// Its value; a `$` is literal.
     pub value: Vec<u8>,
 }
 
@@ -114,7 +114,7 @@ fn few_arguments(directive: &Directive) -> Diagnostic {
     Diagnostic::error(directive.name.span, message)
 }
 
-/// Reads a `map`. What is wrong with an entry is reported, and the entry left out.
+/// Reads a `map`. Reports a faulty entry and leaves it out.
 pub(crate) fn lower_map(directive: &Directive, env: &Env, out: &mut Vec<Diagnostic>) -> Parsed<Map> {
     let [source, variable, ..] = directive.args.as_slice() else { return Err(few_arguments(directive)) };
     let mut map = Map {
@@ -202,7 +202,7 @@ fn parse_key(key: &[u8], hostnames: bool, word: &Word) -> Parsed<MapKey> {
     }
 }
 
-/// What makes two keys conflict.
+/// Two keys of equal rank conflict.
 fn rank(key: &MapKey) -> (u8, Vec<u8>) {
     match key {
         MapKey::Exact(text) => (0, text.clone()),
@@ -212,7 +212,7 @@ fn rank(key: &MapKey) -> (u8, Vec<u8>) {
     }
 }
 
-/// Reads a `geo`. What is wrong with an entry is reported, and the entry left out.
+/// Reads a `geo`. Reports a faulty entry and leaves it out.
 pub(crate) fn lower_geo(directive: &Directive, out: &mut Vec<Diagnostic>) -> Parsed<Geo> {
     let (source, variable) = match directive.args.as_slice() {
         [variable] => (None, variable),
@@ -251,14 +251,14 @@ pub(crate) fn lower_geo(directive: &Directive, out: &mut Vec<Diagnostic>) -> Par
     Ok(geo)
 }
 
-/// Entries by their range, and the indices of those that `delete` took away.
+/// Entries by their range, and the indices of deleted ones.
 #[derive(Default)]
 struct KnownRanges {
     indices: FxHashMap<RangeKey, usize>,
     deleted: FxHashSet<usize>,
 }
 
-/// The ends of a range, as a key. A network is the range from its first address, told apart by its length.
+/// The ends of a range, as a key. A network is its first address twice and its prefix length.
 type RangeKey = (IpAddr, IpAddr, u8);
 
 fn key_of(range: GeoRange) -> RangeKey {
@@ -284,8 +284,8 @@ fn lower_geo_entry(
         (b"delete", [range]) => {
             let range = parse_range(range, ranges, out)?;
             if ranges {
-                // What is taken away leaves a hole, also inside of another range; a network shows the one around it. It may be
-                // what others have left of a range, so that it is not among those that were written.
+                // A deleted range is a hole, even inside of another range; for a network, the surrounding network's
+                // value applies. The hole may cut a part of other ranges, so it need not equal a written one.
                 geo.entries.push(GeoEntry { range, value: None });
             }
             match known.indices.remove(&key_of(range)) {
@@ -324,7 +324,7 @@ fn lower_geo_entry(
 }
 
 fn parse_network(word: &Word, out: &mut Vec<Diagnostic>) -> Parsed<Cidr> {
-    // nginx calls the whole of IPv4 255.255.255.255 too, an old spelling that is not used any more.
+    // nginx also accepts the address 255.255.255.255 as all of IPv4, an obsolete spelling.
     let (cidr, loose) = Cidr::parse(&word.value)
         .ok_or_else(|| Diagnostic::error(word.span, format!("invalid network \"{}\"", word.text())))?;
     if loose {

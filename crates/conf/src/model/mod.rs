@@ -1,7 +1,7 @@
-//! The typed configuration: what the gateway and the tools read. Every value has its unit, every level is merged, every
-//! name inside the configuration is resolved to an index. Variables are left to `rules`, DNS to the control plane.
+//! The typed configuration: what the gateway and the tools read. Every value has its unit, every level is merged, and
+//! every name inside the configuration is an index. `rules` resolves variables, the control plane resolves DNS names.
 //!
-//! One module per subject holds both the types and the way in which directives become them; `lower` walks the tree.
+//! One module per subject holds both the types and their parsers; `lower` walks the tree.
 
 mod accepted;
 mod access;

@@ -1,4 +1,4 @@
-//! Fields of requests and responses that are set and cleared, in the grammar of the headers-more module.
+//! Header fields of requests and responses that are set and cleared, in the syntax of the headers-more module.
 
 use super::settings::{At, settings};
 use crate::diagnostic::Diagnostic;
@@ -11,58 +11,58 @@ use std::ops::Range;
 /// What one directive does to fields.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeaderCommand {
-    /// `-s`: the statuses of responses that it is for; none means all.
+    /// `-s`: the response statuses that it applies to; an empty list means all.
     pub statuses: Vec<u16>,
-    /// `-t`: the values of Content-Type that it is for; none means all.
+    /// `-t`: the values of Content-Type that it applies to; an empty list means all.
     pub types: Vec<Vec<u8>>,
-    /// What it does, in order.
+    /// The changes, in order.
     pub edits: Vec<HeaderEdit>,
 }
 
-/// What happens to the fields of one name.
+/// The change of all fields with one name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeaderEdit {
-    /// Their name, or what it begins with.
+    /// The name, or a prefix of it.
     pub name: HeaderName,
-    /// What they become.
+    /// The change.
     pub change: HeaderChange,
     /// Where it was written.
     pub span: Span,
 }
 
-/// The fields that are meant.
+/// The fields to change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HeaderName {
-    /// Those of a name.
+    /// Fields with this name.
     Exact(Vec<u8>),
-    /// Those whose names begin so: `X-Hidden-*`.
+    /// Fields with this prefix: `X-Hidden-*`.
     Beginning(Vec<u8>),
 }
 
-/// What becomes of fields.
+/// The change of a field.
 #[derive(Debug, Clone, PartialEq)]
 pub enum HeaderChange {
-    /// They go.
+    /// Removes the field.
     Clear,
-    /// There is one, with this value; an empty value clears them.
+    /// Sets the field to this value; an empty value removes it.
     Set(Template),
-    /// `-r`: the same where there is one already.
+    /// `-r`: sets the field only if it exists.
     Replace(Template),
-    /// `-a`: one more comes.
+    /// `-a`: adds a field.
     Add(Template),
 }
 
 settings! {
     /// Fields of a location.
     pub struct MoreHeadersSettings {
-        /// What is done to heads of responses. Those of outer levels come first.
+        /// Changes to response heads. The changes of outer levels come first.
         responses: Vec<HeaderCommand> = Vec::new(), "more_set_headers" | "more_clear_headers" => edit(edit_commands);
-        /// What is done to heads of requests.
+        /// Changes to request heads.
         requests: Vec<HeaderCommand> = Vec::new(), "more_set_input_headers" | "more_clear_input_headers" => edit(edit_commands);
     }
 }
 
-/// Fields that say how a message is sent: it would not be read as what it is with others.
+/// Fields that frame the message: the receiver would misread a message with other values.
 const FRAMING: [&str; 9] = [
     "Connection",
     "Content-Length",
@@ -75,7 +75,7 @@ const FRAMING: [&str; 9] = [
     "Upgrade",
 ];
 
-/// Fields of which a response has one, which `-a` cannot add to.
+/// Fields that a response has only once, so `-a` cannot add one.
 const SINGLE: [&str; 12] = [
     "Accept-Ranges",
     "Content-Encoding",
@@ -91,7 +91,7 @@ const SINGLE: [&str; 12] = [
     "WWW-Authenticate",
 ];
 
-/// A level keeps what is around it and adds its own.
+/// A level inherits the list of the outer level and appends its own commands.
 fn edit_commands(commands: &mut Vec<HeaderCommand>, at: &mut At<'_>) -> Parsed<()> {
     let is_input = at.name.ends_with("_input_headers");
     let clears = at.name.starts_with("more_clear");
@@ -141,7 +141,7 @@ fn blank_separated(word: &Word) -> impl Iterator<Item = &[u8]> {
     word.value.split(u8::is_ascii_whitespace).filter(|part| !part.is_empty())
 }
 
-/// Where name and value are in `Name: value`.
+/// The positions of name and value in `Name: value`.
 fn parts_of(text: &[u8]) -> (Range<usize>, Range<usize>) {
     let is_between = |byte: u8| byte == b':' || byte.is_ascii_whitespace();
     let start = text.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(text.len());

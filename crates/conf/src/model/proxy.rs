@@ -1,5 +1,5 @@
-//! What the proxy says to upstreams and what it passes back: headers, redirects, cookies. Connections, buffers and retries
-//! are in `transport`.
+//! What the proxy sends to upstreams and passes back: headers, redirects, cookies. `transport` has connections, buffers
+//! and retries.
 
 use std::borrow::Cow;
 
@@ -26,7 +26,7 @@ pub struct SetHeader {
 /// One `proxy_redirect`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Redirect {
-    /// `default`: what `proxy_pass` names is replaced by what the location matches.
+    /// `default`: the URL of `proxy_pass` becomes what the location matches.
     Default,
     /// A prefix of `Location` and what replaces it.
     Prefix {
@@ -47,13 +47,13 @@ pub enum Redirect {
 /// One `proxy_cookie_domain` or `proxy_cookie_path`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CookieRewrite {
-    /// What the attribute is compared with.
+    /// The pattern for the attribute.
     pub from: CookiePattern,
     /// What replaces it.
     pub to: Template,
 }
 
-/// What a cookie's name or attribute is compared with.
+/// Pattern for a cookie's name or attribute.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CookiePattern {
     /// A string with variables.
@@ -67,7 +67,8 @@ pub enum CookiePattern {
 pub struct CookieFlags {
     /// Names of cookies.
     pub cookie: CookiePattern,
-    /// Flags, as written: `secure`, `nosecure`, `httponly`, `samesite=strict` …; variables give one of these.
+    /// Flags as written: `secure`, `nosecure`, `httponly`, `samesite=strict` …; a variable's value must be one of
+    /// these.
     pub flags: Vec<Template>,
 }
 
@@ -76,13 +77,13 @@ settings! {
     pub struct ProxySettings {
         /// Version of requests to the upstream.
         http_version: HttpVersion = HttpVersion::Http11, "proxy_http_version" => value(parse_http_version);
-        /// Headers set; empty means `Host $proxy_host` alone. `Host` is always among the effective ones.
+        /// Headers to set; empty means `Host $proxy_host` alone. The effective list always has `Host`.
         set_headers: Vec<SetHeader> = Vec::new(), "proxy_set_header" => item(parse_set_header);
         /// Response headers passed on although they are hidden by default.
         pass_headers: Vec<String> = Vec::new(), "proxy_pass_header" => item(parse_any_header);
         /// Response headers hidden, besides those hidden by default.
         hide_headers: Vec<String> = Vec::new(), "proxy_hide_header" => item(parse_any_header);
-        /// Response headers that have no effect here.
+        /// Upstream headers that holdfast does not act on.
         ignore_headers: IgnoredHeaders = IgnoredHeaders(0), "proxy_ignore_headers" => set(IgnoredHeaders::parse_set);
         /// Whether the client's headers are sent on.
         pass_request_headers: bool = true, "proxy_pass_request_headers" => value(parse_flag);
@@ -128,7 +129,7 @@ fn parse_set_header(at: &mut At<'_>) -> Parsed<SetHeader> {
     Ok(SetHeader { name, value: Template::parse_line(at.name, value, at.out)? })
 }
 
-/// The words `off` and `default` of a list are alone.
+/// `off` and `default` must be the only entry of their list.
 fn check_alone<T>(list: &[T], at: &At<'_>, word: &Word) -> Parsed<()> {
     if at.words().len() > 1 || (!at.fresh && !list.is_empty()) {
         return Err(invalid_parameter(word));
@@ -195,7 +196,7 @@ fn edit_cookie_rewrite(list: &mut Vec<CookieRewrite>, at: &mut At<'_>) -> Parsed
         }
         return Err(invalid_parameter(first));
     }
-    // Domains have no case, whatever the sign says, and a dot before one says nothing.
+    // Domains are compared without case even with `~`, and a leading dot is ignored.
     let is_domain = at.name == "proxy_cookie_domain";
     let (first, second) = (without_dot(first, is_domain), at.word(1)?);
     let from = pattern_of(&first, at, is_domain)?;
@@ -226,7 +227,7 @@ fn edit_cookie_flags(list: &mut Vec<CookieFlags>, at: &mut At<'_>) -> Parsed<()>
         }
         return Err(invalid_parameter(first));
     }
-    // As in nginx the names of cookies have no case here, whatever the sign says.
+    // As in nginx, names of cookies are compared without case even with `~`.
     let cookie = pattern_of(first, at, true)?;
     let mut flags = Vec::new();
     for word in &at.words()[1..] {
@@ -234,7 +235,7 @@ fn edit_cookie_flags(list: &mut Vec<CookieFlags>, at: &mut At<'_>) -> Parsed<()>
         if let Some(text) = template.as_text()
             && !COOKIE_FLAGS.iter().any(|flag| text.eq_ignore_ascii_case(flag.as_bytes()))
         {
-            // nginx takes any word, and none but these does anything.
+            // nginx accepts any word, but only these have an effect.
             let message = format!("\"{}\" is no flag of a cookie, and has no effect", word.text());
             at.out
                 .push(Diagnostic::warning(word.span, message).with_hint(format!("one of {}", COOKIE_FLAGS.join(", "))));
@@ -250,12 +251,12 @@ fn edit_cookie_flags(list: &mut Vec<CookieFlags>, at: &mut At<'_>) -> Parsed<()>
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct UpstreamId(pub u32);
 
-/// What is spoken to an upstream.
+/// The protocol spoken to an upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheme {
-    /// Plain.
+    /// HTTP without TLS.
     Http,
-    /// TLS.
+    /// HTTP over TLS.
     Https,
     /// `fastcgi_pass`
     Fastcgi,
@@ -263,14 +264,14 @@ pub enum Scheme {
     Scgi,
     /// `uwsgi_pass`
     Uwsgi,
-    /// `grpc_pass`, plain.
+    /// `grpc_pass` without TLS.
     Grpc,
     /// `grpc_pass` to `grpcs://`.
     Grpcs,
 }
 
 impl Scheme {
-    /// The port where none was written; protocols of applications have none.
+    /// The default port; FastCGI, SCGI and uwsgi have none.
     pub fn default_port(self) -> Option<u16> {
         match self {
             Self::Http => Some(80),
@@ -279,7 +280,7 @@ impl Scheme {
         }
     }
 
-    /// As the error log writes it before a peer's address.
+    /// The name that the error log puts before a peer's address.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -292,17 +293,17 @@ impl Scheme {
         }
     }
 
-    /// Whether TLS is spoken.
+    /// Whether the connection uses TLS.
     pub fn is_secure(self) -> bool {
         matches!(self, Self::Https | Self::Grpcs)
     }
 
-    /// Whether gRPC is spoken, with or without TLS.
+    /// Whether the protocol is gRPC, with or without TLS.
     pub fn is_grpc(self) -> bool {
         matches!(self, Self::Grpc | Self::Grpcs)
     }
 
-    /// How its words begin, without the underscore.
+    /// The prefix of its directives, without the underscore.
     pub fn family(self) -> &'static str {
         match self {
             Self::Http | Self::Https => "proxy",
@@ -317,12 +318,12 @@ impl Scheme {
 /// One `proxy_pass`, `fastcgi_pass`, `scgi_pass`, `uwsgi_pass` or `grpc_pass`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ProxyPass {
-    /// Without variables: everything is known.
+    /// Without variables: the upstream is known when the configuration is read.
     Fixed(FixedPass),
-    /// With variables: the whole URL is evaluated for each request, and then names an upstream group, or a host that
-    /// needs the resolver.
+    /// With variables: the URL is evaluated for each request. It names an upstream group, or a host that needs the
+    /// resolver.
     Template {
-        /// The URL; that of an application begins with its scheme here.
+        /// The URL; for an application, the scheme is prepended.
         url: Template,
         /// Where it was written.
         span: Span,
@@ -332,24 +333,24 @@ pub enum ProxyPass {
 /// A `proxy_pass` without variables.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FixedPass {
-    /// Plain or TLS.
+    /// The protocol.
     pub scheme: Scheme,
-    /// The group; an implicit one where no `upstream` block has the name.
+    /// The group; an implicit one if no `upstream` block has the name.
     pub upstream: UpstreamId,
-    /// What `$proxy_host` and the default `Host` are: host and port as written, or `localhost` for a Unix socket.
+    /// The value of `$proxy_host` and the default `Host`: host and port as written, or `localhost` for a Unix socket.
     pub host_header: Vec<u8>,
     /// The port of `$proxy_port`; `None` for a Unix socket.
     pub port: Option<u16>,
-    /// The URI part, which replaces what the location matched; `None` passes the client's URI on. A URI that begins with
-    /// `?` has had its `/` put before it.
+    /// The URI part, which replaces the part that the location matched; `None` passes the client's URI on. A URI that
+    /// begins with `?` has `/` prepended.
     pub uri: Option<Vec<u8>>,
-    /// How many bytes at the start of the client's normalized URI the URI part replaces: the location's length.
+    /// How many bytes of the client's normalized URI the URI part replaces: the length of the location's prefix.
     pub matched_length: usize,
     /// Where it was written.
     pub span: Span,
 }
 
-/// `proxy_redirect default` refers to the `proxy_pass` of its own block, which must be before it.
+/// `proxy_redirect default` refers to the `proxy_pass` of its own block, which must be written before it.
 pub(crate) fn check_redirects(block: &Block, out: &mut Vec<Diagnostic>) {
     let mut pass: Option<&Directive> = None;
     for directive in &block.directives {

@@ -1,4 +1,5 @@
-//! `proxy_pass`, `fastcgi_pass`, `scgi_pass`, `uwsgi_pass`, `grpc_pass`: splits the URL as nginx does, and finds the group that it names, or makes an implicit one.
+//! `proxy_pass`, `fastcgi_pass`, `scgi_pass`, `uwsgi_pass`, `grpc_pass`: splits the URL as nginx does, and finds the
+//! group that it names or makes an implicit one.
 
 use std::time::Duration;
 
@@ -35,7 +36,7 @@ impl Groups {
         self.upstreams.push(group);
     }
 
-    /// `scheme` is that of a URL; `stream` has none.
+    /// Finds or makes the group of a URL. `scheme` is the URL's; `stream` has none.
     pub(crate) fn resolve(
         &mut self,
         host: Host,
@@ -65,7 +66,7 @@ impl Groups {
             return Ok(id);
         }
         let id = UpstreamId(self.upstreams.len() as u32);
-        // `http://a` and `https://a` are different groups, and counters know a group by its name.
+        // `http://a` and `https://a` are different groups, and counters identify a group by its name.
         let name = match (port_written, scheme, &address.host) {
             (false, Some(Scheme::Https), Host::Name(_) | Host::Ip(_)) => format!("{text}:{}", address.port),
             _ => text.to_owned(),
@@ -76,7 +77,7 @@ impl Groups {
     }
 }
 
-/// A group of one server, without a pool: what nginx pools by default is written groups only.
+/// A group of one server, without a pool: by default, nginx pools connections of written groups only.
 fn implicit(address: Address, name: &str, text: &str, span: Span) -> Upstream {
     let server = UpstreamServer {
         address: UpstreamPeer { address, text: text.to_owned() },
@@ -98,7 +99,7 @@ fn implicit(address: Address, name: &str, text: &str, span: Span) -> Upstream {
     Upstream { name: name.to_owned(), implicit: true, servers: vec![server], settings, span }
 }
 
-/// What the place of a `proxy_pass` allows.
+/// What the block around a `proxy_pass` allows.
 #[derive(Clone, Copy)]
 pub(crate) struct PassPlace {
     /// A URI part may appear: not in a regex or named location, `if` or `limit_except`.
@@ -155,7 +156,7 @@ pub(crate) fn parse_proxy_pass(directive: &Directive, place: PassPlace, groups: 
     }))
 }
 
-/// The schemes that a `grpc_pass` may begin with, without case; without one it is plain.
+/// The schemes that a `grpc_pass` may begin with, in any case; without a scheme it uses no TLS.
 const GRPC_SCHEMES: [(&str, Scheme); 2] = [("grpc://", Scheme::Grpc), ("grpcs://", Scheme::Grpcs)];
 
 /// Reads a `fastcgi_pass`, `scgi_pass`, `uwsgi_pass` or `grpc_pass`.
@@ -169,7 +170,7 @@ pub(crate) fn parse_application_pass(
         let message = format!("invalid number of arguments in \"{name}\" directive");
         return Err(Diagnostic::error(directive.name.span, message));
     };
-    // uWSGI's own prefixes.
+    // Prefixes that uWSGI itself uses.
     let address = match scheme {
         Scheme::Uwsgi if word.value.starts_with(b"suwsgi://") => {
             let message = "\"suwsgi://\" is known but not supported by holdfast";

@@ -20,9 +20,9 @@ pub enum RealIpHeader {
 settings! {
     /// Real addresses of a location.
     pub struct RealIpSettings {
-        /// Who is trusted to name the client.
+        /// Proxies that may name the client.
         from: Vec<CidrPattern> = Vec::new(), "set_real_ip_from" => item(parse_from);
-        /// What names it.
+        /// The source of the address.
         header: RealIpHeader = RealIpHeader::Header("X-Real-IP".to_owned()), "real_ip_header" => whole(parse_header);
         /// Whether trusted addresses inside the list are skipped.
         recursive: bool = false, "real_ip_recursive" => value(parse_flag);
@@ -34,7 +34,7 @@ fn parse_from(at: &mut At<'_>) -> Parsed<CidrPattern> {
     if word.value == b"unix:" {
         return Ok(CidrPattern::Unix);
     }
-    // Short forms of an address (`10.1`, `5`) are names to nginx, too: the resolver of the system knows them.
+    // Like nginx, holdfast leaves short forms of an address (`10.1`, `5`) to the system's resolver, as names.
     let is_name = !word.value.is_empty()
         && Cidr::parse(&word.value).is_none()
         && word.value.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_'));

@@ -1,4 +1,4 @@
-//! What a response looks like whatever made it: error pages, redirects, added headers, who may see it.
+//! Response settings that hold for every handler: error pages, redirects, added headers, access rules.
 
 use super::gzip::{MediaTypes, edit_types};
 use super::rewrite::parse_variable;
@@ -29,7 +29,7 @@ pub enum ErrorStatus {
     Keep,
     /// `=code`
     Code(u16),
-    /// `=`: whatever the page's own processing gives.
+    /// `=`: the status that the page's own processing gives.
     OfPage,
 }
 
@@ -69,7 +69,7 @@ pub enum Satisfy {
 pub struct AccessRule {
     /// `allow`
     pub allow: bool,
-    /// Whom it matches.
+    /// The addresses it matches.
     pub who: CidrPattern,
 }
 
@@ -78,7 +78,7 @@ pub struct AccessRule {
 pub struct SetFromSubrequest {
     /// The variable's name, without `$`.
     pub variable: String,
-    /// What it is set to, as the subrequest sees it.
+    /// Its value, evaluated in the subrequest.
     pub value: Template,
     /// The directive.
     pub span: Span,
@@ -91,7 +91,7 @@ pub enum Expires {
     Off,
     /// `Expires: Thu, 01 Jan 1970 00:00:01 GMT` and `Cache-Control: no-cache`.
     Epoch,
-    /// The last day that 32 bits can tell, and ten years of `max-age`.
+    /// The last day that fits 32 bits, and ten years of `max-age`.
     Max,
     /// Seconds from now; negative means `no-cache`.
     Access(i64),
@@ -99,9 +99,9 @@ pub enum Expires {
     Modified(i64),
     /// A time of day in seconds since midnight (`@15h30m`).
     Daily(u32),
-    /// Evaluated for each response to one of the above.
+    /// Evaluated for each response; gives one of the variants above.
     Template {
-        /// `modified` was before it.
+        /// Whether `modified` was written before the value.
         modified: bool,
         /// The value.
         value: Template,
@@ -115,7 +115,7 @@ pub struct AddHeader {
     pub name: Vec<u8>,
     /// Its value; an empty one adds nothing.
     pub value: Template,
-    /// Whatever the status is.
+    /// `always`: added to a response of any status.
     pub always: bool,
 }
 
@@ -124,7 +124,7 @@ pub struct AddHeader {
 pub enum HeaderInherit {
     /// The outer list, unless this level has one of its own.
     On,
-    /// Nothing is taken over.
+    /// Nothing is inherited.
     Off,
     /// This level's own list, then the outer one.
     Merge,
@@ -151,21 +151,21 @@ settings! {
         msie_refresh: bool = false, "msie_refresh" => value(parse_flag);
         /// How access checks combine.
         satisfy: Satisfy = Satisfy::All, "satisfy" => choice(&[("all", Satisfy::All), ("any", Satisfy::Any)]);
-        /// Who may come.
+        /// Addresses that have access.
         access: Vec<AccessRule> = Vec::new(), "allow" | "deny" => item(parse_access);
         /// A subrequest to this URI decides whether the request is allowed.
         auth_request: Option<Vec<u8>> = None, "auth_request" => unless_off(parse_bytes);
-        /// Variables that are set when it has ended.
+        /// Variables to set after the subrequest.
         auth_request_sets: Vec<SetFromSubrequest> = Vec::new(), "auth_request_set" => item(parse_set_from_subrequest);
         /// Copies of requests go to these URIs.
         mirrors: Vec<Vec<u8>> = Vec::new(), "mirror" => edit(edit_mirrors);
         /// Whether the copies have the request's body.
         mirror_request_body: bool = true, "mirror_request_body" => value(parse_flag);
-        /// What this URI gives comes before the body; empty for nothing.
+        /// URI of a subrequest whose response comes before the body; empty for none.
         before_body: Vec<u8> = Vec::new(), "add_before_body" => value(parse_bytes);
-        /// What this URI gives comes behind the body; empty for nothing.
+        /// URI of a subrequest whose response comes after the body; empty for none.
         after_body: Vec<u8> = Vec::new(), "add_after_body" => value(parse_bytes);
-        /// Media types of bodies that are added to.
+        /// Media types of the bodies that get these additions.
         addition_types: MediaTypes = MediaTypes::Some(vec![b"text/html".to_vec()]), "addition_types" => edit(edit_types);
         /// Caching headers.
         expires: Expires = Expires::Off, "expires" => whole(parse_expires);
@@ -179,7 +179,7 @@ settings! {
         add_trailer_inherit: HeaderInherit = HeaderInherit::On, "add_trailer_inherit" => choice(INHERIT);
         /// The location is reached by internal redirects only.
         internal: bool = false, "internal" => edit(set_internal);
-        /// 103 responses of the upstream are passed on if one of these is neither empty nor `0`.
+        /// The upstream's 103 responses are passed on if one of these is neither empty nor `0`.
         early_hints: Vec<Template> = Vec::new(), "early_hints" => each(Template::parse);
     }
 }
@@ -198,7 +198,7 @@ fn parse_set_from_subrequest(at: &mut At<'_>) -> Parsed<SetFromSubrequest> {
     Ok(SetFromSubrequest { variable, value, span: at.directive.span })
 }
 
-/// `mirror off` is alone, as in nginx.
+/// As in nginx, `mirror off` must be the only `mirror` of its level.
 fn edit_mirrors(mirrors: &mut Vec<Vec<u8>>, at: &mut At<'_>) -> Parsed<()> {
     let word = at.word(0)?;
     let is_off = word.value == b"off";
@@ -324,7 +324,7 @@ fn parse_expires(at: &mut At<'_>) -> Parsed<Expires> {
     })
 }
 
-/// What the words of `expires` say; also for the value of a variable. `None` where it is not understood.
+/// Reads the arguments of `expires`, or the value of its variable. `None` if it is not valid.
 #[must_use]
 pub fn parse_expires_text(text: &[u8], modified: bool) -> Option<Expires> {
     if !modified {
@@ -347,7 +347,7 @@ pub fn parse_expires_text(text: &[u8], modified: bool) -> Option<Expires> {
     Some(if modified { Expires::Modified(seconds) } else { Expires::Access(seconds) })
 }
 
-/// Applies `add_header_inherit` and `add_trailer_inherit` to a level; `None` where nothing changes.
+/// Applies `add_header_inherit` and `add_trailer_inherit` to a level; `None` if nothing changes.
 pub(crate) fn join_headers(
     outer: &ResponseSettings,
     level: &ResponseSettings,

@@ -1,4 +1,4 @@
-//! Rewrite programs: `return`, `rewrite`, `set`, `break` and `if`, in the order in which they were written.
+//! Rewrite programs: `return`, `rewrite`, `set`, `break` and `if`, in the order of the text.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ pub struct Return {
 /// The text of a `return`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ReturnBody {
-    /// Nothing: an error page, where the status has one.
+    /// Nothing; the error page if the status has one.
     None,
     /// A body.
     Text(Template),
@@ -58,16 +58,16 @@ pub enum ReturnBody {
     Redirect(Template),
 }
 
-/// How a rewrite goes on.
+/// What follows a rewrite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RewriteFlag {
-    /// With the next instruction.
+    /// The next instruction.
     None,
-    /// With a new search for a location.
+    /// A new search for a location.
     Last,
-    /// With the content of this location.
+    /// The content of this location.
     Break,
-    /// With a redirect of this status: 301 or 302.
+    /// A redirect with this status: 301 or 302.
     Redirect(u16),
 }
 
@@ -76,13 +76,13 @@ pub enum RewriteFlag {
 pub struct Rewrite {
     /// Compared with the normalized URI.
     pub regex: Regex,
-    /// The new URI, up to the first `?` that was written.
+    /// The new URI, up to the first `?` in the text.
     pub uri: Template,
-    /// New arguments, which was behind that `?`; `None` where there was none.
+    /// The new arguments, after that `?`; `None` without a `?`.
     pub args: Option<Template>,
-    /// Whether the request's own arguments are put behind them: not if the replacement ended in `?`.
+    /// Whether the request's own arguments are appended: not if the replacement ended in `?`.
     pub append_args: bool,
-    /// How it goes on. A replacement that begins with `http://`, `https://` or `$scheme` is a 302 without any flag.
+    /// What follows. Without a flag, a replacement that begins with `http://`, `https://` or `$scheme` is a 302.
     pub flag: RewriteFlag,
     /// Where it was written.
     pub span: Span,
@@ -91,13 +91,14 @@ pub struct Rewrite {
 /// `if`
 #[derive(Debug, Clone, PartialEq)]
 pub struct If {
-    /// When.
+    /// The condition.
     pub condition: Condition,
-    /// What is done then; it goes on behind the block unless something in it ended the program.
+    /// The program to run if the condition holds. After it, processing continues behind the block unless the program
+    /// has ended.
     pub program: Program,
-    /// What holds from then on: the location's settings with those of the block.
+    /// The settings from there on: the location's, with those of the block.
     pub settings: Arc<LocationSettings>,
-    /// The content from then on.
+    /// The content from there on.
     pub content: Option<Content>,
     /// Where it was written.
     pub span: Span,
@@ -156,7 +157,7 @@ pub enum Condition {
     },
 }
 
-/// Statuses whose `return` text is a URL.
+/// Statuses with a URL as the text of `return`.
 const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
 /// nginx takes any code of three digits.
 const STATUS_MAX: u64 = 999;
@@ -211,7 +212,7 @@ pub(crate) fn parse_rewrite(directive: &Directive, env: &Env, out: &mut Vec<Diag
             _ => return Err(invalid_parameter(word).with_hint("`last`, `break`, `redirect` or `permanent`")),
         },
     };
-    // A URL leaves this server whatever the flag says.
+    // A URL always redirects the client, with any flag.
     let flag = match flag {
         RewriteFlag::Redirect(status) => RewriteFlag::Redirect(status),
         _ if url => RewriteFlag::Redirect(302),

@@ -31,10 +31,10 @@ use crate::value::{Parsed, Regex};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServerId(pub u32);
 
-/// What the servers of a block refer to by name or number. `http` and `stream` have one each.
+/// What the servers of a block refer to by name or index. `http` and `stream` have one each.
 #[derive(Debug, Clone, Default)]
 pub struct Declared {
-    /// Groups: first those written, then the implicit ones of `proxy_pass` to a host.
+    /// Groups: written ones first, then the implicit groups of `proxy_pass` to a host.
     pub upstreams: Vec<Upstream>,
     /// Log formats; in `http` the first is `combined`.
     pub log_formats: Vec<LogFormat>,
@@ -65,14 +65,14 @@ pub struct Http {
     pub cache_zones: Vec<CacheZone>,
     /// Authorities of certificates.
     pub acme_issuers: Vec<AcmeIssuer>,
-    /// What holds where no server is known yet.
+    /// The settings before a server is selected.
     pub location: Arc<LocationSettings>,
     /// Where it was written.
     pub span: Span,
 }
 
 impl Http {
-    /// An `http` without a server: what holds where none was written.
+    /// An `http` without servers, used if the configuration has none.
     pub fn empty(span: Span) -> Self {
         Self {
             servers: Vec::new(),
@@ -96,21 +96,21 @@ impl Deref for Http {
 }
 
 settings! {
-    /// What holds before a location is known.
+    /// The settings before a location is selected.
     pub struct HeadSettings {
         /// Bytes for the first part of a request head.
         client_header_buffer_size: u64 = 1 << 10, "client_header_buffer_size" => value(parse_size);
-        /// Buffers for a head that does not fit; one field must fit one of them.
+        /// Buffers for a head that does not fit; each field must fit into one of them.
         large_client_header_buffers: Buffers = Buffers { count: 4, size: 8 << 10 }, "large_client_header_buffers" => whole(parse_buffers);
         /// Header fields of a request at most.
         max_headers: u32 = 1000, "max_headers" => value(parse_u32);
         /// Longest time of a whole head.
         client_header_timeout: Duration = Duration::from_mins(1), "client_header_timeout" => value(parse_milliseconds);
-        /// Whether several slashes count as one.
+        /// Whether repeated slashes count as one.
         merge_slashes: bool = true, "merge_slashes" => value(parse_flag);
-        /// Whether a name may hold `_`.
+        /// Whether a header name may contain `_`.
         underscores_in_headers: bool = false, "underscores_in_headers" => value(parse_flag);
-        /// Whether a field with a bad name is dropped instead of refused.
+        /// Whether a field with an invalid name is dropped instead of refused.
         ignore_invalid_headers: bool = true, "ignore_invalid_headers" => value(parse_flag);
         /// Whether a line feed alone ends a line.
         bare_line_feeds: bool = true, "bare_line_feeds" => value(parse_flag);
@@ -144,17 +144,17 @@ pub struct Server {
     pub listens: Vec<Listen>,
     /// Its names in the order of the text; the first is `$server_name`. `""` where none was written.
     pub names: Vec<ServerName>,
-    /// What holds before a location is known.
+    /// The settings before a location is selected.
     pub settings: Arc<ServerSettings>,
-    /// What holds where no location matches; locations begin with it.
+    /// The settings if no location matches; locations inherit them.
     pub location: Arc<LocationSettings>,
     /// `try_files` of the server itself.
     pub try_files: Option<Box<TryFiles>>,
-    /// What answers where no location matches; `None` is files.
+    /// The handler if no location matches; `None` serves files.
     pub content: Option<Content>,
-    /// The rewrite program that runs before a location is sought.
+    /// The rewrite program that runs before the search for a location.
     pub program: Program,
-    /// The certificate that it gets for itself.
+    /// The certificate to order by ACME.
     pub acme: Option<AcmeCertificate>,
     /// Its locations in the order of the text.
     pub locations: Vec<Location>,
@@ -167,7 +167,7 @@ pub struct Server {
 pub struct ServerName {
     /// What it matches.
     pub form: NameForm,
-    /// The name as written, in lower case where it is no expression: what `$server_name` gives.
+    /// The name as written, in lower case unless it is an expression: the value of `$server_name`.
     pub text: Vec<u8>,
     /// Where it was written; `None` for the implied empty name.
     pub span: Option<Span>,
@@ -203,7 +203,7 @@ pub(crate) enum Wildcard {
     Prefix,
 }
 
-/// Bytes of nginx's smallest pool, and what sizes of pools are a multiple of.
+/// Bytes of nginx's smallest pool.
 const POOL_BYTES_MIN: u64 = 112;
 const POOL_ALIGNMENT: u64 = 16;
 
@@ -220,7 +220,7 @@ fn parse_pool_size(name: &str, word: &Word) -> Parsed<u64> {
     Ok(size)
 }
 
-/// Tells the forms of a name apart; `None` where a `*` or a dot is where it may not.
+/// Splits a name by its form; `None` if a `*` or a dot is in a wrong place.
 pub(crate) fn parse_wildcard(name: &[u8]) -> Option<Wildcard> {
     let stars = name.iter().filter(|&&byte| byte == b'*').count();
     if name.windows(2).any(|pair| pair == b"..") || name.contains(&0) || stars > 1 {

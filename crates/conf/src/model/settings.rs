@@ -1,7 +1,7 @@
-//! How a directive becomes a field: one line of `settings!` gives the field, its documented default, the directive's name
-//! and the parser of its arguments. Merging follows from the way levels are lowered: a level begins as a copy of the level
-//! around it (shared until something changes) and applies its own directives; the first occurrence of a list in a level
-//! empties what was inherited, further ones add.
+//! Turns directives into fields. One line of `settings!` declares the field, its documented default, the directive's
+//! name and the parser of its arguments. A level begins as a copy of the level around it (shared until something
+//! changes) and applies its own directives. The first directive of a list in a level empties the inherited list;
+//! further ones append.
 
 use super::env::Env;
 use crate::diagnostic::Diagnostic;
@@ -11,22 +11,22 @@ use crate::value::Parsed;
 use crate::value::plain::parse_choice;
 use std::borrow::Cow;
 
-/// One directive while it is applied to its group of settings.
+/// One directive and its surroundings, for the parser of a field.
 pub(crate) struct At<'a> {
     /// What was written.
     pub(crate) directive: &'a Directive,
     /// The directive's name, for messages.
     pub(crate) name: &'a str,
-    /// Nothing was added to this field by this level yet.
+    /// Whether this level has not set the field yet.
     pub(crate) fresh: bool,
-    /// What other directives defined.
+    /// Names that other directives defined.
     pub(crate) env: &'a Env,
-    /// Where findings go that do not stop the directive.
+    /// Receives findings that do not make the directive fail.
     pub(crate) out: &'a mut Vec<Diagnostic>,
 }
 
 impl<'a> At<'a> {
-    /// The argument at `index`, or nginx's answer if there are too few.
+    /// The argument at `index`, or nginx's message if there are too few.
     pub(crate) fn word(&self, index: usize) -> Parsed<&'a Word> {
         self.directive.args.get(index).ok_or_else(|| {
             let message = format!("invalid number of arguments in \"{}\" directive", self.name);
@@ -51,7 +51,7 @@ impl<'a> At<'a> {
         }
     }
 
-    /// One value where there is none by default.
+    /// One value with no default.
     pub(crate) fn option<T>(&mut self, field: &mut Option<T>, parse: impl FnOnce(&str, &Word) -> Parsed<T>) {
         self.value(field, |name, word| parse(name, word).map(Some));
     }
@@ -66,7 +66,7 @@ impl<'a> At<'a> {
         self.value(field, |_, word| parse_choice(word, choices));
     }
 
-    /// A list of which every argument is an item.
+    /// A list; each argument is an item.
     pub(crate) fn each<T>(&mut self, field: &mut Vec<T>, parse: impl Fn(&str, &Word) -> Parsed<T>) {
         if self.fresh {
             field.clear();
@@ -77,7 +77,7 @@ impl<'a> At<'a> {
         }
     }
 
-    /// A list of which every directive is an item.
+    /// A list; each directive is an item.
     pub(crate) fn item<T>(&mut self, field: &mut Vec<T>, parse: impl FnOnce(&mut Self) -> Parsed<T>) {
         if self.fresh {
             field.clear();
@@ -86,7 +86,7 @@ impl<'a> At<'a> {
         field.extend(self.report(parsed));
     }
 
-    /// All arguments make one value.
+    /// All arguments form one value.
     pub(crate) fn whole<T>(&mut self, field: &mut T, parse: impl FnOnce(&mut Self) -> Parsed<T>) {
         let parsed = parse(self);
         if let Some(value) = self.report(parsed) {
@@ -94,7 +94,7 @@ impl<'a> At<'a> {
         }
     }
 
-    /// All arguments make a set of bits.
+    /// All arguments form a set of bits.
     pub(crate) fn set<T>(&mut self, field: &mut T, parse: impl FnOnce(&[Word], &mut Vec<Diagnostic>) -> Parsed<T>) {
         let parsed = parse(self.words(), self.out);
         if let Some(value) = self.report(parsed) {
@@ -102,27 +102,27 @@ impl<'a> At<'a> {
         }
     }
 
-    /// What does not fit the other shapes.
+    /// Any other shape.
     pub(crate) fn edit<T>(&mut self, field: &mut T, edit: impl FnOnce(&mut T, &mut Self) -> Parsed<()>) {
         let parsed = edit(field, self);
         self.report(parsed);
     }
 }
 
-/// One line of a group: the directives' names, the field, and how to apply them.
+/// One line of a group: the names of the directives, the field, and the function that applies them.
 pub(crate) struct Row<Group> {
     pub(crate) names: &'static [&'static str],
     pub(crate) field: &'static str,
     pub(crate) apply: fn(&mut Group, &mut At<'_>),
 }
 
-/// The fields that one level has set so far, as group and field. A level sets a handful, rarely thirty: looking through a
+/// The fields that one level has set so far, as group and field. A level sets few, rarely thirty: a search through a
 /// list costs less than a table for each of ten thousand levels.
 #[derive(Default)]
 pub(crate) struct Touched(Vec<(&'static str, &'static str)>);
 
 impl Touched {
-    /// Notes a field; true for the first time.
+    /// Notes a field; true if this level sets it for the first time.
     pub(crate) fn first(&mut self, group: &'static str, field: &'static str) -> bool {
         let first = !self.has(group, field);
         if first {
@@ -178,8 +178,8 @@ macro_rules! settings {
     };
 }
 
-/// The name of a directive in a group that means the words of another protocol: with that protocol's prefix, where nginx has such
-/// a directive.
+/// The name of a directive in a group that serves several protocols: with that protocol's prefix, if nginx has such a
+/// directive.
 pub(crate) fn named(name: &'static str, prefix: Option<&str>) -> Option<Cow<'static, [u8]>> {
     let Some(prefix) = prefix else { return Some(Cow::Borrowed(name.as_bytes())) };
     let name = format!("{prefix}{}", name.split_once('_')?.1);
@@ -229,7 +229,7 @@ macro_rules! level {
                     slots().contains_key(name)
                 }
 
-                /// Applies one directive; the copy is made here, when the first change comes.
+                /// Applies one directive. The first change makes the copy.
                 pub(crate) fn apply(
                     this: &mut std::sync::Arc<Self>,
                     touched: &mut $crate::model::settings::Touched,

@@ -1,4 +1,4 @@
-//! `sticky`: how requests of one client stay with one peer.
+//! `sticky`: directs the requests of one client to the same peer.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::value::time::milliseconds;
 use crate::value::words::parse_header_name;
 use crate::value::{Parsed, Part, Template, parameter};
 
-/// How long a learned session is kept where `timeout=` was not written.
+/// How long a learned session is kept without `timeout=`.
 const LEARN_TIMEOUT: Duration = Duration::from_mins(10);
 
-/// The least zone, as in nginx: eight pages, whatever a session takes of it.
+/// Smallest zone, as in nginx: eight pages, independent of the size of a session here.
 const ZONE_BYTES_MIN: u64 = 8 * 4096;
 
 pub(crate) fn parse_sticky(at: &mut At<'_>) -> Parsed<Option<Sticky>> {
@@ -37,7 +37,7 @@ pub(crate) fn parse_sticky(at: &mut At<'_>) -> Parsed<Option<Sticky>> {
     .map(Some)
 }
 
-/// One variable and nothing else; `wrong` is the error for everything else.
+/// Reads a word that is one variable and nothing else; `wrong` is the error message.
 fn parse_variable(word: &Word, wrong: &str) -> Parsed<Template> {
     let template = Template::parse("sticky", word)?;
     match template.parts.as_slice() {
@@ -48,7 +48,7 @@ fn parse_variable(word: &Word, wrong: &str) -> Parsed<Template> {
     }
 }
 
-/// Fills what may be written once.
+/// Sets a parameter that may be written once.
 fn once<T>(slot: &mut Option<T>, value: T, word: &Word, key: &str) -> Parsed<()> {
     if slot.replace(value).is_some() {
         return Err(Diagnostic::error(word.span, format!("parameter \"{key}\" is duplicate")));

@@ -1,4 +1,4 @@
-//! `stream`: servers of TCP, and what their sessions are given. Groups, tables, zones and formats are read as in `http`.
+//! `stream`: servers of TCP and their settings. Groups, tables, zones and formats are read as in `http`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,11 +32,11 @@ use crate::value::{Parsed, Template, address};
 pub struct Stream {
     /// Servers in the order of the text.
     pub servers: Vec<StreamServer>,
-    /// Sockets to listen on; their numbers of servers are places in `servers`.
+    /// Sockets to listen on; a `ServerId` is an index into `servers`.
     pub listeners: Vec<Listener>,
     /// Groups, formats, tables and zones.
     pub declared: Declared,
-    /// What the servers begin with.
+    /// The settings that servers inherit.
     pub settings: Arc<StreamSettings>,
     /// Where it was written.
     pub span: Span,
@@ -47,11 +47,11 @@ pub struct Stream {
 pub struct StreamServer {
     /// Where it listens; never empty in a configuration without errors.
     pub listens: Vec<Listen>,
-    /// Its names, which TLS brings; the first is `$server_name`. `""` where none was written.
+    /// Its names, compared with the SNI of TLS; the first is `$server_name`. `""` if none was written.
     pub names: Vec<ServerName>,
     /// Its settings, merged from `stream`.
     pub settings: Arc<StreamSettings>,
-    /// What becomes of a session; `None` is an error that was reported.
+    /// The handler of a session; `None` after an error.
     pub content: Option<StreamContent>,
     /// `set`, in the order of the text.
     pub sets: Vec<SetVariable>,
@@ -59,7 +59,7 @@ pub struct StreamServer {
     pub span: Span,
 }
 
-/// What becomes of a session.
+/// The handler of a session.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamContent {
     /// `proxy_pass`
@@ -71,7 +71,7 @@ pub enum StreamContent {
 /// One `proxy_pass` of `stream`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamPass {
-    /// The group; `None` where variables name it.
+    /// The group; `None` if the address has variables.
     pub upstream: Option<UpstreamId>,
     /// The address as written.
     pub address: Template,
@@ -90,7 +90,7 @@ pub struct SetVariable {
     pub span: Span,
 }
 
-/// `proxy_protocol`: the header ahead of what a peer gets.
+/// `proxy_protocol`: the header sent to a peer first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxyGreeting {
     /// None.
@@ -102,9 +102,9 @@ pub enum ProxyGreeting {
 }
 
 settings! {
-    /// What holds for a session before it has a peer.
+    /// The settings before a peer is selected.
     pub struct SessionSettings {
-        /// Who may connect.
+        /// Addresses that have access.
         access: Vec<AccessRule> = Vec::new(), "allow" | "deny" => item(parse_access);
         /// Name servers.
         resolver: Option<Resolver> = None, "resolver" => whole(parse_resolver);
@@ -114,11 +114,11 @@ settings! {
         proxy_protocol_timeout: Duration = Duration::from_secs(30), "proxy_protocol_timeout" => value(parse_milliseconds);
         /// Whether small writes leave at once.
         tcp_nodelay: bool = true, "tcp_nodelay" => value(parse_flag);
-        /// Bytes that are read before a peer is chosen, at most.
+        /// Most bytes read before a peer is selected.
         preread_buffer_size: u64 = 16 << 10, "preread_buffer_size" => value(parse_size);
-        /// Longest time of that.
+        /// Longest time of that read.
         preread_timeout: Duration = Duration::from_secs(30), "preread_timeout" => value(parse_milliseconds);
-        /// Whether the first message of TLS is read.
+        /// Whether the `ClientHello` of TLS is read.
         ssl_preread: bool = false, "ssl_preread" => value(parse_flag);
     }
 }
@@ -134,24 +134,24 @@ settings! {
         connect_timeout: Duration = Duration::from_mins(1), "proxy_connect_timeout" => value(parse_milliseconds);
         /// Longest silence of both sides.
         timeout: Duration = Duration::from_mins(10), "proxy_timeout" => value(parse_milliseconds);
-        /// Bytes held for a side that does not take them.
+        /// Most bytes held for a receiver that reads slowly.
         buffer_size: u64 = 16 << 10,
             "proxy_buffer_size" | "proxy_downstream_buffer" | "proxy_upstream_buffer" => value(parse_size);
         /// Bytes per second from the client; 0 for no limit.
         upload_rate: Amount = Amount::Fixed(0), "proxy_upload_rate" => value(parse_rate);
         /// Bytes per second from the peer; 0 for no limit.
         download_rate: Amount = Amount::Fixed(0), "proxy_download_rate" => value(parse_rate);
-        /// Whether another peer is asked where one cannot be reached.
+        /// Whether another peer is tried after a failed connect.
         next_upstream: bool = true, "proxy_next_upstream" => value(parse_flag);
-        /// Peers asked at most; 0 for no limit.
+        /// Most peers to try; 0 for no limit.
         next_upstream_tries: u32 = 0, "proxy_next_upstream_tries" => value(parse_u32);
         /// Time for all tries; zero for no limit.
         next_upstream_timeout: Duration = Duration::ZERO, "proxy_next_upstream_timeout" => value(parse_milliseconds);
-        /// What a peer is told of the client.
+        /// Header that tells a peer about the client.
         greeting: ProxyGreeting = ProxyGreeting::Off, "proxy_protocol" => value(parse_greeting);
-        /// Whether TLS is spoken to peers.
+        /// Whether connections to peers use TLS.
         tls: bool = false, "proxy_ssl" => value(parse_flag);
-        /// Whether one direction goes on when the other has ended.
+        /// Whether one direction continues after the other has ended.
         half_close: bool = false, "proxy_half_close" => value(parse_flag);
     }
 }
@@ -171,7 +171,7 @@ level! {
         limit: LimitSettings,
         /// Real addresses.
         realip: RealIpSettings,
-        /// What has no effect.
+        /// Directives without effect.
         accepted: AcceptedSettings,
     }
 }

@@ -1,8 +1,8 @@
-//! TLS towards clients: the words of `ssl_*`, as they are written. What is a cipher, a curve or a command of OpenSSL is not known here:
-//! each keeps its place, so that messages can point there.
+//! TLS towards clients: the words of `ssl_*` as written. This module does not know OpenSSL's ciphers, curves and
+//! commands; each keeps its place, so that messages can point there.
 //!
-//! Relative paths of certificates, keys, password files, tickets and lists are below the main file's directory, not below `-p`:
-//! [`crate::Loaded::conf_prefix`]. [`PemSource::of`] applies it to a certificate or a key.
+//! Relative paths of certificates, keys, password files, tickets and lists are below the main file's directory, not
+//! below `-p`: [`crate::Loaded::conf_prefix`]. [`PemSource::of`] applies it to a certificate or a key.
 
 use super::server::{Http, Server};
 use super::settings::{At, settings};
@@ -25,15 +25,16 @@ const ZONE_BYTES_MIN: u64 = 8 * 4096;
 settings! {
     /// TLS of a server.
     pub struct TlsSettings {
-        /// Certificates with their chains, each with the key at the same place in `certificate_keys`. See [`PemSource`].
+        /// Certificates with their chains. Each belongs to the key at the same index of `certificate_keys`. See
+        /// [`PemSource`].
         certificates: Vec<Template> = Vec::new(), "ssl_certificate" => item(parse_pem);
-        /// Keys: at least as many as certificates where there are any.
+        /// Keys: at least as many as certificates.
         certificate_keys: Vec<Template> = Vec::new(), "ssl_certificate_key" => item(parse_pem);
-        /// Certificates and keys that variables name are kept between handshakes; `None` is off.
+        /// Cache of certificates and keys with variables in their names; `None` is off.
         certificate_cache: Option<CertificateCache> = None, "ssl_certificate_cache" => whole(parse_certificate_cache);
         /// Whether certificates are compressed (RFC 8879).
         certificate_compression: bool = false, "ssl_certificate_compression" => value(parse_flag);
-        /// Passphrases of keys, one a line.
+        /// Passphrases of keys, one per line.
         password_file: Option<Located<PathBuf>> = None, "ssl_password_file" => value(parse_file);
         /// Parameters of DHE.
         dhparam: Option<Located<PathBuf>> = None, "ssl_dhparam" => value(parse_file);
@@ -43,47 +44,47 @@ settings! {
         protocols: Vec<Located<&'static str>> = Vec::new(), "ssl_protocols" => edit(edit_protocols);
         /// Ciphers in OpenSSL's words; `None` is `HIGH:!aNULL:!MD5`.
         ciphers: Option<Located<String>> = None, "ssl_ciphers" => option(parse_located);
-        /// Whether the server's order of ciphers counts.
+        /// Whether the server's order of ciphers takes precedence.
         prefer_server_ciphers: bool = false, "ssl_prefer_server_ciphers" => value(parse_flag);
         /// OpenSSL's configuration commands.
         conf_commands: Vec<ConfCommand> = Vec::new(), "ssl_conf_command" => item(parse_command);
         /// Bytes of a record at most.
         buffer_size: u64 = 16 << 10, "ssl_buffer_size" => value(parse_size);
-        /// Sessions that the server keeps.
+        /// Cache of sessions.
         session_cache: SessionCache = SessionCache::None, "ssl_session_cache" => edit(edit_session_cache);
         /// Whether clients get tickets.
         session_tickets: bool = true, "ssl_session_tickets" => value(parse_flag);
-        /// Keys of tickets; the first one seals. Empty: the process makes its own.
+        /// Keys of tickets; the first one encrypts. If empty, the process makes its own.
         session_ticket_keys: Vec<Located<PathBuf>> = Vec::new(), "ssl_session_ticket_key" => each(parse_path);
         /// How long a session can be resumed.
         session_timeout: Duration = Duration::from_mins(5), "ssl_session_timeout" => value(parse_seconds);
-        /// Whether early data of TLS 1.3 is taken.
+        /// Whether early data of TLS 1.3 is accepted.
         early_data: bool = false, "ssl_early_data" => value(parse_flag);
-        /// Whether clients show a certificate.
+        /// Whether clients must show a certificate.
         verify_client: VerifyClient = VerifyClient::Off, "ssl_verify_client" => choice(VERIFY_CLIENT);
-        /// Certificates between a client's and an authority's.
+        /// Most certificates between a client's and an authority's.
         verify_depth: u32 = 1, "ssl_verify_depth" => value(parse_u32);
-        /// Authorities that clients are told of.
+        /// Authorities for clients' certificates; their names are sent to clients.
         client_certificate: Option<Located<PathBuf>> = None, "ssl_client_certificate" => value(parse_file);
-        /// Authorities that clients are not told of.
+        /// Authorities for clients' certificates; their names are not sent.
         trusted_certificate: Option<Located<PathBuf>> = None, "ssl_trusted_certificate" => value(parse_file);
         /// Revoked certificates.
         crl: Option<Located<PathBuf>> = None, "ssl_crl" => value(parse_file);
         /// Whether clients' certificates are checked by OCSP.
         ocsp: Ocsp = Ocsp::Off, "ssl_ocsp" => choice(OCSP);
-        /// Who is asked about clients' certificates.
+        /// Responder to ask about clients' certificates.
         ocsp_responder: Option<Located<String>> = None, "ssl_ocsp_responder" => option(parse_located);
-        /// Answers about clients' certificates.
+        /// Cache of answers about clients' certificates.
         ocsp_cache: Option<SharedZone> = None, "ssl_ocsp_cache" => value(parse_ocsp_cache);
         /// Whether an OCSP answer is stapled.
         stapling: bool = false, "ssl_stapling" => value(parse_flag);
         /// The answer that is stapled, in DER.
         stapling_file: Option<Located<PathBuf>> = None, "ssl_stapling_file" => value(parse_file);
-        /// Who is asked about the server's certificate.
+        /// Responder to ask about the server's certificate.
         stapling_responder: Option<Located<String>> = None, "ssl_stapling_responder" => option(parse_located);
         /// Whether the answer is verified.
         stapling_verify: bool = false, "ssl_stapling_verify" => value(parse_flag);
-        /// Whether each handshake is refused.
+        /// Whether every handshake is refused.
         reject_handshake: bool = false, "ssl_reject_handshake" => value(parse_flag);
         /// Keys of Encrypted Client Hello.
         ech_files: Vec<Located<PathBuf>> = Vec::new(), "ssl_ech_file" => each(parse_path);
@@ -93,13 +94,13 @@ settings! {
 /// `ssl_verify_client`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VerifyClient {
-    /// No certificate is asked for.
+    /// The client is not asked for a certificate.
     Off,
-    /// A request without a good certificate is refused.
+    /// A request without a valid certificate is refused.
     On,
-    /// A bad certificate is refused, none at all is not.
+    /// An invalid certificate is refused; a request without one is accepted.
     Optional,
-    /// As `Optional`, and the certificate may be from any authority.
+    /// As `Optional`, but a certificate from any authority is accepted.
     OptionalNoCa,
 }
 
@@ -137,9 +138,9 @@ pub struct ConfCommand {
 pub struct CertificateCache {
     /// Entries at most.
     pub entries_max: u32,
-    /// An entry that is not used for this long is forgotten.
+    /// An unused entry is forgotten after this time.
     pub inactive: Duration,
-    /// How long an entry is taken as it is before its file is looked at again.
+    /// How long an entry is valid before its file is checked again.
     pub valid: Duration,
 }
 
@@ -154,30 +155,30 @@ pub struct SharedZone {
     pub span: Span,
 }
 
-/// `ssl_session_cache`. Sessions that a server keeps are beside tickets, which need no memory of it.
+/// `ssl_session_cache`: sessions that the server keeps. Tickets are independent of it and need no memory of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionCache {
-    /// No session is kept, and clients are told so.
+    /// Keeps no session, and tells clients so.
     Off,
-    /// No session is kept; clients are told that one might be.
+    /// Keeps no session, but tells clients that it might.
     None,
-    /// A cache of each worker process.
+    /// A cache in each worker process.
     Builtin {
         /// Sessions at most; `None` is OpenSSL's 20,480.
         sessions_max: Option<u64>,
     },
     /// A cache of all workers.
     Shared(SharedZone),
-    /// Both: first the worker's own, then the one of all.
+    /// Both: first the worker's own cache, then the shared one.
     Both {
-        /// Sessions at most of the worker's own.
+        /// Most sessions in the worker's own; `None` is OpenSSL's number.
         sessions_max: Option<u64>,
-        /// The one of all.
+        /// The shared one.
         zone: SharedZone,
     },
 }
 
-/// What `ssl_certificate` and `ssl_certificate_key` name, once variables are replaced.
+/// The source that `ssl_certificate` or `ssl_certificate_key` names, after variables are replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PemSource<'a> {
     /// `data:…`: the text itself.
@@ -187,7 +188,7 @@ pub enum PemSource<'a> {
 }
 
 impl<'a> PemSource<'a> {
-    /// Of a value. A relative path is below `conf_prefix`, the main file's directory.
+    /// The source for a value. A relative path is below `conf_prefix`, the main file's directory.
     pub fn of(value: &'a [u8], conf_prefix: &Path) -> Self {
         match value.strip_prefix(b"data:") {
             Some(text) => Self::Inline(text),
@@ -200,7 +201,7 @@ fn parse_pem(at: &mut At<'_>) -> Parsed<Template> {
     Template::parse(at.name, at.word(0)?)
 }
 
-/// A file; `""` names none, which is how a server takes back what `http` says.
+/// A file; `""` names none, which cancels an inherited file.
 fn parse_file(name: &str, word: &Word) -> Parsed<Option<Located<PathBuf>>> {
     if word.value.is_empty() { Ok(None) } else { parse_path(name, word).map(Some) }
 }
@@ -261,7 +262,7 @@ pub(super) fn parse_certificate_cache(at: &mut At<'_>) -> Parsed<Option<Certific
     Ok(Some(cache))
 }
 
-/// `shared:name:size`; `None` where it is not that.
+/// `shared:name:size`; `None` for any other form.
 fn shared_zone(word: &Word) -> Option<SharedZone> {
     let rest = word.value.strip_prefix(b"shared:")?;
     let colon = rest.iter().position(|&byte| byte == b':').filter(|&at| at > 0)?;
@@ -284,7 +285,7 @@ fn parse_ocsp_cache(_name: &str, word: &Word) -> Parsed<Option<SharedZone>> {
 }
 
 fn edit_session_cache(cache: &mut SessionCache, at: &mut At<'_>) -> Parsed<()> {
-    // A server that names one kind takes the other over from `http`; `shared` alone ends the workers' own.
+    // A server that sets one kind inherits the other from `http`; `shared` alone drops the inherited workers' caches.
     let mut fresh = at.fresh;
     for word in at.words() {
         let builtin = |sessions_max, cache: &SessionCache| match cache {
@@ -307,7 +308,7 @@ fn edit_session_cache(cache: &mut SessionCache, at: &mut At<'_>) -> Parsed<()> {
                     SessionCache::Builtin { sessions_max } | SessionCache::Both { sessions_max, .. } if !fresh => {
                         SessionCache::Both { sessions_max: *sessions_max, zone }
                     }
-                    // What is switched off in the same block stays off.
+                    // `off` or `none` in the same block takes precedence.
                     off @ (SessionCache::Off | SessionCache::None) if !fresh => off.clone(),
                     _ => SessionCache::Shared(zone),
                 }
@@ -324,7 +325,7 @@ fn invalid_session_cache(word: &Word) -> Diagnostic {
         .with_hint("`off`, `none`, `builtin`, `builtin:1000` or `shared:name:10m`")
 }
 
-/// What holds between the words of a server, and between servers of one address. `block` is the body of `http`.
+/// Checks between the words of a server, and between servers of one address. `block` is the body of `http`.
 pub(crate) fn check_tls(block: &Block, http: &Http, taken: &dyn Fn(&str) -> bool, out: &mut Vec<Diagnostic>) {
     let is_server = |directive: &&Directive| directive.name.value == b"server" && directive.block.is_some();
     let blocks = block.directives.iter().filter(is_server).filter_map(|directive| directive.block.as_deref());
@@ -338,7 +339,7 @@ pub(crate) fn check_tls(block: &Block, http: &Http, taken: &dyn Fn(&str) -> bool
             find(inner).or_else(|| find(block)).unwrap_or(server.span)
         };
         for found in server_findings(server, &place) {
-            // Servers that take the same words over from `http` have the same mistake once.
+            // Servers that inherit the same directives report the same mistake once.
             if known.insert((found.span, found.message.clone())) {
                 out.push(found);
             }
@@ -378,7 +379,7 @@ fn server_findings(server: &Server, place: &dyn Fn(&str) -> Span) -> Vec<Diagnos
     found
 }
 
-/// A key that OpenSSL would ask a device for.
+/// Reports a key that is in a device rather than a file.
 fn key_elsewhere(key: &Template) -> Option<Diagnostic> {
     let text = key.as_text()?;
     let kind = ["engine:", "store:"].into_iter().find(|kind| text.starts_with(kind.as_bytes()))?;
@@ -386,7 +387,7 @@ fn key_elsewhere(key: &Template) -> Option<Diagnostic> {
     Some(Diagnostic::error(key.span, message).with_hint("holdfast reads keys in PEM, from a file or from `data:…`"))
 }
 
-/// A template as it was written, nearly: for a message.
+/// A template approximately as written, for a message.
 fn shown(template: &Template) -> String {
     use crate::value::Part;
     let part = |part: &Part| match part {
@@ -397,7 +398,7 @@ fn shown(template: &Template) -> String {
     template.parts.iter().map(part).collect()
 }
 
-/// A name is one zone of one size in the whole configuration.
+/// Reports a name used for two zones or two sizes: a name is one zone in the whole configuration.
 fn check_zones(http: &Http, taken: &dyn Fn(&str) -> bool, out: &mut Vec<Diagnostic>) {
     let mut zones: Vec<(&SharedZone, bool)> = Vec::new();
     for server in &http.servers {
@@ -432,7 +433,7 @@ fn check_zones(http: &Http, taken: &dyn Fn(&str) -> bool, out: &mut Vec<Diagnost
     }
 }
 
-/// A listener of TLS needs a certificate: its default server's replaces those of the others.
+/// A TLS listener needs a certificate: if the default server has one, the others may have none.
 fn check_listeners(http: &Http, out: &mut Vec<Diagnostic>) {
     let mut known = FxHashSet::default();
     for listener in http.listeners.iter().filter(|listener| listener.options.ssl) {

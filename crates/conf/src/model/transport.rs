@@ -1,4 +1,4 @@
-//! How the proxy moves bytes: connections, timeouts, buffers, retries.
+//! The transport of the proxy: connections, timeouts, buffers, retries.
 
 use std::time::Duration;
 
@@ -54,33 +54,34 @@ settings! {
         send_timeout: Duration = Duration::from_mins(1), "proxy_send_timeout" => value(parse_milliseconds);
         /// Longest time between two reads.
         read_timeout: Duration = Duration::from_mins(1), "proxy_read_timeout" => value(parse_milliseconds);
-        /// When the next peer is asked.
+        /// Failures after which the next peer is tried.
         next_upstream: NextUpstream = NextUpstream::ERROR.with(NextUpstream::TIMEOUT), "proxy_next_upstream" => set(parse_next);
-        /// Peers asked at most; 0 for no limit.
+        /// Most peers to try; 0 for no limit.
         next_upstream_tries: u32 = 0, "proxy_next_upstream_tries" => value(parse_u32);
         /// Time for all tries; zero for no limit.
         next_upstream_timeout: Duration = Duration::ZERO, "proxy_next_upstream_timeout" => value(parse_milliseconds);
-        /// Whether the upstream's work goes on when the client has left.
+        /// Whether the upstream request continues after the client has left.
         ignore_client_abort: bool = false, "proxy_ignore_client_abort" => value(parse_flag);
-        /// Whether the request body is read whole before the upstream sees it.
+        /// Whether the whole request body is read before it goes to the upstream.
         request_buffering: bool = true, "proxy_request_buffering" => value(parse_flag);
-        /// Whether the response is taken from the upstream faster than the client reads it.
+        /// Whether the response may be read from the upstream faster than the client reads it.
         buffering: bool = true, "proxy_buffering" => value(parse_flag);
-        /// Bytes for the head, and for everything where buffering is off.
+        /// Bytes for the head, and for the whole response if buffering is off.
         buffer_size: u64 = 4 << 10, "proxy_buffer_size" => value(parse_size);
         /// Buffers for one response.
         buffers: Buffers = Buffers { count: 8, size: 4 << 10 }, "proxy_buffers" => whole(parse_buffers);
-        /// Bytes that may be busy sending while more is read. As written; `busy_size()` gives the effective one.
+        /// Most bytes being sent while more is read. This is the written value; `busy_size()` gives the effective one.
         busy_buffers_size: Option<u64> = None, "proxy_busy_buffers_size" => option(parse_size);
         /// Bytes of one temporary file; 0 switches files off.
         max_temp_file_size: u64 = 1 << 30, "proxy_max_temp_file_size" => value(parse_offset);
-        /// Bytes written to it at once. As written; `temp_file_write_size()` gives the effective one.
+        /// Bytes written to a temporary file at once. This is the written value; `temp_file_write_size()` gives the
+        /// effective one.
         temp_file_write: Option<u64> = None, "proxy_temp_file_write_size" => option(parse_size);
         /// Where temporary files are.
         temp_path: TempPath = TempPath::at("proxy_temp"), "proxy_temp_path" => whole(parse_temp_path);
         /// Bytes per second from the upstream; 0 for no limit. Only with buffering.
         limit_rate: Amount = Amount::Fixed(0), "proxy_limit_rate" => value(parse_rate);
-        /// Whether a non-idempotent request is replayed where it is proved that the upstream never took it.
+        /// Whether a non-idempotent request is replayed if it is certain that the upstream did not read it.
         retry_unsent: bool = false, "retry_unsent" => value(parse_flag);
     }
 }
@@ -113,7 +114,7 @@ impl TransportSettings {
         self.temp_file_write.unwrap_or_else(|| self.largest().saturating_mul(2))
     }
 
-    /// What must hold between the sizes of one level once it is merged. `prefix` is that of the directives.
+    /// Checks the sizes of one merged level against each other. `prefix` is that of the directives.
     pub(crate) fn check(&self, prefix: &str, span: impl Fn(&str) -> Span, out: &mut Vec<Diagnostic>) {
         let span = |name: &str| span(&format!("{prefix}{name}"));
         let both = format!("the maximum of the value of \"{prefix}buffer_size\" and one of the \"{prefix}buffers\"");

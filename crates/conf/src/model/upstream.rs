@@ -1,4 +1,4 @@
-//! `upstream`: groups of peers, how one is chosen, and the pool of connections to them.
+//! `upstream`: groups of peers, the selection of a peer, and the pool of connections to them.
 
 use std::time::Duration;
 
@@ -16,50 +16,50 @@ use crate::value::{Address, Parsed, Template, invalid_parameter, parameter};
 /// One group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Upstream {
-    /// Its name; for an implicit group the host as written, with its port where it had one.
+    /// Its name; for an implicit group, the host as written, with its port if it had one.
     pub name: String,
-    /// It was not written as a block: `proxy_pass` names a host.
+    /// Whether it has no block of its own: `proxy_pass` names a host.
     pub implicit: bool,
     /// Its servers in the order of the text.
     pub servers: Vec<UpstreamServer>,
     /// Its directives.
     pub settings: UpstreamSettings,
-    /// Where it was written; for an implicit group the first `proxy_pass`.
+    /// Where it was written; for an implicit group, the first `proxy_pass`.
     pub span: Span,
 }
 
-/// One `server` of a group. A name may match several peers.
+/// One `server` of a group. Its name may resolve to several peers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UpstreamServer {
-    /// Where it is.
+    /// Its address.
     pub address: UpstreamPeer,
     /// Its share of requests.
     pub weight: u32,
     /// Connections at most; 0 for no limit.
     pub max_conns: u32,
-    /// Failures within `fail_timeout` after which it rests; 0 never.
+    /// Failures within `fail_timeout` after which it gets no requests for a while; 0 for never.
     pub max_fails: u32,
-    /// The time for these, and of the rest.
+    /// The time for counting failures, and for the pause after them.
     pub fail_timeout: Duration,
-    /// Asked only when all others are out.
+    /// Whether it is tried only if all other peers are unavailable.
     pub backup: bool,
-    /// Never asked.
+    /// Whether it never gets requests.
     pub down: bool,
-    /// Its name is resolved again and again.
+    /// Whether its name is resolved again while running.
     pub resolve: bool,
-    /// SRV records of this service are asked for.
+    /// The service to look up SRV records for.
     pub service: Option<String>,
     /// Its name for `sticky route`.
     pub route: Option<String>,
-    /// Only requests that stick to it.
+    /// Whether it gets only requests that stick to it.
     pub drain: bool,
-    /// Time over which its weight grows back after a rest.
+    /// Time over which its weight grows back after it was unavailable.
     pub slow_start: Duration,
     /// Where it was written.
     pub span: Span,
 }
 
-/// Where a peer is: its address, and the text that names it in logs.
+/// The location of a peer: its address, and the text that logs use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpstreamPeer {
     /// The address; port 80 where none was written (443 is up to `proxy_pass https://` for implicit groups).
@@ -68,20 +68,20 @@ pub struct UpstreamPeer {
     pub text: String,
 }
 
-/// How a peer is chosen.
+/// How a peer is selected.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Balance {
     /// In turn, by weight.
     RoundRobin,
     /// By the client's network: the first three bytes of IPv4, all of IPv6.
     IpHash,
-    /// The fewest connections by weight.
+    /// The fewest connections relative to weight.
     LeastConn,
-    /// The least time.
+    /// The shortest response time.
     LeastTime {
         /// What is measured.
         measure: TimeMeasure,
-        /// Requests under way count too.
+        /// Whether requests under way count too.
         inflight: bool,
     },
     /// By a key.
@@ -115,10 +115,10 @@ pub enum RandomPick {
     TwoLeastTime(TimeMeasure),
 }
 
-/// How requests stay with a peer.
+/// How the requests of a client stay with a peer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Sticky {
-    /// A cookie of ours.
+    /// A cookie set by holdfast.
     Cookie {
         /// Its name.
         name: String,
@@ -135,24 +135,24 @@ pub enum Sticky {
         /// `SameSite`
         samesite: Option<Template>,
     },
-    /// The first template that gives something names the `route=` of a server.
+    /// The first template with a value names the `route=` of a server.
     Route(Vec<Template>),
     /// Sessions are learned from responses.
     Learn {
-        /// What a response must give to create a session.
+        /// Variables of the response; a value creates a session.
         create: Vec<Template>,
-        /// What a request gives to find it.
+        /// Variables of the request; a value finds the session.
         lookup: Vec<Template>,
         /// Name of the zone.
         zone: String,
         /// Bytes of the zone.
         zone_bytes: u64,
-        /// A session unused so long is forgotten.
+        /// An unused session is forgotten after this time.
         timeout: Duration,
-        /// It is created when the head comes, not at the end.
+        /// Whether it is created when the response head arrives instead of at the end.
         header: bool,
     },
-    /// A response header names the peer, and a request header returns it.
+    /// The response header names the peer, and the request header returns it.
     Header(String),
 }
 
@@ -161,11 +161,11 @@ pub enum Sticky {
 pub struct Keepalive {
     /// Idle connections per worker; the process shares `idle` × workers. 0 switches the pool off.
     pub idle: u32,
-    /// Connections are not shared between locations.
+    /// Whether each location has connections of its own, which other locations do not use.
     pub local: bool,
     /// Idle connections of one peer at most, process-wide; `None` for no further limit.
     pub per_peer: Option<u32>,
-    /// Connections kept open ahead of demand.
+    /// Connections to keep open in advance.
     pub floor: u32,
     /// Where it was written; `None` for the default.
     pub span: Option<Span>,
@@ -176,24 +176,24 @@ pub struct Keepalive {
 pub struct ConnectionCap {
     /// Connections at most, process-wide, exact.
     pub most: u32,
-    /// Connects under way at most; `None` for no further limit.
+    /// Most connects in progress; `None` for no further limit.
     pub connecting: Option<u32>,
-    /// Requests that wait for a connection at most; 0 refuses at once.
+    /// Most requests waiting for a connection; 0 refuses at once.
     pub queue: u32,
-    /// How long one waits.
+    /// How long a request waits.
     pub timeout: Duration,
 }
 
 /// `http2_ping`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Http2Ping {
-    /// After how long a silence of a connection with requests.
+    /// Length of the silence, on a connection with open requests, after which a PING is sent.
     pub interval: Duration,
-    /// How long the answer may take.
+    /// Time for the answer.
     pub timeout: Duration,
 }
 
-/// How long the answer to a PING may take where `timeout=` was not written: many times any round trip.
+/// Time for the answer to a PING without `timeout=`: many times any round trip.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// `queue`
@@ -201,13 +201,13 @@ const PING_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Queue {
     /// Requests that wait at most; at least 1.
     pub length: u32,
-    /// How long one waits.
+    /// How long a request waits.
     pub timeout: Duration,
     /// Where it was written.
     pub span: Span,
 }
 
-/// Idle connections per worker where `keepalive` was not written, since 1.29.7.
+/// Idle connections per worker without `keepalive`, since 1.29.7.
 const KEEPALIVE_DEFAULT: Keepalive = Keepalive { idle: 32, local: true, per_peer: None, floor: 0, span: None };
 
 settings! {
@@ -226,15 +226,16 @@ settings! {
         keepalive_time: Duration = Duration::from_hours(1), "keepalive_time" => value(parse_milliseconds);
         /// An idle connection is closed after this time.
         keepalive_timeout: Duration = Duration::from_mins(1), "keepalive_timeout" => value(parse_milliseconds);
-        /// Whether the peers' own idle limit is learned, to retire connections before it.
+        /// Whether holdfast learns the peers' idle timeout, to close connections before the peer does.
         keepalive_learn: bool = true, "keepalive_learn" => value(parse_flag);
-        /// Caps of the group.
+        /// Connection limits of the group.
         max_connections: Option<ConnectionCap> = None, "max_connections" => whole(parse_cap);
-        /// When a silent connection of HTTP/2 is asked for a sign of life.
+        /// When a PING is sent on a silent HTTP/2 connection.
         http2_ping: Option<Http2Ping> = None, "http2_ping" => whole(parse_http2_ping);
         /// How peers are checked.
         health_check: Option<HealthCheck> = None, "health_check" => whole(parse_health_check);
-        /// Shared memory: its name and bytes (no size refers to one given elsewhere). Everything is shared here anyway.
+        /// Shared memory: its name and bytes (without a size it refers to a zone defined elsewhere). Holdfast shares
+        /// everything anyway.
         zone: Option<(String, Option<u64>)> = None, "zone" => whole(parse_group_zone);
         /// File that keeps the state of peers set at run time.
         state: Option<Vec<u8>> = None, "state" => option(crate::value::plain::parse_bytes);
@@ -242,13 +243,13 @@ settings! {
         resolver: Option<Resolver> = None, "resolver" => whole(parse_resolver);
         /// Longest time of a name's resolution.
         resolver_timeout: Duration = Duration::from_secs(30), "resolver_timeout" => value(parse_milliseconds);
-        /// Requests that wait where no peer can be chosen, and how long.
+        /// How many requests wait for an available peer, and how long.
         queue: Option<Queue> = None, "queue" => whole(parse_queue);
     }
 }
 
 level! {
-    /// The level of a group: what `upstream` may hold besides servers.
+    /// The level of a group: the directives that `upstream` may hold besides servers.
     pub(crate) struct UpstreamLevel {
         /// Its directives.
         settings: UpstreamSettings,
@@ -351,7 +352,7 @@ fn parse_keepalive(at: &mut At<'_>) -> Parsed<Keepalive> {
     Ok(keepalive)
 }
 
-/// How long a request waits for a connection where `timeout=` was not written, as `queue` has it.
+/// How long a request waits for a connection without `timeout=`: the same as for `queue`.
 const QUEUE_TIMEOUT: Duration = Duration::from_mins(1);
 
 fn parse_cap(at: &mut At<'_>) -> Parsed<Option<ConnectionCap>> {

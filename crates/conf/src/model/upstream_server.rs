@@ -1,4 +1,4 @@
-//! The servers of a group, and what must hold for the group as a whole.
+//! The servers of a group, and the checks of a group as a whole.
 
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ pub(crate) fn lower_upstream(
 }
 
 impl Span {
-    /// The span up to the end of another, or this one where the other lies in a different file.
+    /// The span up to the end of `other`, or `self` if `other` is in a different file.
     pub(crate) fn to_end(self, other: Self) -> Self {
         if self.file == other.file { self.to(other) } else { self }
     }
@@ -85,7 +85,7 @@ impl Span {
 
 fn check_group(group: &Upstream, env: &Env, out: &mut Vec<Diagnostic>) {
     if group.servers.is_empty() && group.settings.state.is_some() {
-        // Its file may come later.
+        // The file may be created later.
         return;
     }
     if group.servers.is_empty() {
@@ -117,7 +117,7 @@ fn check_group(group: &Upstream, env: &Env, out: &mut Vec<Diagnostic>) {
     }
 }
 
-/// A group has one waiting line, which has one length.
+/// A group has one queue with one length.
 fn check_queue(group: &Upstream, out: &mut Vec<Diagnostic>) {
     let Some(queue) = &group.settings.queue else { return };
     match &group.settings.max_connections {
@@ -159,7 +159,7 @@ fn parse_server(directive: &Directive, place: Place, balance: &Balance) -> Parse
     let port = match (&url.host, url.port, place) {
         (Host::Unix(_), ..) => 0,
         (_, Some(port), _) => port,
-        // SRV records have ports.
+        // SRV records include ports.
         (_, None, Place::Stream) if !parameters.iter().any(|word| word.value.starts_with(b"service=")) => {
             let message = format!("no port in upstream \"{}\"", first.text());
             return Err(Diagnostic::error(first.span, message));
@@ -197,7 +197,7 @@ fn parse_server(directive: &Directive, place: Place, balance: &Balance) -> Parse
         }
     }
     if server.resolve && !matches!(server.address.address.host, Host::Name(_)) {
-        // An address has nothing to resolve; nginx takes the word and forgets it.
+        // An address has nothing to resolve; nginx accepts the word and ignores it.
         server.resolve = false;
     }
     Ok(server)

@@ -1,5 +1,5 @@
-//! The words of TLS towards upstreams (`proxy_ssl_…`), each with its place. What a cipher, a file or a command means is for
-//! the gateway to say, which has TLS; here is checked what can be checked without it.
+//! The words of TLS towards upstreams (`proxy_ssl_…`), each with its place. The gateway, which has TLS, interprets
+//! ciphers, files and commands; this module checks what it can without TLS.
 
 use super::settings::{At, settings};
 use super::tls::{CertificateCache, parse_certificate_cache};
@@ -23,13 +23,13 @@ settings! {
         trusted_certificate: Option<Located<String>> = None, "proxy_ssl_trusted_certificate" => value(parse_file);
         /// Revocation lists.
         crl: Option<Located<String>> = None, "proxy_ssl_crl" => value(parse_file);
-        /// The certificate that is shown when the upstream asks for one.
+        /// The certificate to show if the upstream asks for one.
         certificate: Option<Template> = None, "proxy_ssl_certificate" => value(parse_file_template);
         /// Its key.
         certificate_key: Option<Template> = None, "proxy_ssl_certificate_key" => value(parse_file_template);
         /// Passphrases of the key.
         password_file: Option<Located<String>> = None, "proxy_ssl_password_file" => value(parse_file);
-        /// Certificates and keys that variables name are kept; `None` is off.
+        /// Cache of certificates and keys with variables in their names; `None` is off.
         certificate_cache: Option<CertificateCache> = None, "proxy_ssl_certificate_cache" => whole(parse_certificate_cache);
         /// Protocol versions.
         protocols: Vec<Located<String>> = default_protocols(), "proxy_ssl_protocols" => each(parse_protocol);
@@ -44,7 +44,7 @@ settings! {
 
 const PROTOCOLS: [&str; 6] = ["SSLv2", "SSLv3", "TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"];
 
-/// A default, which has no place.
+/// A default value, with an empty place.
 fn unwritten(text: &str) -> Located<String> {
     Located { value: text.to_owned(), span: Span { file: FileId(0), start: 0, end: 0 } }
 }
@@ -58,7 +58,7 @@ fn parse_protocol(_name: &str, word: &Word) -> Parsed<Located<String>> {
     Ok(Located::of(word))
 }
 
-/// A file; an empty name takes an outer one back.
+/// A file; an empty name cancels an inherited one.
 #[expect(clippy::unnecessary_wraps, reason = "a parser of the table")]
 fn parse_file(_name: &str, word: &Word) -> Parsed<Option<Located<String>>> {
     Ok((!word.value.is_empty()).then(|| Located::of(word)))

@@ -1,4 +1,4 @@
-//! `userid`: cookies that tell clients apart.
+//! `userid`: cookies that identify clients.
 
 use super::settings::settings;
 use crate::diagnostic::Diagnostic;
@@ -9,16 +9,16 @@ use crate::value::words::UserIdFlags;
 use crate::value::{Parsed, invalid_value};
 use std::time::Duration;
 
-/// What `userid` does.
+/// The mode of `userid`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UserIdMode {
-    /// Nothing.
+    /// Cookies are neither sent nor logged.
     Off,
-    /// Cookies that come are shown in logs.
+    /// Received cookies are logged.
     Log,
-    /// Cookies of the first version are sent, too.
+    /// Version 1 cookies are sent as well.
     V1,
-    /// Cookies of the second version are.
+    /// Version 2 cookies are sent as well.
     On,
 }
 
@@ -27,19 +27,19 @@ pub enum UserIdMode {
 pub enum UserIdExpiry {
     /// As long as the browser runs.
     Session,
-    /// As long as 32 bits can tell.
+    /// Until the last day that fits 32 bits.
     Max,
     /// This long.
     After(Duration),
 }
 
 settings! {
-    /// Cookies of a location that tell clients apart.
+    /// Settings of the cookies that identify a location's clients.
     pub struct UserIdSettings {
-        /// What is done.
+        /// The mode.
         mode: UserIdMode = UserIdMode::Off, "userid" => choice(&[
             ("off", UserIdMode::Off), ("log", UserIdMode::Log), ("v1", UserIdMode::V1), ("on", UserIdMode::On)]);
-        /// The number of the service that makes them; `None` for one that comes of the server's address.
+        /// The number of the service that makes the cookies; `None` derives it from the server's address.
         service: Option<u32> = None, "userid_service" => option(parse_service);
         /// The cookie's name.
         name: Vec<u8> = b"uid".to_vec(), "userid_name" => value(parse_part);
@@ -53,7 +53,7 @@ settings! {
         flags: UserIdFlags = UserIdFlags::OFF, "userid_flags" => set(UserIdFlags::parse_set);
         /// The value of `P3P`; `None` sends none.
         p3p: Option<Vec<u8>> = None, "userid_p3p" => value(unless_none);
-        /// What marks cookies that need not be sent again; `None` marks none.
+        /// The mark of cookies that need not be sent again; `None` for no mark.
         mark: Option<u8> = None, "userid_mark" => value(parse_mark);
     }
 }

@@ -1,22 +1,22 @@
-//! Directives that no module of open-source nginx has, and configurations of the wild have all the same: those of NGINX Plus and of
-//! the third-party modules that distributions and images carry. They are no typing mistakes, so a person who moves a
-//! configuration hears whose they are and what does their work here. Names only: what they take is not known. Called where
-//! a directive is in no row, and by the reference page.
+//! Directives of other modules that real configurations contain: those of NGINX Plus, and of the third-party modules in
+//! distributions and images. They are not typing mistakes: the message names their owner and what replaces them in
+//! holdfast. The table has names only, not their arguments. Called for a directive that has no row, and by the
+//! reference page.
 
 /// Directives of one owner.
 #[derive(Debug, Clone, Copy)]
 pub struct Foreign {
-    /// Who has them.
+    /// The owner.
     pub owner: &'static str,
-    /// Their names; one that ends in `*` means all that begin so.
+    /// Their names; a final `*` matches all names with that prefix.
     pub names: &'static [&'static str],
-    /// What does their work here, or why nothing does.
+    /// What replaces them in holdfast, or why nothing does.
     pub instead: &'static str,
 }
 
 const PLUS: &str = "NGINX Plus";
 
-/// All of them. A name appears once; whole names go before beginnings.
+/// All of them. A name appears once; whole names come before prefixes.
 pub const FOREIGN: &[Foreign] = &[
     Foreign {
         owner: PLUS,
@@ -208,7 +208,7 @@ pub const FOREIGN: &[Foreign] = &[
     },
 ];
 
-/// Who has a directive of this name, if it is known from elsewhere.
+/// The owner of a directive name, if it is in the list.
 pub fn foreign(name: &str) -> Option<&'static Foreign> {
     let stands = |whole: bool| {
         FOREIGN.iter().find(|foreign| {

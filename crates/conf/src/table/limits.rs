@@ -1,5 +1,5 @@
-//! Who may ask, how often, and who the client really is.
-//! Rows only; `rows.rs` says how to read them. Called by the table.
+//! Access by address, limits of requests and connections, and the real client address. Rows only; `rows.rs` says how to
+//! read them. Called by the table.
 
 use super::rows::directives;
 

@@ -1,8 +1,9 @@
-//! The directive table: what is known about each directive is in one place. The reference page
+//! The directive table: the one place with all facts about each directive. The reference page
 //! (docs/guide/reference.md), the checks of `-t`, suggestions and `-V` all come from it.
 //!
-//! It knows every directive of nginx 1.31.4's own modules, so that a real directive that holdfast lacks is distinguished from a
-//! mistyped one. Not here: what an argument means (`value`), and whether a directive fits the rest of the configuration.
+//! It has every directive of nginx 1.31.4's own modules, so that an unsupported directive is distinguished from a
+//! mistyped one. `value` knows what an argument means, and other modules check whether a directive fits the rest of the
+//! configuration.
 
 mod acme;
 mod client;
@@ -44,7 +45,7 @@ use rustc_hash::FxHashMap;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-/// The rows as they are written, file by file, in the order of the reference page.
+/// The rows as written, file by file, in the order of the reference page.
 const WRITTEN: &[&[Directive]] = &[
     process::ROWS,
     http::ROWS,
@@ -85,7 +86,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     Table { rows, by_name }
 });
 
-/// Every row, in the order in which the modules are written down: ours first among equals, unsupported modules last.
+/// Every row in the order in which the modules are written: ours first among equals, unsupported modules last.
 pub(crate) fn in_order() -> impl Iterator<Item = Directive> {
     WRITTEN.iter().copied().flatten().copied()
 }
@@ -95,17 +96,17 @@ pub fn all() -> &'static [Directive] {
     &TABLE.rows
 }
 
-/// The rows of a name; none if nginx and holdfast know no such directive.
+/// The rows of a name; empty if neither nginx nor holdfast has such a directive.
 pub fn rows(name: &str) -> &'static [Directive] {
     TABLE.by_name.get(name).and_then(|range| TABLE.rows.get(range.clone())).unwrap_or_default()
 }
 
-/// The row of a name in a context. Where there is none, [`rows`] says in which contexts the name is known.
+/// The row of a name in a context. If there is none, [`rows`] tells the contexts in which the name is known.
 pub fn find(name: &str, context: Context) -> Option<&'static Directive> {
     rows(name).iter().find(|row| row.contexts.contains(context))
 }
 
-/// What does the work here of a module whose directives are not supported, or why nothing does; empty where its name says all.
+/// What replaces an unsupported module here, or why nothing does; empty if the module's name explains it.
 pub fn instead_of(module: Module) -> &'static str {
     match module.0 {
         "ngx_mail_ssl_module" => "TLS is not spoken for mail: let something in front of holdfast end it",
@@ -131,14 +132,14 @@ pub fn instead_of(module: Module) -> &'static str {
     }
 }
 
-/// Whether holdfast replaces a module of nginx, by its name, for example `ngx_http_realip_module`: the answer to a
-/// `load_module` line. A module that only has directives without support is not covered.
+/// Whether holdfast replaces a module of nginx, by its name, for example `ngx_http_realip_module`. Answers a
+/// `load_module` line. A module with no supported directive is not covered.
 pub fn covers(module: &str) -> bool {
     let is_ours = |row: &Directive| matches!(row.support, Support::Yes | Support::With(_) | Support::Accepted(_));
     all().iter().any(|row| row.module.0 == module && is_ours(row))
 }
 
-/// The names that may appear in a context, sorted: what a mistyped name is compared with.
+/// The names that may appear in a context, sorted; a mistyped name is compared with them.
 pub fn names_in(context: Context) -> impl Iterator<Item = &'static str> {
     all().iter().filter(move |row| row.contexts.contains(context)).map(|row| row.name)
 }

@@ -1,19 +1,20 @@
-//! Values of unsupported directives that change nothing here: `ssi off`, `dav_methods off`. A configuration that says
-//! what is the state anyway must load. Called by the checks for rows with `Support::No`, and by the reference page.
+//! Values of unsupported directives that change nothing here: `ssi off`, `dav_methods off`. A configuration that only
+//! states what holdfast does anyway must load. Called by the checks for rows with `Support::No`, and by the reference
+//! page.
 
 use super::{Directive, Support};
 
-/// Values besides the documented default with which a directive changes nothing here.
+/// Further values, besides the documented default, with which a directive changes nothing here.
 const FURTHER: &[(&str, &[&str])] = &[
     // Error pages are never padded here.
     ("msie_padding", &["off"]),
-    // How much the kernel reads ahead of a file is left to the kernel.
+    // The kernel alone decides how far it reads ahead.
     ("read_ahead", &["0"]),
 ];
 
 impl Directive {
-    /// Whether these arguments of an unsupported directive say what is the state anyway: nginx's documented default, or
-    /// another value that changes nothing here.
+    /// Whether these arguments change nothing here: nginx's documented default, or another value that matches what
+    /// holdfast does anyway.
     pub fn is_neutral(&self, args: &[&[u8]]) -> bool {
         if self.support != Support::No || self.args.block {
             return false;
@@ -21,7 +22,7 @@ impl Directive {
         self.neutral_values().any(|value| {
             let mut words = value.split(' ');
             let is_same = |written: &&[u8]| match words.next() {
-                // nginx takes `on` and `off` of a flag in any case, other words as they are.
+                // nginx accepts `on` and `off` of a flag in any case, and other words only as they are.
                 Some(word) if self.args.flag => written.eq_ignore_ascii_case(word.as_bytes()),
                 Some(word) => *written == word.as_bytes(),
                 None => false,

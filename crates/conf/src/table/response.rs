@@ -1,5 +1,5 @@
-//! What is done to responses: header fields, index files, compression.
-//! Rows only; `rows.rs` says how to read them. Called by the table.
+//! Changes to responses: header fields, index files, compression. Rows only; `rows.rs` says how to read them. Called by
+//! the table.
 
 use super::rows::{COMPRESSOR, directives};
 

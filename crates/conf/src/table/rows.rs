@@ -1,5 +1,5 @@
-//! How the rows of the table are written down, and the reasons that many rows share. Not the rows themselves: each
-//! further file beside this one holds those of some modules and nothing else.
+//! The macros that declare rows of the table, and the reasons that many rows share. The rows are in the other files of
+//! this folder, one file for some modules each.
 //!
 //! ```text
 //! "name" (arguments) "syntax" = "default" in Context | Context, Inherit + REPEATABLE since "version", Support =>
@@ -9,7 +9,7 @@
 //! `+ REPEATABLE`, `since` and the example may be left out. A missing version means that neither nginx's manual nor its
 //! change log says when the directive came. `in every` means all contexts.
 
-/// Reads as a word where a row says that its directive may be repeated in one block.
+/// Written in a row whose directive may be repeated in one block.
 pub(super) const REPEATABLE: bool = true;
 
 // Why a directive has no effect here.

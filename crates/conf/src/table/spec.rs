@@ -1,6 +1,6 @@
 //! The shape of one row.
 
-/// A place in which a directive may appear.
+/// A block in which a directive may appear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Context {
@@ -59,7 +59,7 @@ impl Context {
         Self::AcmeIssuer,
     ];
 
-    /// The context in words, as the reference and messages name it.
+    /// The context in words, as in the reference and in messages.
     pub const fn describe(self) -> &'static str {
         match self {
             Self::Main => "main",
@@ -129,16 +129,16 @@ impl Args {
     }
 }
 
-/// What a level takes over from the level around it.
+/// What a level inherits from the level around it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inherit {
-    /// Nothing: the directive means only where it is written (`proxy_pass`, `listen`, `return`).
+    /// Nothing: the directive applies only where it is written (`proxy_pass`, `listen`, `return`).
     No,
-    /// The value of the outer level, unless this level sets one.
+    /// The outer value, unless this level sets one.
     Value,
-    /// The outer level's whole list, unless this level has one entry of its own (`proxy_set_header`, `add_header`).
+    /// The outer list, unless this level has an entry of its own (`proxy_set_header`, `add_header`).
     ListReplaced,
-    /// The outer level's whole list, and this level's entries behind it (`more_set_headers`).
+    /// The outer list, followed by this level's entries (`more_set_headers`).
     ListJoined,
 }
 
@@ -147,14 +147,14 @@ pub enum Inherit {
 pub enum Support {
     /// It takes effect.
     Yes,
-    /// It is checked and has no effect here; the text says why.
+    /// It is checked and has no effect here; the text gives the reason.
     Accepted(&'static str),
-    /// It takes effect where the configuration has what the text names; without that it is accepted with a note.
+    /// It takes effect if the configuration has what the text names; otherwise it is accepted with a note.
     With(&'static str),
-    /// It takes effect only together with something that holdfast lacks (`proxy_cache_*` without a response cache):
-    /// accepted with a note while that is lacking, otherwise an error. The text names what it needs.
+    /// It takes effect only together with something that holdfast lacks (`proxy_cache_*` without a response cache).
+    /// Without that it is accepted with a note, otherwise it is an error. The text names what it needs.
     OnlyWith(&'static str),
-    /// A real nginx directive that is not on our list: an error that says so.
+    /// A real nginx directive that holdfast does not support: an error that says so.
     No,
 }
 
@@ -162,32 +162,32 @@ pub enum Support {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Module(pub &'static str);
 
-/// One directive in one module. A name may have several rows (`server` in `http`, in `upstream`, in `stream`): rows with
-/// the same name have disjoint contexts.
+/// One directive of one module. A name may have several rows (`server` in `http`, in `upstream`, in `stream`); their
+/// contexts are disjoint.
 #[derive(Debug, Clone, Copy)]
 pub struct Directive {
     /// Its name.
     pub name: &'static str,
-    /// Where it comes from.
+    /// The module it comes from.
     pub module: Module,
-    /// Where it may appear.
+    /// The contexts in which it may appear.
     pub contexts: Contexts,
-    /// How many arguments it takes.
+    /// The number of its arguments.
     pub args: Args,
-    /// Its arguments as the reference shows them, for example `time`, `on | off`, `address [parameters]`.
+    /// Its arguments as shown in the reference, for example `time`, `on | off`, `address [parameters]`.
     pub syntax: &'static str,
-    /// The default as nginx documents it, arguments only; `None` where there is none.
+    /// The default as documented by nginx, arguments only; `None` without one.
     pub default: Option<&'static str>,
     /// How levels inherit it.
     pub inherit: Inherit,
-    /// The same directive may appear more than once in one block.
+    /// Whether it may appear more than once in one block.
     pub repeatable: bool,
-    /// The first nginx version that has it, for example `1.29.8`; `holdfast` for ours, `njs` for the scripting module's.
-    /// Empty where neither nginx's manual nor its change log says.
+    /// The first nginx version that has it, for example `1.29.8`; `holdfast` for ours, `njs` for the scripting
+    /// module's. Empty if neither nginx's manual nor its change log names it.
     pub since: &'static str,
     /// One line, in our own words.
     pub doc: &'static str,
-    /// One line of configuration that uses it; empty for some of the directives that are not supported.
+    /// One line of configuration that uses it; empty for some unsupported directives.
     pub example: &'static str,
     /// What holdfast does with it.
     pub support: Support,

@@ -1,11 +1,11 @@
-//! What must hold of every row, and of our own list of directives.
+//! Properties of every row, and of our own list of directives.
 
 use super::*;
 use crate::{Loader, load, tree};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The directives that holdfast sets out to support, area by area; `docs/guide/reference.md` says how far each one is.
+/// The directives that holdfast aims to support, area by area; `docs/guide/reference.md` shows the support of each.
 const CORE: &[&str] = &[
     // main and events
     "user worker_processes worker_rlimit_nofile worker_connections daemon master_process pid error_log env include",
@@ -115,7 +115,7 @@ const CORE: &[&str] = &[
     "scgi_cache_authorization",
 ];
 
-/// Those of `ngx_http_acme_module`, some of whose names other modules have, too.
+/// The directives of `ngx_http_acme_module`. Other modules have directives with some of these names, too.
 const ACME: &str = "acme_issuer acme_certificate uri account_key challenge contact external_account_key profile \
                     ssl_trusted_certificate ssl_verify state_path accept_terms_of_service";
 
@@ -149,7 +149,7 @@ impl Loader for OneText<'_> {
     }
 }
 
-/// The one directive that a text is, read as any configuration is.
+/// Parses a text of one directive like any configuration.
 fn statement(text: &str) -> tree::Directive {
     let loaded = load(Path::new("example.conf"), Path::new("/"), None, &mut OneText(text));
     let found: Vec<_> = loaded.diagnostics.iter().map(|found| &found.message).collect();
@@ -206,7 +206,7 @@ fn every_example_has_the_right_number_of_arguments() {
             assert!(matches!(row.support, Support::No | Support::OnlyWith(_) | Support::Accepted(_)), "{}", row.name);
             continue;
         }
-        // Reading an `include` leaves what it includes in its place, here nothing: read it under another name.
+        // Loading replaces an `include` by the included directives, here by none. Under another name the line survives.
         let text = row.example.replacen("include ", "included ", 1);
         let directive = statement(&text);
         let name = directive.name.text();

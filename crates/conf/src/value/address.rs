@@ -9,12 +9,12 @@ use super::size::number;
 /// Longest path that fits a Unix socket address on Linux (`sun_path` is 108 bytes with its NUL).
 const UNIX_PATH_MAX: usize = 107;
 
-/// Where something listens or is found.
+/// The host of a listener or a peer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Host {
     /// An address as a number.
     Ip(IpAddr),
-    /// A name that has yet to be resolved; in lower case.
+    /// A name that is not resolved yet; in lower case.
     Name(String),
     /// The path of a Unix socket.
     Unix(String),
@@ -25,7 +25,7 @@ pub enum Host {
 pub struct Address {
     /// The host.
     pub host: Host,
-    /// The port, in host byte order; the default of the caller where none was written.
+    /// The port, in host byte order; the caller's default if none was written.
     pub port: u16,
 }
 
@@ -40,25 +40,25 @@ impl fmt::Display for Address {
     }
 }
 
-/// An address as written: whether a port was there, and what follows the host (a URI).
+/// An address as written, with an optional port and what follows the host (a URI).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Url<'a> {
     /// The host.
     pub host: Host,
     /// The port, where one was written.
     pub port: Option<u16>,
-    /// What follows host and port: empty, or begins with `/` or `?`.
+    /// The text after host and port: empty, or begins with `/` or `?`.
     pub uri: &'a [u8],
 }
 
-/// What `listen` names: an address, or several through a range of ports.
+/// The argument of `listen`: an address, or several through a range of ports.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ListenAddress {
     /// The host; `*` and a lone port are 0.0.0.0.
     pub host: Host,
     /// First port.
     pub first_port: u16,
-    /// Last port, equal to the first where there is no range.
+    /// Last port, equal to the first without a range.
     pub last_port: u16,
 }
 
@@ -69,7 +69,7 @@ impl ListenAddress {
     }
 }
 
-/// Why a text is no address, in nginx's words.
+/// Why a text is not an address, in nginx's words.
 pub type Reason = &'static str;
 
 /// Reads `host[:port][uri]`, `[v6][:port][uri]` or `unix:path[:uri]`.
@@ -137,8 +137,8 @@ fn parse_host(host: &[u8]) -> Result<Host, Reason> {
     })
 }
 
-/// Reads what `listen` takes: `8080`, `*:80`, `8000-8010`, or an address with a port, which may be left out where there is a
-/// default.
+/// Reads the argument of `listen`: `8080`, `*:80`, `8000-8010`, or an address with a port. The port is optional if
+/// there is a default.
 pub(crate) fn parse_listen(text: &[u8], default_port: Option<u16>) -> Result<ListenAddress, Reason> {
     const ANY: Host = Host::Ip(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     if text.len() >= 5 && text[..5].eq_ignore_ascii_case(b"unix:") {

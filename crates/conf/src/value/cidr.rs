@@ -1,4 +1,4 @@
-//! Networks: `10.0.0.0/8`, `::1`, and the words `all` and `unix:` that are beside them.
+//! Networks: `10.0.0.0/8`, `::1`, and the words `all` and `unix:`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -17,7 +17,7 @@ pub struct Cidr {
 /// What `allow`, `deny` and `set_real_ip_from` match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CidrPattern {
-    /// Everybody.
+    /// Every client.
     All,
     /// Clients of Unix sockets.
     Unix,
@@ -28,7 +28,7 @@ pub enum CidrPattern {
 }
 
 impl Cidr {
-    /// Reads an address with an optional prefix. The flag says that host bits were set, which deserves a warning.
+    /// Reads an address with an optional prefix. The flag is set if host bits were set, which deserves a warning.
     pub fn parse(text: &[u8]) -> Option<(Self, bool)> {
         let text = std::str::from_utf8(text).ok()?;
         let (address, prefix) = text.split_once('/').map_or((text, None), |(address, prefix)| (address, Some(prefix)));

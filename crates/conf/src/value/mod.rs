@@ -1,8 +1,7 @@
-//! Typed values of arguments. Each type parses itself from a word and says what is wrong in nginx's phrase.
+//! Typed values of arguments. Each type parses itself from a word and reports errors in nginx's words.
 //!
-//! Parsers of one argument share one shape, `fn(name, word) -> Result<T, Diagnostic>`, where `name` is the directive's
-//! name: nginx puts it into its messages. What depends on other directives (a zone that must exist) is not here but in
-//! `model`.
+//! Parsers of one argument share one shape, `fn(name, word) -> Result<T, Diagnostic>`; `name` is the directive's name,
+//! which nginx puts into its messages. Checks that depend on other directives (a zone that must exist) are in `model`.
 
 pub mod address;
 pub mod cidr;
@@ -46,23 +45,23 @@ impl Located<String> {
     }
 }
 
-/// nginx's answer of the typed slots: `"sendfile_max_chunk" directive invalid value`.
+/// nginx's message for the typed slots: `"sendfile_max_chunk" directive invalid value`.
 pub(crate) fn directive_invalid(name: &str, word: &Word, what: &str) -> Diagnostic {
     Diagnostic::error(word.span, format!("\"{name}\" directive invalid {what}"))
 }
 
-/// `invalid value "x"`, the answer where one of several words was expected.
+/// `invalid value "x"`, for a word that is not one of those expected.
 pub(crate) fn invalid_value(word: &Word) -> Diagnostic {
     Diagnostic::error(word.span, format!("invalid value \"{}\"", word.text()))
 }
 
-/// `invalid parameter "x"`, the answer where a directive takes parameters after its first argument.
+/// `invalid parameter "x"`, for directives that take parameters after the first argument.
 pub(crate) fn invalid_parameter(word: &Word) -> Diagnostic {
     Diagnostic::error(word.span, format!("invalid parameter \"{}\"", word.text()))
 }
 
-/// What follows `key=` in a parameter such as `weight=5`, as a word whose span covers just that part where it can be
-/// told (an unquoted word without escapes), and the whole parameter otherwise.
+/// The value of a parameter such as `weight=5`, as a word. Its span covers just the value if the word is unquoted and
+/// has no escapes, and the whole parameter otherwise.
 pub(crate) fn parameter(word: &Word, key: &str) -> Option<Word> {
     let rest = word.value.strip_prefix(key.as_bytes())?.strip_prefix(b"=")?;
     let mut span = word.span;

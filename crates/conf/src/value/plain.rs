@@ -1,4 +1,4 @@
-//! The plain values: flags, numbers, one word of several, text.
+//! Plain values: flags, numbers, one word of several, text.
 
 use super::size::number;
 use super::{Located, Parsed, directive_invalid, invalid_value};
@@ -28,7 +28,7 @@ pub fn parse_number(name: &str, word: &Word) -> Parsed<u64> {
     })
 }
 
-/// A decimal number; what does not fit 32 bits is as good as the greatest that does.
+/// A decimal number; a number beyond 32 bits becomes `u32::MAX`.
 pub fn parse_u32(name: &str, word: &Word) -> Parsed<u32> {
     parse_number(name, word).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
 }

@@ -9,8 +9,8 @@ use crate::diagnostic::Diagnostic;
 use crate::source::Span;
 use crate::tree::Word;
 
-/// How many times PCRE2's matcher may call itself for one match. A request chooses the text that is matched, so a careless
-/// expression must not hold a worker: 200,000 steps are about a millisecond, and expressions of real configurations
+/// How many times PCRE2's matcher may call itself for one match. A request supplies the text to match, so a careless
+/// expression must not hold a worker. 200,000 steps take about a millisecond, and expressions of real configurations
 /// need a few hundred. (PCRE2's own limit is 10,000,000.)
 const MATCH_LIMIT: u32 = 200_000;
 
@@ -30,7 +30,7 @@ pub struct Regex {
 }
 
 impl Regex {
-    /// Compiles what a word holds from byte `skip` on (what comes before is a prefix such as `~`).
+    /// Compiles the word from byte `skip` on (before it is a prefix such as `~`).
     pub fn parse(word: &Word, skip: usize, caseless: bool) -> Parsed<Self> {
         let pattern = word.value.get(skip..).unwrap_or_default();
         let Ok(text) = std::str::from_utf8(pattern) else {
@@ -77,7 +77,7 @@ impl PartialEq for Regex {
 
 fn compile_error(word: &Word, skip: usize, text: &str, at: usize, error: &pcre2::Error) -> Diagnostic {
     let reason = error.to_string();
-    // The crate writes "PCRE2: error compiling pattern at offset N: reason"; only the reason is of use here, since the
+    // The crate writes "PCRE2: error compiling pattern at offset N: reason". Only the reason is useful, because the
     // offset counts our prefix.
     let reason = error
         .offset()
@@ -91,7 +91,7 @@ fn compile_error(word: &Word, skip: usize, text: &str, at: usize, error: &pcre2:
     };
     let mut span = word.span;
     let length = (span.end - span.start) as usize;
-    // Escapes shift the bytes; then the whole word is marked.
+    // Escapes shift the bytes, so the whole word is marked then.
     let quotes = length.saturating_sub(word.value.len());
     if quotes == 0 || (quotes == 2 && word.quote != crate::tree::Quote::Bare) {
         let inner_end = span.end - quotes as u32 / 2;

@@ -1,4 +1,4 @@
-//! Sizes in bytes: `512`, `8k`, `1m`, and `2g` where a file can be that large.
+//! Sizes in bytes: `512`, `8k`, `1m`, and `2g` for sizes of files.
 
 use super::{Parsed, directive_invalid};
 use crate::tree::Word;
@@ -18,7 +18,7 @@ pub fn parse_offset(name: &str, word: &Word) -> Parsed<u64> {
     })
 }
 
-/// A size of memory in bytes, in a text that is known only while running; `None` for anything else.
+/// A size of memory in bytes, in a text that is known only at run time; `None` for anything else.
 pub fn parse_size_text(text: &[u8]) -> Option<u64> {
     bytes(text, false)
 }

@@ -1,4 +1,5 @@
-//! A string with variables in it, as `"$scheme://${host}/x"`. Only split into parts here; `rules` resolves the names.
+//! A string with variables, such as `"$scheme://${host}/x"`. This module only splits it into parts; `rules` resolves
+//! the names.
 
 use std::borrow::Cow;
 
@@ -10,7 +11,7 @@ use crate::tree::Word;
 /// One part of a [`Template`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// Bytes that mean themselves.
+    /// Literal bytes.
     Text(Vec<u8>),
     /// `$name` or `${name}`.
     Variable(String),
@@ -28,24 +29,24 @@ pub struct Template {
 }
 
 impl Template {
-    /// Splits a word. A `$` without a name behind it is `invalid variable name`, as in nginx.
+    /// Splits a word. A `$` without a name after it is `invalid variable name`, as in nginx.
     pub fn parse(_name: &str, word: &Word) -> Parsed<Self> {
         Ok(Self { parts: parse_parts(&word.value, word.span)?, span: word.span })
     }
 
-    /// As [`Self::parse`], for what is sent as one line of a head: a value that is written over several lines becomes one,
-    /// with a note about it.
+    /// As [`Self::parse`], for a value that is sent as one line of a head. A value written over several lines is joined
+    /// to one, with a note.
     pub(crate) fn parse_line(name: &str, word: &Word, out: &mut Vec<Diagnostic>) -> Parsed<Self> {
         Self::parse(name, &one_line(name, word, out))
     }
 
-    /// A template of nothing but text.
+    /// A template of literal text only.
     pub fn text(bytes: &[u8], span: Span) -> Self {
         let parts = if bytes.is_empty() { Vec::new() } else { vec![Part::Text(bytes.to_vec())] };
         Self { parts, span }
     }
 
-    /// The bytes, if there is no variable in it; an empty slice for an empty template.
+    /// The bytes, if there is no variable; an empty slice for an empty template.
     pub fn as_text(&self) -> Option<&[u8]> {
         match self.parts.as_slice() {
             [] => Some(&[]),
@@ -54,7 +55,7 @@ impl Template {
         }
     }
 
-    /// Whether it gives an empty string whatever the request is.
+    /// Whether it gives an empty string for every request.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
@@ -67,7 +68,7 @@ impl Template {
         })
     }
 
-    /// The template before and after the first `?` that is in its text.
+    /// The template before and after the first `?` in its text.
     pub(crate) fn split_at_question(mut self) -> (Self, Option<Self>) {
         for index in 0..self.parts.len() {
             let Part::Text(text) = &mut self.parts[index] else { continue };
@@ -89,7 +90,8 @@ impl Template {
     }
 }
 
-/// A word whose control characters, which are line ends nearly always, are folded into spaces with the blanks around them.
+/// The word with control characters, which are nearly always line ends, folded into spaces together with the blanks
+/// around them.
 pub(crate) fn one_line<'a>(name: &str, word: &'a Word, out: &mut Vec<Diagnostic>) -> Cow<'a, Word> {
     if http1::outgoing::is_field_value(&word.value) {
         return Cow::Borrowed(word);
@@ -102,7 +104,7 @@ pub(crate) fn one_line<'a>(name: &str, word: &'a Word, out: &mut Vec<Diagnostic>
     Cow::Owned(Word { value: line.as_slice().into(), ..word.clone() })
 }
 
-/// Whether a word holds a variable at all.
+/// Whether a word contains a variable.
 pub(crate) fn has_variables(bytes: &[u8]) -> bool {
     bytes.contains(&b'$')
 }

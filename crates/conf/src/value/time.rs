@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Parsed, directive_invalid};
 use crate::tree::Word;
 
-/// nginx counts time in a signed word; what does not fit there is refused here as well.
+/// nginx counts time in a signed word; longer times are refused here as well.
 const TIME_MAX: u64 = i64::MAX as u64;
 
 /// One unit: its letter, its rank (units must come in falling order) and its length in seconds.
@@ -23,7 +23,7 @@ const RANK_MONTHS: u8 = 2;
 const RANK_SECONDS: u8 = 7;
 const RANK_MILLISECONDS: u8 = 8;
 
-/// A time in milliseconds, for directives that count so (most timeouts).
+/// A time in milliseconds, for most timeouts.
 pub fn parse_milliseconds(name: &str, word: &Word) -> Parsed<Duration> {
     milliseconds(&word.value, false)
         .map(Duration::from_millis)

@@ -1,28 +1,28 @@
-//! Sets and names that directives draw their arguments from: methods, log levels, retry conditions, header names.
+//! Sets and names in arguments: methods, log levels, retry conditions, header names.
 
 use super::plain::parse_choice;
 use super::{Parsed, invalid_value};
 use crate::diagnostic::Diagnostic;
 use crate::tree::Word;
 
-/// How grave a line of the error log is.
+/// The severity of a line in the error log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LogLevel {
     /// The system is unusable.
     Emerg,
-    /// Somebody has to act now.
+    /// The operator has to act now.
     Alert,
     /// A critical condition.
     Crit,
     /// A request failed.
     Error,
-    /// Something to look at.
+    /// Worth a look.
     Warn,
     /// Normal but worth a line.
     Notice,
-    /// What happened, as with clients that went away.
+    /// Information, for example about clients that went away.
     Info,
-    /// For finding faults.
+    /// For debugging.
     Debug,
 }
 
@@ -51,7 +51,7 @@ impl LogLevel {
         })
     }
 
-    /// The level of `limit_req_log_level` and `limit_conn_log_level`, which take four of them.
+    /// The level of `limit_req_log_level` and `limit_conn_log_level`, which accept four of them.
     pub(crate) fn parse_limit(_name: &str, word: &Word) -> Parsed<Self> {
         parse_choice(
             word,
@@ -71,7 +71,7 @@ macro_rules! bit_set {
             /// The words and their bits.
             pub const WORDS: &'static [(&'static str, Self)] = &[$(($text, Self::$flag)),*];
 
-            /// Whether everything in `other` is in the set.
+            /// Whether all of `other` is in the set.
             pub const fn contains(self, other: Self) -> bool {
                 self.0 & other.0 == other.0
             }
@@ -82,7 +82,7 @@ macro_rules! bit_set {
                 Self(self.0 | other.0)
             }
 
-            /// Reads one word per argument; a word that says nothing new is worth a warning, as in nginx.
+            /// Reads one word per argument. As in nginx, a repeated word is worth a warning.
             pub fn parse_set(words: &[Word], warnings: &mut Vec<Diagnostic>) -> Parsed<Self> {
                 let mut set = Self::default();
                 for word in words {
@@ -99,7 +99,7 @@ macro_rules! bit_set {
 }
 
 bit_set! {
-    /// A set of request methods. `GET` brings `HEAD` along where `limit_except` names it; the model has added it.
+    /// A set of request methods. `limit_except` with `GET` allows `HEAD` too; the model has added it.
     MethodSet: u32 {
         /// GET
         GET = "GET" 1;
@@ -148,7 +148,7 @@ impl MethodSet {
 }
 
 bit_set! {
-    /// When a request goes on to the next peer (`proxy_next_upstream`).
+    /// When a request is passed to the next peer (`proxy_next_upstream`).
     NextUpstream: u32 {
         /// A connection could not be made, or broke.
         ERROR = "error" 1;
@@ -180,7 +180,7 @@ bit_set! {
 }
 
 bit_set! {
-    /// Response headers of the upstream that have no effect (`proxy_ignore_headers`).
+    /// Upstream response headers to ignore (`proxy_ignore_headers`).
     IgnoredHeaders: u32 {
         /// X-Accel-Redirect
         X_ACCEL_REDIRECT = "X-Accel-Redirect" 1;
@@ -232,15 +232,15 @@ bit_set! {
     UserIdFlags: u8 {
         /// None.
         OFF = "off" 1;
-        /// It goes over TLS only.
+        /// The browser sends it over TLS only.
         SECURE = "secure" 1 << 1;
-        /// Scripts do not see it.
+        /// Scripts cannot read it.
         HTTPONLY = "httponly" 1 << 2;
-        /// Only the site's own pages send it.
+        /// Only requests from the site's own pages carry it.
         SAMESITE_STRICT = "samesite=strict" 1 << 3;
-        /// Links to the site send it, too.
+        /// Requests by links to the site carry it, too.
         SAMESITE_LAX = "samesite=lax" 1 << 4;
-        /// All pages send it.
+        /// Requests from all pages carry it.
         SAMESITE_NONE = "samesite=none" 1 << 5;
     }
 }
@@ -248,11 +248,11 @@ bit_set! {
 bit_set! {
     /// Old browsers for which keepalive is off (`keepalive_disable`).
     KeepaliveDisable: u32 {
-        /// For no scheme.
+        /// For no browser.
         NONE = "none" 1;
         /// Old MSIE, after a POST.
         MSIE6 = "msie6" 1 << 1;
-        /// Safari and its like on macOS.
+        /// Safari and similar browsers on macOS.
         SAFARI = "safari" 1 << 2;
     }
 }
@@ -271,7 +271,7 @@ pub fn parse_header_name(_name: &str, word: &Word) -> Parsed<String> {
     }
 }
 
-/// What nginx takes for the name of a header that is looked for: anything. Of what can be none, a warning says so.
+/// Reads the name of a header to look for. Like nginx, it accepts anything, and warns about text that cannot be a name.
 pub fn any_header_name(word: &Word, out: &mut Vec<Diagnostic>) -> String {
     if !is_header_name(&word.value) {
         let message = format!("no header is called \"{}\"", word.text());

@@ -1,4 +1,4 @@
-//! The checks against rows of this test's own, for what the real table may no longer or not yet hold.
+//! Checks against rows that this test defines, for cases that the real table may not have.
 
 use crate::support::Files;
 use conf::check;
@@ -74,7 +74,7 @@ fn what_others_have_is_no_mistyped_name() {
     }
 }
 
-/// What the real table makes of a text.
+/// The result of checking a text against the real table.
 fn said_by_the_real_table(text: &str) -> Vec<(Severity, String)> {
     let loaded = Files::new([("/etc/nginx/nginx.conf", &format!("events {{}}\n{text}"))]).load();
     assert!(loaded.is_ok(), "{:?}", loaded.diagnostics);

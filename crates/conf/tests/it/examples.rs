@@ -1,4 +1,4 @@
-//! The configurations that people copy from pass our own checks: those in examples/, and Debian's stock one.
+//! The configurations that people copy must pass our checks: those in examples/, and Debian's default one.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use conf::diagnostic::Severity;
 use conf::{Loaded, Loader, verdict};
 
-/// Files on disk, as the binary finds them, except that what is asked for below `from` is looked up below `to`.
+/// Files on disk, as the binary reads them, except that paths below `from` are looked up below `to`.
 struct Disk {
     from: PathBuf,
     to: PathBuf,
@@ -27,7 +27,7 @@ impl Loader for Disk {
         std::fs::read(self.place(path))
     }
 
-    /// Only a `*` in the last part of the mask, which is all that these configurations use.
+    /// Supports a `*` in the last part of the mask only, which is all that these configurations use.
     fn glob(&mut self, mask: &Path) -> io::Result<Vec<PathBuf>> {
         let (Some(folder), Some(name)) = (mask.parent(), mask.file_name().and_then(|name| name.to_str())) else {
             return Ok(Vec::new());
@@ -46,7 +46,7 @@ fn workspace() -> PathBuf {
     crates.parent().expect("crates/ lies in the workspace").to_path_buf()
 }
 
-/// Everything from `warn` upwards that reading and checking found, as log lines.
+/// All findings from `warn` upwards of reading and checking, as log lines.
 fn complaints(loaded: &Loaded) -> Vec<String> {
     let checked = conf::check(loaded, conf::table::all());
     loaded
@@ -97,7 +97,7 @@ fn each_example_says_what_it_shows_how_to_run_it_and_what_to_see() {
     }
 }
 
-/// The words of each founding scenario, which its examples must hold.
+/// The words of each founding scenario; its examples must contain them.
 #[test]
 fn the_scenarios_are_written_with_their_own_words() {
     let has = |name: &str, words: &[&str]| {
@@ -158,8 +158,8 @@ fn debians_stock_configuration_passes_the_checks() {
     let mut disk = Disk { from: etc.to_path_buf(), to: folder.clone() };
     let loaded = conf::load(&main, etc, None, &mut disk);
     assert_eq!(complaints(&loaded), [""; 0]);
-    // The package is unpacked without its installation script, which is what links the site into sites-enabled: read it
-    // as if `http` included it.
+    // The package is unpacked without running its installation script, which links the site into sites-enabled. So the
+    // site is read as if `http` included it.
     let mut site = Disk { from: etc.to_path_buf(), to: folder };
     let main = wrap("/etc/nginx/sites-available/default");
     let loaded = conf::load(&main, etc, None, &mut site);
@@ -167,7 +167,7 @@ fn debians_stock_configuration_passes_the_checks() {
     assert!(loaded.sources.iter().any(|source| source.name == "/etc/nginx/sites-available/default"));
 }
 
-/// A main file that includes one site, beside the test's other output.
+/// A main file that includes one site, in the output folder of this test.
 fn wrap(site: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("debian-site.conf");
     std::fs::write(&path, format!("events {{}}\nhttp {{ include {site}; }}\n")).expect("the target folder is writable");

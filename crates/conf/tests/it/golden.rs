@@ -1,5 +1,5 @@
-//! Each file `golden/*.conf` is loaded and checked, and what is found is compared with the `.txt` beside it. Set
-//! `HOLDFAST_BLESS=1` to write the `.txt` files anew, then read the difference before committing it.
+//! Loads and checks each file `golden/*.conf`, and compares the findings with the `.txt` beside it. Set
+//! `HOLDFAST_BLESS=1` to rewrite the `.txt` files, then read the difference before you commit it.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -21,7 +21,7 @@ fn files(folder: &Path) -> Files {
     files
 }
 
-/// What `-t` would print.
+/// The output of `-t`.
 fn run(name: &str, files: &mut Files, rows: &[Directive]) -> String {
     let main = Path::new("/etc/nginx").join(name);
     let loaded = conf::load(&main, Path::new("/etc/nginx"), None, files);
@@ -51,7 +51,7 @@ fn lies_inside(diagnostic: &Diagnostic, sources: &conf::source::SourceMap) {
     }
 }
 
-/// Lines of both, those that differ marked.
+/// The lines of both, with differences marked.
 fn difference(expected: &str, found: &str) -> String {
     let mut out = String::new();
     let (expected, found): (Vec<_>, Vec<_>) = (expected.lines().collect(), found.lines().collect());

@@ -1,4 +1,4 @@
-//! Loading: includes, `-g`, limits, and the tree that comes of it.
+//! Loading: includes, `-g`, limits, and the resulting tree.
 
 use std::path::Path;
 
@@ -39,7 +39,7 @@ fn included_files_replace_the_include() {
     assert_eq!(lines(&loaded), [""; 0]);
     let expected = "a; http { server { listen 10; } server { listen 20; } types { a/b c; text/html html htm; } z; }";
     assert_eq!(shape(&loaded.tree), expected);
-    // Spans lie in the file in which the directive was written.
+    // A span lies in the file that contains the directive.
     let http = loaded.tree.directives[1].block.as_ref().expect("http has a block");
     let span = http.directives[1].span;
     assert_eq!(loaded.sources.source(span.file).name, "/etc/nginx/conf.d/20.conf");
@@ -152,7 +152,7 @@ fn nesting_is_bounded() {
 
 #[test]
 fn errors_are_bounded_and_so_is_the_work_they_cause() {
-    // Each line opens a quote that is never closed, so that each is read to its limit again.
+    // Each line opens a quote that is never closed, so the lexer reads to its limit for each of them.
     let mut files = Files::new([("/etc/nginx/nginx.conf", &"a \"b;\nc 'd\n".repeat(50_000))]);
     assert_eq!(files.load().diagnostics.len(), conf::load::ERRORS_MAX);
 }

@@ -1,11 +1,11 @@
-//! Text to model: inheritance, merging, and what holds between directives, as nginx documents it.
+//! Text to model: inheritance, merging, and relations between directives, as nginx documents them.
 
 use crate::support::Files;
 use conf::diagnostic::{Diagnostic, Severity};
 use conf::model::{Content, Http, Location, Matcher, Model, ProxyPass, lower};
 use conf::source::SourceMap;
 
-/// Lowers a whole configuration that must parse.
+/// Lowers a whole configuration, which must parse.
 fn lowered(text: &str) -> (Model, Vec<Diagnostic>, SourceMap) {
     let loaded = Files::new([("/etc/nginx/nginx.conf", text)]).load();
     assert!(loaded.is_ok(), "{text}: {:?}", loaded.diagnostics);
@@ -13,7 +13,7 @@ fn lowered(text: &str) -> (Model, Vec<Diagnostic>, SourceMap) {
     (model, found, loaded.sources)
 }
 
-/// The body of `http`, which must be without findings.
+/// The body of `http`, which must have no findings.
 fn http(body: &str) -> Http {
     let (model, found, _) = lowered(&format!("events {{}} http {{ {body} }}"));
     assert!(found.is_empty(), "{body}: {found:?}");
@@ -26,7 +26,7 @@ fn locations(body: &str) -> Vec<Location> {
     http.servers.remove(0).locations
 }
 
-/// What is found in the body of `http`: severity, message, and the text that is marked.
+/// The findings in the body of `http`: severity, message, and the marked text.
 fn found(body: &str) -> Vec<String> {
     let (_, found, sources) = lowered(&format!("events {{}} http {{ {body} }}"));
     let line = |found: &Diagnostic| {

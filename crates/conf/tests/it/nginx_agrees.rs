@@ -1,8 +1,9 @@
-//! Real `nginx -t` beside our verdict, over generated configurations: each directive on our list that the installed nginx
-//! knows, with right and wrong contexts, numbers of arguments, blocks and repetitions; and random pieces of the language.
+//! Compares our verdict with real `nginx -t` over generated configurations: each directive on our list that the
+//! installed nginx knows, with right and wrong contexts, numbers of arguments, blocks and repetitions; and random
+//! pieces of the language.
 //!
-//! What nginx refuses for its shape we must refuse in the same words, what it refuses for its meaning (a bad value, an
-//! unknown name) we must refuse too, and what nginx takes we must take. Intended disagreements are in
+//! If nginx refuses the shape, we must refuse it in the same words. If nginx refuses the meaning (a bad value, an
+//! unknown name), we must refuse it too. If nginx accepts, we must accept. Intended disagreements are in
 //! `nginx_disagrees.txt` with their reason; one that no longer exists fails the test. By default one case in twelve is
 //! run; `NGINX_AGREES=all` runs every one.
 
@@ -20,39 +21,39 @@ use conf::table::{Context, Directive, Support};
 use conf::{check, table};
 use testkit::peer_or_skip;
 
-/// One configuration and what it is about.
+/// One configuration and its subject.
 struct Case {
     /// `directive: what was done to it`, the key of `nginx_disagrees.txt`.
     name: String,
     text: String,
-    /// What is expected of us where nginx takes it.
+    /// What we must do if nginx accepts it.
     expected: Expected,
 }
 
-/// What we do with what nginx takes.
+/// Our answer where nginx accepts.
 #[derive(Clone, Copy, PartialEq)]
 enum Expected {
-    /// We take it, too.
+    /// We accept it, too.
     Taken,
-    /// We take it without reading its values: it has nothing to act on in holdfast.
+    /// We accept it without reading its values, because it has no effect in holdfast.
     Idle,
-    /// It says what is the state anyway of something that holdfast does not have.
+    /// It only states what holdfast does anyway, about something that holdfast does not have.
     Neutral,
-    /// We take it, or say that it is known but not supported.
+    /// We accept it, or report it as known but not supported.
     Known,
 }
 
-/// What nginx said.
+/// nginx's answer.
 #[derive(Debug, PartialEq)]
 enum Verdict {
     Good,
-    /// Refused for its shape, with these words.
+    /// Refused because of its shape, with these words.
     Shape(String),
-    /// Refused for what it means.
+    /// Refused because of its meaning.
     Meaning(String),
 }
 
-/// The contexts in which a directive is tried, each with a configuration that has a place for it.
+/// The contexts in which a directive is tried, each with a configuration that has room for it.
 const PLACES: [(Context, &str); 9] = [
     (Context::Main, "events {}\n@"),
     (Context::Events, "events { @ }"),
@@ -65,7 +66,7 @@ const PLACES: [(Context, &str); 9] = [
     (Context::Upstream, "events {}\nhttp { upstream u { server 127.0.0.1:1; @ } }"),
 ];
 
-/// nginx's phrases for what our checks cover without knowing any meaning.
+/// nginx's phrases for the errors of shape.
 const SHAPES: [&str; 10] = [
     "unknown directive",
     "directive is not allowed here",
@@ -79,7 +80,7 @@ const SHAPES: [&str; 10] = [
     "no \"events\" section",
 ];
 
-/// Modules that distributions build to be loaded, so that a plain nginx does not know their words.
+/// Modules that distributions build as loadable, so that a plain nginx does not know their directives.
 const LOADED: [&str; 6] = [
     "ngx_http_image_filter_module",
     "ngx_http_xslt_module",
@@ -130,7 +131,8 @@ fn cases_of(row: &Directive, into: &mut Vec<Case>) {
     add("block or not", place, &format!("{}{args}{end}", row.name));
 }
 
-/// The documented default, `off`, `on` and the example of each row, in each of its contexts. Nothing of nginx's is unknown to us.
+/// The documented default, `off`, `on` and the example of each row, in each of its contexts. We must know every
+/// directive that nginx has.
 fn words_of(row: &Directive, into: &mut Vec<Case>) {
     let mut bodies: Vec<(String, String)> = Vec::new();
     if !row.args.block {
@@ -156,7 +158,7 @@ fn words_of(row: &Directive, into: &mut Vec<Case>) {
     }
 }
 
-/// Values at the edges of what nginx takes, each in its place.
+/// Values at the limits of what nginx accepts, each in its context.
 const VALUES: &[(Context, &[&str])] = &[
     (
         Context::Main,
@@ -215,7 +217,7 @@ fn values(into: &mut Vec<Case>) {
     }
 }
 
-/// Texts made of the language's parts by a generator that is the same on every machine.
+/// Texts of random pieces of the language. The generator gives the same texts on every machine.
 fn soups(into: &mut Vec<Case>) {
     const PIECES: [&str; 36] = [
         "set $a ",
@@ -267,7 +269,8 @@ fn soups(into: &mut Vec<Case>) {
         for _ in 0..=next(9) {
             body.push_str(PIECES[next(PIECES.len())]);
         }
-        // Most soups fail at once; a sound directive in front of and behind the soup shows whether it ended where it should.
+        // Most random texts fail at once; a valid directive before and after the text shows whether the parser resumes
+        // at the right place.
         let text = format!("events {{}}\nhttp {{ server {{ set $b \"x\"; {body}\nset $c y; }} }}\n");
         into.push(Case { name: format!("soup {number}"), text, expected: Expected::Taken });
     }
@@ -284,7 +287,7 @@ fn ask_nginx(nginx: &Path, folder: &Path, text: &str) -> Verdict {
         .output()
         .expect("nginx runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    // What comes behind this line is about the machine: ports, logs, folders.
+    // What follows this line depends on the machine: ports, logs, folders.
     if said.contains("syntax is ok") && !said.contains("zero size shared memory zone") {
         return Verdict::Good;
     }
@@ -307,19 +310,20 @@ fn ask_us(rows: &[Directive], text: &str) -> Vec<String> {
     found.into_iter().filter(|found| found.severity == Severity::Error).map(|found| found.message).collect()
 }
 
-/// What the two disagree about in one case, if they do.
+/// The disagreement of the two in one case, if any.
 fn disagreement(case: &Case, theirs: &Verdict, ours: &[String]) -> Option<String> {
     let is_soup = case.name.starts_with("soup");
     let is_refused_as_known = |message: &String| message.contains("known but not supported by holdfast");
     match theirs {
         Verdict::Good if case.expected == Expected::Known && ours.iter().all(is_refused_as_known) => None,
-        // Only what nginx takes matters here, and how nginx refuses is compared by other cases.
+        // Only cases that nginx accepts count here; other cases compare how nginx refuses.
         Verdict::Shape(_) | Verdict::Meaning(_) if matches!(case.expected, Expected::Known | Expected::Neutral) => None,
-        // nginx finds an undefined zone only behind its logs and ports, so whether it does depends on the machine.
+        // nginx reports an undefined zone only after it opens logs and ports, so the result depends on the machine.
         Verdict::Good if ours.iter().all(|message| message.starts_with("zero size shared memory zone")) => None,
         Verdict::Good => Some(format!("nginx takes it, we say {ours:?}")),
         Verdict::Meaning(_) if !ours.is_empty() => None,
-        // Accounts are looked up when the process starts, names while it serves, and what acts only together with something unsupported is not read.
+        // Users are looked up at start, host names at run time, and directives that act only together with something
+        // unsupported are not read.
         Verdict::Meaning(message)
             if case.expected == Expected::Idle
                 || ["host not found", "getpwnam"].iter().any(|words| message.contains(words)) =>
@@ -328,9 +332,9 @@ fn disagreement(case: &Case, theirs: &Verdict, ours: &[String]) -> Option<String
         }
         Verdict::Meaning(message) => Some(format!("nginx says {message:?}, we say nothing")),
         Verdict::Shape(message) if ours.contains(message) => None,
-        // Where a text is broken in several places, both must refuse it; nginx names the first it stumbles over.
+        // If a text is broken in several places, both must refuse it; nginx reports the first error it meets.
         Verdict::Shape(_) if is_soup && !ours.is_empty() => None,
-        // We name the directive whose end is missing, where nginx names the brace that comes too early.
+        // We name the directive that lacks its end; nginx names the brace that comes too early.
         Verdict::Shape(message)
             if message == "unexpected \"}\"" && ours.iter().any(|ours| ours.contains("is not terminated by")) =>
         {
@@ -345,7 +349,7 @@ fn key<'a>(case: &'a str, accepted: &BTreeMap<&str, &str>) -> Option<&'a str> {
     [case, case.split(": ").next()?].into_iter().find(|key| accepted.contains_key(key))
 }
 
-/// Case or directive, and why the two disagree.
+/// Case or directive, and the reason of the disagreement.
 fn accepted() -> BTreeMap<&'static str, &'static str> {
     include_str!("nginx_disagrees.txt")
         .lines()
@@ -354,7 +358,7 @@ fn accepted() -> BTreeMap<&'static str, &'static str> {
         .collect()
 }
 
-/// What the two disagree about in each of these cases, with the case's text.
+/// The disagreements in these cases, each with the case's text.
 fn disagreements<'c>(nginx: &Path, chosen: &[&'c Case], rows: &[Directive]) -> BTreeMap<&'c str, (String, &'c str)> {
     let next = AtomicUsize::new(0);
     let wrong = Mutex::new(BTreeMap::new());

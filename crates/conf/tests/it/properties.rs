@@ -22,7 +22,7 @@ fn plain(block: &Block) -> Vec<Plain> {
     block.directives.iter().map(directive).collect()
 }
 
-/// How a generated word is written: the number chooses among the forms that can hold its bytes.
+/// How a generated word is written: the number selects one of the forms that can hold its bytes.
 fn write_word(out: &mut Vec<u8>, word: &[u8], form: u8) {
     let special = |byte: &u8| b" \t\r\n;{}\"'\\#$".contains(byte);
     if form.is_multiple_of(3) && !word.is_empty() && !word.iter().any(special) {
@@ -63,7 +63,7 @@ fn write(out: &mut Vec<u8>, directives: &[Plain], forms: &mut impl Iterator<Item
     }
 }
 
-/// Words of any bytes but NUL, never the name of a block of entries or `include`.
+/// Words of any bytes except NUL, and never `include` or the name of a block of entries.
 fn word() -> impl Strategy<Value = Vec<u8>> {
     let letters = proptest::sample::select(b"ab_/.:=${}\\\"';# \t\n\r~^\x80\xff".to_vec());
     vec(letters, 0..40)

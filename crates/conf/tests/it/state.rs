@@ -1,11 +1,11 @@
-//! `state`: the servers of a group in a file of their own, and what may appear where.
+//! `state`: the servers of a group in a separate file, and where they may appear.
 
 use crate::support::Files;
 use conf::diagnostic::Severity;
 use conf::{check, model, table, verdict};
 use std::path::Path;
 
-/// What is wrong with a group and its state file, and the servers that it has. `None`: there is no file.
+/// The errors of a group and its state file, and the servers of the group. `None`: the file does not exist.
 fn group(block: &str, state: Option<&str>) -> (Vec<String>, Vec<String>) {
     let text = format!("events {{}} http {{ upstream peers {{ {block} }} }}");
     let mut files = Files::new([("/etc/nginx/nginx.conf", &text), ("/etc/nginx/inner", "state peers.conf;")]);

@@ -1,4 +1,4 @@
-//! The account at an authority: restored from the state directory, found by its key, or made.
+//! The account at an authority: restored from the state directory, found by its key, or created.
 
 use crate::acme::http::Http;
 use crate::acme::store::Store;
@@ -9,10 +9,10 @@ use instant_acme::{Account, Error, ExternalAccountKey, Key, NewAccount};
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use std::io;
 
-/// An account, and what went wrong when it was to be kept.
+/// An account, and the result of storing it.
 pub(crate) type Opened = (Account, io::Result<()>);
 
-/// The account that is kept, without asking for a new one; `None` if there is none.
+/// Restores the stored account without creating one; `None` if there is none.
 pub(crate) async fn restore(plan: &AcmeIssuerPlan, store: &Store, http: &Http) -> Option<Result<Account, Error>> {
     let kept = store.account(&plan.uri)?;
     let (url, key) = (kept.url?, tls::account_key(&kept.key_pem).ok()?);
@@ -23,7 +23,7 @@ pub(crate) async fn restore(plan: &AcmeIssuerPlan, store: &Store, http: &Http) -
     Some(builder.from_parts(url, PrivatePkcs8KeyDer::from(key), plan.uri.clone()).await)
 }
 
-/// The account that is kept, or one with the key that is kept or configured, or a new one.
+/// The stored account, one found by the stored or configured key, or a new one.
 pub(crate) async fn open(plan: &AcmeIssuerPlan, store: &Store, http: &Http) -> Result<Opened, Error> {
     if let Some(restored) = restore(plan, store, http).await {
         return Ok((restored?, Ok(())));
@@ -32,7 +32,7 @@ pub(crate) async fn open(plan: &AcmeIssuerPlan, store: &Store, http: &Http) -> R
     let builder = Account::builder_with_http(Box::new(http.clone()));
     let contacts: Vec<&str> = plan.contacts.iter().map(String::as_str).collect();
     let (account, credentials) = match plan.account_key.clone().or(kept) {
-        // What binds an account to another one is sent with a key that is made.
+        // An external account binding is sent only with a key made here, so an existing key is used only without one.
         Some(key) if plan.external_key.is_none() => {
             let key = PrivatePkcs8KeyDer::from(key);
             let pair = (Key::from_pkcs8_der(key.clone_key())?, PrivateKeyDer::Pkcs8(key));

@@ -1,4 +1,4 @@
-//! Why there is no certificate, what to do about it, and when to try again.
+//! Why an order failed, what the operator can do, and when to try again.
 
 use crate::acme::http::Unreached;
 use instant_acme::{Error, Problem};
@@ -7,20 +7,20 @@ use std::time::Duration;
 /// A failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// What went wrong.
+    /// The error.
     pub(crate) text: String,
-    /// What to do.
+    /// The advice to the operator.
     pub(crate) advice: &'static str,
-    /// The authority asks for this much patience.
+    /// The pause that the authority requests.
     pub(crate) patience: Duration,
-    /// The account that was used is not known there.
+    /// Whether the authority does not know the account.
     pub(crate) account_unknown: bool,
 }
 
-/// Authorities count failures by the hour.
+/// Authorities limit failures per hour.
 const RATE_LIMITED: Duration = Duration::from_hours(1);
 
-/// Pauses after failures in a row, as nginx's module has them. A reload tries again at once.
+/// Pauses after consecutive failures, as in nginx's module. A reload tries again at once.
 const PAUSES: [Duration; 4] =
     [Duration::from_mins(1), Duration::from_mins(10), Duration::from_mins(100), Duration::from_hours(24)];
 
@@ -29,7 +29,7 @@ impl Failure {
         Self { text, advice, patience: Duration::ZERO, account_unknown: false }
     }
 
-    /// Something that is not the authority's word.
+    /// An error that does not come from the authority.
     pub(crate) fn ours(text: &str) -> Self {
         Self::new(text.to_owned(), "check what the issuer offers and what \"acme_certificate\" asks for")
     }
@@ -40,7 +40,7 @@ impl Failure {
         Self::new(text, "check that \"state_path\" belongs to \"user\"")
     }
 
-    /// The authority did not find the answer to a challenge.
+    /// The authority did not accept the answer to a challenge.
     pub(crate) fn rejected(name: &str, problem: &Problem) -> Self {
         let mut failure = Self::of_problem(problem);
         failure.text = format!("the challenge for {name} was rejected: {}", failure.text);
@@ -72,18 +72,18 @@ impl Failure {
             }
             _ => {}
         }
-        // Authorities have different names for this.
+        // Authorities use different error types for this.
         if detail.to_ascii_lowercase().contains("terms of service") {
             failure.advice = "read its terms, and set \"accept_terms_of_service\"";
         }
         failure
     }
 
-    /// How long to wait after the given number of failures in a row, this one included. `chance` is a random number.
+    /// The pause after this number of consecutive failures, including this one. `chance` is a random number.
     pub(crate) fn pause(&self, failures: u32, chance: u64) -> Duration {
         let place = (failures.max(1) as usize - 1).min(PAUSES.len() - 1);
         let pause = PAUSES[place].max(self.patience);
-        // Up to a tenth more, so that many machines do not come back at once.
+        // Up to a tenth more, so that many machines do not return at the same time.
         pause + pause / 1000 * (chance % 100) as u32
     }
 }

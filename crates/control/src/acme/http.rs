@@ -1,5 +1,5 @@
-//! HTTP to an ACME server: one connection a request, over TLS, to a host that is looked up as the configuration says. What is
-//! asked is `instant-acme`'s business.
+//! HTTP to an ACME server: one TLS connection per request, to a host resolved as the configuration says. `instant-acme`
+//! makes the requests.
 
 use crate::dial::{AbortOnDrop, Dialer, Failed};
 use gateway::acme::AcmeIssuerPlan;
@@ -15,8 +15,8 @@ use tls::{ClientSide, Trust};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// One request with its connection and its lookup. Authorities answer in a second or two; certificates are waited for by asking
-/// again.
+/// Time for one request with its connection and name resolution. Authorities answer in a second or two; the client
+/// polls for certificates.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// The largest response: a chain of certificates takes 10 KB.
 const BODY_BYTES_MAX: usize = 256 * 1024;
@@ -77,7 +77,7 @@ impl HttpClient for Http {
     }
 }
 
-/// The authority could not be asked: that says nothing about the order.
+/// The authority could not be reached, which does not affect the order.
 #[derive(Debug, Clone)]
 pub(crate) struct Unreached(Arc<dyn std::error::Error + Send + Sync>);
 

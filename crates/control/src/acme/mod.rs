@@ -1,6 +1,7 @@
-//! Certificates by ACME: what the gateway's registry wants is ordered, renewed in time, kept in the state directory and installed.
-//! One task an issuer, so that its orders come one after the other; a lock in the state directory keeps other processes out
-//! meanwhile. `account` has the account, `order` makes one order, `renewal` says when, `failure` what to do about it.
+//! Certificates by ACME: orders the certificates that the gateway's registry wants, renews them in time, stores them in
+//! the state directory and installs them. One task per issuer, so that its orders run one after the other. A lock in
+//! the state directory excludes other processes meanwhile. `account` has the account, `order` makes one order,
+//! `renewal` has the time, `failure` the reaction to errors.
 
 mod account;
 mod failure;
@@ -24,14 +25,14 @@ use tls::Pair;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// How long an order may take with everything in it.
+/// Time for a whole order.
 const ORDER_TIMEOUT: Duration = Duration::from_mins(5);
-/// Another process orders: so long until we look again. Its order takes a second or two.
+/// Pause while another process orders. Its order takes a second or two.
 const LOCK_PAUSE: Duration = Duration::from_secs(2);
-/// The clock is looked at this often: it may be set, and a machine may sleep.
+/// The clock is read at least this often, because it may be set and a machine may sleep.
 const LOOK_PERIOD: Duration = Duration::from_hours(1);
 
-/// From now on certificates may be wanted: the bell says that others are.
+/// Connects to the registry. The bell signals that the wanted certificates have changed.
 pub(crate) fn attach(shared: &'static Registry) -> Arc<Notify> {
     let bell = Arc::new(Notify::new());
     shared.acme().attach({
@@ -46,7 +47,7 @@ pub(crate) async fn run(shared: &'static Registry, bell: Arc<Notify>) {
     let mut running: Vec<Running> = Vec::new();
     loop {
         let wanted = by_issuer(&shared.acme().wanted().1);
-        // An order under way of an issuer that stays as it is goes on.
+        // An unchanged issuer keeps its task, and so an order in progress.
         running.retain(|one| wanted.iter().any(|orders| one.is_for(orders)));
         for orders in wanted {
             match running.iter().find(|one| one.is_for(&orders)) {
@@ -90,20 +91,20 @@ impl Running {
     }
 }
 
-/// A certificate that is wanted, and how that goes.
+/// A wanted certificate, and its progress.
 struct Wanted {
     order: BoundOrder,
-    /// When to order.
+    /// When to order next.
     due: SystemTime,
-    /// Failures in a row.
+    /// Consecutive failures.
     failures: u32,
-    /// What the authority says about renewal.
+    /// The authority's renewal information.
     window: Window,
-    /// When this process got it.
+    /// When this process got the certificate.
     issued_at: SystemTime,
 }
 
-/// An issuer with what is wanted of it.
+/// An issuer with its wanted certificates.
 struct Issuer {
     shared: &'static Registry,
     plan: Arc<AcmeIssuerPlan>,
@@ -134,13 +135,13 @@ impl Issuer {
             let pause = next.duration_since(SystemTime::now()).unwrap_or_default().min(LOOK_PERIOD);
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                // What was wrong may be mended.
+                // A reload may have fixed the cause of earlier failures.
                 () = reloaded.notified() => self.wanted.iter_mut().for_each(Wanted::forgive),
             }
         }
     }
 
-    /// Gets a certificate, or says why not.
+    /// Orders a certificate, or logs why that failed.
     async fn attempt(&mut self, place: usize) {
         let lock = match self.store.lock() {
             Ok(Some(lock)) => Ok(lock),
@@ -186,7 +187,7 @@ impl Issuer {
                 log.log(Level::Notice, &message);
             }
             Err(failure) => {
-                // Nonces and URLs of a failed attempt are of no use.
+                // Nonces and URLs of a failed attempt cannot be used again.
                 self.account = None;
                 if failure.account_unknown {
                     self.store.forget_account_url();
@@ -219,7 +220,7 @@ impl Issuer {
         Ok(pair)
     }
 
-    /// The account, made where there is none.
+    /// The account, created if there is none.
     async fn account(&mut self) -> Result<Account, Failure> {
         if let Some(account) = &self.account {
             return Ok(account.clone());
@@ -248,7 +249,7 @@ impl Issuer {
         self.shared.error_log().log(Level::Error, &message);
     }
 
-    /// Asks when the authority wants a certificate to be renewed (RFC 9773). One that does not say leaves the usual time.
+    /// Asks the authority when to renew a certificate (RFC 9773). Without an answer the usual time applies.
     async fn look_at_window(&mut self, place: usize) {
         if self.account.is_none()
             && let Ok(http) = self.http()
@@ -275,12 +276,12 @@ impl Wanted {
         Self { order, due, failures: 0, window: Window::default(), issued_at: UNIX_EPOCH }
     }
 
-    /// When there is something to do.
+    /// The time of the next action.
     fn next(&self) -> SystemTime {
         self.due.min(self.window.next())
     }
 
-    /// The name of the certificate for questions about renewal.
+    /// The identifier of the certificate in requests for renewal information.
     fn identifier(&self) -> Option<CertificateIdentifier<'static>> {
         let pair = self.order.certificate.current()?;
         let der = CertificateDer::from(pair.certificate_der()?);
@@ -295,7 +296,7 @@ impl Wanted {
         self.issued_at = SystemTime::now();
     }
 
-    /// Takes what another process has got meanwhile; whether that is enough for now.
+    /// Takes a certificate that another process has got meanwhile. Returns whether it is sufficient for now.
     fn take_newer(&mut self, store: &Store) -> bool {
         let Some(text) = store.read(&format!("{}.pem", self.order.plan.id())) else { return false };
         let Ok(pair) = Pair::from_pem(&text, &text, b"") else { return false };
@@ -308,7 +309,7 @@ impl Wanted {
         self.due > SystemTime::now()
     }
 
-    /// Counts a failure; how long to wait.
+    /// Counts a failure; returns the pause.
     fn postpone(&mut self, failure: &Failure) -> Duration {
         self.failures = self.failures.saturating_add(1);
         let pause = failure.pause(self.failures, fastrand::u64(..));
@@ -316,7 +317,7 @@ impl Wanted {
         pause
     }
 
-    /// A reload: what has failed is tried again at once.
+    /// A reload: failed orders are tried again at once.
     fn forgive(&mut self) {
         if self.failures > 0 {
             self.failures = 0;
@@ -324,7 +325,7 @@ impl Wanted {
         }
     }
 
-    /// What handshakes get meanwhile.
+    /// What handshakes use meanwhile, for the log.
     fn stand(&self) -> (Level, String) {
         match validity(&self.order) {
             None => (Level::Error, "there is none, so handshakes for it fail".to_owned()),

@@ -1,4 +1,5 @@
-//! One order, from its identifiers to a certificate: challenges are put where workers find them, and taken away at the end.
+//! One order, from its identifiers to a certificate. Publishes the answers to challenges for the workers, and removes
+//! them at the end.
 
 use crate::acme::failure::Failure;
 use gateway::acme::{AcmeChallenge, AcmeIdentifier, AcmeOrderPlan, CertificateKey, Challenge, Challenges};
@@ -11,24 +12,24 @@ use std::sync::Arc;
 use std::time::Duration;
 use tls::{CertificateRequest, KeyKind};
 
-/// How long an authority may take to look at the challenges, and after that to issue. Let's Encrypt takes seconds.
+/// How long an authority may take to validate the challenges, and then to issue. Let's Encrypt takes seconds.
 const PATIENCE: RetryPolicy =
     RetryPolicy::new().initial_delay(Duration::from_millis(250)).backoff(1.5).timeout(Duration::from_secs(90));
 
-/// What an order brought: a chain and its key, both in PEM.
+/// The result of an order: a chain and its key, both in PEM.
 pub(crate) struct Issued {
     pub(crate) chain: String,
     pub(crate) key: String,
 }
 
 impl Issued {
-    /// The text of the file that is kept: chain and key together, so that they never part.
+    /// The text of the stored file: chain and key in one file, so that they always match.
     pub(crate) fn to_file(&self) -> String {
         format!("{}\n{}", self.chain.trim_end(), self.key)
     }
 }
 
-/// Gets a certificate. `replaces`: the one that it renews, where the authority wants to know.
+/// Orders a certificate. `replaces` is the certificate that it renews, for authorities that ask for it.
 pub(crate) async fn issue(
     account: &Account,
     plan: &AcmeOrderPlan,
@@ -45,7 +46,7 @@ pub(crate) async fn issue(
     drop(held);
     let names: Vec<String> = plan.identifiers.iter().map(ToString::to_string).collect();
     let kind = key_kind(plan.key);
-    // An RSA key takes up to a second, which names and checks would wait for.
+    // An RSA key takes up to a second, which would delay names and checks on this thread.
     let request = tokio::task::spawn_blocking(move || CertificateRequest::new(&names, kind)).await;
     let request = request.map_err(|_| Failure::ours("the key could not be made"))?;
     let request = request.map_err(|error| Failure::ours(&error.to_string()))?;
@@ -70,7 +71,7 @@ async fn begin(
     let new = || profile.map_or_else(|| NewOrder::new(identifiers), |name| NewOrder::new(identifiers).profile(name));
     let Some(replaces) = replaces else { return Ok(account.new_order(&new()).await?) };
     match account.new_order(&new().replaces(replaces)).await {
-        // It was replaced already, or is not known any more: an order like any other.
+        // The old certificate was replaced already, or is not known any more: order without `replaces`.
         Err(Error::Api(problem)) if problem.status.is_some_and(|status| (400..500).contains(&status)) => {
             Ok(account.new_order(&new()).await?)
         }
@@ -78,7 +79,7 @@ async fn begin(
     }
 }
 
-/// Puts the answers where workers find them, then tells the authority.
+/// Publishes the answers for the workers, then tells the authority.
 async fn answer(order: &mut Order, kind: AcmeChallenge, challenges: &Challenges) -> Result<Vec<Challenge>, Failure> {
     let mut held = Vec::new();
     let mut authorizations = order.authorizations();
@@ -119,7 +120,7 @@ fn hold(challenge: &ChallengeHandle<'_>, kind: AcmeChallenge, challenges: &Chall
     Ok(challenges.answer_tls(sni, Arc::new(side)))
 }
 
-/// Why the order is not ready: what the authority says about its challenges.
+/// Why the order is not ready: the authority's messages about its challenges.
 async fn rejection(order: &mut Order, ready: Result<OrderStatus, Error>) -> Failure {
     let mut authorizations = order.authorizations();
     while let Some(Ok(mut authorization)) = authorizations.next().await {
@@ -142,7 +143,7 @@ fn identifier(identifier: &AcmeIdentifier) -> Identifier {
     }
 }
 
-/// What an authority sends in SNI for an address (RFC 8738 § 6).
+/// The SNI that an authority sends for an address (RFC 8738 § 6).
 fn reverse_name(address: IpAddr) -> String {
     match address {
         IpAddr::V4(address) => {

@@ -1,23 +1,23 @@
-//! When a certificate is renewed: after two thirds of its life, or when its authority says (RFC 9773). Time and chance come in
-//! as arguments.
+//! Decides when a certificate is renewed: after two thirds of its lifetime, or at the authority's time (RFC 9773). Time
+//! and chance are arguments.
 
 use gateway::acme::BoundOrder;
 use instant_acme::{Error, RenewalInfo};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How often an authority is asked, whatever it suggests: it may have to revoke within a day.
+/// Shortest period for renewal information, even if the authority suggests less. It may have to revoke within a day.
 const ASK_PERIOD_MIN: Duration = Duration::from_mins(1);
 const ASK_PERIOD_MAX: Duration = Duration::from_hours(24);
-/// … where it says nothing, or cannot be asked.
+/// The period if the authority suggests none, or cannot be reached.
 const ASK_PERIOD: Duration = Duration::from_hours(6);
 
-/// Between two certificates of which the first should be renewed at once.
+/// Shortest time between two certificates, even if the authority wants the first renewed at once.
 const WINDOW_PAUSE: Duration = Duration::from_hours(1);
 
-/// Renewals of many machines spread over this part of a certificate's life.
+/// Renewals of many machines are spread over this part of a certificate's lifetime.
 const SPREAD: f64 = 0.02;
 
-/// The time that a certificate is valid in.
+/// The validity period of a certificate.
 pub(crate) fn validity(order: &BoundOrder) -> Option<(SystemTime, SystemTime)> {
     let facts = order.certificate.current()?.facts()?;
     Some((at(facts.not_before), at(facts.not_after)))
@@ -27,7 +27,7 @@ fn at(unix_s: i64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(u64::try_from(unix_s).unwrap_or(0))
 }
 
-/// When to order: now, where there is no certificate. `chance` is from 0 to 1.
+/// When to order: now, if there is no certificate. `chance` is from 0 to 1.
 pub(crate) fn due(order: &BoundOrder, chance: f64) -> SystemTime {
     validity(order).map_or(UNIX_EPOCH, |(start, end)| due_within(start, end, chance))
 }
@@ -37,21 +37,22 @@ fn due_within(start: SystemTime, end: SystemTime, chance: f64) -> SystemTime {
     start + life.mul_f64(2.0 / 3.0 - SPREAD * chance)
 }
 
-/// When to order, where the authority says `asked` and two thirds of the life say `usual`: never after the end, and not so early
-/// that an authority whose windows always lie in the past is asked for one certificate after the other.
+/// When to order if the authority suggests `asked` and two thirds of the lifetime are over at `usual`. Never after the
+/// end. An authority with windows in the past must not cause one order after the other, so there is a minimum time
+/// after `issued_at`.
 pub(crate) fn moderate(asked: SystemTime, usual: SystemTime, issued_at: SystemTime, end: SystemTime) -> SystemTime {
     if asked < usual { asked.max(usual.min(issued_at + WINDOW_PAUSE)) } else { asked.min(end) }
 }
 
-/// A date as logs show it.
+/// A date in the format of the logs.
 pub(crate) fn date(time: SystemTime) -> String {
     httpdate::fmt_http_date(time)
 }
 
-/// What an authority says about renewal.
+/// The authority's renewal information.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Window {
-    /// When it is asked.
+    /// When to ask next.
     ask_at: SystemTime,
     /// The last answer.
     span: Option<(SystemTime, SystemTime)>,
@@ -72,17 +73,17 @@ impl Window {
         self.ask_at
     }
 
-    /// Whether the authority speaks of renewal at all.
+    /// Whether the authority has renewal information at all.
     pub(crate) fn is_known(&self) -> bool {
         self.span.is_some()
     }
 
-    /// It could not be asked.
+    /// The authority could not be reached.
     pub(crate) fn put_off(&mut self) {
         self.ask_at = SystemTime::now() + ASK_PERIOD;
     }
 
-    /// Takes an answer; a time to renew at, where it is a new one.
+    /// Takes an answer; returns the time of renewal if it is new.
     pub(crate) fn take(&mut self, answer: Result<(RenewalInfo, Duration), Error>, chance: f64) -> Option<SystemTime> {
         self.put_off();
         let (info, again) = answer.ok()?;

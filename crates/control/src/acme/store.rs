@@ -1,5 +1,6 @@
-//! The state directory of an issuer: the account's key and URL, certificates with their keys. Each file is written whole: under
-//! another name, synced, and renamed. Other processes of the same configuration use the same directory, one at a time.
+//! The state directory of an issuer: the account's key and URL, certificates with their keys. Each file is written
+//! under another name, synced, and renamed. Other processes of the same configuration may use the same directory, one
+//! at a time.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
@@ -10,20 +11,20 @@ const ACCOUNT_KEY: &str = "account.key";
 const ACCOUNT_URL: &str = "account.url";
 const LOCK: &str = "lock";
 
-/// Where an issuer's state is kept, if it is.
+/// The state directory of an issuer, if it has one.
 #[derive(Debug, Clone)]
 pub(crate) struct Store(Option<PathBuf>);
 
-/// The right to order, until it is dropped.
+/// Permission to order, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Lock(#[expect(dead_code, reason = "closing it unlocks")] Option<File>);
 
-/// An account as it was kept.
+/// A stored account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeptAccount {
     /// The private key in PEM.
     pub(crate) key_pem: Vec<u8>,
-    /// Its URL at the authority, where it is known.
+    /// Its URL at the authority, if known.
     pub(crate) url: Option<String>,
 }
 
@@ -32,10 +33,10 @@ impl Store {
         Self(directory.map(Path::to_owned))
     }
 
-    /// `None`: another process orders at present.
+    /// Locks the directory. `None`: another process is ordering.
     pub(crate) fn lock(&self) -> io::Result<Option<Lock>> {
         let Some(directory) = &self.0 else { return Ok(Some(Lock(None))) };
-        // The master has made it; a process without one makes it itself.
+        // Usually the master has created it; a process without a master creates it here.
         let _ = DirBuilder::new().mode(0o700).create(directory);
         let path = directory.join(LOCK);
         let file = OpenOptions::new().create(true).write(true).truncate(false).mode(0o600).open(path)?;
@@ -46,28 +47,29 @@ impl Store {
         }
     }
 
-    /// The account. Its URL counts for the authority that it was made at: `directory` is the URL of that one's directory.
+    /// The stored account. Its URL is valid only for the authority where it was created; `directory` is the URL of that
+    /// authority's directory.
     pub(crate) fn account(&self, directory: &str) -> Option<KeptAccount> {
         let key_pem = self.read(ACCOUNT_KEY)?;
         let text = self.read(ACCOUNT_URL).and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
         let mut lines = text.lines();
         let url = lines.next().filter(|url| !url.is_empty()).map(str::to_owned);
-        // nginx's module writes one line.
+        // nginx's module writes only one line.
         let is_here = lines.next().is_none_or(|made_at| made_at == directory);
         Some(KeptAccount { key_pem, url: url.filter(|_| is_here) })
     }
 
-    /// Keeps an account.
+    /// Stores an account.
     pub(crate) fn keep_account(&self, key_pem: &[u8], url: &str, directory: &str) -> io::Result<()> {
-        // The URL is of no use without the key, and the key finds the URL again.
+        // The key comes first: without it the URL is useless, and the key can find the URL again.
         self.write(ACCOUNT_KEY, key_pem)?;
         self.write(ACCOUNT_URL, format!("{url}\n{directory}\n").as_bytes())
     }
 
-    /// The authority does not know the account: its URL is not used again.
+    /// The authority does not know the account: its URL must not be used again.
     pub(crate) fn forget_account_url(&self) {
         if let Some(directory) = &self.0 {
-            // Where it stays the next attempt fails in the same way, and says so.
+            // If the file cannot be removed, the next attempt fails in the same way and logs it.
             let _ = std::fs::remove_file(directory.join(ACCOUNT_URL));
         }
     }
@@ -76,11 +78,11 @@ impl Store {
         std::fs::read(self.0.as_ref()?.join(name)).ok()
     }
 
-    /// Writes a file that its owner alone may read.
+    /// Writes a file that only its owner can read.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let Some(directory) = &self.0 else { return Ok(()) };
         let (path, new) = (directory.join(name), directory.join(format!("{name}.new")));
-        // What a process that died has left.
+        // A process that died may have left its file.
         let _ = std::fs::remove_file(&new);
         let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&new)?;
         file.write_all(bytes)?;

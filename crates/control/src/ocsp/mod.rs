@@ -1,5 +1,5 @@
-//! Responders of OCSP (RFC 6960, RFC 5019) are asked: `staples` about our own certificates, ahead of handshakes; `standings` about
-//! clients', while they wait. What an answer says, and whether it counts, is `tls`' business.
+//! Asks OCSP responders (RFC 6960, RFC 5019): `staples` about our own certificates, before handshakes need them;
+//! `standings` about clients' certificates, while they wait. `tls` parses and verifies the answers.
 
 pub(crate) mod standings;
 pub(crate) mod staples;
@@ -22,16 +22,16 @@ use tls::{StatusAnswer, StatusQuestion, StatusTrust};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// One request with its lookup and its connection; nginx's time.
+/// Time for one request with its name resolution and connection, as in nginx.
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
-/// The largest answer: with a certificate of the responder 2 KB are usual.
+/// Largest answer; with a certificate of the responder, 2 KB are usual.
 const BODY_BYTES_MAX: usize = 64 * 1024;
-/// Longer requests in a URL are not for caches (RFC 5019, 5).
+/// Longer requests are not sent in a URL, because caches do not accept them (RFC 5019, 5).
 const URL_REQUEST_BYTES_MAX: usize = 255;
-/// Resolvers that are kept; those of configurations before are dropped together when there are more.
+/// Most dialers kept; if there are more, those of earlier configurations are dropped together.
 const DIALERS_MAX: usize = 32;
 
-/// From now on responders may have to be asked: the bells say so.
+/// Connects to the registry. The bells signal new work for staples and for standings.
 pub(crate) fn attach(shared: &'static Registry) -> (Arc<Notify>, Arc<Notify>) {
     let bells: [Arc<Notify>; 2] = Default::default();
     let [staples, standings] = bells.clone();
@@ -41,7 +41,7 @@ pub(crate) fn attach(shared: &'static Registry) -> (Arc<Notify>, Arc<Notify>) {
     (staples, standings)
 }
 
-/// Dialers by the resolver that they ask.
+/// Dialers by their resolver.
 #[derive(Default)]
 struct Dialers(HashMap<Option<Arc<ResolverPlan>>, Dialer>);
 
@@ -55,7 +55,7 @@ impl Dialers {
     }
 }
 
-/// Asks a responder. The answer is verified; with it come its bytes. The error is for the log.
+/// Asks a responder. Returns the verified answer and its bytes. An error is for the log.
 async fn ask(
     dialer: Dialer,
     question: &StatusQuestion,
@@ -87,7 +87,7 @@ async fn exchange(dialer: Dialer, question: &StatusQuestion, responder: &Respond
     Ok(Limited::new(response.into_body(), BODY_BYTES_MAX).collect().await?.to_bytes())
 }
 
-/// A short request goes into the URL, so that caches can answer; a long one becomes a body.
+/// A short request goes into the URL, so that caches can answer it; a long one becomes a body.
 fn request_to(uri: &Uri, authority: &str, asked: &[u8]) -> Result<Request<Full<Bytes>>, http::Error> {
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let mut encoded = String::new();
@@ -113,7 +113,7 @@ fn now_seconds() -> i64 {
     i64::try_from(reactor::wall_clock().as_secs()).unwrap_or(i64::MAX)
 }
 
-/// What the log says behind a fault, as nginx does.
+/// The suffix of a log line about a fault, as in nginx.
 fn place(responder: &Responder) -> String {
     let host = responder.url.parse::<Uri>().ok().and_then(|uri| uri.host().map(str::to_owned));
     format!("while requesting certificate status, responder: {}", host.unwrap_or_default())

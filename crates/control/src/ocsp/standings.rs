@@ -1,4 +1,5 @@
-//! Asks about clients' certificates while their connections wait. Each question is settled, whatever happens.
+//! Asks about clients' certificates while their connections wait. Each question is settled, also after an error or a
+//! panic.
 
 use crate::dial::Dialer;
 use crate::ocsp::{Dialers, ask, now_seconds, place};
@@ -11,9 +12,9 @@ use tls::StatusAnswer;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-/// Responders that are asked at once; the gateway bounds how many questions wait.
+/// Most questions in progress; the gateway limits how many wait.
 const AT_ONCE: usize = 64;
-/// Clients can cause faults at will: one line in so long, with the number of those that were kept back.
+/// Clients can cause errors at will, so at most one line is logged in this time, with the number of suppressed ones.
 const LINE_PAUSE: Duration = Duration::from_secs(1);
 
 /// Runs as long as the control plane.
@@ -38,12 +39,12 @@ pub(crate) async fn run(shared: &'static Registry, bell: Arc<Notify>) {
     }
 }
 
-/// When the last line was written, and how many were kept back since.
+/// When the last line was written, and how many were suppressed since.
 #[derive(Default)]
 struct Lines(Mutex<(Option<Instant>, u64)>);
 
 impl Lines {
-    /// Whether a line may be written now: with the number of those that were kept back.
+    /// Whether a line may be written now; returns the number of suppressed lines.
     fn admit(&self, now: Instant) -> Option<u64> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if state.0.is_some_and(|last| now.saturating_duration_since(last) < LINE_PAUSE) {
@@ -55,7 +56,7 @@ impl Lines {
     }
 }
 
-/// A question on its way.
+/// A question in progress.
 struct Asking {
     shared: &'static Registry,
     /// `None` once it is settled.

@@ -1,5 +1,5 @@
-//! Keeps what is stapled to certificates fresh: fetched at the start, refreshed before it ends, taken off when it has ended. A handshake
-//! never waits for it; without an answer nothing is stapled.
+//! Keeps the OCSP responses for stapling fresh: fetched at start, refreshed before they expire, removed when they have
+//! expired. A handshake never waits for them; without a response nothing is stapled.
 
 use crate::ocsp::{Dialers, ask, now_seconds, place};
 use gateway::ocsp::StapleAsk;
@@ -11,24 +11,24 @@ use tls::{Standing, StatusAnswer};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-/// Responders that are asked at once: sites with thousands of certificates have one authority.
+/// Most questions in progress: sites with thousands of certificates have one authority.
 const AT_ONCE: usize = 4;
-/// An answer is refreshed this often, or so long before it ends; as in nginx.
+/// How often a response is refreshed, and how long before it expires; as in nginx.
 const REFRESH_SECONDS: i64 = 3600;
 const AHEAD_SECONDS: i64 = 300;
-/// The shortest time between two requests, also after a failure; as in nginx.
+/// Shortest time between two requests, also after a failure; as in nginx.
 const PAUSE_SECONDS: i64 = 300;
-/// The clock is looked at this often: it may be set, and a machine may sleep.
+/// The clock is read at least this often, because it may be set and a machine may sleep.
 const LOOK_SECONDS: i64 = 600;
 
-/// A certificate with what is known of it.
+/// A certificate and the state of its response.
 struct Kept {
     ask: Arc<StapleAsk>,
     /// When to ask (seconds since 1970).
     due: i64,
     under_way: bool,
     response: Option<Bytes>,
-    /// When the response ends to hold.
+    /// When the response expires.
     ends: Option<i64>,
 }
 
@@ -54,14 +54,15 @@ pub(crate) async fn run(shared: &'static Registry, bell: Arc<Notify>) {
             }
         }
         let next = kept.iter().filter(|one| !one.under_way).map(Kept::next).min();
-        // With all places taken the end of a task is what matters.
+        // If all slots are in use, the loop waits for a task to end.
         let wait = next.map_or(LOOK_SECONDS, |next| (next - now).clamp(1, LOOK_SECONDS));
         tokio::select! {
             () = bell.notified() => {}
             () = tokio::time::sleep(Duration::from_secs(wait.unsigned_abs())) => {}
             Some(done) = tasks.join_next() => match done {
                 Ok((ask, answer)) => settle(shared, &mut kept, &ask, answer),
-                // A panic: nothing of it is known, so all that wait for an answer are asked again, after a pause.
+                // After a panic it is unknown which task has ended: all certificates that wait for an answer are asked
+                // about again, after a pause.
                 Err(_) => kept.iter_mut().filter(|one| one.under_way).for_each(|one| {
                     one.under_way = false;
                     one.due = now_seconds() + PAUSE_SECONDS;
@@ -71,13 +72,13 @@ pub(crate) async fn run(shared: &'static Registry, bell: Arc<Notify>) {
     }
 }
 
-/// Takes in which certificates there are now.
+/// Updates the list of certificates.
 fn follow(shared: &'static Registry, kept: &mut Vec<Kept>) {
     let wanted = shared.staples_wanted();
     kept.retain(|one| wanted.iter().any(|ask| ask.is_same(&one.ask)));
     for ask in wanted {
         match kept.iter().find(|one| one.ask.is_same(&ask)) {
-            // Another server may have the same certificate since.
+            // Another server may use the same certificate now.
             Some(one) => {
                 if let Some(response) = &one.response {
                     shared.staple(&ask, Some(response));
@@ -122,12 +123,12 @@ fn refresh_at(next_update: Option<i64>, now: i64) -> i64 {
 }
 
 impl Kept {
-    /// When there is something to do.
+    /// The time of the next action.
     fn next(&self) -> i64 {
         self.due.min(self.ends.unwrap_or(i64::MAX))
     }
 
-    /// What has ended is not stapled any more.
+    /// Removes expired responses.
     fn take_off(&mut self, shared: &'static Registry, now: i64) {
         if self.ends.is_some_and(|end| end < now) {
             (self.response, self.ends) = (None, None);

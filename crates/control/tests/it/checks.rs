@@ -1,5 +1,5 @@
-//! Active health checks: peers that answer 500, refuse, hang, close early, send garbage; recovery, `mandatory`, backups,
-//! reloads, names that move.
+//! Active health checks: peers that answer 500, refuse, hang, close early, or send garbage; recovery, `mandatory`,
+//! backups, reloads, changed names.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 use control::Control;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use testkit::name_server::{A, SRV};
 use testkit::{Gateway, Http2Service, NameServer, Peer, Refusing, Response, assert_metrics_are_sound, until};
 
-/// A gateway with its control plane, which ends first.
+/// A gateway with its control plane. The control plane ends first.
 struct Site {
     _control: Control,
     gateway: Gateway,
@@ -26,7 +26,7 @@ fn text(upstream: &str) -> String {
 }
 
 impl Site {
-    /// With the content of a group.
+    /// With these directives in a group.
     fn start(upstream: &str, peers: &[SocketAddr]) -> Self {
         let gateway = Gateway::start(&text(upstream), peers);
         let control = Control::start(gateway.shared()).unwrap();
@@ -44,7 +44,7 @@ impl Site {
         client.response()
     }
 
-    /// The checks of a peer as the status page has them.
+    /// The checks of a peer on the status page.
     #[track_caller]
     fn check(&self, peer: SocketAddr) -> Value {
         let status: Value = serde_json::from_slice(&self.ask("/status?format=json").body).unwrap();
@@ -58,7 +58,7 @@ impl Site {
         until(&format!("{peer} to be {state}"), || Some(self.check(peer)).filter(|check| check["state"] == state))
     }
 
-    /// Waits until `more` further checks have been made.
+    /// Waits until `more` further checks were made.
     #[track_caller]
     fn until_checked(&self, peer: SocketAddr, more: u64) -> Value {
         let made = |check: &Value| check["passed"].as_u64().unwrap() + check["failed"].as_u64().unwrap();
@@ -66,7 +66,7 @@ impl Site {
         until("further checks", || Some(self.check(peer)).filter(|check| made(check) >= before + more))
     }
 
-    /// How often the error log has a phrase.
+    /// How often the error log contains a phrase.
     fn logged(&self, phrase: &str) -> usize {
         self.gateway.error_log().matches(phrase).count()
     }
@@ -76,7 +76,7 @@ fn said(name: &str) -> Vec<u8> {
     format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{name}", name.len()).into_bytes()
 }
 
-/// A peer that says its name, and to checks the status that a test sets.
+/// A peer that answers requests with its name, and checks with the status that a test sets.
 fn moody(name: &'static str, status: &Arc<AtomicU16>) -> Peer {
     let status = Arc::clone(status);
     Peer::answering(move |request| {
@@ -185,7 +185,7 @@ fn every_failed_check_has_a_reason() {
     );
 }
 
-/// The families of checks are as Prometheus wants them.
+/// Tests the metrics of checks with promtool.
 fn promtool_agrees(metrics: &str, peer: SocketAddr) {
     let state = format!("holdfast_peer_check_state{{group=\"app\",peer=\"{peer}\",state=\"unhealthy\"}} 1");
     assert!(metrics.lines().any(|line| line == state), "{metrics}");
@@ -210,7 +210,7 @@ fn a_mandatory_peer_is_not_used_before_it_has_passed() {
         &[one.address()],
     );
     assert_eq!(site.ask("/").status(), 502);
-    // The control plane takes it up when it has come to it.
+    // The control plane applies the change after a while.
     site.until_state(one.address(), "pending");
     opened.store(true, Ordering::Release);
     site.until_state(one.address(), "healthy");
@@ -255,7 +255,7 @@ fn a_reload_changes_nothing_about_peers_that_stay() {
     let before = site.until_state(one.address(), "unhealthy");
     site.until_checked(two.address(), 1);
 
-    // `mandatory` is for newcomers: who is known to be well stays so.
+    // `mandatory` applies to new peers only: a healthy peer stays healthy.
     site.reload(&format!("{CHECKED} mandatory passes=3;"));
     until("the new configuration", || {
         let status: Value = serde_json::from_slice(&site.ask("/status?format=json").body).unwrap();
@@ -347,7 +347,7 @@ fn conditions_are_on_status_fields_and_body() {
 fn another_port_may_be_asked_and_connecting_may_be_enough() {
     let one = Peer::saying(said("one"));
     let side = Peer::script(|mut talk| {
-        // It is connected to, and told nothing.
+        // The check connects, but sends nothing.
         assert_eq!(talk.whatever_came(), None);
     });
     let group =
@@ -355,7 +355,7 @@ fn another_port_may_be_asked_and_connecting_may_be_enough() {
     let site = Site::start(&group, &[one.address()]);
     site.until_state(one.address(), "healthy");
     assert_eq!(site.ask("/").text(), "one");
-    // The kernel has accepted the check before the peer does.
+    // The kernel accepts the check's connection before the peer does.
     until("the check at the other port", || (side.connections() > 0).then_some(()));
     assert_eq!(one.connections(), 1);
 }
@@ -380,7 +380,7 @@ fn checks_a_unix_socket_and_no_peer_that_is_down() {
     assert_eq!(site.check(down.address()), Value::Null);
 }
 
-/// A gRPC server that says how it is: the number of `HealthCheckResponse.status`.
+/// A gRPC server that reports its health: the number of `HealthCheckResponse.status`.
 fn grpc_server(health: &Arc<AtomicU16>) -> Peer {
     let health = Arc::clone(health);
     Peer::script(move |talk| {

@@ -1,5 +1,5 @@
-//! Names that move: groups with `resolve` and `service=`, variables in `proxy_pass`, and name servers that answer, fail, are
-//! silent, truncate and lie.
+//! Names with changing addresses: groups with `resolve` and `service=`, variables in `proxy_pass`, and name servers
+//! that answer, fail, stay silent, truncate and forge.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 use crate::scene::{Site, peer};
@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex};
 use testkit::name_server::{A, AAAA, DnsCode, DnsQuestion, SRV};
 use testkit::{NameServer, Peer, Signal, Talk, peer_program, until};
 
-/// A group whose peers are the targets of a service, and its status.
+/// A group with the targets of a service as peers, and its status.
 const SERVICE: &str = "
     upstream app { zone app 64k; resolver {dns} valid=1s ipv6=off; server app.test service=http resolve; keepalive 4; }
     server { listen {listen}; location / { proxy_pass http://app; } location /status { status_page; } }";
 
-/// A name server for a service whose targets a test changes; each target is this machine.
+/// A name server for a service. The test changes its targets; each target is this machine.
 fn service(targets: &Arc<Mutex<Vec<u16>>>) -> NameServer {
     let targets = Arc::clone(targets);
     NameServer::script(move |question| match question.kind {
@@ -92,7 +92,7 @@ fn a_floor_follows_the_name_without_a_request() {
     until("the first peer's floor", || (one.connections() == 2).then_some(()));
     targets.lock().unwrap()[0] = two.address().port();
     until("the second peer's floor", || (two.connections() == 2).then_some(()));
-    // Those of the peer that has left are closed, and none is opened for it again.
+    // The connections of the removed peer are closed, and none is opened for it again.
     let status = format!("\"address\":\"{}\"", one.address());
     until("the first peer to be gone", || (!site.ask("/status?format=json").text().contains(&status)).then_some(()));
     for _ in 0..4 {
@@ -197,7 +197,7 @@ fn u12_dns_that_fails_at_run_time_leaves_the_last_good_answer() {
     assert_eq!(site.ask("/").text(), "one");
 }
 
-/// `proxy_pass` with a variable, and a group beside.
+/// `proxy_pass` with a variable, and a group besides.
 const VARIABLE: &str = "
     upstream app { server {upstream:0}; }
     server {
@@ -354,10 +354,10 @@ fn the_families_that_are_asked_for_are_those_that_the_resolver_has() {
     assert_eq!(kinds, [A, AAAA]);
 }
 
-/// Below the ports that the system hands out.
+/// Below the ports that the system assigns.
 const DNSMASQ_PORT: u16 = 5300;
 
-/// dnsmasq, with a file of hosts that it reads again when it is told to.
+/// dnsmasq with a hosts file that it reads again on a signal.
 struct Dnsmasq {
     process: Child,
     hosts: PathBuf,
@@ -370,7 +370,8 @@ impl Dnsmasq {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("hosts");
         std::fs::write(&file, hosts).unwrap();
-        // It takes no port 0. A port that was free a moment ago may be another test's by now, so the address is its own.
+        // dnsmasq does not accept port 0, and another test may take a free port meanwhile. So each test has its own
+        // address.
         let [.., high, low] = std::process::id().to_be_bytes();
         let address = SocketAddr::from(([127, 53, high, low], DNSMASQ_PORT));
         let process = Command::new(peer_program("dnsmasq"))
@@ -424,7 +425,7 @@ fn a_real_name_server_is_followed() {
         let log = site.gateway.error_log();
         log.contains("host.test now has 1 addresses, +127.0.0.9").then_some(())
     });
-    // That port has no listener.
+    // No process listens on that port.
     assert_eq!(site.ask("/").status(), 502);
     dnsmasq.says("127.0.0.1 host.test\n");
     until("the new address to be used", || (site.ask("/").status() == 200).then_some(()));

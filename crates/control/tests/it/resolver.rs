@@ -1,5 +1,5 @@
-//! The resolver's time, its servers, aliases and families: name servers that are slow, that fail beside others that do not,
-//! and that answer in pieces.
+//! The resolver's timeouts, servers, aliases and address families: name servers that are slow, that fail while others
+//! answer, and that answer in pieces.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 use crate::scene::{Site, peer};
@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use testkit::name_server::{A, AAAA, DnsCode, SRV};
 use testkit::{NameServer, Signal, until};
 
-/// `proxy_pass` to whatever a request names.
+/// `proxy_pass` to the host that a request names.
 fn variable(resolver: &str) -> String {
     format!("server {{ listen {{listen}}; resolver {resolver}; location / {{ proxy_pass http://$arg_to; }} }}")
 }
 
-/// A script's own pace.
+/// Waits as part of a script.
 fn pause(length: Duration) {
     let begun = Instant::now();
     while let Some(left) = length.checked_sub(begun.elapsed()) {
@@ -21,7 +21,7 @@ fn pause(length: Duration) {
     }
 }
 
-/// A server whose answers all take this long.
+/// A server that delays all its answers by this time.
 fn slow(delay: Duration) -> NameServer {
     NameServer::script(move |question| {
         pause(delay);
@@ -60,7 +60,7 @@ fn addresses_from_one_server_beat_the_error_of_another() {
         });
         let knowing = NameServer::script(move |question| {
             failed.wait();
-            // The error is there by then.
+            // The error has arrived by then.
             pause(Duration::from_millis(100));
             vec![question.addresses(30, &["127.0.0.1"])]
         });
@@ -103,14 +103,14 @@ fn one_family_is_enough_when_the_other_never_comes() {
         if silent == AAAA {
             assert_eq!(response.text(), "one");
         } else {
-            // The peer does not listen there; the name was found all the same.
+            // The peer does not listen there; but the name was resolved.
             site.gateway.logged("while connecting to upstream");
         }
         assert!(!site.gateway.error_log().contains("could not be resolved"), "{}", site.gateway.error_log());
     }
 }
 
-/// A group whose peers are the targets of a service.
+/// A group with the targets of a service as peers.
 const SERVICE: &str = "
     upstream app { zone app 64k; resolver {dns} ipv6=off; resolver_timeout 20s;
                    server app.test service=http resolve max_conns=1; }

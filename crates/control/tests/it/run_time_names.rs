@@ -1,5 +1,5 @@
-//! Names that requests bring, beside nginx: the same name server, the same peers, the same requests one after the other.
-//! Each name has two addresses that fail alike, so that it does not matter with which of them a side begins.
+//! Names from requests, compared with nginx: the same name server, the same peers, the same requests one after the
+//! other. Each name has two addresses that fail in the same way, so the order does not matter.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 #![allow(clippy::print_stdout)] // prints what was skipped
 
@@ -17,12 +17,12 @@ use testkit::{DEADLINE, NameServer};
 /// Requests by their `X-Key`.
 type Counts = Arc<Mutex<HashMap<String, usize>>>;
 
-/// One request on a connection: the path says what becomes of it.
+/// Serves one request on a connection; the path selects the behaviour.
 fn serve(mut stream: TcpStream, counts: &Counts) -> Option<()> {
     stream.set_read_timeout(Some(DEADLINE)).ok()?;
     let mut received = Vec::new();
     let mut buffer = [0; 4096];
-    // What these requests send is as long as it is, and comes at once.
+    // These requests have a known end, and they arrive in one piece.
     while !received.ends_with(b"\r\n\r\n") && !received.ends_with(b"hello") {
         let count = stream.read(&mut buffer).ok().filter(|&count| count > 0)?;
         received.extend_from_slice(&buffer[..count]);
@@ -50,7 +50,7 @@ fn peers(counts: &Counts) -> u16 {
     let port = first.local_addr().unwrap().port();
     for listener in [first, second] {
         let counts = Arc::clone(counts);
-        // It ends with the process.
+        // The thread ends with the process.
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let counts = Arc::clone(&counts);
@@ -102,7 +102,7 @@ fn compare_with(nginx: &Path) {
         let answers = ["fin", "503", "404", "200"].into_iter();
         answers.flat_map(move |answer| ["GET", "POST"].map(|method| (place, answer, method)))
     }) {
-        // The second and third time with what the first has left behind.
+        // The second and third round run with the state of the first.
         let seen = [Side::Nginx, Side::Ours].map(|side| {
             let rounds = (0..3).map(|round| {
                 let key = format!("{side:?}{round}{place}{answer}{method}");

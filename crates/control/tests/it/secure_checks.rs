@@ -1,4 +1,4 @@
-//! Health checks of peers whose group is spoken to over TLS.
+//! Health checks of the peers of a group with TLS.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 use control::Control;
@@ -11,7 +11,7 @@ use tls::{OneServer, Pair, RECORD_BYTES_MAX, ServerSide, Session};
 
 const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
 
-/// An upstream over TLS that answers one request a connection; the names that it was asked for, in order.
+/// A TLS upstream that answers one request per connection, and the names requested of it, in order.
 struct SecurePeer {
     address: SocketAddr,
     names: Arc<Mutex<Vec<Option<String>>>>,
@@ -24,7 +24,7 @@ impl SecurePeer {
         let side = Arc::new(OneServer(Arc::new(ServerSide::new().pair(pair.clone()).build().unwrap())));
         let names = Arc::<Mutex<Vec<Option<String>>>>::default();
         let seen = Arc::clone(&names);
-        // It ends with the process: no test connects to it afterwards.
+        // The thread ends with the process: no test connects to it afterwards.
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let session = Session::server(Arc::clone(&side) as Arc<dyn tls::Listener>);

@@ -1,4 +1,5 @@
-//! Asks the kernel for the sockets of a server: its processes and their children, in their network namespace. Reads only.
+//! Reads from the kernel the sockets of a server: its processes and their children, in their network namespace. It
+//! changes nothing.
 
 use super::{Live, Look, Process, Tally};
 use sockdiag::{Census, Counters, Namespace, Owners, Question, Settings, Source, State, StateSet};
@@ -7,15 +8,15 @@ use std::fmt::Write as _;
 use std::fs;
 use std::net::SocketAddr;
 
-/// Processes whose descriptors are counted; more workers than that are alike.
+/// Most processes whose descriptors are counted; further workers are alike.
 const PROCESSES_MAX: usize = 256;
 
-/// Looks at the sockets of process `pid` and its descendants. `peers` are the addresses that the configuration names.
+/// Reads the sockets of process `pid` and its descendants. `peers` are the addresses in the configuration.
 pub fn look(pid: u32, peers: &[SocketAddr]) -> Result<Live, String> {
     let pids = family(pid)?;
     let held = Owners::of_processes(pids.iter().copied());
     if held.is_empty() && held.refused() > 0 {
-        return Err(format!("what process {pid} holds is told to its own user and to root alone"));
+        return Err(format!("only root and the user of process {pid} may see its sockets: run this as one of them"));
     }
     let seen = if is_elsewhere(pid)? {
         Namespace::Pid(pid).run(|| count(&held, peers)).map_err(|error| error.to_string())?
@@ -26,22 +27,23 @@ pub fn look(pid: u32, peers: &[SocketAddr]) -> Result<Live, String> {
     live.processes = pids.iter().take(PROCESSES_MAX).filter_map(|pid| process(*pid)).collect();
     live.source = format!("{}, of process {pid} and {} below it", live.source, pids.len().saturating_sub(1));
     if held.refused() > 0 {
-        let _ = write!(live.source, ", without {} that may not be looked into", held.refused());
+        let _ = write!(live.source, ", without {} that this user may not read", held.refused());
     }
     if live.unshown > 0 {
         let _ = write!(live.source, ", without {} listeners and sockets towards too many destinations", live.unshown);
     }
     if held.is_cut() {
-        live.source.push_str(", of which more sockets are held than are looked up");
+        live.source.push_str(", with only a part of their sockets, which are too many");
     }
     Ok(live)
 }
 
-/// Whether the process lives in another network namespace. Who may not know that must not look here instead.
+/// Whether the process is in another network namespace. A user who may not know that must not read the sockets here
+/// instead.
 fn is_elsewhere(pid: u32) -> Result<bool, String> {
     let of = |process: &str| {
         let link = fs::read_link(format!("/proc/{process}/ns/net"));
-        link.map_err(|error| format!("the network namespace of process {process} cannot be told: {error}"))
+        link.map_err(|error| format!("the network namespace of process {process} cannot be read: {error}; only root and the user of the process may read it"))
     };
     Ok(of(&pid.to_string())? != of("self")?)
 }
@@ -69,7 +71,7 @@ fn count(held: &Owners, peers: &[SocketAddr]) -> Result<Live, sockdiag::Error> {
     Ok(live)
 }
 
-/// The process and all below it.
+/// The process and all its descendants.
 fn family(pid: u32) -> Result<BTreeSet<u32>, String> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     let entries = fs::read_dir("/proc").map_err(|error| format!("/proc cannot be read: {error}"))?;
@@ -83,7 +85,7 @@ fn family(pid: u32) -> Result<BTreeSet<u32>, String> {
         return Err(format!("no process {pid}: /proc/{pid} is not there"));
     }
     let (mut family, mut next) = (BTreeSet::new(), vec![pid]);
-    // Each process is entered once, so a chain of parents that changes meanwhile ends as well.
+    // Each process is entered once, so the loop ends even if the processes change meanwhile.
     while let Some(member) = next.pop() {
         if family.insert(member) {
             next.extend(children.get(&member).into_iter().flatten());
@@ -114,7 +116,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
         let address = listener.local_addr().expect("bound");
         let waiting: Vec<_> = (0..3).map(|_| TcpStream::connect(address).expect("it listens")).collect();
-        // What stays open is seen at the first look, although other tests of this process open and close sockets meanwhile.
+        // A socket that stays open is found at the first reading, although other tests of this process open and close
+        // sockets meanwhile.
         let live = look(std::process::id(), &[]).expect("we may look at ourselves");
         let seen = live.listeners.iter().find(|seen| seen.address == address).expect("it is ours");
         assert_eq!((seen.queue, seen.granted.is_some()), (3, true));

@@ -1,16 +1,16 @@
-//! The handbook's pages of symptoms: one for each phrase, with a line as a log has it. Made by `cargo xtask docs`.
+//! The handbook's symptom pages: one for each phrase, with an example line of a log. Written by `cargo xtask docs`.
 
 use super::phrases::{PHRASES, Phrase};
 use std::fmt::Write as _;
 
-/// Of whom a line is.
+/// The origin of a line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
-    /// A request of nginx's or Holdfast's.
+    /// A request to nginx or Holdfast.
     Request,
-    /// nginx or Holdfast, apart from any request.
+    /// nginx or Holdfast, outside of any request.
     Process,
-    /// The kernel: `dmesg` has it.
+    /// The kernel; the line is in `dmesg`.
     Kernel,
 }
 
@@ -24,7 +24,7 @@ pub struct Page {
     pub text: String,
 }
 
-/// The message of each phrase as a log has it.
+/// The message of each phrase as in a log.
 #[rustfmt::skip] // a table: a row is a line
 const LINES: [(&str, By, &str); 38] = [
     ("log-source-address-not-here", By::Request, "bind(10.9.9.9) failed (99: Cannot assign requested address), no interface has this address while connecting to upstream"),
@@ -67,7 +67,7 @@ const LINES: [(&str, By, &str); 38] = [
     ("log-address-in-use", By::Process, "bind() to 0.0.0.0:80 failed (98: Address already in use)"),
 ];
 
-/// What a request's line goes on with.
+/// The end of a line about a request.
 const REQUEST: &str = ", client: 198.51.100.7, server: shop.example, request: \"GET /cart HTTP/1.1\", upstream: \
                        \"http://10.0.0.1:8080/cart\", host: \"shop.example\"";
 

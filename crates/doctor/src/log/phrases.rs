@@ -1,15 +1,15 @@
-//! The phrases that nginx writes when something went wrong between it and an upstream, with what each means and cures. The first
-//! that fits a line counts, so narrower ones are before wider ones. Holdfast writes the same phrases.
+//! The phrases that nginx writes about errors between it and an upstream, with their meaning and cure. The first that
+//! matches a line counts, so narrower phrases come before wider ones. Holdfast writes the same phrases.
 
-/// A cause as the log names it.
+/// A cause as logs name it.
 pub(super) struct Phrase {
-    /// As in findings.
+    /// The name in findings.
     pub(super) name: &'static str,
-    /// All of them are in the line.
+    /// A line must contain all of them.
     pub(super) words: &'static [&'static str],
-    /// What the client got; empty where it noticed nothing.
+    /// The response that the client got; empty if it noticed nothing.
     pub(super) status: &'static str,
-    /// In a few words.
+    /// The cause in a few words.
     pub(super) cause: &'static str,
     /// What happened.
     pub(super) meaning: &'static str,
@@ -17,11 +17,11 @@ pub(super) struct Phrase {
     pub(super) cure: &'static str,
     /// What the cure costs.
     pub(super) side_effect: &'static str,
-    /// Sysctls whose values belong to the evidence.
+    /// Sysctls to quote in the evidence.
     pub(super) sysctls: &'static [&'static str],
-    /// Whether the process's limit of descriptors does.
+    /// Whether to quote the process's limit of descriptors.
     pub(super) descriptors: bool,
-    /// Directives whose values in the configuration do.
+    /// Directives to quote in the evidence.
     pub(super) directives: &'static [&'static str],
 }
 
@@ -297,7 +297,7 @@ pub(super) const PHRASES: [Phrase; 38] = [
         words: &["Broken pipe", "sending request to upstream"],
         status: "502",
         cause: "the upstream closed while the request was being sent",
-        meaning: "It does not want the whole body (too large, not allowed), or the connection was kept here for longer than there.",
+        meaning: "It does not want the whole body (too large, not allowed), or this side kept the connection longer than the upstream did.",
         cure: "upstream … { keepalive_timeout 20s; }   # below the upstream's own\nclient_max_body_size 1m;   # what the upstream takes",
         side_effect: "Larger bodies are refused here with 413.",
         directives: &["keepalive_timeout", "client_max_body_size"],

@@ -1,21 +1,22 @@
-//! The description of a chain: tiers of hosts from the clients to the service, and what flows through them. TOML in.
+//! The description of a chain: tiers of hosts from the clients to the service, and the traffic through them. Read from
+//! TOML.
 
 use crate::kernel::{PORTS_DEFAULT, PORTS_WIDEST};
 use serde::{Deserialize, Deserializer};
 
-/// What is in the file, checked.
+/// The content of the file, checked.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chain {
     /// The headline of the report.
     #[serde(default)]
     pub title: String,
-    /// How many connections of clients are wanted at once.
+    /// Number of concurrent client connections wanted.
     pub connections: u64,
-    /// What each of them does.
+    /// The traffic of each connection.
     #[serde(default)]
     pub traffic: Traffic,
-    /// From the clients to the service; at least two.
+    /// The tiers from the clients to the service; at least two.
     #[serde(rename = "tier")]
     pub tiers: Vec<Tier>,
 }
@@ -30,31 +31,31 @@ pub struct Traffic {
     pub received_per_second: f64,
     /// Bytes of one message.
     pub message_bytes: u64,
-    /// Connections that end and are opened anew, per second, over the whole chain.
+    /// Connections that end and are opened again, per second, over the whole chain.
     pub churn_per_second: f64,
     /// Seconds between heartbeats; 0: none.
     pub heartbeat_seconds: u64,
 }
 
-/// Hosts of one kind. What is left out is not checked, but for ports.
+/// Hosts of one kind. Limits without a value are not checked, except for ports.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tier {
-    /// What the report calls them.
+    /// The name in the report.
     pub name: String,
-    /// How many.
+    /// Number of hosts.
     #[serde(default = "one")]
     pub hosts: u64,
     /// Source addresses that each host connects from.
     #[serde(default = "one")]
     pub addresses: u64,
-    /// Ports that each host listens on for the tier before it, times the addresses it listens at.
+    /// Ports that each host listens on for the tier before it, multiplied by the addresses it listens on.
     #[serde(default = "one")]
     pub listen_ports: u64,
     /// `net.ipv4.ip_local_port_range`, as in "32768-60999".
     #[serde(default)]
     pub ports: Ports,
-    /// Ports of the range that are taken: `ip_local_reserved_ports`, other connections to the same peers.
+    /// Ports of the range that are not available: `ip_local_reserved_ports`, other connections to the same peers.
     #[serde(default)]
     pub ports_taken: u64,
     /// Whether `net.ipv4.tcp_tw_reuse` is 1.
@@ -64,7 +65,7 @@ pub struct Tier {
     pub tw_buckets: Option<u64>,
     /// Descriptors of one process (`nofile`, `worker_rlimit_nofile`).
     pub descriptors: Option<u64>,
-    /// `worker_connections`, where the program is nginx, which also reserves memory for each.
+    /// `worker_connections`, if the program is nginx. nginx also reserves memory for each.
     pub worker_connections: Option<u64>,
     /// Processes that hold connections (`worker_processes`).
     #[serde(default = "one")]
@@ -73,24 +74,24 @@ pub struct Tier {
     pub file_max: Option<u64>,
     /// Memory for connections, as in "64G".
     pub memory: Option<Size>,
-    /// Bytes that the program keeps for each connection that passes through it, idle.
+    /// Bytes that the program keeps for each idle connection through it.
     #[serde(default)]
     pub user_bytes: u64,
-    /// Bytes that wait in the kernel for each socket: a queue that the other side is too slow for.
+    /// Bytes queued in the kernel for each socket, because the other side is too slow.
     #[serde(default)]
     pub queued_bytes: u64,
     /// The third number of `net.ipv4.tcp_mem`, in pages.
     pub tcp_mem_pages: Option<u64>,
-    /// `net.netfilter.nf_conntrack_max`, where connections are tracked.
+    /// `net.netfilter.nf_conntrack_max`, if connections are tracked.
     pub conntrack_max: Option<u64>,
-    /// Of one host and direction, in bits a second, as in "10G".
+    /// Bandwidth of one host and direction, in bits per second, as in "10G".
     pub bandwidth: Option<Rate>,
     /// Seconds without traffic after which this tier closes.
     pub idle_timeout_seconds: Option<u64>,
 }
 
 impl Tier {
-    /// One host with the kernel's defaults, and nothing else known about it.
+    /// One host with the kernel's defaults and no other known values.
     pub fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -124,7 +125,7 @@ fn one() -> u64 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size(pub u64);
 
-/// Bits a second, written as a number or `"10G"`, in powers of 1000 as on the label of an interface.
+/// Bits per second, written as a number or `"10G"`, in powers of 1000 as for network interfaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate(pub u64);
 
@@ -144,10 +145,10 @@ impl Default for Ports {
 }
 
 impl Ports {
-    /// The widest range that needs no special right.
+    /// The widest range without special privileges.
     pub const WIDEST: Self = Self { first: PORTS_WIDEST.0, last: PORTS_WIDEST.1 };
 
-    /// How many there are.
+    /// The number of ports.
     pub fn count(self) -> u64 {
         u64::from(self.last) - u64::from(self.first) + 1
     }
@@ -157,7 +158,8 @@ impl std::str::FromStr for Ports {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("\"{text}\" is no port range: write the first and the last port, as in \"32768-60999\"");
+        let bad =
+            || format!("\"{text}\" is not a port range: write the first and the last port, as in \"32768-60999\"");
         let (first, last) = text.split_once(['-', ' ', '\t']).ok_or_else(bad)?;
         let port = |text: &str| text.trim().parse::<u16>().ok().filter(|port| *port > 0);
         let (first, last) = port(first).zip(port(last)).ok_or_else(bad)?;
@@ -210,34 +212,34 @@ impl<'de> Deserialize<'de> for Rate {
     }
 }
 
-/// Why a description cannot be planned with.
+/// Why a description cannot be used for a plan.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChainError {
     /// Not TOML, an unknown key, or a value of the wrong kind; the text shows the line.
     #[error("{0}")]
     Toml(String),
-    /// There is no hop.
+    /// The chain has no hop.
     #[error("a chain has at least two tiers: who connects, and to whom")]
     TooShort,
     /// More than [`TIERS_MAX`].
     #[error("{0} tiers: a chain has at most {TIERS_MAX}")]
     TooLong(usize),
-    /// Something that must not be zero, negative, or beyond all machines.
+    /// A value that must not be zero or negative, or that no machine can have.
     #[error("tier \"{tier}\": {what}")]
     Tier {
-        /// Its name.
+        /// The name of the tier.
         tier: String,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
     },
-    /// The traffic is no traffic.
+    /// A rate of the traffic is invalid.
     #[error("[traffic]: rates are finite and not negative")]
     Traffic,
 }
 
-/// Longer chains are not built; the number bounds the work.
+/// Most tiers: bounds the work; longer chains do not exist in practice.
 pub const TIERS_MAX: usize = 32;
-/// Counts beyond this are slips of the keyboard, and their products would not fit.
+/// Larger counts are typos, and their products would overflow.
 const COUNT_MAX: u64 = 1 << 32;
 
 /// Reads a description.
@@ -248,7 +250,7 @@ pub fn parse_chain(text: &str) -> Result<Chain, ChainError> {
     Ok(chain)
 }
 
-/// Refuses what the arithmetic has no answer for. Also for chains made from flags.
+/// Refuses values for which the arithmetic has no answer. Also used for chains made from flags.
 pub fn check(chain: &Chain) -> Result<(), ChainError> {
     match chain.tiers.len() {
         0 | 1 => return Err(ChainError::TooShort),

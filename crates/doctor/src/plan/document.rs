@@ -1,4 +1,4 @@
-//! A plan as a document: the verdict first, then every limit with its sum, then what each host carries.
+//! A plan as a document: first the verdict, then every limit with its calculation, then the load of each host.
 
 use super::{Chain, Limit, Plan, Ports, cheapest, limits};
 use report::{Document, Figure, Outcome, Section, Severity, Table, Unit, Verdict};
@@ -8,7 +8,7 @@ fn connections(value: u64) -> Figure {
     Figure::exact(value as f64, Unit::of("connections"))
 }
 
-/// What `holdfast plan` prints. `made_by` is program and version.
+/// The output of `holdfast plan`. `made_by` is program and version.
 pub fn document(chain: &Chain, plan: &Plan, made_by: &str) -> Document {
     let title = if chain.title.is_empty() { "Plan" } else { &chain.title };
     let mut document = Document::new(title, made_by);
@@ -91,14 +91,14 @@ fn hosts_section(chain: &Chain) -> Section {
     Section::new("Hosts").table(table)
 }
 
-/// What was not given was not checked, and silence about it would read as "enough".
+/// Lists the limits that were not checked because they have no value: without the list they would seem sufficient.
 fn unchecked(chain: &Chain) -> Section {
     let mut section = Section::new("Not checked");
-    // The last tier opens no connections; a range has to be taken for every other, given or not.
+    // Every tier except the last opens connections and has a port range, given or assumed.
     let opening = chain.tiers.split_last().map(|(_, opening)| opening).unwrap_or_default();
     for tier in opening.iter().filter(|tier| tier.ports == Ports::default()) {
         let count = Figure::exact(tier.ports.count() as f64, Unit::of("ports"));
-        let text = format!("{}: {count}, the range that kernels ship, whatever the hosts have", tier.name);
+        let text = format!("{}: {count}, the default range of the kernel; the hosts may have another", tier.name);
         section = section.note(Severity::Note, text);
     }
     for tier in &chain.tiers {

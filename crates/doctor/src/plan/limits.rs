@@ -1,5 +1,5 @@
-//! How many connections of clients each limit of each tier lets through. One function per kind of limit; each returns its
-//! sum as text, because a planner must show its work to be believed.
+//! How many client connections each limit of each tier allows. One function per kind of limit; each returns its
+//! calculation as text, so that the reader can verify it.
 
 use super::chain::{Chain, Ports, Tier};
 use crate::kernel::{
@@ -10,37 +10,37 @@ use report::Unit;
 use report::figure::shown;
 use std::fmt::Write as _;
 
-/// Descriptors that a process needs beside connections: listeners, logs, epoll, timers, name resolution.
+/// Descriptors of a process besides connections: listeners, logs, epoll, timers, name resolution.
 const DESCRIPTORS_BESIDE: u64 = 64;
 
-/// nginx reserves a connection (232 bytes) and two events (96 each) for every one that a worker may ever have.
+/// nginx reserves a connection (232 bytes) and two events (96 each) for each of its `worker_connections`.
 const WORKER_CONNECTION_BYTES: u64 = 424;
 
-/// A limit with what it lets through.
+/// A limit and the connections that it allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limit {
-    /// Which tier, or which hop (`nginx -> ingress`).
+    /// The tier or the hop (`nginx -> ingress`).
     pub place: String,
     /// What runs out.
     pub resource: &'static str,
-    /// Connections of clients that it lets through at once.
+    /// Client connections that it allows at once.
     pub connections_max: u64,
-    /// How that comes about.
+    /// The calculation.
     pub arithmetic: String,
-    /// What raises it, cheapest first.
+    /// Ways to raise it, cheapest first.
     pub levers: Vec<Lever>,
 }
 
 /// A way to raise a limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lever {
-    /// What to do, to paste where it is a setting.
+    /// The action; a setting is in a form to paste.
     pub action: String,
-    /// What the limit lets through then.
+    /// The client connections that the limit allows afterwards.
     pub connections_max: u64,
 }
 
-/// All limits that the description gives numbers for, lowest first.
+/// All limits for which the description has values, lowest first.
 pub(super) fn all(chain: &Chain) -> Vec<Limit> {
     let mut limits = Vec::new();
     for pair in chain.tiers.windows(2) {
@@ -63,7 +63,7 @@ pub(super) fn all(chain: &Chain) -> Vec<Limit> {
     limits
 }
 
-/// A proxy holds two sockets for each connection, the ends one.
+/// A proxy holds two sockets for each connection, an end one.
 fn sockets_each(chain: &Chain, place: usize) -> u64 {
     if place == 0 || place + 1 == chain.tiers.len() { 1 } else { 2 }
 }
@@ -72,8 +72,8 @@ fn count(value: u64) -> String {
     shown(value as f64, &Unit::of("")).trim().to_owned()
 }
 
-/// Tuples that churn holds in TIME_WAIT on the side that connects. Counted for the tier that connects, as if it closed
-/// first; where its peer does, the peer holds them, and the tuple is as little free there.
+/// Tuples in TIME_WAIT because of churn, on the side that connects. They are counted as if this side closed first. If
+/// the peer closes first, the peer holds them, and the tuple is equally blocked.
 fn in_time_wait(chain: &Chain, tier: &Tier) -> u64 {
     let seconds = if tier.tw_reuse { TIME_WAIT_REUSED_SECONDS } else { TIME_WAIT_SECONDS };
     (chain.traffic.churn_per_second * seconds as f64).ceil() as u64
@@ -108,7 +108,7 @@ fn tuples(chain: &Chain, from: &Tier, to: &Tier) -> Limit {
     }
     let mut levers = Vec::new();
     if from.ports != Ports::WIDEST {
-        // Where something of ours listens in the range, its port must be reserved, or a connection may take it first.
+        // A listening port inside the range must be reserved, or a connection may take it first.
         let action = format!(
             "on {}: sysctl -w net.ipv4.ip_local_port_range=\"1024 65535\", with the ports listened on in ip_local_reserved_ports",
             from.name
@@ -140,7 +140,7 @@ fn tuples(chain: &Chain, from: &Tier, to: &Tier) -> Limit {
 
 fn tw_buckets(chain: &Chain, tier: &Tier) -> Option<Limit> {
     let buckets = tier.tw_buckets?.saturating_mul(tier.hosts);
-    // TIME_WAIT depends on the rate of closing and not on how many are open: it binds wholly or not at all.
+    // TIME_WAIT depends on the rate of closes, not on the number of open connections: it limits everything or nothing.
     let waiting = (chain.traffic.churn_per_second * TIME_WAIT_SECONDS as f64).ceil() as u64;
     (waiting > buckets).then(|| Limit {
         place: tier.name.clone(),
@@ -216,7 +216,7 @@ fn file_max(tier: &Tier, sockets: u64) -> Option<Limit> {
     })
 }
 
-/// Bytes of one host for each connection that passes through it.
+/// Bytes on one host for each connection through it.
 pub(super) fn bytes_each(tier: &Tier, sockets: u64) -> u64 {
     let tracked = if tier.conntrack_max.is_some() { CONNTRACK_BYTES } else { 0 };
     let kernel = SOCKET_BYTES.saturating_add(tier.queued_bytes).saturating_add(tracked);
@@ -261,7 +261,7 @@ fn memory(chain: &Chain, tier: &Tier, sockets: u64) -> Option<Limit> {
 
 fn tcp_mem(tier: &Tier, sockets: u64) -> Option<Limit> {
     let pages = tier.tcp_mem_pages?;
-    // Idle sockets take nothing of tcp_mem; only bytes that wait do, and each wait takes whole pages.
+    // Idle sockets use none of tcp_mem; queued bytes do, in whole pages.
     let each = tier.queued_bytes.div_ceil(PAGE_BYTES).saturating_mul(sockets);
     if each == 0 {
         return None;
@@ -285,7 +285,7 @@ fn tcp_mem(tier: &Tier, sockets: u64) -> Option<Limit> {
 
 fn conntrack(chain: &Chain, tier: &Tier, sockets: u64) -> Option<Limit> {
     let flows = tier.conntrack_max?;
-    // A closed flow is remembered for two minutes (nf_conntrack_tcp_timeout_time_wait).
+    // Connection tracking keeps a closed flow for two minutes (nf_conntrack_tcp_timeout_time_wait).
     const REMEMBERED_SECONDS: f64 = 120.0;
     let gone = (chain.traffic.churn_per_second * REMEMBERED_SECONDS).ceil() as u64;
     let through = |flows: u64| (flows.saturating_mul(tier.hosts) / sockets).saturating_sub(gone);
@@ -318,7 +318,8 @@ fn bandwidth(chain: &Chain, tier: &Tier, sockets: u64) -> Option<Limit> {
     let traffic = &chain.traffic;
     let segments = traffic.message_bytes.div_ceil(SEGMENT_PAYLOAD_BYTES).max(1);
     let wire = traffic.message_bytes.saturating_add(segments.saturating_mul(SEGMENT_OVERHEAD_BYTES));
-    // A proxy sends on what it receives, so each of its directions carries both; an end has one in each.
+    // A proxy forwards what it receives, so each of its directions carries both kinds of traffic; an end has one kind
+    // in each direction.
     let (sent, received) = (traffic.sent_per_second, traffic.received_per_second);
     let messages = if sockets == 2 { sent + received } else { sent.max(received) };
     let each = messages * wire as f64 * 8.0;

@@ -1,6 +1,6 @@
-//! `holdfast plan`: which limit of a chain binds first, at how many connections, and what the cheapest way past it is. Pure
-//! arithmetic over a description; nothing is measured here. Called by the binary, and by programs that are about to open many
-//! connections.
+//! `holdfast plan`: computes which limit of a chain is reached first, at how many connections, and the cheapest way to
+//! raise it. Pure arithmetic over a description, without measurements. Called by the binary, and by programs that are
+//! about to open many connections.
 
 pub mod chain;
 mod document;
@@ -11,23 +11,23 @@ pub use chain::{Chain, ChainError, Ports, Rate, Size, Tier, Traffic, parse_chain
 pub use document::document;
 pub use limits::{Lever, Limit};
 
-/// What the arithmetic says about a chain.
+/// The result for a chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// Lowest first; never empty, since every hop has tuples.
+    /// Lowest first; never empty, because every hop has tuples.
     pub limits: Vec<Limit>,
-    /// Timeouts that end idle connections without a fault at either end: place and sentence.
+    /// Timeouts that close idle connections without a fault at either end: place and sentence.
     pub timeouts: Vec<(String, String)>,
 }
 
 impl Plan {
-    /// The first limit that binds.
+    /// The limit that is reached first.
     pub fn first(&self) -> Option<&Limit> {
         self.limits.first()
     }
 }
 
-/// Computes all limits of a chain that [`chain::check`] lets through.
+/// Computes all limits of a chain that passed [`chain::check`].
 pub fn plan(chain: &Chain) -> Plan {
     let timeouts = chain.tiers.iter().filter_map(|tier| {
         let idle = tier.idle_timeout_seconds?;
@@ -45,7 +45,7 @@ pub fn plan(chain: &Chain) -> Plan {
     Plan { timeouts: timeouts.collect(), limits: limits::all(chain) }
 }
 
-/// The cheapest lever that suffices for what is wanted, or the strongest if none does alone.
+/// The cheapest lever that suffices for the wanted connections, or the strongest if none does alone.
 pub fn cheapest(limit: &Limit, wanted: u64) -> Option<&Lever> {
     let enough = limit.levers.iter().find(|lever| lever.connections_max >= wanted);
     enough.or_else(|| limit.levers.iter().max_by_key(|lever| lever.connections_max))

@@ -1,31 +1,32 @@
-//! What a scaled-down chain should take, computed from the same constants as the plan, beside what it took: descriptors and
-//! ports to the last one, memory within a tenth. Arithmetic and words only; the binary builds the chain and measures it.
+//! Compares the expected resources of a scaled-down chain with the measured ones. The expectation uses the same
+//! constants as the plan. Descriptors and ports must match exactly, memory within a tenth. Arithmetic and text only;
+//! the binary builds the chain and measures it.
 
 use super::Chain;
 use crate::kernel::SOCKET_BYTES;
 use report::figure::shown;
 use report::{Figure, Outcome, Section, Severity, Table, Unit, Verdict};
 
-/// What one idle tunnel takes of Holdfast's own memory, resident (bench/results, `cargo xtask bench proxy`): the program that
-/// replaces every proxy of the chain here.
+/// Resident memory of Holdfast for one idle tunnel (bench/results, `cargo xtask bench proxy`). Holdfast replaces every
+/// proxy of the chain here.
 pub const TUNNEL_BYTES: u64 = 341;
-/// How far memory may be off, in percent.
+/// Allowed deviation of memory, in percent.
 pub const MEMORY_OFF_PERCENT_MAX: f64 = 10.0;
 
-/// What one round of a measurement saw. One entry per proxy and per hop, from the clients to the service.
+/// The measurements of one round. One entry per proxy and per hop, from the clients to the service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Round {
-    /// Descriptors that each proxy has more than before.
+    /// Additional descriptors of each proxy.
     pub descriptors: Vec<u64>,
-    /// Local ports in use towards each tier but the first.
+    /// Local ports in use towards each tier except the first.
     pub ports: Vec<u64>,
-    /// Kernel memory that sockets take more than before, of all processes.
+    /// Additional kernel memory of sockets, over all processes.
     pub kernel_bytes: u64,
-    /// Resident memory that the proxies have more than before.
+    /// Additional resident memory of the proxies.
     pub program_bytes: u64,
 }
 
-/// What a round should see with this many connections.
+/// The expected measurements for this many connections.
 pub fn predicted(chain: &Chain, connections: u64) -> Round {
     let hops = chain.tiers.len().saturating_sub(1);
     let proxies = hops.saturating_sub(1);
@@ -39,7 +40,7 @@ pub fn predicted(chain: &Chain, connections: u64) -> Round {
     }
 }
 
-/// The comparison as a section, and whether nothing contradicts. `measured` has at least one round.
+/// The comparison as a section, and whether no measurement contradicts. `measured` has at least one round.
 pub fn section(chain: &Chain, connections: u64, measured: &[Round]) -> (Section, bool) {
     let expected = predicted(chain, connections);
     let mut table = Table::new(
@@ -98,9 +99,9 @@ pub fn section(chain: &Chain, connections: u64, measured: &[Round]) -> (Section,
     (section, exact && outcome != Outcome::Fails)
 }
 
-/// Whether memory is as computed, why, and by how many percent the median is off. Without root's rights the kernel's memory is
-/// that of the whole machine, where others open and close files too: it contradicts the sum only if every round does, and in the
-/// same direction.
+/// Whether memory is as computed, the explanation, and the deviation of the median in percent. Without root, kernel
+/// memory is that of the whole machine, where other processes open and close files, too. It then contradicts only if
+/// every round deviates in the same direction.
 fn memory(computed: u64, measured: &[u64]) -> (Outcome, String, f64) {
     let off = |bytes: u64| (bytes as f64 / computed.max(1) as f64 - 1.0) * 100.0;
     let (offs, middle) = (measured.iter().map(|bytes| off(*bytes)), off(median(measured)));
@@ -133,7 +134,7 @@ fn median(values: &[u64]) -> u64 {
     sorted.get(sorted.len() / 2).copied().unwrap_or(0)
 }
 
-/// The median, with least and most where they differ.
+/// The median, with minimum and maximum if they differ.
 fn spread(values: &[u64], shown: fn(u64) -> String) -> String {
     let (least, most) = (values.iter().min(), values.iter().max());
     match (least, most) {
@@ -172,7 +173,7 @@ mod tests {
         let mut off = right.clone();
         off.kernel_bytes = off.kernel_bytes * 7 / 8;
         assert!(!section(&chain(), 1000, std::slice::from_ref(&off)).1);
-        // The median of rounds counts, so that one round beside somebody else's work does not.
+        // The median of the rounds counts, so one round disturbed by other work does not.
         assert!(section(&chain(), 1000, &[right.clone(), off, right]).1);
     }
 

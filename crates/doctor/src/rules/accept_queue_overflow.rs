@@ -1,4 +1,4 @@
-//! An accept queue of the running server that is full now, or has dropped connections since it began.
+//! An accept queue of the running server is full now, or has dropped connections since it was opened.
 
 use super::listen_backlog::with_backlog;
 use super::{Needs, Rule, finding, quoted};
@@ -75,7 +75,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// What the kernel allows, where that is too little, and the line of the listener.
+/// Raises the kernel's limit if it is too low, and the backlog in the `listen` line.
 fn fix(facts: &Facts, said: Option<&Directive>, wanted: u64) -> String {
     let allowed = facts.system.number(SYSCTL).is_some_and(|allowed| allowed >= wanted);
     let kernel = if allowed { String::new() } else { format!("sysctl -w {SYSCTL}={wanted}\n") };
@@ -93,10 +93,11 @@ fn undo(facts: &Facts, said: Option<&Directive>) -> String {
     if parts.is_empty() { "# the backlog as it was, and a restart".to_owned() } else { parts.join("\n") }
 }
 
-/// Parameters that make a socket: only one `listen` of an address may have them.
+/// Parameters of a socket: only one `listen` of an address may have them.
 const OF_THE_SOCKET: [&str; 5] = ["backlog=", "reuseport", "deferred", "bind", "rcvbuf="];
 
-/// The `listen` that made it: where several servers share the address, the one that has the socket's parameters.
+/// The `listen` line that opened the socket: if several servers share the address, the one with the socket's
+/// parameters.
 fn line_of<'a>(configuration: &'a Configuration, listener: &Listener) -> Option<&'a Directive> {
     let listens = configuration.all("listen");
     let same = |directive: &Directive| {

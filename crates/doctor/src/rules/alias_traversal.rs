@@ -1,4 +1,4 @@
-//! A prefix location without a slash at its end, and an alias with one: `..` leads out of the folder.
+//! A prefix location without a final slash, and an alias with one: `..` leads out of the folder.
 
 use super::{Needs, Rule, at};
 use crate::configuration::argument;

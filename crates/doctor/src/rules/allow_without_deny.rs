@@ -1,4 +1,4 @@
-//! `allow` without `deny`: clients that are not named are allowed, too.
+//! `allow` without `deny`: all other clients are allowed, too.
 
 use super::{Needs, Rule, at};
 use crate::configuration::{argument, is};
@@ -26,7 +26,7 @@ fn check(facts: &Facts) -> Vec<Finding> {
         let allows: Vec<_> = lines.iter().filter(|line| is(line, "allow")).collect();
         let is_all = allows.iter().any(|line| argument(line, 0).as_deref() == Some("all"));
         let denies = lines.iter().any(|line| is(line, "deny"));
-        // With `satisfy any` who is not named is asked for a password.
+        // With `satisfy any`, all other clients are asked for a password.
         let is_any = allow.inherited("satisfy").is_some_and(|line| argument(line, 0).as_deref() == Some("any"));
         if denies || is_all || is_any || seen.contains(&block.span) {
             continue;

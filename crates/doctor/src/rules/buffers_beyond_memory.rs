@@ -1,4 +1,4 @@
-//! Response buffers that, were all connections slow at once, would be more than the memory: the kernel ends the proxy then.
+//! Response buffers that exceed the memory if all connections are slow at once: the kernel then kills the proxy.
 
 use super::{Needs, Rule, finding, quoted};
 use crate::configuration::{Configuration, Found, bytes, number};
@@ -32,7 +32,7 @@ http {
 }",
     check,
 };
-/// As nginx has them on a machine with pages of 4 KB.
+/// nginx's default on a machine with pages of 4 KB.
 const BUFFER_SIZE_DEFAULT: u64 = 4096;
 const BUFFERS_DEFAULT: (u64, u64) = (8, 4096);
 
@@ -80,8 +80,8 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// Few buffers, each as large as the head's, which stays what it is: upstreams may need it. Where even these are too many,
-/// fewer connections.
+/// Few buffers, each as large as the head's. The head's buffer keeps its size, because upstreams may need it. If even
+/// these are too many, fewer connections.
 fn fix(configuration: &Configuration, pass: &Found<'_>, said: &Directive, memory: u64, workers: u64) -> String {
     const FEW: u64 = 4;
     let head = pass.inherited("proxy_buffer_size").and_then(|line| bytes(line, 0)).unwrap_or(BUFFER_SIZE_DEFAULT);

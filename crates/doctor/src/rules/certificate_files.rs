@@ -1,4 +1,4 @@
-//! Files of certificates that clients will refuse, now or soon.
+//! Certificate files that clients will refuse, now or soon.
 
 use super::{Needs, Rule, at};
 use crate::certificates::{CertificatePair, secure_listeners};
@@ -39,7 +39,7 @@ fn check(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// Names of servers that no certificate is for.
+/// Reports server names that no certificate covers.
 fn names(facts: &Facts) -> Vec<Finding> {
     let Some(configuration) = &facts.configuration else { return Vec::new() };
     let (mut findings, mut seen) = (Vec::new(), Vec::new());
@@ -47,7 +47,7 @@ fn names(facts: &Facts) -> Vec<Finding> {
         let lines = listen.inherited_all("ssl_certificate");
         let pair_of = |span| facts.certificates.iter().find(|pair: &&CertificatePair| pair.span == span);
         let read: Vec<_> = lines.iter().filter_map(|line| pair_of(line.span)?.facts.as_ref()).collect();
-        // A certificate that was not read may be for any name; a certificate without names is an old one.
+        // A certificate that was not read may have any name; a certificate without names is an old one.
         if read.len() < lines.len() || read.iter().all(|facts| facts.names.is_empty()) {
             continue;
         }
@@ -106,7 +106,7 @@ mod tests {
             issued.write(self.folder.path(), name);
         }
 
-        /// What is found of a server with these names, certificate and key.
+        /// The findings for a server with these names, certificate and key.
         fn found(&self, names: &str, certificate: &str, key: &str) -> Vec<Finding> {
             let at = self.folder.path().display();
             let text = format!(

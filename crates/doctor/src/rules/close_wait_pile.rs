@@ -1,4 +1,4 @@
-//! Connections that the peer closed and the server still holds: it does not look at them any more.
+//! Connections that the peer has closed and the server still holds: the server no longer reads them.
 
 use super::{Needs, Rule, finding};
 use crate::facts::Facts;
@@ -17,13 +17,13 @@ pub(super) const RULE: Rule = Rule {
     instead: "",
     check,
 };
-/// A busy server always has some, for the moment between the peer's FIN and its own.
+/// A busy server always has some, between the peer's FIN and its own.
 const SOCKETS_MIN: u64 = 64;
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let Some(live) = &facts.live else { return Vec::new() };
     let (waiting, open) = (live.in_state(State::CloseWait), live.in_state(State::Established));
-    // A tenth of what is open is more than moments explain.
+    // More than a tenth of the open sockets is not a matter of moments.
     if waiting < SOCKETS_MIN || waiting < open / 10 {
         return Vec::new();
     }

@@ -1,4 +1,5 @@
-//! `Connection: upgrade` sent with every request, although most of them upgrade nothing: their connections are not kept.
+//! `Connection: upgrade` is sent with every request, although most requests upgrade nothing: their connections are not
+//! kept.
 
 use super::{Needs, Rule, finding, quoted};
 use crate::configuration::{argument, is};
@@ -49,7 +50,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         if !constant || everything.as_deref() != Some("/") {
             continue;
         }
-        // Only a group with a pool can lose it.
+        // Only a group with a pool loses its connections this way.
         let Some(name) = argument(pass.directive, 0).and_then(|target| group_of(&target)) else { continue };
         let Some(keepalive) = configuration.upstream(&name).and_then(|upstream| setting(upstream, "keepalive")) else {
             continue;

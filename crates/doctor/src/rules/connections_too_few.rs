@@ -1,5 +1,4 @@
-//! Fewer `worker_connections` than the load needs: a proxied client takes two, and what does not fit is dropped with 500 or
-//! without an answer.
+//! `worker_connections` is too small for the load: a proxied client takes two. Further clients get a 500 or no answer.
 
 use super::{Needs, Rule, finding, quoted};
 use crate::configuration::{Configuration, number};
@@ -64,7 +63,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     }]
 }
 
-/// Twice as many descriptors as connections, unless there are as many: the rest is for files.
+/// Twice as many descriptors as connections, unless there are already enough; the rest is for files.
 fn fix(facts: &Facts, configuration: &Configuration, needed: u64) -> String {
     let mut change = Change::new(configuration);
     let line = format!("worker_connections {needed};");

@@ -1,4 +1,5 @@
-//! A table of tracked flows that is full, or smaller than what the server may hold: new connections are dropped without a word.
+//! The table of tracked flows is full, or smaller than the server's connections: the kernel silently drops new
+//! connections.
 
 use super::{Needs, Rule, finding};
 use crate::facts::Facts;
@@ -40,7 +41,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         ));
     }
     let Some(needed) = needed(facts) else { return findings };
-    // Where nothing tracks, the limit does not exist; where it is written down, it will.
+    // If nothing is tracked, the limit does not exist; if a file sets it, it will.
     for (place, value) in facts.values(MAX) {
         let Some(max) = value.parse::<u64>().ok().filter(|max| *max > 0 && *max < needed) else { continue };
         let what = format!("{max} flows can be tracked, and the server may hold {needed} connections");
@@ -59,7 +60,8 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// Connections that the server may have at once: those expected (two each when proxied), otherwise what it is configured for.
+/// Connections that the server may have at once: the expected ones (two each when proxied), otherwise the configured
+/// ones.
 fn needed(facts: &Facts) -> Option<u64> {
     let configuration = facts.configuration.as_ref()?;
     if let Some(expected) = facts.expected.connections {

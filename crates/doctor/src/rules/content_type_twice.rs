@@ -1,4 +1,4 @@
-//! `add_header Content-Type` adds a second one beside that of the response.
+//! `add_header Content-Type` adds a second field besides the response's own.
 
 use super::{Needs, Rule, at};
 use crate::configuration::{argument, is};
@@ -32,7 +32,7 @@ fn check(facts: &Facts) -> Vec<Finding> {
         }
         findings.push(Finding {
             side_effect:
-                "default_type counts for what has no type of its own: a response of an application keeps its own."
+                "default_type applies to files without a known type; a response of an application keeps its own."
                     .to_owned(),
             ..at(
                 facts,

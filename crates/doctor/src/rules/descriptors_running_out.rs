@@ -1,4 +1,4 @@
-//! A process of the running server that has nearly as many descriptors open as it may.
+//! A process of the running server uses nearly all of its descriptors.
 
 use super::{Needs, Rule, finding};
 use crate::edit::{Change, UNDO};

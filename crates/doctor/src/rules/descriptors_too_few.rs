@@ -1,4 +1,4 @@
-//! A worker promises more connections than it may have descriptors: each proxied one takes two.
+//! A worker allows more connections than it may have descriptors: each proxied one takes two.
 
 use super::{Needs, Rule, finding, quoted};
 use crate::configuration::number;
@@ -34,8 +34,8 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         (None, Some(limit)) => (limit, "the process's limit (ulimit -n)"),
         (None, None) => return Vec::new(),
     };
-    // worker_connections counts both sockets of a proxied connection, so descriptors beyond it are never needed but for
-    // listeners, logs and files.
+    // worker_connections counts both sockets of a proxied connection. Only listeners, logs and files need descriptors
+    // beyond it.
     if connections <= allowed {
         let others = [
             too_high(facts, limit).or_else(|| not_in_force(facts, limit)),
@@ -64,10 +64,10 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     }]
 }
 
-/// Of whose limits the evidence tells; workers are alike.
+/// Processes whose limits are in the evidence; further workers are alike.
 const PROCESSES_SHOWN: usize = 3;
 
-/// A limit that the kernel refuses, so that nginx goes on with the old one and an alert in its log.
+/// A limit that the kernel refuses: nginx keeps the old one and logs an alert.
 fn too_high(facts: &Facts, limit: Option<u64>) -> Option<Finding> {
     let (limit, nr_open) = (limit?, facts.system.number("fs.nr_open")?);
     let configuration = facts.configuration.as_ref()?;
@@ -87,7 +87,7 @@ fn too_high(facts: &Facts, limit: Option<u64>) -> Option<Finding> {
     })
 }
 
-/// A limit that no process of the running server has: refused by the hard limit, or not in force yet.
+/// A limit that no process of the running server has: the hard limit refused it, or it is not applied yet.
 fn not_in_force(facts: &Facts, limit: Option<u64>) -> Option<Finding> {
     let (limit, live, configuration) = (limit?, facts.live.as_ref()?, facts.configuration.as_ref()?);
     let directive = configuration.main("worker_rlimit_nofile")?;
@@ -100,7 +100,7 @@ fn not_in_force(facts: &Facts, limit: Option<u64>) -> Option<Finding> {
     }));
     Some(Finding {
         place: Some(configuration.place(directive.span)),
-        why: "Only root may raise a limit beyond the hard one; for anybody else the line fails with an alert in the log, and the workers go on \
+        why: "Only root may raise a limit beyond the hard one; for other users the line fails with an alert in the log, and the workers go on \
               with what they have. Workers that are older than the line have the old limit, too."
             .to_owned(),
         evidence,
@@ -112,12 +112,12 @@ fn not_in_force(facts: &Facts, limit: Option<u64>) -> Option<Finding> {
     })
 }
 
-/// A limit that somebody chose, of which connections leave nothing for files. By default Debian's numbers do.
+/// A configured limit that leaves no descriptors for files. Not reported for Debian's defaults.
 fn none_for_files(facts: &Facts, limit: Option<u64>, connections: u64) -> Option<Finding> {
     let (limit, configuration) = (limit?, facts.configuration.as_ref()?);
     let directive = configuration.main("worker_rlimit_nofile")?;
-    // Two of worker_connections make a proxied one, whose response may take a temporary file beside the two sockets; a static one has
-    // a file for each. The former is the least.
+    // A proxied connection counts as two of worker_connections, and its response may need a temporary file besides the
+    // two sockets. A static one needs a file for each. The first case needs fewer descriptors and is the minimum.
     let needed = connections.saturating_add(connections / 2);
     let wanted = connections.saturating_mul(2);
     (limit < needed).then(|| Finding {
@@ -137,7 +137,7 @@ fn none_for_files(facts: &Facts, limit: Option<u64>, connections: u64) -> Option
     })
 }
 
-/// All workers together may open more than the kernel hands out to the whole host.
+/// All workers together may open more files than the kernel allows on the whole host.
 fn host_too_few(facts: &Facts, connections: u64) -> Option<Finding> {
     const SYSCTL: &str = "fs.file-max";
     let configuration = facts.configuration.as_ref()?;

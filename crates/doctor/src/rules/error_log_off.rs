@@ -1,4 +1,4 @@
-//! `error_log off`: there is no such word, so the log is a file named off.
+//! `error_log off`: `off` is not a special word here, so the log is a file with that name.
 
 use super::{Needs, Rule, at};
 use crate::configuration::argument;

@@ -1,4 +1,4 @@
-//! `tcp_fin_timeout` set low in the belief that it shortens TIME_WAIT. It is about FIN_WAIT2, which is another state.
+//! `tcp_fin_timeout` is set low to shorten TIME_WAIT. It affects FIN_WAIT2, which is another state.
 
 use super::{Needs, Rule, finding};
 use crate::facts::Facts;
@@ -6,7 +6,7 @@ use crate::kernel::TIME_WAIT_SECONDS;
 use report::{Finding, Severity};
 
 const NAME: &str = "fin-timeout-folklore";
-const WHY: &str = "It limits how long a socket that no process holds waits in FIN_WAIT2. TIME_WAIT lasts 60 s whatever it says, so ports run out as before.";
+const WHY: &str = "It limits how long a socket that no process holds waits in FIN_WAIT2. TIME_WAIT always lasts 60 s, so ports run out as before.";
 pub(super) const RULE: Rule = Rule {
     name: NAME,
     finds: "`tcp_fin_timeout` lowered against TIME_WAIT",
@@ -25,7 +25,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
             place: Some((setting.file.clone(), setting.line, 1)),
             why: format!(
                 "It limits how long a socket that no process holds waits in FIN_WAIT2 for the peer's FIN. TIME_WAIT lasts \
-                 {TIME_WAIT_SECONDS} s whatever it says (TCP_TIMEWAIT_LEN is compiled in), so ports run out as before."
+                 {TIME_WAIT_SECONDS} s at any value of it (TCP_TIMEWAIT_LEN is compiled in), so ports run out as before."
             ),
             evidence: vec![format!("{}:{}: {SYSCTL} = {seconds}", setting.file, setting.line)],
             fix: format!("{SYSCTL} = 60\n# against TIME_WAIT: keep connections, with keepalive in the upstream"),

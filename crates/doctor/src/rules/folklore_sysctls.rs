@@ -1,4 +1,5 @@
-//! Settings that are handed from article to article although the kernel no longer has them, or never did what they are set for.
+//! Settings copied from article to article, although the kernel no longer has them, or they never had the wanted
+//! effect.
 
 use super::{Needs, Rule, finding};
 use crate::facts::Facts;
@@ -17,7 +18,7 @@ net.ipv4.ip_conntrack_max = 2000000",
     check,
 };
 
-/// Name, why it is of no use, and what to write instead.
+/// Name, why it is useless, and what to write instead.
 const FOLKLORE: [(&str, &str, &str); 11] = [
     (
         "net.ipv4.tcp_tw_recycle",

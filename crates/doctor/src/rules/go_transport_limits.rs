@@ -1,4 +1,4 @@
-//! The limits of a Go gateway's `http.Transport` that contradict each other or the load: nothing in Go checks them.
+//! Limits of a Go gateway's `http.Transport` that contradict each other or the load: Go does not check them.
 
 use super::{Needs, Rule, finding};
 use crate::facts::Facts;

@@ -1,4 +1,4 @@
-//! A header value with a line end in it, which HTTP no longer allows.
+//! A header value contains a line end, which HTTP no longer allows.
 
 use super::{Needs, Rule, at};
 use crate::edit::Change;

@@ -1,4 +1,4 @@
-//! A block with an `add_header` of its own inherits none: headers that were set outside are lost in it.
+//! A block with its own `add_header` inherits none: the outer headers are missing in it.
 
 use super::{Needs, Rule, at};
 use crate::configuration::{argument, is};
@@ -23,7 +23,7 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 
-/// Whose loss is more than untidy.
+/// Headers that protect the client, so that their loss is serious.
 const PROTECTING: [&str; 6] = [
     "strict-transport-security",
     "x-frame-options",
@@ -51,7 +51,7 @@ fn check(facts: &Facts) -> Vec<Finding> {
         let lost: Vec<_> = around.into_iter().filter(|line| here.iter().all(|own| name(own) != name(line))).collect();
         let names: Vec<String> = lost.iter().filter_map(|line| argument(line, 0)).collect();
         let is_protecting = lost.iter().any(|line| PROTECTING.contains(&name(line).as_str()));
-        // In an `if` others are sent on purpose, as for a preflight request.
+        // An `if` may send other headers on purpose, as for a preflight request.
         if lost.is_empty() || (is(own, "if") && !is_protecting) {
             continue;
         }

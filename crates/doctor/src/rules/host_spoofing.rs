@@ -1,4 +1,4 @@
-//! The Host field as the client sent it, passed on: it need not be the one that selected the server.
+//! The client's Host field is passed on unchanged: it need not be a name of the selected server.
 
 use super::{Needs, Rule, at};
 use crate::configuration::argument;

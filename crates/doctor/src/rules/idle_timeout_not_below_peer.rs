@@ -1,4 +1,4 @@
-//! Idle connections are kept here for as long as the peer keeps them or longer: now and then a request meets the peer's close.
+//! Idle connections are kept at least as long as the peer keeps them: sometimes a request meets the peer's close.
 
 use super::{Needs, Rule, finding, quoted};
 use crate::configuration::{Configuration, argument, seconds};
@@ -39,7 +39,8 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
             .is_some_and(|on| on == "on");
         let Some((theirs, whose)) = peers_idle(facts, configuration, &group) else { continue };
         let (ours, said) = group.idle_seconds();
-        // A peer that keeps nothing closes after each response and announces it, so no request can race with the close.
+        // A peer that keeps no connections closes after each response and announces it, so no request can race with the
+        // close.
         if ours < theirs || theirs == 0 || (learns && facts.dialect == Dialect::Holdfast) {
             continue;
         }
@@ -63,7 +64,8 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// What the operator said of the peers, or is in this very configuration where a peer is a server of it.
+/// The peers' idle timeout: the operator's statement, or the setting of the server in this configuration that is the
+/// peer.
 fn peers_idle(facts: &Facts, configuration: &Configuration, group: &Group<'_>) -> Option<(u64, String)> {
     if let Some(theirs) = facts.expected.peer_idle_seconds {
         return Some((theirs, format!("peers close idle connections after {theirs} s")));

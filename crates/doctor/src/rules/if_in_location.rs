@@ -1,4 +1,5 @@
-//! An `if` in a location that does more than return or rewrite: it is a location of its own, and inherits less than it seems.
+//! An `if` in a location does more than return or rewrite. It acts as a location of its own and inherits less than it
+//! seems.
 
 use super::{Needs, Rule, at};
 use crate::configuration::is;
@@ -43,7 +44,7 @@ fn check(facts: &Facts) -> Vec<Finding> {
         let Some(unsafe_line) = block.directives.iter().find(|line| !SAFE.iter().any(|safe| is(line, safe))) else {
             continue;
         };
-        // One alone, beside nothing that it would undo, does what it seems to.
+        // A single `if`, without `try_files`, works as expected.
         if ifs < 2 && !has_files {
             continue;
         }

@@ -1,4 +1,4 @@
-//! A pool that no request can use: the upstream is spoken to in HTTP/1.0, or told to close.
+//! No request can use the pool: requests to the upstream use HTTP/1.0, or `Connection: close`.
 
 use super::{Needs, Rule, finding, quoted};
 use crate::configuration::argument;
@@ -40,7 +40,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         }
         let version = pass.inherited("proxy_http_version").and_then(|directive| argument(directive, 0));
         let version = version.unwrap_or_else(|| facts.dialect.upstream_version().to_owned());
-        // Before 1.29.7 the default is `Connection: close`; since then a kept connection is not told to close.
+        // Before 1.29.7 the default is `Connection: close`; since then the default lets connections be kept.
         let header = pass.sent_header("Connection");
         let header = header.or_else(|| (!facts.dialect.pools_by_default()).then(|| "close".to_owned()));
         let closes = header.is_some_and(|value| value.eq_ignore_ascii_case("close"));

@@ -1,4 +1,4 @@
-//! Kept connections that are closed after so few requests that the pool might as well not be there.
+//! Kept connections are closed after so few requests that the pool has little effect.
 
 use super::{Needs, Rule, finding, quoted};
 use crate::configuration::number;
@@ -24,7 +24,7 @@ server { location / { proxy_http_version 1.1; proxy_set_header Connection ""; pr
 };
 /// nginx's own number since 1.19.10; it was 100 before.
 const REQUESTS_DEFAULT: u64 = 1000;
-/// Below this somebody chose to close often.
+/// With fewer, the operator chose to close often.
 const REQUESTS_FEW: u64 = 100;
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {

@@ -1,5 +1,5 @@
-//! The accept queue is shorter than was asked for, or was asked to be short: a burst overflows it, and clients retry after 1, 3,
-//! 7 seconds.
+//! The accept queue is shorter than configured, or is configured to be short. A burst overflows it, and clients retry
+//! after 1, 3, 7 seconds.
 
 use super::{Needs, Rule, finding, quoted};
 use crate::configuration::Configuration;
@@ -26,7 +26,7 @@ const BACKLOG_DEFAULT: u64 = 511;
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let Some(configuration) = &facts.configuration else { return Vec::new() };
-    // What holds now, or after the next boot: the least of them is what a burst meets.
+    // The lower of the limits now and after the next boot decides about a burst.
     let (somaxconn, written) = least(facts);
     let mut findings = Vec::new();
     for listen in configuration.all("listen") {
@@ -86,7 +86,7 @@ pub(super) fn with_backlog(configuration: &Configuration, listen: &Directive, wa
     change.remark("then a restart: a listener keeps the queue it was given").fix()
 }
 
-/// The least value that the queue's limit has or will have, and where it is written if that is a file.
+/// The lowest current or future value of the limit, and the file that sets it, if any.
 fn least(facts: &Facts) -> (Option<u64>, String) {
     let parsed = facts.values(SYSCTL).filter_map(|(place, value)| Some((value.trim().parse::<u64>().ok()?, place)));
     let Some((value, place)) = parsed.min_by_key(|(value, _)| *value) else { return (None, String::new()) };

@@ -1,4 +1,4 @@
-//! A port listened on lies among those that `connect()` hands out: a connection may hold it when the server restarts.
+//! A listening port is in the range of `connect()`: an outgoing connection may hold it when the server restarts.
 
 use super::{Needs, Rule, finding, quoted};
 use crate::configuration::argument;
@@ -54,7 +54,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// The list of reserved ports and one more.
+/// The list of reserved ports with one port added.
 fn with_port(facts: &Facts, port: u64) -> String {
     let now = facts.values(RESERVED).last().map(|(_, value)| value.trim()).unwrap_or_default();
     if now.is_empty() { port.to_string() } else { format!("{now},{port}") }

@@ -1,5 +1,5 @@
-//! The rules, one file each. A rule looks at [`Facts`] and returns findings that are complete: what, why it hurts, evidence,
-//! arithmetic, fix, side effect, how to undo. Each file ends with configurations in which it must and must not fire.
+//! The rules, one file each. A rule reads [`Facts`] and returns complete findings: what, why it matters, evidence,
+//! arithmetic, fix, side effect, undo. Each file ends with configurations in which it must and must not report.
 
 mod accept_queue_overflow;
 mod alias_traversal;
@@ -71,31 +71,32 @@ use crate::facts::Facts;
 use conf::source::Span;
 use report::{Document, Finding, Section, Severity};
 
-/// A rule: its check, and what the guide says of it. Each is at the head of its file.
+/// A rule: its check, and its text in the guide. Each is at the beginning of its file.
 #[derive(Debug)]
 pub struct Rule {
-    /// How it is called in reports.
+    /// Its name in reports.
     pub name: &'static str,
-    /// What it finds, in a line.
+    /// What it finds, in one line.
     pub finds: &'static str,
-    /// What it needs beside a file.
+    /// What it needs besides a file.
     pub needs: Needs,
-    /// What it leads to.
+    /// The consequence of the fault.
     pub why: &'static str,
-    /// A configuration or a sysctl file in which it fires: the inside of `http {}`, or a whole file. The first line may name
-    /// options as a comment. Empty where only a running server, or a file that the configuration names, shows it.
+    /// A configuration or a sysctl file with the fault: the inside of `http {}`, or a whole file. The first line may
+    /// have options as a comment. Empty if only a running server, or a file that the configuration names, shows the
+    /// fault.
     pub example: &'static str,
     /// The same without the fault.
     pub instead: &'static str,
     check: fn(&Facts) -> Vec<Finding>,
 }
 
-/// What a rule needs beside a file.
+/// What a rule needs besides a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Needs {
-    /// The word of the operator.
+    /// Whether it needs a value from the operator.
     pub word: bool,
-    /// It needs, or is sharper with, a running server.
+    /// Whether it needs a running server, or is more precise with one.
     pub running: bool,
 }
 
@@ -166,7 +167,7 @@ const RULES: &[&Rule] = &[
     &error_log_off::RULE,
 ];
 
-/// What all rules find, the worst first, otherwise in the order of the rules and of the text.
+/// The findings of all rules, most severe first, otherwise in the order of the rules and of the text.
 pub fn examine(facts: &Facts) -> Vec<Finding> {
     let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| (rule.check)(facts)).collect();
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
@@ -178,7 +179,8 @@ pub fn all() -> &'static [&'static Rule] {
     RULES
 }
 
-/// Findings as a document. The title says whose configuration it was read as, `made_by` is program and version.
+/// Findings as a document. The title names the program that the configuration is read as; `made_by` is program and
+/// version.
 pub fn document(facts: &Facts, findings: Vec<Finding>, title: &str, made_by: &str) -> Document {
     let mut section = Section::new("Findings");
     if findings.is_empty() {
@@ -190,14 +192,14 @@ pub fn document(facts: &Facts, findings: Vec<Finding>, title: &str, made_by: &st
     let absent = if facts.configuration.is_some() { "" } else { "; no configuration was given" };
     let document = Document::new(title, made_by).fact("rules", format!("{}{absent}", RULES.len())).section(section);
     let unknown = &facts.system.unknown;
-    // Silence of a rule that could not look would read as "in order".
+    // If a rule could not check, the report says so, because silence would mean "in order".
     if unknown.is_empty() {
         return document;
     }
     document.fact("not known here", format!("{}; rules that need one say nothing about it", unknown.join(", ")))
 }
 
-/// A finding with its place; the other parts are for the rule to fill.
+/// A finding with its rule, severity and title; the rule fills the other parts.
 fn finding(rule: &str, severity: Severity, what: String) -> Finding {
     let nothing = String::new;
     Finding {
@@ -214,8 +216,8 @@ fn finding(rule: &str, severity: Severity, what: String) -> Finding {
     }
 }
 
-/// A finding about a place of the configuration, with that place as evidence, a change as its fix, and the rule's own reason. The
-/// side effect is for the rule to fill.
+/// A finding at a place of the configuration, with that place as evidence, a change as its fix, and the rule's own
+/// reason. The rule fills the side effect.
 fn at(facts: &Facts, rule: &Rule, severity: Severity, span: Span, what: String, fix: String) -> Finding {
     let configuration = facts.configuration.as_ref();
     let text = |configuration: &Configuration| quoted(configuration, span, &configuration.text(span));
@@ -237,7 +239,7 @@ fn quoted(configuration: &Configuration, span: Span, text: &str) -> String {
 
 #[cfg(test)]
 pub(crate) mod fixture {
-    //! Facts for the tests of rules: a configuration from a text, and a system that lacks nothing.
+    //! Facts for the tests of rules: a configuration from a text, and a system with sufficient limits.
 
     use super::{Facts, Finding};
     use crate::configuration::Configuration;
@@ -261,7 +263,7 @@ pub(crate) mod fixture {
         }
     }
 
-    /// What is in `http {}`.
+    /// Facts with this text inside of `http {}`.
     pub(crate) fn http(text: &str) -> Facts {
         facts(&format!("events {{}}\nhttp {{\n{text}\n}}\n"))
     }
@@ -287,7 +289,7 @@ pub(crate) mod fixture {
         Facts { configuration: Some(Configuration::new(loaded)), system, ..Facts::default() }
     }
 
-    /// The rest of a proxying configuration around what a test says of the upstream and the location.
+    /// A proxying configuration with the given directives in the upstream and the location.
     pub(crate) fn proxy(upstream: &str, location: &str) -> Facts {
         facts(&format!(
             "events {{}}\nhttp {{\nupstream api {{\n{upstream}\n}}\nserver {{\nlocation / {{\n{location}\nproxy_pass http://api;\n}}\n}}\n}}\n"
@@ -298,7 +300,7 @@ pub(crate) mod fixture {
         Facts { expected, ..facts }
     }
 
-    /// A server that has such connections towards a peer, and the shipped port range.
+    /// A server with these connections to a peer, and the kernel's default port range.
     pub(crate) fn with_sockets(facts: Facts, peer: &str, established: u64, time_wait: u64) -> Facts {
         let remote: SocketAddr = peer.parse().expect("an address");
         let local = if remote.ip().is_loopback() { remote.ip() } else { IpAddr::from([10, 0, 0, 1]) };
@@ -322,7 +324,7 @@ pub(crate) mod fixture {
         facts
     }
 
-    /// Runs a rule over a table: how often it fires, on which facts, and what these are.
+    /// Runs a rule over a table: the expected number of findings, the facts, and a description of them.
     pub(crate) fn table<const ROWS: usize>(check: fn(&Facts) -> Vec<Finding>, rows: [(usize, Facts, &str); ROWS]) {
         for (times, facts, what) in rows {
             let findings = check(&facts);
@@ -330,7 +332,7 @@ pub(crate) mod fixture {
         }
     }
 
-    /// How often it fired, having checked that every part that people need is there.
+    /// The number of findings. Asserts that each has all parts that readers need.
     pub(crate) fn fired(findings: &[Finding]) -> usize {
         for finding in findings {
             let parts = [&finding.what, &finding.why, &finding.fix, &finding.side_effect, &finding.undo];

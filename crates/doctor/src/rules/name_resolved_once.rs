@@ -1,5 +1,5 @@
-//! A name that is looked up when the configuration is loaded and never again: when its addresses change, requests go to the old
-//! ones until somebody reloads.
+//! A name is resolved only when the configuration is loaded. After its addresses change, requests go to the old ones
+//! until a reload.
 
 use super::upstream_without_keepalive::redirect;
 use super::{Needs, Rule, finding, quoted};
@@ -12,7 +12,7 @@ use report::{Finding, Severity};
 
 const NAME: &str = "name-resolved-once";
 const WHY: &str = "Load balancers of clouds, containers and service discovery move their names to other addresses within minutes. The old \
-    ones then refuse, time out, or belong to somebody else; and where the name cannot be looked up at start, the server does \
+    ones then refuse, time out, or belong to another service; and where the name cannot be looked up at start, the server does \
     not start.";
 pub(super) const RULE: Rule = Rule {
     name: NAME,
@@ -62,7 +62,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
 const RELOAD: &str =
     "# it cannot be looked up again here: when its addresses change, reload the server (nginx -s reload)";
 
-/// `resolve`, and the zone and the resolver that it needs.
+/// Adds `resolve`, and the zone and the resolver that it needs.
 fn in_the_group(facts: &Facts, configuration: &Configuration, upstream: &Directive, server: &Directive) -> String {
     let Some(last) = server.args.last().filter(|_| facts.dialect.resolves_servers()) else {
         return format!(
@@ -81,7 +81,8 @@ fn in_the_group(facts: &Facts, configuration: &Configuration, upstream: &Directi
     change.fix()
 }
 
-/// An address with a variable in it is looked up while running. With a URI in it the URI would be passed on differently.
+/// An address with a variable is resolved at run time. Applied only without a URI, because a URI would be passed on
+/// differently.
 fn by_a_variable(facts: &Facts, configuration: &Configuration, pass: &Found<'_>, name: &str) -> String {
     const VARIABLE: &str = "$upstream_host";
     let target = pass.directive.args.first().map(|word| (word.span, configuration.text(word.span)));
@@ -90,7 +91,7 @@ fn by_a_variable(facts: &Facts, configuration: &Configuration, pass: &Found<'_>,
     let (Some((at, text)), Some(block), true) = (target, block, is_whole) else { return RELOAD.to_owned() };
     let mut change = Change::new(configuration);
     let line = [format!("set {VARIABLE} {name};")];
-    // Above a `rewrite … break`, which would end before it.
+    // Added first in the block: a `rewrite … break` before it would skip it.
     match block.directives.first().filter(|first| first.span.file == block.close.file) {
         Some(first) => change.before(first, &line),
         None => change.at_end(block, &line),

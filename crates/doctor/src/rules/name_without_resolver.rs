@@ -1,4 +1,4 @@
-//! A `proxy_pass` whose host is only known while running, and no `resolver` to look it up: each request is a 502.
+//! The host of a `proxy_pass` is known only at run time, and there is no `resolver`: each request gets a 502.
 
 use super::{Needs, Rule, finding, quoted};
 use crate::configuration::{Configuration, Found, argument, is};
@@ -48,14 +48,14 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// Whether some value that the target may have is a name which is no `upstream {}`.
+/// Whether the target may be a name that is not an `upstream {}`.
 fn is_looked_up(configuration: &Configuration, pass: &Found<'_>, target: &str) -> bool {
     let rest = target.split_once("://").map_or(target, |(_, rest)| rest);
     let authority = rest.split('/').next().unwrap_or(rest);
-    // These begin with a slash, so the address ends before them.
+    // The value of these variables begins with a slash, so the address ends before them.
     let authority = PATHS.iter().filter_map(|path| authority.split_once(path)).map(|(before, _)| before).min();
     let authority = authority.unwrap_or_else(|| rest.split(['/', '?']).next().unwrap_or(rest));
-    // What follows the colon is the port, in every case.
+    // The text after the colon is always the port.
     let host = match authority.rsplit_once(':') {
         Some((host, _)) if !authority.starts_with('[') || host.ends_with(']') => host,
         _ => authority,
@@ -65,7 +65,7 @@ fn is_looked_up(configuration: &Configuration, pass: &Found<'_>, target: &str) -
     }
     match alone(host) {
         Some(name) => may_be_foreign(configuration, pass, name, VARIABLES_MAX),
-        // Made of several parts, as a rule of the request's.
+        // Several parts, usually with values from the request.
         None => true,
     }
 }
@@ -73,18 +73,18 @@ fn is_looked_up(configuration: &Configuration, pass: &Found<'_>, target: &str) -
 /// Variables that hold a path.
 const PATHS: [&str; 6] = ["$uri", "${uri}", "$request_uri", "${request_uri}", "$document_uri", "${document_uri}"];
 
-/// Variables that mean one another: more is not realistic, and a cycle must end.
+/// Most variables that refer to one another: real chains are shorter, and a cycle must end.
 const VARIABLES_MAX: usize = 8;
 
-/// The variable's name if the text is nothing else.
+/// The name of the variable if the text is only a variable.
 fn alone(text: &str) -> Option<&str> {
     let name = text.strip_prefix('$')?;
     let name = name.strip_prefix('{').and_then(|name| name.strip_suffix('}')).unwrap_or(name);
     (!name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')).then_some(name)
 }
 
-/// Whether the variable may be a name that is looked up. Its values are known if `set`, `map`, `split_clients` or `geo` give them; the
-/// rest comes from the request.
+/// Whether the variable's value may be a name to resolve. Values from `set`, `map`, `split_clients` or `geo` are known;
+/// all others come from the request.
 fn may_be_foreign(configuration: &Configuration, pass: &Found<'_>, name: &str, variables: usize) -> bool {
     let values = values(configuration, pass, name);
     if values.is_empty() || variables == 0 {
@@ -102,7 +102,7 @@ fn is_foreign(configuration: &Configuration, authority: &str) -> bool {
     configuration.upstream(authority).is_none() && !is_address(host_of(authority)) && !authority.starts_with("unix:")
 }
 
-/// What `set` and the tables give a variable.
+/// The values that `set` and the tables give a variable.
 fn values(configuration: &Configuration, pass: &Found<'_>, name: &str) -> Vec<String> {
     let server = pass.within.get(1).map(|server| server.span);
     let gives = |directive: &Directive, place| argument(directive, place).as_deref().and_then(alone) == Some(name);
@@ -122,7 +122,7 @@ fn values(configuration: &Configuration, pass: &Found<'_>, name: &str) -> Vec<St
     values
 }
 
-/// Lines of `map` and `geo` that are no values.
+/// Lines of `map` and `geo` that have no value.
 const WORDS_OF_TABLES: [&str; 7] = ["hostnames", "volatile", "include", "ranges", "proxy", "proxy_recursive", "delete"];
 
 #[cfg(test)]

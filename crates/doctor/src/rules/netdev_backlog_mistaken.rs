@@ -1,5 +1,5 @@
-//! `netdev_max_backlog` raised against a full accept queue. It is the queue between a network card and the kernel, and another
-//! one than `listen()` has.
+//! `netdev_max_backlog` is raised because of a full accept queue. It is the queue between a network card and the
+//! kernel, not that of `listen()`.
 
 use super::{Needs, Rule, finding};
 use crate::facts::Facts;
@@ -21,9 +21,9 @@ net.core.somaxconn = 8192",
 };
 const SYSCTL: &str = "net.core.netdev_max_backlog";
 const SOMAXCONN: &str = "net.core.somaxconn";
-/// Ten times what the kernel ships: somebody had a burst in mind.
+/// Ten times the kernel's default: the operator wanted to absorb a burst.
 const RAISED: u64 = 10_000;
-/// As kernels ship it since Linux 5.4; 128 before.
+/// The kernel's default since Linux 5.4; 128 before.
 const SOMAXCONN_SHIPPED: u64 = 4096;
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {

@@ -1,4 +1,4 @@
-//! A default receive buffer of one page: the window closes after a message or two, and the sender's queue grows.
+//! The default receive buffer is one page: the window closes after a message or two, and the sender's queue grows.
 
 use super::{Needs, Rule, finding};
 use crate::facts::Facts;
@@ -18,7 +18,7 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 const SYSCTL: &str = "net.ipv4.tcp_rmem";
-/// As the kernel ships it.
+/// The kernel's default.
 const SHIPPED: &str = "4096 131072 6291456";
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {

@@ -1,5 +1,5 @@
-//! Failure accounting for a group of one peer, which has nowhere else to go: the words are ignored. But beside peers that are marked
-//! down nginx does count, and shuts out the only one that is left.
+//! Failure accounting in a group of one peer, which has no alternative: nginx ignores these words. But if the other
+//! peers are marked down, nginx does count failures, and excludes the only remaining peer.
 
 use super::{Needs, Rule, finding, quoted};
 use crate::configuration::{Configuration, argument, is};
@@ -20,7 +20,7 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 
-/// Who writes one of these wants no failure to count, which is what a single peer has anyway.
+/// With one of these words the operator wants no failure to count, which a single peer does anyway.
 const UNCOUNTED: [&str; 3] = ["max_fails=0", "fail_timeout=0", "fail_timeout=0s"];
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
@@ -35,7 +35,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
             continue;
         }
         let [only] = servers[..] else { continue };
-        // A name may match several addresses, and each is a peer.
+        // A name may have several addresses, and each is a peer.
         let address = argument(only, 0).unwrap_or_default();
         let is_one = address.starts_with("unix:") || address.starts_with(|c: char| c.is_ascii_digit() || c == '[');
         let words = only.args.iter().skip(1).map(|word| word.text().into_owned());
@@ -80,10 +80,10 @@ fn has(server: &Directive, word: &str) -> bool {
     server.args.iter().skip(1).any(|argument| argument.text() == word)
 }
 
-/// The only peer that is not down, unless its failures are not counted.
+/// The only peer that is not down, unless its failures do not count.
 fn shut_out(configuration: &Configuration, only: &Directive) -> Option<Finding> {
     let address = argument(only, 0)?;
-    // A name may match several addresses, and those for one another.
+    // A name may have several addresses, which are alternatives for one another.
     let is_one = address.starts_with("unix:") || address.starts_with(|c: char| c.is_ascii_digit() || c == '[');
     if !is_one || UNCOUNTED.iter().any(|word| has(only, word)) {
         return None;

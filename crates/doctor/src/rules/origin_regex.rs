@@ -1,4 +1,4 @@
-//! An expression that is to check an origin or a referer, and lets others through.
+//! An expression that should check an origin or a referer also matches other hosts.
 
 use super::{Needs, Rule, at};
 use crate::configuration::argument;
@@ -52,7 +52,7 @@ fn check(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// What is wrong with it, and the same without.
+/// The fault of the expression, and the corrected expression.
 fn mended(pattern: &str, is_origin: bool) -> Option<(&'static str, String)> {
     let mut better = String::new();
     let (mut escaped, mut in_class, mut had_dot) = (false, false, false);
@@ -63,7 +63,7 @@ fn mended(pattern: &str, is_origin: bool) -> Option<(&'static str, String)> {
         match c {
             '[' if !escaped => in_class = true,
             ']' if !escaped => in_class = false,
-            // A dot between letters is meant as one.
+            // A dot between letters is meant literally.
             '.' if !escaped && !in_class && before.is_ascii_alphanumeric() && next.is_ascii_alphanumeric() => {
                 had_dot = true;
                 better.push('\\');
@@ -82,7 +82,7 @@ fn mended(pattern: &str, is_origin: bool) -> Option<(&'static str, String)> {
             format!("^https?://([a-z0-9-]+\\.)*{better}")
         };
     }
-    // What follows a host in a referer is a path.
+    // In a referer, a path follows the host.
     let host_ends = ends || (!is_origin && (pattern.ends_with('/') || pattern.contains("(/|")));
     if !host_ends {
         better.push_str(if is_origin { "$" } else { "(/|$)" });

@@ -1,4 +1,4 @@
-//! The guide's page of all rules, made from the table.
+//! Writes the guide's page of all rules from the table.
 
 use super::RULES;
 use std::fmt::Write as _;

@@ -1,4 +1,5 @@
-//! Pools that, all workers together, hold more connections than the peer accepts: it refuses, or starves its other clients.
+//! The pools of all workers together hold more connections than the peer accepts: it refuses some, or other clients of
+//! the peer get none.
 
 use super::{Needs, Rule, finding, quoted};
 use crate::configuration::Configuration;
@@ -56,7 +57,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// At least one for each worker, since nginx before 1.29.7 refuses 0; and no more workers than that allows.
+/// At least one for each worker, because nginx before 1.29.7 refuses 0; and no more workers than that allows.
 fn fix(configuration: &Configuration, upstream: &Directive, limit: u64, workers: u64) -> String {
     let mut change = Change::new(configuration);
     change.set(upstream, format!("keepalive {};", (limit / workers).max(1)));
@@ -66,7 +67,7 @@ fn fix(configuration: &Configuration, upstream: &Directive, limit: u64, workers:
     change.fix()
 }
 
-/// What all peers together accept, and who says so.
+/// The connections that all peers together accept, and the source of that number.
 fn limit(facts: &Facts, group: &Group<'_>) -> Option<(u64, String)> {
     if let Some(each) = facts.expected.peer_connections_max {
         return Some((
@@ -74,7 +75,8 @@ fn limit(facts: &Facts, group: &Group<'_>) -> Option<(u64, String)> {
             format!("each of {} peers accepts {each} connections", group.peers()),
         ));
     }
-    // Ours counts idle connections against max_conns and makes room; nginx lets idle ones exceed it, as it documents.
+    // Holdfast counts idle connections in max_conns and makes room. As documented, idle connections of nginx may exceed
+    // it.
     if facts.dialect == Dialect::Holdfast {
         return None;
     }

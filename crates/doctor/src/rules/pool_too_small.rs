@@ -1,4 +1,5 @@
-//! A pool that is smaller than what is in flight at once: what does not fit is closed after its request and opened anew.
+//! The pool is smaller than the number of concurrent requests: surplus connections are closed after their request and
+//! opened again.
 
 use super::{Needs, Rule, finding, quoted};
 use crate::edit::{Change, UNDO};
@@ -22,9 +23,9 @@ upstream api { server 127.0.0.1:3000; keepalive 200; }
 server { location / { proxy_http_version 1.1; proxy_set_header Connection ""; proxy_pass http://api; } }"#,
     check,
 };
-/// Sockets in TIME_WAIT towards a peer, below which a pool is merely being used: about sixteen closes a second.
+/// TIME_WAIT sockets towards a peer in normal use of a pool: below about sixteen closes per second.
 const TIME_WAITS_MIN: u64 = 1000;
-/// This many times more in TIME_WAIT than open: each connection was closed after a handful of requests.
+/// This many times more sockets in TIME_WAIT than open: each connection was closed after a few requests.
 const CHURN_FACTOR: u64 = 10;
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {

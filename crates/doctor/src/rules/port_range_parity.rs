@@ -1,4 +1,5 @@
-//! A port range whose ends are both odd or both even, which the kernel warns of: `connect()` tries every other port first.
+//! Both ends of the port range are odd or both even, and the kernel warns about it: `connect()` tries every second port
+//! first.
 
 use super::{Needs, Rule, finding};
 use crate::facts::{Facts, parse_numbers};
@@ -28,7 +29,7 @@ fn complete(place: Option<(String, usize, usize)>, value: &str) -> Option<Findin
     if first > last || first % 2 != last % 2 {
         return None;
     }
-    // Downwards where possible: 65536 is no port.
+    // The end moves up if possible: there is no port 65536.
     let odd = if last < 65_535 { last + 1 } else { last - 1 };
     Some(Finding {
         place,

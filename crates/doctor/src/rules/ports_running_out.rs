@@ -1,4 +1,4 @@
-//! Most ports towards one destination are in use or in TIME_WAIT now.
+//! Most ports towards one destination are in use or in TIME_WAIT.
 
 use super::{Needs, Rule, finding};
 use crate::facts::Facts;
@@ -26,9 +26,9 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     for destination in &live.destinations {
         let loopback = destination.local.is_loopback() && destination.remote.ip().is_loopback();
-        // Where it is not known, ports in TIME_WAIT are not called taken.
+        // If the setting is unknown, ports in TIME_WAIT do not count as taken.
         let reuses = reuse.is_none_or(|reuse| reuse == 1 || (reuse == 2 && loopback));
-        // Where they are handed out again after a second, those in TIME_WAIT are not gone.
+        // If ports are reused after a second, those in TIME_WAIT do not count as taken.
         let gone = if reuses { destination.used() - destination.time_wait } else { destination.used() };
         if gone < ports.saturating_mul(4) / 5 {
             continue;

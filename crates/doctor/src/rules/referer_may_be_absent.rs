@@ -1,4 +1,4 @@
-//! `valid_referers none`: a request without a Referer passes, and a page can see to it that there is none.
+//! `valid_referers none`: a request without a Referer is accepted, and any page can suppress the Referer.
 
 use super::{Needs, Rule, at};
 use crate::edit::Change;

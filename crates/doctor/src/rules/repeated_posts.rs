@@ -1,4 +1,4 @@
-//! A request that changes something may be carried out twice: it is repeated although the first peer may have taken it.
+//! A request that changes data may be executed twice: it is repeated although the first peer may have processed it.
 
 use super::{Needs, Rule, finding, quoted};
 use crate::edit::{Change, UNDO};

@@ -1,4 +1,4 @@
-//! The host of `proxy_pass` comes from the request: a client reaches everything that the server reaches.
+//! The host of `proxy_pass` comes from the request: a client can reach everything that the server can reach.
 
 use super::{Needs, Rule, at};
 use crate::configuration::{Found, argument, is};
@@ -23,7 +23,7 @@ fn check(facts: &Facts) -> Vec<Finding> {
         let target = argument(pass.directive, 0).unwrap_or_default();
         let rest = target.split_once("://").map_or(target.as_str(), |(_, rest)| rest);
         let host = rest.split(['/', '?']).next().unwrap_or(rest);
-        // What comes after the colon is a port.
+        // The text after the colon is a port.
         let host = host.split(':').next().unwrap_or(host);
         let blocks = pass.within.iter().filter_map(|block| block.block.as_deref());
         let is_internal = blocks.flat_map(|block| &block.directives).any(|line| is(line, "internal"));
@@ -46,7 +46,7 @@ fn check(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// The variable of the host that a client sets freely.
+/// The variable in the host that a client can set freely.
 fn source(pass: &Found<'_>, host: &str) -> Option<String> {
     let free = ["$arg_", "$http_", "$cookie_", "${arg_", "${http_", "${cookie_"];
     let location = pass.home()?;

@@ -1,4 +1,5 @@
-//! A `resolver` out on the internet: its answers decide where requests go, and cross networks that others write to.
+//! A `resolver` on the internet: its answers decide where requests go, and they cross networks where others can forge
+//! them.
 
 use super::{Needs, Rule, at};
 use crate::edit::Change;

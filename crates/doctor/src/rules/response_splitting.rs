@@ -1,4 +1,4 @@
-//! A decoded path in a header: a line end that was percent-encoded in the request ends the header.
+//! A header contains a decoded path: a percent-encoded line end in the request ends the header.
 
 use super::{Needs, Rule, at};
 use crate::edit::Change;
@@ -15,9 +15,9 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 
-/// Directives that write a line of a head, and from which argument on.
+/// Directives that write a line of a head, and the index of the argument.
 const LINES: [(&str, usize); 4] = [("return", 1), ("add_header", 1), ("proxy_set_header", 1), ("proxy_pass", 0)];
-/// With the arguments behind it, `$request_uri` is all of it.
+/// Longest first: `$request_uri` replaces the path together with the arguments.
 const DECODED: [&str; 8] = [
     "$uri$is_args$args",
     "${uri}$is_args$args",
@@ -36,7 +36,7 @@ fn check(facts: &Facts) -> Vec<Finding> {
         for found in configuration.all(name) {
             let Some(word) = found.directive.args.get(first) else { continue };
             let text = configuration.text(word.span);
-            // A response's body takes any byte.
+            // The body of a response may contain any byte.
             let is_body =
                 name == "return" && !found.directive.args.first().is_some_and(|code| code.value.starts_with(b"3"));
             let Some(variable) = DECODED.iter().find(|variable| ends(&text, variable)).filter(|_| !is_body) else {
@@ -57,7 +57,7 @@ fn check(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// Whether the text has the variable, and not a longer name: `$uri_path` is another.
+/// Whether the text contains the variable, not a longer name such as `$uri_path`.
 fn ends(text: &str, variable: &str) -> bool {
     text.match_indices(variable).any(|(place, _)| {
         let next = text.get(place + variable.len()..).and_then(|rest| rest.chars().next());

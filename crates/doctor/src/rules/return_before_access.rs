@@ -1,4 +1,4 @@
-//! A `return` beside `deny` or a password: it answers before they are looked at.
+//! A `return` besides `deny` or a password: it answers before these are checked.
 
 use super::{Needs, Rule, at};
 use crate::configuration::{argument, is};
@@ -9,7 +9,7 @@ pub(super) const RULE: Rule = Rule {
     name: "return-before-access",
     finds: "`return` in a block with `deny` or `auth_basic`",
     needs: Needs::NOTHING,
-    why: "return answers in an earlier phase than allow, deny and passwords: everybody gets the answer.",
+    why: "return answers in an earlier phase than allow, deny and passwords: every client gets the answer.",
     example: r#"server { location /secret { deny all; return 200 "secret"; } }"#,
     instead: "server { location /secret { deny all; try_files /secret.txt =404; } }",
     check,
@@ -25,7 +25,7 @@ fn check(facts: &Facts) -> Vec<Finding> {
             continue;
         };
         let code = argument(answer.directive, 0).unwrap_or_default();
-        // A refusal or a redirection gives nothing away.
+        // A refusal or a redirect reveals nothing.
         let gives = code.starts_with('2') || !code.starts_with(|c: char| c.is_ascii_digit());
         let lines = own.block.as_deref().map(|block| &block.directives[..]).unwrap_or_default();
         let Some(guard) = lines.iter().find(|line| GUARDS.iter().any(|guard| is(line, guard))).filter(|_| gives) else {

@@ -1,5 +1,4 @@
-//! A server name that is an address of a browser: no Host field ever equals it, so the server is reached only by being the
-//! default.
+//! A server name that is a URL: no Host field ever equals it, so the server is reached only as the default.
 
 use super::{Needs, Rule, finding, quoted};
 use crate::edit::{Change, UNDO};

@@ -1,4 +1,4 @@
-//! A regular expression that a crafted request keeps busy for seconds.
+//! A regular expression on which a crafted request can spend seconds.
 
 use super::{Needs, Rule, at};
 use crate::configuration::is;
@@ -16,7 +16,7 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 
-/// Directives with expressions, and the mark in front of one; `rewrite` has it first and unmarked.
+/// Directives with expressions, and the mark before one; `rewrite` has it first and unmarked.
 const WITH_EXPRESSIONS: [&str; 4] = ["location", "if", "server_name", "rewrite"];
 
 fn check(facts: &Facts) -> Vec<Finding> {
@@ -58,8 +58,8 @@ fn check(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// A group that is repeated without bound, and whose last part is repeated without bound, too: only then can a text be divided
-/// between the two in many ways. `([a-z]+\.)+` cannot.
+/// Finds a group that is repeated without limit and consists of one part that is also repeated without limit: only then
+/// can a text be divided between the two in many ways. `([a-z]+\.)+` cannot.
 fn repeated_repetition(pattern: &str) -> Option<String> {
     let bytes: Vec<char> = pattern.chars().collect();
     let mut open = Vec::new();
@@ -81,7 +81,7 @@ fn repeated_repetition(pattern: &str) -> Option<String> {
                 let repeats = matches!(inner, Some('+' | '*')) && !is_literal;
                 let is_repeated = matches!(bytes.get(place + 1), Some('+' | '*'));
                 let text: String = bytes.get(start..=place)?.iter().collect();
-                // A part in front that must come each time keeps them apart.
+                // A required part before the repeated one makes the division unique.
                 let body = text.trim_start_matches("(?:").trim_start_matches('(');
                 let is_one_part = one_part(body.trim_end_matches(')'));
                 if repeats && is_repeated && is_one_part {

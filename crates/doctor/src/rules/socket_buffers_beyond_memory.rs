@@ -1,4 +1,4 @@
-//! Socket buffers that every connection begins with, set so large that all connections together outgrow the memory.
+//! The initial socket buffers of every connection are so large that all connections together exceed the memory.
 
 use super::{Needs, Rule, finding};
 use crate::facts::{Facts, parse_numbers};
@@ -6,7 +6,7 @@ use report::figure::shown;
 use report::{Finding, Severity, Unit};
 
 const NAME: &str = "socket-buffers-beyond-memory";
-const WHY: &str = "The second number is what every socket may fill before anybody looks at its speed. When readers are slow, all of \
+const WHY: &str = "The second number is what every socket may fill before the kernel looks at its speed. When readers are slow, all of \
     them fill it, and memory is gone before any window closes.";
 pub(super) const RULE: Rule = Rule {
     name: NAME,
@@ -19,7 +19,7 @@ pub(super) const RULE: Rule = Rule {
 };
 const SYSCTLS: [(&str, &str); 2] =
     [("net.ipv4.tcp_rmem", "4096 131072 6291456"), ("net.ipv4.tcp_wmem", "4096 16384 4194304")];
-/// Twice what the kernel ships; below that the operator did not choose it for its size.
+/// Twice the kernel's default; the operator did not choose a smaller value for its size.
 const DEFAULT_LARGE: u64 = 262_144;
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
@@ -57,7 +57,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// Sockets that the server may have: those expected, two for each client, otherwise what it is configured for.
+/// Sockets that the server may have: two for each expected client, otherwise the configured number.
 fn sockets(facts: &Facts) -> Option<u64> {
     if let Some(expected) = facts.expected.connections {
         return Some(expected.saturating_mul(2));

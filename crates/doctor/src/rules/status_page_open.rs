@@ -1,4 +1,4 @@
-//! A page with the server's counters that anybody may read.
+//! A page with the server's counters is open to every client.
 
 use super::{Needs, Rule, at};
 use crate::configuration::{argument, is};
@@ -49,7 +49,7 @@ fn check(facts: &Facts) -> Vec<Finding> {
                 &RULE,
                 Severity::Warning,
                 page.directive.span,
-                "anybody may read the counters".to_owned(),
+                "every client may read the counters".to_owned(),
                 change.fix(),
             )
         });

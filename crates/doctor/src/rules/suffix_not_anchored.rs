@@ -9,7 +9,7 @@ pub(super) const RULE: Rule = Rule {
     name: "suffix-not-anchored",
     finds: r"a `location` for a suffix such as `\.php` without `$`",
     needs: Needs::NOTHING,
-    why: "It also matches /upload/picture.php.jpg: a file that somebody uploaded is handed to the interpreter.",
+    why: "It also matches /upload/picture.php.jpg: an uploaded file is handed to the interpreter.",
     example: r"server { location ~ \.php { proxy_pass http://127.0.0.1:3000; proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; proxy_read_timeout 900s; } }",
     instead: r"server { location ~ \.php$ { proxy_pass http://127.0.0.1:3000; proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; proxy_read_timeout 900s; } }",
     check,

@@ -1,5 +1,5 @@
-//! Half-open connections have less room than the backlog, because SYN cookies are off: a burst is lost before the accept queue
-//! sees it.
+//! Half-open connections have less room than the backlog, because SYN cookies are off: a burst is lost before it
+//! reaches the accept queue.
 
 use super::{Needs, Rule, finding};
 use crate::facts::Facts;
@@ -25,13 +25,13 @@ const BACKLOG_DEFAULT: u64 = 511;
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let Some(configuration) = &facts.configuration else { return Vec::new() };
     let number = |name| facts.values(name).last().and_then(|(place, value)| Some((place, value.parse::<u64>().ok()?)));
-    // With cookies on, which is how kernels come, a full queue answers with cookies, and the setting limits nothing.
+    // With cookies on, the kernel's default, a full queue answers with cookies, and the setting limits nothing.
     let (Some((_, 0)), Some((place, half_open))) = (number(COOKIES), number(SYSCTL)) else { return Vec::new() };
     let asked = |listen: &crate::configuration::Found<'_>| {
         listen.directive.args.iter().find_map(|word| word.text().strip_prefix("backlog=")?.parse::<u64>().ok())
     };
     let backlog = configuration.all("listen").iter().map(|listen| asked(listen).unwrap_or(BACKLOG_DEFAULT)).max();
-    // The last quarter is kept for peers that are known (tcp_conn_request).
+    // The last quarter is reserved for known peers (tcp_conn_request).
     let room = half_open / 4 * 3;
     let Some(backlog) = backlog.filter(|backlog| *backlog > room) else { return Vec::new() };
     vec![Finding {

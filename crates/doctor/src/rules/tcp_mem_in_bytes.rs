@@ -1,4 +1,4 @@
-//! `tcp_mem` filled in as if it were bytes: it counts pages, so that TCP may take more than the machine has.
+//! `tcp_mem` is set in bytes, but the kernel counts pages: TCP may use more memory than the machine has.
 
 use super::{Needs, Rule, finding};
 use crate::facts::{Facts, parse_numbers};
@@ -19,7 +19,7 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 const SYSCTL: &str = "net.ipv4.tcp_mem";
-/// The most that machines have, in bytes, for a file that is read without its machine: no 64 TiB machine is a proxy.
+/// An upper bound of memory in bytes, for a file that is read without its machine: no proxy has 64 TiB.
 const MEMORY_UNHEARD_OF: u64 = 1 << 46;
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
@@ -34,7 +34,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
 
 fn complete(place: Option<(String, usize, usize)>, value: &str, pages: u64, bytes: u64, memory: u64) -> Finding {
     let size = |value: u64| shown(value as f64, &Unit::Bytes);
-    // The kernel itself gives TCP at most an eighth of the pages or so (tcp_init_mem), in steps of 1/2, 2/3 and 1.
+    // The kernel's own default is about an eighth of the pages (tcp_init_mem), in steps of 1/2, 2/3 and 1.
     let most = memory / PAGE_BYTES / 8;
     Finding {
         place,

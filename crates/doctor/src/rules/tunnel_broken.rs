@@ -1,4 +1,4 @@
-//! A WebSocket location whose upstream never sees the wish to upgrade: half of the recipe is missing.
+//! The upstream of a WebSocket location never gets the Upgrade: half of the recipe is missing.
 
 use super::{Needs, Rule, finding, quoted};
 use crate::configuration::argument;
@@ -47,7 +47,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         if version == "1.0" {
             evidence.push("proxy_http_version is 1.0 here, which has no Upgrade".to_owned());
         }
-        // A variable is a map as the recipe has it; what it yields is the map's affair.
+        // A variable is a map as in the recipe; this rule does not evaluate the map.
         if !header.contains('$') && !header.to_ascii_lowercase().contains("upgrade") {
             evidence.push(format!("Connection is \"{header}\" here; Upgrade counts only where Connection names it"));
         }

@@ -1,5 +1,5 @@
-//! `proxy_buffering` and `proxy_buffers` expected to act on tunnels. After a 101 neither does: a tunnel has one buffer for each
-//! direction, of `proxy_buffer_size`.
+//! `proxy_buffering` and `proxy_buffers` are set for tunnels. They have no effect after a 101: a tunnel has one buffer
+//! for each direction, of `proxy_buffer_size`.
 
 use super::{Needs, Rule, finding, quoted};
 use crate::configuration::is;
@@ -42,7 +42,8 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let Some(configuration) = &facts.configuration else { return Vec::new() };
     let mut findings = Vec::new();
     for pass in configuration.all("proxy_pass").into_iter().filter(crate::configuration::Found::upgrades) {
-        // With proxy_buffer_size, too, the tunnel is bounded; what is inherited was meant for something else.
+        // With proxy_buffer_size the tunnel is bounded. Inherited directives are ignored, because they were meant for
+        // other locations.
         let own = pass
             .within
             .last()

@@ -1,4 +1,4 @@
-//! Tunnels that are cut because they were idle for a while: the timeout is not longer than the time between heartbeats.
+//! Idle tunnels are cut: the timeout is not longer than the time between heartbeats.
 
 use super::{Needs, Rule, finding, quoted};
 use crate::configuration::{Configuration, Found, is, seconds};
@@ -8,7 +8,7 @@ use crate::facts::Facts;
 use report::{Finding, Severity};
 
 const NAME: &str = "tunnel-timeout";
-const WHY: &str = "A tunnel that is silent for that long is closed from here, without an error anybody sees; all that fell silent \
+const WHY: &str = "A tunnel that is silent for that long is closed from here, without an error in any log; all that fell silent \
     together are cut together, and come back together.";
 pub(super) const RULE: Rule = Rule {
     name: NAME,
@@ -47,12 +47,12 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         let said = own.or_else(|| pass.inherited("proxy_read_timeout"));
         let timeout = said.map_or(Some(TIMEOUT_DEFAULT_SECONDS), |directive| seconds(directive, 0));
         let Some(timeout) = timeout else { continue };
-        // The gateway's own pings are heartbeats. What is no time, such as `off`, sends none.
+        // The gateway's own pings count as heartbeats. A value that is not a time, such as `off`, sends none.
         let pings = pass.inherited("tunnel_ping").filter(|_| facts.dialect == Dialect::Holdfast);
         if pings.and_then(|directive| seconds(directive, 0)).is_some_and(|interval| interval < timeout) {
             continue;
         }
-        // Who wrote a timeout down is taken to know the heartbeat, unless we were told it.
+        // If the operator did not state a heartbeat, a written timeout is assumed to fit it.
         let arithmetic = match facts.expected.heartbeat_seconds {
             Some(heartbeat) if heartbeat >= timeout => {
                 format!("heartbeat every {heartbeat} s >= timeout of {timeout} s")
@@ -70,7 +70,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
             evidence: vec![quoted(configuration, at.span, &format!("tunnels end after {timeout} s without a byte"))],
             arithmetic,
             fix: fix(configuration, pass, own.is_some(), wanted),
-            side_effect: "A peer that vanished without a word is noticed that much later.".to_owned(),
+            side_effect: "A peer that vanishes without a FIN is noticed that much later.".to_owned(),
             undo: UNDO.to_owned(),
             ..finding(NAME, Severity::Warning, format!("tunnels are cut after {timeout} s of silence"))
         });
@@ -87,8 +87,8 @@ fn fix(configuration: &Configuration, pass: &Found<'_>, is_ours: bool, wanted: u
     change.set_for(pass, format!("proxy_send_timeout {wanted}s;")).fix()
 }
 
-/// Whether the tunnels of this server are meant to be in another location: the fields were set for all of them further out, and there
-/// a timeout was chosen.
+/// Whether the tunnels of this server are probably in another location: the fields are inherited from an outer level,
+/// and another `proxy_pass` of the server has a timeout.
 fn is_elsewhere(pass: &Found<'_>, passes: &[Found<'_>]) -> bool {
     let server = |pass: &Found<'_>| pass.within.iter().find(|block| is(block, "server")).map(|server| server.span);
     let own = pass.within.last().and_then(|block| block.block.as_deref());

@@ -1,5 +1,5 @@
-//! Fewer combinations of source address, port and peer than the load needs: `connect()` fails with "Cannot assign requested
-//! address" although everything is idle.
+//! Fewer combinations of source address, port and peer than the load needs: `connect()` fails with "Cannot assign
+//! requested address" although all are idle.
 
 use super::{Needs, Rule, finding, quoted};
 use crate::configuration::argument;
@@ -58,7 +58,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// How many tuples the load takes, and how that comes about.
+/// How many tuples the load needs, with the calculation.
 fn wanted(facts: &Facts, group: &Group<'_>) -> Option<(u64, String)> {
     if group.is_for_tunnels() {
         return facts.expected.connections.map(|held| (held, format!("{held} tunnels")));
@@ -67,18 +67,18 @@ fn wanted(facts: &Facts, group: &Group<'_>) -> Option<(u64, String)> {
         return facts.expected.concurrency.map(|held| (held, format!("{held} at once")));
     }
     let rate = facts.expected.requests_per_second?;
-    // A second or a minute, which is everything here: if it is not known, the rule is silent.
+    // One second or one minute, which decides the result: if it is unknown, the rule reports nothing.
     let reuses = facts.system.number("net.ipv4.tcp_tw_reuse")? == 1;
     let seconds = if reuses { TIME_WAIT_REUSED_SECONDS } else { TIME_WAIT_SECONDS };
     let held = (rate * seconds as f64).ceil() as u64;
     Some((held, format!("{rate} requests/s x {seconds} s in TIME_WAIT = {held}")))
 }
 
-/// Addresses that connections leave from: those of `proxy_bind_pool`, otherwise one.
+/// Source addresses of connections: those of `proxy_bind_pool`, otherwise one.
 fn sources(group: &Group<'_>) -> u64 {
     let pool = group.passes.first().and_then(|pass| pass.inherited("proxy_bind_pool"));
     let addresses = pool.map_or(1, |pool| pool.args.len() as u64);
-    // A variable is a different address for each client or connection, of which the number is unknown; two says "several".
+    // A variable gives a different address for each client or connection. Their number is unknown; two means "several".
     let varies = group.passes.first().and_then(|pass| pass.inherited("proxy_bind")).and_then(|bind| argument(bind, 0));
     if varies.is_some_and(|address| address.contains('$')) { addresses.max(2) } else { addresses }
 }
@@ -91,13 +91,13 @@ mod tests {
 
     const ONE: &str = "server 127.0.0.1:1;";
 
-    /// Fifty thousand tunnels at once.
+    /// Fifty thousand concurrent tunnels.
     fn held(upstream: &str, location: &str) -> Facts {
         let tunnel = format!("proxy_set_header Upgrade $http_upgrade; {location}");
         expecting(proxy(upstream, &tunnel), Expected { connections: Some(50_000), ..Expected::default() })
     }
 
-    /// Twelve hundred requests a second.
+    /// Twelve hundred requests per second.
     fn churned(facts: Facts) -> Facts {
         expecting(facts, Expected { requests_per_second: Some(1200.0), ..Expected::default() })
     }

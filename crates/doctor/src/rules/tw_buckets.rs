@@ -1,4 +1,5 @@
-//! Fewer TIME_WAIT sockets allowed than there are: the kernel destroys the rest at once, and old segments meet new connections.
+//! The limit of TIME_WAIT sockets is too low: the kernel destroys further ones at once, and old segments can reach new
+//! connections.
 
 use super::{Needs, Rule, finding};
 use crate::facts::Facts;
@@ -19,9 +20,9 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 const SYSCTL: &str = "net.ipv4.tcp_max_tw_buckets";
-/// What one destination can have at the shipped port range; fewer was chosen to hide them.
+/// The most that one destination can have with the default port range; a lower limit was set to hide them.
 const BUCKETS_FEW: u64 = 28_232;
-/// What the kernel chooses on a machine of some gigabytes.
+/// The kernel's choice on a machine with a few gigabytes.
 const BUCKETS_SHIPPED: u64 = 262_144;
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
@@ -40,7 +41,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let live = facts.live.as_ref().zip(facts.system.number(SYSCTL));
     if let Some((live, buckets)) = live {
         let waiting = live.in_state(State::TimeWait);
-        // At nine tenths the next burst is destroyed.
+        // Above nine tenths, the next burst exceeds the limit.
         if waiting >= buckets.saturating_mul(9) / 10 && buckets > 0 {
             let mut evidence = vec![format!("{waiting} sockets in TIME_WAIT now, {SYSCTL} = {buckets}")];
             evidence.extend(

@@ -1,4 +1,5 @@
-//! `tcp_tw_reuse` without timestamps, which it needs: the kernel cannot tell old segments from new ones, and reuses nothing.
+//! `tcp_tw_reuse` without timestamps, which it needs: the kernel cannot distinguish old segments from new ones, and
+//! reuses nothing.
 
 use super::{Needs, Rule, finding};
 use crate::facts::Facts;
@@ -22,7 +23,7 @@ const REUSE: &str = "net.ipv4.tcp_tw_reuse";
 const TIMESTAMPS: &str = "net.ipv4.tcp_timestamps";
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
-    // The last line that sets it counts; without one, what it is now.
+    // The last line that sets it counts; without one, the current value.
     let Some((place, reuse)) = facts.values(REUSE).last() else { return Vec::new() };
     let Some((_, timestamps)) = facts.values(TIMESTAMPS).last() else { return Vec::new() };
     if reuse.trim() != "1" || timestamps.trim() != "0" {

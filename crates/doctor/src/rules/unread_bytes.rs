@@ -1,4 +1,4 @@
-//! Bytes that the running server has not read, or its peers have not taken: where they pile up is where it is slow.
+//! Bytes that the running server has not read, or its peers have not accepted: the queue shows which side is slow.
 
 use super::{Needs, Rule, finding};
 use crate::facts::Facts;
@@ -17,9 +17,10 @@ pub(super) const RULE: Rule = Rule {
     instead: "",
     check,
 };
-/// Fewer sockets than this with something unread are what a busy moment has.
+/// A busy moment explains fewer sockets with unread bytes than this.
 const UNREAD_SOCKETS_MIN: u64 = 16;
-/// Bytes on their way are ordinary; a gigabyte of them, or this share of memory, is a broadcast to slow readers.
+/// Some unacknowledged bytes are normal. A gigabyte of them, or this share of memory, means a broadcast to slow
+/// readers.
 const UNSENT_SHARE_OF_MEMORY: u64 = 8;
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
@@ -27,7 +28,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     if live.unread.sockets >= UNREAD_SOCKETS_MIN {
         let what = format!("{} have not been read from {} sockets", size(live.unread.bytes), live.unread.sockets);
-        let why = "The kernel has these bytes and the server does not take them: it is at its CPU, or waits until somebody else takes what \
+        let why = "The kernel has these bytes and the server does not take them: it is at its CPU, or waits until another program takes what \
                    it read before. The senders' windows close.";
         let fix = "# CPU at 100 %? more workers: worker_processes auto\n# otherwise the other side of these connections is slow: holdfast watch, page 4";
         findings.push(complete(&live.unread, "Recv-Q", what, why, fix));

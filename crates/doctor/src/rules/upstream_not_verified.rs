@@ -1,4 +1,4 @@
-//! Upstreams over TLS whose certificates are not verified: an attacker on the path can pose as the upstream.
+//! Certificates of TLS upstreams are not verified: an attacker on the path can pose as the upstream.
 
 use super::{Needs, Rule, at};
 use crate::configuration::{Found, argument};
@@ -28,7 +28,7 @@ server {
     check,
 };
 
-/// Debian's and Alpine's list of the authorities that everybody trusts.
+/// The list of public authorities on Debian and Alpine.
 const SYSTEM_AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 fn check(facts: &Facts) -> Vec<Finding> {

@@ -1,4 +1,5 @@
-//! Every request opens a connection to the upstream and leaves it in TIME_WAIT: the group keeps none, or there is no group.
+//! Every request opens a connection to the upstream and leaves it in TIME_WAIT: the group keeps no connections, or
+//! there is no group.
 
 use super::{Needs, Rule, finding, quoted};
 use crate::configuration::{Configuration, Found, argument};
@@ -29,7 +30,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let Some(configuration) = &facts.configuration else { return Vec::new() };
     let mut findings = Vec::new();
     for group in groups(configuration) {
-        // A tunnel has its upstream connection for itself, and a location that passes Upgrade on mostly carries tunnels.
+        // A tunnel needs its own upstream connection, and a location that passes Upgrade on mostly carries tunnels.
         let Some(pass) = group.passes.iter().find(|pass| !pass.upgrades()) else { continue };
         let mut finding = match group.upstream {
             Some(_) if group.kept(facts.dialect) > 0 => continue,
@@ -42,7 +43,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// What the sockets say, where the server runs.
+/// Evidence from the sockets of a running server.
 fn seen(facts: &Facts, group: &Group<'_>) -> Vec<String> {
     let Some(live) = &facts.live else { return Vec::new() };
     group.addresses().into_iter().filter_map(|peer| live.towards(peer)).map(|seen| seen.sentence()).collect()
@@ -67,7 +68,7 @@ fn implicit(facts: &Facts, configuration: &Configuration, group: &Group<'_>, pas
     complete(facts, what, fix, configuration, pass.directive, &format!("proxy_pass … {name}"))
 }
 
-/// What lets connections be used again: HTTP/1.1, and no `Connection: close`.
+/// Sets what is needed to reuse connections: HTTP/1.1, and no `Connection: close`.
 fn reuse(change: &mut Change<'_>, dialect: Dialect, pass: &Found<'_>, fields: &[(String, String)]) {
     let version = pass.inherited("proxy_http_version").and_then(|line| argument(line, 0));
     if version.unwrap_or_else(|| dialect.upstream_version().to_owned()) == "1.0" {
@@ -83,8 +84,8 @@ fn reuse(change: &mut Change<'_>, dialect: Dialect, pass: &Found<'_>, fields: &[
     }
 }
 
-/// The group that `proxy_pass` implied, as an `upstream {}`. Neither the application nor the client may notice: the Host
-/// field, the name in TLS and rewritten redirects were made of the address, and stay what they were.
+/// Writes the implied group as an `upstream {}`. Neither the application nor the client may notice it: the Host field,
+/// the TLS name and rewritten redirects came from the address, and keep their values.
 fn written_out<'c>(
     configuration: &'c Configuration,
     dialect: Dialect,
@@ -100,7 +101,7 @@ fn written_out<'c>(
     let is_tls = scheme(first) == "https";
     let (host, port) = (host_of(name), if is_tls { "443" } else { "80" });
     let has_port = name.len() > host.len() + if name.starts_with('[') { 2 } else { 0 };
-    // What `$proxy_host` was: the scheme's own port is not in it.
+    // The former value of `$proxy_host`: it does not contain the scheme's default port.
     let shown = name.strip_suffix(&format!(":{port}")).unwrap_or(name);
     let server = if has_port { name.to_owned() } else { format!("{name}:{port}") };
     let upstream = free_name(configuration, host);
@@ -135,7 +136,7 @@ fn written_out<'c>(
     change
 }
 
-/// `proxy_redirect` as it was by default: what the application calls itself becomes what the client called it.
+/// The former default of `proxy_redirect`: the application's own address becomes the client's.
 pub(super) fn redirect(pass: &Found<'_>, name: &str) -> String {
     let target = argument(pass.directive, 0).unwrap_or_default();
     let rest = target.split_once(name).map(|(_, rest)| rest).unwrap_or_default();
@@ -146,7 +147,7 @@ pub(super) fn redirect(pass: &Found<'_>, name: &str) -> String {
     }
 }
 
-/// A name for the group that is neither a group's nor a host's.
+/// A name for the group that no group and no host has.
 fn free_name(configuration: &Configuration, host: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     let name = format!("pool_{}", host.chars().map(plain).collect::<String>());

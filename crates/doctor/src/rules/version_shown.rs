@@ -1,4 +1,4 @@
-//! The version of the server, told to everybody.
+//! The server's version is shown to every client.
 
 use super::{Needs, Rule, at};
 use crate::configuration::argument;

@@ -1,4 +1,4 @@
-//! Versions and ciphers of TLS that are broken.
+//! Broken TLS versions and ciphers are allowed.
 
 use super::{Needs, Rule, at};
 use crate::configuration::argument;

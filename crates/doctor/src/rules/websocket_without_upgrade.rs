@@ -1,4 +1,4 @@
-//! A location that is named after WebSocket and passes no Upgrade on: its handshakes become ordinary requests.
+//! A location is named after WebSocket and does not pass Upgrade on: its handshakes become ordinary requests.
 
 use super::{Needs, Rule, finding, quoted};
 use crate::configuration::{Found, argument, is};
@@ -33,7 +33,7 @@ server {
 }",
     check,
 };
-/// Parts of a path by which frameworks and people name their WebSocket endpoints.
+/// Common path segments of WebSocket endpoints.
 const SEGMENTS: [&str; 8] = ["ws", "wss", "websocket", "websockets", "socket.io", "sockjs", "signalr", "cable"];
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
@@ -41,7 +41,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     for pass in configuration.all("proxy_pass") {
         let Some(path) = path(&pass).filter(|path| names_a_websocket(path)) else { continue };
-        // Somebody who passes any Upgrade on, or empties it, has thought about it; the recipe is another rule's.
+        // If any Upgrade is set, even empty, the operator has decided; another rule checks the recipe.
         if pass.sent_header("Upgrade").is_some() {
             continue;
         }

@@ -1,11 +1,11 @@
-//! The configurations that people copy: nothing is found in the cured examples and in Debian's stock one, and every founding
-//! mistake in the faulty ones.
+//! The configurations that people copy: the corrected examples and Debian's default one give no findings, and the
+//! faulty ones give every founding mistake.
 
 use doctor::{Configuration, Dialect, Facts, System, facts, rules};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Files on disk; what is asked for below /etc/nginx is looked up below `etc`.
+/// Files on disk; paths below /etc/nginx are looked up below `etc`.
 struct Disk {
     etc: PathBuf,
 }
@@ -21,7 +21,7 @@ impl conf::Loader for Disk {
         std::fs::read(self.place(path))
     }
 
-    /// All files of the folder, which is what the masks in these configurations mean: `*`, or `*.conf`.
+    /// All files of the folder, because these configurations use only the masks `*` and `*.conf`.
     fn glob(&mut self, mask: &Path) -> io::Result<Vec<PathBuf>> {
         let (Some(folder), Some(name)) = (mask.parent(), mask.file_name().and_then(|name| name.to_str())) else {
             return Ok(Vec::new());
@@ -37,7 +37,7 @@ fn workspace() -> PathBuf {
     crates.parent().expect("crates/ lies in the workspace").to_path_buf()
 }
 
-/// A host that was set up for what the examples want of it.
+/// A host with the settings that the examples ask for.
 fn cured_host() -> System {
     let sysctls = [
         ("net.core.somaxconn", "8192"),
@@ -64,8 +64,8 @@ fn found(name: &str, dialect: Dialect) -> Vec<String> {
 /// Examples of founding mistakes.
 const FAULTY: [&str; 3] = ["keepalive-states-off.conf", "throughput-unpooled.conf", "listen-backlog-off.conf"];
 
-/// Notes that are in examples for a reason: these applications sign or compare the Host with its port, and images may be opened by their
-/// own address.
+/// Intended findings in examples: these applications sign or compare the Host with its port, and images may be opened
+/// by their own address.
 const MEANT: [(&str, &str); 5] = [
     ("gitlab.conf", "host-spoofing"),
     ("keycloak.conf", "host-spoofing"),
@@ -81,7 +81,7 @@ fn the_corrected_examples_have_no_findings() {
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.extension().is_some_and(|it| it == "conf"));
     let names = paths.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()));
-    // Whatever is not there to be faulty is there to be copied.
+    // Every example that is not deliberately faulty is meant to be copied.
     let cured: Vec<String> = names.filter(|name| !FAULTY.contains(&name.as_str())).collect();
     assert!(cured.len() >= 9, "{cured:?}");
     let mut wrong = Vec::new();
@@ -134,7 +134,7 @@ fn debians_stock_configuration_has_no_findings() {
     let Some(etc) = testkit::debian_nginx() else { return };
     for dialect in [Dialect::NGINX_1_22, Dialect::NGINX_1_30, Dialect::Holdfast] {
         let mut facts = facts_of(Path::new("/etc/nginx/nginx.conf"), etc.clone(), dialect);
-        // A shell's limit and a kernel's defaults, on a host without tuning.
+        // The usual limit of a shell and the kernel's defaults, on a host without tuning.
         facts.system.descriptors = Some(1024);
         facts.system.sysctls.insert("net.core.somaxconn".to_owned(), "4096".to_owned());
         assert_eq!(rules::examine(&facts), [], "as {}", dialect.name());

@@ -1,5 +1,5 @@
-//! Every fix and every undo is applied to what it was printed for: the finding is gone, no other comes instead, and the undo leads
-//! back to the very same text. That nginx takes the result and serves as before is tested in `fixes_nginx`.
+//! Applies every fix and every undo to the text it was printed for. The finding disappears, no new one appears, and the
+//! undo restores the same text. `fixes_nginx` tests that nginx accepts the result and serves as before.
 
 use crate::applied::{Files, expected, found};
 use doctor::Dialect;
@@ -8,10 +8,10 @@ use report::Finding;
 
 const DIALECTS: [Dialect; 4] = [Dialect::NGINX_1_22, Dialect::NGINX_1_26, Dialect::NGINX_1_30, Dialect::Holdfast];
 
-/// Rules whose fix is a look at the machine or a change of another program's text, so that there is nothing here to apply it to.
+/// Rules with a fix that is a check of the machine or a change of another program, so there is nothing to apply here.
 const ELSEWHERE: [&str; 3] = ["close-wait-pile", "bytes-pile-up", "go-transport-limits"];
 
-/// Forms of findings that the rules' own examples do not show: rule, and a text as examples are.
+/// Forms of findings that the rules' own examples do not cover: rule, and a text in the form of examples.
 const VARIANTS: &[(&str, &str)] = &[
     (
         "upstream-without-keepalive",
@@ -59,7 +59,7 @@ const VARIANTS: &[(&str, &str)] = &[
     ("folklore-sysctl", "net.ipv4.tcp_tw_recycle = 1"),
 ];
 
-/// Applies each finding's fix of that rule, alone, and takes it back. How many findings there were.
+/// Applies each fix of that rule separately and undoes it. Returns the number of findings.
 fn apply(rule: &str, example: &str, dialect: Dialect) -> usize {
     let (files, expected) = (Files::of_example(example), expected(example));
     let before = found(&files, dialect, expected);
@@ -75,7 +75,7 @@ fn apply(rule: &str, example: &str, dialect: Dialect) -> usize {
             let new = after.iter().find(|finding| before.iter().all(|known| known.rule != finding.rule));
             assert!(new.is_none(), "another finding comes: {context}\n{}\n{new:?}", fixed.conf);
             let mut back = fixed.undone(&finding.undo, &finding.fix);
-            // A setting that is not written down anywhere is put back as what it is.
+            // A setting that no file has is restored to its current value.
             back.sysctls.retain(|name, _| files.sysctls.contains_key(name));
             assert_eq!(back, files, "undone: {context}\n{}", finding.undo);
         }

@@ -1,5 +1,5 @@
-//! Every fix that changes a configuration, before a real nginx of each generation: it takes the configuration with the fix, and the
-//! application and the client see the same as before, but for what the fix is about.
+//! Tests every fix that changes a configuration with a real nginx of each generation. nginx accepts the changed
+//! configuration, and the application and the client see no change except the one that the fix is for.
 
 use crate::applied::{Files, expected, found_on, host};
 use doctor::{Dialect, rules};
@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use testkit::{NameServer, Peer, Talk, free_port, peer_or_skip};
 
-/// The programs that `cargo xtask peers` provides, and what they are to the doctor.
+/// The programs from `cargo xtask peers`, and their names in the doctor.
 const GENERATIONS: [(&str, Dialect); 3] =
     [("nginx", Dialect::NGINX_1_22), ("nginx-stable", Dialect::NGINX_1_26), ("nginx-new", Dialect::NGINX_1_30)];
 
-/// What an example needs to run here: addresses of this test, and nginx in the foreground with its files in a folder.
+/// Adapts an example to run here: addresses of this test, and nginx in the foreground with its files in a folder.
 fn decorated(text: &str, home: &Path, listen: SocketAddr) -> String {
     let folders = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .map(|kind| format!("{kind}_temp_path {}/temp-{kind}; ", home.display()))
@@ -50,7 +50,7 @@ fn assert_accepted(program: &Path, home: &Path, text: &str, listen: SocketAddr, 
     assert!(said.status.success(), "{context}\n{text}\n{error}");
 }
 
-/// This machine's name, if it can be looked up: examples with names need one.
+/// This machine's name, if it can be resolved: examples with names need one.
 fn own_name() -> Option<String> {
     let name = fs::read_to_string("/etc/hostname").ok()?.trim().to_owned();
     (name.as_str(), 80).to_socket_addrs().ok()?.find(|address| address.ip().is_loopback())?;
@@ -122,7 +122,7 @@ impl Drop for Running {
     }
 }
 
-/// A configuration, the rule whose fix is applied, what is asked for, and the fields that the fix may change.
+/// A configuration, the rule with the fix to apply, the requested path, and the fields that the fix may change.
 struct Case {
     rule: &'static str,
     http: &'static str,
@@ -208,7 +208,7 @@ fn status(listen: SocketAddr, path: &str) -> u16 {
     client.response().status()
 }
 
-/// What an application saw of a request, without the fields that may change; and what the client got.
+/// The request that an application saw, without the fields that may change, and the response that the client got.
 fn exchange(app: &Peer, listen: SocketAddr, path: &str, changes: &[&str]) -> (Vec<String>, Vec<String>) {
     let before = app.requests().len();
     let mut client = Talk::connect(listen);
@@ -231,7 +231,7 @@ fn applications_and_clients_see_the_same_with_each_fix() {
     for (name_of_program, dialect) in GENERATIONS {
         let Some(program) = peer_or_skip(&[name_of_program]) else { continue };
         for case in &CASES {
-            // An application that builds absolute addresses out of what it believes to be its own.
+            // An application that builds absolute URLs from what it believes to be its own address.
             let app = Peer::answering(|request| {
                 let host = request.value("Host").unwrap_or_default();
                 let end = if request.says_close() { "Connection: close\r\n" } else { "" };
@@ -259,7 +259,7 @@ fn applications_and_clients_see_the_same_with_each_fix() {
             let seen = |conf: &str| {
                 let _running = Running::start(&program, home.path(), conf, listen);
                 if case.rule == "name-resolved-once" {
-                    // Until the name server has answered, nginx knows no peer of such a group.
+                    // Until the name server has answered, such a group has no peer in nginx.
                     testkit::until("the name is known", || (status(listen, case.path) != 502).then_some(()));
                 }
                 let connections = app.connections();

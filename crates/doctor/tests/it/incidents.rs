@@ -1,5 +1,5 @@
-//! Incidents that others published, turned into fixtures (`incidents.toml` beside this file): how many of them the doctor finds. One that is
-//! not found stays in the corpus, so that the share is honest.
+//! Published incidents as fixtures (`incidents.toml` beside this file), and the share that the doctor finds. An
+//! incident that is not found stays in the corpus, so that the share is honest.
 
 use crate::disk;
 use doctor::live::Listener;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use sockdiag::State;
 use std::collections::BTreeSet;
 
-/// Of all incidents, in percent.
+/// Least share of found incidents, in percent.
 const FOUND_PERCENT_MIN: usize = 95;
 const INCIDENTS_MIN: usize = 55;
 
@@ -41,11 +41,11 @@ struct Incident {
     concurrency: Option<u64>,
     rate: Option<f64>,
     go_transport: Option<String>,
-    /// The limit of the server's process, where it is not a shell's.
+    /// The limit of the server's process, if it differs from a shell's.
     descriptors: Option<u64>,
-    /// What `ss` showed of the server: a listener with queue, granted backlog and drops.
+    /// The server's listener in `ss`: queue, granted backlog and drops.
     listener: Option<(u64, u64, u64)>,
-    /// Its connections that the peers had closed.
+    /// The server's connections that the peers had closed.
     close_wait: Option<u64>,
 }
 
@@ -67,7 +67,7 @@ impl Incident {
     }
 }
 
-/// A host as it comes: four processors, 8 GB, the kernel's own settings.
+/// A host with default settings: four processors, 8 GB.
 fn host() -> System {
     let sysctls = [
         ("net.core.somaxconn", "4096"),

@@ -1,4 +1,4 @@
-//! The founding chain gives its numbers, every limit can be the first to bind, and bad descriptions say where.
+//! The founding chain gives its numbers, every limit can be the first one, and errors in descriptions name their place.
 
 use doctor::plan::{Chain, ChainError, Limit, Plan, cheapest, document, parse_chain, plan};
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ fn first(plan: &Plan) -> &Limit {
     plan.first().expect("every hop has tuples")
 }
 
-/// Two tiers with what a test cares about.
+/// Two tiers with the values that a test needs.
 fn pair(from: &str, to: &str, traffic: &str) -> Chain {
     chain(&format!(
         "connections = 100000\n[traffic]\n{traffic}\n[[tier]]\nname = 'clients'\nports = '1024-65535'\naddresses = 10\n{from}\n\

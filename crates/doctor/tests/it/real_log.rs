@@ -1,6 +1,6 @@
-//! Error logs of a real nginx that was provoked into each fault: the phrase is distinguished from its neighbours as nginx writes it, with
-//! the lines of the configuration that belong to it. Runs in a network namespace of its own, where a handful of ports is all
-//! there is; making one takes root, and without it this says so by name.
+//! Error logs of a real nginx in which each fault was provoked. The doctor distinguishes each phrase from similar ones,
+//! and quotes the configuration lines that belong to it. Runs in its own network namespace with very few ports. A
+//! namespace needs root; without it the test is reported as skipped.
 
 use crate::disk;
 use doctor::log::{Log, causes};
@@ -19,13 +19,13 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 use testkit::{DEADLINE, peer_program, until};
 
-/// The ports that `connect()` may choose from here: so few that a test can take all of them.
+/// The range of `connect()` here: so few ports that a test can take all of them.
 const PORTS: std::ops::RangeInclusive<u16> = 40_000..=40_003;
 
-/// Of the writer's namespace.
+/// The file of the namespace that writes it.
 const RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
-/// What is provoked beside [`faults`]: by a client that leaves, to workers, and by limits.
+/// Causes provoked besides [`faults`]: by a client that leaves, by killed workers, and by limits.
 const FURTHER: [&str; 6] = [
     "log-client-gone",
     "log-worker-killed",
@@ -35,10 +35,10 @@ const FURTHER: [&str; 6] = [
     "log-descriptors-exhausted",
 ];
 
-/// All that are provoked here, as the guide says.
+/// Number of causes provoked here, as stated in the guide.
 const PROVOKED: usize = 30;
 
-/// What an upstream does once it has read a request.
+/// What an upstream does after it has read a request.
 #[derive(Clone, Copy)]
 enum Upstream {
     Answers(&'static str),
@@ -49,7 +49,7 @@ enum Upstream {
     StaysSilentAfter(&'static str),
 }
 
-/// A TCP upstream; its connections live as long as the test's process where it stays silent.
+/// A TCP upstream. If it stays silent, its connections live as long as the test's process.
 fn upstream(address: &str, does: Upstream) -> SocketAddr {
     let listener = TcpListener::bind(address).expect("bound");
     let address = listener.local_addr().expect("bound");
@@ -58,7 +58,7 @@ fn upstream(address: &str, does: Upstream) -> SocketAddr {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { return };
             stream.set_read_timeout(Some(DEADLINE)).expect("set");
-            // One read holds a request of a few hundred bytes, or a TLS hello.
+            // One read is enough for a request of a few hundred bytes, or a TLS hello.
             let _ = stream.read(&mut [0; 4096]);
             match does {
                 Upstream::Answers(bytes) => drop(stream.write_all(bytes.as_bytes())),
@@ -80,7 +80,7 @@ fn upstream(address: &str, does: Upstream) -> SocketAddr {
     address
 }
 
-/// A socket whose accept queue is full: no process accepts, and its backlog is 0.
+/// A socket with a full accept queue: no process accepts, and its backlog is 0.
 fn full_queue(domain: Domain, address: &SockAddr) -> (Socket, Vec<Socket>) {
     let listener = Socket::new(domain, Type::STREAM, None).expect("made");
     listener.bind(address).expect("bound");
@@ -110,7 +110,7 @@ impl Nginx {
     /// `main` is at the top level, `http` in it.
     fn start(main: &str, connections: u32, http: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        // The workers are somebody else, and must reach what is in here.
+        // The workers run as another user and need access to the files in here.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("set");
         let path = folder.path().display();
         let text = format!(
@@ -147,7 +147,7 @@ impl Nginx {
         let begun = Instant::now();
         while !rules(&self.log()).iter().any(|named| named == rule) {
             assert!(begun.elapsed() < DEADLINE, "{rule} is not in the log:\n{}", self.log());
-            // The log is another process's, which nothing here is told of.
+            // The log belongs to another process, which cannot notify this one.
             std::thread::park_timeout(Duration::from_millis(5));
         }
     }
@@ -172,7 +172,8 @@ fn rules(text: &str) -> Vec<String> {
     read(text).findings("error.log", &Facts::default()).into_iter().map(|finding| finding.rule).collect()
 }
 
-/// A connection to nginx from a port of its own outside the range: a port that `bind()` was given is no longer handed out.
+/// A connection to nginx from a fixed port outside the range: `connect()` does not choose a port that `bind()` was
+/// given.
 fn client(nginx: SocketAddr, number: u8) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("made");
     socket.bind(&SocketAddr::from(([127, 0, 1, number], 50_000 + u16::from(number))).into()).expect("bound");
@@ -184,7 +185,7 @@ fn client(nginx: SocketAddr, number: u8) -> TcpStream {
 
 fn ask(nginx: SocketAddr, number: u8, path: &str) -> TcpStream {
     let mut stream = client(nginx, number);
-    // In one piece: nginx may answer, and close, before a second one comes.
+    // In one write: nginx may answer and close before a second one.
     let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("sent");
     stream
@@ -212,7 +213,8 @@ fn in_a_namespace(name: &str, work: impl FnOnce() + Send) {
     });
 }
 
-/// The faults between nginx and an upstream: the path that provokes it, where it leads, and the cause that the log has to name.
+/// The faults between nginx and an upstream: the path that provokes it, its target, and the cause that the log must
+/// name.
 fn faults(folder: &Path) -> Vec<(&'static str, String, &'static str)> {
     let http = |address: SocketAddr| format!("proxy_pass http://{address};");
     let ok = "HTTP/1.1 200 OK\r\n";
@@ -225,7 +227,7 @@ fn faults(folder: &Path) -> Vec<(&'static str, String, &'static str)> {
         |name: &str, mode: u32| fs::set_permissions(folder.join(name), fs::Permissions::from_mode(mode)).expect("set");
     mode("full.sock", 0o777);
     mode("forbidden.sock", 0o600);
-    // Every port towards this one is held by the test itself.
+    // The test itself holds every port towards this upstream.
     let held = upstream("127.0.0.1:9101", Upstream::StaysSilent);
     let holders: Vec<_> = PORTS.map(|_| TcpStream::connect(held).expect("it listens")).collect();
     std::mem::forget((deaf, full, forbidden, holders));
@@ -302,7 +304,8 @@ fn every_fault_that_nginx_was_provoked_into_is_named() {
             let path = if *path == "/name" { "/name?to=a" } else { path };
             asked.push(ask(address, number as u8 + 1, path));
         }
-        // These need a second request: both peers are dead by then, and the rate is used up. This client does not wait.
+        // These need a second request, sent without waiting for an answer: both peers are marked dead by then, and the
+        // rate is used up.
         nginx.wait_for("log-upstream-refused");
         asked.push(ask(address, 200, "/dead"));
         asked.push(ask(address, 201, "/limited"));
@@ -317,7 +320,7 @@ fn every_fault_that_nginx_was_provoked_into_is_named() {
         kill(nginx.worker(), Signal::SIGSEGV).expect("it runs");
         nginx.wait_for(crashed);
 
-        // No error is left over without a cause, and each finding has what people need, with the configuration beside it.
+        // Every error has a cause, and each finding has all parts that readers need, with the configuration.
         let text = nginx.log();
         let unknown: Vec<&str> = text
             .lines()
@@ -348,7 +351,7 @@ fn limits_of_the_workers_and_a_taken_port_are_named() {
         let few = Nginx::start("", 6, &server);
         let asked: Vec<_> = (1..8).map(|number| ask(address, number, "/")).collect();
         few.wait_for(connections);
-        // The port is taken now: a second one does not start.
+        // The port is in use now: a second nginx does not start.
         let mut second = Nginx::run(few.folder.path());
         few.wait_for(taken);
         let _ = second.wait();

@@ -1,14 +1,15 @@
-//! Log lines about a shortage that would otherwise come with every connection: the first is told at once, later ones are
-//! counted and told together. It writes nothing itself; the callers have the words.
+//! Rate-limited log lines about a shortage. Without a limit every connection would write one. The first occurrence is
+//! logged at once; later ones are counted and logged together. This module writes nothing; the callers format the
+//! lines.
 
 use reactor::Millis;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Between two lines about the same shortage: an operator learns of it at once and that it goes on, and the log stays
-/// readable.
+/// Least time between two lines about the same shortage. The operator learns at once that it began and every minute
+/// that it goes on, and the log stays readable.
 const PERIOD_MS: u64 = 60_000;
 
-/// One kind of shortage, in the whole process.
+/// One kind of shortage, counted for the whole process.
 #[derive(Debug, Default)]
 pub(crate) struct Alarm {
     /// When the last line was written, in milliseconds of the monotonic clock; 0 for never.
@@ -18,12 +19,13 @@ pub(crate) struct Alarm {
 }
 
 impl Alarm {
-    /// Counts an occurrence. `Some`: a line is due; the number is of those that were counted without one since the last.
+    /// Counts an occurrence. `Some` means that a line is due; the number is how many occurrences went unlogged since
+    /// the last line.
     pub(crate) fn ring(&self, now: Millis) -> Option<u64> {
         self.total.fetch_add(1, Ordering::Relaxed);
         let told_at = self.told_at.load(Ordering::Relaxed);
         let due = told_at == 0 || now.0.saturating_sub(told_at) >= PERIOD_MS;
-        // Of several workers that find it due one writes the line.
+        // If several workers find it due at the same time, only one writes the line.
         if due && self.told_at.compare_exchange(told_at, now.0.max(1), Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             return Some(self.kept_back.swap(0, Ordering::Relaxed));
         }
@@ -37,7 +39,7 @@ impl Alarm {
     }
 }
 
-/// What is behind a line for those that were kept back; nothing for none.
+/// The suffix of a line about the occurrences that went unlogged; empty if there were none.
 pub(crate) fn and_more(kept_back: u64) -> String {
     match kept_back {
         0 => String::new(),

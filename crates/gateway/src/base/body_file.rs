@@ -1,6 +1,6 @@
-//! Request bodies that do not fit their buffer, in temporary files. The functions here block: they run on the offload pool.
-//! The name of a file is removed as soon as it is open, so that nothing is left behind whatever happens to the process,
-//! unless `client_body_in_file_only on` asks for the file.
+//! Request bodies that do not fit their buffer, in temporary files. The functions here block: they run on the offload
+//! pool. A file is unlinked as soon as it is open, so that a crash leaves nothing behind. `client_body_in_file_only on`
+//! keeps the name.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -8,9 +8,9 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Names tried before giving up: another process may have left files of the same numbers.
+/// Names tried before giving up: files with the same numbers may be left from another process.
 const NAMES_MAX: u32 = 100;
-/// Only this user may read what clients send.
+/// Only this user may read request bodies.
 const MODE: u32 = 0o600;
 /// The same for the directories below `client_body_temp_path`.
 const DIRECTORY_MODE: u32 = 0o700;
@@ -23,7 +23,7 @@ pub(crate) struct BodyFiles {
     pub(crate) levels: [u8; 3],
     /// Every body goes into a file.
     pub(crate) always: bool,
-    /// Its name stays.
+    /// The file keeps its name.
     pub(crate) keep: bool,
 }
 

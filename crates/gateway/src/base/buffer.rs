@@ -1,16 +1,16 @@
-//! Bytes that a socket did not take at once, and the recycling of their memory.
+//! Bytes that a socket did not accept at once, and the recycling of their buffers.
 
 use std::io::{self, IoSlice};
 use transport::Transport;
 
-/// A buffer that grew beyond this is given back to the allocator instead of being kept for the next connection: one
-/// large response must not pin its memory.
+/// A buffer larger than this is freed instead of being kept for the next connection: one large response must not pin
+/// its memory.
 pub(crate) const RECYCLED_BYTES_MAX: usize = 64 * 1024;
 
-/// A buffer grows by whole numbers of these, so that many small parts do not move it as often.
+/// Buffers grow in multiples of this, so that many small parts cause fewer reallocations.
 const GROWTH_BYTES: usize = 1024;
 
-/// Bytes that wait for room in a socket.
+/// Bytes that wait for room in a socket's send buffer.
 #[derive(Debug, Default)]
 pub(crate) struct Spill {
     bytes: Vec<u8>,
@@ -32,8 +32,8 @@ impl Spill {
         self.len() == 0
     }
 
-    /// Writes `parts` in order behind what already waits; keeps what the socket does not take. Returns the bytes that went
-    /// into the socket now.
+    /// Writes `parts` in order after the bytes that already wait; keeps what the socket does not accept. Returns the
+    /// number of bytes written to the socket by this call.
     pub(crate) fn write(&mut self, stream: &Transport, parts: &[&[u8]]) -> io::Result<usize> {
         if !self.is_empty() {
             for part in parts {
@@ -42,7 +42,7 @@ impl Spill {
             return self.flush(stream);
         }
         let sent = match parts {
-            // Nothing behind the head is the most common case, and `send` costs less than `sendmsg`.
+            // A head without a body is the most common case, and `send` costs less than `sendmsg`.
             [one] | [one, []] => stream.write(&[IoSlice::new(one)], false)?,
             [one, two] => stream.write(&[IoSlice::new(one), IoSlice::new(two)], false)?,
             several => {
@@ -59,27 +59,27 @@ impl Spill {
         Ok(sent)
     }
 
-    /// Writes a part that something follows at once, which the kernel may wait for before it sends a segment.
+    /// Writes a part that another part follows at once. The kernel may wait for it before it sends a segment.
     pub(crate) fn write_more(&mut self, stream: &Transport, part: &[u8]) -> io::Result<usize> {
         let sent = if self.is_empty() { stream.write(&[IoSlice::new(part)], true)? } else { 0 };
         self.keep(part.get(sent..).unwrap_or_default());
         Ok(sent)
     }
 
-    /// Writes what waits, as far as the socket takes it.
+    /// Writes the waiting bytes, as far as the socket accepts them.
     pub(crate) fn flush(&mut self, stream: &Transport) -> io::Result<usize> {
         self.flush_most(stream, usize::MAX)
     }
 
-    /// Takes parts behind what waits, and writes nothing.
+    /// Appends parts to the waiting bytes without writing to the socket.
     pub(crate) fn hold(&mut self, parts: &[&[u8]]) {
         for part in parts {
             self.keep(part);
         }
     }
 
-    /// Takes a part behind what waits, with hardly more memory than that takes: the budget was asked for this many bytes, and a
-    /// buffer that doubles would be far beyond them.
+    /// Appends a part to the waiting bytes and allocates little more than it needs. The budget was asked for this many
+    /// bytes; a buffer that doubles would exceed it.
     fn keep(&mut self, part: &[u8]) {
         if self.bytes.capacity() - self.bytes.len() < part.len() {
             if self.sent > 0 {
@@ -92,7 +92,7 @@ impl Spill {
         self.bytes.extend_from_slice(part);
     }
 
-    /// Writes what waits, at most `limit` bytes of it.
+    /// Writes at most `most` of the waiting bytes.
     pub(crate) fn flush_most(&mut self, stream: &Transport, most: usize) -> io::Result<usize> {
         if self.is_empty() {
             return Ok(0);
@@ -110,7 +110,7 @@ impl Spill {
         Ok(sent)
     }
 
-    /// Forgets everything that waits.
+    /// Drops all waiting bytes.
     pub(crate) fn reset(&mut self) {
         recycle(&mut self.bytes);
         self.sent = 0;

@@ -1,6 +1,6 @@
-//! What is counted about upstream groups and peers on the request path. Each worker writes cells of its own, on cache lines
-//! of their own, so counting contends with no other thread; the sums are made when somebody looks (`snapshot`). The pool counts its
-//! own events; these are the ones that only an exchange knows.
+//! Counters of upstream groups and peers on the request path. Each worker writes its own cells on its own cache lines,
+//! so counting causes no contention; a `snapshot` sums them up. The pool counts its own events; these are the events
+//! that only an exchange knows.
 
 use crate::base::counters::bump;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,13 +9,13 @@ use upstream::balance::SeatLine;
 use upstream::retry::Reason;
 
 /// Upper bounds of the buckets of every duration, in milliseconds. A worker reads its clock once per turn and in whole
-/// milliseconds, so finer ones would show the clock, not the peers; the last is nginx's default timeout.
+/// milliseconds, so finer buckets would show the clock, not the peers. The last bound is nginx's default timeout.
 pub(crate) const BOUNDS_MS: [u64; 15] = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000];
 
-/// Classes of statuses, as labels say them; the last is for what is no HTTP status (444, 499 are `4xx`).
+/// Classes of statuses, as labels; the last one counts what is no HTTP status (444 and 499 are `4xx`).
 pub(crate) const CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "other"];
 
-/// Why a failed attempt was followed by another one, as labels say it.
+/// Why a failed attempt was followed by another one, as labels.
 pub(crate) const RETRY_REASONS: [&str; 5] =
     ["listed", "reused_connection", "proved_unsent", "gone_away", "stream_refused"];
 
@@ -30,7 +30,7 @@ pub(crate) fn class_of(status: u16) -> usize {
 /// One worker's part of a histogram.
 #[derive(Debug, Default)]
 pub(crate) struct HistogramCell {
-    /// The last is for what is above all bounds.
+    /// The last bucket counts durations above all bounds.
     buckets: [AtomicU64; BOUNDS_MS.len() + 1],
     sum_ms: AtomicU64,
 }
@@ -46,7 +46,7 @@ impl HistogramCell {
 /// A histogram, summed over all workers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Durations {
-    /// Observations of each bucket alone, in the order of [`BOUNDS_MS`], and of those above.
+    /// Observations of each bucket, not cumulative, in the order of [`BOUNDS_MS`], then those above all bounds.
     pub(crate) buckets: [u64; BOUNDS_MS.len() + 1],
     /// Sum of all observations, in milliseconds.
     pub(crate) sum_ms: u64,
@@ -83,16 +83,16 @@ struct PeerCell {
 #[derive(Debug)]
 pub(crate) struct PeerCells(Box<[PeerCell]>);
 
-/// One attempt at a peer, as it is counted.
+/// The facts about one attempt at a peer that are counted.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counted {
-    /// A connection was opened, and that took this many milliseconds.
+    /// Milliseconds that connecting took, if a connection was opened.
     pub(crate) connect_ms: Option<u64>,
-    /// It went over a reused connection.
+    /// The attempt used a reused connection.
     pub(crate) reused: bool,
-    /// The status that the peer gave.
+    /// The status of the peer's response.
     pub(crate) status: Option<u16>,
-    /// From the attempt's beginning to the end of the response, in milliseconds.
+    /// Milliseconds from the start of the attempt to the end of the response.
     pub(crate) response_ms: Option<u64>,
     /// The attempt failed.
     pub(crate) failed: bool,
@@ -167,7 +167,7 @@ struct GroupCell {
 #[derive(Debug)]
 pub(crate) struct GroupCells {
     cells: Box<[GroupCell]>,
-    /// Where requests wait for a peer; set once `queue` was written for the group.
+    /// The group's waiting line for a peer; set once `queue` was configured for the group.
     line: OnceLock<Arc<SeatLine>>,
 }
 
@@ -184,17 +184,17 @@ impl GroupCells {
         Self { cells: (0..workers.max(1)).map(|_| GroupCell::default()).collect(), line: OnceLock::new() }
     }
 
-    /// Requests of the group wait for a peer in this line: the same one in all generations.
+    /// Sets the line in which the group's requests wait for a peer: the same one in all generations.
     pub(crate) fn show_line(&self, line: &Arc<SeatLine>) {
         let _ = self.line.set(Arc::clone(line));
     }
 
-    /// Requests that wait for a peer.
+    /// Number of requests that wait for a peer.
     pub(crate) fn waiting(&self) -> u32 {
         self.line.get().map_or(0, |line| line.waiting())
     }
 
-    /// Counts an attempt that follows a failed one, by why that was allowed.
+    /// Counts an attempt that follows a failed one, by the reason that allowed it.
     pub(crate) fn count_retry(&self, worker: u16, reason: Reason) {
         let place = match reason {
             Reason::Listed => 0,
@@ -202,7 +202,7 @@ impl GroupCells {
             Reason::ProvedUnsent => 2,
             Reason::GoneAway => 3,
             Reason::StreamRefused => 4,
-            // The others say why there is no further attempt.
+            // The other reasons say why no further attempt follows.
             _ => return,
         };
         if let Some(cell) = self.cells.get(usize::from(worker)) {

@@ -9,7 +9,7 @@ pub enum CloseSide {
     Client,
     /// This gateway.
     Gateway,
-    /// The upstream, whose end was passed on.
+    /// The upstream: the gateway passed its close on to the client.
     Upstream,
 }
 
@@ -19,72 +19,72 @@ pub enum CloseSide {
 pub enum CloseReason {
     /// The client closed between two requests.
     ClientClosed,
-    /// The client closed or reset in the middle of something.
+    /// The client closed or reset during a request or a tunnel.
     ClientAborted,
     /// `keepalive_timeout` passed without a request.
     KeepaliveTimeout,
-    /// `keepalive_requests` or `keepalive_time` was reached, or keepalive is off, or off for this browser.
+    /// `keepalive_requests` or `keepalive_time` was reached, or keepalive is off, or disabled for this browser.
     KeepaliveLimit,
-    /// The client asked for it (`Connection: close`, HTTP/1.0).
+    /// The client asked for the close (`Connection: close`, HTTP/1.0).
     ClientAsked,
-    /// The response's end is the end of the connection.
+    /// The end of the connection marks the end of the response.
     CloseDelimited,
     /// The configuration says to close without an answer (`return 444`).
     Unanswered,
     /// The request was refused as malformed.
     BadRequest,
-    /// The response was an error after which nginx closes, too.
+    /// The response was an error after which nginx also closes.
     AfterError,
-    /// The response did not wait for the whole request body.
+    /// The response was sent before the whole request body was read.
     BodyUnread,
     /// `client_header_timeout` passed before the head was complete.
     HeadTimeout,
-    /// The handshake of TLS has failed.
+    /// The TLS handshake failed.
     HandshakeFailed,
     /// `client_body_timeout` passed without a byte of the request body.
     BodyTimeout,
     /// `send_timeout` passed without the client taking a byte.
     SendTimeout,
-    /// The upstream's response broke off; closing is how the client learns of it.
+    /// The upstream's response broke off; the close tells the client so.
     Truncated,
     /// A tunnel ended because one side closed it.
     TunnelEnded,
     /// A tunnel was silent for too long.
     TunnelTimeout,
-    /// It had no complete request, or was idle, and its place was needed for somebody else: all of `worker_connections`, or all
-    /// descriptors, were in use.
+    /// The connection was idle or had no complete request, and a new connection needed its place: all of
+    /// `worker_connections`, or all descriptors, were in use.
     Displaced,
-    /// A new connection for which there was no room: all of `worker_connections` were in use, each with a request.
+    /// A new connection was closed because all of `worker_connections` were in use, each with a request.
     NoRoom,
-    /// A new connection that the kernel had no memory to watch.
+    /// The kernel had no memory to watch a new connection.
     Unwatched,
     /// `memory_budget` is used up: the connection was idle or had no complete request, or its request was refused.
     MemoryBudget,
-    /// A reload has taken away the address on which it was accepted.
+    /// A reload removed the address on which it was accepted.
     Unlistened,
     /// The process is shutting down.
     Shutdown,
-    /// It broke a rule of HTTP/2.
+    /// The client broke a rule of HTTP/2.
     Http2Fault,
-    /// It reached a limit against abuse of HTTP/2.
+    /// The client reached a limit against abuse of HTTP/2.
     Http2Abuse,
-    /// A session of `stream` was refused: by a rule, a limit, or a value that cannot be used.
+    /// A `stream` session was refused: by a rule, a limit, or a value that cannot be used.
     SessionRefused,
-    /// A session of `stream` got the text of `return`.
+    /// A `stream` session got the text of `return`.
     SessionServed,
-    /// A session of `stream` reached no peer.
+    /// A `stream` session reached no peer.
     NoUpstream,
-    /// An operator has closed it.
+    /// An operator closed the connection.
     Operator,
     /// A panic while serving the connection: a bug of ours.
     Bug,
 }
 
 impl CloseReason {
-    /// How many there are, for tables indexed by reason.
+    /// Number of reasons, for tables indexed by reason.
     pub const COUNT: usize = Self::Bug as usize + 1;
 
-    /// All of them, in the order of their numbers.
+    /// All reasons, in the order of their numbers.
     pub const ALL: [Self; Self::COUNT] = [
         Self::ClientClosed,
         Self::ClientAborted,
@@ -154,7 +154,7 @@ impl CloseReason {
         }
     }
 
-    /// What it means, and what to look at where it is frequent; empty where it is as it should be.
+    /// What the reason means, and what to look at if it is frequent; empty if nothing needs attention.
     pub fn explain(self) -> (&'static str, &'static str) {
         match self {
             Self::ClientClosed => ("the client closed between two requests", ""),
@@ -224,7 +224,7 @@ impl CloseReason {
         }
     }
 
-    /// The same of the reasons that sessions of `stream` have.
+    /// The same for the reasons of `stream` sessions.
     fn explain_session(self) -> (&'static str, &'static str) {
         match self {
             Self::SessionRefused => (

@@ -1,4 +1,4 @@
-//! What each worker counts. Each counter is written by one thread and read by others.
+//! Counters of each worker. One thread writes each counter; others read it.
 
 use crate::base::cells::CLASSES;
 use crate::base::memory::Held;
@@ -15,44 +15,45 @@ pub(crate) struct Counters {
     pub(crate) responses: [AtomicU64; CLASSES.len()],
     /// Exchanges under way.
     pub(crate) exchanges: AtomicU64,
-    /// Connections with a part of a head.
+    /// Connections of which a part of a head has arrived.
     pub(crate) reading: AtomicU64,
     pub(crate) tunnels: AtomicU64,
-    /// Sessions of `stream` that are no tunnels yet.
+    /// `stream` sessions that are not tunnels yet.
     pub(crate) sessions: AtomicU64,
     /// Connections closed, by [`crate::base::close::CloseReason`].
     pub(crate) closed: [AtomicU64; crate::base::close::CloseReason::COUNT],
-    /// Handshakes of TLS that were completed: full ones, and those that resumed a session.
+    /// Completed TLS handshakes: full ones, and those that resumed a session.
     pub(crate) handshakes: [AtomicU64; 2],
-    /// … that failed, by [`HANDSHAKE_FAILURES`].
+    /// Failed TLS handshakes, by [`HANDSHAKE_FAILURES`].
     pub(crate) handshakes_failed: [AtomicU64; HANDSHAKE_FAILURES.len()],
-    /// Handshakes with upstreams that failed, by the same.
+    /// Failed TLS handshakes with upstreams, by the same reasons.
     pub(crate) upstream_handshakes_failed: [AtomicU64; HANDSHAKE_FAILURES.len()],
-    /// Streams of HTTP/2 under way; they are among the exchanges.
+    /// HTTP/2 streams under way; they are also counted as exchanges.
     pub(crate) streams: AtomicU64,
-    /// Connections of HTTP/2.
+    /// HTTP/2 connections of clients.
     pub(crate) http2_connections: AtomicU64,
-    /// … with streams.
+    /// HTTP/2 connections of clients with at least one stream.
     pub(crate) http2_busy: AtomicU64,
-    /// Faults of HTTP/2 that have ended a connection, by `http2::Reason`.
+    /// HTTP/2 faults that ended a connection, by `http2::Reason`.
     pub(crate) http2_faults: FaultCounts,
-    /// … a stream.
+    /// HTTP/2 faults that ended a stream.
     pub(crate) http2_stream_faults: FaultCounts,
-    /// Connections of HTTP/2 to upstreams that are driven here: those with streams, mostly.
+    /// HTTP/2 connections to upstreams that this worker drives: mostly those with streams.
     pub(crate) upstream_http2_connections: AtomicU64,
-    /// Streams of HTTP/2 to upstreams.
+    /// HTTP/2 streams to upstreams.
     pub(crate) upstream_streams: AtomicU64,
-    /// Faults of upstreams that have ended a connection of HTTP/2.
+    /// Faults of upstreams that ended an HTTP/2 connection.
     pub(crate) upstream_http2_faults: FaultCounts,
-    /// … a stream.
+    /// Faults of upstreams that ended an HTTP/2 stream.
     pub(crate) upstream_http2_stream_faults: FaultCounts,
     /// Panics caught: bugs of ours.
     pub(crate) bugs: AtomicU64,
-    /// Bytes that connections hold, or that are kept for the next.
+    /// Bytes that connections hold, or that are kept for the next connection.
     pub(crate) held: Held,
 }
 
-/// Why handshakes fail: the names of `tls`, and ours for what no peer has said. The first one counts what is not listed.
+/// Why handshakes fail: the names of `tls`, and our own for failures without a message of the peer. The first one
+/// counts reasons that are not listed.
 pub(crate) const HANDSHAKE_FAILURES: [&str; 22] = [
     "protocol",
     "timed_out",
@@ -78,12 +79,12 @@ pub(crate) const HANDSHAKE_FAILURES: [&str; 22] = [
     "not_open",
 ];
 
-/// The place of a reason among [`HANDSHAKE_FAILURES`].
+/// The index of a reason in [`HANDSHAKE_FAILURES`].
 pub(crate) fn handshake_failure(reason: &str) -> usize {
     HANDSHAKE_FAILURES.iter().position(|known| *known == reason).unwrap_or_default()
 }
 
-/// Faults of HTTP/2, by the place of their reason among [`Reason::NAMES`].
+/// HTTP/2 faults, by the index of their reason in [`Reason::NAMES`].
 #[derive(Debug)]
 pub(crate) struct FaultCounts([AtomicU64; Reason::NAMES.len()]);
 
@@ -94,7 +95,7 @@ impl Default for FaultCounts {
 }
 
 impl FaultCounts {
-    /// Counts one.
+    /// Counts one fault.
     pub(crate) fn count(&self, reason: Reason) {
         let place = Reason::NAMES.iter().position(|known| *known == reason.name());
         if let Some(counter) = place.and_then(|place| self.0.get(place)) {
@@ -102,13 +103,13 @@ impl FaultCounts {
         }
     }
 
-    /// How many there were of each.
+    /// The number of faults by reason.
     pub(crate) fn all(&self) -> &[AtomicU64] {
         &self.0
     }
 }
 
-/// Adds to a counter that only the calling thread writes: no locked instruction is needed.
+/// Adds to a counter that only the calling thread writes, so no locked instruction is needed.
 pub(crate) fn bump(counter: &AtomicU64, by: i64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add_signed(by), Ordering::Relaxed);
 }

@@ -1,21 +1,21 @@
-//! Places where a test makes the serving of a connection panic, to see that only that connection dies. A build without
-//! debug assertions, which every release is, has neither the switch nor the places.
+//! Places where a test makes the serving of a connection panic, to check that only that connection ends. A build
+//! without debug assertions, such as every release, has neither the switch nor the places.
 
-/// A place that a connection passes.
+/// A place in the code that a connection passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Fault {
-    /// A head is awaited or read.
+    /// The worker waits for a head or reads it.
     Head = 1,
-    /// A response body is relayed: a lease is held.
+    /// A response body is being relayed: the exchange holds a lease.
     Relay,
     /// Bytes of a tunnel are moved.
     Tunnel,
-    /// A connection is opened for the pool.
+    /// A connection is being opened for the pool.
     Opening,
 }
 
-/// The fault that is armed, if any.
+/// The armed fault, if any.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     #[cfg(debug_assertions)]
@@ -28,7 +28,7 @@ impl Faults {
         self.armed.store(fault as u8, std::sync::atomic::Ordering::Release);
     }
 
-    /// Panics if this is what was armed; once.
+    /// Panics if this fault is armed, and disarms it.
     pub(crate) fn pass(&self, fault: Fault) {
         use std::sync::atomic::Ordering::{AcqRel, Relaxed};
         let armed = self.armed.compare_exchange(fault as u8, 0, AcqRel, Relaxed).is_ok();

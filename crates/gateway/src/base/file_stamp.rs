@@ -1,4 +1,4 @@
-//! What tells one state of a file from another, without reading it.
+//! Identifies one state of a file without reading the file.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
@@ -10,7 +10,7 @@ pub struct FileStamp {
     pub inode: (u64, u64),
     /// Its length.
     pub bytes: u64,
-    /// When its inode has changed: seconds since 1970, and nanoseconds.
+    /// When its inode changed: seconds since 1970, and nanoseconds.
     pub changed_at: (i64, i64),
     /// When it was written.
     pub written_at: (i64, i64),

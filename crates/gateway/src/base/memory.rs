@@ -1,10 +1,11 @@
-//! `memory_budget`: one number of bytes for the buffers of all connections, who holds how much of it, and what is given up
-//! when it runs out. What counts: a connection's fixed part, heads, bodies in memory, bytes that a socket has not taken,
-//! buffers kept for the next exchange. Not: the kernel's socket buffers, idle upstream connections, log lines (bounded on
-//! their own), the configuration.
+//! `memory_budget`: one number of bytes for the buffers of all connections, an account of which connection holds how
+//! much, and what to give up when it runs out. Counted: a connection's fixed part, heads, bodies in memory, bytes that
+//! a socket has not accepted, buffers kept for the next exchange. Not counted: the kernel's socket buffers, idle
+//! upstream connections, log lines (bounded separately), the configuration.
 //!
-//! A worker takes bytes from the budget in chunks and spends them without asking anybody, so the process-wide counter is
-//! touched once for many requests. Exchanges say what they hold whenever they wait; between two waits it is the same.
+//! A worker takes bytes from the budget in chunks and spends them without synchronisation, so many requests touch the
+//! process-wide counter once. An exchange reports what it holds whenever it waits; between two waits the amount does
+//! not change.
 
 use crate::base::alarm::Alarm;
 use crate::base::counters::bump;
@@ -13,36 +14,37 @@ use reactor::TaskId;
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// What a connection costs without any buffer: its struct, its slots in the tables, its timer (ADR 3).
+/// The cost of a connection without buffers: its struct, its slots in the tables, its timer (ADR 3).
 pub(crate) const CONNECTION_BYTES: usize = 512;
-/// A tunnel: the same for its two sockets, and the least that it may hold in each direction.
+/// The cost of a tunnel: the same for its two sockets, and the least that it may hold in each direction.
 pub(crate) const TUNNEL_BYTES: usize = 2 * (256 + TUNNEL_FLOOR_BYTES);
-/// An exchange: its future (ADR 3) and the fixed part of its head.
+/// The cost of an exchange: its future (ADR 3) and the fixed part of its head.
 pub(crate) const EXCHANGE_BYTES: usize = 4096 + 1024;
-/// What an exchange may always read at once, or a client that reads slowly could not be served at all.
+/// Bytes that an exchange may always read at once; otherwise a client that reads slowly could not be served at all.
 pub(crate) const FLOOR_BYTES: usize = 4096;
-/// What an exchange counts for its buffers at least: a response head of usual size, bytes on their way, twice that for a
-/// buffer that doubles, and as much for taking a coding off. So all of it is there when the exchange is admitted.
+/// The least that an exchange counts for its buffers: a response head of usual size, bytes being relayed, twice that
+/// for a buffer that doubles, and as much for decoding. It is reserved in full when the exchange is admitted.
 pub(crate) const BUFFERS_BYTES_MIN: usize = HEAD_BYTES_USUAL + 3 * FLOOR_BYTES;
-/// nginx's `proxy_buffer_size`. More of a response head is waited for only while memory is not short.
+/// nginx's `proxy_buffer_size`. A longer response head is read only while memory is not short.
 pub(crate) const HEAD_BYTES_USUAL: usize = 4096;
 /// The same for a direction of a tunnel.
 pub(crate) const TUNNEL_FLOOR_BYTES: usize = 256;
 
 /// Percent of the budget above which idle keepalive connections are closed.
 const KEEPALIVE_PERCENT: u64 = 80;
-/// … new requests are answered 503.
+/// Percent above which new requests are answered 503.
 const REQUESTS_PERCENT: u64 = 90;
-/// … nothing is accepted any more, and buffers do not grow. The rest is for what was admitted before.
+/// Percent above which nothing is accepted any more, and buffers do not grow. The rest is for exchanges admitted
+/// before.
 const ACCEPTS_PERCENT: u64 = 95;
 
-/// Most that a worker takes at once: as much as one read. Small budgets are taken in smaller parts, so that what workers
-/// have taken and not spent stays below a thirty-second of the budget.
+/// Most that a worker takes at once: as much as one read. With a small budget the chunks are smaller, so that bytes
+/// taken but not spent stay below a thirty-second of the budget.
 const CHUNK_BYTES_MAX: u64 = 256 * 1024;
 const CHUNK_BYTES_MIN: u64 = 4096;
 const CHUNKS_PER_WORKER: u64 = 64;
 
-/// Means no budget.
+/// Stands for no budget.
 const UNLIMITED: u64 = u64::MAX;
 
 /// How short memory is; each level includes the ones before it.
@@ -66,23 +68,23 @@ impl Pressure {
     }
 }
 
-/// What a connection's bytes are held for.
+/// What a connection holds bytes for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub(crate) enum HeldFor {
-    /// It is idle, its head is not whole, or it lingers.
+    /// It is idle, its head is incomplete, or it lingers.
     #[default]
     Connection = 0,
     Exchange = 1,
     Tunnel = 2,
 }
 
-/// Bytes that a worker holds; written by it alone.
+/// Bytes that a worker holds; only that worker writes it.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    /// All of them, those kept for the next exchange included.
+    /// All bytes, including buffers kept for the next exchange.
     pub(crate) all: AtomicU64,
-    /// Those of connections, by [`HeldFor`].
+    /// Bytes of connections, by [`HeldFor`].
     pub(crate) by: [AtomicU64; 3],
 }
 
@@ -93,10 +95,10 @@ pub(crate) struct Memory {
     budget: AtomicU64,
     chunk: AtomicU64,
     shed: AtomicU8,
-    /// Taken by workers, spent or not.
+    /// Bytes taken by workers, spent or not.
     claimed: AtomicU64,
     claimed_most: AtomicU64,
-    /// The same since memory was last returned to the system.
+    /// The most of `claimed` since memory was last returned to the system.
     claimed_lately: AtomicU64,
     /// Requests answered 503.
     pub(crate) refused: Alarm,
@@ -111,23 +113,23 @@ pub(crate) struct Memory {
 pub struct MemoryUse {
     /// `memory_budget` in bytes; `None` for no limit.
     pub budget: Option<u64>,
-    /// Bytes held by connections, and kept for the next.
+    /// Bytes held by connections, or kept for the next.
     pub held: u64,
-    /// Those of client connections that are idle, or whose head is not whole.
+    /// Bytes of client connections that are idle or have no complete head.
     pub held_by_connections: u64,
-    /// Those of exchanges.
+    /// Bytes of exchanges.
     pub held_by_exchanges: u64,
-    /// Those of tunnels.
+    /// Bytes of tunnels.
     pub held_by_tunnels: u64,
-    /// Set aside for them by workers, held or not.
+    /// Bytes that workers have reserved, held or not.
     pub claimed: u64,
-    /// The most that was ever set aside for them.
+    /// The most that was ever reserved.
     pub claimed_most: u64,
     /// Idle connections closed to make room.
     pub connections_closed: u64,
     /// Requests answered 503.
     pub requests_refused: u64,
-    /// How often a worker stopped to accept.
+    /// How often a worker stopped accepting.
     pub accept_pauses: u64,
 }
 
@@ -148,7 +150,7 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// What the configuration says from now on.
+    /// Applies the configured budget from now on.
     pub(crate) fn limit(&self, budget: Option<MemoryBudget>, workers: usize) {
         let bytes = budget.map_or(UNLIMITED, |budget| budget.bytes);
         let chunk = bytes / (CHUNKS_PER_WORKER * workers.max(1) as u64);
@@ -161,7 +163,7 @@ impl Memory {
         Some(self.budget.load(Ordering::Relaxed)).filter(|budget| *budget != UNLIMITED)
     }
 
-    /// How short memory is, as far as the configuration wants anything done about it.
+    /// How short memory is, as far as the configuration wants a reaction.
     pub(crate) fn pressure(&self) -> Pressure {
         let Some(budget) = self.budget() else { return Pressure::None };
         let claimed = self.claimed.load(Ordering::Relaxed);
@@ -180,13 +182,13 @@ impl Memory {
         }
     }
 
-    /// Whether idle connections are given up at all.
+    /// Whether idle connections stay open when memory is short: the configuration then sheds requests only.
     pub(crate) fn spares_keepalive(&self) -> bool {
         self.shed.load(Ordering::Relaxed) == Shed::Requests as u8
     }
 
-    /// Takes so much that `need` is covered: a whole chunk if that stays below the mark where buffers stop to grow. What is
-    /// above it is for those who were admitted, byte by byte.
+    /// Claims enough to cover `need`: whole chunks while the total stays below the mark at which buffers stop growing.
+    /// Above the mark it claims exactly `need`, for exchanges that were already admitted.
     fn claim(&self, need: u64) -> u64 {
         let chunk = self.chunk.load(Ordering::Relaxed);
         let whole = need.next_multiple_of(chunk);
@@ -198,7 +200,7 @@ impl Memory {
         bytes
     }
 
-    /// Takes up to `wanted` bytes, as far as that stays within a limit.
+    /// Claims up to `wanted` bytes without exceeding a limit on the total.
     fn claim_within(&self, wanted: u64, limit: u64) -> u64 {
         let room = |claimed: u64| limit.saturating_sub(claimed).min(wanted);
         let grow = |claimed: u64| Some(claimed + room(claimed)).filter(|_| room(claimed) > 0);
@@ -216,8 +218,8 @@ impl Memory {
         self.claimed_lately.fetch_max(claimed, Ordering::Relaxed);
     }
 
-    /// How far what is claimed has fallen below its most since this was last answered with enough to be acted upon. What is
-    /// little is left to grow.
+    /// How far the claimed bytes have fallen below their maximum since this last returned `Some`; `None` if that is
+    /// less than `enough`, so that a small fall can accumulate.
     pub(crate) fn take_fall(&self, enough: u64) -> Option<u64> {
         let claimed = self.claimed.load(Ordering::Relaxed);
         let fall = self.claimed_lately.load(Ordering::Relaxed).saturating_sub(claimed);
@@ -232,7 +234,7 @@ impl Memory {
         self.claimed.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// The numbers of all workers.
+    /// Sums the numbers of all workers.
     pub(crate) fn in_use<'a>(&self, workers: impl Iterator<Item = &'a Held>) -> MemoryUse {
         let mut used = MemoryUse {
             budget: self.budget(),
@@ -258,16 +260,16 @@ fn percent(budget: u64, share: u64) -> u64 {
     budget / 100 * share
 }
 
-/// What one connection holds.
+/// The bytes that one connection holds.
 #[derive(Debug, Clone, Copy, Default)]
 struct Holder {
     /// `$connection`
     serial: u64,
-    /// Bytes, and in the two uppermost bits what for: there may be a million of these.
+    /// Bytes, with the reason in the two uppermost bits: there may be a million of these.
     held: u64,
 }
 
-/// Where the reason is above the bytes.
+/// Position of the reason above the bytes.
 const REASON_SHIFT: u32 = 62;
 
 impl Holder {
@@ -280,13 +282,13 @@ impl Holder {
     }
 }
 
-/// The part of one worker.
+/// The account of one worker.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     memory: &'static Memory,
-    /// Bytes held by this worker's connections, for the others to read.
+    /// Bytes held by this worker's connections, for other threads to read.
     held: &'static Held,
-    /// Taken and not spent.
+    /// Bytes claimed and not spent.
     credit: Cell<u64>,
     /// By task index.
     holders: RefCell<Vec<Holder>>,
@@ -301,7 +303,7 @@ impl Ledger {
         self.memory.pressure()
     }
 
-    /// A connection has a name from now on.
+    /// Sets the serial number of a task's connection.
     pub(crate) fn name(&self, task: TaskId, serial: u64) {
         let mut holders = self.holders.borrow_mut();
         let index = task.index as usize;
@@ -311,7 +313,7 @@ impl Ledger {
         holders[index].serial = serial;
     }
 
-    /// What a connection holds now; 0 when it ends.
+    /// Sets what a connection holds now; 0 when it ends.
     pub(crate) fn hold(&self, task: TaskId, reason: HeldFor, bytes: usize) {
         let bytes = bytes as u64;
         let held = bytes | (reason as u64) << REASON_SHIFT;
@@ -332,7 +334,7 @@ impl Ledger {
         }
     }
 
-    /// Which connection a task is.
+    /// The serial number of a task's connection.
     pub(crate) fn serial(&self, task: TaskId) -> u64 {
         self.holders.borrow().get(task.index as usize).map_or(0, |holder| holder.serial)
     }
@@ -342,7 +344,7 @@ impl Ledger {
         self.holders.borrow().get(task.index as usize).map_or(0, |holder| holder.bytes())
     }
 
-    /// The connections that hold most, by `$connection`, largest first.
+    /// The connections that hold the most, by `$connection`, largest first.
     pub(crate) fn largest(&self, count: usize) -> Vec<(u64, u64)> {
         let mut all: Vec<(u64, u64)> =
             self.holders.borrow().iter().map(|holder| (holder.serial, holder.bytes())).collect();
@@ -351,7 +353,7 @@ impl Ledger {
         all
     }
 
-    /// Bytes without a holder, such as buffers kept for the next exchange.
+    /// Spends bytes that no connection holds, such as buffers kept for the next exchange.
     pub(crate) fn spend(&self, bytes: u64) {
         bump(&self.held.all, bytes as i64);
         let credit = self.credit.get();
@@ -371,7 +373,7 @@ impl Ledger {
         }
     }
 
-    /// Gives back what is more than a chunk.
+    /// Returns unspent bytes beyond one chunk to the budget.
     pub(crate) fn trim(&self) {
         let chunk = self.memory.chunk.load(Ordering::Relaxed);
         let surplus = self.credit.get().saturating_sub(chunk);
@@ -379,12 +381,13 @@ impl Ledger {
         self.memory.give_back(surplus);
     }
 
-    /// How many of `wanted` bytes may be held on top, at least `floor` of them.
+    /// How many of `wanted` further bytes may be held, at least `floor`.
     pub(crate) fn room(&self, wanted: usize, floor: usize) -> usize {
         self.room_below(ACCEPTS_PERCENT, wanted, floor)
     }
 
-    /// The same for a request's body. A disk can take it instead, so it never fills the memory so far that others suffer.
+    /// The same for a request's body. A file can take it instead, so bodies never fill the memory so far that other
+    /// requests suffer.
     pub(crate) fn room_for_body(&self, wanted: usize) -> usize {
         self.room_below(KEEPALIVE_PERCENT, wanted, FLOOR_BYTES)
     }
@@ -395,7 +398,8 @@ impl Ledger {
             return wanted;
         }
         let mark = percent(budget, share);
-        // What was returned by those who went beyond the mark is not for growth, or it would creep up with each of them.
+        // Credit left over from claims above the mark is not for growth: otherwise each such claim would let buffers
+        // grow further.
         let beyond = self.memory.claimed.load(Ordering::Relaxed).saturating_sub(mark);
         let free = self.credit.get().saturating_sub(beyond);
         if free >= wanted as u64 {
@@ -518,7 +522,7 @@ mod tests {
         let mut grown = percent(MB, 95) as usize;
         ledger.hold(task(0), HeldFor::Exchange, grown);
         for _ in 0..100 {
-            // A request that is refused comes and goes, and the buffer takes what it is given.
+            // A refused request ends at once; the buffer then takes the room that it is given.
             ledger.hold(task(1), HeldFor::Exchange, 20_000);
             ledger.hold(task(1), HeldFor::Exchange, 0);
             grown += ledger.room(4096, 0);

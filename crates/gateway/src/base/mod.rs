@@ -1,4 +1,4 @@
-//! What every layer may use: counters, reasons for closing, accounting of memory, log lines. It knows nothing of a configuration.
+//! Shared by all layers: counters, close reasons, memory accounting, log lines. It does not depend on a configuration.
 
 pub(crate) mod alarm;
 pub(crate) mod body_file;

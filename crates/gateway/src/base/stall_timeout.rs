@@ -1,5 +1,5 @@
-//! How long a wait without progress may still last. Any event wakes a waiting task. If each one started the time anew, a client
-//! that keeps sending could hold a silent upstream for ever, and the other way round.
+//! The time left for a wait without progress. Any event wakes a waiting task. If each event restarted the timeout, a
+//! client that keeps sending could hold a silent upstream for ever, and vice versa.
 
 use reactor::Millis;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 /// A wait is at least this long: a deadline in the past would make the exchange spin.
 const WAIT_MIN: Duration = Duration::from_millis(1);
 
-/// Since when a mark has not changed.
+/// Remembers since when a mark has not changed.
 #[derive(Debug)]
 pub(crate) struct StallTimeout<M> {
     mark: M,
@@ -15,12 +15,12 @@ pub(crate) struct StallTimeout<M> {
 }
 
 impl<M: PartialEq> StallTimeout<M> {
-    /// Begins to count.
+    /// Starts counting.
     pub(crate) fn new(mark: M, now: Millis) -> Self {
         Self { mark, since: now }
     }
 
-    /// What is left of a time without progress. `mark` changes with all progress that counts.
+    /// The rest of the longest time without progress. `mark` changes with every kind of progress that counts.
     pub(crate) fn left(&mut self, mark: M, at_most: Duration, now: Millis) -> Duration {
         if self.mark != mark {
             *self = Self::new(mark, now);

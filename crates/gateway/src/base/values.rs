@@ -1,4 +1,4 @@
-//! Values of variables as text: what exchanges, handshakes and sessions write alike. Each function appends to a buffer and says
+//! Text of variables that exchanges, handshakes and sessions share. Each function appends to a buffer and returns
 //! whether there is a value.
 
 use crate::base::close::CloseSide;
@@ -27,7 +27,7 @@ pub(crate) fn seconds(milliseconds: u64, out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// The same of a time that there may not be: `-` then.
+/// The same for an optional time: `-` for `None`.
 pub(crate) fn time(milliseconds: Option<u64>, out: &mut Vec<u8>) -> bool {
     match milliseconds {
         Some(milliseconds) => seconds(milliseconds, out),
@@ -62,7 +62,7 @@ pub(crate) fn write_binary_ip(client: &PeerAddress, out: &mut Vec<u8>) -> bool {
     }
 }
 
-/// As in nginx an unknown port is empty.
+/// As in nginx, an unknown port is empty.
 pub(crate) fn remote_port(client: &PeerAddress, out: &mut Vec<u8>) -> bool {
     match client {
         PeerAddress::Ip(address) if address.port() > 0 => number(u64::from(address.port()), out),

@@ -1,5 +1,5 @@
-//! Which peer of a group a request goes to. A group with `queue` lets those wait for whom there is none; `upstream` decides who
-//! is next.
+//! Chooses the peer of a group for a request. In a group with `queue`, a request waits if no peer can take it;
+//! `upstream` decides which waiting request is next.
 
 use crate::connector::Caller;
 use crate::registry::group::{BoundGroup, HeldPeers};
@@ -10,43 +10,43 @@ use std::sync::Arc;
 use std::time::Duration;
 use upstream::balance::{Inputs, Pick, Seat, SeatLine, Selection};
 
-/// How often a waiting request looks without having been woken: no event tells it that a peer's `fail_timeout` is over, or that
-/// a name has other addresses. As coarse as nginx's own clock of failures.
+/// How often a waiting request checks again without an event: no event tells it that a peer's `fail_timeout` is over,
+/// or that a name has other addresses. As coarse as nginx's own failure clock.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// What is kept between the choices for one request.
+/// State kept between the choices for one request.
 #[derive(Default)]
 pub(crate) struct Choice {
-    /// The group's peers, where they may be replaced meanwhile.
+    /// The group's peers, held because they may be replaced meanwhile.
     pub(crate) held: HeldPeers,
     pub(crate) selection: Selection,
     /// The `sid` of the peer that the session is bound to; empty if it is not.
     pub(crate) bound: Vec<u8>,
-    /// Milliseconds in line for the peer that was chosen last; `None` where it could be chosen at once.
+    /// Milliseconds that the last choice waited in line; `None` if it did not wait.
     pub(crate) queue_ms: Option<u64>,
 }
 
-/// The peer that was chosen, and the place that the request has there.
+/// The chosen peer, and the request's seat there.
 pub(crate) struct Chosen {
     pub(crate) index: usize,
     pub(crate) seat: Seat,
 }
 
-/// Why there is no peer for an attempt.
+/// Why no peer is available for an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoPeer {
     /// U11.
     NoLive,
-    /// `queue`: as many wait as may.
+    /// `queue`: the line is full.
     QueueFull {
         length: u32,
     },
-    /// `queue`: its `timeout`.
+    /// `queue`: its `timeout` passed.
     QueueTimeout,
     ClientGone,
 }
 
-/// What a request brings for the choice of its peer.
+/// What a request contributes to the choice of its peer.
 pub(crate) struct ChoiceInputs {
     pub(crate) client: ClientNetwork,
     pub(crate) hash_key: Vec<u8>,
@@ -91,7 +91,7 @@ async fn choose_in_turn<C: Caller>(
     let Some(balance) = group.members.of(&choice.held).map(|set| Arc::clone(&set.balance)) else {
         return Err(NoPeer::NoLive);
     };
-    // A hash that found no peer goes on elsewhere; a request that waits begins where it began.
+    // A hash that found no peer probes further; a request that waits starts again from its first probe.
     let before = choice.selection.clone();
     if line.waiting() == 0
         && let Pick::Peer { index, seat } =
@@ -130,14 +130,14 @@ async fn choose_in_turn<C: Caller>(
     }
 }
 
-/// A client's address as `ip_hash` sees it.
+/// A client's address as `ip_hash` hashes it.
 pub(crate) struct ClientNetwork {
     octets: [u8; 16],
     length: usize,
 }
 
 impl ClientNetwork {
-    /// The first three octets of IPv4 and all of IPv6; clients of a Unix socket are one network.
+    /// The first three octets of IPv4 and all of IPv6; all clients on Unix sockets are one network.
     pub(crate) fn of(client: &PeerAddress) -> Self {
         let (mut octets, mut length) = ([0; 16], 3);
         match client {

@@ -1,4 +1,4 @@
-//! A new connection to a peer: from which address, on which port, and the error when none is left.
+//! A new connection to a peer: its source address and port, and the error if no port is left.
 
 use crate::base::logs::error::{Level, errno, quoted};
 use crate::base::stall_timeout::StallTimeout;
@@ -20,10 +20,10 @@ use transport::Transport;
 use upstream::retry::Failure;
 use upstream::shared::{Connecting, Seeker};
 
-/// Where a connection may come from: an address and, seldom, a port; the kernel's choice where there is none.
+/// The source of a connection: an address and, seldom, a port; `None` lets the kernel choose.
 type LocalSource = Option<(IpAddr, Option<u16>)>;
 
-/// Begins to connect, and enters the local port into the ledger.
+/// Starts to connect, and enters the local port into the ledger.
 pub(crate) fn dial(
     thread: &WorkerThread,
     address: &PeerAddress,
@@ -35,7 +35,7 @@ pub(crate) fn dial(
     Ok((Transport::plain(stream), port))
 }
 
-/// Opens a connection, and takes one that comes free where that is sooner. Then its own is opened for the pool.
+/// Opens a connection, but takes a pooled one if that comes free sooner. Its own then goes to the pool once it is open.
 pub(crate) async fn connect<C: Caller>(
     caller: &C,
     wanted: Wanted<'_>,
@@ -58,7 +58,7 @@ pub(crate) async fn connect<C: Caller>(
             OpenStep::Failed(error) => break Err(Some(error)),
             OpenStep::Wait(interest) => interest,
         };
-        // As in nginx the handshake has what is left of the time.
+        // As in nginx, the handshake gets the rest of `connect_timeout`.
         let left = stall.left((), wanted.connect_timeout, reactor.now());
         match caller.wait_for(Some((&pending.stream, interest)), left).await {
             Woken::Ready => {}
@@ -70,7 +70,7 @@ pub(crate) async fn connect<C: Caller>(
             break Ok(());
         }
     };
-    // A connection that was given at the last moment is taken as well: no task watches it for its end.
+    // A connection given at the last moment must be taken too: no task watches it for its end.
     let given = seeker.and_then(Seeker::finish);
     let taken = taken.or_else(|| wanted.take_over(caller, given?));
     if let Some(up) = taken {
@@ -102,7 +102,7 @@ pub(crate) async fn connect<C: Caller>(
 }
 
 impl Wanted<'_> {
-    /// A socket that is connecting, from the first source that has a port left.
+    /// Starts a socket connecting from the first source that has a port left.
     pub(crate) fn open_socket(&self, caller: &impl Caller) -> Result<(Transport, Option<PortUse>), Failure> {
         let address = &self.peer.address;
         for source in self.sources(caller) {
@@ -130,7 +130,7 @@ impl Wanted<'_> {
         Err(Failure::NoLocalPort)
     }
 
-    /// Where the connection may come from, in the order in which to try. At least one.
+    /// The possible sources of the connection, in the order of trying. At least one.
     fn sources(&self, caller: &impl Caller) -> SmallVec<[LocalSource; 1]> {
         let mut sources = SmallVec::new();
         match (self.source, &self.peer.address) {
@@ -155,8 +155,8 @@ impl Wanted<'_> {
     }
 }
 
-/// A connection that fails before it has begun. As in nginx the line names the peer, and what an upstream cannot mend
-/// by being started (no such socket, no permission) is `crit`.
+/// Logs a connection that fails before it has begun. As in nginx the line names the peer. An error that starting the
+/// upstream would not fix (no such socket, no permission) is `crit`.
 fn log_refused_at_once(caller: &impl Caller, error: &io::Error, address: &PeerAddress) {
     let is_down = matches!(
         error.kind(),
@@ -171,13 +171,13 @@ fn log_refused_at_once(caller: &impl Caller, error: &io::Error, address: &PeerAd
     caller.say(if is_down { Level::Error } else { Level::Crit }, &message);
 }
 
-/// EADDRNOTAVAIL by its name: which tuple is full, and of what.
+/// Logs EADDRNOTAVAIL: which source and peer have no port left, and what uses them.
 fn log_no_port(caller: &impl Caller, error: &io::Error, source: LocalSource, transparent: bool, peer: &PeerAddress) {
     let PeerAddress::Ip(peer) = peer else { return };
     let ip = source.map(|(ip, _)| ip);
     let error = errno(error);
     let reason = match ip {
-        // bind() says the same of an address that no interface has.
+        // bind() fails with the same error for an address that no interface has.
         Some(ip) if !transparent && UdpSocket::bind((ip, 0)).is_err() => {
             format!("bind({ip}) failed ({error}), no interface has this address")
         }
@@ -192,7 +192,7 @@ fn log_no_port(caller: &impl Caller, error: &io::Error, source: LocalSource, tra
     caller.say(Level::Error, &format!("{reason} while connecting to upstream"));
 }
 
-/// An address, or address and port, as a variable may say it. An empty text is none.
+/// An address, or address and port, as a variable may contain it. Empty text gives `None`.
 fn parse_source(text: &[u8]) -> LocalSource {
     let text = std::str::from_utf8(text).ok()?;
     if let Ok(ip) = text.parse() {

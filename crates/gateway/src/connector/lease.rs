@@ -1,5 +1,5 @@
-//! Which connection a caller gets: an idle one, one that comes free while its own is being opened, or its own. Where all that
-//! `max_connections` permits are in use, it waits in line.
+//! Gets a caller a connection: an idle one, one that comes free while its own is being opened, or its own. If
+//! `max_connections` are in use, the caller waits in line.
 
 use crate::base::logs::error::{Level, errno};
 use crate::connector::connect::connect;
@@ -22,13 +22,13 @@ use upstream::balance::Group;
 use upstream::retry::Failure;
 use upstream::shared::{Checkout, Full, Grant, Open, Seeker};
 
-/// Connections from the waiting line that one request takes over and finds closed. A peer that closes them as fast as they
-/// come free is no peer to wait for.
+/// Connections from the waiting line that one request takes over and finds closed. If a peer closes them as fast as
+/// they come free, waiting longer is useless.
 pub(crate) const LINE_ROUNDS_MAX: usize = 3;
 
-/// How often a request lets the worker's other tasks run before it opens a connection, where one may come free: the first
-/// time those of this turn that come behind it, the second time those of the next. More looks save no more connections
-/// (ADR 35), and where nothing else runs each is a call of `epoll_wait`.
+/// How often a request lets the worker's other tasks run before it opens a connection, if one may come free: the first
+/// time the tasks of this turn that come after it, the second time those of the next turn. More looks save no more
+/// connections (ADR 35), and if no other task is ready each look costs a call of `epoll_wait`.
 const LOOKS_MAX: usize = 2;
 
 /// The connection that a caller wants.
@@ -36,39 +36,39 @@ const LOOKS_MAX: usize = 2;
 pub(crate) struct Wanted<'a> {
     pub(crate) peer: &'a BoundPeer,
     pub(crate) asked: &'a ConnectionKey,
-    /// TLS that is spoken to it; `None` in clear.
+    /// TLS towards the peer; `None` in clear.
     pub(crate) tls: Option<&'a UpstreamTlsPlan>,
-    /// Where requests name the certificate.
+    /// TLS settings by certificate, if requests name the certificate.
     pub(crate) sides: Option<&'a Arc<NamedSides>>,
-    /// The peer's group, and its number there.
+    /// The peer's group, and the peer's index in it.
     pub(crate) group: &'a Arc<Group>,
     pub(crate) index: usize,
-    /// How a new one is opened.
+    /// How to open a new one.
     pub(crate) connect: &'a ConnectOptions,
     pub(crate) source: &'a SourcePlan,
     pub(crate) connect_timeout: Duration,
     /// How long to wait in line.
     pub(crate) queue_timeout: Duration,
-    /// One that has served others will do.
+    /// A connection that served other requests is acceptable.
     pub(crate) reused_will_do: bool,
-    /// P3: what is lost with a reused connection can only be repeated with the proof that it did not arrive.
+    /// P3: a request lost on a reused connection may only be repeated with the proof that it did not arrive.
     pub(crate) must_prove: bool,
-    /// What a peer that speaks TLS gets in clear before the handshake.
+    /// Bytes that a TLS peer gets in clear before the handshake.
     pub(crate) ahead: &'a [u8],
 }
 
 impl Wanted<'_> {
-    /// Whether a connection that served others will do.
+    /// Whether a connection that served other requests is acceptable.
     fn may_reuse(&self) -> bool {
         self.reused_will_do && !self.is_own()
     }
 
-    /// Whether the connection is the request's alone.
+    /// Whether no other request may use the connection.
     pub(crate) fn is_own(&self) -> bool {
         !self.asked.is_pooled || matches!(self.source, SourcePlan::Template(_))
     }
 
-    /// The most recently used idle connection without an event since.
+    /// Leases the most recently used idle connection without an event since.
     pub(crate) fn lease_idle(&self, caller: &impl Caller) -> Option<Box<Leased>> {
         let thread = caller.thread();
         loop {
@@ -84,7 +84,7 @@ impl Wanted<'_> {
         thread.shared.pool.seek(thread.id(), self.asked.key, wake_token(thread.index, caller.task()))
     }
 
-    /// The handshake of a new connection.
+    /// The handshake for a new connection.
     pub(crate) async fn handshake(&self, caller: &impl Caller) -> Result<Option<Handshake>, Failure> {
         let (peer, name) = (self.peer.address.clone(), self.asked.name.clone());
         let Some(tls) = self.tls else { return Ok(None) };
@@ -95,8 +95,8 @@ impl Wanted<'_> {
         Ok(Some(Handshake { side, peer, name, ahead: self.ahead.to_vec() }))
     }
 
-    /// A connection that has come free since the caller seeks one. Seeking ends with the first, even if that one has been
-    /// closed meanwhile: the caller's own is on its way.
+    /// A connection that came free since the caller seeks one. Seeking ends with the first, even if that one was closed
+    /// meanwhile: the caller's own is being opened.
     pub(crate) fn take_free(
         &self,
         caller: &impl Caller,
@@ -107,7 +107,7 @@ impl Wanted<'_> {
         self.take_over(caller, checkout)
     }
 
-    /// A pooled connection for the caller, unless its end is known already.
+    /// Takes over a pooled connection for the caller, unless it is known to be closed.
     pub(crate) fn take_over(
         &self,
         caller: &impl Caller,
@@ -121,8 +121,8 @@ impl Wanted<'_> {
                 return None;
             }
         };
-        // P1: what the events of this turn have said about it; and where a lost race could not be made good (P3), what
-        // the kernel has learned since.
+        // P1: what the events of this turn have said about it. If a lost race could not be repaired (P3), also what the
+        // kernel has learned since.
         if up.is_shared() {
             return Some(up);
         }
@@ -151,7 +151,7 @@ async fn find_side(caller: &impl Caller, sides: &Arc<NamedSides>, source: &PairS
     Err(Failure::NoCertificate)
 }
 
-/// A connection to the peer: an idle one, or a new one.
+/// Leases a connection to the peer: an idle one, or a new one.
 pub(crate) async fn lease<C: Caller>(
     caller: &C,
     wanted: Wanted<'_>,
@@ -183,7 +183,7 @@ pub(crate) async fn lease<C: Caller>(
             }
             Open::Full { limit, evicted } => {
                 drop(evicted);
-                // Who is in line is served before those who seek.
+                // Callers in line are served before those who seek.
                 seeker = None;
                 match wait_in_line(caller, wanted, limit, times, || false).await? {
                     None => continue,
@@ -205,8 +205,8 @@ pub(crate) async fn lease<C: Caller>(
     Err(Failure::ConnectFailed)
 }
 
-/// Every permitted connection is in use: waits for one, in the order of arrival, as long as the line permits. `None`: the caller has got
-/// elsewhere what it waits for, as `is_served` says.
+/// All permitted connections are in use: waits for one, in the order of arrival, as long as the line permits. `None`:
+/// `is_served` says that the caller got what it needs elsewhere.
 pub(crate) async fn wait_in_line<C: Caller>(
     caller: &C,
     wanted: Wanted<'_>,

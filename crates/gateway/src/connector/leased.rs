@@ -1,4 +1,4 @@
-//! A connection to a peer while an exchange has it, and how it goes back to the pool.
+//! A connection to a peer while an exchange uses it, and its return to the pool.
 
 use crate::registry::pool::{Bound, IdleSocket, label};
 use crate::registry::ports::PortUse;
@@ -11,24 +11,24 @@ use upstream::shared::{CheckIn, Checkout, Connecting, IdleToken, KeyId, Lease, R
 use upstream::streams::Earlier;
 use upstream::{DiscardReason, Millis};
 
-/// Of a connection without a lease.
+/// For a connection without a lease.
 const NOTHING_EARLIER: Earlier = Earlier { requests: 0, opened: Millis(0), allowed: u32::MAX };
 
-/// Bytes that are read at once to find out whether what has come under TLS is data.
+/// Bytes read at once to find out whether what arrived under TLS is data.
 const IDLE_READ_BYTES: usize = 16 * 1024;
 
-/// An upstream connection during an exchange: the right to it and its socket. Dropped without a word (the exchange was
-/// cancelled) it is discarded as such. Boxed where it is made: an attempt hands it on at every step, and copying it took more
-/// instructions than the allocation.
+/// An upstream connection during an exchange: the lease and the socket. If it is dropped without being settled (the
+/// exchange was cancelled), it is discarded with that reason. Boxed where it is made: each step of an attempt hands it
+/// on, and copying it took more instructions than the allocation.
 pub(crate) struct Leased {
     /// `None` once settled.
     lease: Option<Lease<'static, IdleSocket>>,
     stream: Option<Transport>,
-    /// What the peer had acknowledged when it was leased, where that was noted.
+    /// Bytes that the peer had acknowledged when it was leased, if that was noted.
     acked_before: Option<u64>,
     /// Milliseconds for which it was idle before this lease.
     idle_ms: u64,
-    /// It is the request's own: `proxy_bind` has a variable.
+    /// Only this request may use it: `proxy_bind` has a variable.
     is_own: bool,
 }
 
@@ -62,7 +62,7 @@ impl Leased {
         }
     }
 
-    /// A connection that has just been established.
+    /// Wraps a connection that was just established.
     pub(crate) fn fresh(
         permit: Connecting<'static, IdleSocket>,
         stream: Transport,
@@ -84,34 +84,33 @@ impl Leased {
         self.lease.as_ref().is_some_and(Lease::is_reused)
     }
 
-    /// Whether it is the request's own, and is not reused after it.
+    /// Whether only this request may use it; it is not reused.
     pub(crate) fn is_own(&self) -> bool {
         self.is_own
     }
 
-    /// Notes what the peer has acknowledged so far, for a request that may be repeated only if it provably did not arrive.
-    /// `false`: the kernel knows of the peer's FIN, or reset, so nothing should be sent. A socket that is not TCP has
-    /// neither, and no proof either.
+    /// Notes what the peer has acknowledged so far, for a request that may be repeated only if it provably did not
+    /// arrive. `false`: the kernel has seen the peer's FIN or a reset, so nothing should be sent. A socket that is not
+    /// TCP has neither, and no proof either.
     pub(crate) fn note_progress(&mut self) -> bool {
         let Some(progress) = self.stream().progress() else { return true };
         self.acked_before = Some(progress.acked_bytes);
         progress.state == TcpState::Established
     }
 
-    /// Whether something unexpected has come: its end, or data. Tickets of TLS are neither.
+    /// Whether something unexpected arrived: the end of the stream, or data. TLS session tickets are neither.
     pub(crate) fn has_news(&self) -> bool {
         let stream = self.stream();
         stream.is_readable()
             && !(stream.is_secure() && matches!(stream.read_with(IDLE_READ_BYTES, |_| ()), Ok(Read::NotReady)))
     }
 
-    /// What [`Self::note_progress`] noted.
+    /// The value that [`Self::note_progress`] noted.
     pub(crate) fn acked_before(&self) -> Option<u64> {
         self.acked_before
     }
 
-    /// The peer's FIN came instead of an answer, or before the request was sent: what that says about its patience is
-    /// learned.
+    /// Learns the peer's idle timeout from a FIN that came instead of an answer, or before the request was sent.
     pub(crate) fn note_end(&self, thread: &WorkerThread) {
         if let Some(lease) = self.lease.as_ref().filter(|lease| lease.is_reused()) {
             let served = lease.meta().requests.saturating_sub(1);
@@ -119,20 +118,20 @@ impl Leased {
         }
     }
 
-    /// The response had a `Keep-Alive` field.
+    /// Learns from the response's `Keep-Alive` field.
     pub(crate) fn note_keep_alive(&self, value: &[u8], thread: &WorkerThread) {
         if let (Some(lease), Some(timeout_ms)) = (&self.lease, parse_keep_alive(value)) {
             thread.shared.pool.observe_announced(lease.key(), thread.pool_now(), timeout_ms);
         }
     }
 
-    /// Gives the connection back for the next exchange, within the group's limits.
+    /// Returns the connection to the pool, within the group's limits.
     pub(crate) fn check_in(mut self, thread: &WorkerThread) {
         let (Some(mut lease), Some(stream)) = (self.lease.take(), self.stream.take()) else { return };
         if stream.is_readable() {
-            // Its end, or unexpected bytes, may have come behind the response; or the last read took exactly
-            // what was there. Reading, not looking, makes the stream forget that it was readable: the next
-            // lease would treat that as a sign of its end.
+            // The end of the stream or unexpected bytes may have come after the response; or the last read took exactly
+            // all bytes. Reading, not peeking, clears the stream's readable state: the next lease would take that state
+            // as a sign of its end.
             let most = if stream.is_secure() { IDLE_READ_BYTES } else { 1 };
             let reason = match stream.read_with(most, |_| ()) {
                 Ok(Read::NotReady) => None,
@@ -154,7 +153,7 @@ impl Leased {
         });
     }
 
-    /// Another exchange begins on it, beside those that are under way.
+    /// Counts another exchange that starts on it while others are under way.
     pub(crate) fn count_exchange(&mut self) {
         if let Some(lease) = &mut self.lease {
             lease.count_exchange();
@@ -170,7 +169,7 @@ impl Leased {
         })
     }
 
-    /// What it may be reused for.
+    /// Its key in the pool.
     pub(crate) fn key(&self) -> Option<KeyId> {
         self.lease.as_ref().map(Lease::key)
     }
@@ -180,12 +179,12 @@ impl Leased {
         self.lease.as_ref().is_some_and(|lease| lease.connection().engine.is_some())
     }
 
-    /// What HTTP/2 knew of it when it was idle.
+    /// The HTTP/2 engine that it had while idle.
     pub(crate) fn take_engine(&mut self) -> Option<Box<http2::Connection>> {
         self.lease.as_mut()?.connection_mut().engine.take()
     }
 
-    /// As [`Self::check_in`] for a connection of HTTP/2, which has no stream any more and was read from until nothing was there.
+    /// Like [`Self::check_in`], for an HTTP/2 connection that has no streams and was read until the socket was empty.
     pub(crate) fn check_in_shared(mut self, engine: Box<http2::Connection>, thread: &WorkerThread) {
         let (Some(mut lease), Some(stream)) = (self.lease.take(), self.stream.take()) else { return };
         park(stream, thread, |parked, now, register| {
@@ -195,7 +194,7 @@ impl Leased {
         });
     }
 
-    /// Closes the connection, counted with its reason.
+    /// Closes the connection and counts the reason.
     pub(crate) fn discard(mut self, reason: DiscardReason) {
         self.end(reason);
     }
@@ -224,7 +223,7 @@ impl Drop for Leased {
     }
 }
 
-/// An idle connection was found ended: what that says about its peer is learned, and it is closed.
+/// Closes an idle connection that the peer has ended, and learns the peer's idle timeout from it.
 pub(crate) fn close_ended(removed: Removed<IdleSocket>, thread: &WorkerThread) {
     if removed.reason == DiscardReason::PeerClosedIdle {
         let now = thread.pool_now();
@@ -239,7 +238,7 @@ pub(crate) fn close_ended(removed: Removed<IdleSocket>, thread: &WorkerThread) {
     drop(removed);
 }
 
-/// A connection that was opened ahead of demand is established: it is pooled before its first exchange.
+/// Pools a connection that was opened ahead of demand, before its first exchange.
 pub(crate) fn pool_before_use(
     permit: Connecting<'static, IdleSocket>,
     stream: Transport,

@@ -1,5 +1,5 @@
-//! From a peer to a connection: choose the peer, take an idle connection, wait in line for one, or open one. It belongs to no
-//! exchange: everything that needs a connection calls it.
+//! From a peer to a connection: choose the peer, take an idle connection, wait in line for one, or open one. It does
+//! not depend on exchanges: everything that needs a connection calls it.
 
 pub(crate) mod choose;
 pub(crate) mod connect;
@@ -29,8 +29,8 @@ pub(crate) trait Caller {
     /// The shared connections of its worker.
     fn hub(&self) -> &Rc<Hub>;
 
-    /// Waits for an event on the stream, a call by another task, or the time. `PeerGone`: the connection is not needed any
-    /// more.
+    /// Waits for an event on the stream, a wake-up by another task, or the time. `PeerGone`: the connection is not
+    /// needed any more.
     async fn wait_for(&self, stream: Option<(&Transport, Interest)>, at_most: Duration) -> Woken;
 
     /// Runs a job that may block on another thread.
@@ -39,18 +39,18 @@ pub(crate) trait Caller {
     /// Lets other tasks run before this one goes on.
     async fn let_others_run(&self);
 
-    /// Writes a line to the error log, with what is known about the caller.
+    /// Writes a line to the error log, with the caller's details.
     fn say(&self, level: Level, message: &str);
 
     /// The value of a template.
     fn value(&self, template: &Template) -> Vec<u8>;
 }
 
-/// What asking for a connection has cost, also where none was got. Milliseconds.
+/// The time that asking for a connection took, also if none was got. Milliseconds.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct WaitTimes {
-    /// In line for a connection; `None` where there was no line.
+    /// In line for a connection; `None` if it did not wait.
     pub(crate) queue_ms: Option<u64>,
-    /// Connecting; `None` for a connection that was there.
+    /// Connecting; `None` for a pooled connection.
     pub(crate) connect_ms: Option<u64>,
 }

@@ -1,4 +1,5 @@
-//! Names before a connection: the peers of a group whose names were never looked up, and those that only a value names.
+//! Looks names up before a connection: for a group without resolved peers yet, and for a host that only a variable
+//! names.
 
 use crate::base::logs::error::Level;
 use crate::connector::Caller;
@@ -20,7 +21,7 @@ pub(crate) enum NoAddress {
     ClientLeft,
 }
 
-/// What an exchange waits for longer than a lookup may take: the way from one thread to another on a busy machine.
+/// Extra time that an exchange waits beyond the lookup's own limit: the delay between threads on a busy machine.
 const SETTLING: Duration = Duration::from_millis(250);
 
 /// The peers of a host that is no group of the configuration.
@@ -57,20 +58,20 @@ pub(crate) async fn named_peers<C: Caller>(
     Ok(guests.peers(&name, port, &found, reactor.now().0))
 }
 
-/// The peers of a group. Where names of it were never looked up, the first callers wait for that. The only error is that the client
-/// has left.
+/// The peers of a group. If its names were never looked up, the first callers wait for the lookup. The only error is
+/// that the client has left.
 pub(crate) async fn hold_members<C: Caller>(caller: &C, group: &BoundGroup) -> Result<HeldPeers, NoAddress> {
     if let Some(moving) = &group.moving {
         for question in moving.unresolved() {
-            // Whatever comes of it, the peers are there, or there are none.
+            // With or without an answer the caller goes on: the peer set then has the addresses, or is empty.
             let _ = look_up(caller, &question).await?;
         }
     }
     Ok(group.members.hold())
 }
 
-/// The addresses of a name: those that are known, or those that the control plane finds within the resolver's time. The outer error
-/// is that the client has left.
+/// The addresses of a name: the known ones, or those that the control plane finds within the resolver's timeout. The
+/// outer error is that the client has left.
 async fn look_up<C: Caller>(
     caller: &C,
     question: &Arc<Question>,
@@ -78,7 +79,8 @@ async fn look_up<C: Caller>(
     let thread = caller.thread();
     let names = &thread.shared.names;
     let token = wake_token(thread.index, caller.task());
-    // The control plane ends a lookup in time, with whatever has come by then: that is to be seen here, too.
+    // The control plane ends a lookup after the timeout with the answers so far; the margin lets this exchange see
+    // them.
     let at_most = Duration::from_millis(question.resolver.timeout_ms).saturating_add(SETTLING);
     let began = thread.reactor.now();
     loop {

@@ -1,5 +1,5 @@
-//! Connections that are being opened for the pool, not for an exchange: those of a floor, and those whose exchange took
-//! another one that came free meanwhile. Each is a task without an exchange.
+//! Connections being opened for the pool, not for an exchange: for a floor, or because their exchange took one that
+//! came free first. Each is a task without an exchange.
 
 use crate::base::fault::Fault;
 use crate::base::logs::error::{Level, errno};
@@ -15,13 +15,14 @@ use std::sync::Arc;
 use upstream::balance::{Group, Outcome, Standing};
 use upstream::shared::KeyId;
 
-/// Why a connection is opened for the pool, which says what becomes of a failure.
+/// Why a connection is opened for the pool. The reason decides what a failure means.
 pub(crate) enum OpenedFor {
-    /// `keepalive … floor=`: the peer is left alone for a while.
+    /// `keepalive … floor=`: after a failure the peer is left alone for a while.
     Floor { key: KeyId, http2: bool },
-    /// An exchange with this peer of its group, and the peer's address: it counts as it would have counted there.
+    /// An exchange with this peer of its group, and the peer's address: a failure counts as it would have in the
+    /// exchange.
     Exchange { group: Arc<Group>, index: usize, address: PeerAddress },
-    /// Requests in line for a stream.
+    /// Requests that wait for a stream.
     Streams(Box<ForStreams>),
 }
 
@@ -32,7 +33,7 @@ pub(crate) struct Opening {
     reason: OpenedFor,
 }
 
-/// Opens the connection for the pool from now on, for at most until the deadline.
+/// Opens the connection for the pool, until the deadline at most.
 pub(crate) fn open_for_pool(thread: &WorkerThread, pending: Pending, reason: OpenedFor, deadline: Millis) {
     let task = thread.reactor.create_task();
     pending.stream.attach(task);

@@ -1,5 +1,5 @@
-//! A connection on its way: `connect()`, then the handshake of TLS where there is one. An exchange and a job that opens for the pool
-//! take the same steps.
+//! A connection being opened: `connect()`, then the TLS handshake if there is one. An exchange and a job that opens for
+//! the pool take the same steps.
 
 use crate::base::counters::{bump, handshake_failure};
 use crate::base::logs::error::errno;
@@ -19,7 +19,7 @@ use tls::{ClientSide, Session, TlsError};
 use transport::{Transport, tls_error};
 use upstream::shared::{Connecting, KeyId};
 
-/// Writes what a socket without anything unsent takes at once: a header of a hundred bytes.
+/// Writes bytes to a socket with an empty send buffer, which accepts them at once: a header of a hundred bytes.
 fn write_whole(stream: &Transport, bytes: &[u8]) -> io::Result<()> {
     if bytes.is_empty() || stream.write(&[IoSlice::new(bytes)], false)? == bytes.len() {
         return Ok(());
@@ -27,20 +27,20 @@ fn write_whole(stream: &Transport, bytes: &[u8]) -> io::Result<()> {
     Err(io::ErrorKind::WriteZero.into())
 }
 
-/// Under which key of the pool a connection is asked for, and which name TLS speaks there.
+/// The pool key of a connection, and the TLS server name for it.
 pub(crate) struct ConnectionKey {
     pub(crate) key: KeyId,
-    /// Connections under this key are kept for others.
+    /// Connections under this key are kept for other requests.
     pub(crate) is_pooled: bool,
     pub(crate) name: Option<Arc<str>>,
     /// The certificate that the request names.
     pub(crate) certificate: Option<PairSource>,
-    /// The key lives as long as it is asked for.
+    /// Keeps the key alive while it is in use.
     _hold: Option<Arc<KeyHold>>,
 }
 
 impl ConnectionKey {
-    /// For a peer. `value` gives a template's value. `None`: it is no name.
+    /// The key for a peer. `value` evaluates a template. `None`: the request's value is not a valid name.
     pub(crate) fn of(
         peer: &BoundPeer,
         tls: Option<&UpstreamTlsPlan>,
@@ -61,7 +61,7 @@ impl ConnectionKey {
     }
 }
 
-/// What a request brings is no name.
+/// The request's value is not a valid name.
 struct NoName;
 
 fn tls_name(tls: &UpstreamTlsPlan, value: impl Fn(&Template) -> Vec<u8>) -> Result<Option<Arc<str>>, NoName> {
@@ -75,13 +75,13 @@ fn tls_name(tls: &UpstreamTlsPlan, value: impl Fn(&Template) -> Vec<u8>) -> Resu
     })
 }
 
-/// The certificate that the request names, if it names one.
+/// The certificate that the request names, if any.
 fn certificate(tls: &UpstreamTlsPlan, value: impl Fn(&Template) -> Vec<u8>) -> Option<PairSource> {
     let made = tls.certificate.as_ref()?;
     made.sources(value).into_iter().find(|source| !source.is_nameless(made))
 }
 
-/// What tells connections of one peer apart. A name has no colon, unless it begins with a bracket.
+/// Distinguishes connections of one peer. A name has no colon, unless it begins with a bracket.
 fn key_text(name: &str, certificate: Option<&PairSource>) -> String {
     let Some(certificate) = certificate else { return name.to_owned() };
     let mut text = "certificate:".to_owned();
@@ -91,18 +91,18 @@ fn key_text(name: &str, certificate: Option<&PairSource>) -> String {
     text + ":" + name
 }
 
-/// The TLS that a connection is to speak.
+/// The TLS handshake for a connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Handshake {
     pub(crate) side: ClientSide,
     pub(crate) peer: PeerAddress,
     pub(crate) name: Option<Arc<str>>,
-    /// What the peer gets in clear before it.
+    /// Bytes that the peer gets in clear before it.
     pub(crate) ahead: Vec<u8>,
 }
 
 impl Handshake {
-    /// To a peer whose name does not come with requests.
+    /// For a peer with a name that does not depend on the request.
     pub(crate) fn without_request(tls: &UpstreamTlsPlan, peer: &PeerAddress) -> Self {
         let name = match &tls.name {
             NamePlan::Fixed(name) => Some(Arc::clone(name)),
@@ -112,12 +112,12 @@ impl Handshake {
     }
 }
 
-/// A connection that is not ready for an exchange, and the right to it.
+/// A connection that is not ready for an exchange, and the permit for it.
 pub(crate) struct Pending {
     pub(crate) stream: Transport,
     pub(crate) port: Option<PortUse>,
     pub(crate) permit: Connecting<'static, IdleSocket>,
-    /// It is one request's own.
+    /// Only one request may use it.
     pub(crate) is_own: bool,
     tls: Option<Handshake>,
     stage: PendingStage,
@@ -130,20 +130,20 @@ enum PendingStage {
     Ready,
 }
 
-/// What a step came to.
+/// The result of a step.
 pub(crate) enum OpenStep {
-    /// It waits for this.
+    /// It waits for this event.
     Wait(Interest),
     Ready,
     Failed(OpenError),
 }
 
-/// Why there is no connection.
+/// Why no connection could be opened.
 #[derive(Debug)]
 pub(crate) enum OpenError {
     Connect(io::Error),
     Handshake {
-        /// Why, for a counter.
+        /// The reason, for a counter.
         reason: &'static str,
         /// nginx's phrase.
         phrase: String,
@@ -151,7 +151,7 @@ pub(crate) enum OpenError {
 }
 
 impl OpenError {
-    /// Counts it, if it is the handshake that has failed.
+    /// Counts the error if the handshake failed.
     pub(crate) fn count(&self, thread: &WorkerThread) {
         if let Self::Handshake { reason, .. } = self {
             count_handshake(reason, thread);
@@ -159,7 +159,7 @@ impl OpenError {
     }
 }
 
-/// Counts a handshake with an upstream that has failed.
+/// Counts a failed handshake with an upstream.
 fn count_handshake(reason: &str, thread: &WorkerThread) {
     bump(&thread.counters().upstream_handshakes_failed[handshake_failure(reason)], 1);
 }
@@ -183,12 +183,12 @@ impl Pending {
         Self { stream, port, permit, is_own: false, tls, stage: PendingStage::Connecting }
     }
 
-    /// The same, for one request alone or not.
+    /// The same connection, reserved for one request or not.
     pub(crate) fn owned(self, is_own: bool) -> Self {
         Self { is_own, ..self }
     }
 
-    /// What nginx says that it does at this stage.
+    /// nginx's phrase for this stage.
     pub(crate) fn place(&self) -> &'static str {
         match self.stage {
             PendingStage::Handshaking => "SSL handshaking to upstream",
@@ -196,14 +196,14 @@ impl Pending {
         }
     }
 
-    /// Counts that the time is over, if it is the handshake's.
+    /// Counts a timeout if it hit during the handshake.
     pub(crate) fn count_timeout(&self, thread: &WorkerThread) {
         if self.stage == PendingStage::Handshaking {
             count_handshake("timed_out", thread);
         }
     }
 
-    /// Goes as far as the socket lets it.
+    /// Goes on as far as the socket allows.
     pub(crate) fn step(mut self) -> (Self, OpenStep) {
         if self.stage == PendingStage::Connecting {
             if !self.stream.is_writable() && !self.stream.is_failed() {

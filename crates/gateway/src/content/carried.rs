@@ -1,5 +1,5 @@
-//! Fields that go with the response that the client gets instead of another one: of an upstream that steers, of a reply that an
-//! error page is shown for.
+//! Response fields that are kept when the client gets another response instead: from an upstream's `X-Accel-Redirect`,
+//! or from a reply that an error page replaces.
 
 use crate::downstream::reply_head::ReplyHead;
 use crate::exchange::Exchange;
@@ -7,12 +7,12 @@ use crate::exchange::reply::Reply;
 use crate::registry::generation::BoundProxy;
 use http1::{Field, FieldId};
 
-/// Fields that a page has once: its own goes before the one of the reply that it is shown for.
+/// Fields that a response has once: the page's own field goes before the one of the reply that it replaces.
 const SINGLE: [FieldId; 2] = [FieldId::Location, FieldId::ContentRange];
 
 impl Exchange {
-    /// Keeps what an intercepted 401 asks the client for (RFC 9110 section 11.6.1): the page that is shown for it says it
-    /// too, as in nginx.
+    /// Keeps the challenges of an intercepted 401 (RFC 9110 section 11.6.1): as in nginx, the error page carries them
+    /// too.
     pub(crate) fn carry_challenges(&mut self) {
         self.response.carried = None;
         let Some(answer) = self.upstream.answer.as_ref().filter(|answer| answer.head.status == 401) else { return };
@@ -23,7 +23,7 @@ impl Exchange {
         }
     }
 
-    /// Keeps fields of the upstream's response for whatever response the client gets instead.
+    /// Keeps fields of the upstream's response for the response that the client gets instead.
     pub(crate) fn carry(&mut self, plan: &BoundProxy, ids: &[FieldId]) {
         let mut carried = self.response.carried.take();
         if let Some(answer) = self.answer() {
@@ -35,8 +35,8 @@ impl Exchange {
         self.response.carried = carried;
     }
 
-    /// Keeps what a reply of ours says besides its status: the page that is shown for a 416 says how long the whole is,
-    /// too, and one for a 301 where it has gone.
+    /// Keeps what a reply of ours says besides its status: the page for a 416 keeps the length of the whole, and the
+    /// page for a 301 keeps the Location.
     pub(crate) fn carry_reply(&mut self, reply: &Reply) {
         for (id, value) in &reply.fields {
             let carried = self.response.carried.get_or_insert_default();
@@ -45,7 +45,7 @@ impl Exchange {
         }
     }
 
-    /// Adds the fields that were kept. `is_own`: whether the response has a field of this name itself.
+    /// Adds the kept fields. `is_own`: whether the response already has a field of this name.
     pub(crate) fn fill_carried(&self, is_own: impl Fn(FieldId) -> bool, head: &mut ReplyHead) {
         let Some(carried) = &self.response.carried else { return };
         for (name, value) in carried.iter(b"") {

@@ -1,5 +1,5 @@
-//! The way of a response from its content to the client's side: the head is begun here, filled by its content, and goes through
-//! the steps of `filter`, whose order is here; trailers likewise.
+//! Takes a response from its content to the client's side: the head begins here, content fills it, and the steps of
+//! `filter` edit it in the order defined here. The same for trailers.
 
 use crate::base::close::CloseReason;
 use crate::base::logs::error::quoted;
@@ -27,7 +27,8 @@ use http1::outgoing::is_field_value;
 use rules::template::Template;
 use std::rc::Rc;
 
-/// A response of our own that is larger is not compressed: it is in memory as a whole, and would hold the worker.
+/// A larger response of our own is not compressed: it is in memory as a whole, and compressing it would block the
+/// worker.
 pub(crate) const OWN_BYTES_MAX: usize = 256 * 1024;
 
 /// Whether a response may be compressed.
@@ -35,22 +36,22 @@ pub(crate) const OWN_BYTES_MAX: usize = 256 * 1024;
 pub(crate) enum Compress {
     No,
     Yes,
-    /// What comes is passed on at once.
+    /// Received data is passed on at once.
     Flushing,
 }
 
-/// What of a response is sent, and who says so.
+/// The portion of a response to send, and where it was decided.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Ranges<'a> {
-    /// `proxy_force_ranges`: its field is one of the upstream's.
+    /// `proxy_force_ranges`: Accept-Ranges is one of the upstream's fields.
     Forced(&'a Portion),
-    /// Those of a file.
+    /// The ranges of a file.
     OfFile(&'a Portion),
     None,
 }
 
 impl Exchange {
-    /// An empty head of this status, for content to fill.
+    /// An empty head with this status, for content to fill.
     #[allow(clippy::unnecessary_box_returns)] // what is recycled is the box
     pub(crate) fn begin_head(&mut self, status: u16) -> Box<ReplyHead> {
         self.response.status = status;
@@ -79,8 +80,8 @@ impl Exchange {
         head.fields.push_with(FieldId::Date, |out| self.thread.clock.write_date(out));
     }
 
-    /// Applies the steps to a head that its content has filled. Where an expression could not be decided meanwhile, they end
-    /// early: the caller refuses the request.
+    /// Applies the steps to a head that content has filled. If an expression could not be decided, they stop early, and
+    /// the caller refuses the request.
     pub(crate) fn filter_head(&mut self, head: &mut ReplyHead, ranges: Ranges<'_>, compress: Compress) {
         if let Ranges::Forced(portion) = ranges {
             portion.say_of_answer(head);
@@ -91,7 +92,7 @@ impl Exchange {
         if let Ranges::OfFile(portion) = ranges {
             portion.say(head);
         }
-        // A response that was begun and not sent may have left one behind.
+        // A response that was begun but not sent may have left filters behind.
         self.response.filters.set_gzip(None);
         self.response.filters.set_stages(Vec::new());
         if self.routing.undecided.is_due() {
@@ -102,7 +103,7 @@ impl Exchange {
         if head.length.is_none()
             && let Ranges::OfFile(Portion::Offered) | Ranges::Forced(Portion::Offered) = ranges
         {
-            // What parts could be asked of is not what is sent.
+            // The body changes, so its parts cannot be asked for.
             head.fields.remove(FieldId::AcceptRanges);
         }
         if varies || self.wants_to_compress(head, compress) {
@@ -126,20 +127,20 @@ impl Exchange {
     }
 
     fn add_fields(&self, head: &mut ReplyHead) {
-        // The whole that a piece belongs to gets them.
+        // A slice does not get them; the whole response does.
         if let Some(plan) = self.location().added.as_ref().filter(|_| self.routing.slice.is_none()) {
             add_fields(plan, head, self.answer_bytes(), self);
         }
     }
 
-    /// Whether the location adds something around the body of this head.
+    /// Whether the location adds text before or after the body of this head.
     pub(crate) fn adds_around(&self, head: &ReplyHead) -> bool {
         let plan = self.location().additions.as_deref().filter(|_| !self.is_subrequest());
         plan.is_some_and(|plan| adds(plan, head, self.answer_bytes()))
     }
 
-    /// Applies what changes bodies to a head, and sets up the stages of its body. As in nginx a text that is replaced is not one of
-    /// a subrequest's response around it.
+    /// Applies the body filters to a head, and sets up their stages. As in nginx, `sub_filter` does not see the bodies
+    /// that `add_before_body` and `add_after_body` add.
     fn begin_stages(&mut self, head: &mut ReplyHead, compress: Compress) {
         let mut stages = Vec::new();
         if compress != Compress::No {
@@ -170,7 +171,7 @@ impl Exchange {
         let plan = self.location().charset.as_deref();
         let (said, outer) = (self.response.said_charset.as_deref(), self.response.outer_charset.as_deref());
         let is_due = (plan.is_some() || said.is_some() || outer.is_some()) && head.fields.has(FieldId::ContentType);
-        // What is asked for a status alone is no part of anything.
+        // A subrequest for a status alone is no part of a response.
         let is_part = outer.is_some() || !self.is_subrequest();
         (is_due && is_part).then(|| CharsetFacts { plan, charsets: &self.generation.charsets, said, outer, value })
     }
@@ -208,7 +209,7 @@ impl Exchange {
         }
     }
 
-    /// A media type of ours, with the character set that clients get.
+    /// A media type of ours, with the character set for clients.
     pub(crate) fn with_charset(&self, media: &[u8]) -> Vec<u8> {
         let mut head = ReplyHead::of(200);
         head.fields.push(FieldId::ContentType, media);
@@ -220,13 +221,13 @@ impl Exchange {
         head.fields.value(FieldId::ContentType, b"").unwrap_or_default().to_vec()
     }
 
-    /// The character set that parts of this response have.
+    /// The character set for the parts of this response.
     fn charset_of_parts(&self, head: &ReplyHead) -> Box<[u8]> {
         let own = || charset::named(head.with(self.answer_bytes())).into();
         self.response.outer_charset.clone().unwrap_or_else(own)
     }
 
-    /// What evaluates a template while a head is made.
+    /// A function that evaluates templates while a head is made.
     fn evaluation(&self) -> impl Fn(&Template, HeadView<'_>) -> Vec<u8> {
         |template, head| {
             let mut value = Vec::new();
@@ -242,7 +243,7 @@ impl Exchange {
         would_unpack(plan, head.with(answer), &self.gzip_client()).then(|| gunzip::begin(head, answer))
     }
 
-    /// Whether the response depends on what the client takes, and says so: `gzip_vary`.
+    /// Whether a Vary field is due (`gzip_vary`): the response depends on the client's Accept-Encoding.
     fn varies(&mut self, head: &ReplyHead) -> bool {
         let is_ready_made = std::mem::take(&mut self.response.varies);
         let plan = self.location().gzip.as_ref().filter(|plan| plan.vary && !self.is_subrequest());
@@ -284,12 +285,13 @@ impl Exchange {
         }
     }
 
-    /// Whether this client takes what is ready-made compressed.
+    /// Whether this client accepts ready-made compressed files.
     pub(crate) fn takes_gzip(&self, plan: &GzipPlan) -> bool {
         self.gzip_client().takes_gzip(plan, ReplyHead::default().with(b""))
     }
 
-    /// Whether the body of a whole response with this head would be another one, once the location has added its fields.
+    /// Whether filters would change the body of a whole response with this head, once the location has added its
+    /// fields.
     pub(crate) fn would_change(&self, head: &mut ReplyHead) -> bool {
         self.edit_fields(head);
         self.add_fields(head);
@@ -298,7 +300,7 @@ impl Exchange {
         let gzips = |plan: &GzipPlan| would_compress(plan, view, &client) || would_unpack(plan, view, &client);
         self.location().gzip.as_deref().is_some_and(gzips)
             || self.charset_facts(head, &self.evaluation()).is_some_and(|facts| {
-                // The type of a response with several parts does not say what they are: they would not be converted.
+                // The type of a multipart response does not tell the type of its parts: they would not be converted.
                 let asks_for_several = self
                     .request
                     .head
@@ -309,12 +311,12 @@ impl Exchange {
             || self.location().filters.iter().any(|filter| steps::would_change(filter, view))
     }
 
-    /// The end of the body is that of the connection.
+    /// The end of the connection marks the end of the body.
     pub(crate) fn close_delimited(&mut self) {
         self.down.ending.close(CloseReason::CloseDelimited);
     }
 
-    /// Whether the response ends in trailers, which only chunks can have: the location's, or those that it `brings` along.
+    /// Whether the response ends in trailers, which need chunks: the location's, or the upstream's if `brings`.
     pub(crate) fn wants_trailers(&self, status: u16, brings: bool) -> bool {
         (brings || adds_trailers(self.location().added.as_deref(), status))
             && !is_bodiless(status)
@@ -322,7 +324,7 @@ impl Exchange {
             && self.down.takes_trailers()
     }
 
-    /// `proxy_pass_trailers`: the upstream's that are not hidden.
+    /// `proxy_pass_trailers`: the upstream's trailers that are not hidden.
     fn pass_trailers(&self, trailers: &mut Fields) {
         let (Some(answer), Some(plan)) =
             (self.answer(), self.generation.proxy_of(&self.location().content, self.upstream.place))
@@ -356,7 +358,7 @@ impl Exchange {
         }
     }
 
-    /// The value of a field, as `view` shows the exchange.
+    /// The value of an added field, evaluated with `view`.
     fn added_value(&self, field: &AddedField, view: &ExchangeView<'_>) -> Vec<u8> {
         let mut value = Vec::new();
         field.value.write(view, &mut value);

@@ -1,4 +1,4 @@
-//! What makes a response: a proxy, files, the status page, a reply of our own.
+//! Content handlers: proxy, files, status page, and replies of our own.
 
 pub(crate) mod cache;
 pub(crate) mod carried;

@@ -1,5 +1,5 @@
-//! `limit_rate`: how fast a response goes to the client, and `proxy_limit_rate`: how fast it is taken from the upstream. The
-//! arithmetic is `rules::pace`'s; the chain of `filter` holds bytes back, and `relay` reads no more than it may.
+//! `limit_rate`: how fast a response is sent to the client; `proxy_limit_rate`: how fast it is read from the upstream.
+//! `rules::pace` does the arithmetic, the chain of `filter` holds bytes back, and `relay` limits its reads.
 
 use crate::base::logs::error::quoted;
 use crate::exchange::Exchange;
@@ -11,10 +11,10 @@ use http1::FieldId;
 use rules::pace::Pace;
 
 impl Exchange {
-    /// Sets the pace of the response whose head is about to be sent. Once for an exchange; what `X-Accel-Limit-Rate` or
-    /// `set $limit_rate` said goes before the directive.
+    /// Sets the pace of the response just before its head is sent. Once per exchange; `X-Accel-Limit-Rate` and
+    /// `set $limit_rate` take precedence over the directive.
     pub(crate) fn begin_pace(&mut self) {
-        // A subrequest has no client to be slow for.
+        // A subrequest has no client whose rate could be limited.
         if (self.response.limit_rate.is_none() && self.location().rate.is_none()) || self.is_subrequest() {
             return;
         }
@@ -29,7 +29,7 @@ impl Exchange {
         }
     }
 
-    /// `X-Accel-Limit-Rate`: bytes per second, or something that says nothing.
+    /// `X-Accel-Limit-Rate`: bytes per second; an invalid value is ignored.
     pub(crate) fn take_limit_rate(&mut self, plan: &BoundProxy) {
         if !plan.obeys_limit_rate {
             return;
@@ -40,7 +40,7 @@ impl Exchange {
         self.response.limit_rate = rate.or(self.response.limit_rate);
     }
 
-    /// `X-Accel-Charset`: the character set that clients get.
+    /// `X-Accel-Charset`: the character set for clients.
     pub(crate) fn take_charset(&mut self, plan: &BoundProxy) {
         let answer = self.answer().filter(|_| plan.obeys_charset);
         let said = answer.and_then(|answer| answer.head.value(FieldId::XAccelCharset, &answer.bytes));
@@ -55,7 +55,7 @@ impl Exchange {
         (rate > 0).then(|| Pace::new(rate, 0, self.thread.reactor.now().0))
     }
 
-    /// What is no size counts as none, as in nginx, and is logged.
+    /// As in nginx, an invalid size counts as none, and is logged.
     fn size(&self, plan: &SizePlan) -> u64 {
         let template = match plan {
             SizePlan::Fixed(size) => return *size,

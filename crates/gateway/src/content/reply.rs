@@ -1,4 +1,4 @@
-//! Responses of our own: `return`, redirects, error pages. Proxied ones are `relay`'s.
+//! Responses of our own: `return`, redirects, error pages. `relay` passes on proxied ones.
 
 use crate::base::close::CloseReason;
 use crate::content::filtered::{Compress, OWN_BYTES_MAX, Ranges};
@@ -14,7 +14,7 @@ use rules::time_format::Moment;
 use std::net::IpAddr;
 
 impl Exchange {
-    /// What `return` does: 444 closes without an answer, and so does 499, which means that the client is gone.
+    /// Executes `return`: 444 closes without an answer, and so does 499, which means that the client has left.
     pub(crate) fn return_step(&mut self, plan: &ReturnPlan) -> Step {
         if matches!(plan.status, 444 | 499) {
             self.response.status = plan.status;
@@ -22,19 +22,19 @@ impl Exchange {
             return Step::Served(Served::Responded);
         }
         if plan.text.is_some() {
-            // `$status` in the text is that of the text.
+            // `$status` in the text is the status of that text.
             self.response.status = plan.status;
         }
         let reply = self.return_reply(plan);
         Step::Reply(self.under_conditions(reply))
     }
 
-    /// What the request's conditions make of a 200 that is made here, which has neither date nor tag.
+    /// Applies the request's conditions to a 200 made here, which has neither date nor tag.
     pub(crate) fn under_conditions(&mut self, reply: Reply) -> Reply {
         self.under_conditions_of(reply, None)
     }
 
-    /// The same of one that was last modified then, in seconds since 1970.
+    /// The same for one that was last modified then, in seconds since 1970.
     pub(crate) fn under_conditions_of(&mut self, reply: Reply, modified: Option<i64>) -> Reply {
         if reply.status != 200 || !self.is_conditional() {
             return reply;
@@ -104,9 +104,9 @@ impl Exchange {
         Reply { fields: vec![(FieldId::Location, self.absolute_location(location))], ..Reply::error(301) }
     }
 
-    /// Puts scheme and host before a path.
+    /// Adds scheme and host to a path.
     pub(crate) fn absolute_location(&self, location: Vec<u8>) -> Vec<u8> {
-        // Arguments go into it as they are, and `set $args` may have brought a line end into them.
+        // The arguments are inserted as they are, and `set $args` may have put a line end into them.
         let location = self.one_line(location, || "\"Location\"".to_owned());
         let plan = self.location().redirects;
         if location.first() != Some(&b'/') || !plan.absolute {
@@ -119,7 +119,7 @@ impl Exchange {
                 absolute.extend_from_slice(&self.generation.server(self.routing.target.server).name);
             }
             (Some(host), _) => {
-                // `$host`: without case, and without the root's dot.
+                // `$host`: in lower case, and without the root's dot.
                 let name = host.name.of(&self.request.bytes);
                 absolute.extend(name.strip_suffix(b".").unwrap_or(name).iter().map(u8::to_ascii_lowercase));
             }

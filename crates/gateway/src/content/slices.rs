@@ -1,5 +1,6 @@
-//! `slice`: a response is put together of pieces of one size. Each piece is a subrequest for the same content, with a `$slice_range` of
-//! its own, so a cache keeps pieces. This exchange checks that they are pieces of one response, and answers conditions and ranges.
+//! `slice`: assembles a response from slices of one size. Each slice is a subrequest for the same content with its own
+//! `$slice_range`, so a cache stores slices. This exchange checks that they belong to one response, and handles
+//! conditions and ranges.
 
 use crate::base::close::CloseReason;
 use crate::content::files::send::gone;
@@ -23,20 +24,20 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// What is sent: bytes of the whole, and the tag that each piece has to have.
+/// What to send: bytes of the whole, and the tag that each slice must have.
 struct Course {
     range: Range<u64>,
     tag: Option<Vec<u8>>,
 }
 
-/// A piece on its way.
+/// A slice being received.
 struct SlicePiece {
     subrequest: Subrequest,
     attempts: Rc<RefCell<Attempts>>,
 }
 
 impl Exchange {
-    /// Sends the response to this request, a piece at a time.
+    /// Sends the response to this request, one slice at a time.
     pub(crate) async fn send_slices(&mut self, plan: SlicePlan) -> Step {
         let first = self.first_slice(plan);
         let piece = self.start_slice(first);
@@ -47,13 +48,13 @@ impl Exchange {
         };
         self.upstream.slice_status = sent.cache_status;
         if sent.head.status != 206 {
-            // It is no piece: as it comes.
+            // It is no slice: passed on as it is.
             return self.send_whole_slice(sent, piece).await;
         }
         let (place, size) = match first.check(sent.head.fields.value(FieldId::ContentRange, b"")) {
             Ok(checked) => checked,
             Err(fault) => {
-                // nginx closes the connection without a word.
+                // nginx closes the connection without an answer.
                 self.error_log(&fault.to_string());
                 return Step::Reply(Reply::error(502));
             }
@@ -89,7 +90,7 @@ impl Exchange {
         SlicePiece { subrequest: self.start(errand), attempts }
     }
 
-    /// Waits for the head of a piece; `None`: there will be none.
+    /// Waits for the head of a slice; `None`: there will be none.
     async fn head_of(&self, subrequest: &Subrequest) -> Result<Option<SentHead>, Step> {
         loop {
             if let Some(head) = subrequest.take_head() {
@@ -104,7 +105,8 @@ impl Exchange {
         }
     }
 
-    /// What the request's conditions come to. As in nginx they are the upstream's affair where the response is not kept.
+    /// The result of the request's conditions. As in nginx, they are left to the upstream if the response is not
+    /// stored.
     fn slice_verdict(&self, plan: SlicePlan, SentHead { head, is_kept, .. }: &SentHead) -> Verdict {
         if !is_kept || !self.is_conditional() {
             return Verdict::Send;
@@ -136,7 +138,7 @@ impl Exchange {
         })
     }
 
-    /// Takes over a piece's head, with another status.
+    /// Takes over a slice's head, with another status.
     #[allow(clippy::unnecessary_box_returns)] // what is recycled is the box
     fn take_over_head(&mut self, from: ReplyHead, portion: &Portion) -> Box<ReplyHead> {
         let status = if matches!(portion, Portion::Part { .. }) { 206 } else { from.status };
@@ -173,7 +175,7 @@ impl Exchange {
         Step::Served(Served::Responded)
     }
 
-    /// Sends a head that a body follows; what that came to. `Err`: that was all, or the request is refused.
+    /// Sends a head that a body follows. `Err`: the response is complete, or the request is refused.
     fn send_sliced_head(
         &mut self,
         from: ReplyHead,
@@ -194,7 +196,7 @@ impl Exchange {
         Ok(begun)
     }
 
-    /// Passes on a response that is no piece.
+    /// Passes on a response that is no slice.
     async fn send_whole_slice(&mut self, from: SentHead, piece: SlicePiece) -> Step {
         let begun = match self.send_sliced_head(from.head, &from.reason, &Portion::Whole) {
             Ok(begun) => begun,
@@ -210,7 +212,7 @@ impl Exchange {
         self.end_slices(sent)
     }
 
-    /// Sends the head and all pieces: the first one, of which the head has come, ends at `end`.
+    /// Sends the head and all slices. The head of the first one has come; it ends at `end`.
     async fn send_pieces(
         &mut self,
         from: ReplyHead,
@@ -227,7 +229,7 @@ impl Exchange {
         };
         let (start, last) = (course.range.start, course.range.end);
         if sent.is_ok() && !(slice.start..end).contains(&start) {
-            // A range from the end lies in another piece: the first one said where.
+            // A suffix range begins in another slice: the size from the first slice gave its position.
             slice = slice.at(start);
             self.let_end(piece).await;
             match self.next_slice(slice, &course).await {
@@ -252,7 +254,7 @@ impl Exchange {
         self.end_slices(sent)
     }
 
-    /// Asks for another piece; gives it, and where it ends.
+    /// Requests another slice; returns it, and where it ends.
     async fn next_slice(&mut self, slice: Slice, course: &Course) -> Result<(SlicePiece, u64), CloseReason> {
         let piece = self.start_slice(slice);
         let Ok(sent) = self.head_of(&piece.subrequest).await else { return Err(CloseReason::ClientAborted) };
@@ -274,7 +276,7 @@ impl Exchange {
         CloseReason::Truncated
     }
 
-    /// Lets a piece come to its end whose body is not sent, so that it is stored when the client goes on.
+    /// Receives the rest of a slice whose body is not sent, so that it is stored even if the client goes on.
     async fn let_end(&self, piece: SlicePiece) {
         while !piece.subrequest.is_over() {
             drop(piece.subrequest.take_body());
@@ -284,7 +286,7 @@ impl Exchange {
         }
     }
 
-    /// Passes on the body of a piece, as fast as the client takes it.
+    /// Passes on the body of a slice, as fast as the client accepts it.
     async fn pass_piece(&mut self, piece: SlicePiece) -> Result<(), CloseReason> {
         let SlicePiece { subrequest, attempts } = piece;
         loop {
@@ -300,11 +302,11 @@ impl Exchange {
             }
             if is_over {
                 let Some(ended) = subrequest.ended() else { return Err(CloseReason::Truncated) };
-                // As in nginx `$upstream_…` are those of the first piece.
+                // As in nginx, `$upstream_…` are those of the first slice.
                 if self.upstream.attempts.all.is_empty() {
                     self.upstream.attempts = attempts.take();
                 }
-                // A response that was cut short has no status.
+                // A truncated response has no status.
                 return if ended.status == 0 { Err(CloseReason::Truncated) } else { Ok(()) };
             }
             let room = Interest::WRITE.only_if(self.down.waiting_bytes() > 0);

@@ -1,4 +1,4 @@
-//! `status_page`: which document is asked for, made on a thread that may wait. The document is `status`'s.
+//! `status_page`: chooses the format and has the document made on a thread that may block. `status` renders it.
 
 use crate::content::status;
 use crate::content::status::StatusFormat;
@@ -26,7 +26,7 @@ impl Exchange {
         match self.offload(move || status::render(shared, &generation, format)).await {
             Ok(document) => Reply {
                 status: 200,
-                // What was true a moment ago is of no use to anybody.
+                // The numbers are outdated at once, so nothing may cache them.
                 fields: vec![(FieldId::CacheControl, b"no-store".to_vec()), (FieldId::Vary, b"Accept".to_vec())],
                 content_type: Some(format.content_type().as_bytes().into()),
                 body: ReplyBody::Bytes(document),

@@ -1,10 +1,10 @@
-//! The body of a request without its framing: how far it was read, and what it came to.
+//! The body of a request without its framing: how far it was read, and its result.
 
 use http1::chunked::Decoder;
 use http1::{BodyFraming, ChunkError};
 use std::io;
 
-/// Where in its body a request is.
+/// The position in a request's body.
 #[derive(Debug)]
 pub(crate) struct RequestBody {
     state: BodyState,
@@ -22,18 +22,18 @@ enum BodyState {
     Done,
     Length(u64),
     Chunked(Box<Decoder>),
-    /// It ends when its stream says so.
+    /// The stream's end marks the body's end.
     Stream,
 }
 
-/// What a read of the body gave.
+/// The result of a read of the body.
 #[derive(Debug)]
 pub(crate) enum BodyRead {
-    /// Some of it; the closure has seen the bytes.
+    /// Some data; the closure has seen it.
     Data,
-    /// Nothing at the moment.
+    /// Nothing has arrived.
     NotReady,
-    /// It is complete.
+    /// The body is complete.
     Done,
 }
 
@@ -44,7 +44,7 @@ pub(crate) enum BodyError {
     Closed,
     /// The connection broke.
     Broken(io::Error),
-    /// Its chunked coding is wrong.
+    /// Its chunked coding is invalid.
     Malformed(ChunkError),
 }
 
@@ -58,7 +58,7 @@ impl RequestBody {
         Self { state, framing, received: 0, framing_bytes: 0, trailers: Vec::new() }
     }
 
-    /// The same on a stream, which has no framing of its own.
+    /// The same for a stream, which has no framing of its own.
     pub(crate) fn of_stream(framing: BodyFraming) -> Self {
         let body = Self::new(framing);
         if body.is_done() { body } else { Self { state: BodyState::Stream, ..body } }
@@ -72,25 +72,25 @@ impl RequestBody {
         }
     }
 
-    /// The stream has ended, with these trailers.
+    /// Ends the body of a stream, with these trailers.
     pub(super) fn end_stream(&mut self, trailers: Vec<u8>) {
         self.trailers = trailers;
         self.state = BodyState::Done;
     }
 
-    /// A body of this length that was read already; `None`: there is none.
+    /// A body of this length that was already read; `None`: there is none.
     pub(crate) fn received(length: Option<u64>) -> Self {
         let framing = length.map_or(BodyFraming::None, BodyFraming::Length);
         let received = length.unwrap_or_default();
         Self { state: BodyState::Done, framing, received, framing_bytes: 0, trailers: Vec::new() }
     }
 
-    /// How the request frames it; none where the request was refused.
+    /// The framing of the request's body; none if the request was refused.
     pub(crate) fn framing(&self) -> BodyFraming {
         self.framing
     }
 
-    /// Most bytes that a read needs to ask for.
+    /// The most bytes that the next read needs to ask for.
     pub(super) fn asks_for(&self, max: usize) -> usize {
         match &self.state {
             BodyState::Length(left) => max.min(usize::try_from(*left).unwrap_or(usize::MAX)),
@@ -98,17 +98,17 @@ impl RequestBody {
         }
     }
 
-    /// What a read gave, now that its bytes were taken.
+    /// The result of a read after its bytes were taken.
     pub(super) fn progress(&self) -> BodyRead {
         if self.is_done() { BodyRead::Done } else { BodyRead::Data }
     }
 
-    /// Whether what is left is known to be this many bytes or more.
+    /// Whether the rest is known to be at least this many bytes.
     pub(crate) fn is_longer_than(&self, bytes: u64) -> bool {
         matches!(self.state, BodyState::Length(left) if left >= bytes)
     }
 
-    /// Whether it came in chunks, all of which have been read.
+    /// Whether it came in chunks, and all of them have been read.
     pub(crate) fn is_whole_from_chunks(&self) -> bool {
         self.framing == BodyFraming::Chunked && self.is_done()
     }
@@ -117,7 +117,7 @@ impl RequestBody {
         matches!(self.state, BodyState::Done)
     }
 
-    /// Takes the part of `bytes` that belongs to the body and returns how many those are.
+    /// Takes the part of `bytes` that belongs to the body, and returns its length.
     pub(super) fn take(&mut self, bytes: &[u8], sink: &mut impl FnMut(&[u8])) -> Result<usize, BodyError> {
         match &mut self.state {
             BodyState::Done | BodyState::Stream => Ok(0),

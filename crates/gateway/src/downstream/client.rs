@@ -1,4 +1,4 @@
-//! What an exchange may know of the client and its connection, and do with it, besides the response.
+//! The client and its connection, as an exchange may query and control them besides the response.
 
 use crate::downstream::h1::connection::{Connection, Securing};
 use crate::downstream::{Downstream, Side};
@@ -34,7 +34,7 @@ impl ClientScheme {
         }
     }
 
-    /// The port that a URL need not name.
+    /// The port that a URL may omit.
     pub(crate) fn default_port(self) -> u16 {
         match self {
             Self::Http => 80,
@@ -43,26 +43,26 @@ impl ClientScheme {
     }
 }
 
-/// A client and its connection, whichever protocol it speaks.
+/// A client and its connection, independent of the protocol.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientFacts {
-    /// The address that it came to: another one than its socket's where that is for all addresses.
+    /// The address that the client connected to; it differs from the socket's address if that is a wildcard.
     pub(crate) listener: ListenerId,
     pub(crate) peer: PeerAddress,
     /// `$connection`: process-wide serial number.
     pub(crate) serial: u64,
-    /// `$connection_requests`, the present one included.
+    /// `$connection_requests`, including the present one.
     pub(crate) requests: u32,
-    /// `$pipe`: the present request had begun to arrive before the last one was answered.
+    /// `$pipe`: the present request began to arrive before the last one was answered.
     pub(crate) is_pipelined: bool,
     pub(crate) accepted_at: Millis,
-    /// The header of the PROXY protocol, where the address wants one and it has come.
+    /// The header of the PROXY protocol, if the address wants one and it has arrived.
     pub(crate) proxy_header: Option<Box<proxyproto::Header>>,
-    /// It speaks HTTP/2.
+    /// The client speaks HTTP/2.
     pub(crate) is_http2: bool,
 }
 
-/// The same, for requests that outlive the client's own or run beside it: with what its socket and its TLS session say.
+/// A copy for requests that outlive the client's own or run beside it, with the data of its socket and its TLS session.
 #[derive(Debug)]
 pub(crate) struct ClientCopy {
     pub(super) facts: ClientFacts,
@@ -73,7 +73,7 @@ pub(crate) struct ClientCopy {
 }
 
 impl ClientCopy {
-    /// Of a client whose connection is closed while its requests are still under way.
+    /// The copy for a client whose connection is closed while its requests still run.
     pub(super) fn of(connection: &Connection) -> Rc<Self> {
         let stream = &connection.stream;
         Rc::new(Self {
@@ -86,7 +86,7 @@ impl ClientCopy {
     }
 }
 
-/// Our path on a Unix socket.
+/// The path of our Unix socket.
 fn path_of(stream: &Transport) -> Option<PathBuf> {
     let address = stream.stream().as_socket().local_addr().ok()?;
     address.as_pathname().map(PathBuf::from)
@@ -101,7 +101,7 @@ impl Downstream {
         }
     }
 
-    /// A copy of what is known of the client.
+    /// Copies what is known of the client.
     pub(crate) fn copy_client(&self) -> Rc<ClientCopy> {
         if let Side::Internal(internal) = &self.side {
             return Rc::clone(internal.client());
@@ -115,7 +115,7 @@ impl Downstream {
         })
     }
 
-    /// The address that the client came to.
+    /// The address that the client connected to.
     pub(crate) fn listener(&self) -> ListenerId {
         self.facts().listener
     }
@@ -158,7 +158,7 @@ impl Downstream {
         self.facts().accepted_at
     }
 
-    /// What the client speaks below HTTP.
+    /// The scheme: with or without TLS.
     pub(crate) fn scheme(&self) -> ClientScheme {
         match &self.side {
             Side::H1(h1) if h1.connection.stream.is_secure() => ClientScheme::Https,
@@ -184,7 +184,7 @@ impl Downstream {
         }
     }
 
-    /// Our path on a Unix socket.
+    /// The path of our Unix socket.
     pub(crate) fn local_path(&self) -> Option<PathBuf> {
         match &self.side {
             Side::H1(h1) => path_of(&h1.connection.stream),
@@ -196,7 +196,7 @@ impl Downstream {
         }
     }
 
-    /// Looks at what TLS knows of the client, where it is spoken.
+    /// Passes the client's TLS session to the closure, if there is one.
     pub(crate) fn tls<R>(&self, look: impl FnOnce(&dyn SessionFacts) -> R) -> Option<R> {
         match &self.side {
             Side::H1(h1) => h1.connection.stream.session(|session| look(session)),
@@ -217,12 +217,12 @@ impl Downstream {
         }
     }
 
-    /// Plain HTTP came to an address for TLS.
+    /// Plain HTTP arrived on a TLS address.
     pub(crate) fn is_plain_by_mistake(&self) -> bool {
         matches!(&self.side, Side::H1(h1) if h1.connection.securing == Securing::PlainHttp)
     }
 
-    /// The client has sent something that is not read yet.
+    /// Whether the client has sent something that was not read yet.
     pub(crate) fn has_pending(&self) -> bool {
         match &self.side {
             Side::H1(h1) => !h1.connection.pending.is_empty(),
@@ -247,7 +247,7 @@ impl Downstream {
         }
     }
 
-    /// A log line is to be in its file before the connection is closed.
+    /// The connection must not close before its log line is in the file.
     pub(crate) fn await_line(&self) {
         match &self.side {
             Side::H1(h1) => h1.connection.line_waits.set(true),

@@ -1,25 +1,25 @@
-//! What becomes of a client's connection after an exchange. Each phase may end it, with a reason; when the exchange is settled, one
-//! function decides.
+//! Decides what happens to a client's connection after an exchange. Each phase may end it, with a reason; when the
+//! exchange is settled, one function decides.
 
 use crate::base::close::CloseReason;
 
-/// Whether the connection goes on after this exchange, and why not.
+/// Whether the connection continues after this exchange, and why not.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ending {
     keeps: bool,
     reason: Option<CloseReason>,
 }
 
-/// What is known when an exchange is settled.
+/// The facts when an exchange is settled.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settled {
-    /// The client has taken the response, or why it has not.
+    /// `Ok` if the client accepted the response, or why it did not.
     pub(crate) sent: Result<(), CloseReason>,
-    /// Nothing of the body is missing.
+    /// The body was sent completely.
     pub(crate) is_complete: bool,
-    /// The end of the connection is that of the body.
+    /// The end of the connection marks the end of the body.
     pub(crate) until_close: bool,
-    /// Something of the request was not read.
+    /// Part of the request was not read.
     pub(crate) is_unread: bool,
     /// `lingering_close`
     pub(crate) lingers: bool,
@@ -27,14 +27,14 @@ pub(crate) struct Settled {
     pub(crate) resets: bool,
 }
 
-/// What becomes of the connection.
+/// What happens to the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum After {
     /// It waits for the next request.
     Keep,
     /// It is closed.
     Close(CloseReason),
-    /// It is closed on our side, and what still comes is read for a while.
+    /// It is closed for writing, and input is read and dropped for a while.
     Linger(CloseReason),
     /// It is reset.
     Reset(CloseReason),
@@ -45,48 +45,48 @@ impl Ending {
         Self { keeps, reason: None }
     }
 
-    /// Whether the connection goes on, as far as is known.
+    /// Whether the connection continues, as far as is known.
     pub(crate) fn keeps(self) -> bool {
         self.keeps
     }
 
-    /// Why it ends; `None` also where the client has asked for that.
+    /// Why it ends; also `None` if the client asked for the close.
     pub(crate) fn reason(self) -> Option<CloseReason> {
         self.reason
     }
 
-    /// The connection ends after the response. Of several reasons the first counts.
+    /// Closes the connection after the response. The first of several reasons counts.
     pub(crate) fn close(&mut self, reason: CloseReason) {
         self.keeps = false;
         self.reason.get_or_insert(reason);
     }
 
-    /// Something has happened that ends the connection. It counts more than what was decided before.
+    /// Ends the connection because of an event; this overrides earlier reasons.
     pub(crate) fn break_off(&mut self, reason: CloseReason) {
         self.keeps = false;
         self.reason = Some(reason);
     }
 
-    /// The client is gone, or takes nothing any more: nothing can be sent.
+    /// Whether the client has left or accepts nothing any more: nothing can be sent.
     pub(crate) fn is_gone(self) -> bool {
         matches!(self.reason, Some(CloseReason::ClientAborted | CloseReason::SendTimeout))
     }
 
-    /// What becomes of the connection.
+    /// What happens to the connection.
     pub(crate) fn after(self, settled: Settled) -> After {
         let unwanted = settled.sent.err().or(self.reason.filter(|reason| *reason == CloseReason::Unanswered));
         if let Some(reason @ (CloseReason::SendTimeout | CloseReason::Unanswered)) = unwanted
             && settled.resets
         {
-            // No memory of the kernel's waits for a client that is not worth it.
+            // A reset frees the kernel's memory for a client that does not read.
             return After::Reset(reason);
         }
         if let Err(reason) = settled.sent {
             return After::Close(reason);
         }
         match self.reason {
-            // The client must not take a cut response for a whole one: where FIN is the end of the body, only a reset
-            // tells (S15–S18).
+            // The client must not take a truncated response for a whole one: if FIN marks the end of the body, only a
+            // reset shows the truncation (S15–S18).
             Some(CloseReason::Truncated) if settled.until_close => After::Reset(CloseReason::Truncated),
             Some(reason @ (CloseReason::Truncated | CloseReason::Unanswered)) => After::Close(reason),
             _ if !settled.is_complete => After::Close(self.reason.unwrap_or(CloseReason::Truncated)),

@@ -1,6 +1,6 @@
-//! A request that one exchange makes of another one in the same worker: a subrequest. No directive has an effect in a subrequest that
-//! would start another one, so they do not nest, and the configuration bounds how many a request has. The exchange that serves it has an
-//! [`Internal`] as its client's side; the one that started it holds a [`Subrequest`]. No socket lies between them.
+//! Subrequests: a request that one exchange makes of another one in the same worker. In a subrequest no directive
+//! starts another one, so they do not nest, and the configuration bounds how many a request has. The serving exchange
+//! has an [`Internal`] as its client's side; the starting exchange holds a [`Subrequest`]. They use no socket.
 
 use crate::base::memory::HeldFor;
 use crate::downstream::client::ClientCopy;
@@ -16,31 +16,31 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Bytes of a body that are read although only the status is wanted: a round trip or two.
+/// Bytes of an upstream's body that are read although only the status is wanted: a round trip or two.
 const UNWANTED_BYTES_MAX: u64 = 64 * 1024;
 
-/// What the exchange that starts a subrequest wants to know of the response.
+/// What the starting exchange needs of the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WantedParts {
-    /// Nothing: it goes on meanwhile.
+    /// Nothing: it does not wait.
     Nothing,
     /// The status.
     Status,
-    /// The body as well, as it comes.
+    /// The body as well, as it arrives.
     Body,
     /// The head as well.
     Response,
 }
 
-/// The head of a response, as an exchange has it that puts a response together.
+/// The head of a slice's response, for the exchange that assembles the whole.
 pub(crate) struct SentHead {
-    /// Its fields have their own bytes.
+    /// Its fields have bytes of their own.
     pub(crate) head: ReplyHead,
     /// The upstream's reason phrase.
     pub(crate) reason: Vec<u8>,
     /// `$upstream_cache_status`
     pub(crate) cache_status: Option<CacheStatus>,
-    /// It is stored, or comes from a cache.
+    /// The response is stored, or comes from a cache.
     pub(crate) is_kept: bool,
 }
 
@@ -55,17 +55,17 @@ impl WantedParts {
 pub(crate) struct Ended {
     /// 0: no response was sent.
     pub(crate) status: u16,
-    /// What a 401 of an upstream asks for.
+    /// The challenges of an upstream's 401.
     pub(crate) challenges: Fields,
-    /// Its user-defined variables: they are those of the whole request, as in nginx.
+    /// Its user-defined variables: as in nginx, they belong to the whole request.
     pub(crate) slots: VarSlots,
 }
 
-/// What both sides share.
+/// State shared by both sides.
 struct Link {
     thread: Rc<WorkerThread>,
     server: TaskId,
-    /// Woken when something has come; `None`: the starter does not wait.
+    /// Woken when something has arrived; `None`: the starter does not wait.
     starter: Option<TaskId>,
     head: RefCell<Option<SentHead>>,
     body: RefCell<Vec<u8>>,
@@ -99,7 +99,7 @@ pub(crate) struct Internal {
     method: Method,
     sets: Option<Arc<[SlotValue]>>,
     status: u16,
-    /// Bytes of the whole body, where the head says it.
+    /// The length of the whole body, if the head states it.
     length: Option<u64>,
     body_bytes: u64,
     is_complete: bool,
@@ -107,25 +107,26 @@ pub(crate) struct Internal {
     is_kept: bool,
 }
 
-/// A subrequest, held by the exchange that started it. Dropping it ends the subrequest, unless nothing was wanted of it.
+/// A subrequest, held by the exchange that started it. Dropping it ends the subrequest, unless its response was not
+/// wanted at all.
 #[derive(Debug)]
 pub(crate) struct Subrequest {
     link: Rc<Link>,
     wanted: WantedParts,
 }
 
-/// What a subrequest begins with.
+/// The start values of a subrequest.
 pub(crate) struct Start {
     pub(crate) client: Rc<ClientCopy>,
     pub(crate) starter: TaskId,
     pub(crate) wanted: WantedParts,
     /// The method of the client's request.
     pub(crate) method: Method,
-    /// Variables that get their values when it has ended.
+    /// Variables that are set when it has ended.
     pub(crate) sets: Option<Arc<[SlotValue]>>,
 }
 
-/// Both ends of a subrequest. The serving exchange is a task of its own, which ends with its side.
+/// Both ends of a subrequest. The serving exchange has a task of its own, which ends with its side.
 pub(crate) fn connect(thread: &Rc<WorkerThread>, start: Start) -> (Box<Internal>, Subrequest) {
     let Start { client, starter, wanted, method, sets } = start;
     let server = thread.reactor.create_task();
@@ -171,7 +172,7 @@ impl Internal {
         self.method
     }
 
-    /// Variables that get their values when it has ended.
+    /// Variables that are set when it has ended.
     pub(crate) fn sets(&self) -> Option<&[SlotValue]> {
         self.sets.as_deref()
     }
@@ -195,7 +196,7 @@ impl Internal {
         }
     }
 
-    /// What a cache has to do with the response that follows.
+    /// Sets the cache status of the response that follows.
     pub(crate) fn set_cache_status(&mut self, status: Option<CacheStatus>, is_kept: bool) {
         (self.cache_status, self.is_kept) = (status, is_kept);
     }
@@ -212,7 +213,8 @@ impl Internal {
                 self.link.wake_starter();
                 Ok(())
             }
-            // The upstream's connection is kept by reading what is not needed, as long as that is cheaper than a new one.
+            // Reading an unneeded body keeps the upstream's connection; that pays off only while it is cheaper than a
+            // new one.
             WantedParts::Nothing | WantedParts::Status if self.body_bytes > UNWANTED_BYTES_MAX => {
                 Err(io::ErrorKind::BrokenPipe.into())
             }
@@ -244,8 +246,8 @@ impl Internal {
         }
     }
 
-    /// The exchange is settled: its starter learns how it ended. Its status counts where no head was sent. A
-    /// response that was cut short has none.
+    /// Ends the subrequest when its exchange is settled, and reports the result to its starter. If no head was sent,
+    /// the exchange's status counts. A truncated response has no status.
     pub(crate) fn finish(&self, is_whole: bool, ended: Ended) {
         let status = match self.status {
             _ if self.wanted.is_body() && !is_whole => 0,
@@ -268,22 +270,22 @@ impl Drop for Internal {
 }
 
 impl Subrequest {
-    /// How it ended; `None` as long as it has not. One that a bug of ours has ended has no status.
+    /// The result; `None` while it runs. After a panic there is no status.
     pub(crate) fn ended(&self) -> Option<Ended> {
         self.link.is_over.get().then(|| self.link.ended.take().unwrap_or_default())
     }
 
-    /// Whether it has ended. What is left of its body can be taken still.
+    /// Whether it has ended. The rest of its body can still be taken.
     pub(crate) fn is_over(&self) -> bool {
         self.link.is_over.get()
     }
 
-    /// The head, once.
+    /// Takes the head, once.
     pub(crate) fn take_head(&self) -> Option<SentHead> {
         self.link.head.take()
     }
 
-    /// Takes what has come of the body.
+    /// Takes the received bytes of the body.
     pub(crate) fn take_body(&self) -> Vec<u8> {
         let body = self.link.body.take();
         if !body.is_empty() {

@@ -1,5 +1,5 @@
-//! The client's side of an exchange: its connection, its request, and the response on its way out. The exchange does not see
-//! which protocol that is, nor whether a client or another exchange has asked.
+//! The client's side of an exchange: its connection, its request, and the outgoing response. The exchange sees neither
+//! the protocol nor whether a client or another exchange made the request.
 
 pub(crate) mod body;
 pub(crate) mod client;
@@ -30,15 +30,15 @@ pub(crate) struct Downstream {
     side: Side,
     pub(crate) method: Method,
     pub(crate) version: Version,
-    /// Whether the connection goes on after this exchange, as far as is known.
+    /// Whether the connection continues after this exchange, as far as is known.
     pub(crate) ending: Ending,
-    /// Whether a final response head has been sent, or waits for the socket.
+    /// A final response head was sent, or waits for the socket.
     pub(crate) head_begun: bool,
-    /// The head and the trailers as they were sent, where variables show them.
+    /// The head and the trailers as they were sent, if variables use them.
     sent: Option<Box<SentFields>>,
 }
 
-/// Where a request comes from, and its response goes.
+/// The source of the request and the target of the response.
 #[derive(Debug)]
 enum Side {
     H1(H1),
@@ -46,14 +46,14 @@ enum Side {
     Internal(Box<Internal>),
 }
 
-/// What was sent besides the body.
+/// The head and the trailers that were sent.
 #[derive(Debug, Default)]
 struct SentFields {
     head: Fields,
     trailers: Fields,
 }
 
-/// Who asks for an exchange.
+/// The origin of an exchange's request.
 #[derive(Debug)]
 pub(crate) enum Asker {
     Client(Box<Connection>),
@@ -63,7 +63,7 @@ pub(crate) enum Asker {
 }
 
 impl Asker {
-    /// The task that the exchange runs as.
+    /// The task of the exchange.
     pub(crate) fn task(&self) -> TaskId {
         match self {
             Self::Client(connection) => connection.task,
@@ -73,16 +73,16 @@ impl Asker {
     }
 }
 
-/// What is left of the client's side when an exchange has ended.
+/// What remains of the client's side after an exchange.
 pub(crate) enum Left {
-    /// The connection, and what its socket has not taken.
+    /// The connection, and the bytes that its socket has not accepted.
     Connection(Box<Connection>, Spill),
     Stream(Box<H2>),
     Internal(Box<Internal>),
 }
 
 impl Downstream {
-    /// `keeps_sent`: head and trailers are kept for variables.
+    /// `keeps_sent`: keep head and trailers for variables.
     pub(crate) fn new(asker: Asker, method: Method, version: Version, keepalive: bool, keeps_sent: bool) -> Self {
         let side = match asker {
             Asker::Client(connection) => Side::H1(H1::new(connection)),
@@ -93,7 +93,7 @@ impl Downstream {
         Self { side, method, version, ending: Ending::new(keepalive), head_begun: false, sent }
     }
 
-    /// Sends a final head and the beginning of the body; `last`: that is all of it.
+    /// Sends a final head and the beginning of the body; `last`: the body is complete.
     pub(crate) fn send_head(&mut self, view: HeadView<'_>, body: &[u8], last: bool) -> io::Result<()> {
         self.begin_head(view);
         let (terms, takes_body) = (self.terms(), self.takes_body());
@@ -107,7 +107,7 @@ impl Downstream {
         }
     }
 
-    /// Sends the head that begins a tunnel: 101, and 200 on a stream.
+    /// Sends the head that starts a tunnel: 101, or 200 on a stream.
     pub(crate) fn send_tunnel_head(&mut self, view: HeadView<'_>) -> io::Result<()> {
         if !self.wants_tunnel() {
             return self.send_head(view, b"", true);
@@ -119,7 +119,7 @@ impl Downstream {
         }
     }
 
-    /// Whether the client wants a tunnel on its stream (RFC 8441): no success means anything else to it.
+    /// Whether the client wants a tunnel on its stream (RFC 8441): it understands no success as anything else.
     pub(crate) fn wants_tunnel(&self) -> bool {
         matches!(&self.side, Side::H2(stream) if stream.wants_tunnel())
     }
@@ -148,7 +148,7 @@ impl Downstream {
         matches!(self.side, Side::H1(_))
     }
 
-    /// Sends a final head whose body follows by [`Self::send_file`].
+    /// Sends a final head; [`Self::send_file`] sends its body.
     pub(crate) fn send_head_of_file(&mut self, view: HeadView<'_>) -> io::Result<()> {
         self.begin_head(view);
         let (terms, takes_body) = (self.terms(), self.takes_body());
@@ -162,8 +162,8 @@ impl Downstream {
         }
     }
 
-    /// Sends a part of the body from a file by `sendfile(2)`, and moves the offset on. 0: the socket takes none, or the
-    /// file has ended. Nothing may wait for the socket.
+    /// Sends a part of the body from a file by `sendfile(2)`, and advances the offset. 0: the socket accepts none, or
+    /// the file has ended. No bytes may wait for the socket.
     pub(crate) fn send_file(&mut self, file: &OpenFile, offset: &mut u64, count: usize) -> io::Result<usize> {
         match &mut self.side {
             Side::H1(h1) => h1.send_file(file, offset, count),
@@ -176,7 +176,7 @@ impl Downstream {
         self.keep_head(view);
     }
 
-    /// Keeps a copy of the head, with the fields that the protocol adds as they are now.
+    /// Keeps a copy of the head, with the fields that the protocol adds now.
     fn keep_head(&mut self, HeadView { head, answer }: HeadView<'_>) {
         let Some(mut sent) = self.sent.take() else { return };
         sent.head.clear();
@@ -193,12 +193,12 @@ impl Downstream {
         self.sent = Some(sent);
     }
 
-    /// The fields of the head that was sent, where variables show them.
+    /// The fields of the head that was sent, if variables use them.
     pub(crate) fn sent_head(&self) -> Option<&Fields> {
         self.sent.as_ref().map(|sent| &sent.head)
     }
 
-    /// The trailers that were sent, where variables show them.
+    /// The trailers that were sent, if variables use them.
     pub(crate) fn sent_trailers(&self) -> Option<&Fields> {
         self.sent.as_ref().map(|sent| &sent.trailers)
     }
@@ -226,7 +226,7 @@ impl Downstream {
         }
     }
 
-    /// From now on bytes go to the socket by [`Self::flush`] only.
+    /// From now on only [`Self::flush`] writes to the socket.
     pub(crate) fn hold_back(&mut self) {
         match &mut self.side {
             Side::H1(h1) => h1.hold_back(),
@@ -235,7 +235,7 @@ impl Downstream {
         }
     }
 
-    /// Goes on with at most `most` bytes that the socket did not take; `true` when nothing waits any more.
+    /// Sends at most `most` of the waiting bytes; `true` when none waits any more.
     pub(crate) fn flush(&mut self, most: usize) -> io::Result<bool> {
         match &mut self.side {
             Side::H1(h1) => h1.flush(most),
@@ -262,7 +262,7 @@ impl Downstream {
         }
     }
 
-    /// `$bytes_sent`: bytes that the socket has taken.
+    /// `$bytes_sent`: bytes that the socket has accepted.
     pub(crate) fn bytes_sent(&self) -> u64 {
         match &self.side {
             Side::H1(h1) => h1.bytes_sent,
@@ -271,8 +271,8 @@ impl Downstream {
         }
     }
 
-    /// `$body_bytes_sent`: what the socket has taken of the body. Of one that is cut off in chunks, that includes their
-    /// framing, as in nginx.
+    /// `$body_bytes_sent`: bytes of the body that the socket has accepted. For a truncated chunked body that includes
+    /// the framing, as in nginx.
     pub(crate) fn body_bytes_sent(&self) -> u64 {
         match &self.side {
             Side::H1(h1) => h1.body_bytes_sent(),
@@ -281,7 +281,7 @@ impl Downstream {
         }
     }
 
-    /// Whether nothing of the response's body is missing.
+    /// Whether the response's body was sent completely.
     pub(crate) fn is_complete(&self) -> bool {
         match &self.side {
             Side::H1(h1) => h1.is_complete(),
@@ -290,12 +290,12 @@ impl Downstream {
         }
     }
 
-    /// Whether the body that was begun ends with the connection.
+    /// Whether the end of the connection marks the end of the body.
     pub(crate) fn is_until_close(&self) -> bool {
         matches!(&self.side, Side::H1(h1) if h1.is_until_close())
     }
 
-    /// Whether a response may have a body: not to HEAD.
+    /// Whether the response may have a body: not for HEAD.
     pub(crate) fn takes_body(&self) -> bool {
         self.method != Method::Head
     }
@@ -317,7 +317,7 @@ impl Downstream {
         }
     }
 
-    /// Whether the body of this head would end with the connection.
+    /// Whether the end of the connection would mark the end of this head's body.
     pub(crate) fn ends_by_close(&self, head: &ReplyHead) -> bool {
         matches!(self.side, Side::H1(_)) && self.terms().ends_by_close(head)
     }
@@ -331,7 +331,7 @@ impl Downstream {
         }
     }
 
-    /// Calls `say` with the name and the value of each field that the protocol has at this mark of a head.
+    /// Calls `say` with the name and the value of each field that the protocol adds at this mark of a head.
     pub(crate) fn fields_at(&self, mark: Mark, head: &ReplyHead, say: impl FnMut(FieldId, &[u8])) {
         match &self.side {
             Side::H1(_) => self.terms().fields_at(mark, head, say),
@@ -340,7 +340,7 @@ impl Downstream {
         }
     }
 
-    /// What the location says about HTTP/1's own fields, and the longest frame of a body in HTTP/2.
+    /// Sets the location's values for HTTP/1's own fields, and the longest body frame in HTTP/2.
     pub(crate) fn set_words(&mut self, words: ClientWords, chunk_bytes: u32) {
         match &mut self.side {
             Side::H1(h1) => h1.words = words,
@@ -349,7 +349,7 @@ impl Downstream {
         }
     }
 
-    /// What HTTP/1's heads depend on now.
+    /// What HTTP/1's own fields depend on now.
     fn terms(&self) -> Terms {
         let words = match &self.side {
             Side::H1(h1) => h1.words,
@@ -358,7 +358,7 @@ impl Downstream {
         Terms::new(self.method == Method::Head, self.version, words, self.ending.keeps())
     }
 
-    /// Reads the request's body once, at most `max` bytes, and gives its bytes to the closure, in pieces.
+    /// Reads the request's body once, at most `max` bytes, and passes its bytes to the closure, in pieces.
     pub(crate) fn read_body(
         &mut self,
         body: &mut RequestBody,
@@ -368,12 +368,12 @@ impl Downstream {
         match &mut self.side {
             Side::H1(h1) => h1.connection.read_body(body, max, sink),
             Side::H2(stream) => stream.read_body(body, max, sink),
-            // What a subrequest has of a body was read by the exchange that started it.
+            // The starting exchange has read the body of a subrequest.
             Side::Internal(_) => Ok(BodyRead::Done),
         }
     }
 
-    /// The task whose waits the client's socket ends.
+    /// The task to wake for events of the client's socket.
     pub(crate) fn task(&self) -> TaskId {
         match &self.side {
             Side::H1(h1) => h1.connection.task,
@@ -382,7 +382,7 @@ impl Downstream {
         }
     }
 
-    /// The client's connection, for a wait. The tasks of streams are woken by their connection.
+    /// The client's connection, for a wait. The connection wakes the tasks of its streams.
     pub(crate) fn transport(&self) -> Option<&Transport> {
         match &self.side {
             Side::H1(h1) => Some(&h1.connection.stream),
@@ -390,7 +390,7 @@ impl Downstream {
         }
     }
 
-    /// Whether what is waited for of the client is there, where its connection has woken the task.
+    /// Whether the awaited state of the client is reached, if its connection wakes the task.
     pub(crate) fn is_ready(&self, interest: Interest) -> bool {
         match &self.side {
             Side::H2(stream) => {
@@ -401,12 +401,12 @@ impl Downstream {
         }
     }
 
-    /// Whether the request's body is read to its end so that the connection can go on.
+    /// Whether the request's body is read to its end to keep the connection.
     pub(crate) fn drains_body(&self) -> bool {
         matches!(self.side, Side::H1(_))
     }
 
-    /// The stream of HTTP/2 that this is.
+    /// The HTTP/2 stream, if this is one.
     pub(crate) fn stream(&self) -> Option<&H2> {
         match &self.side {
             Side::H2(stream) => Some(stream),
@@ -414,7 +414,7 @@ impl Downstream {
         }
     }
 
-    /// The client, or the exchange that asks, has no use for a response any more, and no socket says so.
+    /// The client or the starting exchange has no use for a response any more, and no socket reports that.
     pub(crate) fn is_abandoned(&self) -> bool {
         match &self.side {
             Side::H1(_) => false,
@@ -423,7 +423,7 @@ impl Downstream {
         }
     }
 
-    /// Another exchange started this one.
+    /// The subrequest, if another exchange started this one.
     pub(crate) fn internal(&self) -> Option<&Internal> {
         match &self.side {
             Side::H1(_) | Side::H2(_) => None,
@@ -431,7 +431,7 @@ impl Downstream {
         }
     }
 
-    /// The same, to tell it something.
+    /// The same, mutable.
     pub(crate) fn internal_mut(&mut self) -> Option<&mut Internal> {
         match &mut self.side {
             Side::Internal(internal) => Some(internal),
@@ -439,7 +439,7 @@ impl Downstream {
         }
     }
 
-    /// The client takes something, as far as is known.
+    /// Whether the client accepts bytes, as far as is known.
     pub(crate) fn is_writable(&self) -> bool {
         match &self.side {
             Side::H1(h1) => h1.connection.stream.is_writable(),
@@ -456,7 +456,7 @@ impl Downstream {
         }
     }
 
-    /// What is left of the client's side.
+    /// What remains of the client's side.
     pub(crate) fn into_left(self) -> Left {
         match self.side {
             Side::H1(h1) => {

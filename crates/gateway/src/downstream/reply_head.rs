@@ -1,6 +1,6 @@
-//! The head of a response as a value: content fills it, filters edit it, and the downstream encodes it once, in its protocol.
-//! Fields of an upstream's answer are not copied into it: they point into the answer's bytes, which come along in a
-//! [`HeadView`]. Everything else is in its own bytes.
+//! The head of a response as a value: content fills it, filters edit it, and the downstream encodes it once, in its
+//! protocol. Fields of an upstream's response are not copied: they point into its bytes, which a [`HeadView`] carries
+//! along. All other fields are in the head's own bytes.
 
 use crate::base::buffer::recycle;
 use http1::{Field, FieldId, FieldSet, Span};
@@ -9,27 +9,27 @@ use std::cell::RefCell;
 /// Fields that a recycled head keeps room for; far above any usual head.
 const RECYCLED_FIELDS_MAX: usize = 256;
 
-/// Where the downstream puts what its protocol says itself.
+/// Places for fields that the protocol itself adds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mark {
-    /// How long the body is, or how its end is marked.
+    /// The length of the body, or the marking of its end.
     Length,
-    /// Whether the connection goes on, or changes its protocol.
+    /// Whether the connection continues, or changes its protocol.
     Connection,
 }
 
-/// One field, or the place for one. Spans of an answer are the upstream's, others those of the list's own bytes.
+/// One field, or a mark. Spans of an answer point into the upstream's bytes, others into the list's own bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum HeadEntry {
-    /// A field of an upstream's answer as it came.
+    /// A field of an upstream's response, unchanged.
     Passed(Field),
-    /// Its name with another value.
+    /// The name of an upstream's field with another value.
     Rewritten {
         id: FieldId,
         name: Span,
         value: Span,
     },
-    /// A well-known name in its customary case.
+    /// A well-known name in its usual spelling.
     Known {
         id: FieldId,
         value: Span,
@@ -57,7 +57,7 @@ impl HeadEntry {
 #[derive(Debug, Default)]
 pub(crate) struct Fields {
     pub(super) entries: Vec<HeadEntry>,
-    /// Well-known ones that are there.
+    /// The well-known fields that are present.
     seen: FieldSet,
     own: Vec<u8>,
 }
@@ -75,7 +75,7 @@ impl Fields {
         self.entries.push(HeadEntry::Known { id, value });
     }
 
-    /// Adds a field of any name, which is sent as it is spelled.
+    /// Adds a field with any name, which is sent as it is spelled.
     pub(crate) fn push_named(&mut self, name: &[u8], value: &[u8]) {
         let id = FieldId::of_name(name);
         let name = self.keep(|out| out.extend_from_slice(name));
@@ -84,7 +84,7 @@ impl Fields {
         self.entries.push(HeadEntry::Named { id, name, value });
     }
 
-    /// Adds a field of the upstream's answer as it came.
+    /// Adds a field of the upstream's response unchanged.
     #[inline]
     pub(crate) fn pass(&mut self, field: &Field) {
         self.seen.insert(field.id);
@@ -98,12 +98,12 @@ impl Fields {
         self.entries.push(HeadEntry::Rewritten { id: field.id, name: field.name, value });
     }
 
-    /// Keeps a place for what the protocol says itself.
+    /// Adds a place for the protocol's own fields.
     pub(crate) fn mark(&mut self, mark: Mark) {
         self.entries.push(HeadEntry::Mark(mark));
     }
 
-    /// The places that are kept.
+    /// The marks, in order.
     pub(crate) fn marks(&self) -> impl Iterator<Item = Mark> {
         self.entries.iter().filter_map(|entry| match entry {
             HeadEntry::Mark(mark) => Some(*mark),
@@ -111,13 +111,13 @@ impl Fields {
         })
     }
 
-    /// Moves that place behind all fields that are there.
+    /// Moves the mark to the end.
     pub(crate) fn move_mark_last(&mut self, mark: Mark) {
         self.entries.retain(|entry| !matches!(entry, HeadEntry::Mark(known) if *known == mark));
         self.mark(mark);
     }
 
-    /// Moves the field that was added last before the place for `mark`.
+    /// Moves the last field to just before `mark`.
     pub(crate) fn move_last_before(&mut self, mark: Mark) {
         let place = self.entries.iter().position(|entry| matches!(entry, HeadEntry::Mark(known) if *known == mark));
         if let (Some(place), Some(last)) = (place, self.entries.pop()) {
@@ -125,13 +125,13 @@ impl Fields {
         }
     }
 
-    /// Whether there may be a field of this name.
+    /// Whether there may be a field with this name.
     #[inline]
     pub(crate) fn has(&self, id: FieldId) -> bool {
         self.seen.contains(id)
     }
 
-    /// Gives the first field of a well-known name another value in its place, and takes further ones out.
+    /// Replaces the value of the first field with a well-known name, and removes further ones.
     pub(crate) fn replace(&mut self, id: FieldId, value: &[u8]) {
         let Some(place) = self.entries.iter().position(|entry| entry.id() == Some(id)) else { return };
         let value = self.keep(|out| out.extend_from_slice(value));
@@ -150,7 +150,7 @@ impl Fields {
         self.entries[place] = entry;
     }
 
-    /// The same by any name; `false`: there is none. `answer` holds the bytes that the fields of an upstream point into.
+    /// The same for any name; `false`: there is no such field. Upstream fields point into `answer`.
     pub(crate) fn replace_named(&mut self, name: &[u8], value: &[u8], answer: &[u8]) -> bool {
         let is_named = |fields: &Self, entry: &HeadEntry| {
             fields.parts(entry, answer).is_some_and(|(known, _)| known.eq_ignore_ascii_case(name))
@@ -169,7 +169,7 @@ impl Fields {
         true
     }
 
-    /// Takes fields out by what they are called.
+    /// Removes the fields that match.
     pub(crate) fn remove_where(&mut self, answer: &[u8], is_meant: impl Fn(FieldId, &[u8]) -> bool) {
         let mut entries = std::mem::take(&mut self.entries);
         entries.retain(|entry| {
@@ -183,7 +183,7 @@ impl Fields {
         }
     }
 
-    /// Takes all fields of a well-known name out.
+    /// Removes all fields with a well-known name.
     pub(crate) fn remove(&mut self, id: FieldId) {
         if id != FieldId::Other && self.has(id) {
             self.entries.retain(|entry| entry.id() != Some(id));
@@ -206,14 +206,14 @@ impl Fields {
         self.parts(entry, answer).map(|(_, value)| value.trim_ascii())
     }
 
-    /// Whether a field of a well-known name says something.
+    /// Whether a field with a well-known name has a value that is not empty.
     pub(crate) fn says(&self, id: FieldId, answer: &[u8]) -> bool {
         let named = |entry: &&HeadEntry| entry.id() == Some(id);
         let mut parts = self.entries.iter().filter(named).filter_map(|entry| self.parts(entry, answer));
         self.has(id) && parts.any(|(_, value)| !value.trim_ascii().is_empty())
     }
 
-    /// Name and value of all fields, in order; what is at the marks is not among them.
+    /// Name and value of all fields, in order, without the fields at the marks.
     pub(crate) fn iter<'a>(&'a self, answer: &'a [u8]) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
         self.entries.iter().filter_map(|entry| self.parts(entry, answer))
     }
@@ -229,7 +229,7 @@ impl Fields {
         })
     }
 
-    /// The same fields in bytes of their own.
+    /// A copy of the fields with bytes of their own.
     pub(crate) fn copy(&self, answer: &[u8]) -> Self {
         let mut copy = Self::default();
         for entry in &self.entries {
@@ -242,7 +242,7 @@ impl Fields {
         copy
     }
 
-    /// Empties it for its next use.
+    /// Empties it for reuse.
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
         self.entries.shrink_to(RECYCLED_FIELDS_MAX);
@@ -255,16 +255,16 @@ impl Fields {
 #[derive(Debug, Default)]
 pub(crate) struct ReplyHead {
     pub(crate) status: u16,
-    /// The upstream's reason phrase, in the answer's bytes; the customary one without it.
+    /// The upstream's reason phrase, in the answer's bytes; `None` for the standard one.
     pub(crate) reason: Option<Span>,
     pub(crate) fields: Fields,
-    /// A body follows, unless the client has asked for the head only.
+    /// A body follows, unless the request was HEAD.
     pub(crate) has_body: bool,
-    /// Bytes of the body, or of the one that there would be; `None` where that is not known.
+    /// Length of the body, or of the one that GET would get; `None` if unknown.
     pub(crate) length: Option<u64>,
     /// Trailers follow the body.
     pub(crate) has_trailers: bool,
-    /// For its encoding: recycled with it.
+    /// Buffer for its encoding, recycled with it.
     wire: RefCell<Vec<u8>>,
 }
 
@@ -279,12 +279,12 @@ impl ReplyHead {
         Self { status: 200, has_body: true, length: Some(length), ..Self::default() }
     }
 
-    /// The length that the head may say: with trailers there is none in any protocol that marks a body's end itself.
+    /// The length that the head may state: none before trailers in a protocol that marks a body's end itself.
     pub(crate) fn stated_length(&self) -> Option<u64> {
         self.length.filter(|_| !self.has_trailers)
     }
 
-    /// The head with the bytes of the answer that its fields point into.
+    /// The head with the answer's bytes.
     pub(crate) fn with<'a>(&'a self, answer: &'a [u8]) -> HeadView<'a> {
         HeadView { head: self, answer }
     }
@@ -294,13 +294,13 @@ impl ReplyHead {
         self.wire.take()
     }
 
-    /// Gives it back, with whatever is in it.
+    /// Returns the buffer with its content.
     pub(super) fn put_wire(&self, mut wire: Vec<u8>) {
         recycle(&mut wire);
         self.wire.replace(wire);
     }
 
-    /// Makes it ready for the next response.
+    /// Clears it for the next response.
     pub(crate) fn clear(&mut self) {
         self.fields.clear();
         let Self { status, reason, fields: _, has_body, length, has_trailers, wire: _ } = self;

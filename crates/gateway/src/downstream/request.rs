@@ -1,29 +1,29 @@
-//! The bytes and the meaning of one request's head, owned and recycled: retries, waits, variables, logs and error pages
+//! The bytes and the parsed head of one request, owned and recycled: retries, waits, variables, logs and error pages
 //! need them long after the read.
 
 use crate::base::buffer::{RECYCLED_BYTES_MAX, recycle};
 use http1::outgoing::OutgoingHead;
 use http1::{Limits, Parse, RequestError, RequestHead, Span};
 
-/// Buffers of one exchange. Recycled: between two exchanges everything is empty, and nothing is freed.
+/// Buffers of one exchange. Recycled: between two exchanges they are empty but not freed.
 #[derive(Debug, Default)]
 pub(crate) struct Request {
-    /// The head's bytes, the empty line included.
+    /// The head's bytes, including the empty line.
     pub(crate) bytes: Vec<u8>,
-    /// What they mean; its spans point into `bytes`.
+    /// The parsed head; its spans point into `bytes`.
     pub(crate) head: RequestHead,
     /// The head that is sent to the upstream.
     pub(crate) upstream_head: OutgoingHead,
-    /// `$uri`, where it differs from the bytes of the target.
+    /// `$uri`, if it differs from the bytes of the target.
     pub(crate) uri: Vec<u8>,
     /// `$args`, after an internal redirect that brought some.
     pub(crate) args: Vec<u8>,
-    /// For building the path of a file.
+    /// Buffer for the path of a file.
     pub(crate) path: Vec<u8>,
 }
 
 impl Request {
-    /// Parses the head at the start of `bytes` and, when it is complete, keeps a copy.
+    /// Parses the head at the start of `bytes`; if it is complete, keeps a copy.
     pub(crate) fn parse(&mut self, bytes: &[u8], limits: &Limits) -> Result<Parse, RequestError> {
         let parsed = http1::request::parse(bytes, limits, &mut self.head)?;
         if let Parse::Complete { len } = parsed {
@@ -33,7 +33,7 @@ impl Request {
         Ok(parsed)
     }
 
-    /// Takes over another request's head for a subrequest, which changes no protocol and asks for no `100 Continue`.
+    /// Copies another request's head for a subrequest, which upgrades no protocol and expects no `100 Continue`.
     pub(crate) fn copy_head(&mut self, other: &Self) {
         self.bytes.clone_from(&other.bytes);
         self.head.clone_from(&other.head);
@@ -42,33 +42,33 @@ impl Request {
         self.head.connection.upgrade = false;
     }
 
-    /// Keeps what was refused, for the logs: the spans that were found in it point into these bytes. As much as that was
-    /// read, which the limits of a head bound.
+    /// Keeps a refused head for the logs: the spans found in it point into these bytes. It is as long as was read; the
+    /// limits of a head bound that.
     pub(crate) fn keep_refused(&mut self, bytes: &[u8]) {
         self.bytes.clear();
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Keeps the beginning of a head that never became whole, with what could be understood of it.
+    /// Keeps the beginning of a head that was never completed, with what could be parsed of it.
     pub(crate) fn keep_partial(&mut self, bytes: &[u8], limits: &Limits) {
-        // Parsed for its request line alone: what it says about the rest was reported before.
+        // Only the request line is needed: errors in the rest were reported before.
         let _ = http1::request::parse(bytes, limits, &mut self.head);
         let begin = bytes.iter().position(|byte| !b"\r\n".contains(byte)).unwrap_or(bytes.len());
         if self.head.line.is_empty() && !bytes[begin..].contains(&b'\n') {
-            // Nothing but a part of the request line has come: as in nginx it is what the logs show.
+            // Only a part of the request line has arrived: as in nginx, the logs show it.
             self.head.line = Span::new(begin, bytes.len());
         }
         self.keep_refused(bytes);
     }
 
-    /// Bytes of memory behind its buffers.
+    /// Bytes of memory of its buffers.
     pub(crate) fn held_bytes(&self) -> usize {
         let Self { bytes, head, upstream_head, uri, args, path } = self;
         let own = bytes.capacity() + uri.capacity() + args.capacity() + path.capacity();
         own + upstream_head.capacity() + head.fields.capacity() * size_of::<http1::Field>()
     }
 
-    /// Makes it ready for the next exchange.
+    /// Clears it for the next exchange.
     pub(crate) fn clear(&mut self) {
         self.upstream_head.clear(RECYCLED_BYTES_MAX);
         for buffer in [&mut self.bytes, &mut self.uri, &mut self.args, &mut self.path] {

@@ -1,4 +1,4 @@
-//! Who the client is, and what the limits said to it.
+//! The client's address, and the results of the limits.
 
 use crate::registry::limit_zones::Limited;
 use reactor::PeerAddress;
@@ -6,14 +6,14 @@ use reactor::PeerAddress;
 /// What was found out before a request's content.
 #[derive(Default)]
 pub(crate) struct Admission {
-    /// The client whom a trusted proxy has named.
+    /// The client that a trusted proxy has named.
     pub(crate) real_client: Option<Box<PeerAddress>>,
-    /// What `limit_req` and `limit_conn` said; `None` until they are asked.
+    /// The results of `limit_req` and `limit_conn`; `None` until they are checked.
     pub(crate) limited: Option<Box<Limited>>,
 }
 
 impl Admission {
-    /// What a subrequest begins with: limits that were asked are not asked again, and the permits stay here.
+    /// The start value of a subrequest: limits already checked are not checked again, and the permits stay here.
     pub(crate) fn inherited(&self) -> Self {
         let asked = |limited: &Limited| {
             Box::new(Limited { requests: limited.requests, connections: limited.connections, permits: Vec::new() })

@@ -1,4 +1,4 @@
-//! What is recorded of the attempts of an exchange, for `$upstream_…` and the error log.
+//! The records of an exchange's attempts, for `$upstream_…` and the error log.
 
 use crate::connector::WaitTimes;
 use crate::exchange::Exchange;
@@ -13,39 +13,38 @@ use std::net::SocketAddr;
 /// One attempt.
 #[derive(Debug)]
 pub(crate) struct AttemptRecord {
-    /// The location whose proxy made it, and the number of the peer in its group.
+    /// The location of the proxy that made it; `peer` is the peer's index in the group.
     pub(crate) location: Option<LocationId>,
     pub(crate) peer: u32,
-    /// Counts the proxies of the exchange: where it changes, `$upstream_*` have a colon.
+    /// Number of the proxy within the exchange: where it changes, `$upstream_*` have a colon.
     pub(crate) proxy: u32,
-    /// The peers among which it is counted, where they may have been replaced since.
+    /// The peers that `peer` indexes, if they may have been replaced since.
     pub(crate) held: HeldPeers,
-    /// Which of the location's proxies.
+    /// The index of the proxy in its location.
     place: u16,
     pub(crate) began_at: Millis,
-    /// Milliseconds until there was a connection, in line for a peer and for a connection to it, without the time that
-    /// connecting took.
+    /// Milliseconds until there was a connection, in line for a peer and for a connection to it, without connecting.
     pub(crate) pool_wait_ms: u64,
-    /// Those of them that were spent in line; `None` where there was no waiting.
+    /// The part of them that was spent in line; `None` if the attempt did not wait in line.
     pub(crate) queue_ms: Option<u64>,
     /// `$upstream_local_addr`; only where the configuration asks for it.
     pub(crate) local_address: Option<Box<SocketAddr>>,
-    /// Milliseconds; `None` where it did not come to that.
+    /// Milliseconds; `None` if the attempt did not get that far.
     pub(crate) connect_ms: Option<u64>,
     pub(crate) header_ms: Option<u64>,
     pub(crate) response_ms: Option<u64>,
     pub(crate) status: u16,
     pub(crate) reused: bool,
     pub(crate) response_length: u64,
-    /// Everything the upstream sent: heads, interim ones too, and bodies with their framing.
+    /// Bytes received from the upstream: heads, including interim ones, and bodies with their framing.
     pub(crate) bytes_received: u64,
-    /// Everything that its socket took.
+    /// Bytes that its socket has accepted.
     pub(crate) bytes_sent: u64,
     pub(crate) close_reason: Option<upstream::DiscardReason>,
 }
 
 impl AttemptRecord {
-    /// Adds what getting a connection has cost.
+    /// Adds the time that getting a connection took.
     pub(crate) fn note_wait(&mut self, times: WaitTimes) {
         self.connect_ms = times.connect_ms;
         if let Some(waited_ms) = times.queue_ms {
@@ -77,7 +76,7 @@ impl AttemptRecord {
         }
     }
 
-    /// What was spoken to its peer.
+    /// The scheme used towards its peer.
     fn scheme(&self, generation: &Generation) -> Scheme {
         let content = self.location.map(|location| &generation.location(location).content);
         let Some(proxy) = content.and_then(|content| generation.proxy_of(content, self.place)) else {
@@ -92,7 +91,7 @@ impl AttemptRecord {
         }
     }
 
-    /// `$upstream_addr`; as in nginx the group's name where no peer could be chosen.
+    /// `$upstream_addr`; as in nginx, the group's name if no peer could be chosen.
     pub(crate) fn peer_name<'a>(&'a self, generation: &'a Generation) -> Option<&'a [u8]> {
         let proxy = generation.proxy_of(&generation.location(self.location?).content, self.place)?;
         if self.peer == NO_PEER {
@@ -102,16 +101,16 @@ impl AttemptRecord {
     }
 }
 
-/// What is recorded of the attempts of an exchange, for `$upstream_*` and the error log.
+/// The records of an exchange's attempts, for `$upstream_*` and the error log.
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
     pub(crate) all: SmallVec<[AttemptRecord; 1]>,
-    /// How many proxies the exchange has gone through; an internal redirect may lead to another one.
+    /// Number of proxies that the exchange has used; an internal redirect may lead to another one.
     pub(crate) proxies: u32,
 }
 
 impl Attempts {
-    /// What was spoken in the last attempt.
+    /// The scheme of the last attempt.
     pub(crate) fn last_scheme(&self, generation: &Generation) -> Scheme {
         self.all.last().map_or(Scheme::Http, |attempt| attempt.scheme(generation))
     }
@@ -126,5 +125,5 @@ impl Attempts {
     }
 }
 
-/// Means the peer of an attempt for which none could be chosen.
+/// Stands for the peer of an attempt for which none could be chosen.
 pub(crate) const NO_PEER: u32 = u32::MAX;

@@ -1,4 +1,4 @@
-//! What an exchange has to do with a cache: its key, its place in the index, the response that was found, and the one that is being
+//! The cache's side of an exchange: its key, its place in the index, the response that was found, and the one being
 //! stored.
 
 use crate::base::logs::error::Level;
@@ -18,10 +18,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Bytes of a body that are written to a file at once. A larger piece wins little, and they are held in memory until then.
+/// Bytes of a body that are written to a file at once. Larger pieces gain little, and they are held in memory until
+/// then.
 const PIECE_BYTES: usize = 128 * 1024;
 
-/// A block of a file system, in which the size of a file is counted.
+/// A block of a file system: file sizes are counted in these.
 const BLOCK_BYTES: u64 = 4096;
 
 /// The cache's side of an exchange.
@@ -30,21 +31,21 @@ pub(crate) struct Caching {
     /// The text of the key.
     pub(crate) text: Vec<u8>,
     pub(crate) main: Key,
-    /// Whose file was looked at: the key itself, or the second key of a variant.
+    /// The key of the file that was looked at: the main key, or the second key of a variant.
     pub(crate) key: Key,
     pub(crate) hold: Option<CacheHold>,
     pub(crate) status: CacheStatus,
     /// The response may be stored, as far as is known.
     pub(crate) cacheable: bool,
-    /// The response that is passed on is stored or comes from the cache: its conditions and ranges are decided here.
+    /// The response is stored or comes from the cache: this exchange decides its conditions and ranges.
     pub(crate) edits: bool,
-    /// HEAD becomes GET.
+    /// The upstream is asked by GET for a HEAD request.
     pub(crate) converts_head: bool,
-    /// What was found, fresh or stale.
+    /// The cached response, fresh or stale.
     pub(crate) found: Option<Box<CachedFile>>,
-    /// What another exchange is storing, and this one sends meanwhile.
+    /// The response that another exchange is storing, and this one sends meanwhile.
     pub(crate) followed: Option<Arc<Fill>>,
-    /// What the upstream has said about a response that has not changed.
+    /// The upstream's word on the lifetime of a response that has not changed.
     pub(crate) renewed: Option<Freshness>,
     /// `$upstream_cache_last_modified`, `$upstream_cache_etag`
     pub(crate) validators: (Option<i64>, Vec<u8>),
@@ -54,20 +55,20 @@ pub(crate) struct Caching {
 pub(crate) struct CachedFile {
     pub(crate) file: OpenFile,
     pub(crate) entry: Entry,
-    /// What was read of the file: everything before the body, and the beginning of that.
+    /// The bytes read of the file: everything before the body, and the beginning of the body.
     pub(crate) bytes: Vec<u8>,
     pub(crate) head_start: usize,
     pub(crate) body_start: usize,
 }
 
 impl CachedFile {
-    /// The head of the response as the upstream has sent it.
+    /// The head of the response as the upstream sent it.
     pub(crate) fn head(&self) -> &[u8] {
         &self.bytes[self.head_start..self.body_start]
     }
 }
 
-/// A response on its way into the cache.
+/// A response being stored in the cache.
 pub(crate) struct Storing {
     zone: Arc<CacheZone>,
     key: Key,
@@ -75,13 +76,13 @@ pub(crate) struct Storing {
     text: Vec<u8>,
     head: Vec<u8>,
     body_start: u64,
-    /// What was not handed to the disk.
+    /// Bytes not yet written to the file.
     pending: Vec<u8>,
     written: u64,
     file: Option<StoreFile>,
-    /// The disk has failed: the response goes on, and is not stored.
+    /// A write failed: the response goes on, and is not stored.
     failed: bool,
-    /// Others read the file while it is written.
+    /// Other requests read the file while it is written.
     filling: Option<Filling>,
 }
 
@@ -115,7 +116,7 @@ impl Storing {
         }
     }
 
-    /// Whether the disk is to have what has come.
+    /// Whether the pending bytes should be written now.
     pub(crate) fn is_due(&self) -> bool {
         self.pending.len() >= PIECE_BYTES
     }
@@ -125,22 +126,22 @@ impl Storing {
         self.filling.as_ref().is_some_and(Filling::is_awaited)
     }
 
-    /// Whether there is something that the file does not have.
+    /// Whether there are bytes that the file does not have.
     pub(crate) fn has_pending(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Bytes of the body that have come.
+    /// Bytes of the body received.
     pub(crate) fn taken(&self) -> u64 {
         self.written + self.pending.len() as u64
     }
 
-    /// Bytes of the body that the file has.
+    /// Bytes of the body in the file.
     pub(crate) fn written(&self) -> u64 {
         self.written
     }
 
-    /// The file for its readers, where there are any.
+    /// The file for its readers, if there are any.
     pub(crate) fn fill(&self) -> Option<&Arc<Fill>> {
         self.filling.as_ref().map(Filling::fill)
     }
@@ -152,7 +153,7 @@ impl Storing {
 }
 
 impl Exchange {
-    /// `proxy_cache` of the location that the exchange is in.
+    /// `proxy_cache` of the exchange's location.
     pub(crate) fn cache_plan(&self) -> Option<&CachePlan> {
         self.generation.proxy_of(&self.location().content, self.upstream.place)?.cache.as_deref()
     }
@@ -162,12 +163,12 @@ impl Exchange {
         self.upstream.cache.as_ref().is_some_and(|caching| caching.cacheable)
     }
 
-    /// Whether conditions and ranges of the response are decided here and not by the upstream.
+    /// Whether this exchange decides conditions and ranges of the response, not the upstream.
     pub(crate) fn edits_cached(&self) -> bool {
         self.upstream.cache.as_ref().is_some_and(|caching| caching.edits)
     }
 
-    /// Whether one of these values says yes: it is neither empty nor `0`.
+    /// Whether one of these values means yes: neither empty nor `0`.
     pub(crate) fn says_yes(&self, list: &[Template]) -> bool {
         list.iter().any(|template| {
             let mut value = Vec::new();
@@ -204,7 +205,7 @@ impl Exchange {
         self.upstream.cache.as_ref().map(|caching| caching.status).or(self.upstream.slice_status)
     }
 
-    /// What a conditional request to the upstream says: the date and the tag of the stale response.
+    /// The validators for a conditional request to the upstream: the date and the tag of the stale response.
     pub(crate) fn cache_validators(&self) -> Option<(Option<i64>, &[u8])> {
         let caching = self.upstream.cache.as_ref().filter(|caching| caching.status == CacheStatus::Expired)?;
         let revalidates = self.cache_plan().is_some_and(|cache| cache.revalidate);
@@ -216,7 +217,7 @@ impl Exchange {
         self.thread.clock.now().as_secs() as i64
     }
 
-    /// `proxy_cache_lock`: lets the requests that wait for this response read it while it is stored.
+    /// `proxy_cache_lock`: lets the waiting requests read the response while it is stored.
     pub(crate) fn share_store(&self, storing: &mut Storing) {
         let has_lock = self.cache_plan().is_some_and(|cache| cache.lock.is_some());
         let Some(caching) = self.upstream.cache.as_ref().filter(|caching| has_lock && caching.key == storing.key)
@@ -233,7 +234,7 @@ impl Exchange {
         storing.filling = caching.hold.as_ref().and_then(|hold| hold.begin_fill(storing.key, known, owner));
     }
 
-    /// Hands what has come of a body to the disk, and waits until that has taken it.
+    /// Writes the pending bytes of the body to the file, and waits for the write.
     pub(crate) async fn write_store(&self, storing: &mut Storing) {
         let pending = std::mem::take(&mut storing.pending);
         let (zone, key, shared) = (Arc::clone(&storing.zone), storing.key, self.thread.shared);
@@ -266,7 +267,7 @@ impl Exchange {
         storing.failed = true;
         storing.pending = Vec::new();
         storing.file = None;
-        // Those who read it have nothing to wait for.
+        // Requests that read the file have nothing more to wait for.
         storing.filling = None;
         storing.zone.failures.fetch_add(1, Ordering::Relaxed);
         let path = String::from_utf8_lossy(&storing.zone.path_of(storing.key)).into_owned();
@@ -276,7 +277,7 @@ impl Exchange {
         );
     }
 
-    /// The body is whole: its file gets its name.
+    /// The body is complete: its file gets its final name.
     pub(crate) async fn finish_store(&mut self, mut storing: Box<Storing>) {
         if storing.failed {
             return;
@@ -308,8 +309,8 @@ impl Exchange {
         }
     }
 
-    /// Says that the file of a key is there. It may be another key than the one that was asked for: the response has another
-    /// `Vary` now.
+    /// Tells the index that the file of a key exists. The key may differ from the requested one if the response has
+    /// another `Vary` now.
     fn note_stored(&mut self, key: Key, bytes: u64) {
         let (now_s, shared) = (self.now_s(), self.thread.shared);
         let Some(caching) = &mut self.upstream.cache else { return };

@@ -1,4 +1,4 @@
-//! An exchange as the connector's caller.
+//! An exchange as a caller of the connector.
 
 use crate::base::logs::error::Level;
 use crate::connector::Caller;

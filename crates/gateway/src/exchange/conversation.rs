@@ -1,4 +1,4 @@
-//! The upstream's side of an exchange: which proxy and peer it is with, what was tried, and what was answered.
+//! The upstream's side of an exchange: its proxy and peer, the attempts so far, and the response.
 
 use crate::exchange::attempts::Attempts;
 use crate::exchange::caching::Caching;
@@ -11,34 +11,34 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use upstream::balance::Seat;
 
-/// What an exchange has to do with upstreams.
+/// The state of an exchange towards upstreams.
 #[derive(Default)]
 pub(crate) struct Conversation {
-    /// The response head of the upstream that was tried last, once something of it is there.
+    /// The response head of the last attempt, once a part of it has come.
     pub(crate) answer: Option<Box<Answer>>,
-    /// What has come of a FastCGI response, until its body begins.
+    /// The received part of a FastCGI response, until its body begins.
     pub(crate) records: Option<Box<Records>>,
-    /// Over HTTP/2, whether what was read last is the end of the response.
+    /// Over HTTP/2: whether the bytes read last were the end of the response.
     pub(crate) stream_ended: Option<bool>,
-    /// The same where no trailers have come with it: the end was that of the head, or of the body.
+    /// The response ended without trailers: with its head, or with its body.
     pub(crate) lacks_trailers: bool,
-    /// `grpc-timeout`: when the call is over. As long as it is set, no wait is longer.
+    /// `grpc-timeout`: when the call is over. While it is set, no wait lasts longer.
     pub(crate) call_deadline: Option<Millis>,
     pub(crate) attempts: Attempts,
-    /// Its place at the peer that it is with.
+    /// Its seat at the present peer.
     pub(crate) seat: Option<Seat>,
-    /// Which of the location's proxies the exchange uses.
+    /// The index of the present proxy in its location.
     pub(crate) place: u16,
-    /// What the URL of a `proxy_pass` with variables came to.
+    /// The parsed URL of a `proxy_pass` with variables.
     pub(crate) url: Option<Box<PassUrl>>,
-    /// `proxy_ignore_client_abort` of the proxy that it uses: a client that leaves ends no wait.
+    /// `proxy_ignore_client_abort` of the present proxy: a client that leaves ends no wait.
     pub(crate) abort_ignored: bool,
-    /// What `proxy_cache` has to do with it.
+    /// The state of `proxy_cache`.
     pub(crate) cache: Option<Box<Caching>>,
-    /// What was asked of upstreams is told here, for the exchange that has started this one.
+    /// Where to report the attempts, for the exchange that started this one.
     pub(crate) told: Option<Rc<RefCell<Attempts>>>,
-    /// `$upstream_cache_status` of the first piece, where the response is put together (`slice`).
+    /// `$upstream_cache_status` of the first slice, if the response is assembled (`slice`).
     pub(crate) slice_status: Option<CacheStatus>,
-    /// The request as the upstream gets it asks for an upgrade.
+    /// The request as sent asks for an upgrade.
     pub(crate) upgrade_sent: bool,
 }

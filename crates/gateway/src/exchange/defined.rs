@@ -1,4 +1,4 @@
-//! What the variables of a configuration (`set`, `map`, `geo`, `split_clients`) are made of besides other variables.
+//! The inputs of the configuration's variables (`set`, `map`, `geo`, `split_clients`) besides other variables.
 
 use crate::base::logs::error::Level;
 use crate::exchange::Exchange;
@@ -33,14 +33,14 @@ impl Surroundings for ExchangeView<'_> {
 }
 
 impl Exchange {
-    /// The values of `X-Forwarded-For`.
+    /// Collects the values of `X-Forwarded-For`.
     pub(crate) fn forwarded_for<'a>(&'a self, values: &mut Vec<&'a [u8]>) {
         let request = &self.request;
         let fields = request.head.fields.iter().filter(|field| field.id == FieldId::XForwardedFor);
         values.extend(fields.map(|field| field.value.of(&request.bytes)));
     }
 
-    /// Says what went wrong while a variable was made.
+    /// Logs a failure to evaluate a variable.
     pub(crate) fn variable_trouble(&self, trouble: &Trouble<'_>) {
         match trouble {
             Trouble::Uninitialized(name) if self.location().warns_uninitialized => {

@@ -1,5 +1,5 @@
-//! What of a file is sent: all of it, a part, or several parts with something between them (`multipart/byteranges`, RFC
-//! 9110 section 14.6). Bytes are counted and framed here, not read.
+//! Which bytes of a file are sent: all, one range, or several ranges with separators (`multipart/byteranges`, RFC 9110
+//! section 14.6). Bytes are counted and framed here, not read.
 
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
@@ -8,13 +8,13 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(crate) struct FileParts {
     pub(crate) parts: SmallVec<[FilePart; 1]>,
-    /// What is behind the last one.
+    /// The bytes after the last part.
     pub(crate) after: Vec<u8>,
-    /// What separates several parts.
+    /// The separator of several parts.
     boundary: Option<String>,
 }
 
-/// A part, with what is before it.
+/// A part, with the bytes before it.
 #[derive(Debug)]
 pub(crate) struct FilePart {
     pub(crate) before: Vec<u8>,
@@ -50,7 +50,7 @@ impl FileParts {
         Self { parts: ranges.iter().map(part).collect(), after, boundary: Some(boundary) }
     }
 
-    /// The part, where it is only one with nothing around it.
+    /// The range, if it is the only one with nothing around it.
     pub(crate) fn single(&self) -> Option<&Range<u64>> {
         match &self.parts[..] {
             [part] if self.boundary.is_none() => Some(&part.range),
@@ -58,13 +58,13 @@ impl FileParts {
         }
     }
 
-    /// Bytes of all of it.
+    /// Total length in bytes.
     pub(crate) fn length(&self) -> u64 {
         let part = |part: &FilePart| part.before.len() as u64 + (part.range.end - part.range.start);
         self.parts.iter().map(part).sum::<u64>() + self.after.len() as u64
     }
 
-    /// The type of the response.
+    /// The content type of the response.
     pub(crate) fn content_type(&self, media: &[u8]) -> Box<[u8]> {
         match &self.boundary {
             None => media.into(),

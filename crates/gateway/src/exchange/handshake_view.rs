@@ -1,4 +1,4 @@
-//! Variables while a certificate is chosen: there is a connection, and no request yet. Nothing is kept.
+//! Variables while a certificate is chosen: there is a connection, but no request yet. Values are not cached.
 
 use crate::base::values::{bytes, number, remote_addr, remote_port, seconds, write_binary_ip, write_ip};
 use crate::downstream::h1::connection::Connection;
@@ -44,7 +44,7 @@ impl<'a> HandshakeView<'a> {
         value
     }
 
-    /// What went wrong while values were made: nothing may be decided by them.
+    /// The first failure while values were evaluated: no decision may use such values.
     pub(crate) fn into_trouble(self) -> Option<String> {
         self.trouble.into_inner()
     }
@@ -104,7 +104,7 @@ impl Surroundings for HandshakeView<'_> {
 
     fn trouble(&self, trouble: Trouble<'_>) {
         let text = match trouble {
-            // As in a request: it is empty.
+            // As in a request, the value is empty.
             Trouble::Uninitialized(_) => return,
             Trouble::Cycle(name) => format!("cycle while evaluating variable \"{name}\""),
             Trouble::Match(error) => error.message,

@@ -1,4 +1,4 @@
-//! The request's body: what is still to be read of it, and what was kept.
+//! The request's body: how far it was read, and what was kept of it.
 
 use crate::downstream::body::RequestBody;
 use crate::upstream::replay_body::ReplayBody;
@@ -7,9 +7,9 @@ use http1::BodyFraming;
 /// The request's body.
 pub(crate) struct Intake {
     pub(crate) body: RequestBody,
-    /// For further attempts and proxies.
+    /// Kept for further attempts and proxies.
     pub(crate) replay: ReplayBody,
-    /// It was refused: it is neither measured again nor passed on.
+    /// The body was refused: it is neither measured again nor passed on.
     pub(crate) refused: bool,
 }
 
@@ -18,7 +18,7 @@ impl Intake {
         Self { body: RequestBody::new(framing), replay: ReplayBody::None, refused: false }
     }
 
-    /// The same on a stream of HTTP/2.
+    /// The same for an HTTP/2 stream.
     pub(crate) fn of_stream(framing: BodyFraming) -> Self {
         Self { body: RequestBody::of_stream(framing), replay: ReplayBody::None, refused: false }
     }
@@ -29,12 +29,12 @@ impl Intake {
         Self { body, replay, refused: false }
     }
 
-    /// Whether it can be sent once more, to another peer or proxy.
+    /// Whether it can be sent again, to another peer or proxy.
     pub(crate) fn can_replay(&self) -> bool {
         self.replay.can_replay(self.body.received)
     }
 
-    /// The length that it announces, where that is beyond a limit; 0 is no limit. A refused body is not measured again.
+    /// The announced length if it exceeds a limit; 0 is no limit. A refused body is not measured again.
     pub(crate) fn announces_more_than(&self, bytes_max: u64) -> Option<u64> {
         let BodyFraming::Length(length) = self.body.framing() else { return None };
         (bytes_max > 0 && length > bytes_max && !self.refused).then_some(length)

@@ -14,7 +14,7 @@ impl Exchange {
         if *variable == Variable::InvalidReferer {
             return self.write_invalid_referer(out);
         }
-        // The text of a checksum may ask for the end of the link, but nothing may ask for itself.
+        // The text of a checksum may use the link's expiry, but no value may refer to itself.
         if self.routing.links_asked.get() > 1 {
             return false;
         }
@@ -55,7 +55,7 @@ impl Exchange {
     fn write_invalid_referer(&self, out: &mut Vec<u8>) -> bool {
         let Some(referers) = self.location().referers.as_deref() else { return true };
         let referer = self.request.head.value(FieldId::Referer, &self.request.bytes);
-        // An expression that cannot be matched within its limits matches no referer.
+        // An expression that exceeds its match limits matches no referer.
         if !referers.is_valid(referer).unwrap_or_default() {
             out.push(b'1');
         }

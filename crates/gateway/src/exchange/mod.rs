@@ -1,5 +1,5 @@
-//! One request and its response: from a complete head to settle. A future exists only for this; it returns what becomes of
-//! the connection.
+//! One request and its response: from a complete head to settle. A future exists only for this; it returns what happens
+//! to the connection.
 
 pub(crate) mod admission;
 pub(crate) mod attempts;
@@ -49,7 +49,7 @@ use std::cell::Cell;
 use std::hash::{BuildHasher as _, RandomState};
 use std::rc::Rc;
 
-/// What an exchange begins with.
+/// The start values of an exchange.
 pub(crate) struct Begin {
     pub(crate) thread: Rc<WorkerThread>,
     pub(crate) spares: Rc<Spares>,
@@ -59,13 +59,13 @@ pub(crate) struct Begin {
     pub(crate) beginning: Beginning,
 }
 
-/// Where an exchange begins.
+/// Where an exchange starts.
 pub(crate) enum Beginning {
-    /// With a head that is complete.
+    /// With a complete head.
     Head,
-    /// With a head that was not acceptable.
+    /// With a head that was refused.
     Refused(Refusal),
-    /// In the middle of another exchange.
+    /// As a subrequest of another exchange.
     Subrequest(Box<Inherited>),
 }
 
@@ -75,9 +75,9 @@ pub(crate) enum Refusal {
     Malformed(RequestError),
     /// `client_header_timeout`.
     HeadTimeout,
-    /// The client has left in the middle of its head.
+    /// The client left in the middle of its head.
     ClientLeft,
-    /// `memory_budget`; the worker has said so.
+    /// `memory_budget`; the worker has logged it.
     OutOfMemory,
 }
 
@@ -94,13 +94,13 @@ pub(crate) struct Exchange {
     pub(crate) response: Response,
     pub(crate) down: Downstream,
     pub(crate) began_at: Millis,
-    /// `$request_id`, once somebody has asked for it.
+    /// `$request_id`, once it was needed.
     request_id: Cell<Option<u128>>,
 }
 
 impl Exchange {
-    /// The exchange for a beginning. It is made in place: returning it together with something else, or taking it by value, copies about
-    /// 800 bytes.
+    /// Makes the exchange in place: returning it together with something else, or taking it by value, copies about 800
+    /// bytes.
     pub(crate) fn new(
         thread: Rc<WorkerThread>,
         spares: Rc<Spares>,
@@ -149,7 +149,7 @@ impl Exchange {
         id
     }
 
-    /// The same for a subrequest: the id is that of the client's request.
+    /// The same for a subrequest: it has the id of the client's request.
     pub(crate) fn set_request_id(&self, id: u128) {
         self.request_id.set(Some(id));
     }
@@ -158,7 +158,7 @@ impl Exchange {
         self.down.task()
     }
 
-    /// The location's settings; the server's own where none matched yet.
+    /// The location's settings; the server's own if no location was matched yet.
     pub(crate) fn location(&self) -> &LocationPlan {
         let id = self.routing.target.location.unwrap_or_else(|| self.generation.server(self.routing.target.server).own);
         self.generation.location(id)
@@ -173,7 +173,7 @@ impl Exchange {
         self.name_of(self.routing.method)
     }
 
-    /// The name of a method that is the client's own or was put in its place.
+    /// The name of a method: the client's own, or the one that replaced it.
     pub(crate) fn name_of(&self, method: Method) -> &[u8] {
         if method == Method::Other || method == self.request.head.method {
             return self.request.head.method_name.of(&self.request.bytes);

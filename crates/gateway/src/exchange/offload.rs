@@ -1,4 +1,4 @@
-//! How an exchange waits for a disk: the work is done by the process's offload pool, and other exchanges go on meanwhile.
+//! Blocking work of an exchange: the process's offload pool does it while other exchanges go on.
 
 use crate::exchange::Exchange;
 use crate::registry::process::Message;
@@ -7,7 +7,7 @@ use reactor::Offload;
 use std::io;
 
 impl Exchange {
-    /// Runs a job that may block on another thread. The error: too much waits already, or the job panicked.
+    /// Runs a job that may block on another thread. The error: too many jobs wait already, or the job panicked.
     pub(crate) async fn offload<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
         self.offload_to(&self.thread.shared.offload, job).await
     }
@@ -20,7 +20,7 @@ impl Exchange {
     ) -> io::Result<T> {
         let (shared, worker, task) = (self.thread.shared, usize::from(self.thread.index), self.task());
         let pending = pool.submit(job, move || shared.send(worker, Message::Wake(task)))?;
-        // The job ends by itself: no deadline of an earlier wait may be taken for its end.
+        // The job ends by itself: a deadline of an earlier wait must not look like its end.
         self.thread.reactor.set_deadline(task, None);
         loop {
             if let Some(result) = pending.take() {

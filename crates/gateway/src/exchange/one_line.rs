@@ -1,12 +1,12 @@
-//! Values that the configuration gives to fields of a response. A variable may bring a line end, and what is behind it
-//! would be a field of its own: such a value is sent as one line, and the error log says who brought it.
+//! Values that the configuration puts into response fields. A variable may contain a line end, which would start
+//! another field: such a value is sent as one line, and the error log names the variable.
 
 use crate::exchange::Exchange;
 use http1::encode::fold;
 use http1::outgoing::is_field_value;
 
 impl Exchange {
-    /// The value as one line. `what` names the directive, and the variable where it is known.
+    /// The value as one line. `what` names the directive, and the variable if it is known.
     pub(crate) fn one_line(&self, value: Vec<u8>, what: impl FnOnce() -> String) -> Vec<u8> {
         if is_field_value(&value) {
             return value;

@@ -1,4 +1,4 @@
-//! What content gives: a response that is complete in memory, or a file, or the notice that the client is gone.
+//! What content returns: a response that is complete in memory, a file, or the notice that the client has left.
 
 use crate::exchange::file_parts::FileParts;
 use http1::FieldId;
@@ -13,7 +13,7 @@ pub(crate) struct Reply {
     pub(crate) fields: Vec<(FieldId, Vec<u8>)>,
     pub(crate) content_type: Option<Box<[u8]>>,
     pub(crate) body: ReplyBody,
-    /// Its length is not said, as nginx does not know it when it sends the head.
+    /// Its length is not stated: nginx does not know it when it sends the head.
     pub(crate) is_unmeasured: bool,
 }
 
@@ -23,7 +23,7 @@ impl Reply {
         Self { status, body: ReplyBody::ErrorPage, ..Self::default() }
     }
 
-    /// What is logged of a request whose client has left.
+    /// The log status of a request whose client has left.
     pub(crate) fn to_nobody(status: u16) -> Self {
         Self { status, body: ReplyBody::ToNobody, ..Self::default() }
     }
@@ -37,7 +37,7 @@ impl Reply {
 /// The body of a reply.
 #[derive(Debug, Default)]
 pub(crate) enum ReplyBody {
-    /// None, and no length is sent where the status has none.
+    /// None; no length is sent if the status has none.
     #[default]
     Empty,
     Bytes(Vec<u8>),
@@ -45,11 +45,11 @@ pub(crate) enum ReplyBody {
     ErrorPage,
     /// A file, or a part of it.
     File(Box<FileReply>),
-    /// Nothing is sent at all, since the client is gone: the status is what is logged.
+    /// Nothing is sent because the client has left; the status is only logged.
     ToNobody,
 }
 
-/// Whether responses of this status never have a body.
+/// Whether responses with this status never have a body.
 pub(crate) fn is_bodiless(status: u16) -> bool {
     status < 200 || status == 204 || status == 304
 }
@@ -58,12 +58,12 @@ pub(crate) fn is_bodiless(status: u16) -> bool {
 #[derive(Debug)]
 pub(crate) struct FileReply {
     pub(crate) file: Arc<OpenFile>,
-    /// What of it is sent.
+    /// The part of it that is sent.
     pub(crate) parts: FileParts,
     pub(crate) tag: Option<String>,
-    /// `Content-Encoding`: the file holds this form of what was asked for.
+    /// `Content-Encoding`: the file is encoded in this form.
     pub(crate) coding: Option<&'static str>,
-    /// Parts can be asked for.
+    /// The client may ask for ranges.
     pub(crate) ranges: bool,
     pub(crate) sendfile: bool,
     /// Bytes sent at once.

@@ -1,4 +1,4 @@
-//! What is known of the response before, and while, it is sent.
+//! What is known of the response before and while it is sent.
 
 use crate::downstream::reply_head::Fields;
 use crate::exchange::user_id::UserIds;
@@ -9,30 +9,30 @@ use crate::filter::chain::Chain;
 pub(crate) struct Response {
     /// The status that was, or will be, sent; 0 until it is known.
     pub(crate) status: u16,
-    /// The status under which an error page is sent, whatever its own.
+    /// The status under which an error page is sent, in place of its own.
     pub(crate) shown_status: Option<u16>,
-    /// Fields of an upstream's response that go with the response that the client gets instead of it.
+    /// Fields of an upstream's response that are kept for the response that the client gets instead.
     pub(crate) carried: Option<Box<Fields>>,
-    /// The type that the upstream gave what `X-Accel-Redirect` leads to.
+    /// The Content-Type of the response with `X-Accel-Redirect`, for the redirect's target.
     pub(crate) carried_type: Option<Box<[u8]>>,
-    /// `error_page` has no more say.
+    /// `error_page` does not apply any more.
     pub(crate) error_pages_done: bool,
-    /// `$limit_rate`: bytes per second of the response, once it is known; 0 for no limit.
+    /// `$limit_rate`: bytes per second of the response, once it is decided; 0 for no limit.
     pub(crate) limit_rate: Option<u64>,
     /// `X-Accel-Charset`
     pub(crate) said_charset: Option<Box<[u8]>>,
-    /// The character set of the response that this one becomes a part of; empty where it names none.
+    /// The character set of the response that this one becomes a part of; empty if that names none.
     pub(crate) outer_charset: Option<Box<[u8]>>,
-    /// The numbers of `userid`.
+    /// The ids of `userid`.
     pub(crate) user_ids: UserIds,
-    /// It depends on what the client takes, whatever its head says.
+    /// The response depends on Accept-Encoding, even if its head does not show that.
     pub(crate) varies: bool,
-    /// What the response's body goes through on its way to the client's side.
+    /// The steps of the response's body on its way to the client's side.
     pub(crate) filters: Chain,
 }
 
 impl Response {
-    /// `$status`: while an error page is made, the status that it will be sent under.
+    /// `$status`: while an error page is made, the status with which it will be sent.
     pub(crate) fn present_status(&self) -> u16 {
         self.shown_status.unwrap_or(self.status)
     }

@@ -1,4 +1,4 @@
-//! Where a request leads: its target, and what routing, programs and redirects have made of it.
+//! The routing state of a request: its target, and the effects of programs and redirects on it.
 
 use crate::exchange::prefetched::Prefetched;
 use crate::exchange::target::Target;
@@ -9,7 +9,7 @@ use rules::slice::Slice;
 use rules::slots::VarSlots;
 use std::cell::{Cell, RefCell};
 
-/// Where a request leads.
+/// The routing state of a request.
 pub(crate) struct Routing {
     pub(crate) target: Target,
     pub(crate) captures: RefCell<Captures>,
@@ -17,15 +17,15 @@ pub(crate) struct Routing {
     pub(crate) slots: VarSlots,
     /// The client's method; an error page is fetched by GET.
     pub(crate) method: Method,
-    /// A file that was opened while an index was looked for.
+    /// A file that was opened while looking for an index.
     pub(crate) prefetched: Option<Prefetched>,
-    /// It renews a stale response of a cache while the exchange that started it uses that.
+    /// This subrequest renews a stale cached response, which its starter sends meanwhile.
     pub(crate) is_update: bool,
-    /// Which piece of a response it asks for (`slice`), where another exchange puts that together.
+    /// The slice that this subrequest asks for (`slice`); its starter assembles the response.
     pub(crate) slice: Option<Slice>,
-    /// Whether an expression of a variable could not be decided.
+    /// Whether an expression in a variable could not be decided.
     pub(crate) undecided: Undecided,
-    /// How often a protected link is asked for by what it is made of.
+    /// Depth of evaluation of a protected link, which may refer to itself.
     pub(crate) links_asked: Cell<u8>,
 }
 
@@ -44,7 +44,7 @@ impl Routing {
         }
     }
 
-    /// What replaces a response is fetched by GET, unless the client wants the head only.
+    /// A replacement response is fetched by GET, or by HEAD if the client wants the head only.
     pub(crate) fn fetch_by_get(&mut self) {
         if self.method != Method::Head {
             self.method = Method::Get;

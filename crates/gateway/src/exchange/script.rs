@@ -13,7 +13,7 @@ impl Exchange {
         true
     }
 
-    /// Calls `take` with the script's name and what comes behind it.
+    /// Calls `take` with the script's name and the path info after it.
     fn script<R>(&self, take: impl FnOnce(&[u8], &[u8]) -> R) -> R {
         let uri = self.uri();
         let Some(plan) = &self.location().script else { return take(uri, b"") };

@@ -1,4 +1,4 @@
-//! What variables show of the client's socket.
+//! Variables about the client's socket.
 
 use crate::base::values::{bytes, number, write_ip};
 use crate::exchange::view::ExchangeView;

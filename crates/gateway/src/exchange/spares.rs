@@ -1,5 +1,5 @@
-//! What the exchanges of a worker leave for each other or share: buffers of those that are over, subrequests that are to begin,
-//! connections to upstreams.
+//! Shared state of a worker's exchanges: buffers of finished ones for reuse, subrequests to start, and connections to
+//! upstreams.
 
 use crate::base::memory::{Ledger, Pressure};
 use crate::connector::h2::hub::Hub;
@@ -8,25 +8,26 @@ use crate::downstream::request::Request;
 use crate::exchange::Begin;
 use crate::upstream::answer::Answer;
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Recycled exchange buffers and futures kept by a worker: enough for the exchanges that are usually under way at the same
-/// time; a burst beyond it allocates.
+/// Recycled exchange buffers and futures kept by a worker: enough for the exchanges that usually run at the same time;
+/// a burst beyond it allocates.
 pub(crate) const SPARES_MAX: usize = 256;
 
-/// The spare buffers of one worker, and the exchanges that it is to begin. What the buffers hold counts as held.
+/// The spare buffers of one worker, and the exchanges that it should start. The buffers count as held memory.
 #[derive(Default)]
 pub(crate) struct Spares {
     #[allow(clippy::vec_box)] // what is recycled is the box: an exchange owns it
     requests: RefCell<Vec<Box<Request>>>,
     #[allow(clippy::vec_box)] // as above
     answers: RefCell<Vec<Box<Answer>>>,
-    /// Nearly every head is sent in the turn in which it is made: one spare is enough.
+    /// Nearly every head is sent in the turn in which it is made, so one spare is enough.
     head: Cell<Option<Box<ReplyHead>>>,
     /// Connections to upstreams that exchanges share.
     pub(crate) hub: Rc<Hub>,
-    /// Exchanges that others have started, and that the worker has not begun.
-    started: RefCell<Vec<Begin>>,
+    /// Subrequests and streams that the worker has not started yet, in the order of their requests.
+    started: RefCell<VecDeque<Begin>>,
 }
 
 impl Spares {
@@ -37,7 +38,7 @@ impl Spares {
         request
     }
 
-    /// Gives exchange buffers back.
+    /// Takes the buffers of a finished exchange back.
     pub(crate) fn recycle(&self, mut request: Box<Request>, memory: &Ledger) {
         let mut requests = self.requests.borrow_mut();
         if requests.len() < SPARES_MAX && memory.pressure() == Pressure::None {
@@ -54,7 +55,7 @@ impl Spares {
         answer
     }
 
-    /// Gives it back.
+    /// Takes the buffer of a response head back.
     pub(crate) fn recycle_answer(&self, answer: Option<Box<Answer>>, memory: &Ledger) {
         let mut answers = self.answers.borrow_mut();
         if let Some(mut answer) = answer
@@ -67,14 +68,14 @@ impl Spares {
         }
     }
 
-    /// Leaves an exchange to the worker, which begins it before it waits for events.
+    /// Queues an exchange; the worker starts it before it waits for events.
     pub(crate) fn start(&self, begin: Begin) {
-        self.started.borrow_mut().push(begin);
+        self.started.borrow_mut().push_back(begin);
     }
 
-    /// An exchange that was left to the worker.
+    /// The exchange that has waited longest.
     pub(crate) fn next_started(&self) -> Option<Begin> {
-        self.started.borrow_mut().pop()
+        self.started.borrow_mut().pop_front()
     }
 
     /// An empty head for a response.
@@ -83,13 +84,13 @@ impl Spares {
         self.head.take().unwrap_or_default()
     }
 
-    /// Gives it back.
+    /// Takes a head back.
     pub(crate) fn recycle_reply_head(&self, mut head: Box<ReplyHead>) {
         head.clear();
         self.head.set(Some(head));
     }
 
-    /// Frees buffers down to as many as the closure says for each kind.
+    /// Frees spare buffers; the closure gives the number to keep for a number of buffers of one kind.
     pub(crate) fn keep(&self, kept: impl Fn(usize) -> usize, memory: &Ledger) {
         let mut answers = self.answers.borrow_mut();
         let count = kept(answers.len());

@@ -1,39 +1,39 @@
-//! What the steps of an exchange come to.
+//! Results of the steps of an exchange.
 
 use crate::exchange::reply::Reply;
 use crate::tunnel::TunnelStart;
 
-/// Where a request goes on.
+/// The target of an internal redirect.
 #[derive(Debug)]
 pub(crate) enum Redirect {
-    /// At this URI, which is not decoded any more.
+    /// This URI, which is not decoded any more.
     Uri { uri: Vec<u8>, args: Option<Vec<u8>> },
-    /// In the location of this name (with its `@`); the URI stays.
+    /// The location with this name (with its `@`); the URI stays.
     Named(Vec<u8>),
 }
 
-/// What a phase of an exchange came to.
+/// The result of a phase of an exchange.
 pub(crate) enum Step {
-    /// The server's program is next.
+    /// Run the server's program next.
     Rules,
-    /// A location was found: its program and its content are next.
+    /// A location was found: run its program and its content next.
     Content,
-    /// The same past everything that comes before the content: it was done for the exchange that started this one.
+    /// Run only the content: the starting exchange has done everything before it.
     Resume,
-    /// A program has rewritten the URI: a location is sought for it.
+    /// A program has rewritten the URI: find a location for it.
     Moved,
-    /// This is the answer.
+    /// The answer.
     Reply(Reply),
-    /// The request goes on elsewhere.
+    /// Continue at another URI or location.
     Redirect(Redirect),
-    /// The answer was given.
+    /// The answer was sent.
     Served(Served),
 }
 
 /// How serving a request ended.
 pub(crate) enum Served {
-    /// A response was given to the client, as far as that was possible.
+    /// A response was sent to the client, as far as possible.
     Responded,
-    /// The connections became a tunnel's; the line is logged when it ends.
+    /// The connections became a tunnel; its line is logged when it ends.
     Tunnel(Box<TunnelStart>),
 }

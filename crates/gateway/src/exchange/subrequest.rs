@@ -1,4 +1,5 @@
-//! Subrequests: an exchange starts another one inside its worker and learns how it ended. `auth_request` and `mirror` use them.
+//! Subrequests: an exchange starts another one in its worker and waits for its result. `auth_request`, `mirror`,
+//! additions, `slice` and background cache updates use them.
 
 use crate::downstream::Asker;
 use crate::downstream::internal::{Ended, Internal, Start, Subrequest, WantedParts, connect};
@@ -24,30 +25,30 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often a starter looks again at a subrequest that says nothing. The timeouts of the subrequest itself end it earlier.
+/// How often a starter checks a silent subrequest. The subrequest's own timeouts end it earlier.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_hours(1);
 
-/// A subrequest that is to be started.
+/// A subrequest to start.
 pub(crate) struct Errand {
-    /// Where it leads, as it is in the configuration.
+    /// Its URI, as configured.
     pub(crate) uri: Vec<u8>,
     pub(crate) method: Method,
     pub(crate) wanted: WantedParts,
     pub(crate) body: ReplayBody,
-    /// Variables that get their values when it has ended.
+    /// Variables that are set when it has ended.
     pub(crate) sets: Option<Arc<[SlotValue]>>,
-    /// The character set of the response that its body becomes a part of; empty where that one names none.
+    /// The character set of the response that its body becomes a part of; empty if that names none.
     pub(crate) charset: Option<Box<[u8]>>,
-    /// It goes to the content of its starter's own location; `uri` is not used.
+    /// It runs the content of its starter's own location; `uri` is not used.
     pub(crate) resumes: Option<Resumes>,
 }
 
-/// For what a subrequest goes to the content of its starter.
+/// Why a subrequest runs the content of its starter.
 #[derive(Clone)]
 pub(crate) enum Resumes {
     /// To renew a cached response.
     Update,
-    /// For a piece of the response; the starter gets what was asked of upstreams.
+    /// To get a slice of the response; the starter receives the attempts' records.
     Slice(Slice, Rc<RefCell<Attempts>>),
 }
 
@@ -58,7 +59,7 @@ impl Errand {
         Self { uri, method: Method::Get, wanted, body, sets: None, charset: Some(charset), resumes: None }
     }
 
-    /// GET or HEAD for a piece of the starter's own response.
+    /// GET or HEAD for a slice of the starter's own response.
     pub(crate) fn for_slice(slice: Slice, method: Method, attempts: &Rc<RefCell<Attempts>>) -> Self {
         Self {
             uri: Vec::new(),
@@ -72,7 +73,7 @@ impl Errand {
     }
 }
 
-/// What a subrequest has from the exchange that started it.
+/// What a subrequest inherits from the exchange that started it.
 pub(crate) struct Inherited {
     pub(crate) errand: Errand,
     pub(crate) server: u32,
@@ -80,12 +81,12 @@ pub(crate) struct Inherited {
     pub(crate) admission: Admission,
     pub(crate) request_id: u128,
     pub(crate) user_ids: UserIds,
-    /// Where the starter is, for an update.
+    /// The starter's target, for an update.
     pub(crate) resumed: Option<(Target, Captures)>,
 }
 
 impl Exchange {
-    /// Starts a subrequest; the worker runs it when this exchange waits.
+    /// Starts a subrequest; the worker runs it while this exchange waits.
     pub(crate) fn start(&mut self, errand: Errand) -> Subrequest {
         let start = Start {
             client: self.down.copy_client(),
@@ -141,7 +142,7 @@ impl Exchange {
         }
     }
 
-    /// The place where a subrequest begins; `None`: where its starter is.
+    /// The target at which a subrequest starts; `None`: the starter's own.
     pub(crate) fn take_on(&mut self, inherited: Inherited) -> Option<Redirect> {
         let Inherited { errand, server, slots, admission, request_id, user_ids, resumed } = inherited;
         self.response.user_ids = user_ids;
@@ -166,7 +167,7 @@ impl Exchange {
         Some(Redirect::Uri { uri: errand.uri, args: None })
     }
 
-    /// Gives the variables of `auth_request_set` their values.
+    /// Sets the variables of `auth_request_set`.
     pub(crate) fn set_variables(&self) {
         let Some(sets) = self.down.internal().and_then(|internal| internal.sets()) else { return };
         for set in sets {
@@ -176,7 +177,7 @@ impl Exchange {
         }
     }
 
-    /// What the exchange that started this one learns of it.
+    /// The result for the exchange that started this one.
     pub(crate) fn ended(&mut self) -> Ended {
         let mut challenges = Fields::default();
         if self.response.status == 401
@@ -192,13 +193,13 @@ impl Exchange {
         Ended { status: self.response.status, challenges, slots: std::mem::take(&mut self.routing.slots) }
     }
 
-    /// Whether the location's content is asked for in pieces.
+    /// The `slice` plan, if the location's content is requested in slices.
     pub(crate) fn is_sliced(&self) -> Option<SlicePlan> {
         let is_asked = matches!(self.routing.method, Method::Get | Method::Head) && !self.is_subrequest();
         self.location().slice.filter(|_| is_asked)
     }
 
-    /// The first piece that the request needs.
+    /// The first slice that the request needs.
     pub(crate) fn first_slice(&self, plan: SlicePlan) -> Slice {
         let asked = |id| self.request.head.value(id, &self.request.bytes);
         Slice::first(plan.size, asked(FieldId::Range), asked(FieldId::IfRange).is_some())

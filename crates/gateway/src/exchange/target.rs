@@ -1,4 +1,4 @@
-//! Where a request is going: the target as the client sent it, and what rewrites and internal redirects have made of it.
+//! The target of a request: as the client sent it, and as rewrites and internal redirects have changed it.
 
 use crate::base::close::CloseReason;
 use crate::downstream::request::Request;
@@ -9,25 +9,25 @@ use http1::TargetForm;
 use rules::uri::{ParsedTarget, parse_target};
 use std::rc::Rc;
 
-/// Where the request is going: changed by rewrites and internal redirects.
+/// The present target of the request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Target {
     pub(crate) parsed: Option<ParsedTarget>,
     pub(crate) server: u32,
     pub(crate) location: Option<LocationId>,
-    /// An internal redirect leads here: `internal` locations are open to it.
+    /// An internal redirect leads here, so `internal` locations may serve it.
     pub(crate) internal: bool,
     /// An internal redirect has replaced the client's target: `$uri` is in `Request::uri`.
     pub(crate) uri_replaced: bool,
-    /// It has brought arguments, which are in `Request::args`.
+    /// The redirect has brought arguments, which are in `Request::args`.
     pub(crate) has_args: bool,
-    /// Nevertheless its bytes are those that the client sent: only arguments were set.
+    /// The URI's bytes are nevertheless those of the client: only arguments were set.
     pub(crate) uri_verbatim: bool,
-    /// `try_files` has found the URI below an alias that means all of it.
+    /// `try_files` has found the URI below an alias that replaces the whole URI.
     pub(crate) uri_below_alias: bool,
-    /// A program has rewritten the URI, and a location is to be sought for it.
+    /// A program has rewritten the URI; a location must be found for it.
     pub(crate) moved: bool,
-    /// `rewrite … break`: the URI does not belong to the location's name any more.
+    /// `rewrite … break`: the URI does not match the location's name any more.
     pub(crate) name_is_stale: bool,
 }
 
@@ -49,14 +49,14 @@ impl Exchange {
             Err(error) => {
                 self.client_log(&format!("client sent invalid request: {}", error.explain()));
                 self.down.ending.break_off(CloseReason::BadRequest);
-                // nginx has not looked at Host by then.
+                // nginx has not read Host at this point.
                 self.choose_default_server()?;
                 Err(Reply::error(400))
             }
         }
     }
 
-    /// The path of a request that is refused for something else, for its error page: it is not reported again.
+    /// The path of a request refused for another reason, for its error page: a bad path is not reported again.
     pub(crate) fn parse_refused_uri(&mut self) {
         let merge_slashes = self.generation.server(self.routing.target.server).merge_slashes;
         let Request { bytes, head, uri, .. } = &mut *self.request;

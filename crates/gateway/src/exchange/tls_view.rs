@@ -1,4 +1,4 @@
-//! The values of `$ssl_…`, read from the client's session. Called by the view of an exchange where TLS is spoken; nothing is kept.
+//! The values of `$ssl_…`, read from the client's TLS session. The view of an exchange calls it; values are not cached.
 
 use crate::exchange::Exchange;
 use crate::plan::tls::ClientDemands;
@@ -6,7 +6,7 @@ use rules::variable::TlsVariable;
 use std::time::Duration;
 use tls::SessionFacts;
 
-/// Appends a value of the client's connection; in clear there is none.
+/// Appends a value of the client's connection; without TLS there is none.
 pub(crate) fn of(exchange: &Exchange, variable: TlsVariable, out: &mut Vec<u8>) -> bool {
     let now = exchange.thread.clock.now();
     let server = exchange.generation.server(exchange.routing.target.server);
@@ -20,12 +20,12 @@ pub(crate) fn of(exchange: &Exchange, variable: TlsVariable, out: &mut Vec<u8>) 
     exchange.down.tls(value).unwrap_or_default()
 }
 
-/// Whether the client's certificate was checked as these demands say: it may have been for another server's.
+/// Whether the client's certificate was checked against these demands: it may have been checked for another server.
 pub(crate) fn counts(session: &dyn SessionFacts, demands: Option<&ClientDemands>) -> bool {
     demands.is_none_or(|demands| session.chosen().is_some_and(|side| side.asks_for(&demands.check)))
 }
 
-/// Appends a value, if there is one. As in nginx an empty value is none. `now` counts from 1970.
+/// Appends a value, if there is one. As in nginx, an empty value is none. `now` counts from 1970.
 fn write(variable: TlsVariable, session: &dyn SessionFacts, now: Duration, out: &mut Vec<u8>) -> bool {
     match variable {
         TlsVariable::Protocol => append(session.protocol().map(tls::Protocol::name), out),
@@ -36,7 +36,7 @@ fn write(variable: TlsVariable, session: &dyn SessionFacts, now: Duration, out: 
         TlsVariable::ServerName => append(session.server_name(), out),
         TlsVariable::SessionId => append(session.session_id().map(hexadecimal), out),
         TlsVariable::SessionReused => append(Some(if session.is_resumed() { "r" } else { "." }), out),
-        // Early data waits for the end of the handshake: no request can be a copy (ADR 46).
+        // Early data waits for the end of the handshake: no request can be a replay (ADR 46).
         TlsVariable::EarlyData => false,
         TlsVariable::AlpnProtocol => append(session.alpn(), out),
         TlsVariable::ClientVerify => {
@@ -47,12 +47,12 @@ fn write(variable: TlsVariable, session: &dyn SessionFacts, now: Duration, out: 
     }
 }
 
-/// What the client's certificate says.
+/// A value from the client's certificate.
 fn client_certificate(variable: TlsVariable, session: &dyn SessionFacts, now: Duration, out: &mut Vec<u8>) -> bool {
     let Some(certificate) = session.peer_certificate() else { return false };
     let value = match variable {
         TlsVariable::ClientRawCert => Some(certificate.pem()),
-        // Each further line begins with a tab, so that the value can appear in a folded header field.
+        // Each further line begins with a tab, so that the value fits into a folded header field.
         TlsVariable::ClientCert => Some(certificate.pem().trim_end().replace('\n', "\n\t")),
         TlsVariable::ClientEscapedCert => Some(certificate.escaped()),
         TlsVariable::ClientSubject => certificate.subject(),
@@ -88,7 +88,7 @@ mod tests {
     use std::sync::Arc;
     use tls::{ClientCheck, ClientSide, OneServer, Pair, ServerSide, Session, Trust};
 
-    /// The server's end of a connection whose handshake is complete.
+    /// The server's end of a connection with a complete handshake.
     fn session(client: &ClientSide, server: &Arc<ServerSide>) -> Session {
         let mut asks = Session::client(client, "a.test").unwrap();
         let mut answers = Session::server(Arc::new(OneServer(Arc::clone(server))));

@@ -1,12 +1,12 @@
-//! Expressions whose match could not be decided within their limits, while a variable was made or a field rewritten. What
-//! such a variable would have said is not known, and a rule that hangs on it must not be passed: the request is answered
-//! with 500 at the next place where that can still be done. Wherever a phase ends, and before something is sent, it is asked.
+//! Expressions that exceeded their match limits, while a variable was evaluated or a field rewritten. The value of such
+//! a variable is unknown, and a rule that depends on it must not pass: the request gets 500 at the next place where
+//! that is possible. The exchange checks this after each phase and before it sends anything.
 
 use crate::exchange::Exchange;
 use crate::exchange::reply::Reply;
 use std::cell::Cell;
 
-/// What an exchange knows about it.
+/// The state of an exchange.
 #[derive(Debug, Default)]
 pub(crate) struct Undecided(Cell<Decision>);
 
@@ -15,31 +15,31 @@ enum Decision {
     /// Every match was decided.
     #[default]
     No,
-    /// One was not, and the request is to be answered with 500.
+    /// A match was not decided, and 500 is due.
     Yes,
-    /// It was answered so; a variable in that answer changes nothing any more.
+    /// The request was answered with 500; variables in that answer change nothing any more.
     Answered,
 }
 
 impl Undecided {
-    /// A match was not decided.
+    /// Notes a match that was not decided.
     pub(crate) fn note(&self) {
         if self.0.get() == Decision::No {
             self.0.set(Decision::Yes);
         }
     }
 
-    /// Whether there was one at all.
+    /// Whether there was any.
     pub(crate) fn is_noted(&self) -> bool {
         self.0.get() != Decision::No
     }
 
-    /// Whether the answer to it is still due.
+    /// Whether the 500 is still due.
     pub(crate) fn is_due(&self) -> bool {
         self.0.get() == Decision::Yes
     }
 
-    /// Whether the answer is due; then it counts as given.
+    /// Whether the 500 is due; marks it as given.
     fn take_due(&self) -> bool {
         let due = self.is_due();
         if due {
@@ -50,7 +50,7 @@ impl Undecided {
 }
 
 impl Exchange {
-    /// The answer to it, once.
+    /// The 500, once.
     pub(crate) fn refuse_undecided(&self) -> Option<Reply> {
         self.routing.undecided.take_due().then(|| Reply::error(500))
     }

@@ -1,4 +1,4 @@
-//! `userid`: the number that a client brings along, and the one that it gets. Each is found once for an exchange, when a
+//! `userid`: the id that a client sends, and the one that it gets. Each is determined once per exchange, when a
 //! variable or the response's head first needs it.
 
 use crate::base::logs::error::{Level, quoted};
@@ -14,22 +14,22 @@ use rules::variable::{Variable, cookie};
 use std::cell::{Cell, OnceCell};
 use std::net::IpAddr;
 
-/// The last second that 32 bits can tell, nearly.
+/// Nearly the last second that 32 bits can represent.
 const FOREVER: &[u8] = b"; expires=Thu, 31-Dec-37 23:55:55 GMT";
 
-/// The numbers of an exchange.
+/// The ids of an exchange.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct UserIds {
     received: OnceCell<Option<Box<UserId>>>,
     given: OnceCell<Option<Box<UserId>>>,
-    /// It is being found: a `map` makes `$uid_reset` of `$uid_set`, which has no value meanwhile.
+    /// Being determined now: `$uid_reset` may be a `map` of `$uid_set`, which has no value meanwhile.
     is_asked: Cell<bool>,
 }
 
 impl UserIds {
-    /// Those that a subrequest has from its starter.
+    /// The ids that a subrequest inherits from its starter.
     pub(crate) fn inherited(&self) -> Self {
-        // What was not made for the client's own request is not made for a part of it.
+        // If the client's own request got no new id, a subrequest makes none either.
         let inherited = self.clone();
         let _ = inherited.given.set(None);
         inherited
@@ -43,7 +43,7 @@ impl Exchange {
         fields.find_map(|field| cookie(field.value.of(&request.bytes), plan.name.as_bytes()))
     }
 
-    /// What the client has brought along.
+    /// The id that the client sent.
     fn received_id(&self, plan: &UserIdPlan) -> Option<UserId> {
         let read = || {
             let cookie = self.user_id_cookie(plan)?;
@@ -58,7 +58,7 @@ impl Exchange {
         self.response.user_ids.received.get_or_init(read).as_deref().copied()
     }
 
-    /// What the client gets.
+    /// The id that the client gets.
     fn given_id(&self, plan: &UserIdPlan) -> Option<UserId> {
         if !matches!(plan.mode, UserIdMode::V1 | UserIdMode::On) {
             return None;
@@ -82,7 +82,7 @@ impl Exchange {
             if matches!(reset.as_slice(), b"" | b"0") {
                 let cookie = self.user_id_cookie(plan).unwrap_or_default();
                 let is_missing = plan.mark.is_some_and(|mark| !UserId::is_marked(cookie, mark));
-                // The same number goes back with the mark.
+                // The same id is sent back with the mark.
                 return is_missing.then_some(id);
             }
             if reset == b"log" {
@@ -99,7 +99,7 @@ impl Exchange {
         Some(made)
     }
 
-    /// The address that the client has connected to, or the end of it.
+    /// The address that the client connected to, or the last four bytes of it.
     fn service_bytes(&self) -> [u8; 4] {
         match self.down.local_address().map(|address| address.ip()) {
             Some(IpAddr::V4(address)) => address.octets(),

@@ -1,4 +1,4 @@
-//! The values of variables during an exchange: a borrowed view, built when a template is written.
+//! The values of variables during an exchange: a borrowed view, built to render a template.
 
 use crate::base::logs::error::{Level, errno, quoted};
 use crate::base::values::{
@@ -24,9 +24,9 @@ use std::os::unix::ffi::OsStrExt as _;
 /// An exchange as templates see it.
 pub(crate) struct ExchangeView<'a> {
     pub(crate) exchange: &'a Exchange,
-    /// The head of the response while it is made; otherwise the one that was sent counts.
+    /// The head of the response while it is made; later the sent head counts.
     head: Option<HeadView<'a>>,
-    /// The same of its trailers.
+    /// The trailers while they are made.
     trailers: Option<&'a Fields>,
 }
 
@@ -35,18 +35,18 @@ impl<'a> ExchangeView<'a> {
         Self { exchange, head: None, trailers: None }
     }
 
-    /// The same while a head is made: `$sent_http_…` sees what is in it already.
+    /// A view while a head is made: `$sent_http_…` sees its fields so far.
     pub(crate) fn before(exchange: &'a Exchange, head: HeadView<'a>) -> Self {
         Self { exchange, head: Some(head), trailers: None }
     }
 
-    /// The same while trailers are made: `$sent_trailer_…` sees those that are there already.
+    /// A view while trailers are made: `$sent_trailer_…` sees those so far.
     pub(crate) fn before_trailers(exchange: &'a Exchange, trailers: &'a Fields) -> Self {
         Self { exchange, head: None, trailers: Some(trailers) }
     }
 }
 
-/// `$status`: while an error page is made, the status that it will be sent under.
+/// `$status`: while an error page is made, the status with which it will be sent.
 fn status(exchange: &Exchange, out: &mut Vec<u8>) -> bool {
     match exchange.response.present_status() {
         0 => bytes(b"000", out),
@@ -79,7 +79,7 @@ impl View for ExchangeView<'_> {
             Variable::RequestMethod => {
                 optional(Some(exchange.name_of(exchange.asked_method())).filter(|name| !name.is_empty()), out)
             }
-            // A request line that could not be read has none.
+            // A request line that could not be parsed has no protocol.
             Variable::ServerProtocol if exchange.method_name().is_empty() => false,
             Variable::ServerProtocol if !exchange.down.http2().is_empty() => bytes(b"HTTP/2.0", out),
             Variable::Http2 => bytes(exchange.down.http2(), out),
@@ -95,7 +95,7 @@ impl View for ExchangeView<'_> {
                 let head = exchange.down.stream().map_or(exchange.request.bytes.len() as u64, H2::head_bytes);
                 number(head + body.received + body.framing_bytes, out)
             }
-            // As in nginx a chunked body has a length once it has been read.
+            // As in nginx, a chunked body has a length once it has been read.
             Variable::ContentLength if exchange.intake.body.is_whole_from_chunks() => {
                 number(exchange.intake.body.received, out)
             }
@@ -110,7 +110,7 @@ impl View for ExchangeView<'_> {
 }
 
 impl ExchangeView<'_> {
-    /// What the exchange has come to so far, the connection, and the world around it.
+    /// Values of the exchange so far, the connection, and the environment.
     fn present(&self, variable: &Variable, out: &mut Vec<u8>) -> bool {
         let exchange = self.exchange;
         match variable {
@@ -198,7 +198,7 @@ impl ExchangeView<'_> {
         span.of(&self.exchange.request.bytes)
     }
 
-    /// The client's X-Forwarded-For fields, joined, with its address behind them.
+    /// The client's X-Forwarded-For fields, joined, followed by its address.
     fn add_forwarded_for(&self, out: &mut Vec<u8>) -> bool {
         let request = &self.exchange.request;
         if request.head.seen.contains(FieldId::XForwardedFor) {
@@ -218,8 +218,8 @@ impl ExchangeView<'_> {
         optional(credentials.as_ref().map(Credentials::user), out)
     }
 
-    /// The root without symbolic links, as nginx finds it for every request, so that a link which is moved to another
-    /// release takes effect at once. The path was nearly always walked a moment ago, and then nothing waits for a disk.
+    /// The root without symbolic links. As in nginx it is resolved for every request, so that moving a link to another
+    /// release takes effect at once. The path was nearly always resolved a moment ago, so the kernel has it in memory.
     fn realpath_root(&self, out: &mut Vec<u8>) -> bool {
         let mut root = Vec::new();
         self.exchange.location().root.write_root(self, &mut root);
@@ -275,7 +275,7 @@ impl ExchangeView<'_> {
         optional(request.head.value(id, &request.bytes), out)
     }
 
-    /// All fields of one kind, joined as one value.
+    /// All fields with one name, joined as one value.
     fn joined(&self, id: FieldId, separator: &[u8], out: &mut Vec<u8>) -> bool {
         let request = &self.exchange.request;
         if !request.head.seen.contains(id) {
@@ -295,12 +295,13 @@ impl ExchangeView<'_> {
             && name.matches(b"host")
             && let Some(host) = request.head.host
         {
-            // R23: the host of an absolute target replaces the field (RFC 9112 §3.2.2), or `proxy_set_header Host
-            // $http_host` would send a request on under another name than it was routed by.
+            // R23: the host of an absolute target replaces the field (RFC 9112 §3.2.2). Otherwise
+            // `proxy_set_header Host $http_host` would send a request on under another name than it was routed by.
             return bytes(host.raw.of(&request.bytes), out);
         }
         if name.dashed() == b"cookie" {
-            // A browser may send its cookies as several fields, and what reads this value expects one list (RFC 6265 §5.4).
+            // A browser may send its cookies in several fields, and readers of this value expect one list (RFC 6265
+            // §5.4).
             return self.joined(FieldId::Cookie, b"; ", out);
         }
         join_fields(&request.head.fields, &request.bytes, name, out)
@@ -316,7 +317,7 @@ impl ExchangeView<'_> {
         optional(fields.find_map(|field| cookie(field.value.of(&request.bytes), name)), out)
     }
 
-    /// All fields of a name in the response's head, with what the client's protocol says itself.
+    /// All fields with a name in the response's head, including those that the client's protocol adds.
     fn sent_field(&self, name: &FieldName, out: &mut Vec<u8>) -> bool {
         let down = &self.exchange.down;
         let Some(HeadView { head, answer }) = self.head else {
@@ -329,7 +330,7 @@ impl ExchangeView<'_> {
         found
     }
 
-    /// The same of its trailers.
+    /// The same for its trailers.
     fn sent_trailer(&self, name: &FieldName, out: &mut Vec<u8>) -> bool {
         let trailers = self.trailers.or_else(|| self.exchange.down.sent_trailers());
         trailers.is_some_and(|trailers| join(trailers.iter(b""), name, out))
@@ -341,7 +342,7 @@ impl ExchangeView<'_> {
         optional(fields.find_map(|field| set_cookie(field.value.of(&answer.bytes), name)), out)
     }
 
-    /// Values of all attempts, separated by commas; by a colon where an internal redirect led to another proxy.
+    /// Values of all attempts, separated by commas, or by a colon if an internal redirect led to another proxy.
     fn upstream(&self, variable: &Variable, out: &mut Vec<u8>) -> bool {
         let attempts = &self.exchange.upstream.attempts.all;
         if attempts.is_empty() {
@@ -394,17 +395,17 @@ fn ended_by(exchange: &Exchange, out: &mut Vec<u8>) -> bool {
     exchange.down.ending.reason().is_some_and(|reason| bytes(close_side(reason.side()), out))
 }
 
-/// What a limit said; there is no value where none was asked.
+/// The result of a limit; no value if the limit was not checked.
 fn limit_status(exchange: &Exchange, of: impl Fn(&Limited) -> Option<LimitStatus>, out: &mut Vec<u8>) -> bool {
     exchange.admission.limited.as_deref().and_then(of).is_some_and(|status| bytes(status.word(), out))
 }
 
-/// What is between the values of two attempts: another proxy's, after an internal redirect, are behind a colon.
+/// The separator of the values of two attempts: a colon if an internal redirect led to another proxy.
 pub(crate) fn separator(before: &AttemptRecord, after: &AttemptRecord) -> &'static [u8] {
     if before.proxy == after.proxy { b", " } else { b" : " }
 }
 
-/// The values of all fields of a name, joined by commas as one value.
+/// The values of all fields with a name, joined by commas.
 fn join<'a>(fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>, name: &FieldName, out: &mut Vec<u8>) -> bool {
     let mut found = false;
     for (_, value) in fields.into_iter().filter(|(known, _)| name.matches(known)) {
@@ -415,7 +416,7 @@ fn join<'a>(fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>, name: &Field
     found
 }
 
-/// The same of a parsed head.
+/// The same for a parsed head.
 fn join_fields(fields: &[Field], head: &[u8], name: &FieldName, out: &mut Vec<u8>) -> bool {
     join(fields.iter().map(|field| (field.name.of(head), field.value.of(head))), name, out)
 }

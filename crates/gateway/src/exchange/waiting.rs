@@ -1,5 +1,5 @@
-//! How an exchange waits: for events on its sockets, for calls by others, for a time; and what it holds meanwhile. Every wait
-//! of an exchange goes through here and tells a client that has left from one that is silent.
+//! Waits of an exchange: for events on its sockets, for wake-ups by other tasks, for time; and the memory that it holds
+//! meanwhile. Every wait goes through here and distinguishes a client that has left from one that is silent.
 
 use crate::base::memory::{BUFFERS_BYTES_MIN, EXCHANGE_BYTES, HeldFor};
 use crate::connector::h2::stream::LeasedStream;
@@ -10,41 +10,41 @@ use reactor::{Awaited, Interest, Leaving, Woken};
 use std::time::Duration;
 use transport::Transport;
 
-/// What a wait is for, besides calls by others and the client's leaving.
+/// What a wait is for, besides wake-ups and the client's leaving.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wants<'a> {
     upstream: Option<(&'a Transport, Interest)>,
     client: Interest,
-    /// Bytes that the caller holds besides what the exchange itself holds.
+    /// Bytes that the caller holds besides those of the exchange itself.
     besides: usize,
 }
 
 impl<'a> Wants<'a> {
-    /// A call, or the time alone.
+    /// A wake-up, or the time alone.
     pub(crate) const NOTHING: Self = Self { upstream: None, client: Interest::NONE, besides: 0 };
 
-    /// Something of the client's socket. A task that waits to read it learns of the client's leaving by reading.
+    /// An event of the client's socket. A task that waits to read it notices the client's leaving by reading.
     pub(crate) const fn of_client(client: Interest) -> Self {
         Self { client, ..Self::NOTHING }
     }
 
-    /// Something of the upstream's socket.
+    /// An event of the upstream's socket.
     pub(crate) const fn of_socket(stream: &'a Transport, interest: Interest) -> Self {
         Self { upstream: Some((stream, interest)), ..Self::NOTHING }
     }
 
-    /// Something of the upstream, and what waits with it.
+    /// An event of the upstream, and the bytes that wait for it.
     pub(crate) fn of_upstream(up: &'a UpstreamSide, interest: Interest) -> Self {
         let besides = up.stream().map_or(0, LeasedStream::held_bytes);
         Self { upstream: up.awaited(interest), client: Interest::NONE, besides }
     }
 
-    /// The same, or something of the client's socket.
+    /// The same, or an event of the client's socket.
     pub(crate) const fn or_of_client(self, client: Interest) -> Self {
         Self { client, ..self }
     }
 
-    /// The same, and this of the client's socket besides.
+    /// The same, and additionally this event of the client's socket.
     pub(crate) const fn and_of_client(self, client: Interest) -> Self {
         Self { client: self.client.or(client), ..self }
     }
@@ -55,13 +55,13 @@ impl<'a> Wants<'a> {
 }
 
 impl Exchange {
-    /// Waits until something happens to this exchange. Input that has arrived when the wait begins ends it after the other tasks
-    /// that are ready have had their turn.
+    /// Waits until something happens to this exchange. If input has already arrived, the wait ends after the other
+    /// ready tasks have had their turn.
     pub(crate) async fn wait(&self, wants: Wants<'_>, at_most: Duration) -> Woken {
         let secure = wants.upstream.map_or(0, |(stream, _)| stream.held_bytes());
         self.account(wants.besides + secure);
         let reactor = &self.thread.reactor;
-        // While the response is held back it is not the client that makes no progress.
+        // While the pace holds the response back, the client is not to blame for the lack of progress.
         let pause = self.response.filters.pause(&self.down).filter(|_| self.down.waiting_bytes() > 0);
         let mut deadline = reactor.now().after(pause.unwrap_or(at_most));
         if let Some(call) = self.upstream.call_deadline {
@@ -72,7 +72,7 @@ impl Exchange {
         match reactor.end_wait(self.task(), &self.awaited(&wants, pause.is_some())) {
             Woken::Deadline if pause.is_some() => Woken::Ready,
             _ if self.is_abandoned() => Woken::PeerGone,
-            // What is waited for may come in the same turn as the deadline.
+            // The awaited event may come in the same turn as the deadline.
             Woken::Deadline if self.down.is_ready(wants.client) => Woken::Ready,
             woken => woken,
         }
@@ -87,7 +87,7 @@ impl Exchange {
         }
     }
 
-    /// What counts as the client's leaving. A FIN behind bytes that are not read yet is found when they are.
+    /// How the client's leaving shows. A FIN after unread bytes is found when they are read.
     fn leaving(&self, client: Interest) -> Leaving {
         if self.upstream.abort_ignored || client.includes(Interest::READ) {
             Leaving::Ignored
@@ -98,12 +98,12 @@ impl Exchange {
         }
     }
 
-    /// Whether the exchange that started this one has no use for it any more, or the stream is over: as if the client had left.
+    /// Whether the starting exchange has lost interest, or the stream is over: treated as if the client had left.
     fn is_abandoned(&self) -> bool {
         !self.upstream.abort_ignored && self.down.is_abandoned()
     }
 
-    /// Says what the exchange holds, and its caller besides.
+    /// Reports the memory that the exchange and its caller hold.
     pub(crate) fn account(&self, besides: usize) {
         let answer = self.upstream.answer.as_ref().map_or(0, |answer| answer.held_bytes());
         let buffers = answer
@@ -115,12 +115,12 @@ impl Exchange {
         self.thread.memory.hold(self.task(), HeldFor::Exchange, held);
     }
 
-    /// Lets other tasks run before this one goes on.
+    /// Lets other tasks run before this one continues.
     pub(crate) async fn yield_now(&self) {
         self.yield_holding(0).await;
     }
 
-    /// As [`Self::yield_now`], where the caller holds this many bytes besides what the exchange itself holds.
+    /// Like [`Self::yield_now`], for a caller that holds this many bytes besides those of the exchange.
     pub(crate) async fn yield_holding(&self, bytes: usize) {
         self.account(bytes);
         self.thread.reactor.wake(self.task());
@@ -128,5 +128,5 @@ impl Exchange {
     }
 }
 
-/// The client has left while names were looked up for it.
+/// The client left while names were looked up for it.
 pub(crate) struct ClientLeft;

@@ -1,5 +1,5 @@
-//! What a location adds to every response: `expires`, `add_header`, `add_trailer`. The steps edit heads and trailers; who
-//! applies them evaluates the values.
+//! Fields that a location adds to every response: `expires`, `add_header`, `add_trailer`. These steps edit heads and
+//! trailers; the caller evaluates the values.
 
 use crate::downstream::reply_head::{Fields, HeadView, ReplyHead};
 use crate::plan::added_fields::{AddedField, AddedPlan, ExpiresPlan, expiry, is_usual};
@@ -8,19 +8,19 @@ use http1::FieldId;
 use rules::precondition::parse_date;
 use rules::template::Template;
 
-/// Evaluates what a location adds to a head. `head` is as far as it is there, and the values may speak of it.
+/// Evaluates the values of added fields. `head` is the head so far, which values may use.
 pub(crate) trait HeadValues {
     /// The value of a field.
     fn field(&self, field: &AddedField, head: HeadView<'_>) -> Vec<u8>;
-    /// What the template of `expires` comes to.
+    /// The value of the `expires` template.
     fn expires(&self, template: &Template, head: HeadView<'_>) -> Vec<u8>;
     /// Seconds since the epoch.
     fn now(&self) -> i64;
-    /// Of local time, east of Greenwich.
+    /// Offset of local time, east of Greenwich.
     fn utc_offset_minutes(&self) -> i16;
 }
 
-/// Adds to a head what the location wants in it.
+/// Adds the location's fields to a head.
 pub(crate) fn add_fields(plan: &AddedPlan, head: &mut ReplyHead, answer: &[u8], values: &impl HeadValues) {
     let usual = is_usual(head.status);
     if usual {
@@ -44,7 +44,7 @@ fn add_expiry(plan: &AddedPlan, head: &mut ReplyHead, answer: &[u8], values: &im
         ExpiresPlan::Fixed(expires) => expires,
         ExpiresPlan::Template { modified, value } => {
             let text = values.expires(value, head.with(answer));
-            // As in nginx a value that says nothing leaves the response as it is.
+            // As in nginx, an invalid value leaves the response unchanged.
             let Some(expires) = parse_expires_text(&text, *modified) else { return };
             evaluated = expires;
             &evaluated
@@ -64,7 +64,7 @@ pub(crate) fn adds_trailers(plan: Option<&AddedPlan>, status: u16) -> bool {
     plan.is_some_and(|plan| plan.trailers.iter().any(|field| field.always || is_usual(status)))
 }
 
-/// Adds to trailers what the location wants in them. `value` may speak of those that are there.
+/// Adds the location's trailers. `value` may use the trailers so far.
 pub(crate) fn add_trailers(
     plan: &AddedPlan,
     status: u16,
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
     use http1::outgoing::FieldToken;
 
-    /// Each value names the server field that the head has so far.
+    /// Each value contains the server field that the head has so far.
     struct Values;
 
     impl HeadValues for Values {

@@ -1,5 +1,5 @@
-//! `add_before_body` and `add_after_body`: the responses of subrequests around a body. The body waits, bounded by what its content
-//! may send ahead, until the subrequest before it has ended.
+//! `add_before_body` and `add_after_body`: the responses of subrequests around a body. The body waits, bounded by the
+//! limit for content that is sent ahead, until the subrequest before it has ended.
 
 use crate::downstream::internal::Subrequest;
 use crate::downstream::reply_head::{Mark, ReplyHead};
@@ -9,13 +9,13 @@ use http1::FieldId;
 use rules::gzip::weak_tag;
 use std::io;
 
-/// Whether something is added to a response with this head. `answer` holds the bytes that the fields of an upstream point into.
+/// Whether something is added to a response with this head. Upstream fields point into `answer`.
 pub(crate) fn adds(plan: &AdditionPlan, head: &ReplyHead, answer: &[u8]) -> bool {
     let media = head.fields.value(FieldId::ContentType, answer).unwrap_or_default();
     head.status == 200 && plan.types.covers(media)
 }
 
-/// Takes from a head what does not hold for a body that is added to.
+/// Removes fields from a head that are wrong for the extended body.
 pub(crate) fn edit_head(head: &mut ReplyHead, answer: &[u8]) {
     let tag = head.fields.value(FieldId::ETag, answer).and_then(weak_tag);
     for id in [FieldId::ContentLength, FieldId::AcceptRanges, FieldId::ETag, FieldId::TransferEncoding] {
@@ -33,9 +33,9 @@ pub(crate) fn edit_head(head: &mut ReplyHead, answer: &[u8]) {
 pub(crate) struct Additions {
     before: Option<Subrequest>,
     after: Option<Subrequest>,
-    /// What has come of the body while the subrequest before it goes on.
+    /// Bytes of the body that arrived while the subrequest before it runs.
     held: Vec<u8>,
-    /// The last byte of the body has come.
+    /// The body is complete.
     is_body_over: bool,
 }
 
@@ -51,7 +51,7 @@ impl Stage for Additions {
         self.is_body_over |= last;
     }
 
-    /// Whether there is something to send that a subrequest comes before.
+    /// Whether bytes wait for a subrequest before them.
     fn is_waiting(&self) -> bool {
         self.is_body_over || !self.held.is_empty()
     }
@@ -74,7 +74,7 @@ impl Stage for Additions {
     }
 }
 
-/// What comes next of a subrequest; `None`: it has ended.
+/// The next piece of a subrequest's body; `None`: it has ended.
 fn piece_of(from: &mut Option<Subrequest>) -> Option<Piece> {
     let subrequest = from.as_ref()?;
     let is_over = subrequest.is_over();

@@ -1,5 +1,5 @@
-//! The body's way between content and the client's side, and what is known of it on that way: a part is cut out, stages change it, it
-//! is compressed, and it goes at a pace. In this order; each step is there only where the response needs it.
+//! The steps of a body between content and the client's side: cut out a range, run the stages, compress, limit the
+//! rate. In this order; each step exists only if the response needs it.
 
 use crate::downstream::Downstream;
 use crate::downstream::reply_head::{Fields, HeadView};
@@ -15,13 +15,13 @@ use std::{fmt, io};
 /// The steps of one response.
 #[derive(Debug, Default)]
 pub(crate) struct Chain {
-    /// What of the body is sent; `None` for all of it.
+    /// The range of the body that is sent; `None` for all of it.
     portion: Option<Box<BodyPortion>>,
-    /// What changes the body, in order.
+    /// The stages that change the body, in order.
     stages: Vec<Box<dyn Stage>>,
-    /// All of the body has come to the first stage.
+    /// The first stage has the complete body.
     is_over: bool,
-    /// Why a stage could not go on.
+    /// Why a stage failed.
     fault: Option<io::Error>,
     /// `gzip`
     gzip: Option<Box<Gzip>>,
@@ -29,7 +29,7 @@ pub(crate) struct Chain {
     rate: Option<Box<Rate>>,
 }
 
-/// The part of a body that is sent: as many bytes are dropped before it, and all behind it.
+/// The range of a body that is sent: bytes before and after it are dropped.
 #[derive(Debug)]
 struct BodyPortion {
     skipped: u64,
@@ -37,7 +37,7 @@ struct BodyPortion {
 }
 
 impl BodyPortion {
-    /// What of the next bytes belongs to it.
+    /// The part of the next bytes that belongs to it.
     fn cut<'a>(&mut self, body: &'a [u8]) -> &'a [u8] {
         let count = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX).min(body.len());
         let (_, behind) = body.split_at(count(self.skipped));
@@ -48,7 +48,7 @@ impl BodyPortion {
     }
 }
 
-/// How fast the response goes, and whose clock says so.
+/// The pace of the response, and the clock for it.
 struct Rate {
     pace: Pace,
     reactor: Rc<Reactor>,
@@ -61,34 +61,34 @@ impl fmt::Debug for Rate {
 }
 
 impl Chain {
-    /// Sends only these bytes of the body that follows.
+    /// Sends only these bytes of the following body.
     pub(crate) fn send_only(&mut self, range: &Range<u64>) {
         self.portion = Some(Box::new(BodyPortion { skipped: range.start, left: range.end - range.start }));
     }
 
-    /// Leads the body that follows through these stages.
+    /// Runs the following body through these stages.
     pub(crate) fn set_stages(&mut self, stages: Vec<Box<dyn Stage>>) {
         self.stages = stages;
         self.is_over = false;
     }
 
-    /// Why the body could not be read on, once.
+    /// Why the body could not be processed further, once.
     pub(crate) fn take_fault(&mut self) -> Option<io::Error> {
         self.fault.take()
     }
 
-    /// Compresses the body that follows, or leaves it as it is.
+    /// Compresses the following body; `None` leaves it as it is.
     pub(crate) fn set_gzip(&mut self, gzip: Option<Gzip>) {
         self.gzip = gzip.map(Box::new);
     }
 
-    /// From now on the response goes at this pace.
+    /// Sets the pace of the response from now on.
     pub(crate) fn set_pace(&mut self, pace: Pace, reactor: &Rc<Reactor>, down: &mut Downstream) {
         down.hold_back();
         self.rate = Some(Box::new(Rate { pace, reactor: Rc::clone(reactor) }));
     }
 
-    /// Sends a final head and the beginning of the body; `last`: that is all of it.
+    /// Sends a final head and the beginning of the body; `last`: the body is complete.
     pub(crate) fn send_head(
         &mut self,
         down: &mut Downstream,
@@ -121,10 +121,10 @@ impl Chain {
         self.run_stages(down)
     }
 
-    /// Sends what comes out of the stages, until the client's socket takes no more.
+    /// Sends the output of the stages until the client's socket accepts no more.
     fn run_stages(&mut self, down: &mut Downstream) -> io::Result<()> {
         while down.waiting_bytes() == 0 {
-            // What is nearest to the client goes on first, so that nothing is taken before there is room for it.
+            // The last stage runs first, so that no stage takes bytes before there is room for them.
             let mut come = None;
             for (place, stage) in self.stages.iter_mut().enumerate().rev() {
                 match stage.next_piece() {
@@ -158,7 +158,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Compresses what comes, where the response is compressed.
+    /// Compresses the bytes, if the response is compressed.
     fn pack(&mut self, down: &mut Downstream, head: Option<HeadView<'_>>, body: &[u8], last: bool) -> io::Result<()> {
         let Some(gzip) = &mut self.gzip else { return self.give(down, head, body, last) };
         let packed = gzip.compress(body, last)?;
@@ -170,7 +170,7 @@ impl Chain {
         sent
     }
 
-    /// Gives the client's side what comes out of the steps.
+    /// Passes the output of the steps to the client's side.
     fn give(&mut self, down: &mut Downstream, head: Option<HeadView<'_>>, body: &[u8], last: bool) -> io::Result<()> {
         match head {
             Some(head) => down.send_head(head, body, last)?,
@@ -179,19 +179,19 @@ impl Chain {
         self.let_go(down)
     }
 
-    /// Lets go what the pace allows of what was just given to the client's side.
+    /// Sends as much of the bytes just passed on as the pace allows.
     fn let_go(&mut self, down: &mut Downstream) -> io::Result<()> {
         if self.rate.is_some() { self.flush_waiting(down).map(drop) } else { Ok(()) }
     }
 
-    /// Sends a final head whose body follows by [`Self::send_file`].
+    /// Sends a final head; [`Self::send_file`] sends its body.
     pub(crate) fn send_head_of_file(&mut self, down: &mut Downstream, head: HeadView<'_>) -> io::Result<()> {
         down.send_head_of_file(head)?;
         self.let_go(down)
     }
 
-    /// Sends a part of the body from a file, past all steps but the pace, and moves the offset on. 0: the socket takes none,
-    /// or the file has ended.
+    /// Sends a part of the body from a file, past all steps but the pace, and advances the offset. 0: the socket
+    /// accepts none, or the file has ended.
     pub(crate) fn send_file(
         &mut self,
         down: &mut Downstream,
@@ -215,14 +215,14 @@ impl Chain {
         self.let_go(down)
     }
 
-    /// The body breaks off here: what the compressor still holds of it is sent, and no end.
+    /// The body breaks off here: sends what the compressor still holds, without an end.
     pub(crate) fn break_off(&mut self, down: &mut Downstream) -> io::Result<()> {
         let Some(gzip) = self.gzip.as_mut().filter(|gzip| gzip.bytes_in > 0) else { return Ok(()) };
         let packed = gzip.break_off()?;
         if packed.is_empty() { Ok(()) } else { self.give(down, None, &packed, false) }
     }
 
-    /// Goes on with what the socket did not take, as far as the pace allows; `true` when nothing waits any more.
+    /// Sends waiting bytes, as far as the pace allows; `true` when none waits any more.
     pub(crate) fn flush(&mut self, down: &mut Downstream) -> io::Result<bool> {
         loop {
             let is_flushed = self.flush_waiting(down)?;
@@ -236,12 +236,12 @@ impl Chain {
         }
     }
 
-    /// Whether all of the body was given, and the rest of it waits in a stage for a subrequest or the client's socket.
+    /// Whether content has passed on the whole body, and a stage may still hold the rest of it.
     pub(crate) fn holds_rest(&self) -> bool {
         self.is_over && !self.stages.is_empty()
     }
 
-    /// Whether something of the response waits for a subrequest, which wakes the exchange.
+    /// Whether bytes of the response wait for a subrequest, which wakes the exchange.
     pub(crate) fn awaits_subrequest(&self) -> bool {
         self.stages.iter().any(|stage| stage.is_waiting())
     }
@@ -257,13 +257,13 @@ impl Chain {
         Ok(flushed)
     }
 
-    /// For how long the pace lets nothing go; `None`: something may go now.
+    /// How long the pace holds all bytes back; `None`: bytes may be sent now.
     pub(crate) fn pause(&self, down: &Downstream) -> Option<Duration> {
         let Rate { pace, reactor } = self.rate.as_deref()?;
         pace.room(down.bytes_sent(), reactor.now().0).err().map(Duration::from_millis)
     }
 
-    /// Bytes that the pace lets go now.
+    /// Number of bytes that the pace allows now.
     fn room(&self, down: &Downstream) -> Option<usize> {
         let Some(Rate { pace, reactor }) = self.rate.as_deref() else { return Some(usize::MAX) };
         let room = pace.room(down.bytes_sent(), reactor.now().0).ok()?;
@@ -276,12 +276,12 @@ impl Chain {
         }
     }
 
-    /// Whether the body is changed on its way, which takes time and needs its bytes.
+    /// Whether a step changes the body, which takes time and needs its bytes.
     pub(crate) fn changes_body(&self) -> bool {
         self.gzip.is_some() || !self.stages.is_empty()
     }
 
-    /// Whether it goes at a pace.
+    /// Whether the rate is limited.
     pub(crate) fn is_paced(&self) -> bool {
         self.rate.is_some()
     }
@@ -291,7 +291,7 @@ impl Chain {
         self.gzip.as_ref().and_then(|gzip| rules::gzip::ratio(gzip.bytes_in, gzip.bytes_out))
     }
 
-    /// Bytes of the body that wait, in a step or for the client's socket.
+    /// Bytes of the body that wait in a step or for the client's socket.
     pub(crate) fn waiting_bytes(&self, down: &Downstream) -> usize {
         down.waiting_bytes() + self.stages.iter().map(|stage| stage.held_bytes()).sum::<usize>()
     }

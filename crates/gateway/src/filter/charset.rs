@@ -1,4 +1,4 @@
-//! `charset`: which responses are converted to another character set, and what their heads say about it.
+//! `charset`: decides which responses are converted to another character set, and edits their heads.
 
 use crate::downstream::reply_head::{HeadView, Mark, ReplyHead};
 use crate::filter::stage::{Edit, Stage, Taken, Transform};
@@ -8,35 +8,36 @@ use rules::charset::{Charsets, MediaType, Recoder, Recoding};
 use rules::template::Template;
 use std::io;
 
-/// What decides besides the head.
+/// The inputs of the decision besides the head.
 pub(crate) struct CharsetFacts<'a> {
-    /// The location's words; `None` where `charset` and `source_charset` are off.
+    /// The location's settings; `None` if `charset` and `source_charset` are off.
     pub(crate) plan: Option<&'a CharsetPlan>,
     pub(crate) charsets: &'a Charsets,
     /// `X-Accel-Charset`
     pub(crate) said: Option<&'a [u8]>,
-    /// The character set of the response that this one becomes a part of; empty where it names none. `None`: of no other.
+    /// The character set of the response that this one becomes a part of; empty if that names none. `None`: it is no
+    /// part.
     pub(crate) outer: Option<&'a [u8]>,
     /// Evaluates a template.
     pub(crate) value: &'a dyn Fn(&Template, HeadView<'_>) -> Vec<u8>,
 }
 
-/// What becomes of a response.
+/// The decision about a response.
 pub(crate) enum CharsetStep {
-    /// It stays as it is.
+    /// Leave it unchanged.
     Leave,
-    /// Its head names this character set, or none.
+    /// Name this character set in the head; empty for none.
     Name(Vec<u8>),
-    /// Its body is converted, and its head names this character set.
+    /// Convert the body, and name this character set in the head.
     Recode(Vec<u8>, Recoding),
-    /// It stays as it is, which is an error: nothing converts from one to the other.
+    /// Leave it unchanged and report an error: there is no conversion between the two.
     NoMap(Vec<u8>, Vec<u8>),
-    /// It stays as it is, which is an error: an upstream wants a character set that is not known.
+    /// Leave it unchanged and report an error: the upstream wants an unknown character set.
     Unknown(Vec<u8>),
 }
 
 impl CharsetFacts<'_> {
-    /// What becomes of a response with this head.
+    /// Decides about a response with this head.
     pub(crate) fn step(&self, head: HeadView<'_>) -> CharsetStep {
         let Some(value) = head.value(FieldId::ContentType).filter(|value| !value.is_empty()) else {
             return CharsetStep::Leave;
@@ -58,7 +59,7 @@ impl CharsetFacts<'_> {
             (None, None) => return self.name(head, wanted),
         };
         if source.eq_ignore_ascii_case(&wanted) {
-            // As in nginx the head keeps a name that only itself uses.
+            // As in nginx, the head keeps a name that the configuration does not know.
             return if own.is_none() || self.charsets.knows(&wanted) {
                 self.name(head, wanted)
             } else {
@@ -87,7 +88,7 @@ impl CharsetFacts<'_> {
         }
     }
 
-    /// A redirect names none, so that no client believes that the page behind it has the same.
+    /// A redirect names none, so that no client assumes the same for the page that it leads to.
     fn name(&self, head: HeadView<'_>, wanted: Vec<u8>) -> CharsetStep {
         match (self.outer, head.head.status) {
             (Some(_), _) => CharsetStep::Leave,
@@ -97,7 +98,7 @@ impl CharsetFacts<'_> {
     }
 }
 
-/// Whether a response with this head would have another length, or, where `any` is set, other bytes at all.
+/// Whether a response with this head would change its length or, with `any`, its bytes at all.
 pub(crate) fn would_change(facts: &CharsetFacts<'_>, head: HeadView<'_>, any: bool) -> bool {
     matches!(facts.step(head), CharsetStep::Recode(_, recoding) if any || !recoding.keeps_length())
 }
@@ -107,7 +108,7 @@ pub(crate) fn named(head: HeadView<'_>) -> &[u8] {
     head.value(FieldId::ContentType).and_then(|value| MediaType::parse(value).charset).unwrap_or_default()
 }
 
-/// Writes a character set into a head; an empty name takes it out.
+/// Writes a character set into a head; an empty name removes it.
 pub(crate) fn name(head: &mut ReplyHead, answer: &[u8], charset: &[u8]) {
     let Some(value) = head.fields.value(FieldId::ContentType, answer) else { return };
     let media = MediaType::parse(value).media;
@@ -115,7 +116,7 @@ pub(crate) fn name(head: &mut ReplyHead, answer: &[u8], charset: &[u8]) {
     head.fields.replace(FieldId::ContentType, &value);
 }
 
-/// The step of a body, and what it does to a head besides the name.
+/// The stage for a body; also edits the head, except for the name.
 pub(crate) fn begin(head: &mut ReplyHead, recoding: Recoding) -> Box<dyn Stage> {
     if !recoding.keeps_length() {
         head.fields.remove(FieldId::ContentLength);
@@ -159,7 +160,7 @@ mod tests {
         }
     }
 
-    /// The step, as text.
+    /// The decision, as text.
     fn step(plan: Option<&CharsetPlan>, status: u16, media: &str, said: Option<&str>, outer: Option<&str>) -> String {
         let mut head = ReplyHead::of(status);
         head.fields.push(FieldId::ContentType, media.as_bytes());

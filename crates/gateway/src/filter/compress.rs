@@ -1,23 +1,23 @@
-//! A response body on its way through gzip. Bytes go in and come out; the exchange decides which responses, and
-//! `downstream` puts what comes out into its frame. Memory is bounded: the compressor's own, and what one piece becomes.
+//! Compresses a response body with gzip. The exchange decides which responses, and `downstream` frames the output.
+//! Memory is bounded: the compressor's own, and the output of one piece.
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::fmt;
 use std::io::{self, Write as _};
 
-/// What a compressor holds: its window, its tables and what waits in it. 264 KB at zlib's usual settings, and a buffer of
-/// 32 KB of the crate's; counted against `memory_budget`.
+/// Memory of a compressor: its window, its tables and the bytes that wait in it. 264 KB at zlib's usual settings, and
+/// the crate's buffer of 32 KB; counted against `memory_budget`.
 pub(crate) const GZIP_BYTES: usize = 300 * 1024;
 
-/// Bytes of a body that are compressed before others of the worker get their turn: at 20 to 100 MB a second, by level, a
-/// millisecond or less.
+/// Bytes of a body that are compressed before other tasks of the worker get their turn: at 20 to 100 MB a second,
+/// depending on the level, a millisecond or less.
 pub(crate) const GZIP_TURN_BYTES: usize = 16 * 1024;
 
 /// A compressor of one response.
 pub(crate) struct Gzip {
     encoder: GzEncoder<Vec<u8>>,
-    /// What came so far goes out at once, whatever that costs.
+    /// Each piece is flushed at once, at the cost of compression.
     flushes: bool,
     pub(crate) bytes_in: u64,
     pub(crate) bytes_out: u64,
@@ -36,8 +36,8 @@ impl Gzip {
         Self { encoder, flushes, bytes_in: 0, bytes_out: 0 }
     }
 
-    /// Takes a piece of the body, and gives what is ready, in a buffer that goes back by [`Self::give_back`]. `last`: nothing
-    /// follows.
+    /// Compresses a piece of the body. Returns the finished bytes in a buffer that the caller returns by
+    /// [`Self::give_back`]. `last`: nothing follows.
     pub(crate) fn compress(&mut self, piece: &[u8], last: bool) -> io::Result<Vec<u8>> {
         self.bytes_in += piece.len() as u64;
         self.encoder.write_all(piece)?;
@@ -51,8 +51,7 @@ impl Gzip {
         Ok(out)
     }
 
-    /// Gives all of what was taken so far, where nothing more comes although the body is not at its end: what is unpacked
-    /// from it is as much as had come.
+    /// Flushes everything taken so far, for a body that breaks off: the client can then unpack all bytes that had come.
     pub(crate) fn break_off(&mut self) -> io::Result<Vec<u8>> {
         self.encoder.flush()?;
         let out = std::mem::take(self.encoder.get_mut());
@@ -68,7 +67,7 @@ impl Gzip {
         }
     }
 
-    /// Bytes of memory behind it.
+    /// Bytes of memory that it holds.
     pub(crate) fn held_bytes(&self) -> usize {
         GZIP_BYTES + self.encoder.get_ref().capacity()
     }

@@ -1,5 +1,5 @@
-//! `proxy_force_ranges`: a part of an upstream's whole response for a client that asks for one, whatever the upstream says about
-//! ranges. As in nginx it is one part at most, of a 200 with a length, and not of a compressed one.
+//! `proxy_force_ranges`: serves a range from an upstream's whole response, even if the upstream offers none. As in
+//! nginx only one range, of a 200 with a length, and not of a compressed response.
 
 use crate::downstream::reply_head::{Mark, ReplyHead};
 use http1::FieldId;
@@ -7,23 +7,23 @@ use rules::precondition::{is_same_version, parse_date};
 use rules::range::{Wanted, parse_range};
 use std::ops::Range;
 
-/// What is sent of a response.
+/// The portion of a response to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Portion {
-    /// All of it; parts cannot be asked for, or that is the upstream's affair.
+    /// All of it; the gateway itself offers no ranges.
     Whole,
-    /// All of it, and parts can be asked for.
+    /// All of it, and ranges are offered.
     Offered,
     Part {
         range: Range<u64>,
-        /// Bytes of the whole.
+        /// Length of the whole.
         size: u64,
     },
-    /// There is nothing of it where the client asks.
+    /// The requested range lies outside the response.
     Nothing { size: u64 },
 }
 
-/// What the request says about parts, and what they would be parts of.
+/// The request's range fields, and the validators of the response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RangeFacts<'a> {
     /// `Range`
@@ -33,12 +33,12 @@ pub(crate) struct RangeFacts<'a> {
     /// The response's `ETag` and `Last-Modified`.
     pub(crate) tag: Option<&'a [u8]>,
     pub(crate) modified: Option<&'a [u8]>,
-    /// Bytes of the whole.
+    /// Length of the whole.
     pub(crate) size: u64,
 }
 
 impl Portion {
-    /// What of a response goes to the client.
+    /// Decides which portion of a response goes to the client.
     pub(crate) fn of(facts: &RangeFacts<'_>) -> Self {
         let RangeFacts { range, of, tag, modified, size } = *facts;
         if of.is_some_and(|of| !is_same_version(of, tag, modified.and_then(parse_date))) {
@@ -54,7 +54,7 @@ impl Portion {
         }
     }
 
-    /// Says in a head what of the response it is.
+    /// Adds the fields that describe the portion to a head.
     pub(crate) fn say(&self, head: &mut ReplyHead) {
         match self {
             Self::Part { range, size } => {
@@ -66,7 +66,7 @@ impl Portion {
         }
     }
 
-    /// The same behind the upstream's fields, ahead of what the downstream says of the length.
+    /// The same, after the upstream's fields and before the downstream's length field.
     pub(crate) fn say_of_answer(&self, head: &mut ReplyHead) {
         if matches!(self, Self::Part { .. } | Self::Offered) {
             self.say(head);

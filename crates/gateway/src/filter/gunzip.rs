@@ -1,5 +1,5 @@
-//! `gunzip`: compressed responses are unpacked for clients that take none. A step gives 32 KB or so at once, however small what it
-//! unpacks was.
+//! `gunzip`: unpacks compressed responses for clients that do not accept them. A step returns about 32 KB at once,
+//! however small its input was.
 
 use crate::downstream::reply_head::{HeadView, Mark, ReplyHead};
 use crate::filter::gzip::GzipClient;
@@ -11,10 +11,10 @@ use rules::gzip::weak_tag;
 use std::fmt;
 use std::io::{self, Write as _};
 
-/// What an unpacker holds: its window, its tables, and a buffer of 32 KB of the crate's.
+/// Memory of an unpacker: its window, its tables, and the crate's buffer of 32 KB.
 pub(crate) const GUNZIP_BYTES: usize = 80 * 1024;
 
-/// Whether a response with this head is compressed, and would be unpacked for somebody.
+/// Whether a response with this head is compressed, so that it is unpacked for some clients.
 pub(crate) fn is_packed(plan: &GzipPlan, head: HeadView<'_>) -> bool {
     plan.unpacks && head.value(FieldId::ContentEncoding).is_some_and(|coding| coding.eq_ignore_ascii_case(b"gzip"))
 }
@@ -24,7 +24,7 @@ pub(crate) fn would_unpack(plan: &GzipPlan, head: HeadView<'_>, client: &GzipCli
     is_packed(plan, head) && !client.takes_gzip(plan, head)
 }
 
-/// Makes a head that of an unpacked response, and gives the unpacker.
+/// Turns a head into that of an unpacked response, and returns the unpacker.
 pub(crate) fn begin(head: &mut ReplyHead, answer: &[u8]) -> Box<dyn Stage> {
     let tag = head.fields.value(FieldId::ETag, answer).and_then(weak_tag);
     for id in [
@@ -59,7 +59,7 @@ impl fmt::Debug for Gunzip {
 impl Edit for Gunzip {
     fn edit(&mut self, piece: &[u8], last: bool, out: &mut Vec<u8>) -> io::Result<Taken> {
         self.has_begun |= !piece.is_empty();
-        // One call gives one buffer at most.
+        // One call returns one buffer at most.
         let count = if piece.is_empty() { 0 } else { self.decoder.write(piece)? };
         if count == piece.len() && self.has_begun {
             if last {
@@ -90,7 +90,7 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    /// What comes out, and the largest piece of it.
+    /// The output, and the largest piece of it.
     fn unpacked(packed: &[u8], piece: usize) -> io::Result<(Vec<u8>, usize)> {
         let mut stage = begin(&mut ReplyHead::default(), b"");
         let (mut out, mut largest) = (Vec::new(), 0);

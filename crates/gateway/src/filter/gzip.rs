@@ -1,5 +1,5 @@
-//! `gzip`: which responses are compressed, and what that does to their heads. Asked when everything that nginx looks at is in
-//! the head, whatever made the response.
+//! `gzip`: decides which responses are compressed, and edits their heads. Called when the head has every field that
+//! nginx looks at, for responses from all kinds of content.
 
 use crate::downstream::reply_head::{HeadView, Mark, ReplyHead};
 use crate::filter::compress::Gzip;
@@ -9,20 +9,20 @@ use http1::{FieldId, Method, RequestHead, Version};
 use rules::gzip::{ProxiedFacts, accepts_gzip, is_msie6, is_proxied_allowed, weak_tag};
 use rules::precondition::parse_date;
 
-/// Who asks for the response.
+/// The client of the response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GzipClient<'a> {
     pub(crate) request: &'a RequestHead,
-    /// What the spans of the request point into.
+    /// The bytes that the request's spans point into.
     pub(crate) bytes: &'a [u8],
     /// Seconds since the epoch.
     pub(crate) now: i64,
-    /// It is another request.
+    /// It is another exchange: this is a subrequest.
     pub(crate) is_inside: bool,
 }
 
-/// Makes a head that of a compressed response where the location wants it, and gives the compressor. `has_room`: there is
-/// memory for one. `flushes`: what comes is passed on at once.
+/// Turns a head into that of a compressed response if the location wants that, and returns the compressor. `has_room`:
+/// there is memory for one. `flushes`: received data is passed on at once.
 pub(crate) fn compress(
     plan: &GzipPlan,
     head: &mut ReplyHead,
@@ -42,7 +42,7 @@ pub(crate) fn compress(
         head.fields.push(FieldId::ETag, &tag);
     }
     head.fields.push(FieldId::ContentEncoding, b"gzip");
-    // How long it becomes is not known.
+    // The compressed length is not known.
     head.length = None;
     head.fields.move_mark_last(Mark::Length);
     if client.request.method == Method::Head {
@@ -52,12 +52,12 @@ pub(crate) fn compress(
     Some(Gzip::new(plan.level, flushes))
 }
 
-/// Whether a response of this head would be compressed: parts of it cannot be asked for then.
+/// Whether a response with this head would be compressed: ranges cannot be asked for then.
 pub(crate) fn would_compress(plan: &GzipPlan, head: HeadView<'_>, client: &GzipClient<'_>) -> bool {
     wants(plan, head) && client.takes_gzip(plan, head)
 }
 
-/// Whether a response of this head is one to compress.
+/// Whether the location compresses a response with this head.
 pub(crate) fn wants(plan: &GzipPlan, view: HeadView<'_>) -> bool {
     plan.on
         && matches!(view.head.status, 200 | 403 | 404)
@@ -67,10 +67,10 @@ pub(crate) fn wants(plan: &GzipPlan, view: HeadView<'_>) -> bool {
 }
 
 impl GzipClient<'_> {
-    /// Whether this client gets compressed responses.
+    /// Whether this client accepts compressed responses.
     pub(crate) fn takes_gzip(&self, plan: &GzipPlan, head: HeadView<'_>) -> bool {
         let Self { request, bytes, .. } = self;
-        // As in nginx a subrequest takes none.
+        // As in nginx, a subrequest does not.
         if self.is_inside {
             return false;
         }
@@ -92,7 +92,8 @@ impl GzipClient<'_> {
         if request.seen.contains(FieldId::Via) && !is_proxied_allowed(plan.proxied, &self.proxied_facts(head)) {
             return false;
         }
-        // An expression that cannot be matched within its limits may be about this agent: what is not compressed, any reads.
+        // An expression that exceeds its match limits may match this agent: every client can read an uncompressed
+        // response.
         !agent.is_some_and(|agent| plan.agents.iter().any(|regex| regex.code.is_match(agent).unwrap_or(true)))
     }
 

@@ -1,6 +1,6 @@
-//! What is done to a response between its content and the client's side. Head steps edit a [`ReplyHead`]; body steps and what
-//! they keep are a [`Chain`]'s. They know no exchange: who applies them (`content::filtered`, which has the order of the head
-//! steps) brings what they look at.
+//! Filters: steps between a response's content and the client's side. Head steps edit a [`ReplyHead`]; a [`Chain`]
+//! holds the body steps and their state. They do not know exchanges: the caller (`content::filtered`, which defines the
+//! order of the head steps) passes what they look at.
 //!
 //! [`ReplyHead`]: crate::downstream::reply_head::ReplyHead
 //! [`Chain`]: chain::Chain

@@ -1,15 +1,15 @@
-//! `more_set_headers` and `more_clear_headers`: fields of a response's head that are set, added and taken out.
+//! `more_set_headers` and `more_clear_headers`: set, add and remove fields of a response's head.
 
 use crate::downstream::reply_head::{HeadView, Mark, ReplyHead};
 use crate::plan::more_headers::{HeaderChangePlan, HeaderCommandPlan, HeaderEditPlan, HeaderNamePlan};
 use http1::FieldId;
 use rules::template::Template;
 
-/// Fields that the beginning of a name does not mean: holdfast writes them for every response.
+/// Fields that a pattern with a name prefix does not match: Holdfast writes them for every response.
 const OWN: [FieldId; 5] =
     [FieldId::Server, FieldId::Date, FieldId::ContentType, FieldId::ContentLength, FieldId::TransferEncoding];
 
-/// Edits a head. `value` gives what a template comes to, as one line.
+/// Edits a head. `value` evaluates a template, as one line.
 pub(crate) fn edit(
     commands: &[HeaderCommandPlan],
     head: &mut ReplyHead,
@@ -55,7 +55,7 @@ fn apply(
 
 fn clear(name: &[u8], head: &mut ReplyHead, answer: &[u8]) {
     if FieldId::of_name(name) == FieldId::ContentLength {
-        // The body ends in another way then: in chunks, or with the connection.
+        // The body's end is then marked in another way: by chunks, or by the connection.
         head.length = None;
         head.fields.move_mark_last(Mark::Length);
     }

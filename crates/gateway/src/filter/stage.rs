@@ -1,69 +1,69 @@
-//! One step of a body on its way: bytes go in as they come, and are taken out as fast as the next step wants them. What waits is bounded
-//! by what content may send ahead, and what comes out at once by the step.
+//! One step of a body: bytes go in as they arrive, and come out as fast as the next step takes them. The limit for
+//! content sent ahead bounds the waiting input; the step bounds its output per call.
 
 use std::fmt::Debug;
 use std::io;
 
-/// Bytes of a body that a step looks at before it gives what is ready.
+/// Bytes of a body that a step processes before it returns its output.
 const STEP_BYTES: usize = 16 * 1024;
 
-/// What comes next of a response.
+/// The next output of a step.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     Bytes(Vec<u8>),
-    /// Nothing at the moment: what comes before has to go on.
+    /// Nothing now: the step before it has to run first.
     Nothing,
-    /// Everything has come.
+    /// The body is complete.
     End,
 }
 
 /// A step.
 pub(crate) trait Stage: Debug {
-    /// Keeps a part of the body; `last`: nothing follows.
+    /// Adds a part of the body; `last`: nothing follows.
     fn hold(&mut self, body: &[u8], last: bool);
 
-    /// What comes next, as far as it is there. An error: the body cannot be read.
+    /// The next output, as far as it is ready. An error: the body cannot be read.
     fn next_piece(&mut self) -> io::Result<Piece>;
 
-    /// Whether there is something to send that waits for something else than the step itself.
+    /// Whether output waits for something other than the step itself.
     fn is_waiting(&self) -> bool {
         false
     }
 
-    /// Bytes of the body that wait to be looked at.
+    /// Bytes of the body that wait to be processed.
     fn held_bytes(&self) -> usize;
 
-    /// Bytes of memory besides.
+    /// Further bytes of memory.
     fn own_bytes(&self) -> usize {
         0
     }
 }
 
-/// What a [`Transform`] does with its bytes.
+/// What a [`Transform`] does to its bytes.
 pub(crate) trait Edit: Debug {
-    /// Takes a piece and appends what is ready; says how many bytes it took, and whether there is more without any.
-    /// `last`: nothing follows the piece.
+    /// Processes a piece and appends the output; returns how many bytes it took, and whether it has more output without
+    /// further input. `last`: nothing follows the piece.
     fn edit(&mut self, piece: &[u8], last: bool, out: &mut Vec<u8>) -> io::Result<Taken>;
 
     /// Bytes of memory that it holds.
     fn own_bytes(&self) -> usize;
 }
 
-/// What an [`Edit`] came to.
+/// The result of an [`Edit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Taken {
     pub(crate) count: usize,
     pub(crate) more: bool,
 }
 
-/// A step that makes other bytes of its bytes.
+/// A step that turns its bytes into other bytes.
 #[derive(Debug)]
 pub(crate) struct Transform<E> {
     edit: E,
     held: Vec<u8>,
-    /// The bytes of `held` that are done.
+    /// Number of bytes of `held` that are processed.
     at: usize,
-    /// The edit has more without further bytes.
+    /// The edit has more output without further input.
     more: bool,
     is_over: bool,
     is_done: bool,
@@ -118,7 +118,7 @@ impl<E: Edit> Stage for Transform<E> {
 mod tests {
     use super::*;
 
-    /// Doubles each byte, and gives three bytes at once.
+    /// Doubles each byte, and returns three bytes at once.
     #[derive(Debug, Default)]
     struct Doubled(Vec<u8>);
 

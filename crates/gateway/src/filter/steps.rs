@@ -1,5 +1,5 @@
-//! The registry of the filters that a location may have besides compression: what each does to a head, and the step that its body goes
-//! through. A further one is a variant of [`FilterPlan`], a module beside this one, and a line in each function here.
+//! The registry of a location's filters besides compression: what each does to a head, and the stage for its body. To
+//! add one: a variant of [`FilterPlan`], a module beside this one, and a line in each function here.
 
 use crate::downstream::reply_head::{HeadView, ReplyHead};
 use crate::filter::stage::Stage;
@@ -7,8 +7,8 @@ use crate::filter::substitute;
 use crate::plan::filters::FilterPlan;
 use rules::template::Template;
 
-/// Edits a head as a filter does, and gives the step of the body; `None` where the filter leaves the response alone. `value` evaluates
-/// a template.
+/// Edits a head as a filter does, and returns the stage for the body; `None` if the filter leaves the response alone.
+/// `value` evaluates a template.
 pub(crate) fn begin(
     plan: &FilterPlan,
     head: &mut ReplyHead,
@@ -20,7 +20,7 @@ pub(crate) fn begin(
     }
 }
 
-/// Whether the length of a response with this head would change: parts of it cannot be asked for then.
+/// Whether a response with this head would change its length: ranges cannot be asked for then.
 pub(crate) fn would_change(plan: &FilterPlan, head: HeadView<'_>) -> bool {
     match plan {
         FilterPlan::Substitute(plan) => substitute::wants(plan, head),

@@ -1,4 +1,4 @@
-//! `sub_filter`: in which responses texts are replaced, and what that does to their heads.
+//! `sub_filter`: decides in which responses texts are replaced, and edits their heads.
 
 use crate::downstream::reply_head::{HeadView, Mark, ReplyHead};
 use crate::filter::stage::{Edit, Stage, Taken, Transform};
@@ -15,7 +15,7 @@ pub(super) fn wants(plan: &SubstitutePlan, head: HeadView<'_>) -> bool {
     head.head.length != Some(0) && plan.types.covers(head.value(FieldId::ContentType).unwrap_or_default())
 }
 
-/// Makes a head that of a response in which texts are replaced, and gives what replaces them. `value` evaluates a template.
+/// Turns a head into that of a response with replaced texts, and returns the stage. `value` evaluates a template.
 pub(super) fn begin(
     plan: &SubstitutePlan,
     head: &mut ReplyHead,
@@ -31,7 +31,7 @@ pub(super) fn begin(
         SoughtTexts::Fixed(searcher) => (Arc::clone(searcher), all().collect()),
         SoughtTexts::Templates(templates) => {
             let texts = templates.iter().map(|template| value(template, view));
-            // As in nginx a text that turns out to be empty is not sought.
+            // As in nginx, a text that evaluates to empty is not searched for.
             let pairs: Vec<_> = texts.zip(all()).filter(|(text, _)| !text.is_empty()).collect();
             if pairs.is_empty() {
                 return None;

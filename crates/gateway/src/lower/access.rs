@@ -1,4 +1,4 @@
-//! What a location checks before it serves a request, and where copies of requests go.
+//! Lowers a location's access checks and `mirror`.
 
 use crate::lower::Lowering;
 use crate::plan::access::{AccessPlan, AuthRequestPlan, BasicPlan, MirrorPlan, SlotValue};
@@ -21,22 +21,22 @@ impl Lowering<'_> {
             .then(|| Box::new(AccessPlan { satisfy: settings.satisfy, rules, basic, request, delay }))
     }
 
-    /// As in nginx, no password is asked for if one of the two directives is missing.
+    /// As in nginx, no password is required if one of the two directives is missing.
     fn basic_plan(&mut self, settings: &LocationSettings) -> Option<BasicPlan> {
         let access = &settings.access;
-        // Their variables are looked at all the same.
+        // Their variables are checked nevertheless.
         let realm = access.realm.as_ref().map(|realm| self.template(realm));
         let users = access.user_file.as_ref().map(|file| self.path_plan(file, self.options.conf_directory.as_path()));
         Some(BasicPlan { realm: realm?, users: users? })
     }
 
     fn slot_value(&mut self, set: &SetFromSubrequest) -> Option<SlotValue> {
-        // Declaring the variables has reported those that cannot be set.
+        // Declaring the variables has already reported those that cannot be set.
         let Ok(Assignable::Slot(slot)) = self.users.declare_assignable(&set.variable) else { return None };
         Some(SlotValue { slot, value: self.template(&set.value) })
     }
 
-    /// Declares what `auth_request_set` gives a value.
+    /// Declares the variables of `auth_request_set`.
     pub(super) fn declare_sets(&mut self, settings: &ResponseSettings) {
         for set in &settings.auth_request_sets {
             let message = match self.users.declare_assignable(&set.variable) {
@@ -51,7 +51,7 @@ impl Lowering<'_> {
     }
 }
 
-/// Where copies of requests go.
+/// The targets of `mirror`.
 pub(super) fn mirror_plan(settings: &ResponseSettings) -> Option<Box<MirrorPlan>> {
     let uris = settings.mirrors.iter().map(|uri| uri.as_slice().into()).collect::<Vec<_>>();
     (!uris.is_empty()).then(|| Box::new(MirrorPlan { uris, with_body: settings.mirror_request_body }))

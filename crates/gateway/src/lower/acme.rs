@@ -1,4 +1,5 @@
-//! `acme_issuer` and `acme_certificate`: files are read, and servers that ask for the same certificate share one order.
+//! `acme_issuer` and `acme_certificate`: reads their files, and makes servers that ask for the same certificate share
+//! one order.
 
 use crate::lower::Lowering;
 use crate::plan::acme::{AcmeIssuerPlan, AcmeOrderId, AcmeOrderPlan};
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 impl Lowering<'_> {
-    /// The issuers, in the order of the text: an order refers to its issuer by this.
+    /// The issuers, in the order of the text: an order refers to its issuer by index.
     pub(super) fn acme_issuers(&mut self) -> Vec<Arc<AcmeIssuerPlan>> {
         let http = self.http;
         http.acme_issuers.iter().map(|issuer| Arc::new(self.acme_issuer(issuer))).collect()
@@ -84,7 +85,7 @@ impl Lowering<'_> {
         None
     }
 
-    /// The order of a server; equal ones are one.
+    /// The order of a server; equal orders are shared.
     pub(super) fn acme_order(&mut self, written: &AcmeCertificate) -> Option<AcmeOrderId> {
         let issuer = Arc::clone(self.acme_issuers.get(written.issuer.0 as usize)?);
         let order = AcmeOrderPlan { issuer, identifiers: written.identifiers.clone(), key: written.key };
@@ -97,7 +98,7 @@ impl Lowering<'_> {
         Some(AcmeOrderId(place as u32))
     }
 
-    /// Authorities ask on one port (RFC 8555 § 8.3, RFC 8737 § 3).
+    /// Notes the port that authorities ask for this order (RFC 8555 § 8.3, RFC 8737 § 3).
     fn note_challenge_port(&mut self, order: &AcmeOrderPlan, span: Span) {
         let (port, name) = match order.issuer.challenge {
             AcmeChallenge::Http01 => (80, "http-01"),

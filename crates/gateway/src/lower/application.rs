@@ -1,11 +1,11 @@
-//! `fastcgi_pass`, `scgi_pass` and `uwsgi_pass`: the words that only applications have.
+//! `fastcgi_pass`, `scgi_pass` and `uwsgi_pass`: settings that only applications have.
 
 use crate::lower::Lowering;
 use crate::plan::application::{ApplicationPlan, ApplicationProtocol, FastcgiPlan, ParamPlan, ScriptPlan};
 use conf::model::{ApplicationSettings, LocationSettings, Scheme};
 
 impl Lowering<'_> {
-    /// What an application of this scheme is told; `None` for a scheme of HTTP.
+    /// The settings of an application with this scheme; `None` for an HTTP scheme.
     pub(super) fn application_plan(&mut self, settings: &LocationSettings, scheme: Scheme) -> Option<ApplicationPlan> {
         let words = settings.application_words(scheme)?;
         let protocol = match scheme {
@@ -26,14 +26,14 @@ impl Lowering<'_> {
             .map(|param| ParamPlan {
                 name: param.name.as_slice().into(),
                 value: self.template(&param.value),
-                // As in nginx an empty value takes the client's field away.
+                // As in nginx, an empty value removes the client's field.
                 unless_empty: param.unless_empty || param.name.starts_with(b"HTTP_"),
             })
             .collect();
         Some(ApplicationPlan { protocol, names: params.iter().map(|param| param.name.clone()).collect(), params })
     }
 
-    /// How URIs of a location are split, where it says something about that.
+    /// How a location splits URIs, if it is configured.
     pub(super) fn script_plan(&mut self, words: &ApplicationSettings) -> Option<Box<ScriptPlan>> {
         let split = words.split_path_info.as_ref().and_then(|regex| self.pattern(regex));
         let index = words.index.as_ref().map(|index| index.as_slice().into());

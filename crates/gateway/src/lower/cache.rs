@@ -11,14 +11,14 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
-/// Bytes of a zone that nginx needs for a key: its documentation counts 8,000 keys a megabyte.
+/// Bytes of a zone that nginx needs for a key: its documentation states 8,000 keys per megabyte.
 const KEY_BYTES: u64 = 128;
 
 fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The fields that have no say about storing.
+/// The response fields that storing ignores.
 fn ignored(headers: IgnoredHeaders) -> cache::Ignored {
     cache::Ignored {
         accel_expires: headers.contains(IgnoredHeaders::X_ACCEL_EXPIRES),
@@ -30,7 +30,7 @@ fn ignored(headers: IgnoredHeaders) -> cache::Ignored {
 }
 
 impl Lowering<'_> {
-    /// The zones of the configuration, used or not: their directories are made, and their files looked after.
+    /// All zones of the configuration, also unused ones: their directories are created, and their files managed.
     pub(super) fn cache_zones(&mut self) {
         for zone in &self.http.cache_zones {
             self.plan.cache_zones.push(CacheZonePlan {
@@ -49,7 +49,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// What a location keeps of its upstream's responses; `None` for nothing.
+    /// How a location stores its upstream's responses; `None` if it does not.
     pub(super) fn cache_plan(&mut self, pass: Pass<'_>) -> Option<Box<CachePlan>> {
         let words: &CacheSettings = pass.settings.cache_of(pass.scheme);
         let zone = match words.zone.as_ref()? {

@@ -1,4 +1,4 @@
-//! Character sets: their tables, and what locations say about them.
+//! Character sets: their tables, and the settings of locations.
 
 use crate::lower::Lowering;
 use crate::plan::filters::CharsetPlan;
@@ -17,14 +17,14 @@ pub(super) fn lower_charsets(http: &Http) -> Charsets {
 }
 
 impl Lowering<'_> {
-    /// The words of a location; `None` where they change nothing.
+    /// The settings of a location; `None` if they change nothing.
     pub(super) fn charset_plan(&mut self, settings: &CharsetSettings) -> Option<Box<CharsetPlan>> {
         self.check_map(settings);
         let mut plan = self.charset_templates(settings);
         for template in [&mut plan.charset, &mut plan.source].into_iter().flatten() {
             let Some(name) = template.as_constant() else { continue };
             self.plan.charsets.add_name(name);
-            // As in nginx a name is sent as the configuration spells it first.
+            // As in nginx, a name is sent with its first spelling in the configuration.
             if let Some(spelling) = self.plan.charsets.spelling(name) {
                 *template = Template::constant(spelling);
             }
@@ -32,7 +32,7 @@ impl Lowering<'_> {
         (plan.charset.is_some() || plan.source.is_some()).then(|| Box::new(plan))
     }
 
-    /// The same, without a look at other places.
+    /// The same, without checking for tables.
     pub(super) fn charset_templates(&mut self, settings: &CharsetSettings) -> CharsetPlan {
         CharsetPlan {
             charset: settings.charset.as_ref().map(|name| self.template(name)),
@@ -42,7 +42,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Two names need a table between them.
+    /// Two different names need a table between them.
     fn check_map(&mut self, settings: &CharsetSettings) {
         let (Some(charset), Some(source)) = (&settings.charset, &settings.source) else { return };
         let (Some(to), Some(from)) = (charset.as_text(), source.as_text()) else { return };

@@ -1,5 +1,5 @@
-//! Limits of a group that do not fit together (founding fact F4): refused where a word has no effect, warned about where it
-//! costs connections, each with the numbers.
+//! Limits of a group that contradict each other (founding fact F4): an error if a setting has no effect, a warning if
+//! it costs connections, each with the numbers.
 
 use crate::lower::Lowering;
 use conf::diagnostic::Diagnostic;
@@ -7,8 +7,7 @@ use conf::model::Upstream;
 use upstream::shared::{Contradiction, GroupLimits};
 
 impl Lowering<'_> {
-    /// Says what does not fit together in a group. Only what was written is held against the rest: the default pool
-    /// cannot contradict it.
+    /// Reports contradictions in a group. Only written settings are compared: the default pool cannot contradict them.
     pub(super) fn check_limits(&mut self, upstream: &Upstream, limits: &GroupLimits) {
         let keepalive_span = upstream.settings.keepalive.span;
         for contradiction in limits.contradictions(self.options.workers) {

@@ -1,4 +1,4 @@
-//! `proxy_cookie_domain`, `proxy_cookie_path`, `proxy_cookie_flags`: from what was written to `rules`' rules.
+//! Lowers `proxy_cookie_domain`, `proxy_cookie_path` and `proxy_cookie_flags` to the rules of `rules`.
 
 use crate::lower::Lowering;
 use conf::model::{CookiePattern, ProxySettings};
@@ -6,7 +6,7 @@ use rules::redirect::{RedirectFrom, RedirectRule, Redirects};
 use rules::set_cookie::{CookieMatch, CookieRules, DomainRule, FlagRule};
 
 impl Lowering<'_> {
-    /// `None` where Set-Cookie stays as it is.
+    /// `None` if Set-Cookie is not rewritten.
     pub(super) fn cookie_rules(&mut self, proxy: &ProxySettings) -> Option<Box<CookieRules>> {
         let mut rules = (Vec::new(), Vec::new(), Vec::new());
         for rewrite in &proxy.cookie_domains {

@@ -22,7 +22,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes of one `sendfile(2)` where the configuration sets no limit: a turn must end. 2 MB at 10 Gbit/s are 1.6 ms.
+/// Bytes of one `sendfile(2)` if the configuration sets no limit, so that a turn ends. 2 MB at 10 Gbit/s take 1.6 ms.
 const SENDFILE_BYTES_MAX: u64 = 2 << 20;
 
 /// Tables of types that were compiled already: locations nearly always share one.
@@ -42,7 +42,8 @@ pub(super) fn modified_since(files: &FileSettings) -> ModifiedSince {
 }
 
 impl Lowering<'_> {
-    /// Notes whose name an `alias` means: that of the outermost location where it holds. Returns what held before.
+    /// Notes the location whose name an `alias` replaces: the outermost one with this `alias`. Returns the previous
+    /// value.
     pub(super) fn enter_alias(&mut self, root: &Root, alias: Alias) -> Option<(Span, Alias)> {
         let outer = self.alias;
         let written = root.span.filter(|_| root.alias);
@@ -59,12 +60,12 @@ impl Lowering<'_> {
         }
         let mut path = root.path.clone();
         match path.parts.first_mut() {
-            // `root /;` has lost its slash, and the URI brings it.
+            // `root /;` has lost its slash; the URI starts with one.
             Some(Part::Text(text)) if text.is_empty() || text.starts_with(b"/") => prefix.clear(),
             Some(Part::Text(text)) => {
                 text.splice(..0, prefix.drain(..));
             }
-            // Whether a path that begins with a variable is absolute shows when it is evaluated.
+            // A path that begins with a variable may be absolute; evaluation decides.
             Some(Part::Variable(_) | Part::Capture(_)) | None => {}
         }
         let written = path.parts.iter().map(|part| match part {
@@ -77,7 +78,7 @@ impl Lowering<'_> {
         RootPlan { path, prefix: prefix.into(), alias, parents }
     }
 
-    /// The path of a file that may depend on the request, relative to a folder.
+    /// The path of a file, possibly with variables, relative to a directory.
     pub(super) fn path_plan(&mut self, written: &conf::value::Template, base: &Path) -> PathPlan {
         let mut prefix = base.as_os_str().as_bytes().to_vec();
         if !prefix.ends_with(b"/") {
@@ -89,13 +90,13 @@ impl Lowering<'_> {
             Some(Part::Text(text)) => {
                 text.splice(..0, prefix.drain(..));
             }
-            // Whether a path that begins with a variable is absolute shows when it is evaluated.
+            // A path that begins with a variable may be absolute; evaluation decides.
             Some(Part::Variable(_) | Part::Capture(_)) | None => {}
         }
         PathPlan { path: self.template(&path), prefix: prefix.into() }
     }
 
-    /// `open_file_cache`: the locations that inherit one line share its cache.
+    /// `open_file_cache`: locations that inherit the same line share its cache.
     pub(super) fn open_files_plan(&mut self, files: &FileSettings) -> Option<OpenFilesPlan> {
         let cache = files.open_file_cache?;
         let known = self.open_files.iter().position(|span| *span == cache.span);
@@ -147,7 +148,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// The types of responses by the extension of the URI.
+    /// The media types by extension of the URI.
     pub(super) fn mime_types(&mut self, files: &FileSettings) -> Arc<MimeTypes> {
         let known =
             |known: &&KnownTypes| Arc::ptr_eq(&known.written, &files.types) && known.default_type == files.default_type;

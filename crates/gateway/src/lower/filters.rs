@@ -1,4 +1,4 @@
-//! What is done to bodies on their way to the client.
+//! Lowers the filters of response bodies.
 
 use crate::lower::Lowering;
 use crate::plan::filters::{AdditionPlan, FilterPlan, GzipPlan, SoughtTexts, SubstitutePlan};
@@ -32,7 +32,7 @@ impl Lowering<'_> {
     }
 }
 
-/// `None` where nothing is compressed or unpacked.
+/// `None` if compression and unpacking are off.
 pub(super) fn gzip_plan(settings: &GzipSettings) -> Option<Box<GzipPlan>> {
     let is_used = settings.on || settings.gunzip || settings.ready_made != ReadyMade::Off;
     is_used.then(|| {

@@ -1,4 +1,5 @@
-//! `keepalive … floor=`: which connections are opened ahead of demand. When and by whom is `worker::warm`'s business.
+//! `keepalive … floor=`: which connections are opened ahead of demand. `worker::warm` decides when, and which worker
+//! does it.
 
 use crate::lower::Lowering;
 use crate::lower::proxy::Pass;
@@ -12,7 +13,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 impl Lowering<'_> {
-    /// Notes the floor of a group for its peers, connected to as this proxy does it; once for each use of the group.
+    /// Notes the floor of a group's peers, with this proxy's connection settings; once for each use of the group.
     pub(super) fn note_floors(
         &mut self,
         upstream: UpstreamId,
@@ -23,7 +24,7 @@ impl Lowering<'_> {
     ) {
         let Some(upstream) = self.declared.upstreams.get(upstream.0 as usize) else { return };
         let keepalive = &upstream.settings.keepalive;
-        // A connection from a request's own source belongs to no other request, so there is nothing to open ahead.
+        // No other request may use a connection from a request's own source, so nothing can be opened ahead.
         let is_kept = pass.settings.application_words(pass.scheme).is_none_or(|words| words.keep_conn);
         if keepalive.floor == 0 || !is_kept || matches!(source, SourcePlan::Template(_)) {
             return;
@@ -47,7 +48,7 @@ impl Lowering<'_> {
             floor: keepalive.floor,
         };
         self.plan.floors.push(FloorPlan { group, warming });
-        // How many peers a name will have is not known, so that nothing can be held against the pool's size.
+        // The number of peers of a name is unknown, so the floor cannot be compared with the pool's size.
         let Some(peers) = fixed_peers(&self.group_of(group)) else { return };
         let wanted = u64::from(keepalive.floor) * peers as u64;
         let kept = u64::from(keepalive.idle) * if keepalive.local { 1 } else { u64::from(self.options.workers) };
@@ -66,7 +67,7 @@ impl Lowering<'_> {
     }
 }
 
-/// How many peers a group has, those with equal addresses counted once; `None` where names decide.
+/// Number of peers of a group, counting equal addresses once; `None` if names determine it.
 fn fixed_peers(group: &GroupPlan) -> Option<usize> {
     let mut known: HashSet<&PeerAddress> = HashSet::new();
     for server in &group.servers {

@@ -20,10 +20,10 @@ use upstream::shared::GroupLimits;
 pub(super) struct Groups {
     indices: HashMap<UpstreamId, Option<GroupIndex>>,
     uses: HashMap<(GroupIndex, Sharing), GroupUseId>,
-    /// The group in which all peers are that only requests name.
+    /// The group of all peers that only requests name.
     pub(super) guests: Option<GroupIndex>,
-    /// TLS of the first proxy that names a group, and whether it names it without variables; `None` where another one of that kind
-    /// speaks to the group in clear.
+    /// TLS of the first proxy that uses a group, and whether that proxy names the group without variables; `None` if
+    /// another proxy of that kind uses the group without TLS.
     tls: HashMap<GroupIndex, (bool, Option<UpstreamTlsPlan>)>,
 }
 
@@ -37,7 +37,7 @@ impl Groups {
         }
     }
 
-    /// Peers are checked as requests ask them: over TLS, where all proxies of their group speak it.
+    /// Peers are checked in the way that requests reach them: over TLS if all proxies of their group use it.
     pub(super) fn secure_checks(&mut self, groups: &mut [Arc<GroupPlan>]) {
         for (index, (_, tls)) in self.tls.drain() {
             if let (Some(tls), Some(group)) = (tls, groups.get_mut(index.0 as usize).and_then(Arc::get_mut))
@@ -61,7 +61,8 @@ impl Lowering<'_> {
         Some(self.use_of(group?, sharing))
     }
 
-    /// Notes how a proxy speaks to the peers of a group: checks follow that. A URL with variables may lead anywhere and says less.
+    /// Notes how a proxy speaks to the peers of a group, since checks do the same. A URL with variables may lead
+    /// anywhere, so it counts less.
     pub(super) fn note_tls(&mut self, used: GroupUseId, is_fixed: bool, tls: Option<&UpstreamTlsPlan>) {
         if let Some(used) = self.plan.group_uses.get(used.0 as usize) {
             self.groups.note_tls(used.group, is_fixed, tls);
@@ -108,7 +109,7 @@ impl Lowering<'_> {
         })
     }
 
-    /// A group of `stream` is another one than that of the same name in `http`.
+    /// A group of `stream` differs from the one with the same name in `http`.
     fn group_name(&self, upstream: &Upstream) -> String {
         match self.scope {
             Scope::Http => upstream.name.clone(),
@@ -117,7 +118,7 @@ impl Lowering<'_> {
     }
 
     fn group_servers(&mut self, upstream: &Upstream) -> Option<Vec<GroupServerPlan>> {
-        // Without a resolver the check has said so.
+        // If the resolver is missing, the check has already reported it.
         let resolves = upstream.servers.iter().any(|server| server.resolve);
         let resolver = if resolves { Some(self.resolver_of(upstream)?) } else { None };
         let servers = upstream.servers.iter().map(|server| GroupServerPlan {
@@ -219,7 +220,7 @@ fn measure(written: TimeMeasure) -> Measure {
     }
 }
 
-/// The state of a new peer.
+/// The health state of a new peer.
 fn newcomer(check: &HealthCheck) -> Checked {
     if check.mandatory { Checked::Pending } else { Checked::Healthy }
 }

@@ -19,7 +19,7 @@ pub(super) struct ZoneKeys {
 }
 
 impl Lowering<'_> {
-    /// Compiles the keys, also those of unused zones: a mistake there is an error as well.
+    /// Compiles the keys, also those of unused zones: an error there is reported as well.
     pub(super) fn compile_zone_keys(&mut self) {
         let declared = self.declared;
         let requests = declared.request_zones.iter().map(|zone| self.template(&zone.key)).collect();
@@ -27,7 +27,7 @@ impl Lowering<'_> {
         self.zone_keys = ZoneKeys { requests, connections };
     }
 
-    /// What a location limits; `None` for nothing.
+    /// The limits of a location; `None` if there are none.
     pub(super) fn limit_plan(&mut self, limits: &model::LimitSettings) -> Option<Box<LimitPlan>> {
         if limits.requests.is_empty() && limits.connections.is_empty() {
             return None;
@@ -67,7 +67,7 @@ impl Lowering<'_> {
     }
 }
 
-/// The index of a zone, listed where it is used for the first time.
+/// The index of a zone, which is added to the list on first use.
 fn zone_of(zones: &mut Vec<ZonePlan>, name: &str, bytes: u64, key: &conf::value::Template, span: Span) -> u32 {
     let known = zones.iter().position(|known| known.span == span);
     known.unwrap_or_else(|| {
@@ -76,7 +76,7 @@ fn zone_of(zones: &mut Vec<ZonePlan>, name: &str, bytes: u64, key: &conf::value:
     }) as u32
 }
 
-/// The level of a line about a delay, as in nginx.
+/// The level of a log line about a delay, as in nginx.
 fn one_lower(level: LogLevel) -> Level {
     match level {
         LogLevel::Error => Level::Warn,

@@ -1,4 +1,4 @@
-//! Protected links, and pages that may link here.
+//! Lowers `secure_link` and `valid_referers`.
 
 use crate::lower::Lowering;
 use crate::plan::access::LinkPlan;
@@ -8,7 +8,7 @@ use rules::referer::Referers;
 use rules::server_name::ServerName;
 
 impl Lowering<'_> {
-    /// As in nginx nothing is protected where one of both words is missing.
+    /// As in nginx, nothing is protected if one of the two directives is missing.
     pub(super) fn link_plan(&mut self, link: &SecureLink) -> Option<Box<LinkPlan>> {
         if let Some(secret) = &link.secret {
             return Some(Box::new(LinkPlan::Secret(secret.as_slice().into())));
@@ -54,7 +54,7 @@ impl Lowering<'_> {
         Some(Box::new(referers))
     }
 
-    /// A name that the list has already stays as it is.
+    /// Adds the server's names; a name that is already in the list stays.
     fn add_server_names(&mut self, referers: &mut Referers) {
         let Some(server) = self.server_now.and_then(|id| self.server_of(id)) else { return };
         let forms: Vec<_> = server.names.iter().map(|name| name.form.clone()).collect();

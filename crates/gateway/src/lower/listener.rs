@@ -81,7 +81,7 @@ impl Lowering<'_> {
         })
     }
 
-    /// The addresses of a host: itself, or what its name means.
+    /// The addresses of a host: itself, or those that its name resolves to.
     pub(super) fn addresses(&mut self, address: &Address, span: Option<Span>) -> Vec<PeerAddress> {
         match &address.host {
             Host::Ip(ip) => vec![PeerAddress::Ip(SocketAddr::new(*ip, address.port))],
@@ -103,7 +103,7 @@ impl Lowering<'_> {
     }
 }
 
-/// Which sockets take the connections of addresses without one.
+/// Assigns the addresses without a socket to the sockets that accept their connections.
 pub(super) fn join_sockets(mut plans: Vec<ListenerPlan>) -> Vec<Arc<ListenerPlan>> {
     let without_socket = plans.iter().filter(|plan| plan.socket.is_none());
     let without_socket: Vec<PeerAddress> = without_socket.map(|plan| plan.address.clone()).collect();
@@ -114,9 +114,9 @@ pub(super) fn join_sockets(mut plans: Vec<ListenerPlan>) -> Vec<Arc<ListenerPlan
     plans.into_iter().map(Arc::new).collect()
 }
 
-/// Whether an address needs no socket of its own: one for all addresses of its port is there, which Linux lets no socket
-/// bind beside, and its socket has no options. As in nginx (`ngx_http_init_listening`), the address that a
-/// connection came to tells whose it is.
+/// Whether an address needs no socket of its own: it has no socket options, and a wildcard socket has the same port;
+/// Linux lets no other socket bind beside that. As in nginx (`ngx_http_init_listening`), the local address of a
+/// connection then selects the address.
 pub(super) fn is_behind_a_wildcard(all: &[Listener], listener: &Listener, address: SocketAddr) -> bool {
     let is_wildcard = |other: &Listener| {
         matches!(other.address.host, Host::Ip(ip) if ip.is_unspecified()
@@ -125,7 +125,7 @@ pub(super) fn is_behind_a_wildcard(all: &[Listener], listener: &Listener, addres
     !address.ip().is_unspecified() && !listener.options.set && all.iter().any(is_wildcard)
 }
 
-/// What a server takes of a request's head.
+/// The limits of a server for a request's head.
 pub(super) fn head_limits(head: &HeadSettings) -> Limits {
     let buffers = head.large_client_header_buffers;
     Limits {
@@ -141,13 +141,13 @@ pub(super) fn head_limits(head: &HeadSettings) -> Limits {
     }
 }
 
-/// Whether the socket of one address takes the connections of another.
+/// Whether the socket of one address accepts the connections of another.
 fn covers(socket: &PeerAddress, other: &PeerAddress) -> bool {
     matches!((socket, other), (PeerAddress::Ip(socket), PeerAddress::Ip(other))
         if socket.ip().is_unspecified() && is_same_port(*socket, *other))
 }
 
-/// A socket for all addresses of a family takes the connections of that family alone.
+/// A wildcard socket of a family accepts the connections of that family only.
 fn is_same_port(one: SocketAddr, other: SocketAddr) -> bool {
     one.port() == other.port() && one.is_ipv4() == other.is_ipv4()
 }

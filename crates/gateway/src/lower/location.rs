@@ -1,4 +1,4 @@
-//! Locations, flattened: each gets a number and a plan with everything inherited.
+//! Locations, flattened: each gets a number and a plan with all inherited settings.
 
 use crate::base::body_file::BodyFiles;
 use crate::lower::Lowering;
@@ -25,10 +25,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Smallest status of an answer: below it nothing ends the exchange.
+/// Smallest status of an answer: a lower one does not end the exchange.
 const RETURN_STATUS_MIN: u16 = 200;
 
-/// What we call ourselves.
+/// Our product name.
 const NAME: &str = "holdfast";
 
 impl Lowering<'_> {
@@ -139,7 +139,7 @@ impl Lowering<'_> {
         id
     }
 
-    /// `slice`: of use where the content that was lowered just now asks for `$slice_range`.
+    /// `slice`: only if the content lowered just before uses `$slice_range`.
     fn slice_plan(&mut self, settings: &LocationSettings) -> Option<SlicePlan> {
         let is_used = std::mem::take(&mut self.uses_slices) && settings.files.slice > 0;
         is_used.then(|| SlicePlan {

@@ -1,4 +1,5 @@
-//! Logs of a location: formats are compiled, and places found. Each place is listed once, however often it is named.
+//! Logs of a location: compiles formats and finds destinations. Each destination is listed once, even if several logs
+//! name it.
 
 use crate::base::logs::access::Buffering;
 use crate::base::logs::error::ErrorTarget;
@@ -39,7 +40,7 @@ impl Lowering<'_> {
         Some(AccessLogPlan { format, sink, name, condition, awaited })
     }
 
-    /// The list of the level, where it is not the process's own.
+    /// The location's list of error logs, if it is not the process's own.
     pub(super) fn error_log(&mut self, settings: &LogSettings) -> Option<ErrorLogId> {
         let mut targets = Vec::new();
         for log in &settings.error {
@@ -56,7 +57,7 @@ impl Lowering<'_> {
         Some(ErrorLogId(place as u32))
     }
 
-    /// Where a log without variables goes.
+    /// The destination of a log without variables.
     fn log_place(&mut self, target: &LogTarget, span: Span) -> Option<LogPlace> {
         match target {
             LogTarget::File(path) => {
@@ -87,7 +88,7 @@ impl Lowering<'_> {
         LogNamePlan { path: self.template(path), prefix: prefix.into(), parents }
     }
 
-    /// The sink of a place, shared by everybody who names it.
+    /// The sink of a destination, shared by all logs that name it.
     fn sink(&mut self, place: LogPlace, buffering: Option<Buffering>, span: Span) -> SinkId {
         let known = self.plan.sinks.iter().position(|known| known.place == place);
         let index = known.unwrap_or(self.plan.sinks.len());

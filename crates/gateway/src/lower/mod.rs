@@ -1,6 +1,6 @@
-//! From the typed configuration to a plan: names become tables, variables become enums, settings become numbers. Runs at start
-//! and at each reload, off the request path; the same for `-t` and `serve`. It has no side effects and knows nothing that
-//! outlives a configuration; it asks the resolver, and reads the files that the configuration names.
+//! From the typed configuration to a plan: names become tables, variables become enums, settings become numbers. Runs
+//! at start and at each reload, off the request path; the same for `-t` and `serve`. It has no side effects and knows
+//! nothing that outlives a configuration; it uses the resolver and reads the files that the configuration names.
 
 pub(crate) mod access;
 pub(crate) mod acme;
@@ -58,10 +58,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Gives the bytes of a file; the path is absolute.
+/// Reads a file; the path is absolute.
 pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<Vec<u8>>;
 
-/// Where the configuration is used.
+/// The environment of a configuration.
 pub struct LowerOptions<'a> {
     /// Relative paths of logs and files are relative to this (`-p`).
     pub prefix: PathBuf,
@@ -73,26 +73,26 @@ pub struct LowerOptions<'a> {
     pub resolve: Resolve<'a>,
     /// Relative paths of certificates, keys and password files are relative to this: the main file's directory.
     pub conf_directory: PathBuf,
-    /// Seconds since 1970, for certificates that have ended.
+    /// Seconds since 1970, to find expired certificates.
     pub now_s: u64,
-    /// Reads a file that the configuration names: as the configuration itself is read, so that a process without the right to
-    /// read a key gets it from the one that has.
+    /// Reads a file that the configuration names in the same way as the configuration itself: a process without
+    /// permission to read a key gets it from the process that has it.
     pub read: ReadFile<'a>,
-    /// What was read before.
+    /// Certificates that were read before.
     pub known_pairs: &'a KnownPairs,
 }
 
-/// A configuration that has no errors of its own.
+/// A configuration without errors.
 pub struct Lowered {
-    /// What it says; the registry binds it.
+    /// Its plan; the registry binds it.
     pub plan: Plan,
-    /// What is worth saying.
+    /// Warnings and notes.
     pub warnings: Vec<Diagnostic>,
 }
 
 /// The work in progress.
 struct Lowering<'a> {
-    /// The block that is lowered.
+    /// The block being lowered.
     scope: Scope,
     /// Its groups, formats, tables and zones.
     declared: &'a Declared,
@@ -107,25 +107,25 @@ struct Lowering<'a> {
     groups: Groups,
     types: Vec<KnownTypes>,
     sides: upstream_tls::Sides,
-    /// The `alias` that holds here, where it was written, and what it means.
+    /// The `alias` in force here: where it was written, and what it replaces.
     alias: Option<(Span, Alias)>,
-    /// The server whose locations are lowered.
+    /// The server of the locations being lowered.
     server_now: Option<ServerId>,
     zone_keys: limits::ZoneKeys,
     /// By `AcmeIssuerId`.
     acme_issuers: Vec<Arc<AcmeIssuerPlan>>,
     read_pairs: tls::ReadPairs,
-    /// Words of a proxy where nothing is proxied.
+    /// Settings of proxies in locations that proxy nothing.
     idle_proxies: Vec<Arc<ProxySettings>>,
-    /// The templates of the content that was lowered last have `$slice_range`.
+    /// A template of the content lowered last uses `$slice_range`.
     uses_slices: bool,
     /// The lines of `open_file_cache`, by the number of their cache.
     open_files: Vec<Span>,
     found: Vec<Diagnostic>,
 }
 
-/// Lowers a model that has no errors. Errors that only show here (unknown variables, names without an address) come back as
-/// diagnostics with their place.
+/// Lowers a model that has no errors. Errors found only here (unknown variables, names without an address) are returned
+/// as diagnostics with their place.
 pub fn lower(model: &Model, options: &LowerOptions<'_>) -> Result<Lowered, Vec<Diagnostic>> {
     let plan = Plan {
         hostname: options.hostname.as_bytes().into(),
@@ -148,7 +148,7 @@ pub fn lower(model: &Model, options: &LowerOptions<'_>) -> Result<Lowered, Vec<D
 }
 
 impl Lowered {
-    /// Adds what one block came to: the plan as it is now, and what was found.
+    /// Adds the result of one block: the plan so far, and its diagnostics.
     fn take(&mut self, (plan, found): (Plan, Vec<Diagnostic>), errors: &mut Vec<Diagnostic>) {
         self.plan = plan;
         if found.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
@@ -176,7 +176,7 @@ fn lower_http(http: &Http, options: &LowerOptions<'_>, plan: Plan) -> (Plan, Vec
     lowering.plan.listeners = lowering.listeners();
     lowering.groups.secure_checks(&mut lowering.plan.groups);
     let Lowering { mut plan, found, .. } = lowering;
-    // A template of any server may ask, and it is known only now.
+    // A template of any server may use them, so this is only known now.
     for tls in plan.servers.iter_mut().filter_map(|server| server.tls.as_deref_mut()) {
         tls.keep_offers = plan.wants_tls_offers;
     }
@@ -244,7 +244,7 @@ impl Lowering<'_> {
             }
         };
         ServerPlan {
-            // `.example.com` is called `example.com`.
+            // The server name of `.example.com` is `example.com`.
             name: server
                 .names
                 .first()
@@ -265,7 +265,7 @@ impl Lowering<'_> {
         self.http.servers.get(id.0 as usize)
     }
 
-    /// Notes what has to be kept, or asked of the kernel, for somebody who asks for it.
+    /// Notes that a variable is used for which exchanges must keep something, or ask the kernel.
     fn note_wanted<'v>(&mut self, variables: impl Iterator<Item = &'v Variable>, span: Span) {
         for variable in variables {
             match variable {
@@ -294,7 +294,7 @@ impl Lowering<'_> {
         self.http.listeners.iter().any(|listener| listener.options.ssl)
     }
 
-    /// One note for each variable that has nothing to act on, at its first place.
+    /// Adds one note for each variable that has no effect, at its first place.
     fn note_idle_variable(&mut self, name: &str, value: &str, needs: &str, span: Span) {
         let message = format!("\"${name}\" variable is {value} here");
         if !self.found.iter().any(|known| known.message == message) {

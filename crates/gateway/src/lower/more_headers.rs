@@ -5,7 +5,7 @@ use crate::plan::more_headers::{HeaderChangePlan, HeaderCommandPlan, HeaderEditP
 use conf::model::{HeaderChange, HeaderCommand, HeaderEdit, HeaderName, MoreHeadersSettings};
 
 impl Lowering<'_> {
-    /// What a location does to fields; `None` for nothing.
+    /// The field edits of a location; `None` if there are none.
     pub(super) fn more_headers_plan(&mut self, settings: &MoreHeadersSettings) -> Option<Box<MoreHeadersPlan>> {
         let responses = self.header_commands(&settings.responses, "more_set_headers");
         let requests = self.header_commands(&settings.requests, "more_set_input_headers");

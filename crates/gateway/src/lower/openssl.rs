@@ -1,5 +1,5 @@
-//! Words of OpenSSL for protocols, ciphers, curves and commands, towards clients (`ssl_…`) and towards upstreams (`proxy_ssl_…`). What
-//! rustls has not is named at its place.
+//! OpenSSL's words for protocols, ciphers, curves and commands, towards clients (`ssl_…`) and upstreams
+//! (`proxy_ssl_…`). Words that rustls does not support are reported at their place.
 
 use crate::lower::Lowering;
 use conf::diagnostic::Diagnostic;
@@ -7,34 +7,34 @@ use conf::source::Span;
 use conf::value::Located;
 use tls::{Ciphers, Curves, Protocols};
 
-/// The words of one side.
+/// The settings of one side.
 pub(super) struct OpensslWords<'a> {
-    /// What the names of the directives begin with.
+    /// Prefix of the directives' names.
     pub(super) family: &'static str,
-    /// Where they hold, for what was not written.
+    /// The place for diagnostics about defaults.
     pub(super) span: Span,
-    /// None for the default.
+    /// Empty for the default.
     pub(super) protocols: Vec<Located<&'a str>>,
     pub(super) ciphers: Option<Located<&'a str>>,
     pub(super) curves: Option<Located<&'a str>>,
-    /// Each with its value.
+    /// Commands, each with its value.
     pub(super) commands: Vec<[Located<&'a str>; 2]>,
 }
 
-/// What may be agreed on.
+/// The protocols, ciphers and groups that may be negotiated.
 pub(super) struct Agreeable {
     pub(super) protocols: Protocols,
     pub(super) ciphers: Ciphers,
     pub(super) curves: Curves,
 }
 
-/// Protocols in their order, as the commands name them.
+/// Protocols in their order, by the names of the commands.
 const PROTOCOLS: [&str; 6] = ["SSLv2", "SSLv3", "TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"];
 
-/// Those that are spoken.
+/// The supported protocols.
 const SPOKEN: [&str; 2] = ["TLSv1.2", "TLSv1.3"];
 
-/// Commands that need nothing here: what they switch is not there, or is always so.
+/// Commands without effect: the feature that they switch does not exist here, or is always on.
 const IDLE_COMMANDS: [&str; 10] = [
     "Options",
     "SignatureAlgorithms",
@@ -57,7 +57,7 @@ struct Work<'a> {
 }
 
 impl Lowering<'_> {
-    /// What the words leave to agree on; `None` after an error.
+    /// What the settings permit to negotiate; `None` after an error.
     pub(super) fn agreeable(&mut self, words: &OpensslWords<'_>) -> Option<Agreeable> {
         let mut work = Work {
             family: words.family,

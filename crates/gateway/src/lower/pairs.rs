@@ -12,10 +12,10 @@ use std::path::{Display, Path};
 use std::sync::Arc;
 use tls::{Finding, Pair};
 
-/// A chain of four certificates with post-quantum signatures takes some 50 KB. What is larger is another kind of file.
+/// A chain of four certificates with post-quantum signatures takes about 50 KB. A larger file is something else.
 pub(crate) const FILE_BYTES_MAX: usize = 1 << 20;
 
-/// Which of the two words of a pair has to be mended.
+/// Which of the two directives of a pair must be corrected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PairWord {
     Certificate,
@@ -27,11 +27,11 @@ pub(crate) enum PairWord {
 pub(crate) struct PairFault {
     pub(crate) word: PairWord,
     pub(crate) message: String,
-    /// What to do.
+    /// What the operator should do.
     pub(crate) advice: String,
 }
 
-/// Reads a pair. `known` is what the same files came to before.
+/// Reads a pair. `known` is the result of an earlier read of the same files.
 pub(crate) fn load_pair(
     source: &PairSource,
     read: ReadFile<'_>,
@@ -66,8 +66,8 @@ pub(crate) fn load_pair(
 }
 
 impl Lowering<'_> {
-    /// The bytes of a file that a word names, relative to the main file's directory. Otherwise the finding that the closure makes of
-    /// the path and the system's words.
+    /// The bytes of a file that a directive names, relative to the main file's directory. On an error, adds the
+    /// diagnostic that the closure makes of the path and the system's message.
     pub(super) fn read_named(
         &mut self,
         path: &Path,
@@ -79,7 +79,7 @@ impl Lowering<'_> {
     }
 }
 
-/// Reads a file of TLS whole.
+/// Reads a whole TLS file.
 fn read_file(path: &Path, read: ReadFile<'_>) -> io::Result<Vec<u8>> {
     let bytes = read(path)?;
     if bytes.len() > FILE_BYTES_MAX {
@@ -97,7 +97,7 @@ fn material<'a>(source: &'a MaterialSource, word: PairWord, read: ReadFile<'_>) 
     }
 }
 
-/// nginx's beginning, then the system's words.
+/// nginx's prefix, then the system's message.
 fn fault_of_file(word: PairWord, path: &Path, error: &io::Error) -> PairFault {
     let what = match word {
         PairWord::Certificate => "certificate",
@@ -148,7 +148,7 @@ mod tests {
         let source =
             PairSource { certificate: file.clone(), key: file, passwords: None, stapled: None, stapling: None };
         let load = |known: Option<&PairPlan>| load_pair(&source, &|path| fs::read(path), known).unwrap();
-        // A certificate that was parsed anew is somewhere else in memory.
+        // A newly parsed certificate has another memory address.
         let place = |plan: &PairPlan| plan.pair.certificate_der().unwrap().as_ptr();
         let first = load(None);
         assert_eq!(place(&load(Some(&first))), place(&first));

@@ -1,6 +1,6 @@
-//! Rewrite programs: from the written instructions to `rules`' programs. An `if` of a location is a location of its own
-//! that only its program leads to, as in nginx: it has the location's settings and content with what the block changes, but
-//! neither its `try_files` nor its `limit_except`.
+//! Rewrite programs: lowers the written instructions to programs of `rules`. As in nginx, an `if` in a location is a
+//! location of its own that only its program leads to: it has the location's settings and content with the changes of
+//! the block, but neither its `try_files` nor its `limit_except`.
 
 use crate::lower::Lowering;
 use crate::plan::location::LocationId;
@@ -12,7 +12,7 @@ use rules::program::{Condition, FileTest, Rewrite, Step, Then};
 use rules::variable::{Assignable, Variable};
 use std::sync::Arc;
 
-/// What a program's numbers mean.
+/// The meaning of a program's numbers.
 #[derive(Default)]
 struct Numbers {
     answers: Vec<ReturnPlan>,
@@ -20,8 +20,8 @@ struct Numbers {
 }
 
 impl Lowering<'_> {
-    /// A program that does not begin with `return`; `None` if there is nothing to do. `name` is the location's, `None` in a
-    /// server, whose `if` has no settings.
+    /// A program that does not begin with `return`; `None` if there is nothing to do. `name` is the location's; `None`
+    /// for a server, where an `if` has no settings.
     pub(super) fn program(
         &mut self,
         program: &Program,
@@ -59,7 +59,7 @@ impl Lowering<'_> {
                         Ok(Assignable::Slot(slot)) => Some(Step::Set(slot, value)),
                         Ok(Assignable::Args) => Some(Step::SetArgs(value)),
                         Ok(Assignable::LimitRate) => Some(Step::SetRate(value)),
-                        // Declaring it has said so.
+                        // Declaring the variable has reported the error.
                         Err(_) => None,
                     }
                 }
@@ -117,7 +117,7 @@ impl Lowering<'_> {
         })
     }
 
-    /// A variable that is no part of a text.
+    /// A variable outside of a template.
     fn variable(&mut self, name: &str, span: Span) -> Option<Variable> {
         let Some(variable) = Variable::resolve(name, &self.users) else {
             let (message, hint) = Variable::explain_unknown(name, &self.users);

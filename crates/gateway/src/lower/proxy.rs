@@ -1,4 +1,4 @@
-//! `proxy_pass`, `fastcgi_pass` and its kin, and the words around them.
+//! `proxy_pass`, `fastcgi_pass` and its kin, and the directives around them.
 
 use crate::lower::Lowering;
 use crate::plan::group::{GroupUseId, Sharing};
@@ -24,7 +24,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use upstream::retry::Conditions;
 
-/// Fields of the client's that never go on as they are: the connection's own, and those that the proxy writes itself.
+/// Client fields that are never passed on unchanged: those of the connection, and those that the proxy writes itself.
 const REPLACED: [&[u8]; 9] = [
     b"Host",
     b"Connection",
@@ -36,7 +36,7 @@ const REPLACED: [&[u8]; 9] = [
     b"Transfer-Encoding",
     b"Proxy-Connection",
 ];
-/// Fields of the upstream's that do not go on unless `proxy_pass_header` says so.
+/// Upstream fields that are not passed on unless `proxy_pass_header` says so.
 const HIDDEN: [&[u8]; 9] = [
     b"Date",
     b"Server",
@@ -49,7 +49,7 @@ const HIDDEN: [&[u8]; 9] = [
     b"Proxy-Connection",
 ];
 
-/// The same of what an application behind FastCGI, SCGI or uwsgi sends.
+/// The same for applications behind FastCGI, SCGI or uwsgi.
 const HIDDEN_OF_APPLICATIONS: [&[u8]; 6] = [
     b"Status",
     b"X-Accel-Expires",
@@ -59,7 +59,7 @@ const HIDDEN_OF_APPLICATIONS: [&[u8]; 6] = [
     b"X-Accel-Charset",
 ];
 
-/// The same of what a gRPC server sends.
+/// The same for gRPC servers.
 const HIDDEN_OF_GRPC: [&[u8]; 7] = [
     b"Date",
     b"Server",
@@ -70,7 +70,7 @@ const HIDDEN_OF_GRPC: [&[u8]; 7] = [
     b"X-Accel-Charset",
 ];
 
-/// A location that passes requests on, and what is spoken to its upstream.
+/// A location that passes requests on, and the scheme of its upstream.
 #[derive(Clone, Copy)]
 pub(super) struct Pass<'a> {
     pub(super) settings: &'a Arc<LocationSettings>,
@@ -80,18 +80,18 @@ pub(super) struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Fields of the upstream's that do not go on unless a directive says so.
+    /// Upstream fields that are not passed on by default.
     fn hidden_by_default(&self) -> &'static [&'static [u8]] {
         match self.scheme {
             Scheme::Http | Scheme::Https => &HIDDEN,
             Scheme::Fastcgi | Scheme::Scgi => &HIDDEN_OF_APPLICATIONS,
-            // As in nginx its `Status` is a field like others.
+            // As in nginx, its `Status` is an ordinary field.
             Scheme::Uwsgi => &HIDDEN_OF_APPLICATIONS[1..],
             Scheme::Grpc | Scheme::Grpcs => &HIDDEN_OF_GRPC,
         }
     }
 
-    /// Whether a request's body may be sent whose length is not known.
+    /// Whether a request's body may be sent without a known length.
     fn takes_unknown_length(&self) -> bool {
         match self.scheme {
             Scheme::Http | Scheme::Https => self.proxy().http_version != HttpVersion::Http10,
@@ -100,7 +100,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Whether requests share connections of HTTP/2.
+    /// Whether requests share HTTP/2 connections.
     pub(super) fn speaks_http2(&self) -> bool {
         self.scheme.is_grpc()
             || (matches!(self.scheme, Scheme::Http | Scheme::Https) && self.proxy().http_version == HttpVersion::Http2)
@@ -154,7 +154,8 @@ impl Lowering<'_> {
         ProxyId(self.plan.proxies.len() as u32 - 1)
     }
 
-    /// Everything of a proxy that does not depend on where it goes: `$proxy_host` does, and redirects of the upstream's to itself.
+    /// Everything of a proxy that does not depend on the URL's target, as `$proxy_host` and the default
+    /// `proxy_redirect` do.
     pub(super) fn plan_with(
         &mut self,
         group: GroupUseId,
@@ -169,7 +170,7 @@ impl Lowering<'_> {
         let (set_fields, replaced) = if is_application { Default::default() } else { self.set_fields(pass) };
         let unbuffered_bytes = transport.buffer_size as usize;
         let buffered_bytes = transport.buffers.total() as usize;
-        // A message goes on when it is there, both ways: the other side may wait for it before it says more.
+        // A gRPC message is passed on at once in both directions: the other side may wait for it.
         let is_grpc = pass.scheme.is_grpc();
         let buffering = transport.buffering && !is_grpc;
         let buffer_bytes = if buffering { buffered_bytes } else { unbuffered_bytes };
@@ -216,7 +217,7 @@ impl Lowering<'_> {
             conditions: conditions(transport.next_upstream),
             tries_max: transport.next_upstream_tries,
             tries_timeout_ms: Some(transport.next_upstream_timeout.as_millis() as u64).filter(|&time| time > 0),
-            // The proof needs a request whose last byte is a segment of its own.
+            // The proof needs the last byte of the request to be a segment of its own.
             retry_unsent: settings.transport.retry_unsent && !is_application && !is_grpc,
             tunnel: self.tunnel_plan(pass),
             cache: self.cache_plan(pass),
@@ -243,8 +244,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// What else connections have in common with those that may be used in their place. With `keepalive … local` they are
-    /// not shared between locations, and those that come from several addresses only with others from the same ones.
+    /// What else connections must have in common to be interchangeable. With `keepalive … local`, locations do not
+    /// share them; connections from several source addresses are only shared among the same addresses.
     pub(super) fn pool_of(
         &self,
         upstream: Option<UpstreamId>,
@@ -260,7 +261,7 @@ impl Lowering<'_> {
             SourcePlan::Pool(pool) if local => Some(format!("{} from {pool:?}", location())),
             SourcePlan::Pool(pool) => Some(format!("from {pool:?}")),
         };
-        // Another protocol has other connections.
+        // Connections with another protocol are separate.
         match pass.scheme {
             Scheme::Http | Scheme::Https if pass.speaks_http2() => {
                 Some(format!("{} by HTTP/2", identity.unwrap_or_default()).into())
@@ -293,7 +294,7 @@ impl Lowering<'_> {
         (options, source)
     }
 
-    /// `proxy_bind`: from which address connections come.
+    /// `proxy_bind`: the source address of connections.
     pub(super) fn bind_source(&mut self, bind: &Bind, options: &mut ConnectOptions) -> SourcePlan {
         options.transparent = bind.transparent;
         self.plan.transparent |= bind.transparent;
@@ -324,7 +325,7 @@ impl Lowering<'_> {
         pool.into()
     }
 
-    /// What the configuration sets, with the defaults that it leaves, and the client's fields that give way to it.
+    /// The fields that the configuration sets, with the remaining defaults, and the client's fields that they replace.
     fn set_fields(&mut self, pass: Pass<'_>) -> (Vec<SetField>, FieldNames) {
         let proxy = pass.proxy();
         let directive = format!("{}_set_header", pass.scheme.family());
@@ -345,7 +346,7 @@ impl Lowering<'_> {
         (fields, replaced)
     }
 
-    /// One `proxy_set_header` or `grpc_set_header`; `None` for one that is never sent.
+    /// One `proxy_set_header` or `grpc_set_header`; `None` if it is never sent.
     fn set_field(&mut self, directive: &str, written: &SetHeader) -> Option<SetField> {
         let name = self.field_token(directive, &written.name, written.value.span)?;
         if matches!(name.id(), FieldId::ContentLength | FieldId::TransferEncoding) {
@@ -368,7 +369,7 @@ impl Lowering<'_> {
         line.map(SetField::Constant)
     }
 
-    /// The name of a field that a directive writes; what is no token cannot be sent.
+    /// The name of a field that a directive writes; an invalid token cannot be sent.
     pub(super) fn field_token(&mut self, directive: &str, name: &[u8], span: Span) -> Option<FieldToken> {
         let token = FieldToken::new(name);
         if token.is_none() {
@@ -380,7 +381,7 @@ impl Lowering<'_> {
         token
     }
 
-    /// `default` is about the URL of `proxy_pass`: without one that is known it comes to nothing, as in nginx.
+    /// `default` needs the URL of `proxy_pass`: as in nginx, it does nothing if the URL is not known.
     pub(super) fn redirects(&mut self, pass: Option<&FixedPass>, proxy: &ProxySettings, name: &[u8]) -> Redirects {
         let mut rules = Vec::new();
         for redirect in &proxy.redirects {
@@ -417,7 +418,7 @@ fn hidden(proxy: &ProxySettings, by_default: &[&[u8]]) -> FieldNames {
         hidden.remove(name.as_bytes());
     }
     if proxy.force_ranges {
-        // What the upstream says about ranges is not what holds here.
+        // The gateway decides about ranges, not the upstream.
         hidden.insert(b"Accept-Ranges");
     }
     hidden

@@ -5,7 +5,7 @@ use crate::plan::filters::{RatePlan, SizePlan};
 use conf::model::{Amount, ClientSettings, TransportSettings};
 
 impl Lowering<'_> {
-    /// How fast responses of a location go; `None` where nothing was written.
+    /// The rate of a location's responses; `None` if nothing was written.
     pub(super) fn rate_plan(&mut self, client: &ClientSettings) -> Option<Box<RatePlan>> {
         let none = Amount::Fixed(0);
         if client.limit_rate == none && client.limit_rate_after == none {
@@ -15,7 +15,7 @@ impl Lowering<'_> {
         Some(Box::new(RatePlan { rate, after }))
     }
 
-    /// How fast responses are read. As in nginx it holds only with buffering.
+    /// The rate at which responses are read. As in nginx, it applies only with buffering.
     pub(super) fn proxy_rate(&mut self, transport: &TransportSettings) -> Option<SizePlan> {
         if !transport.buffering || transport.limit_rate == Amount::Fixed(0) {
             return None;

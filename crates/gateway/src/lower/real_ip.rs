@@ -9,7 +9,7 @@ use conf::value::{Cidr, CidrPattern};
 use std::net::IpAddr;
 
 impl Lowering<'_> {
-    /// `None` if no address is trusted: then no field is read.
+    /// `None` if no address is trusted: no field is read then.
     pub(super) fn real_ip_plan(&mut self, settings: &RealIpSettings) -> Option<Box<RealIpPlan>> {
         if settings.from.is_empty() {
             return None;
@@ -29,7 +29,7 @@ impl Lowering<'_> {
         Some(Box::new(RealIpPlan { trusted, source, recursive: settings.recursive }))
     }
 
-    /// All addresses that a name has now.
+    /// Trusts all addresses that a name has now.
     fn trust_name(&mut self, name: &str, span: Span, trusted: &mut Vec<CidrPattern>) {
         match (self.options.resolve)(name, 0) {
             Ok(addresses) if !addresses.is_empty() => trusted.extend(addresses.iter().map(|address| {

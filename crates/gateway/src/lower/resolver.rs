@@ -1,4 +1,4 @@
-//! `resolver`, and the servers of groups whose names are looked up at run time.
+//! `resolver`, and servers of groups with names that are looked up at run time.
 
 use crate::lower::Lowering;
 use crate::plan::group::AddressSource;
@@ -22,7 +22,7 @@ impl Lowering<'_> {
         }
         Arc::new(ResolverPlan {
             servers,
-            // `valid=0` means what the answers say.
+            // `valid=0` means the TTL of the answers.
             valid_ms: written.valid.map(|valid| valid.as_millis() as u64).filter(|&valid| valid > 0),
             ipv4: written.ipv4,
             ipv6: written.ipv6,
@@ -41,7 +41,7 @@ impl Lowering<'_> {
         Some(self.resolver(&outer, timeout))
     }
 
-    /// `resolver` is that of the group, where a server has `resolve`.
+    /// `resolver` is the group's, if a server has `resolve`.
     pub(super) fn address_source(
         &mut self,
         server: &UpstreamServer,

@@ -1,4 +1,5 @@
-//! `stream`: servers, their listeners and proxies. Groups, logs, limits, tables and templates are lowered as those of `http`.
+//! `stream`: servers, their listeners and proxies. Groups, logs, limits, tables and templates are lowered like those of
+//! `http`.
 
 use crate::lower::listener::{head_limits, is_behind_a_wildcard, join_sockets, listen_options};
 use crate::lower::upstream_tls::TlsKind;
@@ -28,10 +29,10 @@ use std::sync::Arc;
 use upstream::retry::Conditions;
 use upstream::shared::GroupLimits;
 
-/// The group of the pool in which all connections are that only values name.
+/// The pool group for connections to peers that only variables name.
 const GUESTS: &str = "stream proxy_pass with variables";
 
-/// Lowers `stream` into a plan that may have `http` already.
+/// Lowers `stream` into a plan that may already have `http`.
 pub(super) fn lower_stream(
     stream: &Stream,
     empty: &Http,
@@ -129,7 +130,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// `None` where an error was reported.
+    /// `None` after a reported error.
     fn stream_server(&mut self, server: &StreamServer) -> Option<StreamServerPlan> {
         let settings = &server.settings;
         let content = match server.content.as_ref()? {
@@ -157,7 +158,7 @@ impl Lowering<'_> {
     }
 
     fn set_plan(&mut self, set: &SetVariable) -> Option<(Slot, rules::template::Template)> {
-        // Declaring the variables has reported those that cannot be set.
+        // Declaring the variables has already reported those that cannot be set.
         let Ok(Assignable::Slot(slot)) = self.users.declare_assignable(&set.variable) else { return None };
         Some((slot, self.template(&set.value)))
     }
@@ -191,10 +192,10 @@ impl Lowering<'_> {
         Some(StreamContentPlan::Variable(Box::new(StreamVariablePlan { address, known, other, guests, resolver })))
     }
 
-    /// The group of all peers that only values name, as one `proxy_pass` uses it.
+    /// The group of all peers that only variables name, as one `proxy_pass` uses it.
     fn stream_guests(&mut self, span: Span, sharing: Sharing) -> (GroupUseId, GuestsId) {
         let group = self.groups.guests.unwrap_or_else(|| {
-            // No connection is kept for another session.
+            // No other session may use the connection.
             let limits = GroupLimits::keepalive(0, false, self.options.workers);
             self.add_group(GroupPlan::without_servers(GUESTS, span, limits))
         });
@@ -251,7 +252,7 @@ impl Lowering<'_> {
         StreamProxyId(self.plan.stream.proxies.len() as u32 - 1)
     }
 
-    /// `proxy_ssl on`. The name in TLS is that of `proxy_pass`, unless `proxy_ssl_name` says another one.
+    /// `proxy_ssl on`. The TLS server name is that of `proxy_pass`, unless `proxy_ssl_name` sets another.
     fn stream_tls(&mut self, pass: &StreamPass, settings: &StreamSettings) -> Option<UpstreamTlsPlan> {
         let words = &settings.proxy_tls;
         let host = pass.upstream.map(|_| pass.address.as_text().unwrap_or_default());

@@ -23,7 +23,7 @@ impl conf::Loader for OneFile<'_> {
     }
 }
 
-/// The plan of what is in `http`, and the names that were resolved for it. `two.test` has two addresses.
+/// The plan of the text in `http`, and the names that were resolved for it. `two.test` has two addresses.
 fn lowered(http: &str) -> (Result<Lowered, Vec<Diagnostic>>, Vec<String>) {
     let text = format!("events {{}} http {{ {http} }}");
     let loaded = conf::load(Path::new("/nginx.conf"), Path::new("/"), None, &mut OneFile(&text));
@@ -48,7 +48,7 @@ fn lowered(http: &str) -> (Result<Lowered, Vec<Diagnostic>>, Vec<String>) {
     (lowered, asked.into_inner())
 }
 
-/// The plan of what is in `http`.
+/// The plan of the text in `http`.
 #[track_caller]
 pub(crate) fn plan(http: &str) -> Plan {
     match lowered(http).0 {
@@ -57,7 +57,7 @@ pub(crate) fn plan(http: &str) -> Plan {
     }
 }
 
-/// The errors of what is in `http`.
+/// The errors of the text in `http`.
 fn errors(http: &str) -> Vec<String> {
     let found = lowered(http).0.err().unwrap_or_default();
     found.into_iter().map(|found| found.message).collect()
@@ -165,13 +165,13 @@ fn sessions_belong_to_one_group() {
     assert_eq!(errors(&http), ["the zone \"sessions\" of \"sticky learn\" belongs to another upstream"]);
 }
 
-/// The notes and warnings of what is in `http`.
+/// The notes and warnings of the text in `http`.
 fn notes(http: &str) -> Vec<String> {
     let found = lowered(http).0.map(|lowered| lowered.warnings).unwrap_or_default();
     found.into_iter().map(|found| found.message).collect()
 }
 
-/// What is wrong, or worth a note, with these words of TLS towards an upstream.
+/// The errors and notes of these TLS settings towards an upstream.
 fn of_tls(words: &str) -> (Vec<String>, Vec<String>) {
     let http = format!("server {{ location / {{ proxy_pass https://127.0.0.1; {words} }} }}");
     (errors(&http), notes(&http))

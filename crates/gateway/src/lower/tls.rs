@@ -1,4 +1,5 @@
-//! TLS of servers: words of OpenSSL become what rustls has, files are read and checked. What cannot be had is named at its place.
+//! TLS of servers: translates OpenSSL's words for rustls, and reads and checks files. What rustls does not support is
+//! reported at its place.
 
 use crate::lower::Lowering;
 use crate::lower::openssl::{Agreeable, OpensslWords};
@@ -20,19 +21,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tls::{ClientCheck, Finding, RECORD_BYTES_MAX, Revocations, Severity, StatusCheck};
 
-/// The size of OpenSSL's own cache, where the directive names none.
+/// The size of OpenSSL's own cache if the directive states none.
 const BUILTIN_SESSIONS: u64 = 20_480;
 /// A client may keep a ticket for seven days (RFC 8446, 4.6.1).
 const TICKET_SECONDS_MAX: u64 = 7 * 24 * 3600;
 /// Bytes of an `ssl_session_ticket_key` file.
 const TICKET_KEY_BYTES: [usize; 2] = [48, 80];
 
-/// Certificates that were read for one configuration: many servers take one over from `http`.
+/// Certificates that were read for one configuration: many servers inherit theirs from `http`.
 #[derive(Debug, Default)]
 pub(super) struct ReadPairs(HashMap<PairSource, Option<PairPlan>>);
 
 impl Lowering<'_> {
-    /// The server's TLS; `None` where no address of it speaks TLS.
+    /// The server's TLS; `None` if none of its addresses uses TLS.
     pub(super) fn tls_plan(&mut self, id: ServerId, server: &Server) -> Option<Box<TlsPlan>> {
         let order = server.acme.as_ref().and_then(|written| self.acme_order(written));
         let listens = |listener: &conf::model::Listener| listener.options.ssl && listener.servers.contains(&id);
@@ -41,7 +42,7 @@ impl Lowering<'_> {
         }
         let settings = &server.settings.tls;
         if settings.certificates.is_empty() && !settings.reject_handshake {
-            // As in nginx: handshakes for its names are the default server's.
+            // As in nginx, the default server handles handshakes for its names.
             return None;
         }
         let acme = self.acme_of(settings, server, order);
@@ -80,7 +81,7 @@ impl Lowering<'_> {
         Some(Box::new(plan))
     }
 
-    /// Which protocols the handshakes that show this server's certificates offer.
+    /// The protocols that handshakes with this server's certificates offer.
     fn offers(&self, id: ServerId) -> Offers {
         let mut offers = Offers::default();
         for listener in self.http.listeners.iter().filter(|listener| listener.options.ssl) {
@@ -90,7 +91,7 @@ impl Lowering<'_> {
                 offers = Offers { http1: offers.http1 || !http2, http2: offers.http2 || http2 };
             };
             if listener.default_server == id {
-                // A server without a certificate borrows the default server's.
+                // A server without a certificate uses the default server's.
                 listener.servers.iter().copied().for_each(&mut mark);
             } else if listener.servers.contains(&id) {
                 mark(id);
@@ -119,7 +120,7 @@ impl Lowering<'_> {
         pairs
     }
 
-    /// Who is asked for what is stapled.
+    /// How staples are fetched.
     fn stapling(&mut self, settings: &TlsSettings, server: &Server) -> Option<Arc<StaplingPlan>> {
         let mut authorities = Vec::new();
         for file in [&settings.trusted_certificate, &settings.client_certificate].into_iter().flatten() {
@@ -139,7 +140,7 @@ impl Lowering<'_> {
         client.resolver.as_ref().map(|written| self.resolver(written, client.resolver_timeout))
     }
 
-    /// Who is asked about clients' certificates.
+    /// How clients' certificates are checked by OCSP.
     fn client_status(&mut self, settings: &TlsSettings, server: &Server) -> Option<Arc<ClientStatusPlan>> {
         if settings.ocsp == Ocsp::Off {
             return None;
@@ -156,7 +157,7 @@ impl Lowering<'_> {
         }))
     }
 
-    /// Certificates whose names have variables. As in nginx one variable makes all of them a matter of the handshake.
+    /// Certificates with variables in their names. As in nginx, one variable defers all of them to the handshake.
     fn made_pairs(&mut self, settings: &TlsSettings) -> Option<Arc<MadePairs>> {
         let passwords = match &settings.password_file {
             Some(file) => Some((self.path_of(file), self.read_located(file)?.into())),
@@ -178,7 +179,7 @@ impl Lowering<'_> {
         template
     }
 
-    /// The order whose certificate is shown. `server.acme` may have an error that was reported already.
+    /// The order of the certificate that is shown. `server.acme` may have an error that was reported already.
     fn acme_of(&mut self, settings: &TlsSettings, server: &Server, order: Option<AcmeOrderId>) -> Option<AcmeOrderId> {
         let is = |written: &conf::value::Template, name: &str| matches!(written.parts.as_slice(), [Part::Variable(variable)] if variable == name);
         let pairs = || settings.certificates.iter().zip(&settings.certificate_keys);
@@ -203,7 +204,7 @@ impl Lowering<'_> {
         order
     }
 
-    /// Reads a pair once, and says at its place what is wrong with it.
+    /// Reads a pair once, and reports errors at its place.
     pub(super) fn pair(&mut self, source: PairSource, certificate: Span, key: Span) -> Option<PairPlan> {
         if let Some(known) = self.read_pairs.0.get(&source) {
             return known.clone();
@@ -212,7 +213,7 @@ impl Lowering<'_> {
         let plan = match loaded {
             Ok(plan) => {
                 let now = i64::try_from(self.options.now_s).unwrap_or(i64::MAX);
-                // Expired ones are served as nginx serves them: refusing to start would take the other servers down, too.
+                // Expired certificates are served, as by nginx: refusing to start would also stop the other servers.
                 self.found.extend(plan.pair.check(now).into_iter().map(|found| warning(certificate, found)));
                 if let Some(Err(reason)) = &plan.staple {
                     let message = format!("\"ssl_stapling\" ignored, {reason}");
@@ -257,7 +258,7 @@ impl Lowering<'_> {
         self.options.conf_directory.join(&file.value)
     }
 
-    /// A name that no certificate of the server has: clients will refuse it.
+    /// Warns about a name that no certificate of the server covers: clients will refuse it.
     fn check_names(&mut self, server: &Server, pairs: &[PairPlan]) {
         let facts: Vec<_> = pairs.iter().filter_map(|plan| plan.pair.facts()).collect();
         if facts.is_empty() || facts.iter().all(|facts| facts.names.is_empty()) {
@@ -275,7 +276,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// As nginx does, a start fails where the file cannot be read. The directive's row says that it has no effect.
+    /// As in nginx, starting fails if the file cannot be read. The directive's row says that it has no effect.
     fn check_dhparam(&mut self, settings: &TlsSettings) {
         if let Some(file) = &settings.dhparam {
             self.read_located(file);
@@ -297,7 +298,7 @@ impl Lowering<'_> {
         keys
     }
 
-    /// rustls takes early data with sessions that the server keeps, since each can be used once.
+    /// rustls accepts early data only for sessions that the server keeps, since each can be used once.
     fn early_data(&mut self, settings: &TlsSettings, server: Span) -> bool {
         let keeps = !matches!(settings.session_cache, SessionCache::None | SessionCache::Off);
         if settings.early_data && (settings.session_tickets || !keeps) {
@@ -349,7 +350,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// The bytes of a file that a word names, or an error at that word.
+    /// The bytes of a file that a directive names, or an error at that place.
     fn read_located(&mut self, file: &Located<PathBuf>) -> Option<Vec<u8>> {
         self.read_named(&file.value, |path, error| {
             Diagnostic::error(file.span, format!("open() \"{path}\" failed ({error})"))
@@ -384,7 +385,7 @@ fn cache_plan(cache: &SessionCache) -> Option<SessionCachePlan> {
     match cache {
         SessionCache::Off | SessionCache::None => None,
         SessionCache::Builtin { sessions_max } => Some(builtin(sessions_max)),
-        // One cache serves all workers here, so the workers' own would add nothing.
+        // One cache serves all workers here, so caches per worker would add nothing.
         SessionCache::Shared(zone) | SessionCache::Both { zone, .. } => Some(SessionCachePlan {
             name: Some(zone.name.clone()),
             size: CacheSize::Bytes(usize::try_from(zone.size).unwrap_or(usize::MAX)),

@@ -1,6 +1,6 @@
-//! Settings that no request meets: what `http` says where no server takes it over, a `log_format` that no log uses, the words of a
-//! proxy where nothing is proxied. nginx looks at their variables all the same, so a misspelt one is found here, too. Nothing
-//! is kept. Called while a model is lowered, when its servers are.
+//! Settings that no request uses: those of `http` that no server inherits, a `log_format` that no log uses, proxy
+//! settings in a location without a proxy. nginx checks their variables nevertheless, so a misspelt one is found here
+//! too. The results are dropped. Called after the servers of a model are lowered.
 
 use crate::lower::Lowering;
 use conf::diagnostic::Diagnostic;
@@ -9,7 +9,7 @@ use rules::log_format::{LogEscape, LogFormat};
 use std::sync::Arc;
 
 impl Lowering<'_> {
-    /// Looks at everything that was not lowered for a location.
+    /// Checks everything that was not lowered for a location.
     pub(super) fn check_unused(&mut self) {
         let wanted = (self.plan.keeps_sent, self.plan.wants_upstream_local, self.plan.wants_tls_offers);
         let found = self.found.len();
@@ -28,15 +28,15 @@ impl Lowering<'_> {
         for proxy in std::mem::take(&mut self.idle_proxies) {
             self.check_proxy(&proxy);
         }
-        // Who would ask for them is not there.
+        // Unused templates must not make exchanges keep anything.
         (self.plan.keeps_sent, self.plan.wants_upstream_local, self.plan.wants_tls_offers) = wanted;
         self.forget_repeated(found);
     }
 
-    /// Notes the words of a proxy in a location that has none.
+    /// Notes the proxy settings of a location without a proxy.
     pub(super) fn note_idle_proxy(&mut self, settings: &LocationSettings) {
         let inherited = Arc::ptr_eq(&settings.proxy, &self.http.location.proxy);
-        // Locations share the words that they inherit, and come one after the other.
+        // Locations that share inherited settings are lowered one after the other.
         let known = self.idle_proxies.last().is_some_and(|last| Arc::ptr_eq(last, &settings.proxy));
         if !inherited && !known {
             self.idle_proxies.push(Arc::clone(&settings.proxy));
@@ -75,7 +75,7 @@ impl Lowering<'_> {
     }
 
     fn check_proxy(&mut self, proxy: &ProxySettings) {
-        // As in nginx a server has to take these over.
+        // As in nginx, these are checked only if a server inherits them.
         if !self.http.servers.is_empty() {
             for field in &proxy.set_headers {
                 self.template(&field.value);
@@ -88,7 +88,7 @@ impl Lowering<'_> {
         self.cookie_rules(proxy);
     }
 
-    /// Drops what says the same as an earlier one.
+    /// Drops diagnostics that repeat an earlier one.
     fn forget_repeated(&mut self, from: usize) {
         let fresh = self.found.split_off(from);
         for diagnostic in fresh {

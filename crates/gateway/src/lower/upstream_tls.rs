@@ -1,5 +1,5 @@
-//! TLS towards upstreams: the words of `proxy_ssl_…` become settings, files are read, and names that are the same for all requests
-//! are cut from their ports. What TLS has not is named here.
+//! TLS towards upstreams: turns `proxy_ssl_…` into settings, reads files, and removes the ports from names that are the
+//! same for all requests. Unsupported settings are reported here.
 
 use crate::lower::Lowering;
 use crate::lower::openssl::{Agreeable, OpensslWords};
@@ -16,14 +16,14 @@ use std::path::Path;
 use std::sync::Arc;
 use tls::{ClientSide, Finding, Pair, Revocations, SetupError, Trust};
 
-/// Settings that were lowered already: locations share those that they inherit, and files are read once.
+/// Settings that were lowered already: locations share inherited ones, and files are read once.
 #[derive(Default)]
 pub(super) struct Sides(Vec<KnownSide>);
 
-/// What of a location decides about TLS.
+/// The properties of a location that affect TLS.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct TlsKind {
-    /// How its words begin.
+    /// Prefix of its directives.
     pub(super) family: &'static str,
     pub(super) speaks_http2: bool,
 }
@@ -35,14 +35,14 @@ struct KnownSide {
 }
 
 impl Lowering<'_> {
-    /// TLS of a proxy, over which HTTP/2 is spoken or HTTP/1.1. `host` is `$proxy_host`, where that is the same for all requests.
+    /// TLS of a proxy, for HTTP/2 or HTTP/1.1. `host` is `$proxy_host`, if that is the same for all requests.
     pub(super) fn upstream_tls(&mut self, pass: Pass<'_>, host: Option<&[u8]>, span: Span) -> Option<UpstreamTlsPlan> {
         let words = pass.settings.upstream_tls_of(pass.scheme);
         let kind = TlsKind { family: pass.scheme.family(), speaks_http2: pass.speaks_http2() };
         self.tls_of(words, kind, host, span)
     }
 
-    /// The same by its words.
+    /// The same from its settings.
     pub(super) fn tls_of(
         &mut self,
         words: &Arc<UpstreamTlsSettings>,
@@ -114,7 +114,7 @@ impl Lowering<'_> {
             .revocations(revocations.unwrap_or_default())
             .resume(words.session_reuse)
             .send_name(words.server_name)
-            // As in nginx HTTP/2 is all that is offered, and HTTP/1.1 is spoken without a word.
+            // As in nginx, HTTP/2 is the only offer, and HTTP/1.1 is used without ALPN.
             .alpn(speaks_http2.then_some("h2"))
             .build();
         let error = match built {
@@ -129,7 +129,7 @@ impl Lowering<'_> {
         None
     }
 
-    /// The authorities. As in nginx their file is read also where nothing is verified.
+    /// The trusted authorities. As in nginx, their file is read even if nothing is verified.
     fn trust(&mut self, words: &UpstreamTlsSettings) -> Option<Trust> {
         let named = match &words.trusted_certificate {
             Some(file) => Some(self.read_word(file, "cannot load certificate")?),
@@ -154,7 +154,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// The certificate that is shown to upstreams that ask for one.
+    /// The certificate for upstreams that ask for one.
     fn client_pair(&mut self, words: &UpstreamTlsSettings, family: &str) -> Option<Pair> {
         let certificate = words.certificate.as_ref()?;
         if is_made(words) {
@@ -176,7 +176,7 @@ impl Lowering<'_> {
         self.pair(source, certificate.span, key.span).map(|plan| plan.pair)
     }
 
-    /// The same, where the names have variables.
+    /// The same for names with variables.
     fn made_client_pair(&mut self, words: &UpstreamTlsSettings) -> Option<Arc<MadePairs>> {
         let (certificate, key) = (words.certificate.as_ref()?, words.certificate_key.as_ref()?);
         let passwords = match &words.password_file {
@@ -198,7 +198,7 @@ impl Lowering<'_> {
     }
 }
 
-/// Whether requests name the certificate. Where the key is missing the other way says so.
+/// Whether requests name the certificate. If the key is missing, the path without variables reports it.
 fn is_made(words: &UpstreamTlsSettings) -> bool {
     let has_variables = |written: &Option<Written>| written.as_ref().is_some_and(|written| written.as_text().is_none());
     words.certificate.is_some()

@@ -8,7 +8,7 @@ use rules::template::Template;
 use rules::variable::Variable;
 
 impl Lowering<'_> {
-    /// `None` where it is off.
+    /// `None` if it is off.
     pub(super) fn user_id_plan(&self, settings: &UserIdSettings) -> Option<Box<UserIdPlan>> {
         if settings.mode == UserIdMode::Off {
             return None;

@@ -13,11 +13,11 @@ use conf::value::{Host, Part, Template};
 use std::sync::Arc;
 use upstream::shared::GroupLimits;
 
-/// The group of the pool in which all connections are that only requests have named. Who names the same address uses the
-/// same connections, as far as `proxy_bind` allows.
+/// The pool group of all connections to peers that only requests name. Locations that lead to the same address share
+/// its connections, as far as `proxy_bind` allows.
 const GUESTS: &str = "proxy_pass with variables";
 
-/// Schemes that a template begins with where it is not for HTTP.
+/// Schemes at the start of a template that are not HTTP.
 const OTHERS: [Scheme; 5] = [Scheme::Fastcgi, Scheme::Scgi, Scheme::Uwsgi, Scheme::Grpc, Scheme::Grpcs];
 
 impl Lowering<'_> {
@@ -47,7 +47,7 @@ impl Lowering<'_> {
         Content::VariablePass(Box::new(VariablePassPlan { url: self.template(url), plain, secure, resolver }))
     }
 
-    /// Where URLs of one scheme may lead.
+    /// The targets for URLs with one scheme.
     fn pass_targets(&mut self, tls: Option<&UpstreamTlsPlan>, span: Span, words: Pass<'_>) -> PassTargets {
         let binding = self.connect_options(words, span);
         let shared = tls.map(UpstreamTlsPlan::shared);
@@ -86,7 +86,7 @@ impl Lowering<'_> {
     /// The group of all peers that only requests name, as one `proxy_pass` uses it.
     fn guests_group(&mut self, span: Span, sharing: Sharing) -> GroupUseId {
         let group = self.groups.guests.unwrap_or_else(|| {
-            // What nginx keeps for a group by default.
+            // nginx's default keepalive for a group.
             let limits = GroupLimits::keepalive(32, false, self.options.workers);
             self.add_group(GroupPlan::without_servers(GUESTS, span, limits))
         });
@@ -95,11 +95,11 @@ impl Lowering<'_> {
     }
 }
 
-/// Whether plain URLs may come out of the template (of `http` or `grpc`, or of an application), and such of `https`: all of them, unless it begins
-/// with one.
+/// Whether the template can produce plain URLs (of `http`, `grpc`, or an application), and whether it can produce
+/// `https` URLs. Both are possible unless the template begins with a scheme.
 fn schemes(url: &Template) -> (bool, bool) {
     match OTHERS.into_iter().find(|scheme| begins(url, scheme.as_str())) {
-        // It may have been put before a variable that has one, too.
+        // `grpc://` may have been added before a variable that contains a scheme, too.
         Some(Scheme::Grpc) => return (true, true),
         Some(Scheme::Grpcs) => return (false, true),
         Some(_) => return (true, false),

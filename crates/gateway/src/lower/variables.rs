@@ -1,5 +1,5 @@
-//! The variables that a configuration defines: all names first, since a variable may be used before the line that defines
-//! it, then the tables of `map`, `geo` and `split_clients`.
+//! The variables that a configuration defines: first all names, since a variable may be used before the line that
+//! defines it, then the tables of `map`, `geo` and `split_clients`.
 
 use crate::lower::Lowering;
 use conf::diagnostic::Diagnostic;
@@ -16,7 +16,7 @@ use rules::split::{Part, Split};
 use rules::variable::{Slot, UserVariables, Variable};
 
 impl Lowering<'_> {
-    /// Declares every name that something gives a value.
+    /// Declares every variable that the configuration sets.
     pub(super) fn declare_variables(&mut self) {
         self.declare_tables();
         for server in &self.http.servers {
@@ -81,7 +81,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// The named groups of an expression.
+    /// Declares the named groups of an expression.
     fn declare_groups(&mut self, regex: &Regex) {
         for name in regex.names.iter().flatten() {
             self.declare(name, regex.span);
@@ -99,14 +99,14 @@ impl Lowering<'_> {
         }
     }
 
-    /// How each variable gets its value, when all names are declared.
+    /// How each variable gets its value; all names must be declared.
     pub(super) fn definitions(&mut self) -> Definitions {
         let mut list = self.tables();
         for server in &self.http.servers {
             for_each_program(server, &mut |program| assigned(program, &self.users, &mut list));
             for_each_response(server, &mut |settings| {
                 let slots = settings.auth_request_sets.iter().filter_map(|set| self.users.slot(&set.variable));
-                // As in nginx there is no warning where one has no value.
+                // As in nginx, an unset one causes no warning.
                 list.extend(slots.map(|slot| (slot, Definition::Group)));
             });
         }
@@ -130,7 +130,7 @@ impl Lowering<'_> {
             let table = self.split(split);
             made.push((split.span, &split.variable, Definition::Split(Box::new(table))));
         }
-        // Of two tables for one variable the later one counts.
+        // If two tables define one variable, the later one counts.
         made.sort_by_key(|(span, ..)| (span.file, span.start));
         let made = made.into_iter().filter_map(|(_, name, definition)| Some((self.users.slot(name)?, definition)));
         made.collect()
@@ -195,7 +195,7 @@ fn block(range: GeoRange) -> GeoBlock {
     }
 }
 
-/// The variables that `set` gives values.
+/// Adds the variables of `set`.
 fn assigned(program: &Program, users: &UserVariables, list: &mut Vec<(Slot, Definition)>) {
     for step in program {
         match step {

@@ -1,5 +1,5 @@
-//! The streams that a connection carries: their bodies wait here until the engine lets them go, and frames wait for the socket. The
-//! connection's owner writes those and reads; exchanges work on their streams through it.
+//! The streams that a connection carries: their bodies wait here for the engine's windows, and frames wait for the
+//! socket. The connection's owner writes the frames and reads; exchanges work on their streams through it.
 
 use crate::multiplex::stream::{Stream, StreamEnding, TrailerField};
 use crate::thread::WorkerThread;
@@ -9,13 +9,13 @@ use slab::Slab;
 use std::io::{self, IoSlice};
 use transport::Transport;
 
-/// Bytes that wait for the socket before streams have to wait: some frames of each of several streams.
+/// Bytes waiting for the socket above which streams must wait: some frames of each of several streams.
 pub(crate) const OUT_BYTES_MAX: usize = 64 * 1024;
 
 /// A connection's engine and streams.
 pub(crate) struct Carried {
     pub(crate) engine: Engine,
-    /// Frames that the socket has not taken.
+    /// Frames that the socket has not accepted.
     pub(crate) out: Vec<u8>,
     pub(crate) streams: Slab<Stream>,
 }
@@ -25,7 +25,7 @@ impl Carried {
         Self { engine, out, streams: Slab::new() }
     }
 
-    /// Bytes of memory behind it.
+    /// Bytes of memory that it holds.
     pub(crate) fn held_bytes(&self) -> usize {
         self.engine.held_bytes() + self.out.capacity() + self.streams.capacity() * size_of::<Stream>()
     }
@@ -37,7 +37,7 @@ impl Carried {
         }
     }
 
-    /// Gives up memory that a connection without streams does not need.
+    /// Frees memory that a connection without streams does not need.
     pub(crate) fn trim(&mut self) {
         if self.streams.is_empty() {
             self.engine.trim();
@@ -51,7 +51,7 @@ impl Carried {
         self.engine.token(id)?.checked_sub(1).map(|key| key as usize)
     }
 
-    /// What is kept of a stream. The engine may have forgotten it: both sides have ended it with what has come now.
+    /// The state of a stream. The engine may have forgotten it if the event just received ended it on both sides.
     pub(crate) fn stream_of(&mut self, id: StreamId) -> Option<&mut Stream> {
         match self.key_of(id) {
             Some(key) => self.streams.get_mut(key),
@@ -59,12 +59,12 @@ impl Carried {
         }
     }
 
-    /// The same of a stream that the engine may not know any more.
+    /// The same for a stream that the engine may not know any more.
     pub(crate) fn ended_stream_of(&mut self, id: StreamId) -> Option<&mut Stream> {
         self.streams.iter_mut().map(|(_, known)| known).find(|known| known.id == id)
     }
 
-    /// Keeps a stream that the engine has opened.
+    /// Adds a stream that the engine has opened.
     pub(crate) fn insert(&mut self, stream: Stream) -> usize {
         let id = stream.id;
         let key = self.streams.insert(stream);
@@ -72,14 +72,15 @@ impl Carried {
         key
     }
 
-    /// A stream that can go on.
+    /// A stream that can still send and receive.
     pub(crate) fn live(&mut self, key: usize) -> io::Result<(&mut Engine, &mut Vec<u8>, &mut Stream)> {
         let Self { engine, out, streams } = self;
         let stream = streams.get_mut(key).filter(|stream| !stream.is_gone).ok_or_else(broken)?;
         Ok((engine, out, stream))
     }
 
-    /// Frames what streams have waiting, as far as windows, room and their order let it go; whether it was room that was missing.
+    /// Frames the streams' waiting bytes, as far as windows, room and priorities permit. Returns whether lack of room
+    /// stopped it.
     pub(crate) fn pump(&mut self, thread: &WorkerThread) -> bool {
         self.prepare_out(thread);
         loop {
@@ -92,7 +93,7 @@ impl Carried {
         }
     }
 
-    /// Writes frames; how many bytes the socket has taken. Nothing waits any more where `out` is empty afterwards.
+    /// Writes frames; returns how many bytes the socket accepted. If `out` is empty afterwards, nothing waits any more.
     pub(crate) fn flush(&mut self, stream: &Transport, thread: &WorkerThread) -> io::Result<usize> {
         let mut sent = 0;
         while sent < self.out.len() {
@@ -109,7 +110,7 @@ impl Carried {
         Ok(sent)
     }
 
-    /// Frames what a stream has waiting, as far as it may go; the task of its exchange, if anything went.
+    /// Frames a stream's waiting bytes, as far as permitted. Returns the task of its exchange if anything was framed.
     pub(crate) fn push(&mut self, key: usize) -> Option<TaskId> {
         let Self { engine, out, streams } = self;
         let stream = streams.get_mut(key).filter(|stream| !stream.is_gone)?;
@@ -142,7 +143,7 @@ impl Carried {
         (out.len() > before || stream.is_gone).then_some(stream.task)
     }
 
-    /// Sends a part of a body behind what waits; `end`: it is the last one.
+    /// Sends a part of a body after the waiting bytes; `end`: it is the last part.
     pub(crate) fn send(&mut self, key: usize, body: &[u8], end: bool) -> io::Result<()> {
         let (engine, out, stream) = self.live(key)?;
         let sent = if stream.waiting_bytes() == 0 && !stream.is_held_back {
@@ -161,20 +162,20 @@ impl Carried {
                 stream.released += rest.len();
             }
         } else if end && stream.waiting_bytes() == 0 && !matches!(stream.end, StreamEnding::Sent) {
-            // The end alone of a body that is held back.
+            // Only the end is left of a body that is held back.
             frame(engine, out, stream, b"", true)?;
         }
         Ok(())
     }
 
-    /// Ends a body with trailers, behind what waits of it.
+    /// Ends a body with trailers, after its waiting bytes.
     pub(crate) fn end_with_trailers(&mut self, key: usize, fields: Vec<TrailerField>) -> io::Result<()> {
         self.live(key)?.2.end = StreamEnding::Trailers(fields);
         self.push(key);
         Ok(())
     }
 
-    /// Gives back what is not used of received bytes, and lets the peer send as many as were used of its body.
+    /// Returns unused received bytes, and opens the window for the used bytes of the body.
     pub(crate) fn consume(&mut self, key: usize, mut received: Vec<u8>, used: usize, of_body: usize) {
         let Self { engine, out, streams } = self;
         let Some(stream) = streams.get_mut(key) else { return };
@@ -185,8 +186,8 @@ impl Carried {
         engine.consume(stream.id, of_body, out);
     }
 
-    /// Takes a stream out. It is reset with the first code where not everything was sent, with the second one where the peer has not sent
-    /// everything.
+    /// Removes a stream. It is reset with the first code if not everything was sent, with the second one if the peer
+    /// has not sent everything.
     pub(crate) fn remove(&mut self, key: usize, unsent: ErrorCode, unread: ErrorCode) {
         let Self { engine, out, streams } = self;
         let Some(stream) = streams.try_remove(key).filter(|stream| !stream.is_gone) else { return };
@@ -202,7 +203,7 @@ pub(crate) fn broken() -> io::Error {
     io::ErrorKind::BrokenPipe.into()
 }
 
-/// Gives the engine bytes of a body, in frames of the location's size; how many it has taken.
+/// Passes bytes of a body to the engine, in frames of the location's size; returns how many it took.
 fn frame(engine: &mut Engine, out: &mut Vec<u8>, stream: &mut Stream, bytes: &[u8], end: bool) -> io::Result<usize> {
     let before = out.len();
     let mut taken = 0;

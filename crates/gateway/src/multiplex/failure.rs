@@ -1,4 +1,4 @@
-//! Why a stream to an upstream ended before its time: for the retry policy, for the log, and for what becomes of the connection.
+//! Why a stream to an upstream ended early: for the retry policy, for the log, and for the fate of the connection.
 
 use crate::base::logs::error::errno;
 use http2::{ErrorCode, Reason};
@@ -8,33 +8,33 @@ use transport::tls_error;
 use upstream::DiscardReason;
 use upstream::retry::Failure;
 
-/// Why a stream is over.
+/// Why a stream failed.
 #[derive(Debug, Clone)]
 pub(crate) enum StreamFailure {
-    /// The peer goes away and has not looked at it.
+    /// The peer sent GOAWAY and has not looked at the request.
     GoneAway,
-    /// The peer has refused it and has not looked at it.
+    /// The peer refused the stream and has not looked at the request.
     Refused,
-    /// The peer has reset it, for another reason.
+    /// The peer reset it, for another reason.
     Reset(ErrorCode),
-    /// The peer has broken a rule on it.
+    /// The peer broke a rule on this stream.
     Fault(Reason),
-    /// Its head is larger than any that is taken.
+    /// Its head exceeds the limit.
     HeadTooLarge,
     /// The request has a part that HTTP/2 cannot carry.
     Unsendable,
-    /// Its connection is lost.
+    /// Its connection was lost.
     Lost(ConnectionEnd),
 }
 
 /// How a connection was lost.
 #[derive(Debug, Clone)]
 pub(crate) enum ConnectionEnd {
-    /// The peer has closed it.
+    /// The peer closed it.
     Closed,
-    /// Reading or writing failed: what nginx says of that.
+    /// Reading or writing failed: nginx's message.
     Failed(Rc<str>),
-    /// The peer has broken a rule, or reached a limit.
+    /// The peer broke a rule, or reached a limit.
     Fault(Reason),
     /// The peer allows no streams.
     NoStreams,
@@ -42,7 +42,7 @@ pub(crate) enum ConnectionEnd {
     SpeaksHttp1,
     /// The peer did not answer a PING.
     Silent,
-    /// The socket takes nothing.
+    /// The socket accepts no bytes.
     Stalled,
 }
 
@@ -52,7 +52,7 @@ impl ConnectionEnd {
         Self::Failed(words.into())
     }
 
-    /// Why the connection is discarded.
+    /// The reason for which the connection is discarded.
     pub(crate) fn discard_reason(&self) -> DiscardReason {
         match self {
             Self::Closed => DiscardReason::PeerClosedIdle,
@@ -64,7 +64,7 @@ impl ConnectionEnd {
 }
 
 impl StreamFailure {
-    /// What the retry policy is told. `begun`: a part of the response's head has come.
+    /// The failure for the retry policy. `begun`: a part of the response's head has come.
     pub(crate) fn failure(&self, begun: bool) -> Failure {
         match self {
             Self::GoneAway => Failure::GoneAway,
@@ -83,7 +83,7 @@ impl StreamFailure {
         }
     }
 
-    /// For a line of the error log, in nginx's words where it has some.
+    /// The text for the error log, in nginx's words if it has any.
     pub(crate) fn phrase(&self) -> String {
         match self {
             Self::GoneAway => "upstream sent GOAWAY and has not looked at the request".to_owned(),
@@ -106,7 +106,7 @@ impl StreamFailure {
         }
     }
 
-    /// Why the attempt's record says that the stream ended.
+    /// The discard reason in the attempt's record.
     pub(crate) fn discard_reason(&self) -> DiscardReason {
         match self {
             Self::GoneAway | Self::Refused => DiscardReason::GoneAway,

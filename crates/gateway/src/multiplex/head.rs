@@ -1,10 +1,10 @@
-//! Trailers between lines, as the gateway keeps them, and fields of the engine.
+//! Converts trailers between lines, as the gateway keeps them, and the engine's fields.
 
 use crate::multiplex::stream::TrailerField;
 use http1::hop::is_forbidden_in_trailers;
 use http2::Head;
 
-/// Trailers as lines, without those that could change what was decided by the head.
+/// Trailers as lines, without fields that could change decisions made from the head.
 pub(crate) fn trailer_lines(head: &Head) -> Vec<u8> {
     let mut lines = Vec::new();
     for field in head.fields.iter().filter(|field| !is_forbidden_in_trailers(field.id)) {

@@ -1,5 +1,5 @@
-//! What HTTP/2 connections to clients and to upstreams have in common: an engine, frames for the socket, and what waits of each stream.
-//! It knows no socket. The sessions of both sides call it.
+//! Shared by HTTP/2 connections to clients and to upstreams: an engine, frames for the socket, and the waiting bytes of
+//! each stream. It knows no socket. The sessions of both sides call it.
 
 pub(crate) mod carried;
 pub(crate) mod failure;

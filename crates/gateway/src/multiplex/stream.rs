@@ -1,25 +1,25 @@
-//! What a connection keeps of a stream while an exchange works on it.
+//! The connection's state of a stream while an exchange works on it.
 
 use crate::multiplex::failure::StreamFailure;
 use http2::StreamId;
 use reactor::TaskId;
 
-/// Frames of a body are at most this long where the location does not say otherwise: nginx's `http2_chunk_size`.
+/// Longest body frame if the location sets no other: nginx's `http2_chunk_size`.
 const CHUNK_BYTES_DEFAULT: usize = 8 * 1024;
 
 /// Name and value of a trailer field.
 pub(crate) type TrailerField = (Box<[u8]>, Box<[u8]>);
 
-/// How far the end of what goes out has come.
+/// How far the end of the outgoing body has come.
 #[derive(Debug)]
 pub(crate) enum StreamEnding {
     /// More of the body may come.
     Open,
-    /// It is behind the bytes that wait.
+    /// The end follows the waiting bytes.
     Body,
-    /// The same, with these fields.
+    /// The same, with these trailers.
     Trailers(Vec<TrailerField>),
-    /// It was framed.
+    /// The end was framed.
     Sent,
 }
 
@@ -27,28 +27,29 @@ pub(crate) enum StreamEnding {
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) id: StreamId,
-    /// The exchange's.
+    /// The task of its exchange.
     pub(crate) task: TaskId,
-    /// Unread bytes of the body that comes in: no more than the stream's window. From an upstream the heads of the response are before it.
+    /// Unread bytes of the incoming body: no more than the stream's window. From an upstream, preceded by the heads of
+    /// the response.
     pub(crate) received: Vec<u8>,
-    /// How many of them are heads.
+    /// Number of these bytes that are heads.
     pub(crate) head_bytes: usize,
     /// The peer has sent everything.
     pub(crate) is_received: bool,
     /// Its trailers, as lines.
     pub(crate) trailers: Vec<u8>,
-    /// Bytes of the body that goes out that were not framed; the first `framed` of them were.
+    /// Bytes of the outgoing body; the first `framed` of them are framed already.
     unsent: Vec<u8>,
     framed: usize,
-    /// How many of those that wait may go.
+    /// Number of waiting bytes that may be framed.
     pub(crate) released: usize,
-    /// Bytes go when they are released.
+    /// Bytes are framed only when they are released.
     pub(crate) is_held_back: bool,
     pub(crate) end: StreamEnding,
     pub(crate) chunk_bytes: usize,
-    /// The peer takes nothing any more.
+    /// The peer accepts nothing any more.
     pub(crate) is_gone: bool,
-    /// Why an upstream has ended it.
+    /// Why an upstream ended it.
     pub(crate) failure: Option<StreamFailure>,
     /// `$bytes_sent`: bytes of all frames.
     pub(crate) bytes_sent: u64,
@@ -84,7 +85,7 @@ impl Stream {
         self.received.capacity() + self.unsent.capacity() + self.trailers.capacity()
     }
 
-    /// Keeps bytes behind those that wait.
+    /// Adds bytes after those that wait.
     pub(crate) fn keep(&mut self, bytes: &[u8]) {
         if self.framed > self.unsent.len() / 2 {
             self.unsent.drain(..self.framed);
@@ -94,7 +95,7 @@ impl Stream {
         self.unsent.extend_from_slice(bytes);
     }
 
-    /// Takes the bytes that wait out.
+    /// Takes the waiting bytes out.
     pub(crate) fn take_unsent(&mut self) -> (Vec<u8>, usize) {
         (std::mem::take(&mut self.unsent), std::mem::take(&mut self.framed))
     }

@@ -1,6 +1,6 @@
-//! The access phase: whether a client may have what a location gives. It comes before a location's content, also after an internal
-//! redirect; `return` has answered before it, and subrequests pass it, as in nginx. Each check is a function of its own: `allow`
-//! and `deny`, `auth_basic`, `auth_request`, in nginx's order.
+//! The access phase: whether a client may use a location. As in nginx, it runs before a location's content, also after
+//! an internal redirect; `return` answers before it, and subrequests skip it. The checks run in nginx's order, each in
+//! a function of its own: `allow` and `deny`, `auth_basic`, `auth_request`.
 
 use crate::downstream::internal::WantedParts;
 use crate::exchange::Exchange;
@@ -15,7 +15,7 @@ use reactor::{PeerAddress, Woken};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a check says.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AccessVerdict {
     Allow,
@@ -23,19 +23,19 @@ pub(super) enum AccessVerdict {
     Deny(u16),
     /// The check does not concern this request.
     Pass,
-    /// The check itself failed: the request is answered with this status, whatever other checks say.
+    /// The check itself failed: the request gets this status, regardless of the other checks.
     Failed(u16),
 }
 
-/// What is known after some of a location's checks.
+/// The state after some of a location's checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Checked {
     satisfy: Satisfy,
-    /// The status of a refusal that another check may still overrule.
+    /// The status of a refusal that another check may still override.
     refused: Option<u16>,
 }
 
-/// What follows from a check.
+/// What follows from a check's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Follows {
     NextCheck,
@@ -55,7 +55,7 @@ impl Checked {
             }
             (AccessVerdict::Allow, Satisfy::Any) => Follows::Admitted,
             (AccessVerdict::Deny(status), Satisfy::Any) => {
-                // A client that can do something about it learns that.
+                // 401 takes precedence: the client can react to it.
                 if self.refused != Some(401) {
                     self.refused = Some(status);
                 }
@@ -67,7 +67,7 @@ impl Checked {
 }
 
 impl Exchange {
-    /// The answer to a client that may not come in.
+    /// The answer to a client that is refused.
     pub(crate) async fn access(&mut self, plan: &AccessPlan) -> Option<Reply> {
         let refusal = self.refusal(plan).await?;
         if refusal.status == 401 && !plan.delay.is_zero() {
@@ -105,7 +105,7 @@ impl Exchange {
         checked.refused.map(|status| self.forbid(status))
     }
 
-    /// A check agrees: what another one asked for is not asked for any more.
+    /// A check passed: challenges of other checks are dropped.
     fn admit(&mut self) -> Option<Reply> {
         if let Some(carried) = &mut self.response.carried {
             carried.remove(FieldId::WwwAuthenticate);
@@ -113,7 +113,7 @@ impl Exchange {
         None
     }
 
-    /// Lets time pass; an error: the client has left.
+    /// Waits; an error means that the client has left.
     async fn pass_time(&mut self, time: Duration) -> Result<(), ClientLeft> {
         let until = self.thread.reactor.now().after(time);
         loop {
@@ -161,7 +161,7 @@ impl Exchange {
     }
 }
 
-/// What the status of an `auth_request` says.
+/// What the status of an `auth_request` means.
 fn by_status(status: u16) -> AccessVerdict {
     match status {
         200..=299 => AccessVerdict::Allow,

@@ -1,5 +1,5 @@
-//! Challenges of authorities that ask by HTTP (`http-01`): our own tokens are answered before any server's locations; all other
-//! paths, and tokens of others, go on as configured. Called when the server and the path are known.
+//! `http-01` challenges: our own tokens are answered before any server's locations; all other paths and tokens are
+//! handled as configured. Called when the server and the path are known.
 
 use crate::exchange::Exchange;
 use crate::exchange::reply::{Reply, ReplyBody};
@@ -8,7 +8,7 @@ use http1::Method;
 const CHALLENGE_PATH: &[u8] = b"/.well-known/acme-challenge/";
 
 impl Exchange {
-    /// The answer to an authority that asks for a challenge under way.
+    /// The answer to an authority, if the path is that of a current challenge.
     pub(crate) fn acme_challenge(&self) -> Option<Reply> {
         let token = self.uri().strip_prefix(CHALLENGE_PATH)?;
         if !matches!(self.routing.method, Method::Get | Method::Head) {

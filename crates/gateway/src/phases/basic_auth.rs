@@ -1,4 +1,5 @@
-//! `auth_basic`: who the client is, by a file of names and hashes. The file is read and the password hashed on another thread.
+//! `auth_basic`: checks name and password against a file of names and hashes. Another thread reads the file and hashes
+//! the password.
 
 use crate::base::logs::error::{Level, errno, quoted};
 use crate::exchange::Exchange;
@@ -11,7 +12,7 @@ use rules::basic_auth::Credentials;
 use std::io::{self, ErrorKind};
 
 impl Exchange {
-    /// Whether the client's name and password are right.
+    /// Whether the client's name and password are correct.
     pub(super) async fn basic_auth(&mut self, plan: &BasicPlan) -> AccessVerdict {
         let (mut realm, mut path) = (Vec::new(), Vec::new());
         plan.realm.write(&ExchangeView::of(self), &mut realm);
@@ -57,7 +58,7 @@ impl Exchange {
         }
     }
 
-    /// 401, and what the client is asked for.
+    /// 401 with the challenge for the client.
     fn ask_for_password(&mut self, realm: &[u8]) -> AccessVerdict {
         let challenge = [b"Basic realm=\"", realm, b"\""].concat();
         let challenge = self.one_line(challenge, || "\"auth_basic\"".to_owned());

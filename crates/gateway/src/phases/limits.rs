@@ -1,5 +1,5 @@
-//! The phase before access: `limit_req` and `limit_conn`. As in nginx `limit_req` is asked first, each of the two once for
-//! an exchange, whatever redirects follow; a request that is above the rate and within the burst waits here.
+//! The phase before access: `limit_req` and `limit_conn`. As in nginx, `limit_req` comes first, and each applies once
+//! per exchange, even after redirects. A request above the rate and within the burst waits here.
 
 use crate::base::logs::error::Level;
 use crate::exchange::Exchange;
@@ -16,9 +16,9 @@ use std::time::Duration;
 /// Longest key of `limit_req`, as in nginx.
 const REQUEST_KEY_BYTES_MAX: usize = 65_535;
 
-/// What the zones came to for a request.
+/// The zones' verdict on a request.
 enum RateVerdict {
-    /// No key was there to count by.
+    /// No limit has a key for the request.
     Uncounted,
     Passed,
     Delayed(u64),
@@ -26,7 +26,7 @@ enum RateVerdict {
 }
 
 impl Exchange {
-    /// The answer to a request that is one too many.
+    /// The answer to a request that exceeds a limit.
     pub(crate) async fn limit(&mut self, plan: &LimitPlan) -> Option<Reply> {
         if let Some(refusal) = self.limit_requests(plan).await {
             return Some(refusal);
@@ -62,7 +62,7 @@ impl Exchange {
         }
     }
 
-    /// Asks the zones, and says what they refuse or delay.
+    /// Counts the request in the zones, and logs refusals and delays.
     fn count_request(&self, plan: &LimitPlan) -> RateVerdict {
         let dry_run = if plan.request_refusal.dry_run { ", dry run" } else { "" };
         let now_ms = self.thread.reactor.now().0;
@@ -113,7 +113,7 @@ impl Exchange {
         RateVerdict::Delayed(delay_ms)
     }
 
-    /// The limits that have a key for this request; an empty one is not counted.
+    /// The limits with a key for this request; an empty key is not counted.
     fn counted_by<'p>(&self, plan: &'p LimitPlan) -> SmallVec<[(&'p RequestLimit, Vec<u8>); 2]> {
         let mut counted = SmallVec::new();
         for limit in &plan.requests {
@@ -129,7 +129,7 @@ impl Exchange {
         counted
     }
 
-    /// Lets the time pass that a request is too early; a client that is gone before needs no answer.
+    /// Waits until the request is due; a client that leaves before needs no answer.
     async fn wait_out(&mut self, delay: Duration) -> Option<Reply> {
         let began = self.thread.reactor.now();
         loop {

@@ -1,4 +1,4 @@
-//! `mirror`: copies of a request go elsewhere, and nothing waits for what becomes of them.
+//! `mirror`: sends copies of a request elsewhere; nothing waits for their results.
 
 use crate::downstream::internal::WantedParts;
 use crate::exchange::Exchange;
@@ -8,7 +8,7 @@ use crate::plan::access::MirrorPlan;
 use crate::upstream::replay_body::ReplayBody;
 
 impl Exchange {
-    /// Starts the copies. Where they have the request's body, all of it is read first.
+    /// Starts the copies. If they carry the request's body, all of it is read first.
     pub(crate) async fn mirror(&mut self, plan: &MirrorPlan) -> Result<(), Reply> {
         let body = if plan.with_body { self.read_whole_body().await? } else { ReplayBody::None };
         for uri in &plan.uris {
@@ -21,7 +21,7 @@ impl Exchange {
                 charset: None,
                 resumes: None,
             };
-            // Dropping the handle changes nothing: nothing is wanted of it.
+            // Dropping the handle does not end the subrequest: nothing is wanted of it.
             drop(self.start(errand));
         }
         Ok(())

@@ -1,5 +1,5 @@
-//! The phases of an exchange in their order: route, rewrite, limits, access, content, respond, settle. A future exists only
-//! from a complete head to settle; it returns what becomes of the connection.
+//! The phases of an exchange in their order: route, rewrite, limits, access, content, respond, settle. A future exists
+//! only from a complete head to settle; it returns what happens to the connection.
 
 use crate::base::close::CloseReason;
 use crate::base::logs::error::quoted;
@@ -34,24 +34,24 @@ pub(crate) mod secured;
 pub(crate) mod settle;
 pub(crate) mod try_files;
 
-/// What becomes of the connection.
+/// What happens to the connection.
 pub(crate) enum Next {
     /// It waits for the next request, at most for this long.
     KeepAlive(Box<Connection>, Duration),
     /// It is one side of a tunnel from now on.
     Tunnel(Box<Tunnel>),
-    /// It is closed, but what the client still sends is read for a while.
+    /// It is closed for writing, and input is read and dropped for a while.
     Linger { connection: Box<Connection>, reason: CloseReason, plan: LingerPlan },
     /// It was closed already.
     Gone(TaskId, CloseReason),
     /// It is closed.
     Close(Box<Connection>, CloseReason),
-    /// There was none of its own: a stream or a subrequest has ended, and its task.
+    /// There is no connection to decide about: a stream or a subrequest has ended, and its task.
     Nothing,
 }
 
-/// Runs one exchange after the other: those that are put on the desk. A loop, not a function of one exchange, so that its
-/// memory is set up once: making a future anew copies all of it.
+/// Runs exchanges one after the other, as they are put on the desk. This is a loop and not a function per exchange, so
+/// that its memory is set up once: making a new future copies all of it.
 pub(crate) async fn run(desk: Rc<Desk<Begin, Next>>) -> Infallible {
     loop {
         if let Some(begin) = desk.take_arguments() {
@@ -81,10 +81,10 @@ pub(crate) async fn run(desk: Rc<Desk<Begin, Next>>) -> Infallible {
     }
 }
 
-/// Internal redirects of one exchange, as in nginx: more is a loop in the configuration.
+/// Most internal redirects of one exchange, as in nginx: more indicate a loop in the configuration.
 const REDIRECTS_MAX: u32 = 10;
 
-/// What comes before a location's content: rules, limits, access.
+/// Whether the steps before a location's content still have to run: rules, limits, access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Before {
     ToDo,
@@ -92,7 +92,7 @@ enum Before {
 }
 
 impl Exchange {
-    /// Runs what the locations say, until there is a response.
+    /// Runs the locations until there is a response.
     async fn serve(&mut self, mut step: Step) -> Served {
         let mut redirects = 0;
         loop {
@@ -136,14 +136,14 @@ impl Exchange {
         }
     }
 
-    /// A page, which a client that wants a tunnel would take for one.
+    /// Refuses a page, which a client that wants a tunnel would take for one.
     fn no_tunnel_here(&mut self) -> Reply {
         self.client_log("client sent CONNECT for a WebSocket where the location has no upstream to lead it to");
         self.response.error_pages_done = true;
         Reply::error(405)
     }
 
-    /// U13: the client is gone.
+    /// U13: the client has left.
     fn leave_unanswered(&mut self, status: u16) -> Served {
         self.response.status = status;
         self.down.ending.break_off(CloseReason::ClientAborted);
@@ -160,7 +160,7 @@ impl Exchange {
             if let Some(step) = self.location_rules(program).await {
                 return step;
             }
-            // An `if` may have led to other settings.
+            // An `if` may have selected other settings.
             location = generation
                 .location(self.routing.target.location.unwrap_or(generation.server(self.routing.target.server).own));
         }
@@ -229,8 +229,8 @@ impl Exchange {
         }
     }
 
-    /// A head that is not acceptable is answered, and logged, by the server that it is for as far as that was known before
-    /// the fault, otherwise by the default server of the address.
+    /// Answers and logs an invalid head. The settings are those of its server, if that was known before the fault,
+    /// otherwise of the address's default server.
     fn refuse(&mut self, refusal: Refusal) -> Step {
         let is_read = matches!(refusal, Refusal::OutOfMemory) || self.request.head.host.is_some();
         let _ = if is_read { self.choose_server() } else { self.choose_default_server() };
@@ -250,7 +250,7 @@ impl Exchange {
                 return Step::Reply(Reply::to_nobody(400));
             }
             Refusal::OutOfMemory => {
-                // The built-in page: another one could need an upstream, and the memory for it.
+                // The built-in page: another one could need an upstream, and memory for it.
                 self.response.error_pages_done = true;
                 (503, CloseReason::MemoryBudget)
             }

@@ -1,5 +1,5 @@
-//! `more_set_input_headers` and `more_clear_input_headers`: fields of the request that the location sets and takes out before its
-//! limits, its access rules and its content see it.
+//! `more_set_input_headers` and `more_clear_input_headers`: request fields that the location sets and removes before
+//! its limits, access rules and content see the request.
 
 use crate::base::logs::error::quoted;
 use crate::exchange::Exchange;
@@ -11,7 +11,7 @@ use http1::edit::{InvalidHost, Names, SetHow};
 use rules::template::Template;
 
 impl Exchange {
-    /// Edits the request's head. The error is the answer to a request that would get a Host that is none.
+    /// Edits the request's head. The error is the answer if the new Host is invalid.
     pub(crate) fn edit_request(&mut self, plan: &MoreHeadersPlan) -> Result<(), Reply> {
         for command in &plan.requests {
             let media = self.request.head.value(FieldId::ContentType, &self.request.bytes).unwrap_or_default();
@@ -51,7 +51,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// What a value of a field comes to, as one line.
+    /// The value of a field, as one line.
     fn field_value(&self, template: &Template, directive: &str) -> Vec<u8> {
         let mut value = Vec::new();
         template.write(&ExchangeView::of(self), &mut value);

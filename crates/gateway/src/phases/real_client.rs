@@ -1,6 +1,6 @@
-//! Who the client is where a trusted proxy says so: `set_real_ip_from`, `real_ip_header`, `real_ip_recursive`. As in nginx it
-//! is found once for an exchange: by the server's settings when the server is chosen, else by the location's before its
-//! limits and its access rules, which see the address that was found.
+//! The client's address as reported by a trusted proxy: `set_real_ip_from`, `real_ip_header`, `real_ip_recursive`. As
+//! in nginx, it is determined once per exchange: by the server's settings when the server is chosen, else by the
+//! location's before its limits and access rules, which use that address.
 
 use crate::exchange::Exchange;
 use crate::plan::access::{RealIpPlan, RealIpSource};
@@ -11,12 +11,12 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 impl Exchange {
-    /// The client: who has connected, or whom a trusted proxy has named.
+    /// The client's address: of the connection, or as a trusted proxy reported it.
     pub(crate) fn client(&self) -> &PeerAddress {
         self.admission.real_client.as_deref().unwrap_or(self.down.peer())
     }
 
-    /// The same by the settings of the server that was chosen.
+    /// Determines the client by the settings of the chosen server.
     pub(crate) fn find_client_of_server(&mut self) {
         let generation = Rc::clone(&self.generation);
         let own = generation.server(self.routing.target.server).own;
@@ -25,7 +25,7 @@ impl Exchange {
         }
     }
 
-    /// Looks for the client by these settings, unless it is known.
+    /// Determines the client by these settings, unless it is known already.
     pub(crate) fn find_client(&mut self, plan: &RealIpPlan) {
         if self.admission.real_client.is_some() {
             return;
@@ -41,12 +41,12 @@ impl Exchange {
         self.admission.real_client = found.map(|address| Box::new(PeerAddress::Ip(address)));
     }
 
-    /// What the header of the PROXY protocol says.
+    /// The source address in the PROXY protocol header.
     fn proxied_source(&self) -> Option<SocketAddr> {
         Some(self.down.proxy_header()?.addresses?.source)
     }
 
-    /// What the first fields that are wanted say, at most this many.
+    /// The addresses in the first matching fields, at most this many.
     fn client_in(
         &self,
         plan: &RealIpPlan,

@@ -1,5 +1,5 @@
-//! Internal redirects: `index`, `error_page`, named locations. The client sees one response; inside, the request is routed
-//! anew. How often is `serve`'s to count.
+//! Internal redirects: `index`, `error_page`, named locations. The client sees one response; inside, the request is
+//! routed again. `serve` limits their number.
 
 use crate::base::close::CloseReason;
 use crate::base::logs::error::quoted;
@@ -14,17 +14,17 @@ use rules::reply::PageTarget;
 use std::rc::Rc;
 
 impl Exchange {
-    /// What `error_page` makes of a reply, if it has a say. It has none in bodies that the configuration wrote itself
-    /// (`return 404 "text"`) and, unless `recursive_error_pages` is on, in errors of an error page.
+    /// The `error_page` for a reply, if one applies. None applies to bodies that the configuration wrote itself
+    /// (`return 404 "text"`) and, unless `recursive_error_pages` is on, to errors of an error page.
     pub(crate) fn error_page(&mut self, reply: &Reply) -> Option<Step> {
         if reply.status < 300 || !matches!(reply.body, ReplyBody::ErrorPage) {
             return None;
         }
-        // What went wrong may have left more than this request behind, so nginx closes after these, whatever page is shown.
+        // After these errors the connection may be out of step, so nginx closes it, also if an error page is shown.
         if self.down.ending.keeps() && matches!(reply.status, 400 | 413 | 414 | 495..=497 | 500 | 501) {
             self.down.ending.close(CloseReason::AfterError);
         }
-        // An error of an error page is shown as what it is.
+        // An error of an error page is shown with its own status.
         self.response.shown_status = None;
         if self.response.error_pages_done || self.down.ending.is_gone() {
             return None;
@@ -53,8 +53,8 @@ impl Exchange {
         })
     }
 
-    /// Sends the client elsewhere; a path stays one. A control character in the URL, which a variable may bring, leads
-    /// nowhere.
+    /// Redirects the client; a path stays a path. A URL with a control character, which a variable may contain, is
+    /// refused.
     fn redirect_reply(&self, status: u16, location: &[u8]) -> Reply {
         if !is_field_value(location) {
             self.error_log("a control character in the URL of an error page; it is not sent");
@@ -63,7 +63,7 @@ impl Exchange {
         Reply { fields: vec![(FieldId::Location, location.to_vec())], ..Reply::error(status) }
     }
 
-    /// Routes the request anew.
+    /// Routes the request again.
     pub(crate) fn redirect(&mut self, redirect: Redirect) -> Step {
         self.routing.target.internal = true;
         self.routing.target.name_is_stale = false;

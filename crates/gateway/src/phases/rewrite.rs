@@ -1,5 +1,5 @@
-//! The rewrite phases: a server's program before a location is sought, a location's before its content. The programs are
-//! `rules`'; here they get an exchange to act on, files are looked for, and what they come to is put into steps.
+//! The rewrite phases: a server's program before a location is sought, a location's before its content. `rules` runs
+//! the programs; this module applies them to an exchange, tests files, and turns their results into steps.
 
 use crate::base::logs::error::{Level, errno, quoted};
 use crate::exchange::Exchange;
@@ -26,11 +26,11 @@ use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::rc::Rc;
 
-/// The permission bit that nginx looks at for `-x`: the owner's.
+/// The permission bit that nginx tests for `-x`: the owner's.
 const OWNER_EXECUTES: u32 = 0o100;
 
 impl Exchange {
-    /// The server's program, and then a location.
+    /// Runs the server's program, then finds a location.
     pub(crate) async fn server_rules(&mut self) -> Step {
         let generation = Rc::clone(&self.generation);
         self.routing.target.location = None;
@@ -42,7 +42,7 @@ impl Exchange {
         self.route_location()
     }
 
-    /// A location's program. `None`: the content of the location, which an `if` may have changed, is next.
+    /// Runs a location's program. `None`: next is the content of the location, which an `if` may have changed.
     pub(crate) async fn location_rules(&mut self, plan: &ProgramPlan) -> Option<Step> {
         self.routing.target.moved = false;
         let step = self.run_program(plan).await;
@@ -65,8 +65,8 @@ impl Exchange {
         }
     }
 
-    /// Sends the client to a URL of the configuration's. A control character in it, which a variable may bring, leads
-    /// nowhere.
+    /// Redirects the client to a configured URL. A URL with a control character, which a variable may contain, is
+    /// refused.
     pub(crate) fn client_redirect(&self, status: u16, url: Vec<u8>) -> Reply {
         if !is_field_value(&url) {
             self.error_log("a control character in the URL of a redirect; it is not sent");
@@ -79,7 +79,7 @@ impl Exchange {
     async fn look(&self, test: FileTest, path: Vec<u8>) -> bool {
         let guard = self.path_guard(&path);
         let Some(name) = c_path(path) else { return false };
-        // Names that are looked at for each request are in the kernel's memory, and then no lookup waits.
+        // Names that are tested for each request are in the kernel's memory, so no lookup waits for a disk.
         match if guard.is_none() { open_file_cached(&name) } else { Ok(None) } {
             Ok(Some(file)) if test != FileTest::Executable => {
                 return match test {
@@ -120,7 +120,7 @@ fn metadata(path: &std::ffi::CStr) -> io::Result<Metadata> {
     std::fs::metadata(std::ffi::OsStr::from_bytes(path.to_bytes()))
 }
 
-/// An exchange while a program acts on it.
+/// An exchange while a program runs on it.
 struct Rewriting<'a> {
     exchange: &'a mut Exchange,
     /// The settings of each `if`.
@@ -204,7 +204,7 @@ impl Machine for Rewriting<'_> {
     }
 
     fn stay(&mut self) {
-        // What a rewrite before this has made is sent as it is: it is not what the location matched.
+        // The result of an earlier rewrite is sent as it is: it is not what the location matched.
         let target = &mut self.exchange.routing.target;
         target.name_is_stale |= target.moved;
         target.moved = false;

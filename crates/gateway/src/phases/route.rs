@@ -1,4 +1,4 @@
-//! From a head to a server, and from a URI to a location.
+//! Routing: from a head to a server, and from a URI to a location.
 
 use crate::base::close::CloseReason;
 use crate::downstream::request::Request;
@@ -45,7 +45,7 @@ impl Exchange {
         self.route_location()
     }
 
-    /// From the present URI to a location, where the server has no more to say.
+    /// From the present URI to a location, after the server's program.
     pub(crate) fn route_location(&mut self) -> Step {
         if let Err(reply) = self.find_location() {
             return Step::Reply(reply);
@@ -72,7 +72,7 @@ impl Exchange {
             return Ok(());
         }
         let name = head.host.map_or(&b""[..], |host| host.name.of(&self.request.bytes));
-        // Names compare without case and without the root's dot, as in nginx; few clients send either.
+        // As in nginx, names compare without case and without the root's dot; few clients send either.
         let name = name.strip_suffix(b".").unwrap_or(name);
         let name = if name.iter().any(u8::is_ascii_uppercase) {
             Cow::Owned(name.to_ascii_lowercase())
@@ -95,7 +95,8 @@ impl Exchange {
         }
     }
 
-    /// Holds the head against what the request's own server takes, where the servers of the address differ in that.
+    /// Checks the head against the limits of the request's own server, if the servers of the address have different
+    /// ones.
     fn narrow_head(&mut self) -> Result<(), RequestError> {
         let listener = self.generation.listener(self.down.listener());
         if !listener.is_some_and(|listener| listener.limits_differ) {
@@ -105,7 +106,7 @@ impl Exchange {
         head.narrow(bytes, &self.generation.server(self.routing.target.server).limits)
     }
 
-    /// Takes a location on: its own settings, or those of its `limit_except` for this method.
+    /// Enters a location: its own settings, or those of its `limit_except` for this method.
     pub(crate) fn enter_location(&mut self, id: LocationId) {
         let except = &self.generation.location(id).limit_except;
         let limited = except.as_ref().filter(|except| !except.methods.contains(&self.routing.method));
@@ -136,7 +137,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// L8: a body that is announced as too large is refused before it is sent.
+    /// L8: refuses a body whose announced length is too large before it is sent.
     fn check_body_size(&mut self) -> Option<Reply> {
         let length = self.intake.announces_more_than(self.client_plan().body_size_max)?;
         self.intake.refused = true;

@@ -1,5 +1,5 @@
-//! What TLS says about a request: whether it came over TLS where it had to, whether it is for the server that the client shook
-//! hands with, and whether the client has shown a certificate where one is asked for.
+//! TLS checks of a request: whether it came over TLS if that is required, whether it is for the server of the
+//! handshake, and whether the client has shown a certificate if one is required.
 
 use crate::exchange::reply::Reply;
 use crate::exchange::{Exchange, tls_view};
@@ -12,20 +12,21 @@ use tls::{SessionFacts, VerifyResult};
 
 /// Misdirected Request (RFC 9110, 15.5.20).
 const MISDIRECTED: u16 = 421;
-/// nginx's own: the client's certificate fails, there is none, and plain HTTP on a port for TLS. Clients see 400.
+/// nginx's own statuses: the client's certificate is invalid, there is none, and plain HTTP on a TLS port. Clients see
+/// 400.
 const CERTIFICATE_FAILS: u16 = 495;
 const NO_CERTIFICATE: u16 = 496;
 const PLAIN_HTTP: u16 = 497;
 
 impl Exchange {
-    /// The server of a request that names none: that of the handshake.
+    /// The server for a request that names none: that of the handshake.
     pub(crate) fn server_of_handshake(&self, listener: &ListenerPlan) -> u32 {
         let named =
             |session: &dyn SessionFacts| server_named(listener, session.server_name()?, &mut Captures::default());
         self.down.tls(named).flatten().unwrap_or_else(|| listener.names.default_server())
     }
 
-    /// Refuses what TLS does not allow.
+    /// Refuses a request that violates the TLS requirements.
     pub(crate) fn check_tls(&mut self) -> Result<(), Reply> {
         if self.down.is_plain_by_mistake() {
             self.client_log("client sent plain HTTP request to HTTPS port while reading client request headers");
@@ -44,7 +45,7 @@ impl Exchange {
         self.check_certificate(demands)
     }
 
-    /// The client asked for one server in its handshake, and for another one in its request.
+    /// Whether the client named one server in its handshake, and another one in its request.
     fn is_misdirected(&self) -> bool {
         let Some(listener) = self.generation.listener(self.down.listener()) else { return false };
         let head = &self.request.head;
@@ -87,7 +88,7 @@ impl Exchange {
     }
 }
 
-/// What became of the client's certificate. One that was checked for another server's demands does not count for these.
+/// The result of the check of the client's certificate. A check for another server's demands does not count.
 fn result_of(session: &dyn SessionFacts, demands: &ClientDemands) -> VerifyResult {
     session
         .client_verification()

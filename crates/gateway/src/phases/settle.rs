@@ -1,5 +1,5 @@
-//! The end of an exchange: the rest of the response is sent, the line is logged, and the connection is kept, lingered on or
-//! closed.
+//! The end of an exchange: sends the rest of the response, logs the request, and keeps, lingers on or closes the
+//! connection.
 
 use crate::base::buffer::Spill;
 use crate::base::cells::class_of;
@@ -32,32 +32,33 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes of an unread request body that are read and dropped to keep a connection, with a length or in chunks: a round trip
-/// or two. For more, closing is cheaper for both.
+/// Bytes of an unread request body, with a length or in chunks, that are read and dropped to keep a connection: a round
+/// trip or two. For more, closing is cheaper for both sides.
 const DRAIN_BYTES_MAX: u64 = 64 * 1024;
 
-/// The longest time for that, as nginx's default for `lingering_time`: a byte now and then would hold the connection for days.
+/// The longest time for that, as nginx's default for `lingering_time`: a byte now and then would hold the connection
+/// for days.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// What an exchange has come to, when only its buffers and the client's side are left of it.
+/// The result of an exchange when only its buffers and the client's side are left of it.
 pub(crate) enum Concluded {
-    /// A response was given, as far as that was possible.
+    /// A response was sent, as far as possible.
     Response {
         after: After,
         linger: LingerPlan,
-        /// How long the connection waits for the next request at most, and while the process ends gently.
+        /// How long the connection waits for the next request at most, and during a graceful shutdown.
         timeout: Duration,
         kept_for: Duration,
         /// The client has the whole response.
         is_whole: bool,
-        /// What the exchange that has started this one is told.
+        /// The result for the exchange that started this one.
         ended: Option<Box<Ended>>,
     },
     Tunnel(Box<TunnelStart>),
 }
 
 impl Concluded {
-    /// Ends what is left of the client's side, or hands it on.
+    /// Ends the remaining client's side, or hands it on.
     pub(crate) fn next(self, left: Left, now: Millis) -> Next {
         let (after, linger, timeout, kept_for, is_whole, ended) = match self {
             Self::Tunnel(start) => return join(left, *start, now),
@@ -113,7 +114,7 @@ fn join(left: Left, start: TunnelStart, now: Millis) -> Next {
 }
 
 impl Exchange {
-    /// Decides, before a head is encoded, whether the connection goes on after this response.
+    /// Decides, before a head is encoded, whether the connection continues after this response.
     pub(crate) fn settle_keepalive(&mut self) {
         let plan = self.client_plan();
         let age = self.thread.reactor.now().since(self.down.accepted_at());
@@ -124,7 +125,7 @@ impl Exchange {
         let nodelay = plan.nodelay;
         self.down.set_nodelay(nodelay);
         if let Some(stream) = self.down.stream() {
-            // Other streams go on: this one decides for no one but itself, unless it is the last one.
+            // Other streams continue: a stream decides for the connection only if it is the last one.
             return stream.settle_keepalive(keepalive_timeout, within_limits);
         }
         if self.down.ending.keeps() && self.thread.is_draining() {
@@ -141,7 +142,7 @@ impl Exchange {
         }
     }
 
-    /// `keepalive_disable`: MSIE before 7 mishandles a connection after a POST, old Safari on macOS any.
+    /// `keepalive_disable`: MSIE before 7 mishandles a connection after a POST, old Safari on macOS after any request.
     fn is_browser_without_keepalive(&self) -> bool {
         let disable = self.client_plan().keepalive_disable;
         if disable.contains(KeepaliveDisable::NONE) {
@@ -159,7 +160,7 @@ impl Exchange {
             || (disable.contains(KeepaliveDisable::SAFARI) && has(b"Safari/") && has(b"Mac OS X") && !has(b"Chrom"))
     }
 
-    /// Waits until the response has been taken, and logs. An error: why it was not.
+    /// Waits until the client has accepted the response, and logs. The error: why it did not.
     pub(crate) async fn settle(&mut self) -> Result<(), CloseReason> {
         self.send_trailers();
         let sent = self.finish_sending().await;
@@ -183,7 +184,7 @@ impl Exchange {
         sent
     }
 
-    /// What becomes of the connection, now that the exchange is settled.
+    /// Decides what happens to the connection of a settled exchange.
     pub(crate) fn conclude(&mut self, sent: Result<(), CloseReason>) -> Concluded {
         let plan = self.client_plan();
         let linger = LingerPlan { total: plan.lingering_time, silence: plan.lingering_timeout };
@@ -196,21 +197,22 @@ impl Exchange {
             resets: plan.reset_timed_out,
         };
         let after = self.down.ending.after(settled);
-        // Who is told to come back sooner than that is not waited for any longer.
+        // A client that was told a shorter keepalive time is not waited for any longer than that.
         let (timeout, kept_for) = (plan.keepalive_timeout, plan.keepalive_min.min(plan.keepalive_timeout));
         let is_whole = settled.sent.is_ok() && settled.is_complete && !self.down.ending.is_gone();
         let ended = self.is_subrequest().then(|| Box::new(self.ended()));
         Concluded::Response { after, linger, timeout, kept_for, is_whole, ended }
     }
 
-    /// The connection becomes one side of a tunnel. The access-log line is written when that ends, with what is known now.
+    /// Turns the connection into one side of a tunnel. The access-log line is written when the tunnel ends, with the
+    /// values known now.
     pub(crate) fn conclude_tunnel(&mut self, mut start: Box<TunnelStart>) -> Concluded {
         start.record = self.tunnel_record();
         self.count_response();
         Concluded::Tunnel(start)
     }
 
-    /// Waits until the client has taken the whole response.
+    /// Waits until the client has accepted the whole response.
     async fn finish_sending(&mut self) -> Result<(), CloseReason> {
         if let Some(reason) = self.down.ending.reason().filter(|_| self.down.ending.is_gone()) {
             return Err(reason);
@@ -224,7 +226,7 @@ impl Exchange {
             }
             let timeout = self.client_plan().send_timeout;
             let left = stall.left(self.down.waiting_bytes(), timeout, self.thread.reactor.now());
-            // With nothing for the socket, a subrequest is waited for, which wakes this exchange.
+            // If no bytes wait for the socket, the wait is for a subrequest, which wakes this exchange.
             let room = Interest::WRITE.only_if(self.down.waiting_bytes() > 0);
             match self.wait(Wants::of_client(room), left).await {
                 Woken::Ready => {}
@@ -237,7 +239,7 @@ impl Exchange {
         }
     }
 
-    /// Reads and drops what is left of the request body.
+    /// Reads and drops the rest of the request body.
     async fn drain_body(&mut self) -> Result<(), CloseReason> {
         let timeout = self.client_plan().lingering_timeout;
         let begun = self.intake.body.received;
@@ -263,13 +265,13 @@ impl Exchange {
         }
     }
 
-    /// `$request_completion`: the client's socket has taken a whole response.
+    /// `$request_completion`: the client's socket has accepted a whole response.
     pub(crate) fn is_completed(&self) -> bool {
         let cut = self.down.ending.is_gone() || self.down.ending.reason() == Some(CloseReason::Truncated);
         self.down.head_begun && self.down.is_complete() && self.down.waiting_bytes() == 0 && !cut
     }
 
-    /// Counts the response by its status. A client that left before there was one has status 499.
+    /// Counts the response by its status. If the client left before there was one, the status is 499.
     fn count_response(&self) {
         bump(&self.thread.counters().responses[class_of(self.response.status)], 1);
     }
@@ -295,7 +297,7 @@ impl Exchange {
         self.thread.put_scratch(line);
     }
 
-    /// Which file the line is for, where its log's name has variables. The error: no file may be called that.
+    /// The file for the line, if its log's name has variables. The error: the resulting name is not allowed.
     fn line_name(&self, log: &AccessLogPlan) -> Result<Option<LineName>, ()> {
         let view = ExchangeView::of(self);
         let root = |out: &mut Vec<u8>| self.location().root.write_root(&view, out);
@@ -304,7 +306,7 @@ impl Exchange {
         })
     }
 
-    /// The lines of the tunnel that this exchange becomes.
+    /// The record for the log lines of the tunnel that this exchange becomes.
     fn tunnel_record(&mut self) -> Option<Box<TunnelRecord>> {
         let logs = &self.location().access_logs;
         if logs.is_empty() && self.admission.limited.is_none() {
@@ -341,22 +343,23 @@ impl Exchange {
         all.iter().enumerate().map(attempt).collect()
     }
 
-    /// One line of the error log, with what nginx puts behind it.
+    /// Writes a line to the error log, with nginx's suffix.
     pub(crate) fn error_log(&self, message: &str) {
         self.log_at(Level::Error, message);
     }
 
-    /// Whether a log has a line about this exchange. A condition that could not be decided hides nothing.
+    /// Whether a log gets a line about this exchange. A condition that could not be decided logs the line.
     fn is_logged(&self, log: &AccessLogPlan, view: &ExchangeView<'_>) -> bool {
         log.wants(view) || self.routing.undecided.is_noted()
     }
 
-    /// The same about what a client did wrong, which nginx logs as `info`: the operator cannot mend it, and scanners do little else.
+    /// Logs an error of the client, which nginx logs as `info`: the operator cannot correct it, and scanners cause
+    /// many.
     pub(crate) fn client_log(&self, message: &str) {
         self.log_at(Level::Info, message);
     }
 
-    /// The same at another level. The most specific `error_log` gets it.
+    /// Logs at another level. The most specific `error_log` gets the line.
     pub(crate) fn log_at(&self, level: Level, message: &str) {
         let request = &self.request;
         let log = self.generation.error_log(self.location()).unwrap_or(&self.thread.shared.error_log);
@@ -380,7 +383,7 @@ impl Exchange {
         }
     }
 
-    /// The URL that the last attempt asked for, as nginx writes it.
+    /// The URL of the last attempt, as nginx writes it.
     fn upstream_url(&self) -> Option<Vec<u8>> {
         let peer = self.upstream.attempts.last_peer(&self.generation)?;
         let target = self.request.upstream_head.target();
@@ -389,7 +392,7 @@ impl Exchange {
         Some([scheme, b"://", peer, separator, target].concat())
     }
 
-    /// The response cannot be completed: the client learns of it by the connection's end.
+    /// The response cannot be completed: closing the connection tells the client.
     pub(crate) fn truncate(&mut self) -> Served {
         self.down.ending.break_off(CloseReason::Truncated);
         if self.down.head_begun && self.response.filters.break_off(&mut self.down).is_err() {

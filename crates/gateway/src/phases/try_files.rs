@@ -1,4 +1,4 @@
-//! `try_files`: the first of several paths that exists becomes the URI; the last one is where the request goes otherwise.
+//! `try_files`: the first of several paths that exists becomes the URI; otherwise the request goes to the last one.
 //! Called before a location's content.
 
 use crate::exchange::Exchange;
@@ -12,7 +12,7 @@ use reactor::FileKind;
 use rules::uri::split_args;
 
 impl Exchange {
-    /// Looks for the first path that exists. `None`: it is the URI now, and the location's content is next.
+    /// Looks for the first existing path. `None`: it is the URI now, and the location's content is next.
     pub(crate) async fn try_files(&mut self, plan: &TryFilesPlan) -> Option<Step> {
         if let Err(reply) = self.check_alias() {
             return Some(Step::Reply(reply));
@@ -30,10 +30,10 @@ impl Exchange {
             match if safe { self.open(&path).await.ok() } else { None } {
                 Some(file) if file.status.kind == wanted => {
                     if candidate.directory {
-                        // Without the slash, as in nginx: `/dir` is redirected to `/dir/`, where relative links lead right.
+                        // Without the slash, as in nginx: `/dir` is redirected to `/dir/`, so that relative links work.
                         self.request.path = path;
                     } else {
-                        // The content that is next nearly always comes for it.
+                        // The content that follows nearly always serves this file.
                         let guard = self.path_guard(&path);
                         self.routing.prefetched = Some(Prefetched { path, guard, file });
                     }
@@ -56,9 +56,8 @@ impl Exchange {
         })
     }
 
-    /// Below an `alias` what the alias means is cut from the beginning of a path with variables, as in nginx: also from
-    /// the one where the request goes at last, which those who know it write `/name//name/page`. A path without variables
-    /// stays as it is.
+    /// Below an `alias`, removes the location's prefix from a path with variables, as in nginx. This includes the
+    /// fallback, which is therefore written `/name//name/page`. A path without variables stays unchanged.
     fn cut_alias(&self, is_fixed: bool, path: &mut Vec<u8>) {
         let Some(Alias::Prefix(length)) = self.location().root.alias else { return };
         let Some(prefix) = self.uri().get(..length) else { return };
@@ -67,7 +66,7 @@ impl Exchange {
         }
     }
 
-    /// What was found is what the URI means from now on.
+    /// Makes the found path the URI.
     fn take_found(&mut self, mut path: Vec<u8>, is_directory: bool) {
         match self.location().root.alias {
             None => self.replace_uri(path),
@@ -75,7 +74,7 @@ impl Exchange {
                 path.splice(..0, self.uri().get(..length).unwrap_or_default().iter().copied());
                 self.replace_uri(path);
             }
-            // The alias means the whole URI, and for what is looked for below it from now on.
+            // The alias replaces the whole URI; later lookups are below it.
             Some(Alias::Whole) if !is_directory => {
                 self.replace_uri(path);
                 self.routing.target.uri_below_alias = true;
@@ -84,7 +83,7 @@ impl Exchange {
         }
     }
 
-    /// The URI is this path from now on; the arguments stay.
+    /// Replaces the URI; the arguments stay.
     fn replace_uri(&mut self, uri: Vec<u8>) {
         let args = self.args().map(<[u8]>::to_vec);
         self.request.uri = uri;

@@ -1,4 +1,4 @@
-//! The access rules of a location, and which proxies it trusts for the client's address.
+//! The access rules of a location, and the proxies that it trusts for the client's address.
 
 use crate::plan::files::PathPlan;
 use conf::model::{AccessRule, Satisfy};
@@ -10,9 +10,9 @@ use rules::variable::Slot;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a location checks.
+/// The checks of a location.
 pub(crate) struct AccessPlan {
-    /// Whether one check that agrees is enough.
+    /// Whether all checks must pass, or one is enough.
     pub(crate) satisfy: Satisfy,
     /// `allow` and `deny`, in order.
     pub(crate) rules: Vec<AccessRule>,
@@ -20,7 +20,7 @@ pub(crate) struct AccessPlan {
     pub(crate) basic: Option<BasicPlan>,
     /// `auth_request`
     pub(crate) request: Option<AuthRequestPlan>,
-    /// `auth_delay`: how long a 401 waits.
+    /// `auth_delay`: how long a 401 is delayed.
     pub(crate) delay: Duration,
 }
 
@@ -34,13 +34,13 @@ pub(crate) struct BasicPlan {
 
 /// `auth_request`: a subrequest decides.
 pub(crate) struct AuthRequestPlan {
-    /// Where it leads.
+    /// The URI of the subrequest.
     pub(crate) uri: Box<[u8]>,
     /// `auth_request_set`
     pub(crate) sets: Arc<[SlotValue]>,
 }
 
-/// A variable, and what it is set to.
+/// A variable and its new value.
 #[derive(Debug)]
 pub(crate) struct SlotValue {
     pub(crate) slot: Slot,
@@ -62,7 +62,7 @@ pub(crate) struct MirrorPlan {
     pub(crate) with_body: bool,
 }
 
-/// Whose word is believed, and where it is.
+/// Trusted proxies, and where they state the client's address.
 pub(crate) struct RealIpPlan {
     /// Names were looked up when the configuration was loaded.
     pub(crate) trusted: Vec<CidrPattern>,
@@ -90,7 +90,7 @@ pub(crate) enum RealIpSource {
     ProxyProtocol,
 }
 
-/// What the first of the rules that matches a client says; `None` where none does.
+/// The verdict of the first rule that matches the client; `None` if none does.
 pub(crate) fn permits(rules: &[AccessRule], client: &PeerAddress) -> Option<bool> {
     let matches = |rule: &&AccessRule| match (&rule.who, client) {
         (CidrPattern::All, _) | (CidrPattern::Unix, PeerAddress::Unix(_)) => true,

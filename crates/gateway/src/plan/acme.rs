@@ -1,4 +1,4 @@
-//! Certificates that an authority issues by ACME: who issues, and what is asked for.
+//! Certificates that an authority issues by ACME: issuers and orders.
 
 use crate::plan::name::ResolverPlan;
 use conf::model::{AcmeChallenge, AcmeIdentifier, AcmeProfile, CertificateKey};
@@ -14,42 +14,42 @@ pub struct AcmeIssuerPlan {
     pub name: Box<str>,
     /// The directory URL.
     pub uri: String,
-    /// The account's key as PKCS #8; `None`: one is made.
+    /// The account's key as PKCS #8; `None`: a new one is generated.
     pub account_key: Option<Vec<u8>>,
-    /// The challenge that is answered.
+    /// The challenge type to answer.
     pub challenge: AcmeChallenge,
     /// URLs of contacts.
     pub contacts: Vec<String>,
-    /// Identifier and MAC key that bind the account to another one.
+    /// Identifier and MAC key of an external account that the account is bound to.
     pub external_key: Option<(String, Vec<u8>)>,
-    /// The profile that is asked for.
+    /// The requested profile.
     pub profile: Option<AcmeProfile>,
-    /// Authorities of the server's own certificate, in PEM; `None` are the system's.
+    /// Trusted authorities for the server's own certificate, in PEM; `None`: the system's.
     pub trusted: Option<Vec<u8>>,
-    /// Whether that certificate is checked.
+    /// Whether that certificate is verified.
     pub verify: bool,
-    /// The directory in which keys and certificates are kept; `None`: they are not.
+    /// The directory for keys and certificates; `None`: they are not stored.
     pub state: Option<PathBuf>,
-    /// Whether the terms of service are agreed to.
+    /// Whether the terms of service are accepted.
     pub accepts_terms: bool,
-    /// Who looks the server's name up; `None`: the system's resolver.
+    /// The resolver for the server's name; `None`: the system's.
     pub resolver: Option<Arc<ResolverPlan>>,
 }
 
 /// `acme_certificate`; servers with the same one share it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AcmeOrderPlan {
-    /// Who issues it.
+    /// The issuer.
     pub issuer: Arc<AcmeIssuerPlan>,
-    /// What it is for; at least one.
+    /// The names of the certificate; at least one.
     pub identifiers: Vec<AcmeIdentifier>,
     /// Its private key.
     pub key: CertificateKey,
 }
 
 impl AcmeOrderPlan {
-    /// Tells it from other orders of its issuer, in logs and as the name of a file: the first identifier, and a hash of all of them
-    /// with the key's kind.
+    /// Distinguishes it from other orders of its issuer, in logs and as a file name: the first identifier, and a hash
+    /// of all identifiers and the key type.
     pub fn id(&self) -> String {
         let mut digest = Md5::new();
         for identifier in &self.identifiers {
@@ -66,7 +66,7 @@ impl AcmeOrderPlan {
         id
     }
 
-    /// The file that has the certificate's chain and its key.
+    /// The file with the certificate's chain and its key.
     pub fn file(&self) -> Option<PathBuf> {
         self.issuer.state.as_ref().map(|state| state.join(format!("{}.pem", self.id())))
     }

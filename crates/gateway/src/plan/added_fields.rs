@@ -1,12 +1,12 @@
-//! `expires`, `add_header` and `add_trailer`: what a location adds to a response, whatever made it. The plans,
-//! and the arithmetic of `expires`; `filter::added_fields` applies them.
+//! `expires`, `add_header` and `add_trailer`: what a location adds to all responses. The plans, and the arithmetic of
+//! `expires`; `filter::added_fields` applies them.
 
 use conf::model::Expires;
 use http1::outgoing::FieldToken;
 use rules::template::Template;
 use rules::time_format::Moment;
 
-/// What a location adds.
+/// The additions of a location.
 pub(crate) struct AddedPlan {
     pub(crate) expires: ExpiresPlan,
     pub(crate) fields: Vec<AddedField>,
@@ -16,7 +16,7 @@ pub(crate) struct AddedPlan {
 /// `expires`
 pub(crate) enum ExpiresPlan {
     Fixed(Expires),
-    /// Evaluated for each response; `modified` was before it.
+    /// Evaluated for each response; `modified` if that word came before it.
     Template {
         modified: bool,
         value: Template,
@@ -25,34 +25,34 @@ pub(crate) enum ExpiresPlan {
 
 /// One `add_header` or `add_trailer`.
 pub(crate) struct AddedField {
-    /// Which of the two.
+    /// Which directive.
     pub(crate) directive: &'static str,
     pub(crate) name: FieldToken,
     pub(crate) value: Template,
-    /// Whatever the status is.
+    /// Added for every status.
     pub(crate) always: bool,
 }
 
 impl AddedField {
-    /// Whether the value means those that are there, which then go: there is one of these in a response.
+    /// Whether the value replaces existing fields: a response has only one of these.
     pub(crate) fn replaces(&self) -> bool {
         [&b"last-modified"[..], b"etag"].iter().any(|name| self.name.as_bytes().eq_ignore_ascii_case(name))
     }
 }
 
-/// The statuses that things are added to without `always`.
+/// The statuses that get added fields without `always`.
 pub(crate) fn is_usual(status: u16) -> bool {
     matches!(status, 200 | 201 | 204 | 206 | 301 | 302 | 303 | 304 | 307 | 308)
 }
 
 /// Seconds of a day.
 const DAY: i64 = 24 * 60 * 60;
-/// The day on which 32 bits end, nearly, and the ten years that nginx says with it.
+/// Nearly the last day that 32 bits can represent, and the ten years that nginx sends with it.
 const MAX: (&str, &str) = ("Thu, 31 Dec 2037 23:55:55 GMT", "max-age=315360000");
 const EPOCH: (&str, &str) = ("Thu, 01 Jan 1970 00:00:01 GMT", "no-cache");
 
-/// The values of Expires and Cache-Control. Times are seconds since the epoch; `modified` is that of the response, where
-/// it has one. `None`: no field.
+/// The values of Expires and Cache-Control. Times are seconds since the epoch; `modified` is the response's, if it has
+/// one. `None`: no field.
 pub(crate) fn expiry(
     expires: &Expires,
     now: i64,
@@ -108,7 +108,7 @@ mod tests {
             assert_eq!(said(&expires, modified, 0), Some((date.to_owned(), control.to_owned())), "{expires:?}");
         }
         assert_eq!(said(&Expires::Off, None, 0), None);
-        // East of Greenwich by an hour it is 21:30 already.
+        // One hour east of Greenwich it is 21:30 already.
         let (date, _) = said(&Expires::Daily(22 * 3600), None, 60).unwrap();
         assert_eq!(date, "Sat, 21 Nov 2026 21:00:00 GMT");
     }

@@ -1,26 +1,26 @@
-//! What a location says to applications behind FastCGI, SCGI or uwsgi.
+//! A location's settings for applications behind FastCGI, SCGI or uwsgi.
 
 use conf::model::Scheme;
 use rules::pattern::Pattern;
 use rules::template::Template;
 use std::collections::HashSet;
 
-/// The words of `fastcgi_pass`, `scgi_pass` or `uwsgi_pass`.
+/// The settings of `fastcgi_pass`, `scgi_pass` or `uwsgi_pass`.
 pub(crate) struct ApplicationPlan {
     pub(crate) protocol: ApplicationProtocol,
     pub(crate) params: Vec<ParamPlan>,
-    /// Names of parameters that the configuration sets itself: a request field with the same name gives way.
+    /// Names of parameters that the configuration sets: a request field with the same name is dropped.
     pub(crate) names: HashSet<Box<[u8]>>,
 }
 
-/// What is spoken to an application.
+/// The protocol towards an application.
 pub(crate) enum ApplicationProtocol {
     Fastcgi(FastcgiPlan),
     Scgi,
     Uwsgi { modifier1: u8, modifier2: u8 },
 }
 
-/// What only FastCGI has.
+/// Settings of FastCGI only.
 pub(crate) struct FastcgiPlan {
     /// `fastcgi_keep_conn`
     pub(crate) keeps_connections: bool,
@@ -29,7 +29,7 @@ pub(crate) struct FastcgiPlan {
 }
 
 impl ApplicationPlan {
-    /// What only FastCGI has, where that is spoken.
+    /// The settings of FastCGI, if that is the protocol.
     pub(crate) fn fastcgi(&self) -> Option<&FastcgiPlan> {
         match &self.protocol {
             ApplicationProtocol::Fastcgi(fastcgi) => Some(fastcgi),
@@ -37,7 +37,7 @@ impl ApplicationPlan {
         }
     }
 
-    /// What is spoken.
+    /// The scheme of the protocol.
     pub(crate) fn scheme(&self) -> Scheme {
         match &self.protocol {
             ApplicationProtocol::Fastcgi(_) => Scheme::Fastcgi,

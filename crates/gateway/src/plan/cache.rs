@@ -1,4 +1,4 @@
-//! `proxy_cache` and its kin: the zones of a configuration, and what a location keeps in them.
+//! `proxy_cache` and its kin: the zones of a configuration, and the cache settings of a location.
 
 use cache::{Ignored, Levels};
 use conf::model::CachePace;
@@ -11,11 +11,11 @@ use upstream::retry::Conditions;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CacheZoneId(pub(crate) u32);
 
-/// One `proxy_cache_path`. Name, directory and levels are its identity; the rest may change with a reload.
+/// One `proxy_cache_path`. Name, directory and levels are its identity; other settings may change with a reload.
 #[derive(Debug, Clone)]
 pub(crate) struct CacheZonePlan {
     pub(crate) name: String,
-    /// Absolute, without a slash at its end.
+    /// Absolute, without a trailing slash.
     pub(crate) directory: PathBuf,
     pub(crate) levels: Levels,
     pub(crate) settings: CacheZoneSettings,
@@ -35,7 +35,7 @@ pub(crate) struct CacheZoneSettings {
 /// Which zone a location uses.
 pub(crate) enum CacheChoice {
     Zone(CacheZoneId),
-    /// Variables name one; an empty name or `off` is none.
+    /// Variables name the zone; an empty name or `off` means none.
     Named(Template),
 }
 
@@ -46,19 +46,19 @@ pub(crate) struct CacheLock {
     pub(crate) timeout_ms: u64,
 }
 
-/// What a location keeps of its upstream's responses.
+/// How a location caches its upstream's responses.
 pub(crate) struct CachePlan {
     pub(crate) zone: CacheChoice,
     /// `None`: the upstream's URL.
     pub(crate) key: Option<Template>,
-    /// Statuses, 0 for all, and for how many seconds; the first that fits counts.
+    /// Statuses (0 for all) and their lifetime in seconds; the first match counts.
     pub(crate) valid: Vec<(u16, i64)>,
     pub(crate) min_uses: u32,
     pub(crate) keeps_post: bool,
     pub(crate) bypass: Vec<Template>,
     pub(crate) no_cache: Vec<Template>,
     pub(crate) purge: Vec<Template>,
-    /// `proxy_cache_use_stale` but for `updating`.
+    /// `proxy_cache_use_stale`, without `updating`.
     pub(crate) use_stale: Conditions,
     pub(crate) use_stale_updating: bool,
     pub(crate) background_update: bool,
@@ -66,23 +66,23 @@ pub(crate) struct CachePlan {
     pub(crate) lock: Option<CacheLock>,
     pub(crate) convert_head: bool,
     pub(crate) range_offset_max: Option<u64>,
-    /// Responses to requests with `Authorization` are kept, whatever they say: so is the configuration, or the upstream does not
-    /// see the field, or the key holds it.
+    /// Responses to requests with `Authorization` are stored even if they do not permit it: the configuration says so,
+    /// or the upstream does not see the field, or the key contains it.
     pub(crate) keeps_authorized: bool,
-    /// Fields that have no say.
+    /// Response fields that are ignored.
     pub(crate) ignored: Ignored,
-    /// Of files: how they are sent, and what may be asked of them.
+    /// From the file settings: how stored responses are sent, and which ranges are permitted.
     pub(crate) ranges_max: usize,
     pub(crate) modified_since: ModifiedSince,
     pub(crate) sendfile: bool,
     pub(crate) sendfile_chunk: usize,
     pub(crate) read_chunk: usize,
-    /// What its words begin with: `proxy`.
+    /// Prefix of its directives: `proxy`.
     pub(crate) family: &'static str,
 }
 
 impl CachePlan {
-    /// For how many seconds a response of this status stays fresh that does not say so itself.
+    /// Lifetime in seconds of a response with this status that does not state one itself.
     pub(crate) fn valid_s(&self, status: u16) -> Option<i64> {
         let fits = |(known, _): &&(u16, i64)| *known == 0 || *known == status;
         self.valid.iter().find(fits).map(|(_, seconds)| *seconds).filter(|seconds| *seconds > 0)

@@ -1,4 +1,4 @@
-//! `health_check`: what is asked, how often, and what is a good answer.
+//! `health_check`: the check's request, its interval, and the conditions for a good answer.
 
 use crate::plan::upstream_tls::{NamePlan, UpstreamTlsPlan, without_port};
 use conf::model::{CheckCondition, CheckKind, HealthCheck, TextTest};
@@ -14,17 +14,17 @@ use upstream::check::CheckPolicy;
 pub struct CheckPlan {
     pub(crate) group: Box<str>,
     pub(crate) policy: CheckPolicy,
-    /// A whole check, connecting included.
+    /// Timeout of a whole check, including connecting.
     pub timeout: Duration,
-    /// What is asked.
+    /// The request.
     pub(crate) asked: Asked,
-    /// TLS, with the name that is asked for.
+    /// TLS with the server name, if used.
     pub tls: Option<CheckTls>,
-    /// The port that is asked instead of a peer's own.
+    /// The port to use instead of a peer's own.
     pub(crate) port: Option<u16>,
 }
 
-/// What a check asks.
+/// The request of a check.
 #[derive(Debug)]
 pub(crate) enum Asked {
     /// Nothing: connecting is enough.
@@ -40,7 +40,7 @@ pub(crate) struct GrpcCheck {
     pub(crate) host: Box<[u8]>,
     /// The request's message, with its prefix.
     pub(crate) message: Box<[u8]>,
-    /// The `grpc-status` of a peer that is well.
+    /// The `grpc-status` of a healthy peer.
     pub(crate) status: u8,
 }
 
@@ -58,9 +58,9 @@ pub struct CheckTls {
 pub struct HttpCheck {
     /// The whole request.
     pub request: Box<[u8]>,
-    /// What must hold as soon as the head is there.
+    /// Conditions that must hold once the head has come.
     pub(crate) head_conditions: Vec<CheckCondition>,
-    /// What must hold of the body.
+    /// Conditions on the body.
     pub(crate) body_conditions: Vec<TextTest>,
 }
 
@@ -94,7 +94,7 @@ impl CheckPlan {
 }
 
 impl CheckPlan {
-    /// Asks over TLS. A name that each request has for itself is the group's here.
+    /// Makes the check use TLS. A server name that each request sets for itself is replaced by the group's.
     pub(crate) fn speak_tls(&mut self, tls: &UpstreamTlsPlan) {
         let name = match &tls.name {
             NamePlan::Nameless => None,
@@ -107,7 +107,8 @@ impl CheckPlan {
 
 impl GrpcCheck {
     pub(crate) fn new(host: &[u8], service: &[u8], status: u8) -> Self {
-        // `HealthCheckRequest.service`: field 1, a text. The configuration bounds it to what one byte of length says.
+        // `HealthCheckRequest.service`: field 1, a string. The configuration limits it to a length that fits in one
+        // byte.
         let mut message = vec![0; 5];
         if !service.is_empty() {
             message.extend_from_slice(&[0x0A, service.len() as u8]);
@@ -120,7 +121,7 @@ impl GrpcCheck {
 
 impl HttpCheck {
     pub(crate) fn new(uri: &[u8], host: &[u8], conditions: &[CheckCondition]) -> Self {
-        // What cannot be sent is not checked either: the peer fails its checks, and says so.
+        // If the request cannot be encoded, an empty one is sent, and the peer fails its checks visibly.
         let request = encode(uri, host).unwrap_or_default();
         let mut check = Self { request: request.as_bytes().into(), head_conditions: vec![], body_conditions: vec![] };
         for condition in conditions {
@@ -139,7 +140,7 @@ fn encode(uri: &[u8], host: &[u8]) -> Option<OutgoingHead> {
     let agent = concat!("holdfast/", env!("CARGO_PKG_VERSION"), " (health check)");
     let fields: [(&[u8], &[u8]); 4] = [
         (b"Host", host),
-        // The peer closes first, so that TIME_WAIT does not hold one of our ports for each check.
+        // The peer closes first, so that no check leaves one of our ports in TIME_WAIT.
         (b"Connection", b"close"),
         (b"Accept", b"*/*"),
         (b"User-Agent", agent.as_bytes()),

@@ -1,17 +1,17 @@
-//! How the client's side is treated in a location.
+//! A location's settings for the client's side.
 
 use crate::base::body_file::BodyFiles;
 use conf::value::words::KeepaliveDisable;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How the client's side is treated in a location.
+/// A location's settings for the client's side.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientPlan {
     pub(crate) keepalive_timeout: Duration,
-    /// What `Keep-Alive: timeout=` says, in seconds.
+    /// The value of `Keep-Alive: timeout=`, in seconds.
     pub(crate) keepalive_header: Option<u64>,
-    /// An idle connection is kept at least so long while the process ends gently.
+    /// How long an idle connection is kept at least during a graceful shutdown.
     pub(crate) keepalive_min: Duration,
     pub(crate) keepalive_disable: KeepaliveDisable,
     pub(crate) keepalive_requests: u32,
@@ -19,10 +19,10 @@ pub(crate) struct ClientPlan {
     /// Bytes; 0 for no limit.
     pub(crate) body_size_max: u64,
     pub(crate) body_buffer_bytes: usize,
-    /// Where bodies go that do not fit it.
+    /// Files for bodies that do not fit the buffer.
     pub(crate) body_files: Arc<BodyFiles>,
     pub(crate) body_timeout: Duration,
-    /// `client_half_close`: a FIN is no end.
+    /// `client_half_close`: a FIN does not mean that the client has left.
     pub(crate) half_close: bool,
     pub(crate) send_timeout: Duration,
     pub(crate) lingering_time: Duration,

@@ -1,5 +1,5 @@
-//! What a location knows of files: where a URI leads, which type and validators a file has. Pure: it opens nothing. The
-//! exchange asks; `lower` builds it.
+//! A location's file settings: where a URI leads, which type and validators a file has. Pure: it opens nothing. The
+//! exchange uses it; `lower` builds it.
 
 use crate::base::logs::place::parent_segments;
 use conf::model::ListFormat;
@@ -12,21 +12,21 @@ use std::sync::Arc;
 /// `root` or `alias` of a location.
 #[derive(Debug)]
 pub(crate) struct RootPlan {
-    /// Absolute, unless it begins with a variable. Without the slash at its end, so that `/` is empty.
+    /// Absolute, unless it begins with a variable. Without a trailing slash, so `/` is empty.
     pub(crate) path: Template,
-    /// Where the path begins with a variable, what goes before it if it turns out to be relative; ends in a slash.
+    /// Prefix for a path that begins with a variable and turns out to be relative; ends in a slash.
     pub(crate) prefix: Box<[u8]>,
     pub(crate) alias: Option<Alias>,
-    /// `..` segments that the configuration itself has in the path.
+    /// Number of `..` segments that the configuration itself wrote in the path.
     pub(crate) parents: usize,
 }
 
-/// What an `alias` means.
+/// What an `alias` replaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Alias {
-    /// For this many bytes at the beginning of the URI: the name of the location that has it.
+    /// This many bytes at the beginning of the URI: the name of the location that has the alias.
     Prefix(usize),
-    /// For the whole URI: it was written in a location with an expression.
+    /// The whole URI: the alias is in a location with an expression.
     Whole,
 }
 
@@ -40,15 +40,15 @@ impl RootPlan {
         }
     }
 
-    /// Whether a path that was built from this root has no more `..` segments than the configuration wrote. URIs of clients
-    /// are normalised, but an alias may cut one in the middle of a segment (`location /i { alias /data/; }` and `/i../x`),
-    /// and variables may bring anything.
+    /// Whether a path built from this root has no more `..` segments than the configuration wrote. URIs of clients are
+    /// normalised, but an alias may cut one in the middle of a segment (`location /i { alias /data/; }` and `/i../x`),
+    /// and variables may contain anything.
     pub(crate) fn holds(&self, path: &[u8]) -> bool {
         !path.contains(&0) && parent_segments(path) <= self.parents
     }
 
-    /// `$request_filename`: the file that a URI means. `below`: also where an alias means the whole of it, since
-    /// `try_files` has found it there.
+    /// `$request_filename`: the file for a URI. `below`: append the URI even if an alias replaces all of it, since
+    /// `try_files` has found the file there.
     pub(crate) fn write_path(&self, view: &dyn View, uri: &[u8], below: bool, out: &mut Vec<u8>) {
         self.write_root(view, out);
         out.extend_from_slice(match self.alias {
@@ -59,18 +59,18 @@ impl RootPlan {
         });
     }
 
-    /// The file of a path that `try_files` looks for: whatever an alias means is cut already.
+    /// The file for a path that `try_files` tests: the part that an alias replaces is already removed.
     pub(crate) fn write_tried(&self, view: &dyn View, path: &[u8], out: &mut Vec<u8>) {
         self.write_root(view, out);
         out.extend_from_slice(path);
     }
 }
 
-/// The path of a file that may depend on the request.
+/// The path of a file, possibly with variables.
 pub(crate) struct PathPlan {
     /// Absolute, unless it begins with a variable.
     pub(crate) path: Template,
-    /// Goes before a path that turns out to be relative; ends in a slash.
+    /// Prefix for a path that turns out to be relative; ends in a slash.
     pub(crate) prefix: Box<[u8]>,
 }
 
@@ -100,9 +100,9 @@ pub(crate) struct FilesPlan {
     pub(crate) index: Vec<Template>,
     pub(crate) types: Arc<MimeTypes>,
     pub(crate) sendfile: bool,
-    /// Bytes of one `sendfile(2)` at most.
+    /// Most bytes of one `sendfile(2)`.
     pub(crate) sendfile_chunk: usize,
-    /// Bytes read at once where `sendfile` is off.
+    /// Bytes read at once if `sendfile` is off.
     pub(crate) read_chunk: usize,
     pub(crate) etag: bool,
     pub(crate) modified_since: ModifiedSince,
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use rules::variable::Variable;
 
-    /// Knows `$host` alone.
+    /// Knows only `$host`.
     struct Host;
 
     impl View for Host {

@@ -1,4 +1,4 @@
-//! What a location says about filters: `gzip`, additions and the rates.
+//! A location's filter settings: `gzip`, additions and rates.
 
 use conf::model::{HttpVersion, MediaTypes, ReadyMade};
 use conf::value::Regex;
@@ -7,7 +7,7 @@ use rules::substitute::Searcher;
 use rules::template::Template;
 use std::sync::Arc;
 
-/// `gzip`, `gunzip` and `gzip_static`, where one of them is on, and who gets compressed responses.
+/// `gzip`, `gunzip` and `gzip_static`, if one of them is on, and which clients get compressed responses.
 pub(crate) struct GzipPlan {
     /// `gzip`
     pub(crate) on: bool,
@@ -16,7 +16,7 @@ pub(crate) struct GzipPlan {
     /// `gzip_static`
     pub(crate) ready_made: ReadyMade,
     pub(crate) types: MediaTypes,
-    /// A response that says a shorter length is left alone.
+    /// A response with a shorter stated length is not compressed.
     pub(crate) length_min: u64,
     pub(crate) level: u8,
     pub(crate) vary: bool,
@@ -27,7 +27,7 @@ pub(crate) struct GzipPlan {
     pub(crate) agents: Vec<Regex>,
 }
 
-/// What is done to bodies besides compression, in the order in which it is done. `filter::steps` has a function for each.
+/// Body filters besides compression, in their order. `filter::steps` has a function for each.
 pub(crate) enum FilterPlan {
     /// `sub_filter`
     Substitute(SubstitutePlan),
@@ -51,7 +51,7 @@ pub(crate) struct SubstitutePlan {
     pub(crate) keeps_last_modified: bool,
 }
 
-/// What `sub_filter` seeks.
+/// The texts that `sub_filter` searches for.
 pub(crate) enum SoughtTexts {
     Fixed(Arc<Searcher>),
     Templates(Vec<Template>),

@@ -23,7 +23,7 @@ pub(crate) struct GroupUseId(pub(crate) u32);
 
 /// An `upstream {}`, or an implicit one.
 pub(crate) struct GroupPlan {
-    /// The pool, health and counters know the group by it.
+    /// The name by which the pool, health and counters know the group.
     pub(crate) name: Box<str>,
     pub(crate) span: Span,
     pub(crate) limits: GroupLimits,
@@ -31,16 +31,16 @@ pub(crate) struct GroupPlan {
     /// The key of `hash`.
     pub(crate) hash_key: Option<Template>,
     pub(crate) sticky: Option<StickyPlan>,
-    /// `queue`: how many requests wait for a peer.
+    /// `queue`: most requests that wait for a peer.
     pub(crate) queue_length: Option<u32>,
-    /// How long a request waits for a connection when all that are permitted are in use.
+    /// How long a request waits for a connection when all permitted ones are in use.
     pub(crate) queue_timeout: Duration,
-    /// `http2_ping`: after how long a silence a connection is asked for a sign of life, and how long that may take.
+    /// `http2_ping`: the silence after which a connection is pinged, and how long the answer may take.
     pub(crate) http2_ping: Option<(Duration, Duration)>,
     pub(crate) check: Option<Arc<CheckPlan>>,
-    /// The state of a new peer.
+    /// The health state of a new peer.
     pub(crate) newcomer: Checked,
-    /// Empty where only requests name peers.
+    /// Empty if only requests name the peers.
     pub(crate) servers: Vec<GroupServerPlan>,
 }
 
@@ -50,21 +50,21 @@ pub(crate) struct GroupServerPlan {
     /// As written.
     pub(crate) text: Arc<str>,
     pub(crate) span: Span,
-    /// Its name for sessions.
+    /// Its name in sticky sessions.
     pub(crate) route: Option<String>,
     pub(crate) source: AddressSource,
 }
 
-/// Where a server's addresses come from.
+/// The source of a server's addresses.
 pub(crate) enum AddressSource {
-    /// They are written, or were looked up when the configuration was loaded.
+    /// Written, or looked up when the configuration was loaded.
     Fixed(Vec<PeerAddress>),
-    /// From a name, with a port for those that bring none.
+    /// From a name, with a port for addresses that bring none.
     Name(Arc<Question>, u16),
 }
 
 impl GroupPlan {
-    /// A group without servers, whose peers take turns.
+    /// A group without servers, with round-robin peers.
     pub(crate) fn without_servers(name: &str, span: Span, limits: GroupLimits) -> Self {
         Self {
             name: name.into(),
@@ -102,14 +102,14 @@ pub(crate) struct GroupUse {
     pub(crate) sharing: Sharing,
 }
 
-/// Which proxies use each other's connections: those for which this is equal.
+/// Proxies share connections if this is equal.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Sharing {
     /// `proxy_bind`.
     pub(crate) source: Option<IpAddr>,
-    /// Identity of the location, where the pool is `local`.
+    /// Identity of the location, if the pool is `local`.
     pub(crate) location: Option<Box<str>>,
-    /// Settings of TLS, and the name that is asked for; `None` in clear.
+    /// TLS settings and server name; `None` without TLS.
     pub(crate) tls: Option<SharedTls>,
 }
 
@@ -119,7 +119,7 @@ pub(crate) struct FloorPlan {
     pub(crate) warming: WarmingPlan,
 }
 
-/// How connections are opened ahead of demand, and how many to a peer.
+/// How to open connections ahead of demand, and how many per peer.
 #[derive(Clone)]
 pub(crate) struct WarmingPlan {
     pub(crate) connect: ConnectOptions,

@@ -14,7 +14,7 @@ pub(crate) struct RequestZoneId(pub(crate) u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ConnectionZoneId(pub(crate) u32);
 
-/// A zone that is used. Zones of several configurations are the same if name and size are.
+/// A zone that is used. Zones of several configurations are the same if name and size are equal.
 pub(crate) struct ZonePlan {
     pub(crate) name: String,
     pub(crate) bytes: u64,
@@ -23,24 +23,24 @@ pub(crate) struct ZonePlan {
     pub(crate) span: Span,
 }
 
-/// What a location limits.
+/// The limits of a location.
 pub(crate) struct LimitPlan {
     /// `limit_req`, in order.
     pub(crate) requests: Vec<RequestLimit>,
     pub(crate) request_refusal: RefusalPlan,
-    /// The level of the line about a delay.
+    /// The level of the log line about a delay.
     pub(crate) delay_level: Level,
     /// `limit_conn`, in order.
     pub(crate) connections: Vec<ConnectionLimit>,
     pub(crate) connection_refusal: RefusalPlan,
 }
 
-/// What becomes of a request that is one too many.
+/// What happens to a request that exceeds a limit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RefusalPlan {
     pub(crate) status: u16,
     pub(crate) level: Level,
-    /// It is only said.
+    /// Only log, do not refuse.
     pub(crate) dry_run: bool,
 }
 

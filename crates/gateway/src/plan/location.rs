@@ -1,4 +1,4 @@
-//! A `location {}`, with everything inherited.
+//! A `location {}` with all inherited settings.
 
 use crate::plan::access::{AccessPlan, LinkPlan, MirrorPlan, RealIpPlan};
 use crate::plan::added_fields::AddedPlan;
@@ -25,20 +25,20 @@ use rules::template::Template;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct LocationId(pub(crate) u32);
 
-/// A `location {}`, with everything inherited.
+/// A `location {}` with all inherited settings.
 pub(crate) struct LocationPlan {
     /// The prefix, for replacing it; empty for expressions and named locations.
     pub(crate) name: Box<[u8]>,
-    /// What is done before the content; `None` for nothing.
+    /// The rewrite program that runs before the content; `None` if there is none.
     pub(crate) program: Option<Box<ProgramPlan>>,
     pub(crate) content: Content,
     pub(crate) client: ClientPlan,
     pub(crate) access_logs: Vec<AccessLogPlan>,
     /// `error_log` of `http`, a server or a location; `None` is the process's.
     pub(crate) error_log: Option<ErrorLogId>,
-    /// `server_tokens`: what the `Server` field and error pages say.
+    /// `server_tokens`: the text in the `Server` field and on error pages.
     pub(crate) server_token: Box<[u8]>,
-    /// `root` or `alias`: also where no files are served, for `$document_root`.
+    /// `root` or `alias`: also if no files are served, for `$document_root`.
     pub(crate) root: RootPlan,
     pub(crate) error_pages: ErrorPages,
     pub(crate) recursive_error_pages: bool,
@@ -51,13 +51,13 @@ pub(crate) struct LocationPlan {
     pub(crate) redirects: RedirectPlan,
     /// `add_before_body`, `add_after_body`
     pub(crate) additions: Option<Box<AdditionPlan>>,
-    /// `gzip`, `gunzip`, `gzip_static`; `None` where all are off.
+    /// `gzip`, `gunzip`, `gzip_static`; `None` if all are off.
     pub(crate) gzip: Option<Box<GzipPlan>>,
-    /// `charset`, `source_charset`; `None` where both are off.
+    /// `charset`, `source_charset`; `None` if both are off.
     pub(crate) charset: Option<Box<CharsetPlan>>,
     /// `more_set_headers` and its kin; `None` does nothing.
     pub(crate) more_headers: Option<Box<MoreHeadersPlan>>,
-    /// `userid`; `None` where it is off.
+    /// `userid`; `None` if it is off.
     pub(crate) user_id: Option<Box<UserIdPlan>>,
     /// Further filters.
     pub(crate) filters: Box<[FilterPlan]>,
@@ -67,7 +67,6 @@ pub(crate) struct LocationPlan {
     pub(crate) limits: Option<Box<LimitPlan>>,
     /// `limit_rate`, `limit_rate_after`; `None` for no limit.
     pub(crate) rate: Option<Box<RatePlan>>,
-    /// `allow`, `deny`; `None` lets everybody in.
     /// `fastcgi_index`, `fastcgi_split_path_info`
     pub(crate) script: Option<Box<ScriptPlan>>,
     /// `mirror`
@@ -89,12 +88,12 @@ pub(crate) struct LocationPlan {
     pub(crate) slice: Option<SlicePlan>,
     /// `expires`, `add_header`, `add_trailer`; `None` adds nothing.
     pub(crate) added: Option<Box<AddedPlan>>,
-    /// `early_hints`: when 103 is passed on; nothing for never.
+    /// `early_hints`: the conditions for passing a 103 on; empty for never.
     pub(crate) early_hints: Box<[Template]>,
 }
 
 impl LocationPlan {
-    /// Whether bodies may be changed on their way.
+    /// Whether filters may change bodies.
     pub(crate) fn changes_bodies(&self) -> bool {
         self.gzip.is_some() || self.charset.is_some() || !self.filters.is_empty()
     }
@@ -102,20 +101,20 @@ impl LocationPlan {
 
 /// `limit_except`: other settings for other methods.
 pub(crate) struct LimitExceptPlan {
-    /// Those that it does not concern.
+    /// The methods that keep the location's own settings.
     pub(crate) methods: Vec<Method>,
-    /// What holds for the others.
+    /// The settings for all other methods.
     pub(crate) others: LocationId,
 }
 
-/// What a Location field of ours that is a path is made into.
+/// How a path in a Location field of ours becomes a URL.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RedirectPlan {
-    /// `absolute_redirect`: scheme and host go before it.
+    /// `absolute_redirect`: scheme and host are added.
     pub(crate) absolute: bool,
-    /// `port_in_redirect`: with the port, unless it is 80.
+    /// `port_in_redirect`: the port is added, unless it is 80.
     pub(crate) port: bool,
-    /// `server_name_in_redirect`: the host is the first name of the server, whatever the client says.
+    /// `server_name_in_redirect`: the host is the first name of the server, not the request's Host.
     pub(crate) server_name: bool,
 }
 
@@ -132,7 +131,7 @@ pub(crate) struct TryFilePlan {
     pub(crate) directory: bool,
 }
 
-/// The last resort of `try_files`.
+/// The fallback of `try_files`.
 pub(crate) enum TryFallbackPlan {
     Uri(Template),
     /// With its `@`.
@@ -140,7 +139,7 @@ pub(crate) enum TryFallbackPlan {
     Status(u16),
 }
 
-/// What a location does with a request.
+/// How a location answers a request.
 pub(crate) enum Content {
     Proxy(ProxyId),
     /// `proxy_pass` with variables.
@@ -158,7 +157,7 @@ pub(crate) enum Content {
 }
 
 impl Content {
-    /// The proxy of that number: a `proxy_pass` with variables has several.
+    /// The proxy with this index: a `proxy_pass` with variables has several.
     pub(crate) fn proxy(&self, place: u16) -> Option<ProxyId> {
         match self {
             Self::Proxy(proxy) => Some(*proxy),

@@ -1,4 +1,4 @@
-//! Logs of a location: formats, conditions, names of files, and which log of the plan gets the lines.
+//! Logs of a location: formats, conditions, file names, and the index of the log that gets the lines.
 
 use crate::base::logs::access::{Buffering, LineName};
 use crate::base::logs::place::{LogPlace, parent_segments};
@@ -14,7 +14,7 @@ pub(crate) struct SinkId(pub(crate) u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ErrorLogId(pub(crate) u32);
 
-/// An access log that is written: each place has one, which everybody who names the place shares.
+/// An access log: there is one for each destination, shared by all that name it.
 pub(crate) struct SinkPlan {
     pub(crate) place: LogPlace,
     pub(crate) buffering: Option<Buffering>,
@@ -24,20 +24,21 @@ pub(crate) struct SinkPlan {
 pub(crate) struct AccessLogPlan {
     pub(crate) format: Arc<LogFormat>,
     pub(crate) sink: SinkId,
-    /// The name of the file, where it has variables.
+    /// The name of the file, if it has variables.
     pub(crate) name: Option<LogNamePlan>,
-    /// `if=`: no line where this gives an empty text or `0`.
+    /// `if=`: no line if this evaluates to empty or `0`.
     pub(crate) condition: Option<Template>,
-    /// A line is in its file before its connection is closed: not where `buffer=` holds it back, nor on its way elsewhere.
+    /// The connection closes only when its line is in the file. Not with `buffer=`, which holds lines back, and not for
+    /// other destinations.
     pub(crate) awaited: bool,
 }
 
-/// The name of a log file that has variables in it.
+/// The name of a log file, with variables.
 pub(crate) struct LogNamePlan {
     pub(crate) path: Template,
-    /// What goes before a path that turns out to be relative; ends in a slash.
+    /// Prefix for a path that turns out to be relative; ends in a slash.
     pub(crate) prefix: Box<[u8]>,
-    /// `..` segments that the configuration itself has in the path.
+    /// Number of `..` segments that the configuration itself wrote in the path.
     pub(crate) parents: usize,
 }
 
@@ -51,8 +52,8 @@ impl AccessLogPlan {
         })
     }
 
-    /// Which file the line of a request is for; nothing where the sink knows it. The error is a path that no line may go
-    /// to: what a client brings into it must not lead elsewhere.
+    /// The file for the line of a request; `None` if the sink knows it. The error is a path that is refused: a client's
+    /// value must not lead to another directory.
     pub(crate) fn line_name(
         &self,
         view: &impl View,
@@ -77,7 +78,7 @@ mod tests {
     use super::*;
     use rules::variable::Variable;
 
-    /// Knows `$host` alone.
+    /// Knows only `$host`.
     struct Host(&'static [u8]);
 
     impl View for Host {

@@ -1,6 +1,6 @@
-//! What one configuration says, compiled to what the request path needs: tables to look up, templates to write, numbers to
-//! compare. Made by `lower` and never changed. It holds no run-time object: what lives longer than one configuration it
-//! refers to by index, and the registry binds it.
+//! One configuration, compiled for the request path: tables to look up, templates to render, numbers to compare.
+//! `lower` makes it, and it never changes. It holds no run-time objects: it refers by index to objects that outlive a
+//! configuration, and the registry binds them.
 
 pub(crate) mod access;
 pub(crate) mod acme;
@@ -52,15 +52,15 @@ use rules::defined::Definitions;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// One configuration. The registry makes the `Generation` of it that workers hold.
+/// One configuration. The registry turns it into the `Generation` that workers hold.
 #[derive(Default)]
 pub struct Plan {
-    /// In the order of the text; addresses may repeat, and the last one counts.
+    /// In the order of the text; if addresses repeat, the last one counts.
     pub(crate) listeners: Vec<Arc<ListenerPlan>>,
     pub(crate) servers: Vec<ServerPlan>,
     /// By [`LocationId`].
     pub(crate) locations: Vec<LocationPlan>,
-    /// How the configuration's own variables get their values.
+    /// How the configuration's own variables are evaluated.
     pub(crate) definitions: Definitions,
     /// `stream`
     pub(crate) stream: StreamPlan,
@@ -68,13 +68,13 @@ pub struct Plan {
     pub(crate) charsets: Charsets,
     /// By `ProxyId`.
     pub(crate) proxies: Vec<Arc<ProxyPlan>>,
-    /// Those that are used, by `GroupIndex`.
+    /// The groups that are used, by `GroupIndex`.
     pub(crate) groups: Vec<Arc<GroupPlan>>,
     /// By `GroupUseId`.
     pub(crate) group_uses: Vec<GroupUse>,
     /// By `GuestsId`.
     pub(crate) guests: Vec<GuestsPlan>,
-    /// Connections that are opened ahead of demand.
+    /// Connections to open ahead of demand.
     pub(crate) floors: Vec<FloorPlan>,
     /// By `RequestZoneId`.
     pub(crate) request_zones: Vec<ZonePlan>,
@@ -88,17 +88,17 @@ pub struct Plan {
     pub(crate) error_logs: Vec<Vec<ErrorTarget>>,
     /// By `AcmeOrderId`.
     pub(crate) acme_orders: Vec<Arc<AcmeOrderPlan>>,
-    /// The directories that it writes temporary files to, each once.
+    /// The directories for temporary files, each once.
     pub(crate) temp_directories: Vec<PathBuf>,
     /// `$hostname`.
     pub(crate) hostname: Box<[u8]>,
-    /// `worker_connections`: client connections of one worker.
+    /// `worker_connections`: most client connections of one worker.
     pub(crate) worker_connections: usize,
-    /// A template asks for `$upstream_local_addr`, which costs a system call per attempt.
+    /// A template uses `$upstream_local_addr`, which costs a system call per attempt.
     pub(crate) wants_upstream_local: bool,
-    /// A template asks for `$sent_http_…` or `$sent_trailer_…`, so exchanges keep what they send.
+    /// A template uses `$sent_http_…` or `$sent_trailer_…`, so exchanges keep what they send.
     pub(crate) keeps_sent: bool,
-    /// A template asks for what clients offer in their handshakes, so connections keep it.
+    /// A template uses the offers of clients' handshakes, so connections keep them.
     pub(crate) wants_tls_offers: bool,
     /// A `proxy_bind` is transparent, which needs `CAP_NET_RAW`.
     pub(crate) transparent: bool,
@@ -106,7 +106,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Where orders keep their keys and certificates, each directory once.
+    /// The directories where orders keep their keys and certificates, each once.
     pub(crate) fn state_directories(&self) -> Vec<PathBuf> {
         let mut directories: Vec<_> = self.acme_orders.iter().filter_map(|order| order.issuer.state.clone()).collect();
         directories.sort();

@@ -1,9 +1,9 @@
-//! `more_set_headers` and its kin: what a location does to fields of requests and responses.
+//! `more_set_headers` and its kin: a location's edits of request and response fields.
 
 use http1::outgoing::FieldToken;
 use rules::template::Template;
 
-/// What a location does; outer levels come first.
+/// The edits of a location; outer levels come first.
 #[derive(Default)]
 pub(crate) struct MoreHeadersPlan {
     pub(crate) responses: Vec<HeaderCommandPlan>,
@@ -12,30 +12,30 @@ pub(crate) struct MoreHeadersPlan {
 
 /// One directive.
 pub(crate) struct HeaderCommandPlan {
-    /// The statuses that it is for; none means all.
+    /// The statuses that it applies to; empty for all.
     pub(crate) statuses: Vec<u16>,
-    /// The values of Content-Type that it is for; none means all.
+    /// The values of Content-Type that it applies to; empty for all.
     pub(crate) types: Vec<Box<[u8]>>,
     pub(crate) edits: Vec<HeaderEditPlan>,
 }
 
-/// What happens to the fields of a name.
+/// The edit of the fields with a name.
 pub(crate) struct HeaderEditPlan {
     pub(crate) name: HeaderNamePlan,
     pub(crate) change: HeaderChangePlan,
 }
 
-/// The fields that are meant.
+/// Which fields are meant.
 pub(crate) enum HeaderNamePlan {
     Exact(FieldToken),
     Beginning(Box<[u8]>),
 }
 
-/// What becomes of them. A value that turns out to be empty clears them.
+/// The change. A value that evaluates to empty clears them.
 pub(crate) enum HeaderChangePlan {
     Clear,
     Set(Template),
-    /// Where there is one.
+    /// Only if the field exists.
     Replace(Template),
     Add(Template),
 }
@@ -45,7 +45,7 @@ impl HeaderCommandPlan {
         self.statuses.is_empty() || self.statuses.contains(&status)
     }
 
-    /// As in the module a type is compared with all of the value.
+    /// As in the nginx module, a type is compared with the whole value.
     pub(crate) fn covers_type(&self, content_type: &[u8]) -> bool {
         self.types.is_empty() || self.types.iter().any(|known| **known == *content_type)
     }

@@ -1,32 +1,32 @@
-//! Names that are looked up while the gateway runs: which, and which name servers are asked.
+//! Names that are looked up at run time, and their name servers.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// `resolver` with its `resolver_timeout`. Two that are equal share what they know.
+/// `resolver` with its `resolver_timeout`. Equal ones share their cache.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ResolverPlan {
     /// Name servers, in order.
     pub servers: Vec<SocketAddr>,
-    /// `valid=` in milliseconds: how long an answer holds, whatever it says itself.
+    /// `valid=` in milliseconds: how long an answer is valid, in place of its TTL.
     pub valid_ms: Option<u64>,
-    /// Whether IPv4 addresses are asked for.
+    /// Whether IPv4 addresses are looked up.
     pub ipv4: bool,
-    /// Whether IPv6 addresses are asked for.
+    /// Whether IPv6 addresses are looked up.
     pub ipv6: bool,
-    /// `resolver_timeout` in milliseconds: how long one lookup may take.
+    /// `resolver_timeout` in milliseconds: longest duration of a lookup.
     pub timeout_ms: u64,
-    /// `status_zone=`: under which name its lookups are counted.
+    /// `status_zone=`: the name under which its lookups are counted.
     pub zone: Option<Box<str>>,
 }
 
 /// A name to be looked up.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Question {
-    /// Whom to ask.
+    /// The resolver to ask.
     pub resolver: Arc<ResolverPlan>,
     /// In lower case, without the root's dot.
     pub name: Box<str>,
-    /// `service=`: SRV records of this service are asked for, then the addresses of their targets.
+    /// `service=`: looks up SRV records of this service, then the addresses of their targets.
     pub service: Option<Box<str>>,
 }

@@ -1,38 +1,38 @@
-//! Responders of OCSP: who is asked about servers' certificates, whose answers are stapled, and about clients'.
+//! OCSP responders: for the staples of servers' certificates, and for clients' certificates.
 
 use crate::plan::name::ResolverPlan;
 use std::sync::Arc;
 use tls::{Pair, StatusQuestion, StatusTrust};
 
-/// Whom to ask.
+/// A responder.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Responder {
     /// `http://…`
     pub url: Box<str>,
-    /// Who looks its host up; `None`: the system's resolver.
+    /// The resolver for its host; `None`: the system's.
     pub resolver: Option<Arc<ResolverPlan>>,
 }
 
 /// `ssl_stapling` without a file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct StaplingPlan {
-    /// `ssl_stapling_responder`; otherwise the certificate names it.
+    /// `ssl_stapling_responder`; otherwise the certificate names the responder.
     pub(crate) responder: Option<Box<str>>,
     pub(crate) resolver: Option<Arc<ResolverPlan>>,
     /// `ssl_stapling_verify`
     pub(crate) verify: bool,
-    /// `ssl_trusted_certificate` and `ssl_client_certificate`, in PEM: the issuer may be there.
+    /// `ssl_trusted_certificate` and `ssl_client_certificate`, in PEM: they may contain the issuer.
     pub(crate) authorities: Box<[u8]>,
 }
 
-/// A certificate whose standing is to be stapled.
+/// A certificate that needs a staple.
 #[derive(Debug)]
 pub struct StapleAsk {
     /// The certificate's name in messages.
     pub name: String,
-    /// What is asked.
+    /// The question.
     pub question: StatusQuestion,
-    /// Who is asked.
+    /// The responder to ask.
     pub responder: Responder,
     /// Authorities that a responder's certificate must lead to.
     pub trusted: Option<StatusTrust>,
@@ -40,7 +40,7 @@ pub struct StapleAsk {
 }
 
 impl StapleAsk {
-    /// The error is nginx's reason why nothing can be asked.
+    /// The error is nginx's reason why stapling is impossible.
     pub(crate) fn new(name: String, pair: &Pair, plan: &Arc<StaplingPlan>) -> Result<Self, String> {
         let question = StatusQuestion::of_pair(pair, &plan.authorities).map_err(|finding| finding.text)?;
         let question = question.ok_or_else(|| format!("issuer certificate not found for certificate {name}"))?;
@@ -55,7 +55,7 @@ impl StapleAsk {
         Ok(Self { name, question, responder, trusted, plan: Arc::clone(plan) })
     }
 
-    /// Whether an answer to one is an answer to the other.
+    /// Whether an answer to one also answers the other.
     pub fn is_same(&self, other: &Self) -> bool {
         self.plan == other.plan && self.question == other.question
     }
@@ -71,7 +71,7 @@ pub(crate) struct ClientStatusPlan {
     pub(crate) cache: Option<(Box<str>, u64)>,
 }
 
-/// As in nginx a responder is asked in clear: its answers are signed.
+/// As in nginx, responders are asked without TLS: their answers are signed.
 pub(crate) fn is_responder_url(url: &str) -> bool {
     url.len() > 7 && url.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http://"))
 }

@@ -1,11 +1,11 @@
-//! `open_file_cache` and its words.
+//! `open_file_cache` and its directives.
 
-/// What a location keeps of the files that it opens.
+/// How a location caches open files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OpenFilesPlan {
-    /// Which cache: each `open_file_cache` of a configuration is one of its own.
+    /// The index of the cache: each `open_file_cache` line of a configuration has its own.
     pub(crate) cache: u32,
-    /// Paths at most, for each worker.
+    /// Most paths, for each worker.
     pub(crate) paths_max: usize,
     pub(crate) inactive_ms: u64,
     pub(crate) valid_ms: u64,

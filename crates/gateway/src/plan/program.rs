@@ -6,7 +6,7 @@ use rules::program::Program;
 use rules::template::Template;
 use std::sync::Arc;
 
-/// A rewrite program, with what its numbers mean.
+/// A rewrite program, with the meaning of its numbers.
 pub(crate) struct ProgramPlan {
     pub(crate) program: Program,
     pub(crate) answers: Vec<ReturnPlan>,

@@ -1,4 +1,4 @@
-//! `proxy_pass` and everything around it.
+//! `proxy_pass` and its settings.
 
 use crate::plan::application::ApplicationPlan;
 use crate::plan::cache::CachePlan;
@@ -20,17 +20,17 @@ use upstream::retry::Conditions;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProxyId(pub(crate) u32);
 
-/// `proxy_pass` and everything around it.
+/// `proxy_pass` and its settings.
 pub(crate) struct ProxyPlan {
     pub(crate) group: GroupUseId,
-    /// `$proxy_host`, where the URL has no variables.
+    /// `$proxy_host`, if the URL has no variables.
     pub(crate) host: Box<[u8]>,
     pub(crate) uri: PassUriPlan,
     /// `$proxy_port`; none for a Unix socket.
     pub(crate) port: Option<u16>,
     /// Fields that the configuration sets, in order.
     pub(crate) set_fields: Vec<SetField>,
-    /// The client's fields that are not passed on because one of `set_fields` replaces them, or they concern the connection.
+    /// Client fields that are not passed on: `set_fields` replaces them, or they concern the connection.
     pub(crate) replaced: FieldNames,
     /// Fields of the response that are not passed on.
     pub(crate) hidden: FieldNames,
@@ -45,7 +45,7 @@ pub(crate) struct ProxyPlan {
     /// How connections are opened.
     pub(crate) connect: ConnectOptions,
     pub(crate) source: SourcePlan,
-    /// `fastcgi_pass`, `scgi_pass`, `uwsgi_pass`: their own words.
+    /// `fastcgi_pass`, `scgi_pass`, `uwsgi_pass`: their own settings.
     pub(crate) application: Option<Box<ApplicationPlan>>,
     /// `grpc_pass`
     pub(crate) is_grpc: bool,
@@ -58,25 +58,25 @@ pub(crate) struct ProxyPlan {
     pub(crate) read_timeout: Duration,
     /// Limits of the response head (`proxy_buffer_size`).
     pub(crate) limits: Limits,
-    /// Bytes of a response held for a client that does not take them.
+    /// Bytes of a response buffered for a client that does not accept them.
     pub(crate) buffer_bytes: usize,
-    /// Without `proxy_buffering` what comes is passed on at once, also by a compressor.
+    /// Without `proxy_buffering`, received data is passed on at once, also by a compressor.
     pub(crate) flushes: bool,
-    /// `proxy_limit_rate`: bytes per second that are read of a response.
+    /// `proxy_limit_rate`: bytes per second read of a response.
     pub(crate) limit_rate: Option<SizePlan>,
-    /// The upstream may say how fast its response goes to the client.
+    /// `X-Accel-Limit-Rate` is honoured.
     pub(crate) obeys_limit_rate: bool,
-    /// The upstream may say which character set clients get.
+    /// `X-Accel-Charset` is honoured.
     pub(crate) obeys_charset: bool,
-    /// The same where `X-Accel-Buffering: no`, and where it says `yes`.
+    /// Bytes buffered with `X-Accel-Buffering: no`, and with `yes`.
     pub(crate) accel_buffer_bytes: [usize; 2],
-    /// `X-Accel-Buffering` has a say.
+    /// `X-Accel-Buffering` is honoured.
     pub(crate) obeys_buffering: bool,
     /// `X-Accel-Redirect` is followed.
     pub(crate) accel_redirect: bool,
     pub(crate) request_buffering: bool,
     pub(crate) ignore_client_abort: bool,
-    /// `proxy_intercept_errors`: `error_page` has a say in what the upstream answers.
+    /// `proxy_intercept_errors`: `error_page` applies to the upstream's statuses.
     pub(crate) intercept_errors: bool,
     pub(crate) pass_request_headers: bool,
     pub(crate) pass_request_body: bool,
@@ -96,18 +96,18 @@ pub(crate) struct ProxyPlan {
     pub(crate) cache: Option<Box<CachePlan>>,
 }
 
-/// From which address connections come.
+/// The source address of connections.
 #[derive(Clone)]
 pub(crate) enum SourcePlan {
     /// The one in the options, or the kernel's choice.
     Options,
-    /// `proxy_bind` with variables: the request's own, so its connection is not shared.
+    /// `proxy_bind` with variables: it depends on the request, so the connection is not shared.
     Template(Template),
     /// `proxy_bind_pool`
     Pool(Box<[IpAddr]>),
 }
 
-/// One `proxy_set_header`, or a default one. A value that comes to nothing is not sent.
+/// One `proxy_set_header`, or a default one. An empty value is not sent.
 pub(crate) enum SetField {
     /// The same in every request.
     Constant(FieldLine),
@@ -121,7 +121,7 @@ pub(crate) enum SetField {
 pub(crate) enum PassUriPlan {
     Absent,
     Replace(Box<[u8]>),
-    /// That of a URL with variables, which the exchange has.
+    /// The URI of a URL with variables, which the exchange has.
     Variable,
 }
 

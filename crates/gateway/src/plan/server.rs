@@ -12,14 +12,14 @@ pub(crate) struct ServerPlan {
     /// `$server_name`: the first name.
     pub(crate) name: Box<[u8]>,
     pub(crate) locations: Locations,
-    /// What it takes of a request's head.
+    /// Its limits for a request's head.
     pub(crate) limits: Limits,
     pub(crate) merge_slashes: bool,
-    /// `return` as the first thing at server level: it answers before a location is sought.
+    /// `return` as the first directive of the server: it answers before a location is sought.
     pub(crate) answer: Option<ReturnPlan>,
-    /// What else is done before a location is sought.
+    /// The program that runs before a location is sought.
     pub(crate) program: Option<Box<ProgramPlan>>,
-    /// Its TLS, where it has any.
+    /// Its TLS, if it uses TLS.
     pub(crate) tls: Option<Box<TlsPlan>>,
     pub(crate) http2: Http2Plan,
     /// The server's own settings, for requests that no location matches.
@@ -27,7 +27,7 @@ pub(crate) struct ServerPlan {
 }
 
 impl ServerPlan {
-    /// Whether answers about its clients' certificates are kept in the cache of this name and size.
+    /// Whether OCSP answers about its clients' certificates are kept in the cache with this name and size.
     pub(crate) fn keeps_standings(&self, cache: &(Box<str>, u64)) -> bool {
         let demands = self.tls.as_ref().and_then(|tls| tls.demands.as_ref());
         demands.and_then(|demands| demands.status.as_ref()?.cache.as_ref()).is_some_and(|kept| kept == cache)

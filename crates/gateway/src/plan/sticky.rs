@@ -1,4 +1,4 @@
-//! `sticky`: what a group says about sessions.
+//! `sticky`: a group's settings for sessions.
 
 use conf::diagnostic::Diagnostic;
 use conf::source::Span;
@@ -16,7 +16,7 @@ pub(crate) fn is_same_site(value: &[u8]) -> bool {
 /// `sticky`.
 pub(crate) enum StickyPlan {
     Cookie(Box<CookiePlan>),
-    /// The first template that comes to something names the peer.
+    /// The first template with a value that is not empty names the peer.
     Route(Vec<Template>),
     Learn(Box<LearnPlan>),
     /// A response field names the peer, and a request field brings it back.
@@ -36,7 +36,7 @@ impl StickyPlan {
     }
 }
 
-/// The refusal of a zone whose sessions are those of another group: their peers are not this one's.
+/// The error for a zone with sessions of another group: they refer to that group's peers.
 pub(crate) fn zone_of_another(zone: &str, span: Span) -> Diagnostic {
     Diagnostic::error(span, format!("the zone \"{zone}\" of \"sticky learn\" belongs to another upstream"))
 }
@@ -44,7 +44,7 @@ pub(crate) fn zone_of_another(zone: &str, span: Span) -> Diagnostic {
 /// `sticky cookie`.
 pub(crate) struct CookiePlan {
     pub(crate) name: Box<[u8]>,
-    /// For how long; `Duration::MAX` for ever.
+    /// Lifetime; `Duration::MAX` for ever.
     pub(crate) expires: Option<Duration>,
     pub(crate) domain: Option<Template>,
     pub(crate) path: Option<Template>,
@@ -57,15 +57,15 @@ pub(crate) struct CookiePlan {
 pub(crate) struct LearnPlan {
     pub(crate) create: Vec<Template>,
     pub(crate) lookup: Vec<Template>,
-    /// The sessions of all groups and configurations with this zone are one table.
+    /// All groups and configurations with this zone share one table of sessions.
     pub(crate) zone: String,
     pub(crate) zone_bytes: u64,
     pub(crate) timeout: Duration,
-    /// Sessions are learned from the head, not when the response is over.
+    /// Sessions are learned when the head comes, not at the end of the response.
     pub(crate) at_header: bool,
 }
 
-/// The digest by which a session is known.
+/// The digest that identifies a session.
 pub(crate) fn session_key(name: &[u8]) -> SessionKey {
     use md5::Digest as _;
     u128::from_be_bytes(md5::Md5::digest(name).into())

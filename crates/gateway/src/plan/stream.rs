@@ -1,4 +1,4 @@
-//! `stream`: its servers, and where their sessions go.
+//! `stream`: its servers, and the targets of their sessions.
 
 use crate::plan::access::RealIpPlan;
 use crate::plan::filters::SizePlan;
@@ -23,10 +23,10 @@ use upstream::retry::Conditions;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StreamProxyId(pub(crate) u32);
 
-/// What `stream` says.
+/// The configuration of `stream`.
 #[derive(Default)]
 pub(crate) struct StreamPlan {
-    /// By the numbers that the names of listeners have.
+    /// By the numbers in the listeners' names.
     pub(crate) servers: Vec<StreamServerPlan>,
     /// How the variables of `stream` get their values.
     pub(crate) definitions: Definitions,
@@ -54,19 +54,19 @@ pub(crate) struct StreamServerPlan {
     pub(crate) warns_uninitialized: bool,
 }
 
-/// What is read of a client before its peer is chosen.
+/// What is read from a client before its peer is chosen.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PrereadPlan {
     pub(crate) bytes_max: usize,
     pub(crate) timeout: Duration,
 }
 
-/// What becomes of a session.
+/// What a session gets.
 pub(crate) enum StreamContentPlan {
     Proxy(StreamProxyId),
     /// `proxy_pass` with variables.
     Variable(Box<StreamVariablePlan>),
-    /// A text, then the end.
+    /// Send a text, then close.
     Return(Template),
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct StreamVariablePlan {
 /// How sessions of a server reach the peers of a group.
 pub(crate) struct StreamProxyPlan {
     pub(crate) group: GroupUseId,
-    /// The group as written: `$upstream_addr` where no peer could be chosen.
+    /// The group as written: `$upstream_addr` if no peer could be chosen.
     pub(crate) name: Box<[u8]>,
     /// How connections are opened.
     pub(crate) connect: ConnectOptions,
@@ -99,7 +99,7 @@ pub(crate) struct StreamProxyPlan {
     pub(crate) tls: Option<UpstreamTlsPlan>,
     /// `proxy_protocol`
     pub(crate) greeting: ProxyGreeting,
-    /// `proxy_upload_rate` and `proxy_download_rate`, where one was written.
+    /// `proxy_upload_rate` and `proxy_download_rate`, if written.
     pub(crate) rates: [Option<SizePlan>; 2],
     pub(crate) tunnel: TunnelPlan,
 }

@@ -1,4 +1,4 @@
-//! TLS of a server towards clients: what its words say, with the files that they name as they were read.
+//! TLS of a server towards clients: its settings, with the contents of the files that they name.
 
 use crate::plan::acme::AcmeOrderId;
 use crate::plan::ocsp::{ClientStatusPlan, StapleAsk, StaplingPlan};
@@ -13,17 +13,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tls::{Ciphers, ClientCheck, Curves, Pair, Protocols};
 
-/// Where a certificate or a key comes from. Together they are the identity of what the registry keeps through reloads.
+/// The source of a certificate or a key. Certificate and key sources together identify what the registry keeps through
+/// reloads.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum MaterialSource {
     /// A file, by its absolute path.
     File(PathBuf),
-    /// It is in the configuration itself (`data:…`).
+    /// Written in the configuration itself (`data:…`).
     Text(Box<[u8]>),
 }
 
 impl fmt::Display for MaterialSource {
-    /// Its name, never its contents.
+    /// Shows the name, never the contents.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => write!(out, "{}", path.display()),
@@ -32,16 +33,16 @@ impl fmt::Display for MaterialSource {
     }
 }
 
-/// A certificate with its key, by where they come from.
+/// A certificate with its key, by their sources.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct PairSource {
     pub(crate) certificate: MaterialSource,
     pub(crate) key: MaterialSource,
     /// `ssl_password_file`
     pub(crate) passwords: Option<PathBuf>,
-    /// `ssl_stapling_file`: a response of OCSP that is sent along.
+    /// `ssl_stapling_file`: an OCSP response to staple.
     pub(crate) stapled: Option<PathBuf>,
-    /// `ssl_stapling` without a file: a response is fetched.
+    /// `ssl_stapling` without a file: the response is fetched.
     pub(crate) stapling: Option<Arc<StaplingPlan>>,
 }
 
@@ -56,21 +57,21 @@ impl PairSource {
     }
 }
 
-/// Certificates whose names have variables: each handshake makes the names.
+/// Certificates with variables in their names: each handshake evaluates the names.
 #[derive(Debug, Clone)]
 pub(crate) struct MadePairs {
     /// Certificate and key.
     pub(crate) pairs: Vec<(Template, Template)>,
-    /// Relative paths are below this.
+    /// The base of relative paths.
     pub(crate) directory: PathBuf,
-    /// The file of passphrases, as it was read with the configuration.
+    /// The file of passphrases, with its contents when the configuration was read.
     pub(crate) passwords: Option<(PathBuf, Box<[u8]>)>,
     /// `ssl_certificate_cache`
     pub(crate) cache: Option<CertificateCache>,
 }
 
 impl MadePairs {
-    /// The certificates of a handshake, or of a request. `value` gives a template's value.
+    /// The certificates for a handshake, or for a request. `value` evaluates a template.
     pub(crate) fn sources(&self, value: impl Fn(&Template) -> Vec<u8>) -> Vec<PairSource> {
         let material = |template: &Template| match PemSource::of(&value(template), &self.directory) {
             PemSource::Inline(text) => MaterialSource::Text(text.into()),
@@ -88,12 +89,12 @@ impl MadePairs {
 }
 
 impl PairSource {
-    /// Whether the certificate's name is empty. As in nginx an upstream is shown none then.
+    /// Whether the certificate's name is empty. As in nginx, an upstream then gets no certificate.
     pub(crate) fn is_nameless(&self, made: &MadePairs) -> bool {
         matches!(&self.certificate, MaterialSource::File(path) if *path == made.directory)
     }
 
-    /// Tells it from others: a digest, since a key may be in the configuration itself.
+    /// Identifies it by a digest, since a key may be in the configuration itself.
     pub(crate) fn identity(&self) -> [u8; 32] {
         let mut text = Vec::new();
         for material in [&self.certificate, &self.key] {
@@ -109,12 +110,12 @@ impl PairSource {
     }
 }
 
-/// Whether a variable has a value while a certificate is chosen, before there is a request.
+/// Whether a variable can have a value while a certificate is chosen, before there is a request.
 pub(crate) fn is_of_handshake(variable: &Variable) -> bool {
     use Variable as V;
     match variable {
         V::Tls(variable) => *variable == TlsVariable::ServerName,
-        // The definition of the last kind may ask for something else.
+        // The definition of a user variable may still use others.
         V::RemoteAddr
         | V::RemotePort
         | V::RealipRemoteAddr
@@ -136,18 +137,18 @@ pub(crate) fn is_of_handshake(variable: &Variable) -> bool {
     }
 }
 
-/// A certificate with its key, as the configuration was read.
+/// A certificate with its key, as read with the configuration.
 #[derive(Debug, Clone)]
 pub(crate) struct PairPlan {
     pub(crate) source: PairSource,
     pub(crate) pair: Pair,
-    /// Tells whether the bytes have changed.
+    /// Shows whether the bytes have changed.
     pub(crate) fingerprint: u64,
-    /// What is asked for its staple, or why nothing can be.
+    /// The OCSP question for its staple, or why there is none.
     pub(crate) staple: Option<Result<Arc<StapleAsk>, String>>,
 }
 
-/// Pairs that an earlier configuration has read: those whose bytes are the same need not be parsed again.
+/// Pairs that an earlier configuration has read: those with the same bytes need not be parsed again.
 #[derive(Debug, Default)]
 pub struct KnownPairs(pub(crate) HashMap<PairSource, PairPlan>);
 
@@ -159,11 +160,11 @@ pub(crate) struct SessionCachePlan {
     pub(crate) size: CacheSize,
 }
 
-/// What a cache may hold.
+/// The capacity of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum CacheSize {
     Sessions(usize),
-    /// As many as nginx has room for in these.
+    /// As many sessions as nginx can store in this many bytes.
     Bytes(usize),
 }
 
@@ -172,11 +173,11 @@ pub(crate) enum CacheSize {
 pub(crate) enum VerifyPlan {
     Required,
     Optional,
-    /// An issuer that is not known is let through.
+    /// A certificate of an unknown issuer is accepted.
     OptionalNoAuthority,
 }
 
-/// What is asked of clients' certificates.
+/// The requirements for clients' certificates.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientDemands {
     pub(crate) verify: VerifyPlan,
@@ -185,7 +186,7 @@ pub(crate) struct ClientDemands {
     pub(crate) status: Option<Arc<ClientStatusPlan>>,
 }
 
-/// Protocols that handshakes of a server's certificates offer: a certificate may belong to servers with HTTP/2 and to servers without it.
+/// Protocols that handshakes of a server's certificates offer: servers with and without HTTP/2 may share a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Offers {
     pub(crate) http1: bool,
@@ -197,13 +198,13 @@ pub(crate) struct Offers {
 pub(crate) struct TlsPlan {
     /// Where it was written.
     pub(crate) span: Span,
-    /// What tells the sessions of this server from those of others.
+    /// Distinguishes the sessions of this server from those of others.
     pub(crate) session_name: String,
-    /// The first one that fits a client is shown. None with `reject` or `acme` only.
+    /// The first one that suits a client is shown. Empty with `reject` or `acme` only.
     pub(crate) pairs: Vec<PairPlan>,
-    /// In place of `pairs`, where their names have variables.
+    /// In place of `pairs`, if their names have variables.
     pub(crate) made: Option<Arc<MadePairs>>,
-    /// `$acme_certificate`: the certificate that this order brings, instead of `pairs`.
+    /// `$acme_certificate`: the certificate of this order, in place of `pairs`.
     pub(crate) acme: Option<AcmeOrderId>,
     /// `ssl_reject_handshake`
     pub(crate) reject: bool,
@@ -211,22 +212,22 @@ pub(crate) struct TlsPlan {
     pub(crate) ciphers: Ciphers,
     pub(crate) curves: Curves,
     pub(crate) prefer_server_ciphers: bool,
-    /// `ssl_buffer_size` as far as records can be filled.
+    /// `ssl_buffer_size`, as far as records can be that long.
     pub(crate) record_bytes_max: usize,
     pub(crate) cache: Option<SessionCachePlan>,
     /// `ssl_session_timeout`
     pub(crate) session_seconds: u32,
     /// `ssl_session_tickets`
     pub(crate) tickets: bool,
-    /// `ssl_session_ticket_key`: the first one seals. Without any, the process has keys of its own.
+    /// `ssl_session_ticket_key`: the first one encrypts. If empty, the process uses keys of its own.
     pub(crate) ticket_keys: Vec<Box<[u8]>>,
     /// `ssl_certificate_compression`
     pub(crate) compress: bool,
     /// `ssl_early_data`
     pub(crate) early_data: bool,
-    /// Which of HTTP/1 and HTTP/2 it is to offer.
+    /// Whether it offers HTTP/1, HTTP/2, or both.
     pub(crate) offers: Offers,
-    /// A variable asks for what clients offer.
+    /// A variable uses the client's offers.
     pub(crate) keep_offers: bool,
     pub(crate) demands: Option<ClientDemands>,
 }

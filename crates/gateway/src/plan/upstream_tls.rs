@@ -1,32 +1,33 @@
-//! TLS towards an upstream: with which settings, and under which name the upstream is asked for.
+//! TLS towards an upstream: its settings, and the server name.
 
 use crate::plan::tls::MadePairs;
 use rules::template::Template;
 use std::sync::Arc;
 use tls::ClientSide;
 
-/// How a proxy speaks TLS to its upstream.
+/// How a proxy uses TLS towards its upstream.
 #[derive(Clone)]
 pub(crate) struct UpstreamTlsPlan {
-    /// Whom it trusts, what it shows. The registry has one side for each identity, with the sessions that can be resumed.
+    /// Trusted authorities and own certificate. The registry has one side for each identity, with the sessions that can
+    /// be resumed.
     pub(crate) side: ClientSide,
     pub(crate) name: NamePlan,
-    /// The certificate that requests name; `side` has none then.
+    /// The certificate that requests name; `side` then has none.
     pub(crate) certificate: Option<Arc<MadePairs>>,
 }
 
-/// The name that goes into SNI and that the certificate must be for.
+/// The server name for SNI, which the certificate must match.
 #[derive(Clone)]
 pub(crate) enum NamePlan {
-    /// It is neither sent nor verified.
+    /// No name is sent or verified.
     Nameless,
     /// The same for all requests.
     Fixed(Arc<str>),
-    /// Each request's own, before its port is cut off.
+    /// Each request has its own; the port is not removed yet.
     Made(Template),
 }
 
-/// What proxies that use each other's connections have in common of TLS.
+/// The TLS properties that proxies sharing connections have in common.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct SharedTls {
     /// Identity of the settings.
@@ -39,7 +40,7 @@ pub(crate) struct SharedTls {
 pub(crate) enum SharedName {
     Nameless,
     Fixed(Arc<str>),
-    /// Each request brings its own, or its own certificate: a key of the pool for each.
+    /// Each request has its own name or certificate, and each of those a key in the pool.
     PerRequest,
 }
 
@@ -55,8 +56,8 @@ impl UpstreamTlsPlan {
     }
 }
 
-/// A name without its port, as nginx cuts it: behind the bracket of an IPv6 address, or at the first colon. In lower case, since names
-/// have no case; `None` for what cannot be one.
+/// A name without its port, cut as in nginx: after the bracket of an IPv6 address, or at the first colon. In lower
+/// case, since names have no case; `None` if it cannot be a name.
 pub(crate) fn without_port(name: &[u8]) -> Option<String> {
     let name = std::str::from_utf8(name).ok()?;
     let end = match name.strip_prefix('[').and_then(|rest| rest.find(']')) {

@@ -1,16 +1,16 @@
-//! `userid`: cookies that tell clients apart.
+//! `userid`: cookies that identify clients.
 
 use conf::model::{UserIdExpiry, UserIdMode};
 use rules::template::Template;
 
-/// `userid` and its kin, where it is not off.
+/// `userid` and its kin, if it is not off.
 pub(crate) struct UserIdPlan {
     pub(crate) mode: UserIdMode,
     /// `userid_service`; `None`: the server's address.
     pub(crate) service: Option<u32>,
     pub(crate) name: Box<str>,
     pub(crate) expires: UserIdExpiry,
-    /// What follows in a cookie: domain, path and flags.
+    /// The cookie's attributes: domain, path and flags.
     pub(crate) attributes: Box<[u8]>,
     pub(crate) p3p: Option<Box<[u8]>>,
     pub(crate) mark: Option<u8>,

@@ -1,4 +1,4 @@
-//! `proxy_pass` whose URL has variables: what the URL comes to, and whether it is a group of the configuration.
+//! `proxy_pass` with variables: parses the URL, and tells whether it names a group of the configuration.
 
 use crate::base::logs::error::quoted;
 use crate::plan::group::GroupUseId;
@@ -24,16 +24,16 @@ pub(crate) struct GuestsPlan {
 /// `proxy_pass` with variables.
 pub(crate) struct VariablePassPlan {
     pub(crate) url: Template,
-    /// Where URLs of `http` lead; `None` where the template begins with the other scheme.
+    /// Targets for plain URLs; `None` if the template begins with the other scheme.
     pub(crate) plain: Option<PassTargets>,
     /// The same for `https`.
     pub(crate) secure: Option<PassTargets>,
     pub(crate) resolver: Option<Arc<ResolverPlan>>,
 }
 
-/// Where the URLs of one scheme may lead.
+/// The targets for URLs with one scheme.
 pub(crate) struct PassTargets {
-    /// For what is no group of the configuration; its own group has no peers.
+    /// For hosts that are no group of the configuration; its own group has no peers.
     pub(crate) other: ProxyId,
     pub(crate) known: Vec<KnownGroup>,
     pub(crate) guests: GuestsId,
@@ -43,12 +43,12 @@ pub(crate) struct PassTargets {
 pub(crate) struct KnownGroup {
     /// In lower case.
     pub(crate) name: Box<str>,
-    /// `None` for a written group, which has no port.
+    /// `None` for an `upstream {}`, which has no port.
     pub(crate) port: Option<u16>,
     pub(crate) proxy: ProxyId,
 }
 
-/// What a URL came to.
+/// A parsed URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PassUrl {
     pub(crate) scheme: Scheme,
@@ -56,15 +56,15 @@ pub(crate) struct PassUrl {
     pub(crate) host_text: Vec<u8>,
     pub(crate) host: Host,
     pub(crate) port: Option<u16>,
-    /// What replaces the URI; empty for none.
+    /// The URI part; empty for none.
     pub(crate) uri: Vec<u8>,
 }
 
-/// The bit of a place that says that the URL's scheme is `https`.
+/// The bit of a place that marks the scheme `https`.
 const SECURE: u16 = 1 << 15;
 
 impl PassUrl {
-    /// Takes a URL apart. The error is nginx's phrase.
+    /// Parses a URL. The error is nginx's phrase.
     pub(crate) fn parse(url: &[u8]) -> Result<Self, String> {
         let begins =
             |scheme: &str| url.get(..scheme.len()).is_some_and(|text| text.eq_ignore_ascii_case(scheme.as_bytes()));
@@ -74,7 +74,7 @@ impl PassUrl {
             () if begins("fastcgi://") => (Scheme::Fastcgi, 10),
             () if begins("scgi://") => (Scheme::Scgi, 7),
             () if begins("uwsgi://") => (Scheme::Uwsgi, 8),
-            // The scheme may be in the variable, behind the one that is put before what is written without one.
+            // The variable may contain a scheme, after the `grpc://` that is added to an address written without one.
             () if begins("grpc://grpcs://") => (Scheme::Grpcs, 15),
             () if begins("grpc://grpc://") => (Scheme::Grpc, 14),
             () if begins("grpc://") => (Scheme::Grpc, 7),
@@ -96,20 +96,20 @@ impl PassUrl {
         Ok(Self { scheme, host_text, host: parsed.host, port: parsed.port, uri })
     }
 
-    /// The port, where none was written that of the scheme.
+    /// The port; without one, the scheme's default.
     pub(crate) fn port(&self) -> Option<u16> {
         self.port.or(self.scheme.default_port())
     }
 }
 
 impl VariablePassPlan {
-    /// The proxy of that number: 0 for what is no group of the configuration.
+    /// The proxy with this index: 0 for hosts that are no group of the configuration.
     pub(crate) fn proxy(&self, place: u16) -> Option<ProxyId> {
         let targets = if place & SECURE == 0 { &self.plain } else { &self.secure };
         targets.as_ref()?.proxy(place & !SECURE)
     }
 
-    /// Where URLs of a scheme lead.
+    /// The targets for URLs with a scheme.
     pub(crate) fn targets(&self, scheme: Scheme) -> Option<&PassTargets> {
         match scheme {
             Scheme::Https | Scheme::Grpcs => self.secure.as_ref(),
@@ -117,7 +117,7 @@ impl VariablePassPlan {
         }
     }
 
-    /// The number of the proxy for a target, and whether it is a group of the configuration.
+    /// The index of the proxy for a target, and whether the target is a group of the configuration.
     pub(crate) fn place(&self, target: &PassUrl) -> (u16, bool) {
         let place = self.targets(target.scheme).map_or(0, |targets| targets.place(target));
         let scheme = if target.scheme.is_secure() { SECURE } else { 0 };

@@ -1,5 +1,5 @@
-//! Certificates that handshakes and requests name by variables: read when they are needed, and kept for a while where
-//! `ssl_certificate_cache` says so. Reading may wait for a disk, so workers let the process's offload pool do it.
+//! Certificates that handshakes and requests name by variables: read when they are needed, and cached if
+//! `ssl_certificate_cache` says so. Reading may wait for a disk, so workers use the offload pool.
 
 use crate::base::file_stamp::FileStamp;
 use crate::lower::pairs::{FILE_BYTES_MAX, load_pair};
@@ -36,9 +36,9 @@ impl fmt::Debug for PairCache {
 #[derive(Clone)]
 struct Kept {
     pair: Pair,
-    /// The states of its files as they were read.
+    /// The states of its files when they were read.
     stamps: Vec<Option<FileStamp>>,
-    /// When it was read, or its files were found unchanged.
+    /// When it was read, or its files were last found unchanged.
     checked_at: Instant,
     used_at: Instant,
 }
@@ -47,14 +47,14 @@ impl CertificateFinder {
     pub(crate) fn new(words: Option<CertificateCache>) -> Self {
         Self(words.map(|words| {
             let entries_max = NonZeroUsize::new(words.entries_max as usize).unwrap_or(NonZeroUsize::MIN);
-            // Without room ahead: `max` may be far more than there are.
+            // No capacity is reserved: `max` may be far more than there will be.
             let mut kept = LruCache::unbounded();
             kept.resize(entries_max);
             Arc::new(PairCache { words, kept: Mutex::new(kept) })
         }))
     }
 
-    /// The pairs, if all of them are in the cache and need no look at their files. It does not wait.
+    /// The pairs, if all of them are cached and their files need no check. Does not block.
     pub(crate) fn cached(&self, sources: &[PairSource], now: Instant) -> Option<Vec<Pair>> {
         let cache = self.0.as_deref()?;
         let mut kept = cache.lock(now);
@@ -69,7 +69,7 @@ impl CertificateFinder {
         sources.iter().map(&mut valid).collect()
     }
 
-    /// Reads the pairs, or finds that those of the cache are unchanged. It may wait for a disk. The error is what the log should have.
+    /// Reads the pairs, or finds the cached ones unchanged. It may wait for a disk. The error is the log message.
     pub(crate) fn find(&self, sources: &[PairSource], passwords: &Passwords) -> Result<Vec<Pair>, String> {
         sources.iter().map(|source| self.find_one(source, passwords)).collect()
     }
@@ -85,14 +85,14 @@ impl CertificateFinder {
             return Ok(entry.pair.clone());
         }
         let pair = load(source, passwords)?;
-        // Files that change meanwhile have other stamps at the next look.
+        // If files change meanwhile, the next check sees other stamps.
         cache.lock(now).put(source.clone(), Kept { pair: pair.clone(), stamps, checked_at: now, used_at: now });
         Ok(pair)
     }
 }
 
 impl PairCache {
-    /// Without those that were not used for long: the least recently used come first.
+    /// Drops entries that are unused for too long, the least recently used first.
     fn lock(&self, now: Instant) -> MutexGuard<'_, LruCache<PairSource, Kept>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let is_idle = |entry: &Kept| now.saturating_duration_since(entry.used_at) >= self.words.inactive;
@@ -103,7 +103,7 @@ impl PairCache {
     }
 }
 
-/// The passphrases are those that the configuration was read with.
+/// The passphrases are not included: they stay as read with the configuration.
 fn files(source: &PairSource) -> impl Iterator<Item = &Path> {
     source.files().filter(|path| source.passwords.as_deref() != Some(path))
 }

@@ -1,5 +1,5 @@
-//! The certificates that are in use, by the files that they come from. Handshakes look them up, and when files have changed newer
-//! ones take their place, without a reload.
+//! The certificates in use, by their files. Handshakes look them up, and when the files change newer certificates
+//! replace them without a reload.
 
 use crate::lower::ReadFile;
 use crate::lower::pairs::{load_pair, shown};
@@ -15,7 +15,7 @@ use tls::{Pair, Pairs};
 /// The certificates of a server, or of several that name the same files.
 #[derive(Debug)]
 pub(crate) struct CertificateSlot {
-    /// Handshakes have this.
+    /// The pairs that handshakes use.
     pub(crate) pairs: Pairs,
     loaded: Mutex<Vec<PairPlan>>,
 }
@@ -28,7 +28,7 @@ impl CertificateSlot {
     fn replace(&self, mut pairs: Vec<PairPlan>) {
         let mut loaded = self.loaded();
         for (new, old) in pairs.iter_mut().zip(loaded.iter()) {
-            // What is stapled to a certificate stays while it does.
+            // An unchanged certificate keeps its staple.
             if new.staple.is_some() && new.fingerprint == old.fingerprint {
                 new.pair = old.pair.clone();
             }
@@ -37,7 +37,7 @@ impl CertificateSlot {
         *loaded = pairs;
     }
 
-    /// Puts what the closure gives in the place of a pair.
+    /// Replaces each pair for which the closure returns another one.
     fn change(&self, mut change: impl FnMut(&PairPlan) -> Option<Pair>) {
         let mut loaded = self.loaded();
         let mut is_changed = false;
@@ -53,11 +53,11 @@ impl CertificateSlot {
     }
 }
 
-/// All of them, by where they come from. A slot goes with the last configuration that uses it.
+/// All certificates, by source. A slot is dropped with the last configuration that uses it.
 #[derive(Default)]
 pub(crate) struct Certificates {
     slots: Mutex<HashMap<Vec<PairSource>, Arc<CertificateSlot>>>,
-    /// Rings when there may be others whose standing is to be stapled.
+    /// Rings when other certificates may need staples.
     pub(crate) bell: ControlBell,
 }
 
@@ -68,18 +68,18 @@ pub struct CertificateInUse {
     pub source: String,
     /// Its subject, as RFC 2253 writes it.
     pub subject: String,
-    /// When it ends, in seconds since 1970.
+    /// When it expires, in seconds since 1970.
     pub not_after: i64,
 }
 
-/// What a look at changed files came to.
+/// The result of reading changed files.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Renewal {
-    /// The files of certificates that took the place of others.
+    /// The files of certificates that replaced others.
     pub renewed: Vec<String>,
-    /// What is wrong with new ones, with what to do: the old ones stay.
+    /// Errors of new certificates, with advice: the old ones stay in use.
     pub broken: Vec<String>,
-    /// The files of all pairs that are sound, as they were read.
+    /// The files of all valid pairs, as they were read.
     pub sound_files: Vec<PathBuf>,
 }
 
@@ -103,7 +103,7 @@ impl Certificates {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The slot for these; what a configuration has read takes the place of what was there.
+    /// The slot for these pairs; newly read ones replace the previous ones.
     pub(crate) fn slot(&self, plans: &[PairPlan]) -> Arc<CertificateSlot> {
         let sources = plans.iter().map(|plan| plan.source.clone()).collect();
         let mut slots = self.lock();
@@ -117,7 +117,7 @@ impl Certificates {
         Arc::clone(slot)
     }
 
-    /// What was read of all of them.
+    /// Everything that was read.
     fn known(&self) -> KnownPairs {
         let mut known = KnownPairs::default();
         for slot in self.lock().values() {
@@ -126,14 +126,14 @@ impl Certificates {
         known
     }
 
-    /// Shows each pair to a closure, which may give another one for its place.
+    /// Passes each pair to a closure, which may return a replacement.
     pub(crate) fn each_plan(&self, mut change: impl FnMut(&PairPlan) -> Option<Pair>) {
         for slot in self.lock().values() {
             slot.change(&mut change);
         }
     }
 
-    /// Lets go of what no configuration uses.
+    /// Drops slots that no configuration uses.
     pub(crate) fn forget_unused(&self) {
         self.lock().retain(|_, slot| Arc::strong_count(slot) > 1);
     }
@@ -145,7 +145,7 @@ impl Registry {
         self.certificates.known()
     }
 
-    /// The files that certificates in use were read from: those of each pair, which belong together.
+    /// The files of certificates in use, grouped by pair.
     pub fn certificate_files(&self) -> Vec<Vec<PathBuf>> {
         let slots = self.certificates.lock();
         let mut groups: Vec<Vec<PathBuf>> =
@@ -155,13 +155,13 @@ impl Registry {
         groups
     }
 
-    /// Reads the pairs again that have one of these files. Those that changed count for the handshakes that begin afterwards;
-    /// one that is broken stays as it is.
+    /// Reads the pairs again that use one of these files. Changed pairs apply to new handshakes; if a file is invalid,
+    /// the old pair stays in use.
     pub fn renew_certificates(&self, changed: &[PathBuf], read: ReadFile<'_>) -> Renewal {
         let slots: Vec<_> =
             self.certificates.lock().iter().map(|(key, slot)| (key.clone(), Arc::clone(slot))).collect();
         let mut renewal = Renewal::default();
-        // Many servers may have one pair.
+        // Many servers may have the same pair.
         let mut loaded = HashMap::new();
         for (sources, slot) in slots {
             let mut pairs = slot.loaded().clone();
@@ -189,7 +189,7 @@ impl Registry {
         renewal
     }
 
-    /// Warnings about certificates that end soon or have ended, each once.
+    /// Warnings about certificates that expire soon or have expired, each once.
     pub fn ending_certificates(&self, now_s: i64) -> Vec<String> {
         let slots = self.certificates.lock();
         let mut warnings = BTreeMap::new();
@@ -204,7 +204,7 @@ impl Registry {
         warnings.into_values().collect()
     }
 
-    /// The certificates that clients are shown, each once.
+    /// The certificates shown to clients, each once.
     pub fn certificates_in_use(&self) -> Vec<CertificateInUse> {
         let slots = self.certificates.lock();
         let mut all: Vec<CertificateInUse> = Vec::new();

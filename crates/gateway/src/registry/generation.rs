@@ -1,5 +1,5 @@
-//! One loaded configuration with the run-time objects that it refers to: what workers hold by reference count and exchanges
-//! pin. Each bound thing is its plan and more; it dereferences to its plan.
+//! One loaded configuration with its run-time objects: workers hold it by reference count, and exchanges pin it. Each
+//! bound object contains its plan and dereferences to it.
 
 use crate::base::logs::access::LogSink;
 use crate::base::logs::error::ErrorLog;
@@ -28,7 +28,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use upstream::shared::KeyId;
 
-/// Number of a listening address, the same in all generations and never given to another one.
+/// Number of a listening address, the same in all generations and never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ListenerId(pub u32);
 
@@ -39,7 +39,7 @@ pub struct Generation {
     pub(crate) plan: Plan,
     /// By [`ListenerId`]; `None` for an address that this configuration does not listen on.
     pub(crate) listeners: Vec<Option<BoundListener>>,
-    /// TLS by the index of the server; `None` where a server has none.
+    /// TLS by the index of the server; `None` for a server without TLS.
     pub(crate) tls: Arc<[Option<BoundTls>]>,
     /// By [`ProxyId`].
     pub(crate) proxies: Vec<BoundProxy>,
@@ -47,11 +47,11 @@ pub struct Generation {
     pub(crate) stream_proxies: Vec<BoundStreamProxy>,
     /// By [`GuestsId`].
     pub(crate) guests: Vec<Guests>,
-    /// Connections that are opened ahead of demand.
+    /// Connections to open ahead of demand.
     pub(crate) floors: Vec<Floor>,
-    /// The same for peers that come out of names.
+    /// The same for peers from names.
     pub(crate) moving_floors: Vec<MovingFloor>,
-    /// `health_check` of the groups that are used.
+    /// `health_check` of the groups in use.
     pub(crate) checks: Arc<[GroupChecks]>,
     /// By `AcmeOrderId`.
     pub(crate) acme_orders: Arc<[BoundOrder]>,
@@ -75,8 +75,8 @@ impl Deref for Generation {
     }
 }
 
-/// A worker's hold on a generation. Exchanges count references to this, which is the worker's own memory, and not to the
-/// generation, whose counter all workers would contend for with every request.
+/// A worker's hold on a generation. Exchanges count references to this, which is the worker's own memory. With every
+/// request, all workers would contend for the generation's own counter.
 pub(crate) struct Pinned(pub(crate) Arc<Generation>);
 
 impl Deref for Pinned {
@@ -90,9 +90,9 @@ impl Deref for Pinned {
 /// A listening address.
 pub(crate) struct BoundListener {
     pub(crate) plan: Arc<ListenerPlan>,
-    /// Who takes the handshakes of its connections.
+    /// Handles TLS handshakes of its connections.
     pub(crate) tls: Option<Arc<dyn tls::Listener>>,
-    /// Addresses without a socket of their own, whose connections come through this one.
+    /// Addresses without a socket of their own; this one accepts their connections.
     pub(crate) behind: Vec<(IpAddr, ListenerId)>,
 }
 
@@ -104,15 +104,15 @@ impl Deref for BoundListener {
     }
 }
 
-/// `proxy_pass`, with the group that it goes to.
+/// `proxy_pass` with its group.
 pub(crate) struct BoundProxy {
     pub(crate) plan: Arc<ProxyPlan>,
     pub(crate) group: Arc<BoundGroup>,
-    /// The plan's, with the registry's side, which has the sessions of earlier generations.
+    /// The plan's TLS with the registry's side, which keeps sessions of earlier generations.
     pub(crate) tls: Option<UpstreamTlsPlan>,
-    /// Where requests name the certificate.
+    /// TLS settings by certificate, if requests name the certificate.
     pub(crate) sides: Option<Arc<NamedSides>>,
-    /// Registry, so that a tunnel costs a pointer.
+    /// Shared, so that a tunnel costs a pointer.
     pub(crate) tunnel: Arc<BoundTunnel>,
 }
 
@@ -124,15 +124,15 @@ impl Deref for BoundProxy {
     }
 }
 
-/// `proxy_pass` of `stream`, with the group that it goes to.
+/// `proxy_pass` of `stream` with its group.
 pub(crate) struct BoundStreamProxy {
     pub(crate) plan: Arc<StreamProxyPlan>,
     pub(crate) group: Arc<BoundGroup>,
-    /// The plan's, with the registry's side, which has the sessions of earlier generations.
+    /// The plan's TLS with the registry's side, which keeps sessions of earlier generations.
     pub(crate) tls: Option<UpstreamTlsPlan>,
-    /// Where sessions name the certificate.
+    /// TLS settings by certificate, if sessions name the certificate.
     pub(crate) sides: Option<Arc<NamedSides>>,
-    /// Registry, so that a tunnel costs a pointer.
+    /// Shared, so that a tunnel costs a pointer.
     pub(crate) tunnel: Arc<BoundTunnel>,
 }
 
@@ -144,7 +144,7 @@ impl Deref for BoundStreamProxy {
     }
 }
 
-/// What a tunnel keeps of the exchange that opened it.
+/// The settings that a tunnel keeps of the exchange that opened it.
 #[derive(Debug)]
 pub(crate) struct BoundTunnel {
     pub(crate) plan: TunnelPlan,
@@ -167,7 +167,7 @@ pub(crate) struct Floor {
     pub(crate) warming: WarmingPlan,
 }
 
-/// The floor of a group whose peers may be replaced at any time: it is that of the present ones.
+/// The floor of a group whose peers may be replaced at any time: it applies to the present peers.
 pub(crate) struct MovingFloor {
     pub(crate) group: Arc<BoundGroup>,
     pub(crate) warming: WarmingPlan,
@@ -178,8 +178,8 @@ impl Generation {
         self.listeners.get(id.0 as usize)?.as_ref()
     }
 
-    /// The listener of a connection that came through a socket. `local` gives the address that it came to; it is asked only
-    /// where that makes a difference.
+    /// The listener of a connection that a socket accepted. `local` returns the local address of the connection; it is
+    /// called only if that makes a difference.
     pub(crate) fn listener_behind(&self, socket: ListenerId, local: impl FnOnce() -> Option<IpAddr>) -> ListenerId {
         match self.listener(socket) {
             Some(listener) if !listener.behind.is_empty() => {
@@ -198,7 +198,7 @@ impl Generation {
         &self.stream_proxies[id.0 as usize]
     }
 
-    /// The proxy of a location by its number there: a `proxy_pass` with variables has several.
+    /// The proxy with this index in a location: a `proxy_pass` with variables has several.
     pub(crate) fn proxy_of(&self, content: &Content, place: u16) -> Option<&BoundProxy> {
         content.proxy(place).map(|id| self.proxy(id))
     }
@@ -215,7 +215,7 @@ impl Generation {
         &self.sinks[id.0 as usize]
     }
 
-    /// A location's own error log; `None` where it has the process's.
+    /// A location's own error log; `None` if it uses the process's.
     pub(crate) fn error_log(&self, location: &LocationPlan) -> Option<&ErrorLog> {
         location.error_log.map(|id| &*self.error_logs[id.0 as usize])
     }

@@ -1,6 +1,6 @@
-//! A group as exchanges see it: its peers with their keys in the pool, and what is counted about it. The peers are behind
-//! [`Members`], since those of a name may change while the generation lives; a peer keeps its identity across such a change
-//! through its health in `upstream::balance`.
+//! A group as exchanges use it: its peers with their keys in the pool, and its counters. The peers are behind
+//! [`Members`], since those of a name may change while the generation lives; a peer keeps its identity across such a
+//! change through its health in `upstream::balance`.
 
 use crate::base::cells::{GroupCells, PeerCells};
 use crate::plan::group::GroupPlan;
@@ -18,9 +18,9 @@ pub(crate) struct BoundGroup {
     pub(crate) members: Members,
     /// The sessions of `sticky learn`.
     pub(crate) sessions: Option<Arc<Sessions>>,
-    /// What is counted about it.
+    /// Its counters.
     pub(crate) cells: Arc<GroupCells>,
-    /// It makes the peers of names anew.
+    /// Updates the peers that come from names.
     pub(crate) moving: Option<Arc<MovingGroup>>,
 }
 
@@ -36,44 +36,44 @@ impl Deref for BoundGroup {
 #[derive(Debug)]
 pub(crate) struct PeerSet {
     pub(crate) peers: Vec<BoundPeer>,
-    /// Whose turn it is: the same for all proxies that use the group.
+    /// The balancer's state: the same for all proxies that use the group.
     pub(crate) balance: Arc<Group>,
-    /// On the peers' keys: they are not retired as long as anybody has these peers, a generation or an exchange.
+    /// Keep the peers' keys alive while a generation or an exchange holds these peers.
     pub(crate) _holds: Vec<KeyHold>,
 }
 
 impl PeerSet {
-    /// The peers without those that have the address of one before them, whose connections they share.
+    /// The peers, without those that share the address, and so the connections, of an earlier one.
     pub(crate) fn distinct(&self) -> impl Iterator<Item = &BoundPeer> {
         let is_first = |place: usize| self.balance.health(place).is_none_or(|health| health.ordinal() == 0);
         self.peers.iter().enumerate().filter(move |(place, _)| is_first(*place)).map(|(_, peer)| peer)
     }
 }
 
-/// A server of a group.
+/// A peer of a group.
 #[derive(Debug)]
 pub(crate) struct BoundPeer {
     pub(crate) address: PeerAddress,
     /// `$upstream_addr`.
     pub(crate) name: Box<[u8]>,
     pub(crate) key: KeyId,
-    /// Its connections are kept for others. Not so where requests have named more addresses than the pool has numbers for:
-    /// these share a key.
+    /// Its connections are kept for other requests. `false` for peers beyond the pool's numbers, if requests have named
+    /// too many addresses: these share a key.
     pub(crate) is_pooled: bool,
-    /// Where each request has its own name in TLS: the keys of those names. [`Self::key`] has no connections then.
+    /// The pool keys by TLS name, if each request has its own name. [`Self::key`] has no connections then.
     pub(crate) named: Option<NamedKeys>,
-    /// What is counted about it.
+    /// Its counters.
     pub(crate) cells: Arc<PeerCells>,
 }
 
-/// The peers of a group. What is written as an address stays, and is read without touching a counter that workers share;
-/// what comes from a resolver may be replaced, and an exchange holds on to what it began with.
+/// The peers of a group. Written addresses stay, and are read without touching a counter that workers share. Peers from
+/// a resolver may be replaced, and an exchange holds on to those that it began with.
 pub(crate) enum Members {
     Fixed(PeerSet),
     Moving(Mutex<Arc<PeerSet>>),
 }
 
-/// An exchange's hold on peers that may be replaced; nothing where they stay.
+/// An exchange's hold on peers that may be replaced; `None` if they are fixed.
 pub(crate) type HeldPeers = Option<Arc<PeerSet>>;
 
 impl Members {
@@ -85,7 +85,7 @@ impl Members {
         }
     }
 
-    /// The peers that were held. `None` for those of a group that moves and was not held.
+    /// The peers that were held. `None` for a group with names that was not held.
     pub(crate) fn of<'a>(&'a self, held: &'a HeldPeers) -> Option<&'a PeerSet> {
         match (self, held) {
             (_, Some(held)) => Some(held),
@@ -94,10 +94,10 @@ impl Members {
         }
     }
 
-    /// Exchanges that begin from now on use these peers. Nothing happens to a group that stays.
+    /// Replaces the peers for new exchanges. Does nothing for fixed peers.
     pub(crate) fn replace(&self, peers: Arc<PeerSet>) {
         if let Self::Moving(present) = self {
-            // Those before are dropped without the lock: their connections may have to be closed.
+            // The previous peers are dropped outside of the lock: their connections may have to be closed.
             let before = std::mem::replace(&mut *present.lock().unwrap_or_else(PoisonError::into_inner), peers);
             drop(before);
         }

@@ -1,5 +1,5 @@
-//! Peers that only requests name, through a `proxy_pass` with variables: kept for requests that name them again, within
-//! limits.
+//! Peers that only requests name, through a `proxy_pass` with variables: kept for later requests to the same names,
+//! within limits.
 
 use crate::base::cells::PeerCells;
 use crate::plan::group::Sharing;
@@ -15,11 +15,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use upstream::balance::{Group, Member, Method, PeerHealth, PeerSpec};
 use upstream::shared::{GroupId, TableFull};
 
-/// Sets of peers that one `proxy_pass` keeps for what requests have named; beyond it, and where the pool has no number for
-/// another peer, the least recently used one goes, with its idle connections.
+/// Most sets of peers that one `proxy_pass` keeps. Beyond it, and if the pool has no number for another peer, the least
+/// recently used set is dropped with its idle connections.
 const SETS_MAX: usize = 1024;
-/// Sets that go for one that finds no number in the pool. Those that exchanges use give nothing back; without a number it
-/// works, too, but its connections are not kept.
+/// Most sets dropped to get one number of the pool. Dropping a set that exchanges still use frees none. Without a
+/// number the request works too, but its connections are not kept.
 const LOOKS_MAX: usize = 4;
 
 /// The peers of one `proxy_pass` with variables that only requests have named.
@@ -27,15 +27,15 @@ pub(crate) struct Guests {
     shared: &'static Registry,
     id: GroupId,
     sharing: Sharing,
-    /// Their counters are not shown one by one, since requests must not decide how many labels the metrics have.
+    /// One set of counters for all, since requests must not decide how many labels the metrics have.
     cells: Arc<PeerCells>,
-    /// The key of those for which the pool has no number left.
+    /// The key for peers that get no number of the pool.
     spare: KeyHold,
     sets: Mutex<GuestSets>,
 }
 
 impl Guests {
-    /// None yet. The error: the pool has no number for the key that peers share for which it has none left.
+    /// Starts empty. The error: the pool has no number left for the key of [`Self::spare`].
     pub(crate) fn new(shared: &'static Registry, id: GroupId, sharing: Sharing) -> Result<Self, TableFull> {
         // No peer has this address.
         let nowhere = PeerAddress::Ip(SocketAddr::from(([0, 0, 0, 0], 0)));
@@ -44,7 +44,7 @@ impl Guests {
         Ok(Self { shared, id, sharing, cells, spare, sets: Mutex::default() })
     }
 
-    /// The peers of a name that has these addresses now.
+    /// The peers of a name with these addresses.
     pub(crate) fn peers(&self, host: &str, port: u16, found: &Arc<[Found]>, now_ms: u64) -> Arc<PeerSet> {
         let addresses = found.iter().map(|one| SocketAddr::new(one.ip, one.port.unwrap_or(port)).into());
         self.kept_or_made((Box::from(host), port), found, &addresses, now_ms)
@@ -82,9 +82,9 @@ impl Guests {
         set
     }
 
-    /// A set of peers for addresses that a request named. As in nginx nothing is remembered of them from request to
-    /// request but their connections: a name that an attacker, or a mistake, has pointed at a foreign address must
-    /// not eject that address for others.
+    /// A set of peers for addresses that a request named. As in nginx, only their connections are remembered from
+    /// request to request: a name that an attacker, or a mistake, has pointed at a foreign address must not eject that
+    /// address for others.
     fn set(&self, addresses: impl Iterator<Item = PeerAddress>) -> PeerSet {
         let (mut peers, mut holds, mut members) = (Vec::new(), Vec::new(), Vec::new());
         for address in addresses {
@@ -111,7 +111,7 @@ impl Guests {
     }
 }
 
-/// Servers rotate their answers: the order of addresses says nothing.
+/// Whether two answers are equal: servers rotate them, so the order does not matter.
 fn is_same(one: &Arc<[Found]>, other: &Arc<[Found]>) -> bool {
     Arc::ptr_eq(one, other) || (one.len() == other.len() && one.iter().all(|found| other.contains(found)))
 }
@@ -121,7 +121,7 @@ fn is_same(one: &Arc<[Found]>, other: &Arc<[Found]>) -> bool {
 struct GuestSets(FxHashMap<(Box<str>, u16), GuestSet>);
 
 impl GuestSets {
-    /// `false`: there is none.
+    /// Drops the least recently used set; `false`: there is none.
     fn forget_oldest(&mut self) -> bool {
         let oldest = self.0.iter().min_by_key(|(_, kept)| kept.used_at_ms).map(|(key, _)| key.clone());
         oldest.is_some_and(|oldest| self.0.remove(&oldest).is_some())
@@ -153,7 +153,7 @@ mod tests {
         let pooled = sets.iter().filter(|set| set.peers[0].is_pooled).count();
         assert_eq!(pooled, 32_767, "all but the one that the others share");
         assert!(sets.iter().all(|set| shared.pool.open_spare(upstream::WorkerId(0), set.peers[0].key).is_some()));
-        // A written group may have as many addresses again.
+        // A written group can still get as many addresses.
         for number in 0..30_000 {
             let key = pool_key(written, &PeerAddress::Ip(address(number)), &Sharing::default());
             assert!(KeyHold::take(shared, &key).is_ok());

@@ -1,5 +1,5 @@
-//! What an operator asks of a running gateway, and may change in it: peers, pools, the level of the error logs, and questions to the
-//! workers about what lives on them. Called by the process for `holdfast ctl`; what workers answer is in `worker::inspect`.
+//! Inspection and control by an operator: peers, pools, the level of the error logs, and the connections of workers.
+//! The process calls it for `holdfast ctl`; `worker::inspect` has the workers' part.
 
 use crate::base::logs::error::Level;
 use crate::registry::process::{Message, Registry};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 pub use upstream::balance::PeerMode;
 use upstream::balance::{Checked, PeerHealth};
 
-/// A worker looks at its mailbox with each turn of its loop; one that does not answer within this time is stuck.
+/// A worker reads its mailbox in each turn of its loop; one that does not answer within this time is stuck.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A peer of a group.
@@ -22,21 +22,21 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct PeerRow {
     /// Its group.
     pub group: String,
-    /// Its address, with `#2` and so on behind it where the group has the address before.
+    /// Its address, with `#2` and so on appended if the group has the address more than once.
     pub peer: String,
-    /// What an operator lets go to it.
+    /// Its administrative mode.
     pub mode: String,
-    /// What active checks say; absent where they say nothing against it.
+    /// The state of active checks; absent if it is healthy or not checked.
     pub check: Option<&'static str>,
     /// Failures since the last success.
     pub fails: u32,
-    /// Exchanges and tunnels under way, as far as they are counted.
+    /// Exchanges and tunnels in progress, as far as they are counted.
     pub active: u32,
     /// Idle connections.
     pub idle: u64,
     /// Requests sent to it.
     pub attempts: u64,
-    /// Those of them that failed.
+    /// Attempts that failed.
     pub failed: u64,
 }
 
@@ -47,17 +47,17 @@ pub struct PoolRow {
     pub group: String,
     /// Idle connections.
     pub idle: u64,
-    /// Connections on a lease, or one side of a tunnel.
+    /// Connections on a lease, or in use as one side of a tunnel.
     pub leased: u64,
-    /// Connections that are being opened.
+    /// Connections being opened.
     pub connecting: u64,
     /// Requests in line.
     pub waiting: u64,
     /// Connections opened since the start.
     pub opened: u64,
-    /// Exchanges on a connection that had served one before.
+    /// Exchanges on a connection that had served another one before.
     pub reused: u64,
-    /// Connections thrown away.
+    /// Connections discarded.
     pub discarded: u64,
 }
 
@@ -68,42 +68,42 @@ pub struct ClientRow {
     pub connection: u64,
     /// The worker that has it.
     pub worker: u16,
-    /// The client's address; absent where it is not known.
+    /// The client's address; absent if it is not known.
     pub client: Option<String>,
     /// `idle`, `head`, `exchange`, `closing` or `tunnel`.
     pub state: &'static str,
-    /// Since it was accepted; of an exchange since it began.
+    /// Age since the connection was accepted; for an exchange since it began.
     pub age_ms: Option<u64>,
-    /// Since it did something last; of an exchange absent.
+    /// Time since its last activity; absent for an exchange.
     pub idle_ms: Option<u64>,
     /// Requests so far.
     pub requests: Option<u64>,
-    /// The upstream's address, of a tunnel.
+    /// The upstream's address, for a tunnel.
     pub upstream: Option<String>,
-    /// Bytes from the client, of a tunnel.
+    /// Bytes from the client, for a tunnel.
     pub received_bytes: Option<u64>,
-    /// Bytes to the client, of a tunnel.
+    /// Bytes to the client, for a tunnel.
     pub sent_bytes: Option<u64>,
     /// Bytes of memory that it holds.
     pub memory_bytes: u64,
 }
 
-/// Which rows, and in which order.
+/// Selects and sorts rows.
 #[derive(Debug, Clone, Default)]
 pub struct RowFilter {
-    /// Of this client.
+    /// Only of this client.
     pub client: Option<Cidr>,
-    /// In this state.
+    /// Only in this state.
     pub state: Option<String>,
-    /// To this upstream address.
+    /// Only to this upstream address.
     pub upstream: Option<String>,
-    /// The largest first, by this.
+    /// Sort by this, the largest first.
     pub sort: SortBy,
-    /// Rows at most.
+    /// Most rows.
     pub limit: usize,
 }
 
-/// What rows are sorted by.
+/// Sort keys of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SortBy {
     /// [`ClientRow::age_ms`].
@@ -118,7 +118,7 @@ pub enum SortBy {
 }
 
 impl RowFilter {
-    /// Whether a row passes. The client is asked for only where it matters, for that is a system call.
+    /// Whether a row matches. The client is looked up only if needed, since that is a system call.
     pub(crate) fn admits(&self, row: &ClientRow, client: impl FnOnce() -> Option<PeerAddress>) -> bool {
         let is =
             |wanted: &Option<String>, found: Option<&str>| wanted.as_deref().is_none_or(|wanted| Some(wanted) == found);
@@ -138,44 +138,44 @@ impl RowFilter {
         }
     }
 
-    /// Keeps the first rows in the order that is wanted.
+    /// Keeps the first rows in the wanted order.
     pub(crate) fn keep_first(&self, rows: &mut Vec<ClientRow>) {
         rows.sort_by_key(|row| (Reverse(self.key(row)), row.connection));
         rows.truncate(self.limit);
     }
 }
 
-/// What the workers are asked.
+/// A question to the workers.
 #[derive(Debug, Clone)]
 pub(crate) enum RowsQuestion {
-    /// Client connections that are no tunnels.
+    /// List client connections without tunnels.
     Connections(RowFilter),
     Tunnels(RowFilter),
     /// Close the client connection with this number, tunnel or not.
     Close(u64),
 }
 
-/// A question on its way through one worker, a part of its connections at a time.
+/// A question that a worker processes, a part of its connections at a time.
 pub struct Inspection {
     pub(crate) question: RowsQuestion,
-    /// Where it goes on among the worker's tasks.
+    /// The task index at which it continues.
     pub(crate) next: usize,
     pub(crate) found: FoundRows,
     answer: Sender<FoundRows>,
 }
 
-/// What a worker has found.
+/// The rows that a worker has found.
 #[derive(Debug, Default)]
 pub(crate) struct FoundRows {
     pub(crate) rows: Vec<ClientRow>,
-    /// Rows that passed the filter, those beyond the limit included.
+    /// Rows that matched the filter, including those beyond the limit.
     pub(crate) matching: u64,
 }
 
 impl Inspection {
-    /// The worker is through.
+    /// Sends the worker's answer.
     pub(crate) fn finish(self) {
-        // One that waits no longer needs no answer.
+        // If the asker has stopped waiting, no answer is needed.
         let _ = self.answer.send(self.found);
     }
 }
@@ -183,16 +183,16 @@ impl Inspection {
 /// A list of connections.
 #[derive(Debug, Serialize)]
 pub struct ClientList {
-    /// The first ones.
+    /// The first rows.
     pub rows: Vec<ClientRow>,
-    /// How many passed the filter.
+    /// Number of rows that matched the filter.
     pub matching: u64,
     /// All workers have answered.
     pub complete: bool,
 }
 
 impl Registry {
-    /// The peers of all groups that the configuration names.
+    /// The peers of all groups in the configuration.
     pub fn peer_rows(&self) -> Vec<PeerRow> {
         let health = self.identities.health().all();
         let mut rows = Vec::new();
@@ -220,13 +220,13 @@ impl Registry {
         rows
     }
 
-    /// Changes what goes to a peer; its label is that of [`Self::peer_rows`]. `false`: there is no such peer.
+    /// Sets the mode of a peer; `label` is that of [`Self::peer_rows`]. `false`: there is no such peer.
     pub fn set_peer_mode(&self, group: &str, label: &str, mode: PeerMode) -> bool {
         let found = find(&self.identities.health().all(), group, label);
         found.inspect(|health| health.set_mode(mode)).is_some()
     }
 
-    /// The pools of all groups that the configuration names.
+    /// The pools of all groups in the configuration.
     pub fn pool_rows(&self) -> Vec<PoolRow> {
         let row = |group: crate::registry::status_list::ListedGroup| {
             let pooled = self.pool.snapshot(group.id);
@@ -244,7 +244,7 @@ impl Registry {
         self.status.listed_groups().into_iter().map(row).collect()
     }
 
-    /// Closes the idle connections of a group, or of all; how many there were. `None`: there is no such group.
+    /// Closes the idle connections of a group, or of all groups; returns how many. `None`: there is no such group.
     pub fn flush_pools(&self, group: Option<&str>) -> Option<usize> {
         let id = match group {
             None => None,
@@ -255,7 +255,7 @@ impl Registry {
         Some(removed.len())
     }
 
-    /// The level of all error logs from now on; `None` is what the configuration says of each.
+    /// Sets the level of all error logs; `None` restores the configured levels.
     pub fn set_log_level(&self, level: Option<Level>) {
         self.log_bell.set_level(level);
     }
@@ -265,12 +265,12 @@ impl Registry {
         self.log_bell.level()
     }
 
-    /// Client connections that are no tunnels.
+    /// Lists client connections without tunnels.
     pub fn list_connections(&self, filter: &RowFilter) -> ClientList {
         self.list(filter, &RowsQuestion::Connections(filter.clone()))
     }
 
-    /// Tunnels.
+    /// Lists tunnels.
     pub fn list_tunnels(&self, filter: &RowFilter) -> ClientList {
         self.list(filter, &RowsQuestion::Tunnels(filter.clone()))
     }
@@ -288,7 +288,7 @@ impl Registry {
         ClientList { rows, matching, complete }
     }
 
-    /// Asks all workers, and waits for them: never called on a worker. With whether all have answered.
+    /// Asks all workers and waits for them: never called on a worker. Also returns whether all have answered.
     fn ask(&self, question: &RowsQuestion) -> (Vec<FoundRows>, bool) {
         let (answer, answers) = channel();
         for worker in 0..self.workers() {
@@ -310,7 +310,7 @@ impl Registry {
     }
 }
 
-/// The health of a peer by the names that are shown.
+/// The health of a peer, by the displayed names.
 fn find(all: &[(Box<str>, PeerAddress, Arc<PeerHealth>)], group: &str, label: &str) -> Option<Arc<PeerHealth>> {
     let is_it = |(known, address, health): &&(Box<str>, PeerAddress, Arc<PeerHealth>)| {
         **known == *group && peer_label(&address.to_string(), health.ordinal()) == label

@@ -1,5 +1,5 @@
-//! The zones of `limit_req` and `limit_conn` in the whole process: shards, each behind a lock of its own, that all workers
-//! ask. They are the registry's, so reloads keep them. The arithmetic is `rules::limit`'s; asking them is the exchange's.
+//! The zones of `limit_req` and `limit_conn`: process-wide shards, each behind its own lock, that all workers use. The
+//! registry owns them, so reloads keep them. `rules::limit` has the arithmetic; exchanges call it.
 
 use crate::base::logs::error::Level;
 use crate::plan::limits::LimitPlan;
@@ -8,11 +8,11 @@ use rules::template::View;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes of a zone for which another shard pays: below it the oldest keys of a shard would be much younger than those of
-/// the zone.
+/// Bytes of a zone that justify another shard: with smaller shards, the oldest keys of a shard would be much younger
+/// than those of the zone.
 const SHARD_BYTES: u64 = 256 * 1024;
 
-/// More shards than this win nothing: a shard is locked for less than a microsecond.
+/// More shards gain nothing: a shard is locked for less than a microsecond.
 const SHARDS_MAX: u64 = 16;
 
 /// The states of a zone, spread by key. Keys come from clients, so the hash is seeded.
@@ -31,7 +31,7 @@ impl<T> Shards<T> {
 
     fn of(&self, key: &[u8]) -> MutexGuard<'_, T> {
         let at = self.hasher.hash_one(key) % self.shards.len() as u64;
-        // A panic under the lock leaves numbers behind, which are as good as any.
+        // After a panic under the lock the counts are still usable.
         self.shards[at as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -40,7 +40,7 @@ impl<T> Shards<T> {
 #[derive(Debug)]
 pub(crate) struct RequestZone {
     pub(crate) name: Box<str>,
-    /// The key as it was written: another key under the same name would be compared with this one's states.
+    /// The key as written: another key with the same zone name must not use these states.
     pub(crate) key_text: Box<str>,
     shards: Shards<RequestStates<RandomState>>,
 }
@@ -77,7 +77,7 @@ impl ConnectionZone {
         Self { name: name.into(), key_text: key_text.into(), shards: Shards::new(bytes, ConnectionStates::new) }
     }
 
-    /// Counts a connection until the permit is dropped; the error says why it is not let in.
+    /// Counts a connection until the permit is dropped; the error says why it is refused.
     pub(crate) fn admit(self: &Arc<Self>, key: &[u8], most: u32) -> Result<ConnectionPermit, Admission> {
         match self.shards.of(key).admit(key, most) {
             Admission::Admitted => Ok(ConnectionPermit { zone: Arc::clone(self), key: key.into() }),
@@ -86,7 +86,7 @@ impl ConnectionZone {
     }
 }
 
-/// A counted connection: it counts as long as this value lives, which is the exchange's, or its tunnel's.
+/// A counted connection: it counts while this value lives, in the exchange or its tunnel.
 #[derive(Debug)]
 pub(crate) struct ConnectionPermit {
     zone: Arc<ConnectionZone>,
@@ -102,8 +102,8 @@ impl Drop for ConnectionPermit {
 /// Longest key of `limit_conn`, as in nginx.
 const CONNECTION_KEY_BYTES_MAX: usize = 255;
 
-/// Asks the zones of `limit_conn`; `None` where no limit has a key. A limit that has no permit left is reported, and
-/// then no permit is taken.
+/// Checks the zones of `limit_conn`; `None` if no limit has a key. If a limit has no permit left, it is logged, and no
+/// permit is taken at all.
 pub(crate) fn admit(
     plan: &LimitPlan,
     zones: &[Arc<ConnectionZone>],
@@ -143,12 +143,12 @@ pub(crate) fn admit(
     (!permits.is_empty()).then_some((LimitStatus::Passed, permits))
 }
 
-/// What the limits said to an exchange.
+/// The limits' results for an exchange.
 #[derive(Debug, Default)]
 pub(crate) struct Limited {
     pub(crate) requests: Option<LimitStatus>,
     pub(crate) connections: Option<LimitStatus>,
-    /// The connection counts as long as these live.
+    /// The connection counts while these live.
     pub(crate) permits: Vec<ConnectionPermit>,
 }
 

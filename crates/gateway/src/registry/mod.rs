@@ -1,5 +1,5 @@
-//! What outlives generations: the pool, the health of peers, names, zones, logs, ports, and what workers share. It binds a
-//! plan to these objects (`bind`), and the result is the generation that workers hold.
+//! Objects that outlive generations: the pool, the health of peers, names, zones, logs, ports, and the workers' shared
+//! state. It binds a plan to these objects (`bind`); the result is the generation that workers hold.
 
 pub mod acme;
 pub(crate) mod bind;
@@ -23,5 +23,5 @@ pub(crate) mod status_list;
 pub(crate) mod tls_choice;
 pub(crate) mod user_files;
 
-/// Called, from any thread, when there is something for the control plane to do.
+/// Called, from any thread, when the control plane has work.
 type Notify = Box<dyn Fn() + Send + Sync>;

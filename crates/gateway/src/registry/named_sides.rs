@@ -1,4 +1,4 @@
-//! Settings of TLS towards upstreams whose certificate requests name: one for each certificate, with its sessions.
+//! TLS settings towards upstreams for certificates that requests name: one for each certificate, with its sessions.
 
 use crate::plan::tls::{MadePairs, PairSource};
 use crate::registry::certificate_finder::CertificateFinder;
@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tls::{ClientSide, Pair};
 
-/// Certificates whose settings are kept: as many as one peer has keys for names.
+/// Most certificates with cached settings: as many as one peer has keys for names.
 const SIDES_MAX: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 
-/// The settings of a proxy.
+/// The TLS settings of a proxy.
 pub(crate) struct NamedSides {
     made: Arc<MadePairs>,
     finder: CertificateFinder,
@@ -26,13 +26,13 @@ impl NamedSides {
         Self { made, finder, base, known: Mutex::new(LruCache::new(SIDES_MAX)) }
     }
 
-    /// The settings with a certificate that is in the cache. It does not wait.
+    /// The settings with a cached certificate. Does not block.
     pub(crate) fn cached(&self, source: &PairSource) -> Option<ClientSide> {
         let pairs = self.finder.cached(std::slice::from_ref(source), Instant::now())?;
         pairs.first().map(|pair| self.side(pair))
     }
 
-    /// The settings with the certificate, which is read. It may wait for a disk. The error is what the log should have.
+    /// The settings with the certificate, which is read. It may wait for a disk. The error is the log message.
     pub(crate) fn find(&self, source: &PairSource) -> Result<ClientSide, String> {
         let pairs = self.finder.find(std::slice::from_ref(source), &self.made.passwords)?;
         Ok(pairs.first().map_or_else(|| self.base.clone(), |pair| self.side(pair)))

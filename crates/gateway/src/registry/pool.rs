@@ -1,17 +1,17 @@
-//! The gateway's side of the pool: what an idle connection is here, and how it gets from a worker's epoll into the pool
-//! and back. Which connection is kept, and how long, is `upstream`'s to decide.
+//! The gateway's side of the pool: what an idle connection consists of, and how it moves between a worker's epoll and
+//! the pool. `upstream` decides which connections are kept, and how long.
 
 use crate::registry::ports::PortUse;
 use reactor::{Peeked, Reactor};
 use transport::{ParkedTransport, Transport};
 use upstream::shared::{Driver, IdleToken, Pool, Removed};
 
-/// A pooled upstream connection. Without its socket only while it is leased, when that is the exchange's [`Transport`].
+/// A pooled upstream connection. It has no socket only while it is leased: the exchange's [`Transport`] has it then.
 #[derive(Debug)]
 pub(crate) struct IdleSocket {
     pub(crate) parked: Option<ParkedTransport>,
     pub(crate) port: Option<PortUse>,
-    /// What HTTP/2 knows of the connection, while no request is on it.
+    /// The HTTP/2 engine, while no request uses the connection.
     pub(crate) engine: Option<Box<http2::Connection>>,
 }
 
@@ -20,35 +20,36 @@ impl Drop for IdleSocket {
         if let (Some(parked), Some(port)) = (&self.parked, &mut self.port) {
             port.note(parked.leaves_time_wait());
         }
-        // The kernel has the port back, or lets it wait, before the ledger says so.
+        // The socket is closed before the ledger records it: the kernel then has the port back, or keeps it in
+        // TIME_WAIT.
         self.parked = None;
     }
 }
 
-/// What a look at an idle connection found.
+/// The result of looking at an idle connection.
 pub(crate) enum Look {
-    /// Nothing, as it should be.
+    /// Nothing happened.
     Silent,
     /// The peer has closed or reset it.
     Ended,
     /// Unrequested bytes.
     Data,
-    /// It speaks HTTP/2, whose peers may send frames at any time: it is to be read.
+    /// It speaks HTTP/2, and the peer may have sent frames: read them.
     Frames,
 }
 
 impl IdleSocket {
-    /// One whose socket is elsewhere.
+    /// A connection while its socket is elsewhere.
     #[cfg(test)]
     pub(crate) fn leased() -> Self {
         Self { parked: None, port: None, engine: None }
     }
 
-    /// Looks at the socket without taking data. What TLS has to say is taken in (see [`ParkedTransport::look`]). The reactor is this
-    /// thread's.
+    /// Looks at the socket without taking data. TLS control records are processed (see [`ParkedTransport::look`]). The
+    /// reactor is that of this thread.
     pub(crate) fn look(&self, reactor: &Reactor) -> Look {
         if self.engine.is_some() {
-            // Under TLS a look takes what has come.
+            // Under TLS, a look takes the received bytes.
             return Look::Frames;
         }
         match self.parked.as_ref().map(|parked| parked.look(reactor)) {
@@ -59,7 +60,7 @@ impl IdleSocket {
     }
 }
 
-/// The process's pool. It lives as long as the process, so leases borrow it for ever.
+/// The process's pool. It lives as long as the process, so leases borrow it for `'static`.
 pub(crate) type UpstreamPool = Pool<IdleSocket>;
 
 /// The label under which the reactor reports events on a pooled connection.
@@ -67,12 +68,12 @@ pub(crate) fn label(token: IdleToken) -> u64 {
     u64::from(token.generation) << 32 | u64::from(token.index)
 }
 
-/// The token that a label was made of.
+/// The token of a label.
 pub(crate) fn token(label: u64) -> IdleToken {
     IdleToken { index: label as u32, generation: (label >> 32) as u32 }
 }
 
-/// What the pool asks of the world outside: waking a waiting exchange, closing what no other owner can.
+/// What the pool needs from outside: waking a waiting exchange, and closing connections that no other owner can close.
 pub(crate) struct PoolDriver {
     pub(crate) wake: Box<dyn Fn(u64) + Send + Sync>,
 }
@@ -87,7 +88,7 @@ impl Driver<IdleSocket> for PoolDriver {
     }
 }
 
-/// The upstream's side of a tunnel, with its port.
+/// The upstream's side of a tunnel, with its local port.
 pub(crate) struct Bound {
     /// `None` once reset.
     stream: Option<Transport>,
@@ -99,7 +100,7 @@ impl Bound {
         Self { stream: Some(stream), port }
     }
 
-    /// Closes it by a reset, which leaves the port free.
+    /// Closes it by a reset, which frees the port at once.
     pub(crate) fn reset(mut self) {
         if let Some(stream) = self.stream.take() {
             stream.reset();

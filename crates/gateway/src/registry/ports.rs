@@ -1,5 +1,5 @@
-//! The process's ledger of local ports: connections report when they get a port and when they end; asked by code that
-//! connects and by the status page. Its arithmetic is `upstream::ports`'; here are the lock, the clock and the system's
+//! The process's ledger of local ports: connections report when they get a port and when they end; connecting code and
+//! the status page query it. `upstream::ports` has the arithmetic; here are the lock, the clock and the system's
 //! settings.
 
 use reactor::{PeerAddress, Stream, monotonic_millis};
@@ -9,11 +9,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use upstream::Millis;
 use upstream::ports::{Ledger, Limits, Pair, PairId, PortEnding, Stand};
 
-/// Where the kernel shows its settings, for both versions of IP.
+/// Directory of the kernel's settings, for both versions of IP.
 const SETTINGS: &str = "/proc/sys/net/ipv4";
 
-/// The ledger, shared by all workers. Locked for some arithmetic when a connection is opened or ends, never for one that
-/// is reused.
+/// The ledger, shared by all workers. Locked briefly when a connection is opened or ends, never for a reused one.
 pub(crate) struct Ports(Mutex<Ledger>);
 
 impl Ports {
@@ -31,7 +30,8 @@ impl Ports {
         self.ledger().stands(now())
     }
 
-    /// The state of the pair whose ports a connection would have used; without a source the tightest one of the peer.
+    /// The state of the pair whose ports a connection would have used; without a source, the peer's pair with the
+    /// fewest free ports.
     pub(crate) fn stand(&self, source: Option<IpAddr>, peer: SocketAddr) -> Option<Stand> {
         match source {
             Some(source) => Some(self.ledger().stand(Pair { source, peer }, now())),
@@ -39,7 +39,7 @@ impl Ports {
         }
     }
 
-    /// The sources of the peer's family, the one with the most free ports towards it first; among equals their order.
+    /// The sources of the peer's family, sorted by free ports towards it, the most first; equal ones keep their order.
     pub(crate) fn by_free_ports(&self, sources: &[IpAddr], peer: SocketAddr) -> Vec<IpAddr> {
         let now = now();
         let mut ledger = self.ledger();
@@ -50,7 +50,7 @@ impl Ports {
         counted.into_iter().map(|(_, source)| source).collect()
     }
 
-    /// A connection that has just got its port; `None` for one without (a Unix socket).
+    /// Records a connection that has just got its port; `None` for a connection without one (a Unix socket).
     pub(crate) fn opened(&'static self, stream: &Stream, peer: &PeerAddress) -> Option<PortUse> {
         let PeerAddress::Ip(peer) = peer else { return None };
         let local = stream.local_address().ok().flatten()?;
@@ -63,7 +63,7 @@ impl Ports {
     }
 }
 
-/// A connection's port, until dropped.
+/// A connection's port, until this is dropped.
 pub(crate) struct PortUse {
     ports: &'static Ports,
     account: PairId,
@@ -72,7 +72,7 @@ pub(crate) struct PortUse {
 }
 
 impl PortUse {
-    /// Notes, before the socket is closed, whether its port will wait.
+    /// Notes, before the socket is closed, whether its port will stay in TIME_WAIT.
     pub(crate) fn note(&mut self, leaves_time_wait: bool) {
         self.ending = if leaves_time_wait { PortEnding::WeClosedFirst } else { PortEnding::Free };
     }
@@ -94,7 +94,7 @@ fn now() -> Millis {
     Millis(monotonic_millis().0)
 }
 
-/// What cannot be read (a container may hide it) is taken to be the kernel's default.
+/// A setting that cannot be read (a container may hide it) is assumed to be the kernel's default.
 fn read_limits() -> Limits {
     let read = |name: &str| std::fs::read_to_string(Path::new(SETTINGS).join(name)).unwrap_or_default();
     Limits::parse(

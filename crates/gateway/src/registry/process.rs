@@ -1,5 +1,5 @@
-//! What the workers of a process have in common: the pool, each other's mailboxes, counters, logs. Made once, before the
-//! workers start, and never freed: workers and leases borrow it for ever.
+//! The shared state of a process's workers: the pool, mailboxes, counters, logs. Made once, before the workers start,
+//! and never freed: workers and leases borrow it for `'static`.
 
 use crate::base::alarm::Alarm;
 use crate::base::counters::Counters;
@@ -26,44 +26,44 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use upstream::ports::Stand;
 
-/// What workers are told by each other and by the control plane.
+/// Messages to a worker from other workers and from the control plane.
 pub enum Message {
-    /// A task has something to look at.
+    /// Wake this task.
     Wake(TaskId),
-    /// A connection that another worker accepted.
+    /// Take over a connection that another worker accepted.
     Adopt(Accepted, ListenerId),
-    /// Listen on these as well.
+    /// Also listen on this address.
     Listen(ListenerId, Arc<Listener>),
-    /// Stop accepting there.
+    /// Stop listening on this address.
     Unlisten(ListenerId),
-    /// From now on this configuration holds.
+    /// Use this configuration from now on.
     Reload(Arc<Generation>),
-    /// The log lines that somebody waits for are written.
+    /// The log lines that held-back connections wait for are written.
     LinesWritten,
-    /// An operator asks what lives here.
+    /// Answer an operator's question about connections.
     Inspect(Box<Inspection>),
-    /// Finish what is under way, accept nothing new, and end.
+    /// Finish current work, accept nothing new, and end.
     Drain,
     /// End now.
     Stop,
 }
 
-/// One worker as the others see it. On cache lines of its own: each worker writes its counters with every request.
+/// One worker as the others see it. On its own cache lines: each worker writes its counters with every request.
 #[repr(align(128))]
 pub(crate) struct WorkerLink {
     pub(crate) mailbox: Mailbox<Message>,
     /// Client connections, to find the least loaded worker.
     pub(crate) connections: AtomicUsize,
-    /// It wants to hear of the end of a collection of log lines.
+    /// The worker wants to know when a collection of log lines has ended.
     pub(crate) awaits_lines: AtomicBool,
     pub(crate) counters: Counters,
 }
 
-/// The number of connections of a worker that has ended: more than any can have, so that it gets no other.
+/// The number of connections that marks a worker that has ended: more than any can have, so that it gets no new ones.
 const ENDED: usize = usize::MAX / 2;
 
 impl WorkerLink {
-    /// Counts a connection that is about to be handed over; `false` if the worker has ended.
+    /// Counts a connection about to be handed over; `false` if the worker has ended.
     pub(crate) fn expects_one_more(&self) -> bool {
         let counted = self
             .connections
@@ -71,34 +71,35 @@ impl WorkerLink {
         counted.is_ok()
     }
 
-    /// Whether a worker that drains may end: it has no connection, and from now on it is handed none.
+    /// Whether a draining worker may end: it has no connection. From then on it is handed none.
     pub(crate) fn end_without_connections(&self) -> bool {
         self.connections.compare_exchange(0, ENDED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 }
 
-/// Threads that may wait for a disk: a disk serves few requests at once, and more threads would only queue there.
+/// Threads for jobs that may wait for a disk: a disk serves few requests at once, and more threads would only queue
+/// there.
 const OFFLOAD_THREADS_MAX: usize = 4;
-/// Jobs that wait for them. At a tenth of a millisecond each the last one waits for 25 ms; beyond that the disk does not
-/// follow, and refusing some requests is better than delaying all.
+/// Most jobs that wait for these threads. At a tenth of a millisecond each, the last one waits for 25 ms. Beyond that
+/// the disk cannot keep up, and refusing some requests is better than delaying all.
 const OFFLOAD_WAITING_MAX: usize = 1024;
 
-/// Passwords that wait to be hashed, by as many threads as there are workers. At 5 ms each, the cost of `htpasswd -B`, the last one
-/// waits for some seconds where there is one thread.
+/// Most passwords that wait to be hashed; there are as many threads as workers. At 5 ms each, the cost of
+/// `htpasswd -B`, the last one waits for some seconds if there is one thread.
 const HASHING_WAITING_MAX: usize = 512;
 
 /// What the workers of a process share.
 pub struct Registry {
     pub(crate) workers: Box<[WorkerLink]>,
-    /// What plans refer to.
+    /// The objects that plans refer to.
     pub(crate) identities: Identities,
     pub(crate) certificates: Certificates,
     pub(crate) pool: UpstreamPool,
     pub(crate) error_log: ErrorLog,
     pub(crate) log_bell: Arc<LogBell>,
-    /// For work that may wait for a disk.
+    /// For jobs that may wait for a disk.
     pub(crate) offload: Offload,
-    /// For hashing passwords, which would keep files waiting.
+    /// For hashing passwords, which would delay file jobs.
     pub(crate) hashing: Offload,
     pub(crate) user_files: UserFiles,
     /// Names that are looked up at run time.
@@ -107,31 +108,31 @@ pub struct Registry {
     pub(crate) checks: Checks,
     /// Certificates by ACME.
     pub(crate) acme: Acme,
-    /// The standing of clients' certificates.
+    /// The OCSP status of clients' certificates.
     pub(crate) standings: Standings,
-    /// Keys of the pool that are in use.
+    /// Keys of the pool in use.
     pub(crate) keys: KeyBook,
-    /// What a status page shows of groups, peers and listeners.
+    /// Groups, peers and listeners for the status page.
     pub(crate) status: StatusList,
     /// Unix time at which this was made.
     pub(crate) started_at_s: u64,
     pub(crate) memory: Memory,
     pub(crate) shortages: Shortages,
     pub(crate) faults: Faults,
-    /// How many local ports are left.
+    /// The ledger of local ports.
     pub(crate) ports: Ports,
     /// Serial number of the next client connection.
     serial: AtomicU64,
 }
 
-/// What the process was short of, with the rate limit of the lines that say so.
+/// Shortages of the process, with the rate limit of their log lines.
 #[derive(Debug, Default)]
 pub(crate) struct Shortages {
     /// `accept4()` found no descriptor or no memory.
     pub(crate) accept: Alarm,
-    /// `worker_connections` were in use, and none could give way.
+    /// `worker_connections` were in use, and none could be closed.
     pub(crate) room: Alarm,
-    /// … and some that had no request gave way.
+    /// `worker_connections` were in use, and connections without a request were closed.
     pub(crate) displaced: Alarm,
     /// Connections that found the accept queue of one of our listeners full.
     queue_full: AtomicU64,
@@ -141,21 +142,21 @@ pub(crate) struct Shortages {
     listen_drops: AtomicU64,
 }
 
-/// Connections that were not accepted, as a look at the kernel's counters found them: differences since the last look.
+/// Connections dropped before they were accepted, from the kernel's counters: differences since the last reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AcceptDrops {
-    /// Those that found the accept queue of one of our listeners full.
+    /// Connections that found the accept queue of one of our listeners full.
     pub queue_full: u64,
     /// `ListenOverflows` of `TcpExt`: the same for all listeners of the network namespace.
     pub listen_overflows: u64,
-    /// `ListenDrops` of `TcpExt`: these and connections dropped for other reasons.
+    /// `ListenDrops` of `TcpExt`: these, and connections dropped for other reasons.
     pub listen_drops: u64,
 }
 
-/// What the process could not take on since its start.
+/// Connections that the process could not take since its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Overload {
-    /// Calls of `accept4()` for which no descriptor or memory was left.
+    /// Calls of `accept4()` without a free descriptor or memory.
     pub accepts_failed: u64,
     /// Connections closed at once because `worker_connections` were in use.
     pub connections_refused: u64,
@@ -170,13 +171,13 @@ pub struct Overload {
 pub struct Totals {
     /// Connections accepted since the start.
     pub accepted: u64,
-    /// Those of them that were served (as many, unless a limit turned some away).
+    /// Those that were served (the same number, unless a limit refused some).
     pub handled: u64,
     /// Requests.
     pub requests: u64,
     /// Open client connections.
     pub active: u64,
-    /// Connections on which a part of a head has come.
+    /// Connections of which a part of a head has arrived.
     pub reading: u64,
     /// Exchanges and tunnels.
     pub writing: u64,
@@ -185,7 +186,7 @@ pub struct Totals {
 }
 
 impl Registry {
-    /// The shared state for a number of workers. The memory is given to the process for good.
+    /// The shared state for a number of workers. Its memory is never freed.
     pub fn leak(workers: u16, error_log: ErrorLog) -> io::Result<&'static Self> {
         let this: Arc<OnceLock<&'static Self>> = Arc::default();
         let links: io::Result<Box<[WorkerLink]>> = (0..workers)
@@ -249,12 +250,12 @@ impl Registry {
         &self.error_log
     }
 
-    /// What wakes the thread that writes logs.
+    /// The bell for the thread that writes logs.
     pub fn log_bell(&self) -> &LogBell {
         &self.log_bell
     }
 
-    /// A collection of log lines has ended: its waiter is told.
+    /// Reports the end of a collection of log lines to the workers that wait for it.
     pub fn lines_written(&self) {
         self.log_bell.finish();
         for link in self.workers.iter().filter(|link| link.awaits_lines.swap(false, Ordering::SeqCst)) {
@@ -262,22 +263,22 @@ impl Registry {
         }
     }
 
-    /// Names that are looked up at run time: the control plane does it.
+    /// Names for the control plane to look up.
     pub fn names(&self) -> &Names {
         &self.names
     }
 
-    /// Active health checks: the control plane makes them.
+    /// Health checks for the control plane to make.
     pub fn checks(&self) -> &Checks {
         &self.checks
     }
 
-    /// Certificates by ACME: the control plane gets them.
+    /// Certificates for the control plane to obtain.
     pub fn acme(&self) -> &Acme {
         &self.acme
     }
 
-    /// The standing of clients' certificates: the control plane asks for it.
+    /// OCSP questions for the control plane to ask.
     pub fn standings(&self) -> &Standings {
         &self.standings
     }
@@ -287,7 +288,7 @@ impl Registry {
         self.workers.len()
     }
 
-    /// Adds what a look at the kernel's counters has found.
+    /// Adds differences of the kernel's counters.
     pub fn count_accept_drops(&self, drops: AcceptDrops) {
         let AcceptDrops { queue_full, listen_overflows, listen_drops } = drops;
         self.shortages.queue_full.fetch_add(queue_full, Ordering::Relaxed);
@@ -295,7 +296,7 @@ impl Registry {
         self.shortages.listen_drops.fetch_add(listen_drops, Ordering::Relaxed);
     }
 
-    /// What could not be taken on since the start.
+    /// Connections that could not be taken since the start.
     pub fn overload(&self) -> Overload {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Overload {
@@ -310,7 +311,7 @@ impl Registry {
         }
     }
 
-    /// What connections hold of `memory_budget`.
+    /// The memory of connections under `memory_budget`.
     pub fn memory(&self) -> MemoryUse {
         self.memory.in_use(self.workers.iter().map(|link| &link.counters.held))
     }
@@ -320,7 +321,7 @@ impl Registry {
         self.workers.iter().map(|link| link.counters.closed[reason as usize].load(Ordering::Relaxed)).sum()
     }
 
-    /// Makes the next connection that comes to this place panic. For tests; releases do not have it.
+    /// Makes the next connection that passes this place panic. For tests; releases do not have it.
     #[cfg(debug_assertions)]
     pub fn panic_once_at(&self, fault: crate::base::fault::Fault) {
         self.faults.arm(fault);
@@ -334,12 +335,12 @@ impl Registry {
         self.send(worker, Message::Wake(task));
     }
 
-    /// How many local ports are left, for each source address and peer that connections were lately opened between.
+    /// The state of local ports, for each source address and peer with recently opened connections.
     pub fn ports(&self) -> Vec<Stand> {
         self.ports.stands()
     }
 
-    /// The sums over all workers. Read one after the other: under load they need not fit together exactly.
+    /// The sums over all workers. They are read one after the other, so under load they need not match exactly.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         let (mut streams, mut busy) = (0, 0);
@@ -355,15 +356,15 @@ impl Registry {
             streams += read(&link.counters.streams);
             busy += read(&link.counters.http2_busy);
         }
-        // Several streams are one connection.
+        // Several streams share one connection.
         let at_work = (totals.reading + totals.writing + busy).saturating_sub(streams);
         totals.waiting = totals.active.saturating_sub(at_work);
         totals
     }
 }
 
-/// Bits of a task's index in a packed wake token: 16 million tasks a worker. The 8 above are the worker's number, of which
-/// the pool has at most 256, and the upper half is the generation.
+/// Bits of a task's index in a packed wake token: 16 million tasks per worker. The 8 bits above are the worker's number
+/// (the pool has at most 256), and the upper half is the generation.
 const INDEX_BITS: u32 = 24;
 
 /// Packs worker, task index and generation for the pool's waiting line.

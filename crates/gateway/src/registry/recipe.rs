@@ -1,5 +1,5 @@
-//! What the peers of a group are made of: the servers of its plan, what the names among them mean, and what the process
-//! knows of each address. The same for groups whose peers stay and for those that follow names.
+//! How to build the peers of a group: from the servers of its plan, the addresses of their names, and the process's
+//! state of each address. The same for fixed groups and for groups with names.
 
 use crate::plan::group::{AddressSource, GroupPlan, GroupServerPlan, Sharing};
 use crate::plan::sticky::sid;
@@ -15,17 +15,17 @@ use std::sync::Arc;
 use upstream::balance::{Group, HealthRegistry, Member, Ordinals, PeerSpec, SeatLine};
 use upstream::shared::{GroupId, PoolKey, TableFull, TlsIdentity};
 
-/// What the peers of a group are made of.
+/// How to build the peers of a group.
 pub(crate) struct Recipe {
     pub(crate) shared: &'static Registry,
     pub(crate) health: Arc<HealthRegistry>,
     pub(crate) plan: Arc<GroupPlan>,
     pub(crate) id: GroupId,
-    /// Where requests wait for which no peer can be chosen (`queue`).
+    /// The line for requests without an available peer (`queue`).
     pub(crate) line: Option<Arc<SeatLine>>,
 }
 
-/// A peer to be.
+/// A future peer.
 pub(crate) struct Candidate {
     /// Index of its server in the group's plan.
     pub(crate) server: usize,
@@ -34,7 +34,7 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
-    /// The peer as health checks have it; `None` for one that the configuration has put down.
+    /// The peer for health checks; `None` for one marked `down`.
     pub(crate) fn checked(&self) -> Option<CheckedPeer> {
         let Self { address, member, .. } = self;
         (!member.spec.down).then(|| CheckedPeer { address: address.clone(), health: Arc::clone(&member.health) })
@@ -42,7 +42,7 @@ impl Candidate {
 }
 
 impl Recipe {
-    /// The peers to be, where names of servers mean these addresses.
+    /// The future peers, if the names of servers have these addresses.
     pub(crate) fn candidates(&self, found: &[Option<Arc<[Found]>>]) -> Vec<Candidate> {
         let (mut candidates, mut ordinals) = (Vec::new(), Ordinals::default());
         let mut add = |place: usize, server: &GroupServerPlan, address: PeerAddress, spec: PeerSpec| {
@@ -75,7 +75,7 @@ impl Recipe {
         candidates
     }
 
-    /// The peers as one use has them, without those that the pool has no room for: `refused` gets them.
+    /// The peers for one use, without those that the pool has no room for: `refused` gets them.
     pub(crate) fn set(
         &self,
         candidates: &[Candidate],
@@ -107,7 +107,7 @@ impl Recipe {
         PeerSet { peers, balance, _holds: holds }
     }
 
-    /// Who is chosen among them, going on from where the group was before.
+    /// The balancer of these peers; it continues the state of the previous one.
     pub(crate) fn group(&self, candidates: &[Candidate], before: Option<&Group>) -> Arc<Group> {
         let members = candidates.iter().map(|candidate| candidate.member.clone()).collect();
         Arc::new(match (before, &self.line) {

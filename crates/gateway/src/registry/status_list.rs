@@ -1,6 +1,6 @@
-//! The list of what a status page shows: groups and peers with their counters, and listening sockets. It outlives
-//! generations and holds nothing alive but what a generation uses: a group or a peer that no configuration names any more
-//! leaves the list, and so the labels of the metrics are bounded by what is configured.
+//! The groups, peers and listening sockets for the status page, with their counters. It outlives generations but keeps
+//! no objects alive itself: a group or a peer that no configuration names any more leaves the list, so the
+//! configuration bounds the labels of the metrics.
 
 use crate::base::cells::{GroupCells, PeerCells};
 use reactor::Listener;
@@ -43,18 +43,18 @@ pub(crate) struct ListedGroup {
 /// A peer that a configuration uses.
 pub(crate) struct ListedPeer {
     pub(crate) label: Box<str>,
-    /// Connections are pooled by address: of equal peers the first one shows them.
+    /// Connections are pooled by address: the first of several peers with the same address shows them.
     pub(crate) id: Option<PeerId>,
     pub(crate) cells: Arc<PeerCells>,
 }
 
-/// What a peer is called where names must differ: its address, and its number where the group has that address before.
+/// The label of a peer: its address, and its ordinal if the group has that address before.
 pub(crate) fn peer_label(address: &str, ordinal: u32) -> String {
     if ordinal == 0 { address.to_owned() } else { format!("{address}#{}", u64::from(ordinal) + 1) }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Entries are whole at every moment, so a panic elsewhere has left nothing half done.
+    // Entries are complete at every moment, so a panic elsewhere leaves nothing half done.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -64,10 +64,10 @@ impl StatusList {
         Self { workers, groups: Mutex::default(), listeners: Mutex::default() }
     }
 
-    /// The counters of a group; those of the generation before, where it had the same group.
+    /// The counters of a group; those of the previous generation, if it had the same group.
     pub(crate) fn group(&self, name: &str, id: GroupId) -> Arc<GroupCells> {
         let mut groups = lock(&self.groups);
-        // Swept when something comes: at a reload, off the request path.
+        // Cleaned up when an entry is added: at a reload, off the request path.
         groups.retain(|_, entry| entry.cells.strong_count() > 0);
         if let Some(cells) = groups.get(name).and_then(|entry| entry.cells.upgrade()) {
             return cells;
@@ -77,7 +77,7 @@ impl StatusList {
         cells
     }
 
-    /// The counters of a peer of a group that is in the list, by the peer's address as text and its number among equals.
+    /// The counters of a peer of a listed group, by the peer's address as text and its ordinal among equals.
     pub(crate) fn peer(&self, group: &str, address: &str, ordinal: u32, id: PeerId) -> Arc<PeerCells> {
         let mut groups = lock(&self.groups);
         let Some(entry) = groups.get_mut(group) else { return Arc::new(PeerCells::new(self.workers)) };
@@ -91,12 +91,12 @@ impl StatusList {
         cells
     }
 
-    /// Counters of a peer that is not shown: requests named it, and they must not decide what is shown.
+    /// Counters for peers that are not shown: requests named them, and requests must not decide what is shown.
     pub(crate) fn unlisted_peer(&self) -> Arc<PeerCells> {
         Arc::new(PeerCells::new(self.workers))
     }
 
-    /// A socket that a worker listens on; several workers may name the same one.
+    /// Adds a socket that a worker listens on; several workers may add the same one.
     pub(crate) fn listens(&self, listener: &Arc<Listener>) {
         let mut listeners = lock(&self.listeners);
         listeners.retain(|known| known.strong_count() > 0);

@@ -1,5 +1,5 @@
-//! Which server's TLS a client gets: by the name that it asks for in its first message, as its request's host would be looked
-//! up, and otherwise that of the address's default server.
+//! Chooses a server's TLS for a client: by the name in its first message, looked up like a request's host; otherwise
+//! that of the address's default server.
 
 use crate::plan::listener::ListenerPlan;
 use crate::registry::acme::Challenges;
@@ -11,11 +11,11 @@ use std::fmt;
 use std::sync::Arc;
 use tls::{ACME_PROTOCOL, Choice, ClientHello, Listener, ServerSide};
 
-/// What a server does with a handshake.
+/// A server's reaction to a handshake.
 #[derive(Debug, Clone)]
 pub(crate) enum TlsAnswer {
     Serve(Arc<ServerSide>),
-    /// The same, with certificates that each handshake names.
+    /// The same, with certificates that each handshake determines.
     Find(Arc<ServerSide>, CertificateFinder),
     /// `ssl_reject_handshake`
     Refuse,
@@ -24,21 +24,21 @@ pub(crate) enum TlsAnswer {
 /// TLS of a server.
 #[derive(Debug, Clone)]
 pub(crate) struct BoundTls {
-    /// To clients that are offered HTTP/1 alone, and to those that are offered HTTP/2 as well. At least one is there.
+    /// For clients that are offered only HTTP/1, and for those that are also offered HTTP/2. At least one is present.
     pub(crate) answers: [Option<TlsAnswer>; 2],
-    /// Held while a configuration uses it.
+    /// Keeps the certificates alive while a configuration uses them.
     #[expect(dead_code, reason = "holding it keeps the slot among those that are renewed")]
     pub(crate) slot: Option<Arc<CertificateSlot>>,
 }
 
-/// The servers of an address, for its handshakes.
+/// The servers of an address, for its TLS handshakes.
 pub(crate) struct TlsChoice {
     pub(crate) listener: Arc<ListenerPlan>,
     /// By the index of the server.
     pub(crate) servers: Arc<[Option<BoundTls>]>,
-    /// Which servers speak HTTP/2, by index.
+    /// Whether each server has HTTP/2, by index.
     pub(crate) http2: Arc<[bool]>,
-    /// Authorities come in by a handshake, too.
+    /// Current challenges: authorities also connect by TLS.
     pub(crate) challenges: Challenges,
 }
 
@@ -69,7 +69,7 @@ impl Listener for TlsChoice {
         let default = self.listener.names.default_server();
         let mut captures = Captures::default();
         let asked = hello.server_name.map_or(Some(default), |name| server_named(&self.listener, name, &mut captures));
-        // As in nginx a server without a certificate borrows the default server's.
+        // As in nginx, a server without a certificate uses the default server's.
         let server = asked.filter(|server| self.of(*server).is_some()).unwrap_or(default);
         let is_http2 =
             self.listener.http2 || self.http2.get(asked.unwrap_or(default) as usize).copied().unwrap_or_default();
@@ -86,10 +86,10 @@ impl Listener for TlsChoice {
     }
 }
 
-/// The server that a name in SNI leads to; `None` where no server has it.
+/// The server for a name in SNI; `None` if no server has it.
 pub(crate) fn server_named(listener: &ListenerPlan, name: &str, captures: &mut Captures) -> Option<u32> {
     let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
-    // Where an expression cannot be matched, its request is refused later.
+    // If an expression cannot be matched, the request is refused later.
     let Matched { server, is_known, .. } = listener.names.lookup(name.as_bytes(), captures).ok()?;
     is_known.then_some(server)
 }

@@ -1,5 +1,5 @@
-//! Files of users that requests have asked for: each is read once, and again when it has changed. What is here may wait for a disk,
-//! and hashing takes as long as the hash says: `phases::basic_auth` calls it on threads of the pool for passwords.
+//! User files that requests need: each is read once, and again after a change. Reading may wait for a disk, and hashing
+//! takes time by design: `phases::basic_auth` calls this on the threads for passwords.
 
 use crate::base::file_stamp::FileStamp;
 use lru::LruCache;
@@ -16,14 +16,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Files that are kept: a path may have variables, and then a client chooses which ones there are.
+/// Most files kept: with variables in the path, clients choose the files.
 const FILES_MAX: NonZeroUsize = NonZeroUsize::new(64).expect("not 0");
 /// The largest file: 100,000 users with the longest hashes are 14 MB.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-/// The stamp of a file that was changed this recently may not tell the next change, as clocks of file systems tick.
+/// A file changed less than this long ago may change again without a new stamp, because file systems have coarse
+/// clocks.
 const SETTLED_AFTER: Duration = Duration::from_secs(1);
 
-/// What a password came to.
+/// The result of checking a password.
 #[derive(Debug)]
 pub(crate) enum PasswordCheck {
     Right,
@@ -34,21 +35,21 @@ pub(crate) enum PasswordCheck {
     Unreadable(io::Error),
 }
 
-/// A file that was read for this check has lines that are no users: how many, and the first of them.
+/// Invalid lines of a file that was read for this check: how many, and the first one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BadLines {
     pub(crate) count: u64,
     pub(crate) first: Vec<u64>,
 }
 
-/// A file as it was read.
+/// A file that was read.
 #[derive(Debug)]
 struct ReadUsers {
     stamp: FileStamp,
     users: Users,
 }
 
-/// The files.
+/// The files that were read.
 #[derive(Debug)]
 pub(crate) struct UserFiles {
     known: Mutex<LruCache<Box<Path>, Arc<ReadUsers>>>,
@@ -76,7 +77,7 @@ impl UserFiles {
         (check, news)
     }
 
-    /// Bad lines of all files that were read so far.
+    /// Number of invalid lines in all files read so far.
     pub(crate) fn bad_lines(&self) -> u64 {
         self.bad_lines.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! A session as the connector's caller, and how it waits.
+//! A session as a caller of the connector, and its waits.
 
 use crate::base::logs::error::Level;
 use crate::base::memory::HeldFor;
@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use transport::Transport;
 
-/// What a session's future holds, apart from what it has read; `worker::sessions` tests it.
+/// Size of a session's future, without the bytes that it has read; `worker::sessions` tests it.
 pub(crate) const SESSION_BYTES: usize = 4096;
 
 impl Caller for StreamSession {
@@ -30,7 +30,7 @@ impl Caller for StreamSession {
         &self.hub
     }
 
-    /// A client's reset ends a wait. Its FIN does not: it may have said all that it has to say.
+    /// A client's reset ends a wait. Its FIN does not: the client may have sent everything that it has to send.
     async fn wait_for(&self, stream: Option<(&Transport, Interest)>, at_most: Duration) -> Woken {
         self.account();
         let reactor = &self.thread.reactor;
@@ -43,7 +43,7 @@ impl Caller for StreamSession {
     async fn offload<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
         let (shared, worker, task) = (self.thread.shared, usize::from(self.thread.index), self.task);
         let pending = shared.offload.submit(job, move || shared.send(worker, Message::Wake(task)))?;
-        // The job ends by itself: no deadline of an earlier wait may be taken for its end.
+        // The job ends by itself: a deadline of an earlier wait must not look like its end.
         self.thread.reactor.set_deadline(task, None);
         loop {
             if let Some(result) = pending.take() {
@@ -71,7 +71,7 @@ impl Caller for StreamSession {
 }
 
 impl StreamSession {
-    /// Says what the session holds.
+    /// Reports the memory that the session holds.
     fn account(&self) {
         let held = SESSION_BYTES + self.pending.capacity() + self.stream.held_bytes();
         self.thread.memory.hold(self.task, HeldFor::Exchange, held);

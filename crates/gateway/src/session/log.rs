@@ -1,4 +1,4 @@
-//! What a session logs: lines about problems, and its access-log lines where it ends without a tunnel or becomes one.
+//! The log lines of a session: problems, and the access-log lines if it ends without a tunnel or becomes one.
 
 use crate::base::logs::access::LineName;
 use crate::base::logs::error::{ErrorLog, Level, RequestLine, quoted};
@@ -16,7 +16,7 @@ impl StreamSession {
         }
     }
 
-    /// A line of the error log, with what nginx puts behind it.
+    /// Writes a line to the error log, with nginx's suffix.
     pub(crate) fn log(&self, level: Level, message: &str) {
         let log = self.error_log();
         if !log.wants(level) {
@@ -37,7 +37,7 @@ impl StreamSession {
         log.request_line(self.thread.index, level, &line);
     }
 
-    /// The address that the client came to, as the error log has it.
+    /// The address that the client connected to, for the error log.
     fn listener_text(&self) -> String {
         let listener = self.generation.listener(self.listener);
         listener.map(|listener| listener.address.to_string()).unwrap_or_default()
@@ -54,7 +54,7 @@ impl StreamSession {
         }
     }
 
-    /// The lines of a session that has become no tunnel.
+    /// Writes the access-log lines of a session that ended without a tunnel.
     pub(super) fn log_access(&self) {
         let mut line = self.thread.take_scratch();
         for log in self.plan().access_logs.iter().filter(|log| self.is_logged(log)) {
@@ -66,7 +66,7 @@ impl StreamSession {
         self.thread.put_scratch(line);
     }
 
-    /// The lines of the tunnel that the session becomes, as far as they are known.
+    /// The access-log lines of the tunnel that the session becomes, as far as their values are known.
     pub(super) fn tunnel_record(&mut self) -> Option<Box<TunnelRecord>> {
         if self.plan().access_logs.is_empty() && self.limited.is_none() {
             return None;
@@ -97,7 +97,7 @@ impl StreamSession {
         }))
     }
 
-    /// Whether a log has a line about this session. A condition that could not be decided hides nothing.
+    /// Whether a log gets a line about this session. A condition that could not be decided logs the line.
     fn is_logged(&self, log: &AccessLogPlan) -> bool {
         log.wants(&self.view()) || self.is_undecided.get()
     }

@@ -1,6 +1,7 @@
-//! A session of `stream`: from an accepted connection to a tunnel, or to its end without one. A future exists only until then: it
-//! reads what comes ahead of the data, decides, and connects. It knows no HTTP; connections to peers are the connector's, and the
-//! bytes both ways are the tunnel's ([ADR 59](../../../docs/adr/0059-a-session-is-a-tunnel-from-the-start.md)).
+//! A session of `stream`: from an accepted connection to a tunnel, or to its end without one. A future exists only
+//! until then: it reads what precedes the data, decides, and connects. It knows no HTTP; the connector makes
+//! connections to peers, and the tunnel moves the bytes in both directions
+//! ([ADR 59](../../../docs/adr/0059-a-session-is-a-tunnel-from-the-start.md)).
 
 pub(crate) mod calling;
 pub(crate) mod log;
@@ -33,25 +34,26 @@ use std::rc::Rc;
 use std::time::Duration;
 use transport::Transport;
 
-/// How long a client may take to read the text of `return`, as nginx's own limit without a directive: a minute without a byte.
+/// Longest time in which a client accepts no byte of the text of `return`: one minute, as in nginx, which has no
+/// directive for it.
 const RETURN_STALL: Duration = Duration::from_mins(1);
 
-/// What a session begins with.
+/// The start values of a session.
 pub(crate) struct SessionBegin {
     pub(crate) thread: Rc<WorkerThread>,
     pub(crate) hub: Rc<Hub>,
     pub(crate) generation: Rc<Pinned>,
     pub(crate) stream: Transport,
     pub(crate) task: TaskId,
-    /// The address that the client came to.
+    /// The address that the client connected to.
     pub(crate) listener: ListenerId,
     pub(crate) peer: PeerAddress,
     pub(crate) serial: u64,
 }
 
-/// What becomes of the connection.
+/// What happens to the connection.
 pub(crate) enum SessionEnd {
-    /// It is one side of a tunnel from now on.
+    /// It is now one side of a tunnel.
     Tunnel(Box<Tunnel>),
     /// It was closed.
     Closed(TaskId, CloseReason),
@@ -65,50 +67,50 @@ pub(crate) struct StreamSession {
     pub(crate) stream: Transport,
     pub(crate) task: TaskId,
     pub(crate) listener: ListenerId,
-    /// The number of its server.
+    /// The index of its server.
     pub(crate) server: u32,
-    /// Who has connected.
+    /// The address of the connection.
     pub(crate) peer: PeerAddress,
-    /// Whom a trusted proxy has named.
+    /// The client's address as reported by a trusted proxy.
     pub(crate) real_client: Option<PeerAddress>,
     pub(crate) header: Option<Box<Header>>,
-    /// What `ssl_preread` has read.
+    /// The TLS message that `ssl_preread` has read.
     pub(crate) hello: Option<Box<tls::Preread>>,
     pub(crate) serial: u64,
     pub(crate) accepted_at: Millis,
-    /// Received and not passed on.
+    /// Received bytes that were not passed on.
     pub(crate) pending: Vec<u8>,
-    /// Bytes that the client got without a tunnel.
+    /// Bytes sent to the client without a tunnel.
     pub(crate) sent_bytes: u64,
     pub(crate) slots: VarSlots,
     pub(crate) captures: RefCell<Captures>,
     pub(crate) limited: Option<Box<Limited>>,
     pub(crate) attempts: Vec<SessionAttempt>,
-    /// A variable depends on an expression whose match could not be decided: nothing may be decided by it.
+    /// A variable depends on an expression whose match could not be decided: no decision may use it.
     pub(crate) is_undecided: Cell<bool>,
     /// `$status`; 0 until it is known.
     pub(crate) status: u16,
 }
 
-/// What a step of a session comes to where it ends: `$status`, and why the connection is closed.
+/// The end of a session: `$status`, and why the connection is closed.
 pub(crate) struct RefusedSession {
     pub(crate) status: u16,
     pub(crate) reason: CloseReason,
 }
 
 impl RefusedSession {
-    /// Something of ours has failed.
+    /// An internal error.
     pub(crate) const INTERNAL: Self = Self { status: 500, reason: CloseReason::SessionRefused };
 }
 
-/// What a session's content came to.
+/// The result of a session's content.
 pub(crate) enum SessionContent {
     Start(Box<TunnelStart>),
-    /// It is served, without a tunnel.
+    /// It was served without a tunnel.
     Done(CloseReason),
 }
 
-/// Runs one session after the other: those that are put on the desk. See `phases::run`.
+/// Runs sessions one after the other, as they are put on the desk. See `phases::run`.
 pub(crate) async fn run(desk: Rc<Desk<SessionBegin, SessionEnd>>) -> Infallible {
     loop {
         if let Some(begin) = desk.take_arguments() {
@@ -168,12 +170,12 @@ impl StreamSession {
         SessionEnd::Closed(self.task, reason)
     }
 
-    /// Becomes a tunnel.
+    /// Turns the session into a tunnel.
     fn join(self, start: TunnelStart) -> SessionEnd {
         let Self { thread, stream, task, pending, .. } = self;
         match Tunnel::start(ClientEnd::Socket(stream), task, start, Spill::default(), &pending, thread.reactor.now()) {
             Ok(tunnel) => SessionEnd::Tunnel(Box::new(tunnel)),
-            // The peer has reset the connection that it has just taken.
+            // The peer reset the connection that it had just accepted.
             Err((task, _)) => SessionEnd::Closed(task, CloseReason::TunnelEnded),
         }
     }
@@ -183,13 +185,13 @@ impl StreamSession {
         &self.generation.plan.stream.servers[self.server as usize]
     }
 
-    /// The client: who has connected, or whom a trusted proxy has named.
+    /// The client's address: of the connection, or as reported by a trusted proxy.
     pub(crate) fn client(&self) -> &PeerAddress {
         self.real_client.as_ref().unwrap_or(&self.peer)
     }
 
-    /// What comes before the content, in nginx's order: the header of a proxy, the client's address, `set`, `limit_conn`, `allow`
-    /// and `deny`, the first message of TLS.
+    /// The steps before the content, in nginx's order: the PROXY protocol header, the client's address, `set`,
+    /// `limit_conn`, `allow` and `deny`, the first TLS message.
     async fn admit(&mut self) -> Result<(), RefusedSession> {
         self.log_connected();
         let generation = Rc::clone(&self.generation);
@@ -220,7 +222,7 @@ impl StreamSession {
         self.refuse_undecided()
     }
 
-    /// `set_real_ip_from`: as in nginx the header of a trusted proxy names the client.
+    /// `set_real_ip_from`: as in nginx, the header of a trusted proxy gives the client's address.
     fn find_client(&mut self, plan: &StreamServerPlan) {
         let trusted = plan.real_ip.as_ref().is_some_and(|real_ip| real_ip.trusts(self.peer.ip()));
         let source = self.header.as_ref().and_then(|header| header.addresses).map(|addresses| addresses.source);
@@ -279,7 +281,7 @@ impl StreamSession {
                 Woken::Deadline => return Ok(SessionContent::Done(CloseReason::SendTimeout)),
             }
         }
-        // An error means that the client is gone, which closing finds, too.
+        // An error means that the client has left; closing finds that, too.
         let _ = self.stream.shutdown_write();
         Ok(SessionContent::Done(CloseReason::SessionServed))
     }

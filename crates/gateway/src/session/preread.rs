@@ -1,4 +1,4 @@
-//! What a session reads before it has a peer: the header of the PROXY protocol, and the first message of TLS.
+//! What a session reads before it chooses a peer: the PROXY protocol header, and the first TLS message.
 
 use crate::base::close::CloseReason;
 use crate::base::logs::error::Level;
@@ -12,11 +12,11 @@ use std::rc::Rc;
 use std::time::Duration;
 use tls::{Prereading, preread};
 
-/// Bytes of what was no header that the log shows: the longest line of version 1.
+/// Bytes of an invalid header that the log shows: the longest line of version 1.
 const SHOWN_BYTES_MAX: usize = 107;
 
 impl StreamSession {
-    /// Reads the header; what follows it stays pending.
+    /// Reads the header; the bytes after it stay pending.
     pub(super) async fn read_proxy_header(&mut self) -> Result<(), RefusedSession> {
         let timeout = self.plan().proxy_protocol_timeout;
         let began = self.thread.reactor.now();
@@ -47,8 +47,8 @@ impl StreamSession {
         }
     }
 
-    /// `ssl_preread`: reads the first message of TLS, which stays pending, and chooses the server by its name. What is no such
-    /// message is passed on unread.
+    /// `ssl_preread`: reads the first TLS message, which stays pending, and chooses the server by its name. Other bytes
+    /// are passed on unread.
     pub(super) async fn read_hello(&mut self, plan: PrereadPlan) -> Result<(), RefusedSession> {
         let began = self.thread.reactor.now();
         loop {
@@ -75,7 +75,7 @@ impl StreamSession {
         }
     }
 
-    /// The server that the name in TLS selects; the default one of the address for a name that none has.
+    /// Chooses the server by the name in TLS; the address's default server if none has the name.
     fn choose_server(&mut self) -> Result<(), RefusedSession> {
         let name = self.hello.as_ref().and_then(|hello| hello.server_name.as_deref());
         let Some(name) = name.map(str::to_ascii_lowercase) else { return Ok(()) };
@@ -98,7 +98,7 @@ impl StreamSession {
         }
     }
 
-    /// Reads what has come, at most `room` bytes, or waits for it. The time is a total.
+    /// Reads at most `room` bytes, or waits for some. The timeout is a total.
     async fn read_more(&mut self, room: usize, began: Millis, timeout: Duration) -> More {
         loop {
             let Self { stream, pending, .. } = self;
@@ -121,7 +121,7 @@ impl StreamSession {
     }
 }
 
-/// What waiting for more of a client came to.
+/// The result of waiting for more bytes of a client.
 enum More {
     Came,
     Ended,

@@ -1,5 +1,5 @@
-//! A session on its way to a peer: peers are tried until one takes a connection or nothing is left to try. Which failure leads to
-//! another attempt is decided by `upstream::retry`, as for requests; nothing was sent before there is a connection.
+//! Connects a session to a peer: tries peers until one accepts a connection or no attempt is left. `upstream::retry`
+//! decides which failure leads to another attempt, as for requests; nothing is sent before there is a connection.
 
 use crate::base::cells::Counted;
 use crate::base::close::CloseReason;
@@ -30,19 +30,19 @@ use std::sync::Arc;
 use upstream::balance::{Outcome, Seat, Standing};
 use upstream::retry::{self, Attempt, Blame, Decision, Failure, Policy};
 
-/// What is recorded of one attempt.
+/// The record of one attempt.
 pub(crate) struct SessionAttempt {
-    /// `$upstream_addr`; as in nginx the group's name where no peer could be chosen.
+    /// `$upstream_addr`; as in nginx, the group's name if no peer could be chosen.
     pub(crate) peer: Box<[u8]>,
     pub(crate) began_at: Millis,
-    /// In line for a peer, or for a connection to it.
+    /// Milliseconds in line for a peer, or for a connection to it.
     pub(crate) wait_ms: u64,
-    /// `None` where it did not come to that.
+    /// `None` if the attempt did not get that far.
     pub(crate) connect_ms: Option<u64>,
-    /// `None` for the attempt under way.
+    /// `None` for the current attempt.
     pub(crate) session_ms: Option<u64>,
     pub(crate) local_address: Option<SocketAddr>,
-    /// Bytes of the header that the peer got ahead of everything else.
+    /// Bytes of the PROXY protocol header that the peer got before everything else.
     pub(crate) greeting_bytes: u64,
 }
 
@@ -77,7 +77,7 @@ impl StreamSession {
         }
     }
 
-    /// What a variable says is no address.
+    /// A variable's value is no valid address.
     fn unusable(&self, message: &str) -> RefusedSession {
         self.log(Level::Error, message);
         RefusedSession::INTERNAL
@@ -94,7 +94,7 @@ impl StreamSession {
         }
     }
 
-    /// `held` are the peers of a group that may get others meanwhile.
+    /// `held` are the peers of a group that may be replaced meanwhile.
     async fn proxy_to(&mut self, plan: &BoundStreamProxy, held: HeldPeers) -> Result<SessionContent, RefusedSession> {
         let mut choice = Choice { held, ..Choice::default() };
         let first_at = self.thread.reactor.now();
@@ -139,7 +139,7 @@ impl StreamSession {
         let this = &*self;
         let inputs = |wants_chance: bool| {
             let hash_key = plan.group.hash_key.as_ref().map(|key| this.value(key)).unwrap_or_default();
-            // Hash keys of the standard library are random per thread, and differ from one another.
+            // The hash keys of the standard library are random per thread, and differ from one another.
             let random = if wants_chance { RandomState::new().hash_one(this.serial) } else { 0 };
             ChoiceInputs { client: ClientNetwork::of(this.client()), hash_key, random }
         };
@@ -236,7 +236,7 @@ impl StreamSession {
         }
     }
 
-    /// Joins the client and its peer.
+    /// Joins the client and its peer to a tunnel.
     fn begin_tunnel(
         &mut self,
         plan: &BoundStreamProxy,
@@ -245,7 +245,7 @@ impl StreamSession {
         up: Box<Leased>,
         seat: Seat,
     ) -> Result<SessionContent, RefusedSession> {
-        // As in nginx a peer is well once it takes a connection.
+        // As in nginx, a peer counts as healthy once it accepts a connection.
         self.report(plan, choice, index, Outcome::Succeeded);
         if self.plan().nodelay {
             // A Unix socket has no such option, and no small packets either.
@@ -288,7 +288,7 @@ impl StreamSession {
         }
     }
 
-    /// The header of the PROXY protocol for the peer.
+    /// The PROXY protocol header for the peer.
     fn greeting(&self, version: ProxyGreeting) -> Vec<u8> {
         let mut header = Vec::new();
         let addresses = self.proxied_addresses();
@@ -300,7 +300,7 @@ impl StreamSession {
         header
     }
 
-    /// Both ends of the client's connection; none of a Unix socket.
+    /// Both ends of the client's connection; `None` for a Unix socket.
     fn proxied_addresses(&self) -> Option<proxyproto::Addresses> {
         let source = match self.client() {
             PeerAddress::Ip(address) => *address,
@@ -323,7 +323,7 @@ impl StreamSession {
         Some(Box::new([pace(&plan.rates[0]), pace(&plan.rates[1])]))
     }
 
-    /// What is no size counts as none, as in nginx, and is logged.
+    /// As in nginx, an invalid size counts as none, and is logged.
     fn size(&self, plan: &SizePlan) -> u64 {
         let template = match plan {
             SizePlan::Fixed(size) => return *size,

@@ -1,4 +1,4 @@
-//! The values of variables during a session: a borrowed view, built when a template is written.
+//! The values of variables during a session: a borrowed view, built to render a template.
 
 use crate::base::logs::error::Level;
 use crate::base::values::{
@@ -73,7 +73,7 @@ impl View for SessionView<'_> {
 }
 
 impl SessionView<'_> {
-    /// As in nginx the header of the PROXY protocol does not count.
+    /// As in nginx, the PROXY protocol header does not count.
     fn received_bytes(&self) -> u64 {
         let listener = self.0.generation.listener(self.0.listener);
         let has_header = listener.is_none_or(|listener| !listener.proxy_protocol) || self.0.header.is_some();
@@ -94,7 +94,7 @@ impl SessionView<'_> {
         true
     }
 
-    /// `$ssl_preread_…`: as in nginx there is no value where there is no such message.
+    /// `$ssl_preread_…`: as in nginx, there is no value without a TLS message.
     fn preread(&self, variable: &Variable, out: &mut Vec<u8>) -> bool {
         let Some(hello) = &self.0.hello else { return false };
         match variable {

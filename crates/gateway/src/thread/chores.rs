@@ -1,25 +1,25 @@
-//! What a worker does for itself by the clock: each chore has a time at which it is due, and one task wakes for the first.
+//! Timed work of a worker: each chore has a due time, and one task wakes for the first.
 
 use reactor::{Millis, Reactor, TaskId};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Something to be done at a time.
+/// Work to do at a certain time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Chore {
-    /// Close idle upstream connections that are past their time.
+    /// Close expired idle upstream connections.
     ExpirePool,
     /// Accept again after a pause.
     AcceptAgain,
-    /// Act on how short memory is.
+    /// React to the shortage of memory.
     LookAtMemory,
-    /// Look at what the limits of the pool cost.
+    /// Check what the limits of the pool cost.
     WatchChurn,
     /// Open connections ahead of demand.
     WarmPool,
-    /// Give back what a burst has left.
+    /// Return memory that a burst has left.
     ReturnMemory,
-    /// Look after the files of caches.
+    /// Manage the files of caches.
     TendCaches,
 }
 
@@ -35,10 +35,10 @@ impl Chore {
     ];
 }
 
-/// The chores of a worker, by the time at which each is due.
+/// The chores of a worker, by due time.
 pub(crate) struct Chores {
     reactor: Rc<Reactor>,
-    /// Whose deadline is that of the chore that is due first.
+    /// The task with the deadline of the first chore.
     pub(crate) task: TaskId,
     due: [Cell<Option<Millis>>; Chore::ALL.len()],
 }
@@ -48,7 +48,7 @@ impl Chores {
         Self { task: reactor.create_task(), reactor, due: Default::default() }
     }
 
-    /// Plans a chore for this time, unless it is planned for an earlier one.
+    /// Schedules a chore for this time, unless it is scheduled earlier.
     pub(crate) fn plan(&self, chore: Chore, at: Millis) {
         let due = &self.due[chore as usize];
         if due.get().is_none_or(|planned| at < planned) {
@@ -57,7 +57,7 @@ impl Chores {
         }
     }
 
-    /// Whether a chore is due; then it is planned no more.
+    /// Whether a chore is due; if so, removes it from the schedule.
     pub(crate) fn take_due(&self, chore: Chore, now: Millis) -> bool {
         let due = &self.due[chore as usize];
         let is_due = due.get().is_some_and(|at| at <= now);
@@ -67,7 +67,7 @@ impl Chores {
         is_due
     }
 
-    /// Wakes the task for the chore that is due first.
+    /// Sets the task's deadline to the first chore.
     pub(crate) fn set_deadline(&self) {
         self.reactor.set_deadline(self.task, self.due.iter().filter_map(Cell::get).min());
     }

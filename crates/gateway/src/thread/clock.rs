@@ -1,4 +1,4 @@
-//! Texts of the present second, rendered once: the Date field and the log's time stamps.
+//! The present second as text, rendered once: for the Date field and for log time stamps.
 
 use rules::time_format::Moment;
 use std::cell::{Cell, RefCell};
@@ -21,12 +21,12 @@ impl Clock {
         clock
     }
 
-    /// Reads the clock anew.
+    /// Reads the clock again.
     pub(crate) fn turn(&self) {
         self.now.set(reactor::wall_clock());
     }
 
-    /// Since the Unix epoch, at the beginning of this turn.
+    /// Time since the Unix epoch at the beginning of this turn.
     pub(crate) fn now(&self) -> Duration {
         self.now.get()
     }

@@ -1,5 +1,5 @@
-//! Runs exchanges: futures in recycled boxes. A future serves one exchange after the other and is suspended in between; what
-//! it works on and what came of it pass over a desk, so that a request costs no allocation and no copy of the future.
+//! Runs exchanges: futures in recycled boxes. A future serves one exchange after the other and is suspended in between.
+//! Its arguments and results pass over a desk, so that a request costs no allocation and no copy of the future.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -7,8 +7,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-/// Where a future finds its next arguments and leaves its result. One for all futures of a worker: the code that puts something
-/// there polls at once.
+/// Where a future finds its next arguments and leaves its result. One for all futures of a worker: after putting
+/// arguments there, the code polls the future at once.
 pub(crate) struct Desk<A, O> {
     arguments: Cell<Option<A>>,
     result: Cell<Option<O>>,
@@ -21,12 +21,12 @@ impl<A, O> Default for Desk<A, O> {
 }
 
 impl<A, O> Desk<A, O> {
-    /// Puts the arguments there for the future that is polled next, which must be one that is idle.
+    /// Puts down arguments for the future that is polled next, which must be idle.
     pub(crate) fn put_arguments(&self, arguments: A) {
         self.arguments.set(Some(arguments));
     }
 
-    /// What there is to do, if anything.
+    /// Takes the arguments, if there are any.
     pub(crate) fn take_arguments(&self) -> Option<A> {
         self.arguments.take()
     }
@@ -36,7 +36,7 @@ impl<A, O> Desk<A, O> {
         self.result.set(Some(result));
     }
 
-    /// Goes on with what a slot's future works on. `Ready`: it is done, and the slot is free for something else.
+    /// Continues a slot's future. `Ready`: it is done, and the slot is free.
     pub(crate) fn poll(&self, slot: &mut Slot) -> Poll<O> {
         // Wake-ups come through the reactor's ready list, never through this waker.
         let mut context = Context::from_waker(Waker::noop());
@@ -47,8 +47,7 @@ impl<A, O> Desk<A, O> {
     }
 }
 
-/// The box of a future that serves exchanges. Dropping it cancels the one under way; after a panic there is nothing else
-/// to do with it.
+/// The box of a future that serves exchanges. Dropping it cancels the current one; after a panic it must be dropped.
 pub(crate) struct Slot(Pin<Box<dyn Future<Output = Infallible>>>);
 
 impl Slot {
@@ -58,7 +57,7 @@ impl Slot {
     }
 }
 
-/// Suspends once: the next poll goes on. The waiter has first told the reactor what should wake it.
+/// Suspends once: the next poll continues. The waiter must first tell the reactor what should wake it.
 pub(crate) async fn suspend() {
     let mut suspended = false;
     std::future::poll_fn(|_| if std::mem::replace(&mut suspended, true) { Poll::Ready(()) } else { Poll::Pending })

@@ -1,4 +1,5 @@
-//! Work that belongs to no client connection, such as opening a connection for the pool. Each job is a task of its own.
+//! Work that belongs to no client connection, such as opening a connection for the pool. Each job has a task of its
+//! own.
 
 use crate::thread::WorkerThread;
 use reactor::TaskId;
@@ -9,6 +10,6 @@ pub(crate) trait Job {
     /// The task whose events step it.
     fn task(&self) -> TaskId;
 
-    /// Does what can be done now. `None`: it is over, and so is its task.
+    /// Does what is possible now. `None`: the job and its task have ended.
     fn step(self: Box<Self>, thread: &Rc<WorkerThread>) -> Option<Box<dyn Job>>;
 }

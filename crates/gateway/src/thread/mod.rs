@@ -1,5 +1,5 @@
-//! What a worker's thread has for everything that runs on it: its reactor, its clock, the memory account, and the chores. It
-//! knows no connection; those are the worker's.
+//! What a worker's thread provides to everything that runs on it: reactor, clock, memory account, chores. It knows no
+//! connections; the worker has those.
 
 pub(crate) mod chores;
 pub(crate) mod clock;
@@ -24,9 +24,9 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 use upstream::WorkerId;
 
-/// What a worker does about memory that is short, at the cost of its own connections.
+/// What a worker can do about a shortage of memory, at the cost of its own connections.
 pub(crate) trait Relief {
-    /// Closes connections that wait for a request, if that helps. Whether new requests are refused all the same.
+    /// Closes connections that wait for a request, if that helps. Returns whether new requests must still be refused.
     fn refuses_requests(&self) -> bool;
 }
 
@@ -37,26 +37,26 @@ pub(crate) struct WorkerThread {
     pub(crate) reactor: Rc<Reactor>,
     pub(crate) shared: &'static Registry,
     pub(crate) clock: Clock,
-    /// What the connections of this worker hold.
+    /// The memory of this worker's connections.
     pub(crate) memory: Ledger,
     pub(crate) chores: Chores,
-    /// Peers for which no connection is opened ahead of demand for a while.
+    /// Peers to which no connection is opened ahead of demand for a while.
     pub(crate) pauses: Pauses,
     pub(crate) draining: Cell<bool>,
-    /// Exchanges that other exchanges have started.
+    /// Number of running subrequests and HTTP/2 streams.
     pub(crate) subrequests: Cell<u32>,
-    /// Numbers of `userid`.
+    /// The counter for `userid`.
     pub(crate) user_ids: Cell<Counter>,
     /// `open_file_cache`
     pub(crate) open_files: RefCell<OpenFiles>,
-    /// For building heads and log lines.
+    /// Buffer for heads and log lines.
     scratch: Cell<Vec<u8>>,
-    /// Jobs that were not taken yet.
+    /// Jobs that have not started yet.
     jobs: RefCell<Vec<Box<dyn Job>>>,
     relief: OnceCell<Weak<dyn Relief>>,
 }
 
-/// Where a worker begins to count: another place in each run, and for each worker.
+/// The start value of a worker's counter: different in each run, and for each worker.
 fn first_user_id(index: u16, now: Duration) -> Counter {
     let worker = (std::process::id() as u16).wrapping_add(index);
     Counter::new((now.subsec_micros() / 20) << 16 | u32::from(worker))
@@ -83,9 +83,9 @@ impl WorkerThread {
         }
     }
 
-    /// Who is asked where memory is short. Set once, by the worker.
+    /// Sets what to ask when memory is short. The worker calls it once.
     pub(crate) fn set_relief(&self, relief: Weak<dyn Relief>) {
-        // A second worker on one thread would be a bug; the first one goes on.
+        // A second worker on one thread would be a bug; the first one stays.
         let _ = self.relief.set(relief);
     }
 
@@ -93,7 +93,7 @@ impl WorkerThread {
         WorkerId(self.index)
     }
 
-    /// The time, as the pool counts it.
+    /// The time on the pool's clock.
     pub(crate) fn pool_now(&self) -> Millis {
         Millis(self.reactor.now().0)
     }
@@ -106,39 +106,39 @@ impl WorkerThread {
         self.draining.get()
     }
 
-    /// An empty buffer for a head or a log line that is given away before the exchange waits.
+    /// An empty buffer for a head or a log line; it is returned before the exchange waits.
     pub(crate) fn take_scratch(&self) -> Vec<u8> {
         self.scratch.take()
     }
 
-    /// Gives it back, with whatever is in it.
+    /// Returns the buffer with its content.
     pub(crate) fn put_scratch(&self, mut scratch: Vec<u8>) {
         recycle(&mut scratch);
         self.scratch.set(scratch);
     }
 
-    /// Makes sure that idle upstream connections are looked through at this time at the latest.
+    /// Makes sure that idle upstream connections are checked by this time at the latest.
     pub(crate) fn expire_pool_by(&self, at: Millis) {
         self.chores.plan(chores::Chore::ExpirePool, Millis(at.0));
     }
 
-    /// Whether not even the rest of a head is waited for.
+    /// Whether memory is too short to wait for the rest of a head.
     pub(crate) fn refuses_growth(&self) -> bool {
         self.memory.pressure() == Pressure::Accepts
             && self.relief.get().and_then(Weak::upgrade).is_some_and(|relief| relief.refuses_requests())
     }
 
-    /// Whether connections are closed rather than kept for another request.
+    /// Whether connections are closed instead of kept for another request.
     pub(crate) fn sheds_keepalive(&self) -> bool {
         self.memory.pressure() >= Pressure::Keepalive && !self.shared.memory.spares_keepalive()
     }
 
-    /// Leaves a job to the worker. It is stepped for the first time before the worker waits for events.
+    /// Queues a job. The worker steps it for the first time before it waits for events.
     pub(crate) fn spawn(&self, job: Box<dyn Job>) {
         self.jobs.borrow_mut().push(job);
     }
 
-    /// A job that was spawned.
+    /// The next queued job.
     pub(crate) fn next_job(&self) -> Option<Box<dyn Job>> {
         self.jobs.borrow_mut().pop()
     }

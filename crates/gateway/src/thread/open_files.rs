@@ -1,5 +1,5 @@
-//! `open_file_cache`: files that stay open between requests, and paths that could not be opened. As in nginx each worker has its own, and
-//! a new configuration begins with none. It opens nothing itself.
+//! `open_file_cache`: files that stay open between requests, and paths that could not be opened. As in nginx, each
+//! worker has its own, and a new configuration starts with an empty one. It opens no files itself.
 
 use crate::plan::open_files::OpenFilesPlan;
 use lru::LruCache;
@@ -7,18 +7,18 @@ use reactor::{FileKind, Millis, OpenFile};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Unused paths that one request takes out: as in nginx a request pays for at most two.
+/// Most unused paths that one request removes: two, as in nginx.
 const EXPIRED_AT_ONCE: u32 = 2;
 
 /// The caches of a worker.
 #[derive(Debug, Default)]
 pub(crate) struct OpenFiles {
-    /// Whose they are.
+    /// The generation of these caches.
     generation: u64,
     caches: HashMap<u32, LruCache<Box<[u8]>, Entry>>,
 }
 
-/// What opening a path came to; an error is its number.
+/// The result of opening a path; an error is its errno.
 pub(crate) type Opened = Result<Arc<OpenFile>, i32>;
 
 #[derive(Debug)]
@@ -31,7 +31,7 @@ struct Entry {
 }
 
 impl OpenFiles {
-    /// What is known of a path; `None`: it is to be opened.
+    /// The cached result for a path; `None`: it must be opened.
     pub(crate) fn look(&mut self, generation: u64, plan: &OpenFilesPlan, path: &[u8], now: Millis) -> Option<Opened> {
         let cache = self.cache(generation, plan)?;
         let entry = cache.get_mut(path)?;
@@ -41,7 +41,7 @@ impl OpenFiles {
         (now.since(entry.opened_at) < plan.valid_ms).then(|| opened.clone())
     }
 
-    /// Keeps what opening a path came to.
+    /// Caches the result of opening a path.
     pub(crate) fn keep(&mut self, generation: u64, plan: &OpenFilesPlan, path: &[u8], opened: &Opened, now: Millis) {
         let Some(cache) = self.cache(generation, plan) else { return };
         expire(cache, plan, now);
@@ -50,7 +50,7 @@ impl OpenFiles {
             return;
         }
         let uses = cache.peek(path).map_or(1, |entry| entry.uses);
-        // What is known of a directory or an error costs no descriptor worth closing early.
+        // A directory or an error holds no descriptor that is worth closing early.
         let is_file = opened.as_ref().is_ok_and(|file| file.status.kind == FileKind::Regular);
         let stays = !is_file || uses >= plan.min_uses;
         let entry = Entry { opened: stays.then(|| opened.clone()), opened_at: now, used_at: now, uses };
@@ -60,7 +60,7 @@ impl OpenFiles {
         cache.put(path.into(), entry);
     }
 
-    /// A cache of the present configuration; an exchange under an older one has none.
+    /// A cache of the present configuration; `None` for an exchange with an older one.
     fn cache(&mut self, generation: u64, plan: &OpenFilesPlan) -> Option<&mut LruCache<Box<[u8]>, Entry>> {
         if generation > self.generation {
             self.generation = generation;
@@ -70,7 +70,7 @@ impl OpenFiles {
     }
 }
 
-/// Takes out paths that were not used for too long.
+/// Removes paths that are unused for too long.
 fn expire(cache: &mut LruCache<Box<[u8]>, Entry>, plan: &OpenFilesPlan, now: Millis) {
     for _ in 0..EXPIRED_AT_ONCE {
         let is_old = |entry: &Entry| now.since(entry.used_at) > plan.inactive_ms;

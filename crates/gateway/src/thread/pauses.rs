@@ -1,4 +1,4 @@
-//! Peers that refuse connections which are opened ahead of demand: they are left alone for a while.
+//! Pauses for peers that refuse connections opened ahead of demand.
 
 use reactor::Millis;
 use std::cell::RefCell;
@@ -6,19 +6,19 @@ use std::collections::HashMap;
 use std::time::Duration;
 use upstream::shared::KeyId;
 
-/// The first pause after a refusal, doubled with each further one.
+/// The first pause after a refusal; each further one doubles it.
 const PAUSE_MIN_MS: u64 = 1000;
-/// The longest pause: a peer that is back is warm again within this.
+/// The longest pause: a recovered peer has its connections again within this time.
 const PAUSE_MAX_MS: u64 = 30_000;
 
-/// A peer that refuses, or closes what was opened for it.
+/// A peer that refuses connections, or closes those opened for it.
 #[derive(Debug, Clone, Copy)]
 struct Pause {
     refusals: u32,
     until: Millis,
 }
 
-/// The peers that are left alone for a while.
+/// The peers that are paused.
 #[derive(Debug, Default)]
 pub(crate) struct Pauses(RefCell<HashMap<KeyId, Pause>>);
 
@@ -27,7 +27,7 @@ impl Pauses {
         self.0.borrow().get(&key).is_some_and(|pause| pause.until > now)
     }
 
-    /// Another refusal. Several at the same time are one.
+    /// Notes a refusal. Several at the same time count as one.
     pub(crate) fn refused(&self, key: KeyId, now: Millis) {
         let mut pauses = self.0.borrow_mut();
         let pause = pauses.entry(key).or_insert(Pause { refusals: 0, until: now });
@@ -40,7 +40,7 @@ impl Pauses {
         }
     }
 
-    /// The floor is full: the peer takes connections, and keeps them.
+    /// Ends the pause: the floor is full, so the peer accepts connections and keeps them.
     pub(crate) fn end(&self, key: KeyId) {
         self.0.borrow_mut().remove(&key);
     }

@@ -1,21 +1,21 @@
-//! The two kinds of ends that a tunnel has: a socket, or one stream of a connection that carries several.
+//! The two kinds of tunnel ends: a socket, or one stream of a connection that carries several.
 
 use crate::base::buffer::Spill;
 use reactor::{PeerAddress, Read};
 use std::io;
 use transport::Transport;
 
-/// A stream as one end. It keeps what its windows do not let go yet, which is no more than one read of the other end brings.
+/// A stream as one end. It buffers what its windows do not admit yet: no more than one read of the other end.
 pub(crate) trait StreamEnd {
-    /// Gives at most `max` bytes of what has come to the closure, in one piece.
+    /// Passes at most `max` received bytes to the closure, in one piece.
     fn read(&self, max: usize, look: &mut dyn FnMut(&[u8])) -> io::Result<Read<()>>;
-    /// Sends bytes, or keeps them.
+    /// Sends bytes, or buffers them.
     fn write(&self, bytes: &[u8]) -> io::Result<()>;
-    /// Bytes that are kept.
+    /// Number of buffered bytes.
     fn waiting_bytes(&self) -> usize;
-    /// Nothing more is sent behind what is kept.
+    /// Sends the end after the buffered bytes.
     fn shutdown_write(&self) -> io::Result<()>;
-    /// It was reset, or its connection is gone.
+    /// Whether it was reset, or its connection is gone.
     fn is_failed(&self) -> bool;
     /// Bytes of memory that it holds.
     fn held_bytes(&self) -> usize;
@@ -45,7 +45,7 @@ impl ClientEnd {
         }
     }
 
-    /// Whether the client's connection goes on without the tunnel.
+    /// Whether the client's connection continues without the tunnel.
     pub(crate) fn is_stream(&self) -> bool {
         matches!(self, Self::Stream(_))
     }
@@ -54,12 +54,12 @@ impl ClientEnd {
     pub(crate) fn reset(self) {
         match self {
             Self::Socket(socket) => socket.reset(),
-            // What is dropped before its end is reset.
+            // A stream that is dropped before its end is reset.
             Self::Stream(stream) => drop(stream),
         }
     }
 
-    /// Ends it as a connection that is closed: what can be sent no more is a reset.
+    /// Ends it like a closed connection: if bytes remain unsent, it is reset.
     pub(crate) fn close(self) {
         if let Self::Stream(stream) = self {
             let _ = stream.shutdown_write();
@@ -67,7 +67,7 @@ impl ClientEnd {
     }
 }
 
-/// An end, as bytes go through it.
+/// A borrowed end for reading and writing.
 #[derive(Clone, Copy)]
 pub(crate) enum End<'a> {
     Socket(&'a Transport),
@@ -91,7 +91,7 @@ impl End<'_> {
         }
     }
 
-    /// Writes behind what waits; gives the bytes that count against a turn.
+    /// Writes after the waiting bytes; returns the bytes that count against the turn.
     pub(super) fn write(self, spill: &mut Spill, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Socket(socket) => spill.write(socket, &[bytes]),
@@ -99,16 +99,16 @@ impl End<'_> {
         }
     }
 
-    /// Goes on with what waits; gives the bytes that went.
+    /// Sends waiting bytes; returns how many were sent.
     pub(super) fn flush(self, spill: &mut Spill) -> io::Result<usize> {
         match self {
             Self::Socket(socket) => spill.flush(socket),
-            // What frees its windows has sent it already.
+            // A stream sends them itself when its windows open.
             Self::Stream(_) => Ok(0),
         }
     }
 
-    /// Whether bytes wait to be read; of a stream that is seen by reading.
+    /// Whether bytes wait to be read; for a stream, only reading shows that.
     pub(super) fn is_readable(self) -> bool {
         match self {
             Self::Socket(socket) => socket.is_readable(),
@@ -116,7 +116,7 @@ impl End<'_> {
         }
     }
 
-    /// Whether nothing waits for it.
+    /// Whether no bytes wait to be sent to it.
     pub(super) fn is_free(self, spill: &Spill) -> bool {
         match self {
             Self::Socket(_) => spill.is_empty(),

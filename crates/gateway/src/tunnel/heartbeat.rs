@@ -1,7 +1,7 @@
-//! `tunnel_ping`: pings of the gateway's own in a silent WebSocket tunnel, so that what is between its ends sees traffic, and
-//! an end that is gone is noticed. Only between frames, and only until a close frame: what the two ends say to each
-//! other is never changed, and their pongs go on to the other end, which has no use for them (RFC 6455 §5.5.3). The tunnel owns
-//! one where pings are wanted and sound; another tunnel costs a null pointer.
+//! `tunnel_ping`: our own pings in a silent WebSocket tunnel, so that middleboxes see traffic, and a dead end is
+//! noticed. They are sent only between frames, and only before a close frame. The ends' own frames are never changed,
+//! and their pongs go on to the other end, which ignores them (RFC 6455 §5.5.3). The tunnel has one of these if pings
+//! are wanted and possible; other tunnels only pay for a null pointer.
 
 use crate::base::close::CloseSide;
 use reactor::Millis;
@@ -9,16 +9,16 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 use websocket::{Boundary, Opcode, encode_frame};
 
-/// What our pings carry: a capture then shows whose they are.
+/// The payload of our pings: it identifies them in a capture.
 const PAYLOAD: &[u8] = b"holdfast";
 
-/// The one extension that is known to leave frames as they are. Others could put something between them.
+/// The one extension that is known to keep the frame format. Others could put something between frames.
 const KNOWN_EXTENSION: &[u8] = b"permessage-deflate";
 
-/// What a tunnel keeps for its pings. Index 0 is the client, 1 the upstream: what it sends, and what is sent to it.
+/// A tunnel's ping state. Index 0 is the client, 1 the upstream: what it sends, and what is sent to it.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
-    /// How far what each end sends has come.
+    /// The frame position in the bytes that each end sends.
     sent: [Boundary; 2],
     /// Since when a ping waits for any sign of life.
     waiting_since: [Option<Millis>; 2],
@@ -30,27 +30,27 @@ impl Heartbeat {
         Self { sent: Default::default(), waiting_since: [None; 2], pinged_at: now }
     }
 
-    /// What is followed of what an end sends.
+    /// The frame position in the bytes that an end sends.
     pub(crate) fn boundary(&mut self, end: usize) -> &mut Boundary {
         &mut self.sent[end]
     }
 
-    /// Something came from an end.
+    /// Notes bytes from an end.
     pub(crate) fn heard(&mut self, end: usize) {
         self.waiting_since[end] = None;
     }
 
-    /// When the next pings are due in a tunnel in which something moved last at this time.
+    /// When the next pings are due, if the tunnel's last activity was at this time.
     pub(crate) fn due(&self, moved_at: Millis, interval: Duration) -> Millis {
         moved_at.max(self.pinged_at).after(interval)
     }
 
-    /// When an end has not answered for too long; `None`: no answer is awaited.
+    /// When an end has failed to answer for too long; `None`: no answer is awaited.
     pub(crate) fn given_up_at(&self, idle_max: Duration) -> Option<Millis> {
         self.waiting_since.iter().flatten().min().map(|since| since.after(idle_max))
     }
 
-    /// Who has not answered.
+    /// The end that has not answered.
     pub(crate) fn silent_end(&self) -> Option<CloseSide> {
         match self.waiting_since {
             [Some(client), Some(upstream)] if upstream < client => Some(CloseSide::Upstream),
@@ -60,19 +60,19 @@ impl Heartbeat {
         }
     }
 
-    /// Begins a round of pings.
+    /// Starts a round of pings.
     pub(crate) fn begin_round(&mut self, now: Millis) {
         self.pinged_at = now;
     }
 
-    /// A ping for an end, if one may appear where the stream to it is now.
+    /// A ping for an end, if a frame may be inserted into the stream to it now.
     pub(crate) fn ping(&mut self, end: usize, now: Millis) -> Option<Vec<u8>> {
         if self.sent.iter().any(Boundary::is_closing) || !self.sent[1 - end].is_between() {
             return None;
         }
         self.waiting_since[end].get_or_insert(now);
-        // To the upstream we are the client, and those mask what they send. The payload is ours, so that the mask hides
-        // nothing; it differs each time all the same, as RFC 6455 §10.3 wants it.
+        // Towards the upstream we are the client, and clients mask their frames. The payload is ours, so the mask hides
+        // nothing, but RFC 6455 §10.3 wants a new mask each time.
         let key = (end == 1).then(|| (RandomState::new().hash_one(now.0) as u32).to_ne_bytes());
         let mut frame = Vec::new();
         encode_frame(true, Opcode::Ping, key, PAYLOAD, &mut frame);
@@ -80,7 +80,7 @@ impl Heartbeat {
     }
 }
 
-/// Whether an upgrade leads to frames between which ours may appear: a WebSocket, and no extension that is not known.
+/// Whether our frames may be inserted after this upgrade: a WebSocket without unknown extensions.
 pub(crate) fn is_pingable(upgrade: &[u8], extensions: &[&[u8]]) -> bool {
     upgrade.eq_ignore_ascii_case(b"websocket")
         && extensions.iter().flat_map(|field| field.split(|&byte| byte == b',')).all(|extension| {

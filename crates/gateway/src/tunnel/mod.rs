@@ -1,5 +1,6 @@
-//! Bytes both ways after 101. It knows no HTTP: two ends, two spills, a timeout, and pings where they are wanted. A tunnel is an explicit struct, not
-//! a future: most tunnels are silent most of the time, and their size is what a million of them costs.
+//! Bytes in both directions after 101. It knows no HTTP: two ends, two spills, a timeout, and pings if wanted. A tunnel
+//! is an explicit struct, not a future: most tunnels are silent most of the time, and a million of them cost a million
+//! times its size.
 
 pub(crate) mod end;
 pub(crate) mod heartbeat;
@@ -23,8 +24,8 @@ use upstream::balance::Counted;
 use upstream::shared::TunnelPermit;
 use websocket::Boundary;
 
-/// Bytes read from one side before the other tunnels of the worker get their turn: four scratch reads of 16 KB keep a bulk
-/// transfer near line rate, and a thousand tunnels wait no longer than a thousand times that.
+/// Bytes read from one side before the worker's other tunnels get their turn: four scratch reads of 16 KB keep a bulk
+/// transfer near line rate, and with a thousand tunnels none waits longer than a thousand such turns.
 const TURN_BYTES_MAX: usize = 64 * 1024;
 
 /// One direction of a tunnel.
@@ -44,55 +45,55 @@ pub(crate) struct Tunnel {
     upstream: Bound,
     pub(crate) task: TaskId,
     plan: Arc<BoundTunnel>,
-    /// What is logged when it ends, and what is given back then; `None` where nothing is.
+    /// What is logged and released when it ends; `None` if nothing is.
     record: Option<Box<TunnelRecord>>,
     /// Client to upstream, and upstream to client.
     directions: [Direction; 2],
-    /// When bytes, or an end, went through last.
+    /// When bytes or a FIN last went through.
     moved_at: Millis,
-    /// Who ended first; `None` while neither has.
+    /// The end that closed first; `None` while neither has.
     ended_by: Option<CloseSide>,
-    /// Where pings are wanted and sound.
+    /// Present if pings are wanted and possible.
     heartbeat: Option<Box<Heartbeat>>,
-    /// Where bytes go no faster than a rate: what the client sends, and what the upstream sends.
+    /// Rate limits, if any: of the client's bytes, and of the upstream's.
     paces: Option<Box<[Option<Pace>; 2]>>,
     _permit: TunnelPermit<'static, IdleSocket>,
-    /// A tunnel counts against `max_conns` and for `least_conn` as long as it lasts.
+    /// A tunnel counts for `max_conns` and `least_conn` as long as it exists.
     _seat: Counted,
 }
 
-/// What a step came to.
+/// The result of a step.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum TunnelStep {
-    /// It waits for events until this time.
+    /// Wait for events until this time.
     Wait(Millis),
-    /// There is more to do, but others are due first.
+    /// There is more to do, but other tasks come first.
     Yield,
-    /// It is over.
+    /// The tunnel has ended.
     End(CloseReason),
 }
 
-/// What an operator sees of a tunnel.
+/// A tunnel as shown to an operator.
 pub(crate) struct SeenTunnel<'a> {
-    /// Since the client's connection was accepted; `None` where nothing of the tunnel is logged.
+    /// Time since the client's connection was accepted; `None` if nothing of the tunnel is logged.
     pub(crate) age_ms: Option<u64>,
-    /// Since bytes, or an end, went through last.
+    /// Time since bytes or a FIN last went through.
     pub(crate) idle_ms: u64,
     pub(crate) from_client_bytes: u64,
     pub(crate) to_client_bytes: u64,
     pub(crate) upstream: &'a Transport,
 }
 
-/// What the exchange hands over for a tunnel to begin.
+/// What the exchange hands over to start a tunnel.
 pub(crate) struct TunnelStart {
     pub(crate) upstream: Bound,
     pub(crate) permit: TunnelPermit<'static, IdleSocket>,
-    /// Bytes that the upstream gets ahead of everything that the client sends.
+    /// Bytes for the upstream before everything that the client sends.
     pub(crate) ahead: Vec<u8>,
-    /// Bytes that the upstream sent behind its 101.
+    /// Bytes that the upstream sent after its 101.
     pub(crate) early: Vec<u8>,
     pub(crate) plan: Arc<BoundTunnel>,
-    /// It is a WebSocket whose frames are where they are expected, and the plan has pings.
+    /// It is a WebSocket with frames that start at a known position, and the plan has pings.
     pub(crate) pings: bool,
     pub(crate) paces: Option<Box<[Option<Pace>; 2]>>,
     pub(crate) record: Option<Box<TunnelRecord>>,
@@ -100,8 +101,8 @@ pub(crate) struct TunnelStart {
 }
 
 impl Tunnel {
-    /// Joins two connections. `unsent` is what the client's socket has not taken of the 101, `pending` what the client has
-    /// sent already. The error gives the task back.
+    /// Joins two connections. `unsent` is the part of the 101 that the client's socket has not accepted; `pending` is
+    /// what the client has already sent. The error returns the task.
     pub(crate) fn start(
         downstream: ClientEnd,
         task: TaskId,
@@ -131,7 +132,7 @@ impl Tunnel {
         }
     }
 
-    /// Puts bytes ahead: our own, and those that were read before the tunnel began from the client and the upstream.
+    /// Writes first our own bytes, and those read from the client and the upstream before the tunnel began.
     fn preload(&mut self, ahead: &[u8], from_client: &[u8], from_upstream: &[u8]) -> io::Result<()> {
         if let Some(heartbeat) = &mut self.heartbeat {
             heartbeat.boundary(0).advance(from_client);
@@ -147,7 +148,7 @@ impl Tunnel {
         Ok(())
     }
 
-    /// What an operator sees of it.
+    /// The tunnel as shown to an operator.
     pub(crate) fn seen(&self, now: Millis) -> SeenTunnel<'_> {
         let [up, down] = &self.directions;
         SeenTunnel {
@@ -159,7 +160,7 @@ impl Tunnel {
         }
     }
 
-    /// Bytes held for a side that does not take them, at most, if memory allows.
+    /// Most bytes buffered for a side that does not accept them, if memory allows.
     pub(crate) fn buffer_bytes(&self) -> usize {
         self.plan.buffer_bytes
     }
@@ -174,7 +175,8 @@ impl Tunnel {
             + self.paces.as_ref().map_or(0, |_| size_of::<[Option<Pace>; 2]>())
     }
 
-    /// Moves what can be moved. `fired`: the deadline has come; `bound`: bytes that each direction may hold now.
+    /// Moves bytes as far as possible. `fired`: the deadline has passed; `bound`: bytes that each direction may hold
+    /// now.
     pub(crate) fn step(&mut self, now: Millis, fired: bool, bound: usize) -> TunnelStep {
         let rooms = self.rooms(now);
         let (client, upstream) = (self.downstream.borrowed(), End::Socket(&self.upstream));
@@ -195,7 +197,7 @@ impl Tunnel {
         };
         let is_over = match self.plan.kind {
             TunnelKind::Upgraded | TunnelKind::Session { half_close: true } => up.closed && down.closed,
-            // What came before an end is passed on first.
+            // Bytes received before an end are passed on first.
             TunnelKind::Session { half_close: false } => {
                 (up.ended || down.ended) && (!up.ended || up.closed) && (!down.ended || down.closed)
             }
@@ -213,7 +215,7 @@ impl Tunnel {
         if upwards.moved || downwards.moved {
             self.moved_at = now;
         }
-        // Only bytes count: an event that brings none, such as room in a socket, must not prolong a silent tunnel.
+        // Only bytes count: an event without bytes, such as room in a socket, must not prolong a silent tunnel.
         let deadline = self.moved_at.after(self.plan.idle_max);
         if fired && deadline <= now {
             return TunnelStep::End(CloseReason::TunnelTimeout);
@@ -224,14 +226,14 @@ impl Tunnel {
         }
     }
 
-    /// Bytes that may be read from each side now, where that is limited.
+    /// Bytes that may be read from each side now, if limited.
     fn rooms(&self, now: Millis) -> [Option<u64>; 2] {
         let Some(paces) = &self.paces else { return [None; 2] };
         let room = |end: usize| paces[end].map(|pace| pace.room(self.directions[end].bytes, now.0).unwrap_or(0));
         [room(0), room(1)]
     }
 
-    /// Notes what went at which pace. When the next bytes may be read, where some wait for that.
+    /// Notes the bytes moved under each rate limit. Returns when to read again if a limit delays that.
     fn note_paces(&mut self, before: [u64; 2], now: Millis) -> Option<Millis> {
         let paces = self.paces.as_mut()?;
         let sources = [self.downstream.borrowed(), End::Socket(&self.upstream)];
@@ -255,7 +257,7 @@ impl Tunnel {
         }
     }
 
-    /// Pings both ends if the silence has lasted long enough. `before`: bytes that had come from each before this step;
+    /// Pings both ends if the silence has lasted long enough. `before`: bytes received from each end before this step;
     /// `idle_at`: when the tunnel ends if nothing moves any more.
     fn beat(&mut self, now: Millis, before: [u64; 2], idle_at: Millis) -> TunnelStep {
         let (Some(heartbeat), Some(interval)) = (&mut self.heartbeat, self.plan.ping) else {
@@ -273,7 +275,7 @@ impl Tunnel {
             heartbeat.begin_round(now);
             for (end, to) in [self.downstream.borrowed(), End::Socket(&self.upstream)].into_iter().enumerate() {
                 let direction = &mut self.directions[1 - end];
-                // An end that does not even take what waits has more before it than a ping.
+                // If an end does not even accept the waiting bytes, a ping would only wait behind them.
                 if direction.ended || !to.is_free(&direction.spill) {
                     continue;
                 }
@@ -288,12 +290,12 @@ impl Tunnel {
         TunnelStep::Wait(heartbeat.given_up_at(self.plan.idle_max).map_or(next, |at| at.min(next)))
     }
 
-    /// Who has not answered our pings, where that is why it ends.
+    /// The end that has not answered our pings, if that is why the tunnel ends.
     pub(crate) fn silent_end(&self) -> Option<CloseSide> {
         self.heartbeat.as_ref()?.silent_end()
     }
 
-    /// Ends both connections. A reset on one side is passed on as a reset: a FIN would look like a good end.
+    /// Ends both connections. A reset on one side is passed on as a reset: a FIN would look like a regular end.
     pub(crate) fn close(self) {
         if self.downstream.borrowed().is_failed() || self.upstream.is_failed() {
             self.downstream.reset();
@@ -313,17 +315,17 @@ impl Tunnel {
         &self.upstream
     }
 
-    /// The error log of its location, where that has one of its own.
+    /// The error log of its location, if that has its own.
     pub(crate) fn error_log(&self) -> Option<&ErrorLog> {
         self.plan.error_log.as_deref()
     }
 
-    /// What is to be logged.
+    /// The log record.
     pub(crate) fn record(&self) -> Option<&TunnelRecord> {
         self.record.as_deref()
     }
 
-    /// Who ended the tunnel; this gateway, where neither side has.
+    /// Which side ended the tunnel; this gateway if neither side has.
     pub(crate) fn ended_by(&self) -> CloseSide {
         self.ended_by.unwrap_or(CloseSide::Gateway)
     }
@@ -340,14 +342,14 @@ impl Tunnel {
 }
 
 struct Pumped {
-    /// Bytes went through, or a FIN.
+    /// Bytes or a FIN went through.
     moved: bool,
-    /// The turn's budget is used up and the source may have more.
+    /// The turn's budget is used up, and the source may have more.
     more: bool,
 }
 
 impl Direction {
-    /// `room`: bytes that may be read, where that is limited; `followed` sees what comes.
+    /// `room`: bytes that may be read, if limited; `followed` sees the received bytes.
     fn pump(
         &mut self,
         from: End<'_>,
@@ -361,11 +363,11 @@ impl Direction {
         let mut budget = limit.unwrap_or(TURN_BYTES_MAX);
         while to.is_free(&self.spill) && !self.ended {
             if budget == 0 {
-                // Where the pace is what ends the turn, the next one comes by the clock.
+                // If the rate limit ends the turn, the clock starts the next one.
                 pumped.more = limit.is_none();
                 return Ok(pumped);
             }
-            // Never more than the bound at once: what the other side does not take must fit into it.
+            // Never reads more than the bound at once: bytes that the other side does not accept must fit into it.
             let Self { spill, bytes, .. } = self;
             let asked = bound.min(budget);
             match from.read_with(asked, |data| {

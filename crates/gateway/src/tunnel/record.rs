@@ -1,5 +1,4 @@
-//! What is logged of a tunnel: lines that were rendered as far as they were known when it began, and what fills their gaps when it
-//! ends.
+//! The log lines of a tunnel: rendered as far as values are known at its start; the gaps are filled when it ends.
 
 use crate::base::close::{CloseReason, CloseSide};
 use crate::base::logs::access::{LineName, LogSink};
@@ -17,34 +16,34 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The access-log lines of a tunnel, as far as they were known when it began, and what fills their gaps.
+/// The access-log lines of a tunnel, rendered as far as known at its start, and the values for the gaps.
 pub(crate) struct TunnelRecord {
     pub(crate) lines: Vec<(Arc<LogSink>, Option<LineName>, EarlyLine)>,
     pub(crate) began_at: Millis,
     pub(crate) accepted_at: Millis,
     /// Bytes of the 101.
     pub(crate) head_bytes: u64,
-    /// When the attempt began that became the tunnel, and how long the peer took from there to its first byte.
+    /// When the attempt began that became the tunnel, and how long the peer then took to its first byte.
     pub(crate) attempt_began_at: Millis,
     pub(crate) first_byte_ms: Option<u64>,
-    /// A tunnel counts for `limit_conn` as long as it lasts.
+    /// A tunnel counts for `limit_conn` as long as it exists.
     pub(crate) limits: Option<Box<Limited>>,
-    /// What each attempt came to, the last of which became the tunnel: up to the 101.
+    /// The attempts, up to the 101; the last one became the tunnel.
     pub(crate) attempts: Box<[TunnelAttempt]>,
 }
 
-/// What a tunnel's log lines say of one attempt when the tunnel ends.
+/// The values of one attempt for a tunnel's log lines.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TunnelAttempt {
     pub(crate) response_ms: Option<u64>,
     pub(crate) response_length: u64,
     pub(crate) bytes_received: u64,
     pub(crate) bytes_sent: u64,
-    /// What is between its values and those of the next attempt.
+    /// The separator before the values of the next attempt.
     pub(crate) separator: &'static [u8],
 }
 
-/// A tunnel as the gaps of its log lines see it when it ends.
+/// A tunnel as the gaps of its log lines see it at its end.
 pub(crate) struct TunnelView<'a> {
     pub(crate) thread: &'a WorkerThread,
     pub(crate) tunnel: &'a Tunnel,
@@ -52,7 +51,7 @@ pub(crate) struct TunnelView<'a> {
 }
 
 impl TunnelView<'_> {
-    /// Whether a variable has its value only when the tunnel ends.
+    /// Whether a variable gets its value only when the tunnel ends.
     pub(crate) fn is_late(variable: &Variable) -> bool {
         matches!(
             variable,
@@ -102,7 +101,7 @@ impl View for TunnelView<'_> {
 }
 
 impl TunnelView<'_> {
-    /// The values of all attempts, of which the last became the tunnel.
+    /// The values of all attempts; the last one became the tunnel.
     fn upstream(&self, variable: &Variable, now: Millis, out: &mut Vec<u8>) -> bool {
         let (to_client, to_upstream) = (self.tunnel.bytes_to_client(), self.tunnel.bytes_to_upstream());
         let Some((last, failed)) = self.record.attempts.split_last() else { return false };
@@ -139,7 +138,7 @@ impl TunnelAttempt {
     }
 }
 
-/// What is logged when a tunnel ends.
+/// Writes the log lines of a tunnel that ends.
 pub(crate) fn log_tunnel(thread: &WorkerThread, tunnel: &Tunnel, reason: CloseReason) {
     let log = tunnel.error_log().unwrap_or(&thread.shared.error_log);
     if tunnel.is_session() {
@@ -168,7 +167,7 @@ pub(crate) fn log_tunnel(thread: &WorkerThread, tunnel: &Tunnel, reason: CloseRe
     }
 }
 
-/// The line about the end of a session, as nginx writes it at `info`.
+/// Logs the end of a session, as nginx does at `info`.
 fn log_session_end(thread: &WorkerThread, log: &ErrorLog, tunnel: &Tunnel, reason: CloseReason) {
     let Some(downstream) = tunnel.downstream.socket().filter(|_| log.wants(Level::Info)) else { return };
     let (received, sent) = (tunnel.bytes_to_upstream(), tunnel.bytes_to_client());

@@ -6,32 +6,32 @@ use http1::ResponseHead;
 use std::io;
 use transport::tls_error;
 
-/// The response head of an upstream. Apart from the request, because it is there much more briefly: most exchanges settle in
-/// the turn in which it comes, and take the same few, warm ones from their worker then.
+/// The response head of an upstream. Separate from the request, because it is needed much more briefly: most exchanges
+/// settle in the turn in which it arrives, so they reuse the same few, warm buffers of their worker.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
-    /// The head's bytes, the empty line included; before it is complete, as much as there is.
+    /// The head's bytes, including the empty line; before it is complete, the bytes so far.
     pub(crate) bytes: Vec<u8>,
-    /// What they mean; its spans point into `bytes`.
+    /// The parsed head; its spans point into `bytes`.
     pub(crate) head: ResponseHead,
     /// The lines of its trailers, once its body has ended.
     pub(crate) trailers: Vec<u8>,
 }
 
 impl Answer {
-    /// Bytes of memory behind its buffers.
+    /// Bytes of memory of its buffers.
     pub(crate) fn held_bytes(&self) -> usize {
         self.bytes.capacity() + self.trailers.capacity() + self.head.fields.capacity() * size_of::<http1::Field>()
     }
 
-    /// Makes it ready for the next exchange.
+    /// Clears it for the next exchange.
     pub(crate) fn clear(&mut self) {
         recycle(&mut self.bytes);
         self.trailers.clear();
     }
 }
 
-/// nginx's words for a read of the upstream that failed.
+/// nginx's message for a failed read from the upstream.
 pub(crate) fn read_failure(error: &io::Error) -> String {
     tls_error(error).map_or_else(|| format!("recv() failed ({})", errno(error)), tls::TlsError::phrase)
 }

@@ -1,4 +1,4 @@
-//! A conversation with a peer: the request on its way out, the answer's head, and the answer's body without its framing.
+//! A conversation with a peer: the outgoing request, the response's head, and the response's body without its framing.
 
 pub(crate) mod answer;
 pub(crate) mod outgoing_body;

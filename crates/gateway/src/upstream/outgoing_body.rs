@@ -1,25 +1,25 @@
-//! The body of a request as the upstream gets it.
+//! The body of a request for the upstream.
 
 use crate::upstream::replay_body::ReplayBody;
 use std::fs::File;
 
-/// How the body of a request is marked off.
+/// The framing of a request's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyCoding {
-    /// By the length that the head says.
+    /// By the length in the head.
     Plain,
     Chunks,
-    /// In records of FastCGI.
+    /// In FastCGI records.
     Records,
-    /// In frames of HTTP/2.
+    /// In HTTP/2 frames.
     Frames,
 }
 
-/// The body as the upstream gets it.
+/// The body for the upstream.
 #[derive(Debug)]
 pub(crate) struct OutgoingBody {
     pub(crate) replay: ReplayBody,
-    /// Its whole length, where that is known.
+    /// Its whole length, if known.
     length: Option<u64>,
     present: bool,
 }
@@ -36,17 +36,17 @@ impl OutgoingBody {
         Self { replay, length: Some(length), present: true }
     }
 
-    /// One that goes on as it comes from the client; `replay` has what of it has come.
+    /// A body that is passed on as the client sends it; `replay` has the part that has come.
     pub(crate) fn streamed(replay: ReplayBody, length: Option<u64>) -> Self {
         Self { replay, length, present: true }
     }
 
-    /// What Content-Length says of it.
+    /// The value of Content-Length.
     pub(crate) fn content_length(&self) -> Option<u64> {
         self.length.filter(|_| self.present)
     }
 
-    /// What goes out with the head.
+    /// The bytes to send with the head.
     pub(crate) fn bytes(&self) -> &[u8] {
         match &self.replay {
             ReplayBody::Memory(bytes) | ReplayBody::Streaming(bytes) => bytes,
@@ -54,7 +54,7 @@ impl OutgoingBody {
         }
     }
 
-    /// The file behind the head, and its length.
+    /// The file to send after the head, and its length.
     pub(crate) fn file(&self) -> Option<(&File, u64)> {
         match &self.replay {
             ReplayBody::File(file, length) => Some((file, *length)),
@@ -66,7 +66,7 @@ impl OutgoingBody {
         matches!(self.replay, ReplayBody::Streaming(_))
     }
 
-    /// It is sent in chunks over HTTP/1.1, because its length is not known.
+    /// Whether it is sent in chunks over HTTP/1.1, because its length is not known.
     pub(crate) fn is_chunked(&self) -> bool {
         self.present && self.length.is_none()
     }

@@ -1,21 +1,22 @@
-//! A FastCGI response on its way in: records are taken apart, its head becomes one of HTTP, its body is what is left of the output.
+//! An incoming FastCGI response: splits records, turns its head into an HTTP head, and takes the rest of the output as
+//! body.
 
 use crate::upstream::response_body::CodingError;
 use cgi::fastcgi::{Decoder, Piece, RecordError};
 use cgi::{HeadError, http_head};
 
-/// What has come of a response.
+/// The received part of a response.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     decoder: Decoder,
-    /// Output that was not used: a part of the head, or what came with it of the body.
+    /// Unused output: a part of the head, or the beginning of the body.
     output: Vec<u8>,
-    /// Bytes of the body that are still to come, where the head says it.
+    /// Remaining length of the body, if the head states it.
     left: Option<u64>,
 }
 
 impl Records {
-    /// Takes received bytes before the head is complete; what follows the end of the request is left over.
+    /// Takes received bytes before the head is complete; returns how many of them belong to the request.
     pub(crate) fn receive(&mut self, bytes: &[u8]) -> Result<usize, RecordError> {
         let mut rest = bytes;
         loop {
@@ -26,24 +27,24 @@ impl Records {
         }
     }
 
-    /// The head as one of HTTP/1.1, once it is complete.
+    /// Converts the head to HTTP/1.1, once it is complete.
     pub(crate) fn take_head(&mut self, out: &mut Vec<u8>) -> Result<bool, HeadError> {
         let Some(length) = http_head(&self.output, out)? else { return Ok(false) };
         self.output.drain(..length);
         Ok(true)
     }
 
-    /// From now on output is body, of this length where the head says it.
+    /// From now on output is body, of this length if the head states it.
     pub(crate) fn begin_body(&mut self, length: Option<u64>) {
         self.left = length;
     }
 
-    /// Takes received bytes of the body, and appends what they hold of it. Gives the number of bytes that belong to the request.
+    /// Takes received bytes, and appends the body in them. Returns the number of bytes that belong to the request.
     pub(crate) fn take_body(&mut self, bytes: &[u8], body: &mut Vec<u8>) -> Result<usize, CodingError> {
         let used = self.receive(bytes).map_err(CodingError::Records)?;
         body.append(&mut self.output);
         if let Some(left) = &mut self.left {
-            // As in nginx what an application sends beyond its own length is dropped.
+            // As in nginx, output beyond the stated length is dropped.
             body.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
             *left -= body.len() as u64;
             if self.decoder.has_ended() && *left > 0 {
@@ -58,17 +59,17 @@ impl Records {
         self.decoder.has_ended()
     }
 
-    /// The request has ended, and there is no body.
+    /// Whether the request has ended, and there is no body.
     pub(crate) fn is_whole(&self) -> bool {
         self.has_ended() && self.output.is_empty()
     }
 
-    /// Bytes of output that are waiting to be used.
+    /// Bytes of output that were not used yet.
     pub(crate) fn waiting_bytes(&self) -> usize {
         self.output.len()
     }
 
-    /// What has come of standard error since the last call.
+    /// Takes the standard error output since the last call.
     pub(crate) fn take_stderr(&mut self) -> Vec<u8> {
         self.decoder.take_stderr()
     }

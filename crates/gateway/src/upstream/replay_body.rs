@@ -6,17 +6,17 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What there is of a body for another attempt.
+/// What can be sent of a body in another attempt.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum ReplayBody {
-    /// There is none, or it was not read yet.
+    /// There is no body, or it was not read yet.
     #[default]
     None,
-    /// All of it.
+    /// The whole body.
     Memory(Rc<Vec<u8>>),
-    /// All of it, in a temporary file of this length.
+    /// The whole body, in a temporary file of this length.
     File(Arc<File>, u64),
-    /// It goes to the upstream as it comes from the client. This much of it had come before the first attempt.
+    /// It is passed on as the client sends it. These bytes had come before the first attempt.
     Streaming(Rc<Vec<u8>>),
 }
 
@@ -29,13 +29,13 @@ impl ReplayBody {
         }
     }
 
-    /// Whether it can be sent again, when this many bytes of it have been taken from the client. As in nginx a body that
-    /// has only begun to arrive is sent once.
+    /// Whether it can be sent again, after this many bytes of it were read from the client. As in nginx, a body that
+    /// has begun to arrive is sent only once.
     pub(crate) fn can_replay(&self, received: u64) -> bool {
         !matches!(self, Self::Streaming(_)) || received == 0
     }
 
-    /// Bytes of a body that is there as a whole; `None`: there is no body.
+    /// Length of a complete body; `None`: there is no body.
     pub(crate) fn length(&self) -> Option<u64> {
         match self {
             Self::Memory(bytes) => Some(bytes.len() as u64),
@@ -44,7 +44,7 @@ impl ReplayBody {
         }
     }
 
-    /// `$request_body`: a body that was read into memory, unless it is empty.
+    /// `$request_body`: a body in memory, unless it is empty.
     pub(crate) fn bytes(&self) -> Option<&[u8]> {
         match self {
             Self::Memory(bytes) if !bytes.is_empty() => Some(bytes),
@@ -52,8 +52,8 @@ impl ReplayBody {
         }
     }
 
-    /// `$request_body_file`: a path that leads to the body's file as long as the request lasts. A file that is not to be
-    /// kept has no name any more, and is reached as this process's descriptor.
+    /// `$request_body_file`: a path to the body's file, valid for the duration of the request. A file that is not kept
+    /// has no name any more; the path then names this process's descriptor.
     pub(crate) fn path(&self) -> Option<Vec<u8>> {
         let Self::File(file, _) = self else { return None };
         let descriptor = file.as_raw_fd();

@@ -1,11 +1,12 @@
-//! The body of an upstream's response as HTTP/1 or FastCGI marks it off: received bytes in, body out. It knows no socket.
+//! Removes the HTTP/1 or FastCGI framing of an upstream's response body: received bytes in, body out. It knows no
+//! socket.
 
 use crate::upstream::records::Records;
 use cgi::fastcgi::{RecordError, STDERR_BYTES_MAX};
 use http1::ChunkError;
 use http1::chunked::Decoder;
 
-/// Where in its body a response is.
+/// The position in a response's body.
 #[derive(Debug)]
 pub(crate) enum Source {
     /// It is complete.
@@ -13,18 +14,18 @@ pub(crate) enum Source {
     Length(u64),
     Chunked(Box<Decoder>),
     UntilClose,
-    /// Until its stream of HTTP/2 ends.
+    /// Until its HTTP/2 stream ends.
     Stream,
-    /// Records of FastCGI.
+    /// FastCGI records.
     Records(Box<Records>),
 }
 
-/// A body that is not marked off as it should be.
+/// An error in the framing of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CodingError {
     Chunks(ChunkError),
     Records(RecordError),
-    /// The application has ended before the length that it had said.
+    /// The application ended before the stated length.
     EndedEarly,
 }
 
@@ -39,19 +40,19 @@ impl CodingError {
     }
 }
 
-/// The body of a response on its way in.
+/// An incoming response body.
 #[derive(Debug)]
 pub(crate) struct ResponseBody {
     pub(crate) source: Source,
-    /// Bytes came behind the end of the response: the connection is of no more use.
+    /// Bytes followed the end of the response: the connection cannot be reused.
     pub(crate) excess: bool,
-    /// Bytes of body received, with their framing as nginx counts them: `$upstream_response_length`.
+    /// Bytes of body received, including framing as nginx counts it: `$upstream_response_length`.
     pub(crate) received: u64,
     /// The lines of its trailers, once it is complete.
     pub(crate) trailers: Vec<u8>,
     /// What a FastCGI application has written to standard error.
     stderr: Vec<u8>,
-    /// Decoded pieces of one read, where the coding has to be taken off.
+    /// Decoded pieces of one read, if the coding must be removed.
     decoded: Vec<u8>,
 }
 
@@ -64,12 +65,12 @@ impl ResponseBody {
         matches!(self.source, Source::Done)
     }
 
-    /// Whether its framing is inside of it and has to be taken off, which needs a copy.
+    /// Whether the framing inside the body must be removed, which needs a copy.
     pub(crate) fn is_coded(&self) -> bool {
         matches!(self.source, Source::Chunked(_) | Source::Records(_))
     }
 
-    /// What has come of standard error.
+    /// Takes the standard error output.
     pub(crate) fn take_stderr(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.stderr)
     }
@@ -79,7 +80,7 @@ impl ResponseBody {
         self.decoded.capacity() + self.stderr.capacity()
     }
 
-    /// Takes received bytes. Gives what of them is body, and whether that is the end of it.
+    /// Takes received bytes. Returns the body among them, and whether that is its end.
     pub(crate) fn take<'a>(&'a mut self, bytes: &'a [u8]) -> Result<(&'a [u8], bool), CodingError> {
         self.received += bytes.len() as u64;
         let mut used = bytes.len();

@@ -1,4 +1,4 @@
-//! A request on its way to the upstream.
+//! A request being sent to the upstream.
 
 use crate::base::buffer::Spill;
 use crate::connector::h2::stream::LeasedStream;
@@ -13,56 +13,56 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileExt as _;
 use transport::Transport;
 
-/// Bytes of a body in a file that one turn sends: a millisecond at 10 Gbit/s.
+/// Bytes of a body file that one turn sends: a millisecond at 10 Gbit/s.
 const FILE_TURN_BYTES: usize = 1 << 20;
 
-/// Bytes that are read of a body in a file before they are framed: one frame of the usual size.
+/// Bytes of a body file that are read before they are framed: one frame of the usual size.
 const FILE_PIECE_BYTES: usize = 16 * 1024;
 
-/// What is sent, without its body.
+/// What to send, without the body.
 pub(crate) struct OutgoingRequest<'a> {
     pub(crate) head: &'a OutgoingHead,
     pub(crate) coding: BodyCoding,
     /// `http` or `https`.
     pub(crate) scheme: &'static [u8],
-    /// The lines behind a body that is there as a whole; a stream carries them on.
+    /// The trailer lines of a complete body; only a stream sends them.
     pub(crate) trailers: &'a [u8],
 }
 
-/// How far a request has got over a stream.
+/// Progress of a request on a stream.
 #[derive(Debug, Clone, Copy, Default)]
 struct Framed {
-    /// Bytes of frames.
+    /// Bytes of frames sent.
     sent: u64,
     /// Bytes of the body that wait.
     waiting: usize,
 }
 
-/// A request on its way to the upstream.
+/// A request being sent to the upstream.
 pub(crate) struct Sending {
     pub(crate) spill: Spill,
-    /// Bytes that were written, or wait in the spill; those of the body's file are not among them.
+    /// Bytes that were written or wait in the spill, without those of the body's file.
     given: u64,
     coding: BodyCoding,
-    /// The same of what goes over a stream.
+    /// The same for a stream.
     framed: Framed,
-    /// The lines that end it there.
+    /// The trailer lines for a stream.
     trailers: Vec<u8>,
-    /// How far the body's file has been sent.
+    /// Position in the body's file.
     offset: u64,
-    /// Where the record ends that a part of the file is sent in.
+    /// Where the current record of the file ends.
     record_end: u64,
-    /// Everything has been given to the socket or the spill.
+    /// The socket or the spill has everything.
     pub(crate) complete: bool,
     /// A write failed: only reading can tell more.
     broken: bool,
-    /// Errno of that: the kernel reports the reason of a connection's end once, to the first call that asks.
+    /// Errno of the failed write: the kernel reports why a connection ended once, to the first call that asks.
     pub(crate) error: Option<i32>,
 }
 
 impl Sending {
-    /// Sends the head, and the body as far as it is there. Over a connection whose progress was noted the last byte goes apart, so that it
-    /// can be proved later that the request did not arrive.
+    /// Sends the head, and the body as far as it has come. If progress was noted on the connection, the last byte is
+    /// sent separately, so that it can be proved later that the request did not arrive.
     pub(crate) fn begin(up: &UpstreamSide, request: &OutgoingRequest<'_>, body: &OutgoingBody) -> Self {
         let mut sending = Self {
             spill: Spill::default(),
@@ -88,7 +88,7 @@ impl Sending {
 
     fn begin_connection(&mut self, stream: &Transport, head: &[u8], body: &OutgoingBody, proves: bool) {
         match body.bytes() {
-            // What was read of a body whose end is not known yet is its first chunk.
+            // The received part of a body with unknown length is its first chunk.
             bytes if self.coding == BodyCoding::Chunks && !bytes.is_empty() => {
                 let size = ChunkHeader::new(bytes.len() as u64);
                 self.write(stream, &[head, size.as_bytes(), bytes, CHUNK_END]);
@@ -113,7 +113,7 @@ impl Sending {
         self.look_at(stream);
     }
 
-    /// Sends a part of the body over a stream, and its end where it is complete.
+    /// Sends a part of the body over a stream, and its end if it is complete.
     fn send_piece(&mut self, stream: &LeasedStream, piece: &[u8]) {
         let is_last = self.complete && self.trailers.is_empty();
         let mut sent = if piece.is_empty() && !is_last { Ok(()) } else { stream.send(piece, is_last) };
@@ -123,14 +123,14 @@ impl Sending {
         self.note(sent);
     }
 
-    /// Notes how far a stream has got.
+    /// Notes the progress of a stream.
     fn look_at(&mut self, stream: &LeasedStream) {
         let waiting = stream.waiting_bytes();
         self.framed = Framed { sent: stream.bytes_sent(), waiting: *waiting.as_ref().unwrap_or(&0) };
         self.note(waiting);
     }
 
-    /// Goes on with what waits. `true`: more of the body may be given.
+    /// Sends waiting bytes. `true`: more of the body may be given.
     pub(crate) fn flush(&mut self, up: &UpstreamSide) -> bool {
         if self.broken {
             return false;
@@ -145,7 +145,7 @@ impl Sending {
         !self.broken && !self.complete && self.waiting_bytes() == 0
     }
 
-    /// The head, and the body so far, in records.
+    /// Sends the head, and the body so far, in records.
     fn begin_records(&mut self, stream: &Transport, head: &[u8], body: &[u8]) {
         let last = if self.complete { LAST_RECORD } else { b"" };
         let mut pieces = body.chunks(RECORD_BYTES_MAX);
@@ -165,7 +165,7 @@ impl Sending {
         }
     }
 
-    /// Gives the next part of a body that is streamed.
+    /// Sends the next part of a streamed body.
     pub(crate) fn give(&mut self, up: &UpstreamSide, data: &[u8]) {
         if self.broken {
             return;
@@ -198,7 +198,7 @@ impl Sending {
         }
     }
 
-    /// The streamed body has come to its end, with these lines of trailers, which frames alone carry on.
+    /// Ends a streamed body, with these trailer lines, which only HTTP/2 sends.
     pub(crate) fn end(&mut self, up: &UpstreamSide, trailers: &[u8]) {
         self.complete = true;
         if self.broken {
@@ -216,8 +216,8 @@ impl Sending {
         }
     }
 
-    /// Sends what the socket takes of a body that is in a file. After a turn's share the caller waits for room, and what is
-    /// there already lets the others go first.
+    /// Sends as much of a body file as the socket accepts. After one turn's share the caller waits for room; if there
+    /// is room already, the wait lets other tasks run.
     pub(crate) fn give_file(&mut self, up: &UpstreamSide, file: &File, length: u64) {
         match up {
             UpstreamSide::H1(up) => self.give_file_to(up.stream(), file, length),
@@ -225,7 +225,7 @@ impl Sending {
         }
     }
 
-    /// As over TLS what goes next is read by this thread: only this process has written the file, just now.
+    /// Reads the file on this thread, as over TLS: this process has just written it, so it is in memory.
     fn give_file_in_frames(&mut self, stream: &LeasedStream, file: &File, length: u64) {
         let mut piece = [0; FILE_PIECE_BYTES];
         for _ in 0..FILE_TURN_BYTES / FILE_PIECE_BYTES {
@@ -260,7 +260,7 @@ impl Sending {
         let mut offset = self.offset as i64;
         match stream.write_file(file.as_fd(), &mut offset, left.min(FILE_TURN_BYTES)) {
             Ok(0) if left == 0 => {}
-            // Only this process writes to it, so it ends where its length says.
+            // Only this process writes to the file, so it ends at its length.
             Ok(0) if stream.is_writable() => self.broken = true,
             Ok(sent) => self.offset += sent as u64,
             Err(error) => self.note::<()>(Err(error)),
@@ -273,7 +273,7 @@ impl Sending {
         }
     }
 
-    /// Bytes that wait for the socket, as far as anybody waits for them still.
+    /// Bytes that wait for the socket; none after a write has failed.
     pub(crate) fn unsent_bytes(&self) -> usize {
         if self.broken { 0 } else { self.waiting_bytes() }
     }
@@ -282,12 +282,12 @@ impl Sending {
         self.spill.len() + self.framed.waiting
     }
 
-    /// Nothing more is to be sent.
+    /// Whether nothing more is to be sent.
     pub(crate) fn is_over(&self) -> bool {
         self.broken || (self.complete && self.waiting_bytes() == 0)
     }
 
-    /// The whole request was given to the socket.
+    /// Whether the whole request was given to the socket.
     pub(crate) fn is_delivered(&self) -> bool {
         self.complete && self.waiting_bytes() == 0 && !self.broken
     }
@@ -297,7 +297,7 @@ impl Sending {
         self.given(written, parts);
     }
 
-    /// Notes what became of a write into the spill.
+    /// Records the result of a write into the spill.
     fn given(&mut self, written: io::Result<usize>, parts: &[&[u8]]) {
         if written.is_ok() {
             self.given += parts.iter().map(|part| part.len() as u64).sum::<u64>();
@@ -305,7 +305,7 @@ impl Sending {
         self.note(written);
     }
 
-    /// Bytes that the socket has taken.
+    /// Bytes that the socket has accepted.
     pub(crate) fn sent_bytes(&self) -> u64 {
         match self.coding {
             BodyCoding::Frames => self.framed.sent,
@@ -321,9 +321,10 @@ impl Sending {
     }
 }
 
-/// Writes a request so that its last byte is a segment of its own. One small segment may stay unacknowledged for 40 ms and
-/// more, time enough to execute the request and reset the connection unseen; behind the second one Linux sends the
-/// acknowledgement before the reading call returns, and other systems when it arrives.
+/// Writes a request so that its last byte is a segment of its own. The acknowledgement of a single small segment may be
+/// delayed by 40 ms or more, time enough to execute the request and reset the connection unseen. After the second
+/// segment, Linux sends the acknowledgement before the reading call returns, and other systems send it when the segment
+/// arrives.
 pub(crate) fn send_in_two(spill: &mut Spill, stream: &Transport, head: &[u8], body: &[u8]) -> io::Result<usize> {
     let (first, last) = match body.split_last_chunk::<1>() {
         Some((rest, last)) => ([head, rest], last),

@@ -1,5 +1,6 @@
-//! The upstream's side of an exchange: a connection of its own over HTTP/1 (or FastCGI and its kin), or a stream of HTTP/2 that shares one.
-//! Both take the request and give the response in the same way; what differs is asked here.
+//! The upstream's side of an exchange: a connection of its own over HTTP/1 (or FastCGI and its kin), or an HTTP/2
+//! stream on a shared one. Both take the request and return the response in the same way; this module hides the
+//! differences.
 
 use crate::connector::h2::stream::LeasedStream;
 use crate::connector::leased::Leased;
@@ -20,7 +21,7 @@ pub(crate) enum UpstreamSide {
 }
 
 impl UpstreamSide {
-    /// The connection, where it is the exchange's alone.
+    /// The connection, if it belongs to the exchange alone.
     pub(crate) fn connection(&self) -> Option<&Leased> {
         match self {
             Self::H1(leased) => Some(leased),
@@ -28,7 +29,7 @@ impl UpstreamSide {
         }
     }
 
-    /// The stream, where it shares a connection.
+    /// The stream, if the connection is shared.
     pub(crate) fn stream(&self) -> Option<&LeasedStream> {
         match self {
             Self::H1(_) => None,
@@ -36,7 +37,7 @@ impl UpstreamSide {
         }
     }
 
-    /// What a task waits for that wants this of the upstream; a stream wakes its task itself.
+    /// The socket to wait on for this interest; `None` for a stream, which wakes its task itself.
     pub(crate) fn awaited(&self, interest: Interest) -> Option<(&Transport, Interest)> {
         self.connection().map(|leased| (leased.stream(), interest))
     }
@@ -49,7 +50,7 @@ impl UpstreamSide {
         }
     }
 
-    /// The address from which the connection comes.
+    /// The local address of the connection.
     pub(crate) fn local_address(&self) -> Option<SocketAddr> {
         match self {
             Self::H1(leased) => leased.stream().local_address().ok().flatten(),
@@ -57,7 +58,7 @@ impl UpstreamSide {
         }
     }
 
-    /// Hands the next bytes of the response to the closure.
+    /// Passes the next bytes of the response to the closure.
     pub(crate) fn read_with<R>(&self, max: usize, look: impl FnOnce(&[u8]) -> R) -> io::Result<Read<R>> {
         match self {
             Self::H1(leased) => leased.stream().read_with(max, look),
@@ -65,23 +66,23 @@ impl UpstreamSide {
         }
     }
 
-    /// Whether the response has come to its end with what was read last; `None` where its own framing tells.
+    /// Whether the bytes read last were the end of the response; `None` if its own framing tells.
     pub(crate) fn has_ended(&self) -> Option<bool> {
         self.stream().map(LeasedStream::has_ended)
     }
 
-    /// Whether the response has come to its end without trailers.
+    /// Whether the response has ended without trailers.
     pub(crate) fn lacks_trailers(&self) -> bool {
         self.stream().is_some_and(|stream| stream.has_ended() && !stream.has_trailers())
     }
 
-    /// Whether the response may be cut: the connection was ended without a word of TLS.
+    /// Whether the response may be truncated: the TLS connection ended without a `close_notify`.
     pub(crate) fn is_truncated(&self) -> bool {
         self.connection().is_some_and(|leased| leased.stream().is_truncated())
     }
 
-    /// Why there is no response, after a read that has failed: for the policy, for the log, and for the connection. `begun`: a part of the
-    /// head has come.
+    /// Why a read failed, and so there is no response: for the retry policy, for the log, and for the connection.
+    /// `begun`: a part of the head has come.
     pub(crate) fn read_failure(&self, error: &io::Error, begun: bool) -> (Failure, String, DiscardReason) {
         if let Some(failure) = self.stream().and_then(LeasedStream::failure) {
             return (failure.failure(begun), failure.phrase(), failure.discard_reason());
@@ -90,7 +91,7 @@ impl UpstreamSide {
         (failure, read_failure(error), DiscardReason::Error)
     }
 
-    /// Ends it without keeping a connection that is the exchange's own. A stream that is not over is reset.
+    /// Ends it without keeping the exchange's own connection. An incomplete stream is reset.
     pub(crate) fn discard(self, reason: DiscardReason) {
         match self {
             Self::H1(leased) => leased.discard(reason),
@@ -98,7 +99,7 @@ impl UpstreamSide {
         }
     }
 
-    /// The peer's FIN came instead of an answer.
+    /// The peer's FIN came instead of an answer: learns its idle timeout.
     pub(crate) fn note_end(&self, thread: &WorkerThread) {
         if let Self::H1(leased) = self {
             leased.note_end(thread);

@@ -1,4 +1,4 @@
-//! Accepting: who serves a new connection, and what happens when there is no room for it.
+//! Accepting: which worker serves a new connection, and what happens when there is no room for it.
 
 use crate::base::alarm::and_more;
 use crate::base::close::CloseReason;
@@ -20,23 +20,23 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use transport::Transport;
 
-/// Connections accepted in a row: enough to empty a burst quickly, few enough that the requests of connected clients are
-/// not kept waiting. The listener is level-triggered, so the next turn goes on.
+/// Most connections accepted in a row: enough to empty a burst quickly, few enough not to delay requests of connected
+/// clients. The listener is level-triggered, so the next turn continues.
 const ACCEPTS_MAX: usize = 64;
-/// A worker passes a new connection on when it has this many more than the least loaded one, plus a sixteenth of its own:
-/// with long-lived connections an imbalance would stay for ever, and a hand-over costs a wake-up.
+/// A worker hands a new connection over if it has this many more than the least loaded one, plus a sixteenth of its
+/// own: with long-lived connections an imbalance would last for ever, and a hand-over costs a wake-up.
 const IMBALANCE_MAX: usize = 4;
-/// Without a descriptor, accepting is tried again after this time at the latest, as in nginx: descriptors are also freed by
-/// other workers, by the pool and by files, which this thread does not see.
+/// Without a free descriptor, accepting is tried again after this time at the latest, as in nginx: other workers, the
+/// pool and files also free descriptors, and this thread does not see that.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// The listeners that a worker accepts from.
 #[derive(Debug, Default)]
 pub(crate) struct Listeners {
     all: Vec<(ListenerId, Arc<Listener>)>,
-    /// Not watched for the moment: no descriptor was left.
+    /// Not watched now: no descriptor was left.
     paused: bool,
-    /// The same for want of memory.
+    /// Not watched now: memory is short.
     paused_for_memory: bool,
 }
 
@@ -79,7 +79,7 @@ impl Worker {
     }
 
     pub(crate) fn accept(self: &Rc<Self>, id: ListenerId) {
-        // With `reuseport` a worker may have several sockets of one address.
+        // With `reuseport` a worker may have several sockets for one address.
         for at in 0.. {
             let listener = match self.listeners.borrow().all.get(at) {
                 Some((present, listener)) if *present == id => Arc::clone(listener),
@@ -94,7 +94,7 @@ impl Worker {
 
     fn accept_from(self: &Rc<Self>, listener: &Listener, id: ListenerId) -> io::Result<()> {
         for _ in 0..ACCEPTS_MAX {
-            // The chore that looks at memory would see a burst too late.
+            // The memory chore would notice a burst too late.
             if self.refuses_connections() {
                 break;
             }
@@ -105,8 +105,8 @@ impl Worker {
         Ok(())
     }
 
-    /// EMFILE, ENFILE, ENOBUFS: accepting again at once would spin. Connections that wait for a request make
-    /// room; where there are none, the next one that closes does, or the end of the pause.
+    /// Handles EMFILE, ENFILE, ENOBUFS: accepting again at once would spin. Closes connections that wait for a request;
+    /// if there are none, accepting resumes when a connection closes or the pause ends.
     fn accept_failed(&self, error: &io::Error) {
         if let Some(kept_back) = self.thread.shared.shortages.accept.ring(self.thread.reactor.now()) {
             self.thread.shared.error_log.crit(&format!(
@@ -120,14 +120,14 @@ impl Worker {
         self.displace();
     }
 
-    /// Gives a connection to the least loaded worker.
+    /// Hands a connection to the least loaded worker.
     fn place(self: &Rc<Self>, accepted: Accepted, id: ListenerId) {
         let links = &self.thread.shared.workers;
         let own = self.connections();
         let least = links.iter().map(|link| link.connections.load(Ordering::Relaxed)).enumerate().min_by_key(|it| it.1);
         match least {
-            // Counted here, so that the next hand-over sees it although the other worker has not woken up yet; and so that a
-            // worker that drains does not end before it has come.
+            // Counted here, so that the next hand-over sees it before the other worker has woken up, and a draining
+            // worker does not end before it arrives.
             Some((worker, load)) if own > load + IMBALANCE_MAX + own / 16 && links[worker].expects_one_more() => {
                 links[worker].mailbox.send(Message::Adopt(accepted, id));
             }
@@ -138,7 +138,7 @@ impl Worker {
         }
     }
 
-    /// Takes over a new connection, which is counted already.
+    /// Takes over a new connection, which is already counted.
     pub(crate) fn adopt(self: &Rc<Self>, accepted: Accepted, id: ListenerId) {
         let task = self.thread.reactor.create_task();
         let now = self.thread.reactor.now();
@@ -199,7 +199,7 @@ impl Worker {
         self.put(task, Body::Idle(connection));
     }
 
-    /// Whether a new connection, counted already, may stay. Where there are too many, others give way.
+    /// Whether a new connection, already counted, may stay. If there are too many, closes others for it.
     fn has_room(&self, most: usize) -> bool {
         if self.connections() <= most {
             return true;
@@ -218,14 +218,14 @@ impl Worker {
         self.watch_listeners_with(|listeners| listeners.paused = true);
     }
 
-    /// A descriptor has become free: watches the listeners again, if that was paused.
+    /// A descriptor has become free: watches the listeners again, if paused.
     pub(crate) fn resume_accept(&self) {
         if self.listeners.borrow().paused {
             self.watch_listeners_with(|listeners| listeners.paused = false);
         }
     }
 
-    /// `false` if it was paused already.
+    /// Pauses accepting; `false` if it was paused already.
     pub(crate) fn pause_accept_for_memory(&self) -> bool {
         let before = self.listeners.borrow().paused_for_memory;
         self.watch_listeners_with(|listeners| listeners.paused_for_memory = true);
@@ -236,7 +236,7 @@ impl Worker {
         self.watch_listeners_with(|listeners| listeners.paused_for_memory = false);
     }
 
-    /// Watches the listeners, or stops to, as far as the change demands it.
+    /// Applies a change, and then watches or unwatches the listeners as needed.
     fn watch_listeners_with(&self, change: impl FnOnce(&mut Listeners)) {
         let mut listeners = self.listeners.borrow_mut();
         let before = listeners.is_watched();
@@ -246,7 +246,7 @@ impl Worker {
             return;
         }
         for (id, listener) in &listeners.all {
-            // An error means that it is as wanted already.
+            // An error means that it is already in the wanted state.
             let _ = if after {
                 self.thread.reactor.watch(listener.descriptor(), SourceId(id.0), true)
             } else {

@@ -1,4 +1,4 @@
-//! What the tasks of a turn have started: jobs, and the exchanges that exchanges start. They begin before the worker waits for events.
+//! Starts the jobs and subrequests that the tasks of a turn have queued, before the worker waits for events.
 
 use crate::base::counters::bump;
 use crate::exchange::Begin;
@@ -8,18 +8,18 @@ use crate::worker::{Body, Worker, catch_bug};
 use std::rc::Rc;
 
 impl Worker {
-    /// Begins the jobs that were spawned since the last task ran.
+    /// Starts the jobs that were queued since the last task ran.
     pub(super) fn begin_jobs(&self) {
         while let Some(job) = self.thread.next_job() {
             self.step_job(job);
         }
     }
 
-    /// Begins the subrequests that were started since the last task ran.
+    /// Starts the subrequests that were queued since the last task ran.
     pub(super) fn begin_subrequests(self: &Rc<Self>) {
         while let Some(begin) = self.spares.next_started() {
             if let Err(panic) = catch_bug(|| self.run_exchange(begin)) {
-                // What unwound has ended its task, and the exchange that waits for it learns of that.
+                // Unwinding has ended its task, and the exchange that waits for it sees that.
                 self.report_bug(&panic, "");
                 self.count_again();
             }

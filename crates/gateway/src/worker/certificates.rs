@@ -1,4 +1,4 @@
-//! Certificates that a handshake names by variables. The handshake waits while their files are read on another thread.
+//! Certificates that a handshake names by variables. The handshake waits while another thread reads their files.
 
 use crate::downstream::h1::connection::Connection;
 use crate::exchange::handshake_view::HandshakeView;
@@ -9,17 +9,17 @@ use crate::worker::Worker;
 use std::time::Instant;
 use tls::{Pair, Session};
 
-/// What became of the search.
+/// The result of the search.
 pub(crate) enum Search {
     Found(Vec<Pair>),
     /// The connection is woken when there is a result.
     Waits,
-    /// What the log should have.
+    /// The log message.
     Failed(String),
 }
 
 impl Worker {
-    /// The certificates that a connection's handshake waits for. `server`: the index of the server that was chosen.
+    /// Finds the certificates that a connection's handshake waits for. `server`: the index of the chosen server.
     pub(crate) fn search_certificates(&self, connection: &mut Connection, server: u32) -> Search {
         if let Some(pending) = &connection.certificates {
             let Some(outcome) = pending.take() else { return Search::Waits };
@@ -42,7 +42,7 @@ impl Worker {
         let (Some(finder), Some(made)) = (finder, made) else {
             return Search::Failed("the configuration has changed during the handshake".to_owned());
         };
-        // What is no host name, such as a path with `..`, may not get into the name of a file.
+        // A value that is no host name, such as a path with `..`, must not get into a file name.
         let is_name = |session: &Session| session.server_name().is_none_or(tls::is_server_name);
         if !connection.stream.session(is_name).unwrap_or(true) {
             return Search::Failed("client sent invalid server name".to_owned());

@@ -1,5 +1,5 @@
-//! What is done for the upstream pool by the clock: the first worker looks once a second at what the limits of each group
-//! cost, and says once a minute which are too small. Whether they are is `upstream::churn`'s to say.
+//! Watches the upstream pool: the first worker checks once a second what the limits of each group cost, and logs once a
+//! minute which are too small. `upstream::churn` decides that.
 
 use crate::base::logs::error::Level;
 use crate::registry::process::Registry;
@@ -9,13 +9,13 @@ use reactor::Millis;
 use upstream::churn::Minute;
 use upstream::shared::{GroupCounts, GroupId};
 
-/// How often the gauges are looked at. Counters miss nothing in between; a peak of connections that no second sees is no
-/// peak that a pool should be sized for.
+/// How often the gauges are read. Counters miss nothing in between; a peak of connections shorter than that need not
+/// determine the pool's size.
 const LOOK_MS: u64 = 1000;
-/// Looks between two lines of the log about the same group.
+/// Readings between two log lines about the same group.
 const LOOKS_PER_REPORT: u32 = 60;
 
-/// A group as it was when the minute began, and the most that was seen since.
+/// A group's counters when the minute began, and the peaks since.
 #[derive(Debug)]
 struct Seen {
     id: GroupId,
@@ -24,7 +24,7 @@ struct Seen {
     idle_peak: u32,
 }
 
-/// The looks of one minute.
+/// The readings of one minute.
 #[derive(Debug, Default)]
 pub(crate) struct ChurnWatch {
     groups: Vec<Seen>,
@@ -32,7 +32,7 @@ pub(crate) struct ChurnWatch {
 }
 
 impl ChurnWatch {
-    /// One look; the last of a minute logs what was found.
+    /// Takes one reading; the last of a minute logs the result.
     fn look(&mut self, shared: &Registry) {
         let pool = &shared.pool;
         let groups = pool.groups();
@@ -67,7 +67,7 @@ impl ChurnWatch {
 }
 
 impl Worker {
-    /// Begins to look, if this is the worker that does.
+    /// Starts the readings, if this is the worker that takes them.
     pub(crate) fn begin_watching(&self) {
         if self.thread.index == 0 {
             self.thread.chores.plan(Chore::WatchChurn, Millis(self.thread.reactor.now().0 + LOOK_MS));
@@ -98,7 +98,7 @@ mod tests {
         let mut watch = ChurnWatch::default();
         let mut lines = Vec::new();
         for second in 0..=2 * LOOKS_PER_REPORT {
-            // Ten at a time, and room for two.
+            // Ten at a time, with room for two.
             let leases: Vec<_> = (0..10)
                 .map(|_| match shared.pool.open(WorkerId(0), key) {
                     Open::Connect { permit, .. } => permit.established(IdleSocket::leased(), Millis(0)),

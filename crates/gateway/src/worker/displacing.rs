@@ -1,5 +1,6 @@
-//! Which connections give way to others when a worker has too many, or memory is short: those without a complete request first,
-//! the oldest ahead; then those that are idle between two requests. It decides and takes them out; `accept` and `shedding` ask.
+//! Which connections are closed for others when a worker has too many, or memory is short: first those without a
+//! complete request, the oldest first; then those idle between two requests. This module selects them and takes them
+//! out; `accept` and `shedding` call it.
 
 use crate::base::close::CloseReason;
 use crate::base::counters::bump;
@@ -7,36 +8,36 @@ use crate::downstream::h1::connection::Connection;
 use crate::worker::{Body, Worker};
 use reactor::{Millis, Peeked};
 
-/// Connections that give way at once, as a part of those that could: looking for them takes a walk over all connections, which
-/// somebody who connects without end must not be able to ask for each time. nginx closes as many.
+/// The share of candidates that are closed at once. Finding them takes a walk over all connections, which a client that
+/// connects endlessly must not cause each time. nginx closes as many.
 const SHARE: usize = 8;
-/// … and at most.
+/// Most connections closed at once.
 const AT_ONCE_MAX: usize = 32;
 
-/// In which order connections give way.
+/// The order in which connections are closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Class {
-    /// It has sent nothing, or a part of a head; or it has been answered, and what it still sends is dropped.
+    /// It has sent nothing or a part of a head; or it has been answered, and further input is dropped.
     WithoutRequest,
     /// It waits for another request.
     Idle,
 }
 
-/// A connection that could give way. They are sorted by what is first.
+/// A candidate for closing. The sort order decides which is first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Displaceable {
     pub(crate) class: Class,
-    /// Since when it waits.
+    /// Since when it has been waiting.
     pub(crate) since: Millis,
-    /// Of the connection: a burst is accepted at one time, and places are used again in any order.
+    /// The connection's serial number: a burst is accepted at one time, and indexes are reused in any order.
     serial: u64,
     pub(crate) index: usize,
-    /// It holds a part of a head.
+    /// It has sent a part of a head.
     pub(crate) is_partial: bool,
 }
 
 impl Worker {
-    /// Closes connections to make room for a new one; `false` if there is none that could give way.
+    /// Closes connections to make room for a new one; `false` if there is no candidate.
     pub(crate) fn displace(&self) -> bool {
         let mut candidates = self.candidates(Class::Idle);
         candidates.sort_unstable();
@@ -54,7 +55,7 @@ impl Worker {
         closed > 0
     }
 
-    /// The connections that could give way, up to a class.
+    /// The candidates, up to a class.
     pub(crate) fn candidates(&self, last: Class) -> Vec<Displaceable> {
         let bodies = self.bodies.borrow();
         let all = bodies.iter().enumerate().filter_map(|(index, body)| {
@@ -83,8 +84,8 @@ impl Worker {
         all.collect()
     }
 
-    /// Takes a candidate out of its place, unless it has sent something that was not read yet: it may be the rest of its
-    /// request. Asked only of those that are about to be closed, for it is a system call.
+    /// Takes a candidate out, unless it has sent bytes that were not read yet: they may be the rest of its request.
+    /// Called only for connections about to be closed, since it makes a system call.
     pub(crate) fn take_waiting(&self, index: usize) -> Option<Box<Connection>> {
         let mut bodies = self.bodies.borrow_mut();
         let body = bodies.get_mut(index)?;

@@ -1,5 +1,5 @@
-//! Connections that begin with a header of the PROXY protocol: they are served once it is there, and closed without a word
-//! where it is not one, since the reader of the answer is unknown.
+//! Connections that begin with a PROXY protocol header: they are served once it has arrived. If it is invalid they are
+//! closed without an answer, since the receiver of an answer is unknown.
 
 use crate::base::close::CloseReason;
 use crate::base::logs::error::{Level, RequestLine};
@@ -9,11 +9,11 @@ use crate::plan::listener::ListenerPlan;
 use crate::worker::{Body, Worker};
 use std::rc::Rc;
 
-/// Bytes of what was no header that the log shows: the longest line of version 1.
+/// Bytes of an invalid header that the log shows: the longest line of version 1.
 const SHOWN_BYTES_MAX: usize = 107;
 
 impl Worker {
-    /// The connection, once its header is there. `fired`: the time for it is over.
+    /// The connection, once its header has arrived. `fired`: its time has passed.
     pub(crate) fn greet(
         self: &Rc<Self>,
         mut connection: Box<Connection>,
@@ -45,7 +45,7 @@ impl Worker {
         None
     }
 
-    /// Logs what a client's connection has come to outside of any request.
+    /// Logs an event of a client's connection outside of any request.
     pub(super) fn log_of_connection(&self, connection: &Connection, level: Level, message: &str) {
         let line = RequestLine {
             message,

@@ -1,6 +1,7 @@
-//! Connections that are closed as soon as their log lines are written: who has seen the end of a connection finds its line in
-//! the file. The response is with the client already; only the FIN waits, for about as long as a write takes. It costs two
-//! changes of threads, so under load connections are closed at once, and their lines follow within the writer's period.
+//! Connections that are closed only when their log lines are written: a client that sees the connection close finds its
+//! line in the file. The client already has the response; only the FIN waits, for about as long as a write takes. That
+//! costs two thread switches, so under load connections are closed at once, and their lines follow within the writer's
+//! period.
 
 use crate::base::close::CloseReason;
 use crate::downstream::h1::connection::Connection;
@@ -10,32 +11,32 @@ use reactor::{Millis, TaskId};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-/// A disk that does not take lines holds no connection for longer than it holds lines under load.
+/// A disk that accepts no lines delays no connection for longer than it delays lines under load.
 const HELD_MAX_MS: u64 = 100;
 
-/// A worker holds a connection back at most this often. A reader that looks into the log after each request, a person or a script,
-/// comes less often. A load of one request per connection comes more often: with every connection held back, a single client
-/// got a quarter of the requests/s, at 80 µs of CPU a request instead of 32.
+/// Least time between two held-back connections of a worker. A person or script that reads the log after each request
+/// makes requests less often than that. A load of one request per connection makes them more often: with every
+/// connection held back, a single client got a quarter of the requests/s, at 80 µs of CPU a request instead of 32.
 const APART_MS: u64 = 10;
 
-/// A connection that is to be closed.
+/// A connection waiting to be closed.
 pub(crate) struct HeldBack {
     connection: Box<Connection>,
     reason: CloseReason,
     linger: Option<LingerPlan>,
-    /// The collection that has its lines.
+    /// The collection that includes its lines.
     collection: u64,
 }
 
 impl HeldBack {
-    /// It is closed at once after all.
+    /// Takes the connection, to close it at once.
     pub(crate) fn into_connection(self) -> Box<Connection> {
         self.connection
     }
 }
 
 impl Worker {
-    /// Closes a connection, or begins to linger on it, once its lines are written.
+    /// Closes a connection, or starts to linger on it, once its lines are written.
     pub(crate) fn close_after_lines(
         self: &Rc<Self>,
         connection: Box<Connection>,
@@ -53,14 +54,14 @@ impl Worker {
         let task = connection.task;
         self.thread.reactor.set_deadline(task, Some(Millis(now.0 + HELD_MAX_MS)));
         self.held_back.borrow_mut().push(task);
-        // The flag first: a collection that ends after it tells us.
+        // The flag is set first, so that a collection which ends afterwards tells us.
         self.thread.shared.workers[self.thread.index as usize].awaits_lines.store(true, Ordering::SeqCst);
         let collection = bell.hurry();
         self.put(task, Body::HeldBack(Box::new(HeldBack { connection, reason, linger, collection })));
     }
 
-    /// Something has happened to a connection that is held back: its lines are written, its time is over, or the client is
-    /// reported, which changes nothing.
+    /// Handles an event of a held-back connection: its lines are written, its time has passed, or the client did
+    /// something, which changes nothing.
     pub(crate) fn step_held_back(self: &Rc<Self>, held: Box<HeldBack>) {
         let task = held.connection.task;
         let over = self.thread.reactor.take_deadline_fired(task);
@@ -72,7 +73,8 @@ impl Worker {
         self.close_or_linger(connection, reason, linger);
     }
 
-    /// A collection has ended: those whose lines it wrote are closed, and for the others there is another one.
+    /// A collection has ended: closes the connections whose lines it wrote; for the others another collection is under
+    /// way.
     pub(crate) fn lines_are_written(self: &Rc<Self>) {
         let all: Vec<TaskId> = self.held_back.take();
         let mut left = Vec::new();

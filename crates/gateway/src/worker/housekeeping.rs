@@ -1,4 +1,4 @@
-//! The chores of a worker, when they are due, and what happens on its idle upstream connections.
+//! The chores of a worker, their schedule, and events on its idle upstream connections.
 
 use crate::connector::h2::listen_to_idle;
 use crate::connector::leased::close_ended;
@@ -7,8 +7,8 @@ use crate::thread::chores::Chore;
 use crate::worker::Worker;
 use std::rc::Rc;
 
-/// Idle upstream connections that are past their time and could not all be looked at are looked at again after this many
-/// milliseconds: they are due now, but the others' work is too.
+/// Milliseconds until the next look at expired idle upstream connections that one look could not finish: other work
+/// comes first.
 const LEFT_OVER_MS: u64 = 10;
 
 impl Worker {
@@ -33,7 +33,7 @@ impl Worker {
         thread.chores.set_deadline();
     }
 
-    /// Looks after the caches at the next opportunity: at the start, and after a reload. One worker does it for all.
+    /// Starts managing the caches: at the start, and after a reload. One worker does it for all.
     pub(crate) fn begin_tending(&self) {
         if self.thread.index == 0 {
             self.thread.chores.plan(Chore::TendCaches, self.thread.reactor.now());
@@ -59,7 +59,7 @@ impl Worker {
         }
     }
 
-    /// Something happened on a pooled connection: it has ended, or the peer sent unrequested bytes.
+    /// Handles an event on a pooled connection: it has ended, or the peer sent unrequested bytes.
     pub(super) fn discard_parked(&self, label: u64) {
         use upstream::DiscardReason::{DataOnIdle, PeerClosedIdle};
         use upstream::shared::Inspection;

@@ -1,5 +1,5 @@
-//! Connections of HTTP/2: the worker reads and writes for all streams of one, and begins an exchange for each request. What they
-//! share is `downstream::h2`'s.
+//! HTTP/2 connections: the worker reads and writes for all streams of a connection, and starts an exchange for each
+//! request. `downstream::h2` has their shared state.
 
 use crate::base::close::CloseReason;
 use crate::base::counters::bump;
@@ -26,20 +26,20 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Reads before others get their turn: 128 KB.
+/// Reads before other tasks get their turn: 128 KB.
 const READS_MAX: usize = 4;
 
-/// Writes before others get their turn: 512 KB.
+/// Writes before other tasks get their turn: 512 KB.
 const WRITES_MAX: usize = 8;
 
-/// A client that is told to open no more streams gets this long to answer: more than any usual round trip. Then streams that it opens
-/// all the same are ignored.
+/// Time for a client to react to the first GOAWAY: more than any usual round trip. Streams that it opens later are
+/// ignored.
 const GOING_MS: u64 = 1000;
 
-/// A client that has been told to go closes the connection; it is read from for so long, so that nothing that was sent is lost.
+/// After the last GOAWAY the client should close; it is read from for this long, so that no sent byte is lost.
 const GOODBYE: LingerPlan = LingerPlan { total: Duration::from_secs(5), silence: Duration::from_secs(1) };
 
-/// The worker's hold on a connection of HTTP/2. Without it the connection is closed, and its streams have no client.
+/// The worker's hold on an HTTP/2 connection. Dropping it closes the connection, and its streams lose their client.
 pub(crate) struct Multiplexed(Rc<Session>);
 
 impl Drop for Multiplexed {
@@ -59,7 +59,7 @@ impl Multiplexed {
         self.0.connection(look)
     }
 
-    /// Among which connections it gives way to others; `None` as long as it has streams.
+    /// Its class as a candidate for closing; `None` while it has streams.
     pub(crate) fn standing(&self) -> Option<(Class, Millis, u64)> {
         let times = self.0.times();
         let serial = self.look(|connection| connection.client.serial)?;
@@ -73,18 +73,18 @@ impl Multiplexed {
         })
     }
 
-    /// A part of a frame is there.
+    /// Whether a part of a frame has arrived.
     pub(crate) fn is_partial(&self) -> bool {
         self.0.times().reading_since.is_some()
     }
 
-    /// Takes the connection out, to be closed at once; the client is told, as far as its socket takes that.
+    /// Takes the connection out, to be closed at once; the client gets a GOAWAY, as far as its socket accepts that.
     pub(crate) fn into_connection(self) -> Option<Box<Connection>> {
         self.0.say_goodbye(ErrorCode::NO_ERROR);
         self.0.kill()
     }
 
-    /// Something has come that was not read yet.
+    /// Whether bytes have arrived that were not read yet.
     pub(crate) fn has_arrived(&self) -> bool {
         self.0.has_arrived()
     }
@@ -93,17 +93,17 @@ impl Multiplexed {
 /// Why a connection ends, for its log line and its counters.
 #[derive(Clone, Copy)]
 enum Http2End {
-    /// As agreed.
+    /// A graceful end.
     Gentle(CloseReason),
-    /// The client is not there any more.
+    /// The client has left.
     Gone(CloseReason),
-    /// Its time is over: it is told so.
+    /// A timeout has passed; the client is told.
     TimedOut(CloseReason),
     Fault(Reason),
 }
 
 impl Worker {
-    /// A connection has turned out to speak HTTP/2.
+    /// Starts an HTTP/2 session on a connection.
     pub(crate) fn begin_http2(self: &Rc<Self>, connection: Box<Connection>, listener: &BoundListener) {
         let task = connection.task;
         self.thread.reactor.set_deadline(task, None);
@@ -128,7 +128,8 @@ impl Worker {
         self.step_http2(Multiplexed(session));
     }
 
-    /// Something has happened to a connection: it can be read or written, a stream has something to send, or a time is over.
+    /// Handles an event of a connection: it can be read or written, a stream has something to send, or a timeout has
+    /// passed.
     pub(super) fn step_http2(self: &Rc<Self>, multiplexed: Multiplexed) {
         let session = Rc::clone(&multiplexed.0);
         self.thread.reactor.take_deadline_fired(session.task);
@@ -142,7 +143,7 @@ impl Worker {
         }
     }
 
-    /// Reads, begins exchanges and writes until there is nothing to do; whether that is the end.
+    /// Reads, starts exchanges and writes until there is nothing to do; returns why the connection ends, if it does.
     fn drive_http2(self: &Rc<Self>, session: &Rc<Session>) -> Option<Http2End> {
         let generation = self.generation();
         let listener = session.connection_mut(|connection| {
@@ -187,12 +188,12 @@ impl Worker {
                 SessionRead::Over(reason) => return Some(Http2End::Fault(reason)),
             }
         }
-        // There may be more, and no event will say so.
+        // More bytes may be there, and no event will report them.
         self.thread.reactor.wake(session.task);
         None
     }
 
-    /// Frames and writes, until there is nothing more or the socket takes no more.
+    /// Frames and writes until nothing is left or the socket accepts no more.
     fn write_http2(&self, session: &Session) -> io::Result<()> {
         for _ in 0..WRITES_MAX {
             let has_more = session.pump();
@@ -200,12 +201,12 @@ impl Worker {
                 return Ok(());
             }
         }
-        // No event will say that there is room.
+        // No event will report that there is room.
         self.thread.reactor.wake(session.task);
         Ok(())
     }
 
-    /// Sets the time for what is waited for next, unless it is over already.
+    /// Sets the deadline for the next wait; returns the end if it has passed already.
     fn wait_http2(
         &self,
         session: &Session,
@@ -244,7 +245,7 @@ impl Worker {
         None
     }
 
-    /// Begins the exchange of a request.
+    /// Starts the exchange of a request.
     fn begin_stream(self: &Rc<Self>, session: &Rc<Session>, arrived: Arrived) {
         let Some(stream) = H2::new(session, &arrived) else { return };
         bump(&self.thread.counters().requests, 1);
@@ -261,7 +262,7 @@ impl Worker {
             beginning: refusal.map_or(Beginning::Head, Beginning::Refused),
         };
         if let Err(panic) = catch_bug(|| self.run_exchange(begin)) {
-            // What unwound has reset its stream; the others go on.
+            // Unwinding has reset its stream; the others continue.
             self.report_bug(&panic, "");
             self.count_again();
         }
@@ -277,7 +278,7 @@ impl Worker {
                 (reason, Some(GOODBYE))
             }
             Http2End::Fault(fault) => {
-                // GOAWAY waits already.
+                // A GOAWAY is queued already.
                 let _ = session.flush();
                 self.thread.counters().http2_faults.count(fault);
                 self.log_http2(&session, fault);
@@ -299,7 +300,7 @@ impl Worker {
         session.connection(|connection| self.log_of_connection(connection, level, &message));
     }
 
-    /// Tells all clients of HTTP/2 to open no more streams.
+    /// Tells all HTTP/2 clients to open no more streams.
     pub(super) fn drain_http2(&self) {
         for body in self.bodies.borrow().iter() {
             if let Body::Http2(multiplexed) = body {
@@ -309,13 +310,13 @@ impl Worker {
     }
 }
 
-/// What the default server of an address says about its clients.
+/// The client settings of an address's default server.
 fn client_plan_of<'g>(listener: Option<&BoundListener>, generation: &'g Generation) -> Option<&'g ClientPlan> {
     let server = generation.server(listener?.names.default_server());
     Some(&generation.location(server.own).client)
 }
 
-/// When the present state of a connection lasts too long, and what that means.
+/// When the present state of a connection times out, and how the connection then ends.
 fn due(times: &Times, plan: Option<&ClientPlan>, header_timeout: Duration) -> (Millis, Http2End) {
     let send_timeout = plan.map_or(Duration::from_mins(1), |plan| plan.send_timeout);
     let mut first = (Millis(u64::MAX), Http2End::Gone(CloseReason::SendTimeout));

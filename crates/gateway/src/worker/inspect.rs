@@ -1,4 +1,4 @@
-//! What a worker answers when an operator asks what lives on it, or closes one of its connections. It goes through its tasks in parts, so
+//! A worker's answers to an operator who lists its connections or closes one. It goes through its tasks in parts, so
 //! that a million tunnels delay no other connection.
 
 use crate::base::close::CloseReason;
@@ -13,18 +13,18 @@ use crate::worker::{Body, Worker};
 use reactor::{Millis, PeerAddress, TaskId};
 use transport::Transport;
 
-/// Tasks that are looked at between two turns of the loop: some hundred nanoseconds each where they are cold, so a request waits less
-/// than a millisecond.
+/// Tasks examined between two turns of the loop: some hundred nanoseconds each if they are not in the CPU's cache, so a
+/// request waits less than a millisecond.
 const TASKS_A_TURN: usize = 4096;
-/// Rows that a worker keeps before it sorts out the first ones: as many again as are wanted.
+/// Rows that a worker keeps before it sorts out the first ones: twice as many as wanted.
 const ROWS_HELD_FACTOR: usize = 2;
 
-/// Everything that the status page shows, as JSON. It may wait for locks and files: never called on a worker.
+/// The whole status page as JSON. It may wait for locks and files: never called on a worker.
 pub fn status_json(shared: &Registry, generation: &Generation) -> Vec<u8> {
     render(shared, generation, StatusFormat::Json)
 }
 
-/// When an exchange began, and whose it is: its future cannot be asked.
+/// The start and the client of an exchange: its future cannot be asked.
 #[derive(Debug, Clone)]
 pub(crate) struct Begun {
     task: TaskId,
@@ -34,12 +34,12 @@ pub(crate) struct Begun {
 }
 
 impl Begun {
-    /// Of a session that begins now.
+    /// For a session that begins now.
     pub(crate) fn of_session(task: TaskId, client: PeerAddress, at: Millis) -> Self {
         Self { task, client, at, requests: 0 }
     }
 
-    /// Of a connection whose exchange begins now.
+    /// For a connection with an exchange that begins now.
     pub(crate) fn of(connection: &Connection, now: Millis) -> Self {
         Self {
             task: connection.task,
@@ -51,7 +51,7 @@ impl Begun {
 }
 
 impl Worker {
-    /// Looks at the next part of the tasks.
+    /// Examines the next part of the tasks.
     pub(crate) fn inspect(&self, mut inspection: Box<Inspection>) {
         let end = (inspection.next + TASKS_A_TURN).min(self.bodies.borrow().len());
         match inspection.question.clone() {
@@ -91,7 +91,8 @@ impl Worker {
         filter.keep_first(&mut inspection.found.rows);
     }
 
-    /// A task's row but for the client, with where that can be asked for, or what is known of it; `None` for what is no client's.
+    /// A task's row without the client's address, and where to get that, or the address itself; `None` if the task has
+    /// no client.
     fn row<'b>(
         &self,
         index: usize,
@@ -122,7 +123,7 @@ impl Worker {
             }
             Body::Exchange(_) => {
                 row.state = "exchange";
-                // A subrequest is no client's.
+                // A subrequest has no client of its own.
                 let begun = self.begun.borrow().get(&task.index).cloned()?;
                 (row.age_ms, row.requests) = (Some(now.since(begun.at)), Some(begun.requests.into()));
                 (None, Some(begun.client))
@@ -183,13 +184,13 @@ impl Worker {
                 }
             }
             Body::Exchange(slot) => {
-                // A subrequest has its client's number, and ends with what waits for it.
+                // A subrequest has its client's number, and ends with the exchange that waits for it.
                 let begun = self.begun.borrow_mut().remove(&(index as u32));
                 let Some(task) = begun.map(|begun| begun.task) else {
                     self.bodies.borrow_mut()[index] = Body::Exchange(slot);
                     return false;
                 };
-                // Dropping the future cancels what it is doing, and closes its sockets.
+                // Dropping the future cancels its work and closes its sockets.
                 drop(slot);
                 bump(&self.thread.counters().exchanges, -1);
                 self.forget_connection(task, reason);
@@ -206,7 +207,7 @@ impl Inspection {
     }
 }
 
-/// Who is at the other end of a socket.
+/// The peer's address of a socket.
 fn peer_of(stream: &Transport) -> Option<PeerAddress> {
     stream.peer_address().ok().flatten().map(PeerAddress::Ip)
 }

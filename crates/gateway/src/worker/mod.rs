@@ -1,4 +1,4 @@
-//! A data-plane thread: one reactor, the connections that live on it, and what each of them is doing. Nothing here blocks.
+//! A data-plane thread: one reactor, its connections, and the state of each of them. Nothing here blocks.
 
 pub(crate) mod accept;
 pub(crate) mod begin;
@@ -53,22 +53,22 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 
-/// The mailbox among the sources; listeners are numbered from 0 upwards.
+/// The mailbox's number among the sources; listeners are numbered from 0 upwards.
 const MAILBOX: SourceId = SourceId(u32::MAX);
 
-/// What is left to be closed after its last look is looked at again after this many milliseconds: the event that brings
-/// what was seen comes with the next turn.
+/// Milliseconds until a connection that should be closed, but has just received data, is looked at again: the event for
+/// the data comes with the next turn.
 const LOOK_AGAIN_MS: u64 = 100;
 
-/// What the task with a given index is doing.
+/// The state of the task with a given index.
 pub(crate) enum Body {
     Free,
     /// It waits for a head.
     Idle(Box<Connection>),
-    /// A part of a head is there.
+    /// A part of a head has arrived.
     Reading(Box<Connection>),
     Exchange(Slot),
-    /// A session of `stream` that is no tunnel yet.
+    /// A session of `stream` before its tunnel.
     Session(Slot),
     Tunnel(Box<Tunnel>),
     Lingering(Box<Linger>),
@@ -78,32 +78,32 @@ pub(crate) enum Body {
     Job(Box<dyn Job>),
 }
 
-/// One worker: what its thread has, and the connections that live on it.
+/// One worker: its thread, and its connections.
 pub(crate) struct Worker {
     pub(crate) thread: Rc<WorkerThread>,
     spares: Rc<Spares>,
     generation: RefCell<Rc<Pinned>>,
     bodies: RefCell<Vec<Body>>,
     slots: RefCell<Vec<Slot>>,
-    /// Exchanges under way by the index of their task, for an operator who asks.
+    /// Running exchanges by the index of their task, for an operator's question.
     begun: RefCell<FxHashMap<u32, Begun>>,
     desk: Rc<Desk<Begin, Next>>,
     sessions: Sessions,
     listeners: RefCell<Listeners>,
-    /// What the pool's limits cost, looked at by the clock.
+    /// The cost of the pool's limits, measured periodically.
     churn: RefCell<churn_watch::ChurnWatch>,
-    /// For decoding heads of HTTP/2.
+    /// For decoding HTTP/2 heads.
     http2_head: Cell<Option<Box<::http2::Head>>>,
-    /// Connections that are closed when their log lines are written.
+    /// Connections to close when their log lines are written.
     held_back: RefCell<Vec<TaskId>>,
     /// When the last of them began to wait.
     held_back_at: Cell<Millis>,
-    /// When connections without a request last gave way because memory was short.
+    /// When connections without a request were last closed because memory was short.
     relieved_at: Cell<Millis>,
     stopped: Cell<bool>,
 }
 
-/// Runs a worker until it is told to end. `listeners` are those that exist when it starts.
+/// Runs a worker until it is told to end. `listeners` are those that exist at its start.
 pub fn run(
     index: u16,
     shared: &'static Registry,
@@ -172,7 +172,7 @@ impl Worker {
         Ok(())
     }
 
-    /// From now on this configuration holds.
+    /// Switches to a new configuration.
     fn take_on(&self, generation: Arc<Generation>) {
         self.thread.shared.memory.limit(generation.memory_budget, self.thread.shared.workers());
         self.thread.shared.checks.apply(generation.number, &generation.checks);
@@ -192,7 +192,7 @@ impl Worker {
         }
     }
 
-    /// X7: a panic is a bug of ours and ends the one connection that met it.
+    /// X7: a panic is a bug of ours and ends only the connection that caused it.
     fn survive(&self, ready: Ready, panic: &str) {
         let mut end = String::new();
         if let Ready::Task(task) = ready
@@ -203,7 +203,7 @@ impl Worker {
                 end = format!("; connection *{serial} is closed");
                 self.forget_connection(task, CloseReason::Bug);
             } else {
-                // The task of a subrequest ends with what unwound.
+                // Unwinding ends the task of a subrequest.
                 end = format!("; a subrequest of connection *{serial} has ended");
             }
         }
@@ -216,7 +216,7 @@ impl Worker {
         self.thread.shared.error_log.bug(&format!("a panic ({panic}) in worker {}{end}", self.thread.index));
     }
 
-    /// Sets the gauges to the real counts: the one that panicked has left them as they were.
+    /// Recounts the gauges: the panic has left them as they were.
     fn count_again(&self) {
         let (mut reading, mut exchanges, mut sessions, mut tunnels) = (0, 0, 0, 0);
         for body in self.bodies.borrow().iter() {
@@ -240,7 +240,7 @@ impl Worker {
         }
     }
 
-    /// A worker that drains ends with its last connection, and from then on takes none from others.
+    /// A draining worker ends with its last connection; from then on it accepts none from others.
     fn is_finished(&self) -> bool {
         self.stopped.get()
             || (self.thread.draining.get()
@@ -248,7 +248,7 @@ impl Worker {
                 && self.thread.shared.workers[self.thread.index as usize].end_without_connections())
     }
 
-    /// The configuration that holds now.
+    /// The present configuration.
     pub(crate) fn generation(&self) -> Rc<Pinned> {
         Rc::clone(&self.generation.borrow())
     }
@@ -287,7 +287,7 @@ impl Worker {
             Body::Http2(multiplexed) => {
                 self.thread.memory.hold(task, HeldFor::Connection, multiplexed.held_bytes());
             }
-            // An exchange has said what it holds when it began to wait; a connection that is being opened holds nothing.
+            // An exchange reported its memory when it began to wait; a connection being opened holds none.
             Body::Exchange(_) | Body::Session(_) | Body::Job(_) | Body::Free => {}
         }
         let mut bodies = self.bodies.borrow_mut();
@@ -298,7 +298,7 @@ impl Worker {
         bodies[index] = body;
     }
 
-    /// A connection waits for a head, or for the rest of it.
+    /// Reads the head, or the rest of it, of a connection that waits for one.
     fn read_head(self: &Rc<Self>, mut connection: Box<Connection>, was_reading: bool) {
         self.thread.shared.faults.pass(Fault::Head);
         let generation = self.generation();
@@ -351,7 +351,7 @@ impl Worker {
                 }
                 self.put(task, Body::Reading(connection));
             }
-            // As in nginx a request that broke off is logged.
+            // As in nginx, a request that broke off is logged.
             HeadRead::ClosedInside | HeadRead::Failed if !connection.pending.is_empty() => {
                 request.keep_partial(&connection.pending, &listener.limits);
                 self.begin(connection, request, Some(Refusal::ClientLeft));
@@ -367,8 +367,8 @@ impl Worker {
         }
     }
 
-    /// What comes ahead of a connection's first request: a header of the PROXY protocol, then a handshake, where the address has
-    /// them; with whether the time for what follows is over. `None`: it waits, or is closed.
+    /// Handles what precedes a connection's first request, if the address requires it: a PROXY protocol header, then a
+    /// handshake. Also returns whether the time for the request has passed. `None`: the connection waits, or is closed.
     fn prepare(
         self: &Rc<Self>,
         mut connection: Box<Connection>,
@@ -418,7 +418,7 @@ impl Worker {
                 let deadline = if self.thread.is_draining() { connection.kept_until } else { now.after(timeout) };
                 self.thread.reactor.set_deadline(task, Some(deadline));
                 if !connection.pending.is_empty() || connection.stream.is_readable() {
-                    // The next request may be there already; others get their turn first.
+                    // The next request may have arrived already; other tasks get their turn first.
                     self.thread.reactor.wake(task);
                 }
                 self.put(task, Body::Idle(connection));
@@ -495,7 +495,7 @@ impl Worker {
         }
     }
 
-    /// Closes a connection that waits for a request, unless one has arrived that no event has told of yet.
+    /// Closes a connection that waits for a request, unless one has arrived that no event has reported yet.
     fn close_unless_asked(&self, connection: Box<Connection>, reason: CloseReason) {
         if connection.stream.peek() != Peeked::Data {
             return self.close(connection, reason);
@@ -506,7 +506,7 @@ impl Worker {
         self.put(task, Body::Idle(connection));
     }
 
-    /// Stops accepting, lets idle connections go at their time (`keepalive_min_timeout`), and lets the others finish.
+    /// Stops accepting, closes idle connections at their time (`keepalive_min_timeout`), and lets the others finish.
     fn drain(self: &Rc<Self>) {
         self.thread.draining.set(true);
         self.unlisten_all();
@@ -515,7 +515,7 @@ impl Worker {
             .borrow_mut()
             .iter_mut()
             .filter_map(|body| match std::mem::replace(body, Body::Free) {
-                // Who has just connected has not been served yet, and no other process can do it.
+                // A connection that was just accepted has not been served yet, and no other process can serve it.
                 Body::Idle(connection) if connection.client.requests > 0 => Some(connection),
                 other => {
                     *body = other;
@@ -538,12 +538,12 @@ impl Worker {
     }
 }
 
-/// What a connection that waits for a head holds.
+/// Memory of a connection that waits for a head.
 fn held_waiting(connection: &Connection) -> usize {
     CONNECTION_BYTES + connection.pending.capacity() + connection.stream.held_bytes()
 }
 
-/// Runs this; a panic becomes its message. What unwinds drops what it owned, and with it the sockets.
+/// Runs the closure; a panic becomes its message. Unwinding drops what the closure owned, and with it the sockets.
 fn catch_bug<R>(run: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
         let message = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
@@ -558,7 +558,8 @@ mod tests {
     #[test]
     fn what_waits_is_small() {
         assert!(size_of::<Body>() <= 24, "{}", size_of::<Body>());
-        // Each side has a pointer to what TLS keeps for it; the client may be a stream, and a session of `stream` may have a pace.
+        // Each side has a pointer to its TLS state; the client may be a stream, and a session of `stream` may have a
+        // pace.
         assert!(size_of::<Tunnel>() <= 256, "{}", size_of::<Tunnel>());
     }
 }

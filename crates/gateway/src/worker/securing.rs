@@ -1,6 +1,6 @@
 //! Connections to an address with `ssl` begin with a handshake. It is a state of a waiting connection, under
-//! `client_header_timeout`; until the first byte has come it costs nothing. A client that speaks plain HTTP there is served all the
-//! same, and told so (497).
+//! `client_header_timeout`; before the first byte it costs nothing. A client that speaks plain HTTP there gets an
+//! answer that says so (497).
 
 use crate::base::close::CloseReason;
 use crate::base::counters::{bump, handshake_failure};
@@ -18,13 +18,13 @@ use transport::tls_error;
 
 /// The first byte of a handshake's first record.
 const HANDSHAKE_RECORD: u8 = 22;
-/// The bit that the first byte of SSL 2 has. nginx takes it for a handshake, too, which then fails.
+/// The bit in the first byte of SSL 2. nginx also treats that as a handshake, which then fails.
 const SSL2_BIT: u8 = 0x80;
 
-/// Bytes of the first read: a usual first message takes 500 to 2,000.
+/// Bytes of the first read: a usual first message has 500 to 2,000.
 const FIRST_READ_BYTES: usize = 4096;
 
-/// What the client begins with.
+/// The kind of the client's first byte.
 enum FirstByte {
     Nothing,
     Handshake,
@@ -34,8 +34,8 @@ enum FirstByte {
 }
 
 impl Worker {
-    /// The connection, once its handshake is complete, or it has become clear that there is none; with whether the time for what
-    /// follows is over. `fired`: the time is over.
+    /// Returns the connection once its handshake is complete, or it is clear that there is none, and whether the time
+    /// for the request has passed. `fired`: the time has passed.
     pub(crate) fn secure(
         self: &Rc<Self>,
         mut connection: Box<Connection>,
@@ -81,7 +81,7 @@ impl Worker {
         self.shake_hands(connection, listener, fired)
     }
 
-    /// A connection without TLS: HTTP/2 begins with a preface, where it is spoken.
+    /// A connection without TLS: HTTP/2 begins with a preface, if it is enabled.
     fn begin_in_clear(
         self: &Rc<Self>,
         mut connection: Box<Connection>,
@@ -122,7 +122,7 @@ impl Worker {
                 self.close(connection, CloseReason::ClientAborted);
                 return None;
             }
-            // Whatever it is, HTTP/1 says what becomes of it.
+            // HTTP/1 handles everything else, including errors.
             Preface::Other | Preface::Partial | Preface::Nothing => {}
         }
         connection.securing = Securing::Done;
@@ -139,7 +139,7 @@ impl Worker {
         let task = connection.task;
         match connection.stream.handshake() {
             Ok(true) if !self.standing_is_known(&mut connection) && !fired => self.put(task, Body::Idle(connection)),
-            // The client is there, and the responder is not.
+            // The client is there, but the responder does not answer.
             Ok(true) if connection.standing.is_some() => self.give_up_handshake(connection),
             Ok(true) => {
                 connection.securing = Securing::Done;
@@ -202,7 +202,7 @@ impl Worker {
 
     fn fail_handshake(self: &Rc<Self>, connection: Box<Connection>, error: &io::Error) {
         let Some(failed) = tls_error(error) else {
-            // As in nginx: the system's words for a connection that broke.
+            // As in nginx: the system's message for a connection that broke.
             let message = format!("SSL_do_handshake() failed ({})", errno(error));
             self.log_handshake(&connection, Level::Info, &message);
             self.count_failure("connection");
@@ -246,10 +246,10 @@ impl Worker {
     }
 }
 
-/// Whether a connection in clear begins as HTTP/2 does.
+/// Whether a connection without TLS begins with the HTTP/2 preface.
 enum Preface {
     Nothing,
-    /// As far as it has come.
+    /// All bytes so far match.
     Partial,
     Whole,
     Other,
@@ -258,7 +258,7 @@ enum Preface {
 }
 
 impl Connection {
-    /// Whether the first bytes are HTTP/2's, which stay where they are.
+    /// Checks the first bytes for the HTTP/2 preface without consuming them.
     fn look_at_preface(&mut self) -> Preface {
         loop {
             let Self { stream, pending, .. } = self;
@@ -278,7 +278,7 @@ impl Connection {
         }
     }
 
-    /// What the first byte says, which stays where it is.
+    /// Classifies the first byte without consuming it.
     fn look_at_beginning(&mut self) -> FirstByte {
         if self.pending.is_empty() {
             let Self { stream, pending, .. } = self;

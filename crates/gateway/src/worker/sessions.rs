@@ -1,4 +1,4 @@
-//! Sessions of `stream`: their futures on the worker, and what becomes of their connections.
+//! Sessions of `stream`: their futures on the worker, and what happens to their connections.
 
 use crate::base::counters::bump;
 use crate::registry::generation::{ListenerId, Pinned};
@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use transport::Transport;
 
-/// Futures that are kept for the next session: a burst of connections allocates no more than it has at a time.
+/// Futures kept for later sessions: a burst of connections allocates no more than run at a time.
 const SLOTS_MAX: usize = 64;
 
 /// The futures of a worker's sessions.
@@ -23,7 +23,7 @@ pub(crate) struct Sessions {
 }
 
 impl Worker {
-    /// Begins a session on a connection that was just accepted.
+    /// Starts a session on a connection that was just accepted.
     pub(super) fn begin_session(
         self: &Rc<Self>,
         generation: Rc<Pinned>,

@@ -1,5 +1,5 @@
-//! What a worker does about memory: it closes what is idle, refuses what is new, stops to accept, and keeps no buffers for
-//! later. How short memory is, `memory` says; when this is looked at, `housekeeping`.
+//! A worker's reaction to a shortage of memory: it closes idle connections, refuses new requests, stops accepting, and
+//! keeps no spare buffers. `memory` measures the shortage; `housekeeping` schedules the check.
 
 use crate::base::alarm::and_more;
 use crate::base::close::CloseReason;
@@ -10,26 +10,26 @@ use crate::worker::Worker;
 use crate::worker::displacing::{Class, Displaceable};
 use reactor::Millis;
 
-/// Between two looks: pressure goes within two seconds of its cause, and four wake-ups a second cost nothing.
+/// Time between two checks: pressure ends within two seconds of its cause, and four wake-ups a second cost nothing.
 const LOOK_PERIOD_MS: u64 = 250;
-/// Between two attempts to make room for a request by closing who has none. That is a walk over all connections, some
-/// nanoseconds each: with this many per millisecond of waiting it takes a hundredth of the time.
+/// Least time between two attempts to make room for a request by closing connections without one. That is a walk over
+/// all connections, some nanoseconds each: with this many per millisecond of waiting it takes a hundredth of the time.
 const RELIEF_PERIOD_MS: u64 = 1;
 const RELIEF_WALK: u64 = 1000;
-/// Connections closed in one look: a few milliseconds of work. With the period above 16,000 a second.
+/// Connections closed in one check: a few milliseconds of work. With the period above, 16,000 a second.
 const CLOSES_MAX: usize = 4096;
-/// Between two times at which spares are freed: of 256 four are left after 15 s.
+/// Time between two releases of spares: of 256, four are left after 15 s.
 const RETURN_PERIOD_MS: u64 = 5000;
 /// One of this many is kept.
 const SPARES_KEPT: usize = 4;
-/// Memory that connections held and hold no more, above which the allocator is asked to return it: less is soon used again, and
-/// returning it costs more than having it.
+/// Decrease of the connections' memory above which the allocator is asked to return memory: less is soon used again,
+/// and returning it costs more than keeping it.
 const FALL_BYTES: u64 = 8 << 20;
 /// Connections named in an alert.
 const NAMED_MAX: usize = 3;
 
 impl Relief for Worker {
-    /// Whether new requests are answered 503; says so from time to time.
+    /// Whether new requests are answered 503; logs that from time to time.
     fn refuses_requests(&self) -> bool {
         if self.relieved_pressure() < Pressure::Requests {
             return false;
@@ -42,7 +42,7 @@ impl Relief for Worker {
 }
 
 impl Worker {
-    /// Whether nothing is accepted any more, which is seen to.
+    /// Whether nothing is accepted any more; if so, pauses accepting.
     pub(crate) fn refuses_connections(&self) -> bool {
         if self.relieved_pressure() < Pressure::Accepts {
             return false;
@@ -60,7 +60,7 @@ impl Worker {
         self.thread.memory.pressure() >= Pressure::Keepalive
     }
 
-    /// The chore: as long as there is a budget.
+    /// The chore; it runs while there is a budget.
     pub(crate) fn look_at_memory(&self) {
         let Some(_) = self.thread.shared.memory.budget() else {
             return self.resume_accept_after_memory();
@@ -71,14 +71,14 @@ impl Worker {
             self.close_waiting(false);
         }
         match self.thread.memory.pressure() {
-            // Accepting does not begin again at once, where a single closed connection would be enough.
+            // Accepting resumes only below this level; otherwise it would resume for every single closed connection.
             Pressure::Accepts | Pressure::Requests => _ = self.refuses_connections(),
             Pressure::Keepalive | Pressure::None => self.resume_accept_after_memory(),
         }
         self.thread.chores.plan(Chore::LookAtMemory, Millis(self.thread.reactor.now().0 + LOOK_PERIOD_MS));
     }
 
-    /// How short memory is, once those that wait for a request have given way: before a request is refused.
+    /// The pressure after closing connections that wait for a request: checked before a request is refused.
     fn relieved_pressure(&self) -> Pressure {
         let pressure = self.thread.memory.pressure();
         let (now, period) = (self.thread.reactor.now(), RELIEF_PERIOD_MS + self.connections() as u64 / RELIEF_WALK);
@@ -91,9 +91,9 @@ impl Worker {
         self.thread.memory.pressure()
     }
 
-    /// Closes connections that wait for a request: those without one first, then the idle ones, each class from the oldest on.
-    /// Who has come since the last look may still be about to send, and is passed over; `urgent`: unless it has sent a part of
-    /// a head.
+    /// Closes connections that wait for a request: first those that never sent one, then the idle ones, the oldest of
+    /// each class first. A connection accepted since the last check may be about to send and is passed over; with
+    /// `urgent`, not if it has sent a part of a head.
     fn close_waiting(&self, urgent: bool) {
         let last = if self.thread.shared.memory.spares_keepalive() { Class::WithoutRequest } else { Class::Idle };
         let mut waiting = self.candidates(last);
@@ -143,7 +143,7 @@ impl Worker {
         self.keep_spares(|_| 0);
     }
 
-    /// Frees spare buffers and futures down to as many as the closure says for each kind.
+    /// Frees spare buffers and futures; the closure gives the number to keep for a number of one kind.
     fn keep_spares(&self, kept: impl Fn(usize) -> usize) {
         self.spares.keep(&kept, &self.thread.memory);
         let mut slots = self.slots.borrow_mut();
@@ -151,18 +151,18 @@ impl Worker {
         slots.truncate(count);
     }
 
-    /// Begins to look after what bursts leave behind.
+    /// Starts the periodic release of spares.
     pub(crate) fn begin_returning(&self) {
         self.thread.chores.plan(Chore::ReturnMemory, Millis(self.thread.reactor.now().0 + RETURN_PERIOD_MS));
     }
 
-    /// The chore: most of the spares are freed again and again. Who goes on needing them makes them anew, a few allocations
-    /// each time; what a burst has left is gone after some times. One worker returns what the allocator has kept of it.
+    /// The chore: frees most of the spares each time. A worker that still needs them allocates a few again; the spares
+    /// of a burst are gone after some rounds. One worker also makes the allocator return free memory.
     pub(crate) fn return_memory(&self) {
         self.keep_spares(|count| count / SPARES_KEPT);
         self.thread.memory.trim();
         if self.thread.index == 0 && self.thread.shared.memory.take_fall(FALL_BYTES).is_some() {
-            // Without room in the line of jobs the next look does it.
+            // If the job queue is full, the next check does it.
             let _ = self.thread.shared.offload.submit(reactor::return_free_memory, || ());
         }
         self.begin_returning();

@@ -1,5 +1,5 @@
-//! Clients whose certificates a responder of OCSP is asked about (`ssl_ocsp`). The handshake is complete; the connection waits for the
-//! answers before it serves a request, under the same deadline.
+//! Clients with certificates that an OCSP responder must confirm (`ssl_ocsp`). The handshake is complete; the
+//! connection waits for the answers before it serves a request, under the same deadline.
 
 use crate::downstream::h1::connection::Connection;
 use crate::registry::ocsp::standings::StandingSearch;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tls::{STATUS_REQUEST_FAILED, Session};
 
 impl Worker {
-    /// Whether nothing has to be waited for any more; the session knows then what came of it.
+    /// Whether nothing is awaited any more; the session then knows the result.
     pub(crate) fn standing_is_known(&self, connection: &mut Connection) -> bool {
         let mut search = match connection.standing.take() {
             Some(search) => search,
@@ -53,7 +53,7 @@ impl Worker {
             .position(|tls| tls.as_ref().is_some_and(|tls| tls.answers.iter().flatten().any(is_chosen)));
         let tls = server.and_then(|server| generation.server(server as u32).tls.as_deref());
         let Some(plan) = tls.and_then(|tls| tls.demands.as_ref()?.status.clone()) else {
-            // The configuration has changed during the handshake.
+            // The configuration changed during the handshake.
             connection.stream.session_mut(|session| session.doubt_client(STATUS_REQUEST_FAILED));
             return None;
         };

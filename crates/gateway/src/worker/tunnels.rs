@@ -1,4 +1,4 @@
-//! Tunnels on the worker: they are stepped by events and by the clock, and logged when they end.
+//! Tunnels on the worker: events and the clock step them, and their end is logged.
 
 use crate::base::close::CloseReason;
 use crate::base::counters::bump;

@@ -1,5 +1,5 @@
-//! `keepalive … floor=`: connections that are opened ahead of demand, kept there through quiet times, and not forced on a
-//! peer that refuses them. Each worker looks after its share of the peers by the clock; what it opens is `opening`'s.
+//! `keepalive … floor=`: connections opened ahead of demand, kept open through quiet times, and not forced on a peer
+//! that refuses them. Each worker periodically handles its share of the peers; `opening` opens the connections.
 
 use crate::connector::connect::dial;
 use crate::connector::opening::{OpenedFor, open_for_pool};
@@ -13,14 +13,15 @@ use std::rc::Rc;
 use std::time::Duration;
 use upstream::shared::KeyId;
 
-/// How often a floor is looked at. What an expiry or a peer closes is back after this and a connect.
+/// How often a floor is checked. A connection that expires or that the peer closes is replaced after this time and a
+/// connect.
 const LOOK_MS: u64 = 250;
-/// Connections that one look opens to a peer: with a quarter of what is missing at a time, a floor is filled over some
-/// seconds instead of by a burst that may overflow the peer's accept queue.
+/// Most connections that one check opens to a peer: each check opens a quarter of the missing ones, so a floor fills
+/// over some seconds instead of by a burst that may overflow the peer's accept queue.
 const OPENS_MAX: u32 = 8;
 
 impl Worker {
-    /// Looks after the floors at the next opportunity: at the start, and after a reload.
+    /// Starts checking the floors: at the start, and after a reload.
     pub(crate) fn begin_warming(&self) {
         self.thread.chores.plan(Chore::WarmPool, self.thread.reactor.now());
     }
@@ -32,7 +33,8 @@ impl Worker {
             self.warm_peer(floor.key, &floor.address, &floor.warming);
         }
         for floor in &generation.moving_floors {
-            // Those of a name as they are now: who has left is drained, and who is new is warm within a look or two.
+            // The present peers of a name: peers that have left are drained, and new ones get connections within a
+            // check or two.
             let held = floor.group.members.hold();
             let peers = floor.group.members.of(&held).into_iter().flat_map(PeerSet::distinct);
             for peer in peers.skip(usize::from(self.thread.index)).step_by(workers) {
@@ -56,9 +58,9 @@ impl Worker {
             return;
         }
         for _ in 0..missing.div_ceil(4).min(OPENS_MAX) {
-            // Nothing gives way to a connection that no request needs yet.
+            // No connection is closed for one that no request needs yet.
             let Some(permit) = pool.open_spare(self.thread.id(), key) else { return };
-            // Its own task is made where it waits; until then no event comes.
+            // Its own task is created when it waits; until then no event comes.
             let Ok((stream, port)) = dial(&self.thread, address, &plan.connect, self.thread.chores.task) else {
                 return self.thread.pauses.refused(key, now);
             };

@@ -1,5 +1,6 @@
-//! Tests of the gateway that must not run beside others: what they measure depends on how much memory the kernel gives to sockets and
-//! how fast this process takes bytes. Cargo runs one program after the other, so a program of their own is enough.
+//! Tests of the gateway that must not run in parallel with others: their measurements depend on how much memory the
+//! kernel gives to sockets and how fast this process accepts bytes. Cargo runs one program after the other, so a
+//! separate program is enough.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 mod memory;

@@ -19,7 +19,7 @@ fn with_budget(budget: &str, peer: Peer, location: &str) -> Site {
 
 /// Bytes of a response that a stalled client leaves behind.
 const LARGE: usize = 1_000_000;
-/// Four times as much as the budget in all.
+/// In total four times the budget.
 const READERS: usize = 100;
 
 fn large() -> Vec<u8> {
@@ -27,7 +27,7 @@ fn large() -> Vec<u8> {
     [head.as_bytes(), &vec![b'x'; LARGE]].concat()
 }
 
-/// Answers `/` when told to, and with more than the client takes.
+/// Answers `/` after the signal, with more than the client reads.
 fn peer_with_large_responses(go: &Signal) -> Peer {
     let go = go.clone();
     Peer::script(move |mut talk| {
@@ -57,21 +57,21 @@ fn l11_the_budget_is_never_exceeded_and_what_is_shed_comes_in_order() {
     let mut readers: Vec<Talk> = (0..READERS).map(|_| slow_reader(&site)).collect();
     site.gateway.until_totals("all requests are under way", |totals| totals.writing == READERS as u64);
     assert!(shared.memory().held < 4 * MB, "{:?}", shared.memory());
-    // Everybody gets an answer at once, and no client reads it.
+    // All clients get an answer at once, and none reads it.
     go.raise();
-    // First to go: idle connections.
+    // First, idle connections are closed.
     assert_eq!((silent.end(), idle.end()), (End::Fin, End::Fin));
     site.gateway.logged("connections without a request are closed");
     until("it is counted", || (shared.closed(CloseReason::MemoryBudget) >= 1).then_some(()));
-    // Then: new connections.
+    // Then new connections are refused.
     site.gateway.logged("nothing is accepted");
     let mut outside = site.client();
     outside.send(ALIVE);
     assert!(!outside.hears_within(Duration::from_millis(300)), "it was accepted");
     let used = shared.memory();
     assert!(used.held > 6 * MB && used.claimed_most <= 8 * MB, "{used:?}");
-    // Who reads gets everything, and the pressure goes. All read at the same time: a segment that the kernel of a reader who
-    // did not read has dropped is sent again after a pause as long as the one before, and one after the other those add up.
+    // Clients that read get everything, and the pressure ends. All read at the same time: the kernel sends a dropped
+    // segment again only after a pause as long as the previous one, and one after the other those pauses add up.
     std::thread::scope(|scope| {
         for reader in &mut readers {
             scope.spawn(|| {
@@ -82,7 +82,7 @@ fn l11_the_budget_is_never_exceeded_and_what_is_shed_comes_in_order() {
         until("the pressure goes", || (shared.memory().held < 4 * MB).then_some(()));
         assert!(outside.hears_within(DEADLINE), "it is still not accepted");
     });
-    // Accepting begins again before requests are served again, so the one that waited outside may come between the two.
+    // Accepting resumes before requests are served again, so the waiting connection may come between the two.
     assert!(matches!(outside.response().status(), 200 | 503));
     until("requests are served again", || {
         let mut client = site.client();
@@ -102,7 +102,7 @@ fn l11_refuses_requests_when_no_connection_can_give_way() {
     let go = Signal::new();
     let site = with_budget("8m", peer_with_large_responses(&go), "proxy_buffers 16 16k; proxy_busy_buffers_size 32k;");
     let shared = site.gateway.shared();
-    // Each holds 261 KB of what it does not read: together more than 90 % of the budget, and less than 95 %.
+    // Each holds 261 KB of unread response: together more than 90 % of the budget, and less than 95 %.
     let readers: Vec<Talk> = (0..29).map(|_| slow_reader(&site)).collect();
     site.gateway.until_totals("all requests are under way", |totals| totals.writing == 29);
     go.raise();
@@ -178,7 +178,7 @@ fn l11_bodies_go_to_the_disk_when_memory_is_short() {
     let body = "b".repeat(900_000);
     let mut clients: Vec<Talk> = (0..8).map(|_| site.client()).collect();
     for client in &mut clients {
-        // All but the end: eight bodies wait at the same time.
+        // All but the last byte: eight bodies wait at the same time.
         client.send(post(&format!("Content-Length: {}\r\n", body.len())));
         client.send(&body[1..]);
     }
@@ -255,7 +255,8 @@ fn l11_half_heads_give_way_before_anybody_is_refused() {
     let mut idle = site.client();
     idle.send(ALIVE);
     assert_eq!(idle.response().text(), "alive");
-    // As much as all of the budget, in heads that never end; not so fast that requests are refused before the next look.
+    // As much as the whole budget, in heads that never end; slowly enough that requests are not refused before the next
+    // check.
     let head = format!("GET / HTTP/1.1\r\nHost: a\r\n{}", format!("X: {}\r\n", "y".repeat(4000)).repeat(2));
     let held = || site.gateway.shared().memory().held;
     let mut clients = Vec::new();
@@ -299,7 +300,7 @@ fn l11_what_there_is_no_memory_to_compress_goes_as_it_is() {
     let site = with_budget("2m", peer, words);
     let packed = |response: &testkit::Response| {
         assert_eq!(response.status(), 200);
-        // Caches have to tell the two apart, whichever this is.
+        // In either case, caches must distinguish the two.
         assert_eq!(response.value("Vary"), Some("Accept-Encoding"));
         let packed = response.value("Content-Encoding") == Some("gzip");
         assert_eq!(response.text() == page, !packed);
@@ -308,7 +309,7 @@ fn l11_what_there_is_no_memory_to_compress_goes_as_it_is() {
     let mut client = site.client();
     client.send(HELD);
     site.gateway.until_totals("it is under way", |totals| totals.writing == 1);
-    // Then others, who do not read, fill the memory.
+    // Then other clients, which do not read, fill the memory.
     let readers: Vec<Talk> = (0..30).map(|_| slow_reader(&site)).collect();
     let shared = site.gateway.shared();
     until("the memory is full", || (shared.memory().held > 2 * MB * 9 / 10).then_some(()));

@@ -1,4 +1,4 @@
-//! `auth_basic` where a comparison with nginx cannot show it: files that change, bad lines, clients that leave.
+//! `auth_basic` where a comparison with nginx is impossible: files that change, bad lines, clients that leave.
 
 use crate::scene::Gateway;
 
@@ -43,7 +43,7 @@ fn a_client_that_leaves_ends_its_delay() {
     client.send("GET /held/a HTTP/1.1\r\nHost: a.example\r\n\r\n");
     drop(client);
     testkit::until("the end of the request that was left", || {
-        // The request for the metrics is under way itself.
+        // The request for the metrics itself is in progress.
         let metrics = gateway.get("/metrics?format=prometheus").text();
         metrics.lines().any(|line| line == "holdfast_requests_under_way 1").then_some(())
     });

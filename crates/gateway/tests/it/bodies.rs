@@ -51,7 +51,7 @@ fn bodies_of_every_size_arrive_whole() {
         assert_eq!(post_chunked(&gateway, "/", &body).text(), format!("{bytes} {bytes}"));
         assert!(peer.requests().last().unwrap().1.body == body, "{bytes} bytes in chunks");
         assert_eq!(post(&gateway, "/stream", &body).text(), format!("{bytes} {bytes}"));
-        // One that has arrived as a whole before it is passed on has a length.
+        // A body that has arrived completely before it is passed on has a length.
         let response = post_chunked(&gateway, "/stream", &body);
         let streamed = response.text();
         let is_small = bytes <= 8 * 1024 + 1;

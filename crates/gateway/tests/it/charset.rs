@@ -1,4 +1,4 @@
-//! `charset` where a comparison with nginx cannot show it: what is logged, and clients that read slowly.
+//! `charset` where a comparison with nginx is impossible: log lines, and clients that read slowly.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 use crate::scene::Gateway;
@@ -36,7 +36,7 @@ fn b1_a_name_from_a_variable_is_one_line() {
 fn b6_a_client_that_reads_late_gets_all_of_a_body_that_grows() {
     let server = "location / { charset utf-8; source_charset koi8-r; charset_types *; root html; }";
     let gateway = Gateway::start(server, MAP);
-    // More than the sockets of both ends take, with an end that waits for room.
+    // More than the sockets of both ends hold, so the end waits for room.
     let count = 12 << 20;
     gateway.write("html/large", vec![0xc1; count]);
     let mut client = gateway.connect();

@@ -1,4 +1,4 @@
-//! docs/guide/close-reasons.md says what the enums say, and every reason has a counter that moves.
+//! docs/guide/close-reasons.md matches the enums, and every reason has a counter that increases.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 use gateway::{CloseReason, CloseSide};

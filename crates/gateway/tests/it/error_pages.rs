@@ -3,7 +3,7 @@
 use crate::scene::Gateway;
 use testkit::{Peer, Refusing};
 
-/// What the founding experiment's origin has.
+/// The origin's configuration in the founding experiment.
 const ORIGIN: &str = "location / { root html; index index.html index.htm; } \
     error_page 500 502 503 504 /50x.html; location = /50x.html { root html; }";
 
@@ -17,7 +17,7 @@ fn a_dead_upstream_shows_the_page_under_its_own_status() {
     let response = gateway.get("/app/x");
     assert_eq!((response.status(), response.text().as_str()), (502, "sorry"));
     assert_eq!(response.value("Content-Type"), Some("text/html"));
-    // Its validators are those of the page, and say nothing about the resource that was asked for.
+    // Its validators belong to the page, not to the requested resource.
     let tag = response.value("ETag").unwrap();
     let again = gateway.request("GET", "/app/x", &format!("If-None-Match: {tag}\r\nRange: bytes=0-1\r\n"));
     assert_eq!((again.status(), again.text().as_str()), (502, "sorry"));

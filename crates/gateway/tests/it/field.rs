@@ -1,9 +1,9 @@
-//! Peers that say who they are.
+//! Peers that answer with their name.
 
 use std::net::SocketAddr;
 use testkit::{Peer, Response, Talk};
 
-/// Peers called a, b, c …, each of which answers everything with its name.
+/// Peers named a, b, c …, each of which answers every request with its name.
 pub(crate) fn peers(count: u8) -> (Vec<Peer>, Vec<SocketAddr>) {
     let peers: Vec<Peer> = (0..count)
         .map(|index| {
@@ -17,9 +17,9 @@ pub(crate) fn peers(count: u8) -> (Vec<Peer>, Vec<SocketAddr>) {
     (peers, addresses)
 }
 
-/// Who answers.
+/// The name of the peer that answered.
 pub(crate) trait Named {
-    /// The name, or the status where something else answered instead.
+    /// The name, or the status if no peer answered.
     fn peer(&self) -> String;
 }
 
@@ -29,7 +29,7 @@ impl Named for Response {
     }
 }
 
-/// The names of all that answer this many requests for a target, one after the other.
+/// The names of the peers that answer this many requests for a target, one after the other.
 pub(crate) fn sequence(client: &mut Talk, target: &str, requests: usize) -> String {
     (0..requests).map(|_| client.get(target, "").peer()).collect()
 }

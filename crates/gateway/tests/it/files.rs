@@ -1,4 +1,4 @@
-//! Static files over real sockets: what a URI leads to, how it is sent, and what is logged where there is nothing.
+//! Static files over real sockets: which file a URI leads to, how it is sent, and what is logged if there is none.
 
 use crate::scene::Gateway;
 use std::time::{Duration, Instant};
@@ -231,7 +231,7 @@ fn a_client_that_takes_nothing_is_closed_after_send_timeout() {
         gateway.write("html/big", vec![b'x'; 32 * 1024 * 1024]);
         let mut client = gateway.connect();
         client.send("GET /big HTTP/1.1\r\nHost: a\r\n\r\n");
-        // Sending does not make up for not reading.
+        // Sending bytes does not count as reading.
         let deadline = Instant::now() + DEADLINE;
         while !gateway.errors().contains("client timed out") {
             assert!(Instant::now() < deadline, "{}", gateway.errors());
@@ -246,8 +246,8 @@ fn a_client_that_takes_nothing_is_closed_after_send_timeout() {
 
 #[test]
 fn a_file_that_is_shorter_than_it_says_ends_its_connection() {
-    // Files of sysfs say 4096 bytes and have fewer; reading them without waiting is not supported either, so this goes
-    // through the offload pool.
+    // Files of sysfs state 4096 bytes and contain fewer. Reading them without blocking is not supported either, so the
+    // offload pool reads this one.
     if !std::path::Path::new("/sys/kernel/uevent_seqnum").exists() {
         return;
     }
@@ -293,7 +293,7 @@ fn trailers_are_known_when_the_body_has_ended() {
     let response = client.head().unwrap();
     let tag = response.value("ETag").unwrap();
     assert_eq!((response.value("X-Added"), response.value("Content-Length")), (Some(tag), None));
-    // Everything behind the head counts, so the framing of the chunks before the last one does, too.
+    // As all bytes after the head count, the framing of the chunks before the last one counts too.
     let (body, _) = client.rest();
     let last = body.windows(3).rposition(|window| window == b"0\r\n").unwrap();
     assert!(last > 100_000);
@@ -317,7 +317,7 @@ fn a_value_that_would_end_its_line_is_sent_as_one_line() {
 fn a_redirect_to_a_directory_is_one_line_whatever_its_arguments() {
     let server = "set $args $remote_user; location /d/ { proxy_pass http://127.0.0.1:1; }";
     let gateway = Gateway::start(server, "");
-    // `a\r\nX-Evil=y` as a user.
+    // `a\r\nX-Evil=y` as the user name.
     let response = gateway.request("GET", "/d", "Authorization: Basic YQ0KWC1FdmlsPXk6Yg==\r\n");
     assert_eq!((response.status(), response.value("X-Evil=y")), (301, None));
     assert!(response.value("Location").unwrap().ends_with("/d/?a X-Evil=y"), "{response:?}");
@@ -347,7 +347,7 @@ fn open_files_stay_open_for_as_long_as_they_are_valid() {
         replace(name, "newer");
         assert_eq!(ask(&format!("/{name}")), (200, second.to_owned()), "{name}");
     }
-    // The third use of this one leaves it open.
+    // After the third use, this file stays open.
     assert_eq!(ask("/uses/a").1, "newer");
     replace("uses/a", "newest");
     assert_eq!(ask("/uses/a").1, "newer");

@@ -1,4 +1,4 @@
-//! `gzip` where nginx's answer depends on time: streamed responses, broken ones, and what logs say.
+//! `gzip` where nginx's answer depends on timing: streamed responses, truncated ones, and log lines.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 use std::io::{Read as _, Write as _};
@@ -50,7 +50,7 @@ fn each_part_goes_out_at_once(location: &str, fields: &'static str) {
     client.send(GET);
     let head = client.head().unwrap();
     assert_eq!((head.status(), head.value("Content-Encoding")), (200, Some("gzip")));
-    // The decoder takes bytes as they come; the peer goes on only when the first part can be read.
+    // The decoder takes bytes as they arrive; the peer continues only when the first part was decoded.
     let mut decoder = flate2::write::GzDecoder::new(Vec::new());
     let mut chunk = |client: &mut testkit::Talk| {
         let mut size = Vec::new();

@@ -1,4 +1,5 @@
-//! `limit_req` and `limit_conn` where nginx cannot be asked: delays, tunnels, workers, reloads, full zones, lines.
+//! `limit_req` and `limit_conn` where a comparison with nginx is impossible: delays, tunnels, workers, reloads, full
+//! zones, log lines.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 use crate::scene::Gateway;
@@ -145,7 +146,7 @@ fn a_full_zone_refuses_connections_and_forgets_old_requests() {
             }
         }
     });
-    // 32 KB hold some hundred keys of 100 bytes.
+    // 32 KB hold a few hundred keys of 100 bytes.
     let http = "limit_conn_zone $arg_k zone=conn:32k; limit_req_zone $arg_k zone=req:32k rate=1r/m;";
     let server = "location /c { limit_conn conn 1; proxy_pass http://{upstream:0}; } \
         location /r { limit_req zone=req; root html; }";
@@ -155,7 +156,7 @@ fn a_full_zone_refuses_connections_and_forgets_old_requests() {
     let refused = (0..400).find(|key| {
         let mut client = gateway.client();
         client.send(ask("/c", *key));
-        // A refusal comes at once; an accepted request asks the peer, which holds its answer back.
+        // A refusal comes at once; an accepted request reaches the peer, which delays its answer.
         let refused = testkit::until("refused or let in", || {
             let came = gateway.error_log().contains("limit_conn_zone \"conn\": it is exhausted");
             (came || peer.requests().len() > *key).then_some(came)

@@ -1,4 +1,5 @@
-//! The integration tests of `gateway`, one module per subject: a real gateway in this process, scripted or real peers around it.
+//! The integration tests of `gateway`, one module per subject: a real gateway in this process, with scripted or real
+//! peers.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 mod access;

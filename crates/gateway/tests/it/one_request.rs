@@ -1,6 +1,5 @@
-//! Whatever a configuration makes of whatever a client sends: what comes to an upstream reads as exactly one request with
-//! one Host. The reader of this test is strict, and not the gateway's own; it is given whole configurations that a list of
-//! parts is put together into, and raw requests.
+//! For every configuration and every client: the bytes that reach an upstream are exactly one request with one Host.
+//! The test's own strict parser reads them. It generates whole configurations from a list of parts, and raw requests.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 use std::io::{Read, Write};
@@ -12,11 +11,11 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use testkit::{DEADLINE, Gateway};
 
-/// What an upstream saw that is not one request, in words.
+/// Descriptions of bytes that an upstream received and that are not one request.
 type Faults = Arc<Mutex<Vec<String>>>;
 
-/// Takes connections, reads one request after the other, and answers each. A byte more than the request, before the answer
-/// to it was sent, is a fault.
+/// Accepts connections, reads one request after the other, and answers each. A byte beyond the request before its
+/// answer was sent is a fault.
 fn start_upstream(faults: &Faults, read: &Arc<AtomicUsize>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -57,7 +56,8 @@ fn serve(mut stream: TcpStream, faults: &Faults, requests: &AtomicUsize) {
     }
 }
 
-/// Length of the request that these bytes begin with, body included; `None`: more are needed. The error: it is no request.
+/// Length of the request at the start of these bytes, including its body; `None`: more bytes are needed. The error: it
+/// is no request.
 fn read_request(bytes: &[u8]) -> Result<Option<usize>, String> {
     let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
         return if bytes.contains(&0) { Err("a NUL in the head".to_owned()) } else { Ok(None) };
@@ -109,7 +109,7 @@ fn read_request(bytes: &[u8]) -> Result<Option<usize>, String> {
     }
 }
 
-/// Length of a chunked body; `None`: more is needed.
+/// Length of a chunked body; `None`: more bytes are needed.
 fn chunks(body: &[u8]) -> Result<Option<usize>, String> {
     let mut at = 0;
     loop {
@@ -130,7 +130,7 @@ fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// Where a value may come from.
+/// Sources of a value.
 const VARIABLES: &[&str] = &[
     "$uri",
     "$document_uri",
@@ -160,7 +160,7 @@ fn variable() -> impl Strategy<Value = &'static str> {
     prop::sample::select(VARIABLES)
 }
 
-/// What comes before `proxy_pass`.
+/// The directives before `proxy_pass`.
 fn program() -> impl Strategy<Value = String> {
     prop_oneof![
         Just(String::new()),
@@ -224,7 +224,7 @@ fn location() -> impl Strategy<Value = String> {
     })
 }
 
-/// Parts of a path: what a parser might stumble on, raw and in escapes.
+/// Parts of a path that may confuse a parser, raw and escaped.
 fn path() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         any::<u8>().prop_map(|byte| format!("%{byte:02x}").into_bytes()),
@@ -275,12 +275,12 @@ fn request() -> impl Strategy<Value = Vec<u8>> {
 fn ask(address: SocketAddr, request: &[u8]) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
-    // Whether it is refused, or before all of it was read, is not this test's business.
+    // This test does not check whether the request is refused, or refused before all of it was read.
     let _ = stream.write_all(request);
     let _ = stream.read_to_end(&mut Vec::new());
 }
 
-/// One configuration and what clients send it.
+/// One configuration, and the clients' requests.
 fn run(location: &str, requests: &[Vec<u8>], upstream: SocketAddr, faults: &Faults) -> Result<(), TestCaseError> {
     let text = format!(
         "events {{}} http {{ access_log off;
@@ -311,7 +311,7 @@ fn an_upstream_reads_one_request() {
     let strategy = (location(), prop::collection::vec(request(), 24));
     let outcome = runner.run(&strategy, |(location, requests)| run(&location, &requests, upstream, &faults));
     outcome.unwrap_or_else(|failure| panic!("{failure}"));
-    // A third of the requests is refused, and some configurations lead nowhere; the others show what this is about.
+    // A third of the requests is refused, and some configurations lead nowhere; the others test the property.
     let read = read.load(Ordering::Relaxed);
     assert!(read > 300, "only {read} requests came to the upstream");
 }

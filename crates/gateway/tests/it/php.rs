@@ -1,4 +1,5 @@
-//! PHP behind FastCGI: real php-fpm with a front controller, uploads, large and slow responses, errors, and a reload under load.
+//! PHP behind FastCGI: real php-fpm with a front controller, uploads, large and slow responses, errors, and a reload
+//! under load.
 
 use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -7,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use testkit::{Gateway, Talk, peer_program, until};
 
-/// A front controller as applications have it: everything that is no file comes here.
+/// A typical front controller: every URI without a file comes here.
 const INDEX: &str = r"<?php
 switch ($_SERVER['PATH_INFO'] ?? '') {
     case '/upload': echo $_SERVER['CONTENT_LENGTH'], ' ', md5(file_get_contents('php://input')); break;
@@ -26,7 +27,7 @@ switch ($_SERVER['PATH_INFO'] ?? '') {
 }
 ";
 
-/// php-fpm with a folder of its own, and a gateway in front of it.
+/// php-fpm with its own directory, and a gateway in front of it.
 struct Site {
     gateway: Gateway,
     master: Child,
@@ -52,7 +53,7 @@ fn write(folder: &Path, name: &str, text: &str) -> String {
 
 fn site(location: &str) -> Site {
     let folder = tempfile::tempdir().unwrap();
-    // Its workers are another user.
+    // Its workers run as another user.
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     write(folder.path(), "index.php", INDEX);
     write(folder.path(), "file.txt", "a file");
@@ -65,7 +66,7 @@ fn site(location: &str) -> Site {
          catch_workers_output = yes\nphp_admin_flag[log_errors] = on\nphp_admin_value[display_errors] = off\n\
          php_admin_value[post_max_size] = 50M\nphp_admin_value[upload_max_filesize] = 50M\n"
     );
-    // Only root can give its workers another user.
+    // Only root can start workers as another user.
     if std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(folder.path()).unwrap()) == 0 {
         let _ = write!(conf, "user = nobody\ngroup = nogroup\n");
     }
@@ -74,7 +75,7 @@ fn site(location: &str) -> Site {
     command.args(["-n", "-F", "-y", &conf]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let master = command.spawn().unwrap();
     until("php-fpm listens", || std::os::unix::net::UnixStream::connect(&socket).ok());
-    // It listens before its workers are there.
+    // It listens before its workers have started.
     let children = format!("/proc/{0}/task/{0}/children", master.id());
     until("php-fpm has workers", || {
         let children = std::fs::read_to_string(&children).ok()?;
@@ -142,7 +143,7 @@ fn a_front_controller_gets_what_it_needs() {
 
 #[test]
 fn uploads_arrive_whole_from_memory_from_files_and_streamed() {
-    // md5 of as many times "y".
+    // md5 of this many times "y".
     let sizes = [(0usize, "d41d8cd98f00b204e9800998ecf8427e"), (1, "415290769594460e2e485922904f345d")];
     for words in ["", "client_body_buffer_size 1k;", "fastcgi_request_buffering off;", "fastcgi_keep_conn on;"] {
         let site = site(words);

@@ -1,4 +1,5 @@
-//! The PROXY protocol as nginx 1.22 cannot show it: pieces, TLVs, garbage, silence, reloads; and HAProxy, which sends it.
+//! The PROXY protocol where nginx 1.22 is no reference: fragments, TLVs, garbage, silence, reloads; and HAProxy as a
+//! sender.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 use std::process::{Child, Command, Stdio};
@@ -12,7 +13,7 @@ const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const LINE: &str = "PROXY TCP4 192.0.2.7 198.51.100.1 4660 443\r\n";
 const SAID: &str = "192.0.2.7 4660 198.51.100.1 443 [] [] [] []";
 
-/// The same with as much time for a head as anybody takes.
+/// The same with a long timeout for heads.
 fn patient() -> String {
     TEXT.replace("client_header_timeout 1s; ", "")
 }
@@ -44,7 +45,7 @@ fn a_header_may_come_in_any_pieces() {
         let mut client = gateway.client();
         client.send_bytewise([&header, GET.as_bytes()].concat());
         says(&mut client, SAID);
-        // It is the connection's: the next request has none.
+        // The header belongs to the connection: the next request has none.
         client.send(GET);
         says(&mut client, SAID);
     }
@@ -88,7 +89,7 @@ fn who_is_silent_is_closed_in_time() {
         assert_eq!(client.end(), End::Fin, "{begun:?}");
     }
     gateway.logged("client timed out (110: Connection timed out) while reading PROXY protocol");
-    // The head has its own time, which ends as that of any head.
+    // The head has its own timeout, which ends like that of any head.
     let mut client = gateway.client();
     client.send(format!("{LINE}GET / HT"));
     assert_eq!(client.response().status(), 408);
@@ -133,7 +134,7 @@ impl Drop for Running {
     }
 }
 
-/// HAProxy before the gateway: clients of each address it listens on come with another version.
+/// HAProxy in front of the gateway: each of its addresses sends another version.
 #[test]
 fn haproxy_sends_both_versions() {
     let gateway = gateway();

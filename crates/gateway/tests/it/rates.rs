@@ -1,12 +1,12 @@
-//! `limit_rate` and `proxy_limit_rate`: responses take at least the time that their rate says, arrive whole, and hold
-//! only slow clients up. Upper bounds of times are the deadline of every conversation.
+//! `limit_rate` and `proxy_limit_rate`: responses take at least the time that their rate implies, arrive complete, and
+//! delay only slow clients. The deadline of every conversation is the only upper bound.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 use crate::scene::Gateway;
 use std::time::{Duration, Instant};
 use testkit::{Peer, Response, Talk};
 
-/// The first 20,000 bytes of a response go at once, and the rest takes half a second.
+/// The first 20,000 bytes of a response are sent at once, and the rest takes half a second.
 const RATE: &str = "20000";
 const BYTES: usize = 30_000;
 const TAKES: Duration = Duration::from_millis(450);
@@ -15,7 +15,7 @@ fn body(count: usize) -> Vec<u8> {
     (0..count).map(|at| (at % 251) as u8).collect()
 }
 
-/// A peer whose responses have fields and the body.
+/// A peer that answers with these fields and the body.
 fn peer(fields: &str) -> Peer {
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {BYTES}\r\n{fields}\r\n");
     Peer::saying([head.as_bytes(), &body(BYTES)].concat())
@@ -28,7 +28,7 @@ fn asks(client: &mut Talk, target: &str) -> (Response, Duration) {
     (response, began.elapsed())
 }
 
-/// A gateway whose `server {}` has these locations, beside `/free/`, and files of both sizes.
+/// A gateway with these locations in its `server {}`, `/free/`, and files of both sizes.
 fn gateway(locations: &str, peer: &Peer) -> testkit::Gateway {
     let text = format!(
         "events {{}} http {{ log_format rate \"$status $limit_rate\"; access_log access.log rate; default_type a/b; \
@@ -57,7 +57,7 @@ fn each_kind_of_response_goes_at_the_rate() {
                 let (response, took) = asks(&mut client, target);
                 assert!(response.body == body(BYTES), "{target}: {} bytes", response.body.len());
                 assert!(took >= TAKES, "{target} took {took:?}");
-                // The next one on the connection begins a second of its own.
+                // The next response on the connection starts with its own first second.
                 assert_eq!(asks(&mut client, "/free/").0.text(), "free");
             });
         }
@@ -68,7 +68,7 @@ fn each_kind_of_response_goes_at_the_rate() {
 #[test]
 fn a_response_that_ends_before_the_limit_is_not_slowed() {
     let peer = peer("");
-    // At one byte a second nothing of this would end in time.
+    // At one byte a second none of this would end in time.
     let gateway = gateway("limit_rate 1; limit_rate_after 100k; location / { root html; }", &peer);
     let mut client = gateway.client();
     assert_eq!(asks(&mut client, "/data").0.body.len(), BYTES);
@@ -118,7 +118,7 @@ fn an_upstream_is_read_at_its_rate() {
 #[test]
 fn a_pause_is_no_time_without_progress() {
     let peer = peer("");
-    // Each pause is a second, and the peer has the better half of one to answer in.
+    // Each pause is a second, and the peer has more than half a second to answer.
     let locations = "send_timeout 100ms; proxy_read_timeout 700ms; \
         location /file/ { limit_rate 10k; alias html/; } \
         location /proxied/ { limit_rate 10k; proxy_pass http://{upstream:0}; } \

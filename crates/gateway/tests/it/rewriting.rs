@@ -1,5 +1,5 @@
-//! Rewrite programs: what the error log says about them, and what is refused when a configuration is loaded. What they come
-//! to is in the differential test, beside nginx.
+//! Rewrite programs: their error log lines, and errors when a configuration is loaded. The differential test compares
+//! their results with nginx.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 use crate::scene::Gateway;
@@ -72,7 +72,7 @@ fn an_empty_uri_is_500() {
     gateway.expect_error("the rewritten URI has a zero length");
 }
 
-/// `%0d%0a` in a path is decoded before expressions see it: a header field of the client's making must not come of it.
+/// `%0d%0a` in a path is decoded before expressions see it: it must not create a header field chosen by the client.
 #[test]
 fn a_line_end_in_a_redirect_is_not_sent() {
     let gateway = Gateway::start(

@@ -1,4 +1,4 @@
-//! `status_page`: what a page, a program and Prometheus see of a gateway that has had something to do.
+//! `status_page`: the page, the JSON and the Prometheus text of a gateway after some activity.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 use serde_json::Value;
@@ -6,7 +6,7 @@ use testkit::{Gateway, Peer, Refusing, Response, Talk, assert_metrics_are_sound,
 
 const HELLO: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
-/// A gateway before two upstreams, the second of which refuses.
+/// A gateway with two upstreams, the second of which refuses connections.
 fn gateway(first: &Peer, refusing: &Refusing) -> Gateway {
     Gateway::start_workers(
         2,
@@ -74,7 +74,7 @@ fn the_numbers_are_those_of_what_happened() {
     assert_eq!(refusing["opened"], 0);
     assert!(refusing["failed"].as_u64() > Some(0));
 
-    // Some connections are in the ledger of ports, from the same address to the same peer.
+    // The ledger of ports has connections from the same address to the same peer.
     let pairs = seen["ports"]["pairs"].as_array().unwrap();
     let pair = pairs.iter().find(|pair| pair["peer"] == peer.address().to_string()).unwrap();
     assert_eq!((&pair["source"], &pair["used"], &pair["time_wait"]), (&"127.0.0.1".into(), &1.into(), &0.into()));
@@ -184,7 +184,7 @@ fn a_browser_gets_a_page_of_its_own() {
     let text = page.text();
     assert!(text.contains("<h2>Local ports</h2>") && text.contains("<h2>Turned away</h2>"), "{text}");
     assert!(text.contains("<h2>Peers of both</h2>") && text.contains(&peer.address().to_string()), "{text}");
-    // The counters leave out those who read them.
+    // The counters do not include the requests for the status page itself.
     assert!(!text.contains("://"), "{text}");
     assert!(text.len() < 16 * 1024, "{} bytes", text.len());
 }

@@ -1,4 +1,4 @@
-//! Limits of heads, how unwanted connections end, and packets that may wait. `X-Accel-*` are in the differential test, beside
+//! Limits of heads, how refused connections end, and delayed packets. The differential test compares `X-Accel-*` with
 //! nginx.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
@@ -68,7 +68,7 @@ fn a_trusted_proxy_without_an_address_is_refused() {
     Gateway::start(text, &[]);
 }
 
-/// A client whose body was refused, with more of it on its way.
+/// A client with a refused body, the rest of which is still to be sent.
 fn refused(words: &str) -> (Gateway, Talk) {
     let text = "events {} http { access_log off; server { listen {listen}; client_max_body_size 10; WORDS
         location / { proxy_pass http://127.0.0.1:1; } } }";
@@ -81,7 +81,7 @@ fn refused(words: &str) -> (Gateway, Talk) {
 
 #[test]
 fn what_a_refused_client_still_sends_is_read_for_a_while() {
-    // In silence, and in all; or not at all. An hour is longer than any test.
+    // Time without input, and total time; or no lingering. An hour is longer than any test.
     for words in [
         "lingering_timeout 200ms; lingering_time 1h;",
         "lingering_timeout 1h; lingering_time 200ms;",
@@ -99,7 +99,7 @@ fn what_a_refused_client_still_sends_is_read_for_a_while() {
 
 #[test]
 fn an_idle_connection_outlives_a_gentle_end_for_as_long_as_it_was_promised() {
-    // Five seconds by default: more than this takes.
+    // Five seconds by default: longer than this test.
     for (words, kept) in [("keepalive_min_timeout 1h;", true), ("", true), ("keepalive_min_timeout 0;", false)] {
         let (gateway, mut client) = idle_client(words);
         gateway.shared().send(0, gateway::Message::Drain);
@@ -110,7 +110,7 @@ fn an_idle_connection_outlives_a_gentle_end_for_as_long_as_it_was_promised() {
         }
         assert_eq!(client.end(), End::Fin, "{words}");
     }
-    // Told to come back within a second, a client is not waited for any longer.
+    // A client that was told to come back within a second is not waited for any longer.
     let (gateway, mut client) = idle_client("keepalive_timeout 1s; keepalive_min_timeout 1h;");
     gateway.shared().send(0, gateway::Message::Drain);
     assert_eq!(client.end(), End::Fin);
@@ -120,14 +120,14 @@ fn an_idle_connection_outlives_a_gentle_end_for_as_long_as_it_was_promised() {
 fn a_request_that_came_before_a_gentle_end_is_answered() {
     for _ in 0..50 {
         let (gateway, mut client) = idle_client("keepalive_min_timeout 0;");
-        // On the loopback it is in the gateway's socket when this returns.
+        // On loopback the request is in the gateway's socket when this returns.
         client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
         gateway.shared().send(0, gateway::Message::Drain);
         assert_eq!(client.response().status(), 204);
     }
 }
 
-/// A gateway, and a client whose connection is idle after a request.
+/// A gateway, and a client with an idle connection after a request.
 fn idle_client(words: &str) -> (Gateway, Talk) {
     let text = format!("events {{}} http {{ access_log off; server {{ listen {{listen}}; {words} return 204; }} }}");
     let gateway = Gateway::start(&text, &[]);

@@ -1,4 +1,4 @@
-//! `userid` where a comparison with nginx cannot show it: numbers that are given.
+//! `userid` where a comparison with nginx is impossible: generated ids.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 use crate::scene::Gateway;
@@ -12,7 +12,7 @@ const SERVER: &str = "location /on { userid on; userid_expires 1h; return 200 \"
     location /parts { userid on; add_before_body /part; add_after_body /part; types { } default_type text/html; root html; }
     location /part { userid on; return 200 part; }";
 
-/// The number in the cookie of a response, without its padding.
+/// The id in the cookie of a response, without its padding.
 fn number_in(response: &Response) -> &str {
     response.value("Set-Cookie").expect("a cookie").split([';', '=']).nth(1).unwrap()
 }

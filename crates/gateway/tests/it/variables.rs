@@ -1,4 +1,4 @@
-//! Variables whose values only a running gateway has.
+//! Variables that have values only in a running gateway.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 use testkit::{Gateway, Peer, Refusing};

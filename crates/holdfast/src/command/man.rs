@@ -1,4 +1,4 @@
-//! `holdfast man`: the manual page, made from the same words as `--help`.
+//! `holdfast man`: the manual page, generated from the same texts as `--help`.
 
 use crate::{exit, report};
 use clap_mangen::Man;

@@ -1,4 +1,4 @@
-//! Our own command line: subcommands, each in a file of its own. Called by `main` unless nginx's flags were typed.
+//! Holdfast's own command line: one file per subcommand. `main` calls it if the command line is not nginx's.
 
 mod completions;
 mod man;
@@ -38,10 +38,10 @@ Environment:
 enum Command {
     Serve(serve::Args),
     Ctl(ctl::Args),
-    // Large, as it has a flag for everything that an origin can do.
+    // Boxed: it has a flag for everything that an origin can do.
     Origin(Box<origin::Args>),
     Demo(demo::Args),
-    // Large, as it has a flag for everything that a load can do.
+    // Boxed: it has a flag for everything that a load can do.
     Load(Box<load::Args>),
     Watch(Box<watch::Args>),
     Doctor(Box<doctor::Args>),
@@ -57,7 +57,7 @@ pub(crate) fn run(words: Vec<OsString>) -> u8 {
     let cli = match Cli::try_parse_from(words) {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version are such errors too, with exit code 0.
+            // clap reports help and version as errors with exit code 0.
             let _ = error.print();
             return error.exit_code() as u8;
         }

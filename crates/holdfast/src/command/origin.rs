@@ -1,5 +1,5 @@
-//! `holdfast origin`: the built-in test origin as a process, in the foreground, until it is told to end; in several processes
-//! (`several`) where one has too few descriptors.
+//! `holdfast origin`: runs the built-in test origin in the foreground until a signal ends it. With `--processes` it
+//! runs several processes (`several`), for more connections than one process may have descriptors.
 
 mod several;
 mod tls;
@@ -20,9 +20,9 @@ use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Before each address where it listens.
+/// Printed before each address that the origin listens on.
 const LISTENING: &str = "listening on ";
-/// Processes at most: a million connections need fifty where each may have 20,000.
+/// Most processes: a million connections need fifty if each process may have 20,000.
 const PROCESSES_MAX: usize = 256;
 
 /// Run the built-in test origin
@@ -98,7 +98,7 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// Where it listens, as data.
+/// The output of `--json`.
 #[derive(Debug, Serialize)]
 struct Listening {
     listening: Vec<String>,
@@ -116,9 +116,9 @@ pub(super) fn run(args: &Args) -> u8 {
 }
 
 fn serve(args: &Args) -> Result<(), String> {
-    // Before the first thread, so that all leave the signals to this one.
+    // Opened before the first thread starts, so that every thread leaves the signals to this one.
     let signals = Signals::open().map_err(|error| format!("signalfd() failed {}", errno(&error)))?;
-    // Every connection of a load test is one descriptor; what the system grants is taken.
+    // Each connection of a load test needs a descriptor, so the limit is raised as far as the system allows.
     let _ = reactor::descriptor_limit().and_then(|(_, hard)| reactor::raise_descriptor_limit(hard));
     let mut options = options(args);
     if args.tls {
@@ -138,7 +138,7 @@ fn serve(args: &Args) -> Result<(), String> {
     // Dropping `running` stops the workers and waits for them.
 }
 
-/// Says where it listens.
+/// Prints the addresses that the origin listens on.
 fn say_where(listening: Vec<String>, as_json: bool) -> Result<(), String> {
     if !as_json {
         for address in listening {
@@ -152,8 +152,8 @@ fn say_where(listening: Vec<String>, as_json: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Every signal that means something means the end here; of a part also the end of its standard input, whose other end its parent
-/// has.
+/// Returns at the first signal that `Signals` handles. A part of several processes also returns when its standard input
+/// ends: its parent holds the other end.
 fn wait_for_the_end(signals: &Signals, is_part: bool) -> Result<(), String> {
     let input = std::io::stdin();
     loop {

@@ -1,4 +1,4 @@
-//! `holdfast serve`: starts the gateway, from a file or, in quick mode, from nothing but an address.
+//! `holdfast serve`: starts the gateway, from a file or, in quick mode, from an upstream address.
 
 use crate::instance::{CONF_PATHS, Instance, Wanted};
 use crate::quick::{self, Here, Quick};
@@ -74,9 +74,9 @@ pub(super) fn run(args: &Args) -> u8 {
     })
 }
 
-/// What quick mode has to know of this machine.
+/// The facts about this machine that quick mode needs.
 fn here() -> Here {
-    // Without an answer, what every Linux grants.
+    // Used if the limit cannot be read; every Linux grants this much.
     const DESCRIPTORS_LEAST: u64 = 1024;
     Here {
         user: nix::unistd::geteuid().as_raw(),
@@ -85,7 +85,7 @@ fn here() -> Here {
     }
 }
 
-/// Two words must not start a daemon on port 80, so the configuration is required.
+/// A command of two words must not start a daemon on port 80, so a configuration is required.
 fn what_is_missing(exists: impl Fn(&Path) -> bool) -> String {
     let found = CONF_PATHS.iter().find(|path| exists(Path::new(path)));
     let mut text = "holdfast: serve needs a configuration, or an address to pass requests on to:\n".to_owned();

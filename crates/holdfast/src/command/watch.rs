@@ -1,4 +1,5 @@
-//! `holdfast watch`: the command line of the observer, and of the reports on its logs. What it looks at and shows is `::watch`'s.
+//! `holdfast watch`: the command line of the observer, and of the reports on its logs. The crate `watch` decides what
+//! is read and shown.
 
 use crate::exit;
 use crate::files::Files;
@@ -99,9 +100,9 @@ Examples:
   holdfast watch report off.log on.log --reference idle.log
   holdfast watch --json --count 2 | jq -s '.[1].queues.by_cause'";
 
-/// The kernel counts in hundredths of a second, and a look at many sockets takes longer than that.
+/// The kernel counts in hundredths of a second, and one reading of many sockets takes longer than that.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
-/// Beyond a day a sum of seconds is what somebody typed by mistake.
+/// An interval of more than a day is probably a typo.
 const INTERVAL_MAX: Duration = Duration::from_hours(24);
 
 /// Runs the subcommand.
@@ -120,7 +121,7 @@ pub(crate) fn run(args: &Args) -> u8 {
 }
 
 fn watch(args: &WatchArgs) -> Result<(), String> {
-    // Before the first thread, so that all leave the signals to this one.
+    // Opened before the first thread starts, so that every thread leaves the signals to this one.
     let signals = Signals::open().map_err(|error| format!("signalfd() failed: {error}"))?;
     let watch = Watch {
         interval: args.interval,

@@ -1,5 +1,5 @@
-//! `holdfast ctl`: asks a running instance, or tells it something, over its control socket (`ctl_socket`). The request is what was typed:
-//! one line of JSON up, one JSON object down. The master's side is `serve::ctl`.
+//! `holdfast ctl`: queries or changes a running instance over its control socket (`ctl_socket`). It sends the typed
+//! request as one line of JSON and reads one JSON object. The master's side is `serve::ctl_socket`.
 
 pub(crate) mod request;
 mod text;
@@ -16,9 +16,9 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The master answers within a minute, if only that it gives up.
+/// The master answers within a minute, at least with an error.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(70);
-/// A list has at most 10,000 rows of some 300 bytes, and a status its groups.
+/// A list has at most 10,000 rows of about 300 bytes; a status has one entry per group.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
 /// Show or change a running instance: status, peers, pools, connections, tunnels, caches, reload, log level
@@ -101,7 +101,7 @@ fn ask(args: &Args) -> Result<Answer, String> {
     serde_json::from_slice(&bytes).map_err(|error| format!("the answer is not understood: {error}"))
 }
 
-/// Where the control socket of the instance is, by its configuration.
+/// Path of the instance's control socket, by its configuration.
 fn socket_of(args: &Args) -> Result<PathBuf, String> {
     let instance =
         Instance::find(&Wanted { conf_path: args.conf.clone(), prefix: args.prefix.clone(), ..Wanted::default() });

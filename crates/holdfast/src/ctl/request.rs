@@ -1,15 +1,15 @@
-//! What can be asked of a running instance: the same type is parsed from the command line, sent as JSON, and carried out.
+//! Requests to a running instance. The same type is parsed from the command line, sent as JSON, and executed.
 
 use conf::value::Cidr;
 use gateway::inspect::{PeerMode, RowFilter, SortBy};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Bytes of a request: it goes as one packet from the master to the child.
+/// Most bytes of a request: the master sends it to the child in one packet.
 pub(crate) const REQUEST_BYTES_MAX: usize = 3 * 1024;
-/// Rows that a list shows where no number is given.
+/// Rows that a list shows by default.
 const ROWS_DEFAULT: usize = 50;
-/// Rows of an answer at most: 3 MB, which the master holds for each of a few clients.
+/// Most rows of an answer: 3 MB, which the master holds for each of a few clients.
 pub(crate) const ROWS_MAX: usize = 10_000;
 
 /// A request.
@@ -66,7 +66,7 @@ pub(crate) enum Request {
     },
 }
 
-/// What goes to a peer from now on. It holds over reloads, until the worker process is replaced.
+/// Availability of a peer. It survives reloads, until the worker process is replaced.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Subcommand, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum PeerChange {
@@ -119,7 +119,7 @@ pub(crate) enum ConnectionChange {
     },
 }
 
-/// What is done with the responses in a cache.
+/// Commands on the responses in a cache.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Subcommand, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum CacheAct {
@@ -193,11 +193,12 @@ pub(crate) enum SortWord {
 }
 
 impl Listing {
-    /// As the workers take it; the error is for the operator.
+    /// The filter for the workers, or an error for the operator.
     pub(crate) fn filter(&self) -> Result<RowFilter, String> {
         let client = self.client.as_deref().map(|text| {
             let network = Cidr::parse(text.as_bytes()).map(|(network, _)| network);
-            network.ok_or_else(|| format!("`{text}` is no address and no network, such as 10.0.0.7 or 10.0.0.0/8"))
+            network
+                .ok_or_else(|| format!("`{text}` is neither an address nor a network, such as 10.0.0.7 or 10.0.0.0/8"))
         });
         let sort = match self.sort {
             SortWord::Age => SortBy::Age,
@@ -216,14 +217,14 @@ impl Listing {
 }
 
 impl Request {
-    /// One line.
+    /// Encodes the request as one line.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut line = serde_json::to_vec(self).expect("a request is strings and numbers");
         line.push(b'\n');
         line
     }
 
-    /// Whether it changes something, which is logged with the name of the one that asked.
+    /// Whether it changes something. Changes are logged with the caller.
     pub(crate) fn is_change(&self) -> bool {
         match self {
             Self::Status => false,
@@ -236,7 +237,7 @@ impl Request {
         }
     }
 
-    /// The words of the command line that it came from, for the log.
+    /// The words of the command line, for the log.
     pub(crate) fn words(&self) -> String {
         match self {
             Self::Status => "status".to_owned(),
@@ -270,7 +271,7 @@ fn closed(change: Option<&ConnectionChange>) -> String {
     change.map(|ConnectionChange::Close { connection }| format!(" close {connection}")).unwrap_or_default()
 }
 
-/// What comes back: a result, or why there is none.
+/// A result, or the reason why there is none.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct Answer {
     #[serde(default, skip_serializing_if = "Value::is_null")]
@@ -293,7 +294,7 @@ impl Answer {
         bytes
     }
 
-    /// The result for a reader.
+    /// The result as indented JSON.
     pub(crate) fn as_json(&self) -> String {
         serde_json::to_string_pretty(&self.result).expect("values are always JSON") + "\n"
     }
@@ -339,6 +340,6 @@ mod tests {
     #[test]
     fn a_wrong_network_is_named() {
         let list = Listing { client: Some("10.0.0/8".to_owned()), ..Listing::default() };
-        assert!(list.filter().unwrap_err().contains("`10.0.0/8` is no address"));
+        assert!(list.filter().unwrap_err().contains("`10.0.0/8` is neither an address"));
     }
 }

@@ -1,4 +1,5 @@
-//! Answers of a running instance as text. Pure: JSON in, text out; `--json` prints the same data as it came.
+//! Renders the answers of a running instance as text. Pure: JSON in, text out; `--json` prints the same data as
+//! received.
 
 use super::request::{CacheAct, ConnectionChange, Request};
 use report::text::grouped;
@@ -29,7 +30,7 @@ pub(super) fn render(request: &Request, result: &Value) -> String {
     }
 }
 
-/// A column: its title, the field, and how the field is written.
+/// A column: its title, its field, and the function that formats it.
 type Column = (&'static str, &'static str, fn(&Value) -> String);
 
 const PEERS: [Column; 9] = [
@@ -103,7 +104,7 @@ fn serial(value: &Value) -> String {
     value.as_u64().map_or_else(|| "-".to_owned(), |serial| format!("*{serial}"))
 }
 
-/// Seconds that may be over: those are negative.
+/// A number of seconds; a past time is negative.
 fn seconds(value: &Value) -> String {
     value.as_i64().map_or_else(|| "-".to_owned(), |seconds| format!("{seconds} s"))
 }
@@ -134,7 +135,7 @@ fn table(result: &Value, rows: &str, columns: &[Column]) -> String {
     for line in &lines {
         let mut padded = String::new();
         for ((cell, width), (.., write)) in line.iter().zip(&widths).zip(columns) {
-            // Numbers are under each other at their end, words at their beginning.
+            // Numbers are right-aligned, words left-aligned.
             let is_word = std::ptr::fn_addr_eq(*write, text as fn(&Value) -> String);
             let _ = if is_word { write!(padded, "{cell:<width$}  ") } else { write!(padded, "{cell:>width$}  ") };
         }
@@ -221,7 +222,7 @@ fn number_plain(value: &Value) -> String {
     value.as_u64().map_or_else(|| "-".to_owned(), |number| number.to_string())
 }
 
-/// What a reload would change.
+/// The changes that a reload would make.
 fn plan(result: &Value) -> String {
     let mut out = String::new();
     let mut none = true;

@@ -1,4 +1,5 @@
-//! The live view of a demo: the run in this thread, its screen in another, and keys that stop it. What is drawn is `screen`'s.
+//! The live view of a demo: this thread runs it, another draws the screen, and keys stop it. `screen` decides what is
+//! drawn.
 
 use super::Watch;
 use super::screen::{Asks, Screen};
@@ -9,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 use terminal::Terminal;
 
-/// Performs the run while it is shown. The terminal is given back before this returns, whatever happens.
+/// Runs the experiment while the screen shows it. Restores the terminal before it returns, even after an error.
 pub(super) fn perform(
     terminal: Terminal,
     screen: Screen,
@@ -22,7 +23,7 @@ pub(super) fn perform(
         let shown = scope.spawn(|| {
             let shown = show(terminal, &screen, stop, &over, begun);
             if shown.is_err() {
-                // No one reads a terminal that is gone.
+                // The terminal is gone, so no one can see the view.
                 stop.say();
             }
             shown
@@ -38,7 +39,7 @@ pub(super) fn perform(
     })
 }
 
-/// Ends the view when it is dropped: also where the run panics, which would otherwise wait for the view for ever.
+/// Ends the view when dropped, also on a panic of the run. Otherwise the panic would wait for the view forever.
 struct Ending<'a>(&'a AtomicBool);
 
 impl Drop for Ending<'_> {

@@ -1,5 +1,5 @@
-//! What the live view of a demo shows, and how it answers keys. No terminal and no run: what happens and keys come in, a frame is
-//! drawn. Lines over time are `watch`'s.
+//! The content of the live view of a demo, and its reaction to keys. It knows neither the terminal nor the run: events
+//! and keys come in, a frame is drawn. `watch` draws the lines over time.
 
 use ::lab::Sample;
 use ::lab::experiment::{Experiment, Probe};
@@ -14,25 +14,25 @@ use ratatui::widgets::Paragraph;
 use sockdiag::State;
 use std::time::Duration;
 
-/// Looks at one sample that are remembered: a quick one has some five.
+/// Most readings kept of one sample; a quick sample has about five.
 const LOOKS_MAX: usize = 600;
-/// What the columns before a line over time take.
+/// Width of the columns before a line over time.
 const COLUMNS: usize = 60;
 
-/// What a key asks for.
+/// What a key requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asks {
     Nothing,
-    /// The run is to end, with what was measured until then.
+    /// Stop the run and keep what was measured so far.
     Stop,
 }
 
-/// An arm with what its samples have shown.
+/// An arm with the results of its samples.
 #[derive(Debug, Default)]
 struct Row {
     name: String,
     absent: Option<String>,
-    /// Round and requests/s of the samples that count.
+    /// Round and requests/s of the samples that were not void.
     rates: Vec<(u32, f64)>,
     /// CPU of the proxy per request, in microseconds.
     cpu_us: Vec<f64>,
@@ -41,29 +41,29 @@ struct Row {
 
 /// Counts of sockets by state, of each probe.
 type States = Vec<[u64; State::ALL.len()]>;
-/// What TIME_WAIT sockets of a port's own side are called, and what they say of it.
+/// Row titles for the TIME_WAIT sockets that are the port's own side.
 const CLOSED_FIRST: [&str; 2] = ["  the port's own", "which closed first"];
 
-/// All that is drawn.
+/// The content of the screen.
 #[derive(Debug)]
 pub(super) struct Screen {
     rounds: u32,
     rows: Vec<Row>,
-    /// Names of the ports that are looked at.
+    /// Names of the ports whose sockets are counted.
     probes: Vec<String>,
     network: String,
-    /// Which sample from 1, of how many, and its arm.
+    /// Number of the sample, counted from 1, number of all samples, and the arm.
     sample: (usize, usize, String),
     doing: String,
-    /// Of the sample under way, or of the last one until the next one is loaded.
+    /// Readings of the current sample, or of the last one until the next one is loaded.
     looks: Vec<States>,
-    /// Of the last look: sockets in TIME_WAIT that are the port's own side, of each probe.
+    /// TIME_WAIT sockets of the port's own side at the last reading, per probe.
     closed_first: Vec<u64>,
     stopping: bool,
 }
 
 impl Screen {
-    /// Of a run that has not begun.
+    /// The screen of a run that has not started.
     pub(super) fn new(experiment: &Experiment) -> Self {
         let row = |name: &String| Row { name: name.clone(), ..Row::default() };
         let probes = experiment.probes.iter().filter_map(|probe| match probe {
@@ -83,7 +83,7 @@ impl Screen {
         }
     }
 
-    /// Something happened.
+    /// Updates the screen for an event.
     pub(super) fn take(&mut self, event: &Event<'_>) {
         match event {
             Event::Network(kind, _, None) => self.network = format!("network: {kind:?}").to_lowercase(),
@@ -151,7 +151,7 @@ impl Screen {
 
     fn lines(&self, width: usize, now: Duration) -> Vec<Line<'static>> {
         let (number, count, arm) = &self.sample;
-        // From 1; before the first sample there is none.
+        // Rounds count from 1; before the first sample there is none.
         let round = (number * self.rounds as usize).div_ceil((*count).max(1));
         let progress =
             format!("round {round} of {}, sample {number} of {count}; {} s so far", self.rounds, now.as_secs());
@@ -197,7 +197,7 @@ impl Screen {
         )
     }
 
-    /// By state, a column for each port.
+    /// Sockets by state, with a column for each port.
     fn sockets(&self, room: usize) -> Vec<Line<'static>> {
         let Some(last) = self.looks.last() else { return Vec::new() };
         let named = |at: usize| self.probes.get(at).map(|name| format!("{name}'s port")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The screen on a terminal of 80 columns and 24 lines that is a buffer.
+//! Tests of the screen on a buffer of 80 columns and 24 lines.
 
 use super::*;
 use ::lab::experiment::NetworkKind;

@@ -1,5 +1,5 @@
-//! `holdfast doctor diff`: what two configurations do differently, or one configuration under two programs. The comparison is
-//! `doctor::compare`.
+//! `holdfast doctor diff`: the differences in effect between two configurations, or of one configuration under two
+//! programs. The comparison is in `doctor::compare`.
 
 use super::{configuration, named, target};
 use crate::exit;
@@ -46,7 +46,7 @@ pub(super) fn run(args: &Args) -> u8 {
     }
 }
 
-/// How many differences there are.
+/// Returns the number of differences.
 fn answer(args: &Args) -> Result<usize, String> {
     let second = args.second.as_ref().unwrap_or(&args.first);
     let (left, right) = (configuration(&args.first)?, configuration(second)?);

@@ -1,5 +1,6 @@
-//! Whose configuration it is, if it is not given: that of the running server, of the nginx on the PATH, or of the most common
-//! stable nginx. The report's first line says which, and how it is known.
+//! Decides which program's defaults apply if `--target` is not given: the running server's, Holdfast's if a directive
+//! is only its own, those of the nginx on the PATH, or of the most common stable nginx. The report's first line says
+//! which, and why.
 
 use ::doctor::{Configuration, Dialect, configuration as words};
 use std::ffi::OsStr;
@@ -8,7 +9,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Whose it is, and how that is known.
+/// The program that the configuration is read as, and the reason for it.
 pub(crate) struct Target {
     pub(crate) dialect: Dialect,
     from: From,
@@ -24,7 +25,7 @@ enum From {
 }
 
 impl Target {
-    /// For the first line: `read as nginx 1.22.1, which is the nginx on the PATH (/usr/sbin/nginx)`.
+    /// For the first line: `read as nginx 1.22.1, the version of /usr/sbin/nginx`.
     pub(crate) fn sentence(&self) -> String {
         let name = self.dialect.name();
         match &self.from {
@@ -32,12 +33,14 @@ impl Target {
             From::Process(pid) => format!("read as {name}, which runs as process {pid}"),
             From::Directive(directive) => format!("read as {name}, since only it has \"{directive}\""),
             From::Program(path) => format!("read as {name}, the version of {}", path.display()),
-            From::Nothing => format!("read as {name}, since no nginx was found here (--target says otherwise)"),
+            From::Nothing => {
+                format!("read as {name}, since no nginx was found here (--target NAME reads it as another one)")
+            }
         }
     }
 }
 
-/// What was asked for, otherwise what can be found out.
+/// The program that `--target` names; otherwise the one that can be detected.
 pub(crate) fn find(asked: Option<Dialect>, configuration: Option<&Configuration>, pid: Option<u32>) -> Target {
     if let Some(dialect) = asked {
         return Target { dialect, from: From::Asked };
@@ -55,13 +58,13 @@ pub(crate) fn find(asked: Option<Dialect>, configuration: Option<&Configuration>
     }
 }
 
-/// The first directive that nginx would refuse and Holdfast has.
+/// The first directive that Holdfast has and nginx would refuse.
 fn own_directive(configuration: &Configuration) -> Option<String> {
     let ours = |name: &[u8]| {
         let mut rows = conf::table::all().iter().filter(|row| row.name.as_bytes() == name).peekable();
         rows.peek().is_some() && rows.all(|row| row.since == "holdfast")
     };
-    // Entries of a map are no directives, whatever they are called.
+    // Entries of a map are not directives, even if they have the name of one.
     let tables = ["map", "geo", "split_clients", "types", "charset_map"];
     let found = configuration.everything().into_iter().find(|found| {
         !found.within.last().is_some_and(|block| tables.iter().any(|table| words::is(block, table)))
@@ -70,14 +73,14 @@ fn own_directive(configuration: &Configuration) -> Option<String> {
     found.map(|found| found.directive.name.text().into_owned())
 }
 
-/// The version is read out of the program's file: a stranger's program is not run for it.
+/// Reads the version from the program's file, so that an unknown program is not executed.
 fn of_process(pid: u32) -> Option<Dialect> {
     let program = format!("/proc/{pid}/exe");
     let name = fs::read_link(&program).ok()?;
     if name.file_name().is_some_and(|name| name.to_string_lossy().starts_with("holdfast")) {
         return Some(Dialect::Holdfast);
     }
-    // Debian's is 1.2 MB, one with everything built in 15 MB.
+    // Debian's nginx has 1.2 MB, one with every module built in 15 MB.
     const PROGRAM_BYTES_MAX: u64 = 64 << 20;
     let mut bytes = Vec::new();
     File::open(&program).ok()?.take(PROGRAM_BYTES_MAX).read_to_end(&mut bytes).ok()?;
@@ -87,7 +90,7 @@ fn of_process(pid: u32) -> Option<Dialect> {
     version(&String::from_utf8_lossy(rest.get(..64).unwrap_or(rest)))
 }
 
-/// `nginx/1.22.1 (Debian)`; openresty's has a fourth number of its own.
+/// `nginx/1.22.1 (Debian)`; the version of openresty has a fourth number.
 fn version(text: &str) -> Option<Dialect> {
     let (_, rest) = text.split_once('/')?;
     let numbers: String = rest.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
@@ -95,10 +98,10 @@ fn version(text: &str) -> Option<Dialect> {
     format!("nginx-{}", three.join(".")).parse().ok()
 }
 
-/// Where nginx is on many systems, although the PATH of a user lacks it.
+/// Folders of nginx on many systems that are not in an ordinary user's PATH.
 const FOLDERS_OF_ROOT: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
 
-/// What `nginx -v` says.
+/// The program on the PATH and the version that `nginx -v` prints.
 fn on_path(path: &OsStr) -> Option<(PathBuf, Dialect)> {
     let folders: Vec<PathBuf> = std::env::split_paths(path).collect();
     let folders = folders.into_iter().chain(FOLDERS_OF_ROOT.iter().map(PathBuf::from));

@@ -1,19 +1,19 @@
-//! When a run began, as its record and its files show it. Times that are measured are monotonic and do not come here.
+//! The start time of a run, for its record and its file names. Measured times are monotonic and do not use this.
 
 use time::OffsetDateTime;
 use time::macros::format_description;
 
 /// A moment, in UTC.
 pub(crate) struct Began {
-    /// As in RFC 3339, whole seconds.
+    /// In RFC 3339, whole seconds.
     pub(crate) text: String,
-    /// As names of files begin: `2026-11-22T0701Z`.
+    /// First part of file names: `2026-11-22T0701Z`.
     pub(crate) stem: String,
     microsecond: u32,
 }
 
 impl Began {
-    /// This moment.
+    /// The current time.
     pub(crate) fn now() -> Self {
         let now = OffsetDateTime::now_utc();
         let second = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]Z");

@@ -1,5 +1,5 @@
-//! `holdfast lab hold`: what an experiment starts to hold connections (`program = "hold"`). Opens them one after the other, says so,
-//! and keeps them for a time.
+//! `holdfast lab hold`: the program of an experiment that holds connections (`program = "hold"`). It opens them one
+//! after the other, reports that they are open, and keeps them for a time.
 
 use super::named;
 use crate::typed::{duration, size};
@@ -48,7 +48,7 @@ pub(super) fn run(args: &Args) -> Result<u8, String> {
     let streams = open_url(held, &args.url, args.connections).map_err(named)?;
     let until = Instant::now() + args.seconds;
     while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
-        // Nothing wakes it but the end of the time, or the signal that ends the run.
+        // Nothing wakes this thread but the end of the time, or the signal that ends the run.
         std::thread::park_timeout(left);
     }
     output::print(&format!("{}\n", held_line(streams.len()))).map_err(named)?;

@@ -1,5 +1,6 @@
-//! The files of a report, whole or not there, and an interruption while they are written or printed. By then nothing runs any
-//! more and the record is on the disk, so that ending at once loses nothing that `lab report` cannot make again.
+//! Writes the files of a report atomically, and handles an interruption while they are written or printed. At that
+//! point nothing runs any more and the record is on disk, so the program may end at once: `lab report` can make the
+//! rest again.
 
 use crate::{exit, report};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -8,11 +9,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What the files are called until they are whole.
+/// Extension of a file until it is complete.
 const UNFINISHED: &str = "new";
 
-/// From here on SIGINT and SIGTERM end the program at once, with this message: the reader of the report may not
-/// do so, and then writing it never ends.
+/// From here on, SIGINT and SIGTERM end the program at once, with this message. Otherwise a reader that blocks would
+/// make printing the report wait forever.
 pub(super) fn when_interrupted(message: String, stem: &Path) -> io::Result<()> {
     let unfinished = super::run::REPORTS.map(|extension| unfinished(&stem.with_added_extension(extension)));
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
@@ -33,7 +34,7 @@ fn at_once(message: &str, unfinished: &[PathBuf]) -> ! {
     std::process::exit(i32::from(exit::FAILED))
 }
 
-/// Writes a file. A reader finds the whole file, or the previous one.
+/// Writes a file. A reader finds either the complete file or the previous one.
 pub(super) fn write_whole(path: &Path, text: &str) -> Result<(), String> {
     let new = unfinished(path);
     let written = fs::write(&new, text).and_then(|()| fs::rename(&new, path));

@@ -1,5 +1,5 @@
-//! `holdfast lab`: reads experiments, runs them, and reports what they showed. What an experiment is, how it is run and how it is
-//! judged are `::lab`'s; here are the command line, the files, and the progress output.
+//! `holdfast lab`: reads experiments, runs them, and reports their results. The crate `lab` defines, runs and judges
+//! experiments; this module has the command line, the files, and the progress output.
 
 pub(crate) mod began;
 mod hold;
@@ -76,12 +76,12 @@ pub(crate) fn run(args: &Args) -> u8 {
     })
 }
 
-/// With the name of the command before it.
+/// Prefixes a message with the name of the command.
 fn named(message: impl std::fmt::Display) -> String {
     format!("holdfast lab: {message}")
 }
 
-/// The experiment of that name, or in that file.
+/// The built-in experiment of that name, or the one in that file.
 pub(crate) fn load(word: &str) -> Result<Loaded, String> {
     if let Some(shipped) = shipped::find(word) {
         return shipped.load().map_err(|refused| refusal(&refused));
@@ -93,7 +93,7 @@ pub(crate) fn load(word: &str) -> Result<Loaded, String> {
     Err(named(format_args!("there is no experiment \"{word}\": {}", suggestion(word, names))))
 }
 
-/// Everything that is wrong with the file, coloured where somebody looks at it.
+/// All errors of the file, in colour on a terminal.
 fn refusal(refused: &Refused) -> String {
     refused.render(report::colours(io::stderr().is_terminal())).trim_end().to_owned()
 }

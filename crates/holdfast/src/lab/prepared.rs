@@ -1,5 +1,5 @@
-//! A run that is ready to begin, whichever command asked for it: the record that it fills, the order of the arms, and where the
-//! programs are. What is shown of it, and what is made of its record, is the commands' business: `lab run` and `demo`.
+//! A run that is ready to start: its record, the order of the arms, and the programs' paths. The commands `lab run` and
+//! `demo` decide what to show and what to do with the record.
 
 use super::began::Began;
 use ::lab::record::VERSION;
@@ -9,25 +9,25 @@ use ::lab::{Experiment, Places, Record};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 
-/// What a command decides.
+/// The choices of a command.
 pub(crate) struct WantedRun {
-    /// As it is to be run.
+    /// The experiment to run.
     pub(crate) experiment: Experiment,
-    /// Where its parts are.
+    /// Where the programs and files are.
     pub(crate) places: Places,
-    /// Whether it was shortened.
+    /// Whether the experiment was shortened.
     pub(crate) quick: bool,
-    /// Whether each arm is against itself.
+    /// Whether each arm is compared with itself.
     pub(crate) control: bool,
-    /// Drawn if not given.
+    /// The seed; `None` draws one.
     pub(crate) seed: Option<u64>,
-    /// Make no network namespaces.
+    /// Whether to use loopback instead of network namespaces.
     pub(crate) loopback: bool,
 }
 
-/// A run with everything but somebody to tell.
+/// A run with everything except an observer.
 pub(crate) struct PreparedRun {
-    /// What the run fills.
+    /// The record that the run fills.
     pub(crate) record: Record,
     places: Places,
     turns: Vec<Turn>,
@@ -36,7 +36,7 @@ pub(crate) struct PreparedRun {
 }
 
 impl PreparedRun {
-    /// Draws what is not given, and looks for the programs.
+    /// Draws the seed if none is given, and looks for the programs.
     pub(crate) fn new(wanted: WantedRun, began: &Began) -> Result<Self, String> {
         let WantedRun { experiment, places, quick, control, seed, loopback } = wanted;
         let seed = seed.unwrap_or_else(|| began.seed());
@@ -66,14 +66,14 @@ impl PreparedRun {
         format!("{name}: {} rounds of {} arms, seed {seed}; ctrl-C keeps what was measured", method.rounds, arms.len())
     }
 
-    /// Performs it, and keeps the record in a file if one is given. The error is what ended it early.
+    /// Runs it, and writes the record to a file if one is given. An error is the reason why the run ended early.
     pub(crate) fn perform(
         &mut self,
         file: Option<&Path>,
         stop: &Stop,
         tell: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), StageError> {
-        // One for all runs, so that each finds what a run that was killed has left, and ends it.
+        // One folder for all runs, so that each run finds and ends what a killed run left behind.
         let home = std::env::temp_dir();
         let request = Request {
             places: &self.places,
@@ -88,8 +88,8 @@ impl PreparedRun {
     }
 }
 
-/// A plain user is root in a namespace of users, where networks can be made: the same command line begins again there. Returns
-/// where that is not to be had, or not needed.
+/// A plain user is root in a user namespace, where network namespaces can be made: this starts the same command line
+/// again in one. Returns if that is impossible or not needed.
 pub(crate) fn again_as_root() -> Result<(), String> {
     match stage::namespace::again_as_root() {
         Some(mut again) => Err(format!("cannot start again as root of a namespace: {}", again.exec())),
@@ -97,7 +97,7 @@ pub(crate) fn again_as_root() -> Result<(), String> {
     }
 }
 
-/// As a shell takes it.
+/// The command line in shell syntax.
 fn command() -> String {
     let quoted = |word: String| {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
@@ -111,7 +111,7 @@ fn this_program() -> Result<PathBuf, String> {
     std::env::current_exe().map_err(|error| format!("this program cannot be found: {error}"))
 }
 
-/// What is built from Go is kept for the next run.
+/// Folder of programs built from Go, which later runs use again.
 fn cache() -> PathBuf {
     let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let base = base.or_else(|| std::env::home_dir().map(|home| home.join(".cache")));

@@ -1,5 +1,5 @@
-//! What a run does at the moment, on standard error: lines for logs and pipes, one that is written over on a terminal. Used by
-//! `lab run` and by `demo`; the live view of a demo is its own.
+//! Progress of a run on standard error: lines for logs and pipes, one line that is overwritten on a terminal. Used by
+//! `lab run` and by `demo` without its live view.
 
 use super::printable;
 use crate::report;
@@ -7,11 +7,11 @@ use ::lab::Sample;
 use ::lab::stage::Event;
 use std::io::{self, IsTerminal as _};
 
-/// What happens, on standard error: a line that is written over on a terminal, a line for each sample elsewhere.
+/// Prints events on standard error: on a terminal a line that is overwritten, elsewhere a line for each sample.
 pub(crate) struct Progress {
     on_terminal: bool,
     quiet: bool,
-    /// Of the sample that runs.
+    /// Description of the current sample.
     sample: String,
 }
 
@@ -42,7 +42,7 @@ impl Progress {
         }
     }
 
-    /// Stays.
+    /// Prints a line that stays.
     fn line(&self, text: &str) {
         if !self.quiet {
             self.clear();
@@ -50,14 +50,14 @@ impl Progress {
         }
     }
 
-    /// Is written over by what comes next.
+    /// Prints a line that the next output overwrites.
     fn passing(&self, what: &str) {
         if self.on_terminal {
             report::overwrite(&format!("{} {what}", self.sample));
         }
     }
 
-    /// Removes what would be written over.
+    /// Removes the line that would be overwritten.
     pub(crate) fn clear(&self) {
         if self.on_terminal {
             report::overwrite("");
@@ -65,7 +65,7 @@ impl Progress {
     }
 }
 
-/// What one sample came to.
+/// The result of one sample in short.
 fn in_short(sample: &Sample) -> String {
     let rate = sample.figures.get("requests_per_second").map(|rate| format!("{rate:.0} requests/s"));
     let failed =

@@ -1,4 +1,4 @@
-//! `holdfast lab report`: what a record says, as text, JSON, Markdown or a page; and the exit code that belongs to it.
+//! `holdfast lab report`: prints a record as text, JSON, Markdown or a page, and returns the matching exit code.
 
 use super::named;
 use crate::exit;
@@ -33,7 +33,7 @@ pub(super) fn run(args: &Args) -> Result<u8, String> {
     Ok(code(&record, &judged))
 }
 
-/// What a record comes to. One that is partial says so by failing, whatever it holds.
+/// The exit code for a record. A partial record always fails.
 pub(super) fn code(record: &Record, judged: &[Judged]) -> u8 {
     match conclude(judged) {
         _ if record.partial.is_some() => exit::FAILED,

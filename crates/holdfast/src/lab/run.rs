@@ -1,4 +1,5 @@
-//! `holdfast lab run`: options to an experiment, a run, and the files that it leaves: record, page and Markdown, side by side.
+//! `holdfast lab run`: applies the options to an experiment, runs it, and writes three files: record, page and
+//! Markdown.
 
 use super::began::Began;
 use super::prepared::{self, PreparedRun, WantedRun};
@@ -70,7 +71,7 @@ enum Ordered {
     Random,
 }
 
-/// A name and what is behind the first `=`.
+/// A name and the text after the first `=`.
 fn parse_pair(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').filter(|(name, _)| !name.trim().is_empty()).ok_or("no NAME=…")?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
@@ -105,7 +106,7 @@ pub(super) fn run(args: &Args) -> Result<u8, String> {
         prepared::again_as_root().map_err(named)?;
     }
     let stop = Stop::when_interrupted().map_err(|error| named(format_args!("signals cannot be handled: {error}")))?;
-    // Each combination of swept values is a run; the worst of them is what all come to.
+    // Each combination of swept values is a run; the exit code is that of the worst run.
     let mut worst = exit::OK;
     for cell in experiment.cells() {
         let code = run_one(args, cell, &places, &stop)?;
@@ -117,7 +118,7 @@ pub(super) fn run(args: &Args) -> Result<u8, String> {
     Ok(worst)
 }
 
-/// Whatever could not be run tells most, then what fails, then what is open.
+/// The worse of two exit codes: a run that could not be done, then a failed claim, then an undecided one.
 fn worst_of(one: u8, other: u8) -> u8 {
     let rising = [exit::OK, exit::UNKNOWN, exit::NO, exit::FAILED];
     rising.into_iter().rfind(|code| [one, other].contains(code)).unwrap_or(exit::FAILED)
@@ -147,7 +148,7 @@ fn run_one(args: &Args, experiment: Experiment, places: &Places, stop: &Stop) ->
         report::say(&printable(&named(error)));
     }
     let record = prepared.record;
-    // Whatever ended the run, what was measured is worth a report.
+    // Even if the run ended early, the measured samples are worth a report.
     if record.samples.is_empty() {
         report::say(&format!("nothing was measured; what is known of the run: {}", file.display()));
         return Ok(exit::FAILED);
@@ -159,17 +160,18 @@ fn run_one(args: &Args, experiment: Experiment, places: &Places, stop: &Stop) ->
     ));
     leave::when_interrupted(interrupted.clone(), &stem)
         .map_err(|error| named(format_args!("signals cannot be handled: {error}")))?;
-    // Said when the run had ended already.
+    // The interrupt came after the run had ended.
     if ran.is_ok() && stop.is_said() {
         return Err(interrupted);
     }
     finish(args, &record, &stem)
 }
 
-/// What a run leaves besides its record.
+/// Files of a run besides its record.
 pub(super) const REPORTS: [&str; 2] = ["html", "md"];
 
-/// The three files, and the report on standard output. So a full disk does not hide it.
+/// Writes the page and the Markdown, and prints the report. A failed write does not stop the printing, so a full disk
+/// does not hide the report.
 fn finish(args: &Args, record: &Record, stem: &Path) -> Result<u8, String> {
     let judged = judge(record);
     let document = ::lab::report::document(record, &judged);
@@ -191,11 +193,11 @@ fn finish(args: &Args, record: &Record, stem: &Path) -> Result<u8, String> {
     Ok(if all_written { reported::code(record, &judged) } else { exit::FAILED })
 }
 
-/// More are no experiments, but a loop in somebody's script.
+/// A script that starts more runs a minute is probably in an endless loop.
 const RUNS_PER_MINUTE_MAX: u32 = 100;
 
-/// `DIR/2026-11-22T0701Z-NAME`, as yet without an extension; `-2` behind it for the second run of a minute, for no run writes
-/// over the record of another. The folder is made.
+/// `DIR/2026-11-22T0701Z-NAME`, without an extension. A second run within a minute gets `-2`, because no run may
+/// overwrite the record of another. Makes the folder.
 fn stem(folder: &Path, name: &str, began: &Began) -> Result<PathBuf, String> {
     fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let folder = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;

@@ -1,4 +1,4 @@
-//! `holdfast lab list`, `show` and `check`: what there is, and what it says. Nothing is started.
+//! `holdfast lab list`, `show` and `check`: print experiments and their errors without starting anything.
 
 use super::{load, load_file, named, printable};
 use crate::output::{self, Output};

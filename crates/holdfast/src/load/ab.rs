@@ -1,4 +1,4 @@
-//! `holdfast load ab`: ab's own command line, and its report.
+//! `holdfast load ab`: the command line and report of `ApacheBench`.
 
 use super::args::read_body;
 use crate::typed::{count, seconds, size};
@@ -6,7 +6,7 @@ use load::{Options, Pace, Target, Version};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// ab's default for `-t`: this many requests at most.
+/// ab's limit of requests for `-t` without `-n`.
 const REQUESTS_WITH_TIME: u64 = 50_000;
 
 /// As `ApacheBench`: HTTP/1.0, a connection for each request unless -k

@@ -1,4 +1,4 @@
-//! The flags of `holdfast load`, and what they become.
+//! The flags of `holdfast load`, and the options they give.
 
 mod files;
 mod tls;
@@ -17,15 +17,15 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// wrk's defaults, which people know.
+/// wrk's defaults.
 const CONNECTIONS_DEFAULT: u64 = 10;
 const DURATION_DEFAULT: Duration = Duration::from_secs(10);
 const THREADS_DEFAULT: usize = 2;
-/// Without `-d`, a rate with `-n` lasts until the requests are sent.
+/// With `-n` and a rate but without `-d`, the load lasts until all requests are sent.
 const ENDLESS: Duration = Duration::from_hours(366 * 24);
-/// Longest body from a file: it is held once per target.
+/// Longest body from a file: each target holds it in memory once.
 const BODY_BYTES_MAX: u64 = 1 << 30;
-/// Longest script: a thousand times those that people write.
+/// Longest script: a thousand times the usual length.
 const SCRIPT_BYTES_MAX: u64 = 16 << 20;
 
 /// Load-test a server, with latency counted from the time each request was due
@@ -201,14 +201,14 @@ pub(super) struct LoadArgs {
 }
 
 impl LoadArgs {
-    /// The load that is asked for.
+    /// The options of the load.
     pub(super) fn options(&self) -> Result<Options, String> {
         let mut targets = Vec::new();
         for url in &self.urls {
             targets.push(self.target(url)?);
         }
         if self.self_test {
-            // Its place is taken by the origin's address, which is not known before it listens.
+            // A placeholder for the origin's address, which is not known before the origin listens.
             targets.push(self.target("http://127.0.0.1/")?);
         }
         let first = targets.first().cloned().ok_or("a load needs a URL")?;
@@ -244,7 +244,7 @@ impl LoadArgs {
         Ok(options)
     }
 
-    /// gRPC is spoken over HTTP/2 alone.
+    /// gRPC needs HTTP/2.
     fn is_http2(&self) -> bool {
         self.http2 || self.grpc
     }
@@ -269,7 +269,7 @@ impl LoadArgs {
         let name = path.display().to_string();
         let source = read_at_most(path, SCRIPT_BYTES_MAX)?;
         let source = String::from_utf8(source).map_err(|error| format!("{name} is no text: {error}"))?;
-        // wrk's init finds the words behind `--`, or none.
+        // wrk's `init` gets the words after `--`.
         Ok(Some(Script { name, source, args: self.script_arg.clone() }))
     }
 
@@ -313,7 +313,7 @@ impl LoadArgs {
     }
 }
 
-/// The content of a file that is to be sent.
+/// Reads a file to be sent as a body.
 pub(super) fn read_body(path: &std::path::Path) -> Result<Vec<u8>, String> {
     read_at_most(path, BODY_BYTES_MAX)
 }

@@ -1,4 +1,4 @@
-//! `holdfast load compare`: its command line; what is compared is `load`'s.
+//! The command line of `holdfast load compare`; the comparison is in the crate `load`.
 
 use crate::{exit, report};
 use load::results;

@@ -1,5 +1,5 @@
-//! `holdfast load floor`: how late a program that only waits is on this machine. The arm beside which the generator's own lag is
-//! to be read; the measuring is `load`'s.
+//! `holdfast load floor`: measures how late a program on this machine is that only waits. Compare the generator's own
+//! lag with it. The measurement is in the crate `load`.
 
 use super::typed::parse_rate;
 use crate::signals::{Ask as Asked, Signals};
@@ -10,7 +10,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How often the thread that waits for signals looks whether all was waited for.
+/// How often the thread that waits for signals checks whether the measurement is complete.
 const SIGNAL_LOOK_MS: u16 = 50;
 
 /// How late a program is here that only waits for the next request
@@ -52,7 +52,7 @@ pub(super) fn run(args: &Args) -> u8 {
     }
 }
 
-/// Measures until the end, or until somebody asks for it.
+/// Measures until the end or a signal.
 fn measure(ask: &Ask) -> Result<Floor, String> {
     let signals = Signals::open().map_err(|error| error.to_string())?;
     let (stop, over) = (AtomicBool::new(false), AtomicBool::new(false));

@@ -1,5 +1,5 @@
-//! `holdfast load`: the load generator on the command line. What it does, shows and reports is in the crate `load`; here are flags and
-//! the exit code.
+//! `holdfast load`: the load generator on the command line. The crate `load` generates, shows and reports the load;
+//! this module has the flags and the exit code.
 
 mod ab;
 mod args;
@@ -21,10 +21,10 @@ use load::{Cause, Expectation, Health, Options, Tally, Verdict};
 use std::process::Command as Process;
 use terminal::Terminal;
 
-/// The command of a process that has a part of a load.
+/// Hidden command of a process that runs a part of a load.
 const PART: &str = "part-of-a-load";
 
-/// What can appear in place of a URL.
+/// Subcommands, in place of a URL.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Ab(Box<ab::Args>),
@@ -35,7 +35,7 @@ pub(crate) enum Command {
     Part,
 }
 
-/// Everything about a run that is not the load itself.
+/// The settings of a run other than the load itself.
 #[derive(Debug)]
 struct Show<'a> {
     style: Style,
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args) -> u8 {
             (load.options(), show)
         }
     };
-    // Lives as long as the run.
+    // Keeps the origin alive as long as the run.
     let mut origin = None;
     let options = options.and_then(|mut options| {
         if args.command.is_none() && args.load.self_test {
@@ -103,15 +103,15 @@ pub(crate) fn run(args: &Args) -> u8 {
     }
 }
 
-/// Another process of this program, for a part of the load.
+/// Starts this program again, for a part of the load.
 fn part() -> Process {
     let mut process = Process::new("/proc/self/exe");
     process.args(["load", PART]);
     process
 }
 
-/// Loads for another process. Nothing is printed here: what there is to say, that one says. The standard output is the way to it, and
-/// not for what a script prints; that goes to the standard error.
+/// Runs a part of a load for another process, which does all the reporting. Standard output carries the results to that
+/// process, so text that a script prints goes to standard error.
 fn serve_part() -> u8 {
     let taken = rustix::io::dup(rustix::stdio::stdout()).and_then(|out| {
         rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
@@ -120,7 +120,7 @@ fn serve_part() -> u8 {
     let served = taken.map_err(std::io::Error::from).and_then(|out| load::serve_part(std::io::stdin(), out));
     match served {
         Ok(()) => exit::OK,
-        // The other process is gone: there is no reader.
+        // The other process is gone and no longer reads.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => exit::FAILED,
         Err(error) => refuse(&format!("a part of a load: {error}"), exit::FAILED),
     }
@@ -134,7 +134,7 @@ fn refuse(message: &str, code: u8) -> u8 {
 /// Runs the load and reports it.
 fn execute(options: &Options, show: &Show<'_>) -> Result<u8, String> {
     show.files.check()?;
-    // What a script prints, and figures in place of the report, go where the view would be.
+    // Without the live view if a script may print, or if JSON goes to standard output: both would overwrite the view.
     let live = show.live && Terminal::is_there() && options.script.is_none() && !show.files.json_on_stdout();
     let progress = Progress { quiet: show.quiet, live: live && !show.quiet, sockets: show.sockets };
     let driven = drive::http(options, part, progress, &show.files)?;
@@ -154,7 +154,7 @@ fn execute(options: &Options, show: &Show<'_>) -> Result<u8, String> {
         script.done(summary, rows).map_err(|error| format!("the script failed: {error}"))?;
     }
     if show.style != Style::Own {
-        // Foreign styles have no words for these.
+        // The reports of other tools have no place for these reasons.
         health.void_with(&verdicts).iter().for_each(|reason| report::say(&format!("holdfast load: void: {reason}")));
         say_lateness(&health, &verdicts);
         say_failures(&summary.record.whole());
@@ -169,7 +169,7 @@ fn execute(options: &Options, show: &Show<'_>) -> Result<u8, String> {
     Ok(ended.code(show.allow_lag))
 }
 
-/// Why requests failed, where the report has counts alone.
+/// Prints the reasons of failed requests, because these reports show only numbers.
 fn say_failures(whole: &Tally) {
     for cause in Cause::ALL.iter().filter(|cause| whole.failed_by(**cause) > 0) {
         report::say(&format!("holdfast load: {} failed: {}", grouped(whole.failed_by(*cause)), cause.text()));
@@ -182,16 +182,16 @@ fn say_lateness(health: &Health, verdicts: &[Verdict]) {
     }
 }
 
-/// How a run ended, as far as the exit code is concerned.
+/// How a run ended, for the exit code.
 #[derive(Debug)]
 struct Ended<'a> {
-    /// Why it ended before its time, if it was not asked to end.
+    /// Why it ended early; `None` after an interrupt or a normal end.
     failure: Option<&'a str>,
-    /// It could not load at all: in words.
+    /// Why it could not load at all.
     nothing: Option<&'static str>,
     is_void: bool,
     verdicts: &'a [Verdict],
-    /// All files could be written.
+    /// Whether all files were written.
     written: bool,
 }
 
@@ -209,7 +209,8 @@ impl Ended<'_> {
             return exit::UNKNOWN;
         }
         let counts = |verdict: &&Verdict| allow_lag || verdict.undecided.is_none();
-        // One that is missed whatever the generator did is an answer, also where another one counts for nothing.
+        // A threshold that was missed even without the generator's delays decides the result, although another
+        // threshold may be undecided.
         if self.verdicts.iter().filter(counts).any(|verdict| !verdict.met) {
             return exit::NO;
         }

@@ -1,4 +1,4 @@
-//! `--self-test`: the load against an origin in this process, to see what the generator can do on this machine.
+//! `--self-test`: loads an origin in this process, to measure the limits of the generator on this machine.
 
 use load::{Latencies, Options, Summary, Target};
 use origin::{Origin, Running};
@@ -12,7 +12,7 @@ pub(super) fn start(options: &mut Options) -> Result<Running, String> {
     Ok(origin)
 }
 
-/// What the figures say about the generator.
+/// What the results tell about the generator.
 pub(super) fn explain(summary: &Summary) -> String {
     let record = &summary.record;
     let cpu_us = record.generator.spent.cpu_ns as f64 / 1e3 / record.whole().responses.max(1) as f64;

@@ -4,7 +4,7 @@ use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::SockaddrIn6;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Addresses at most: a million connections need 36 of them, and a slip of the finger asks for sixteen million.
+/// Most addresses: a million connections need 36, and a typo in a prefix length would ask for sixteen million.
 const SOURCES_MAX: u32 = 65_536;
 
 /// `10.0.0.1`, `10.0.0.1-10.0.0.9`, `10.0.0.0/24` (without network and broadcast address), `fd00::1`, or `eth0` for all
@@ -16,7 +16,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<IpAddr>, String> {
             bits.parse().ok().filter(|bits| *bits <= 32).ok_or("a network is ADDRESS/BITS, such as 127.0.0.0/24")?;
         let size = 1u64 << (32 - bits);
         let first = u64::from(network) / size * size;
-        // The first and the last one mean the network itself and all of it.
+        // The first and last addresses of a network are its own and the broadcast address.
         let (first, last) = if size > 2 { (first + 1, first + size - 2) } else { (first, first + size - 1) };
         return range(first as u32, last as u32);
     }
@@ -29,11 +29,11 @@ pub(super) fn parse(text: &str) -> Result<Vec<IpAddr>, String> {
     }
     text.parse()
         .map(|address| vec![address])
-        .map_err(|_| format!("`{text}` is no address and no interface that has one"))
+        .map_err(|_| format!("`{text}` is neither an address nor an interface with one"))
 }
 
-/// The addresses of an interface; none if there is no such one. An IPv6 address that is valid on its link alone is left out: to
-/// connect from it takes more than an address.
+/// The addresses of an interface; empty if it does not exist. Link-local IPv6 addresses are left out: connecting from
+/// one needs a scope besides the address.
 fn addresses_of(interface: &str) -> Result<Vec<IpAddr>, String> {
     let all = getifaddrs().map_err(|error| format!("the interfaces cannot be read: {error}"))?;
     let addresses = all.filter(|found| found.interface_name == interface).filter_map(|found| {
@@ -46,7 +46,7 @@ fn addresses_of(interface: &str) -> Result<Vec<IpAddr>, String> {
 }
 
 fn parse_v4(text: &str) -> Result<u32, String> {
-    text.parse::<Ipv4Addr>().map(u32::from).map_err(|_| format!("`{text}` is no IPv4 address"))
+    text.parse::<Ipv4Addr>().map(u32::from).map_err(|_| format!("`{text}` is not an IPv4 address"))
 }
 
 fn range(first: u32, last: u32) -> Result<Vec<IpAddr>, String> {

@@ -1,4 +1,5 @@
-//! Ramps, ranges and stages as they are typed: two numbers with `..` between them. The numbers are those of every flag.
+//! Ramps, ranges and stages in flags: two numbers with `..` between them. The numbers have the same syntax as in other
+//! flags.
 
 use crate::typed::{duration, rate};
 use load::Stage;
@@ -15,7 +16,7 @@ pub(super) fn parse_duration_range(text: &str) -> Result<(Duration, Duration), S
 /// Requests per second at the start and at the end: `2400`, `2,400/s`, `100..2k/s`.
 pub(super) fn parse_rate(text: &str) -> Result<(f64, f64), String> {
     match text.split_once("..") {
-        // The unit is behind both.
+        // The unit follows the second number and applies to both.
         Some((from, to)) => {
             let unit = to.find('/').and_then(|at| to.get(at..)).filter(|_| !from.contains('/')).unwrap_or_default();
             Ok((rate(&format!("{from}{unit}"))?, rate(to)?))

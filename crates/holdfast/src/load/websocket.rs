@@ -1,4 +1,5 @@
-//! `holdfast load ws://…`: a load of WebSockets, driven as any other load, and reported. What it does is in `load::websocket`.
+//! `holdfast load ws://…`: runs and reports a WebSocket load like any other load. The load itself is in
+//! `load::websocket`.
 
 use super::Ended;
 use super::args::LoadArgs;
@@ -26,7 +27,7 @@ pub(super) fn run(args: &LoadArgs) -> u8 {
 fn execute(options: &Options, expect: &[Expectation], args: &LoadArgs) -> Result<u8, String> {
     let files = args.files.files();
     files.check()?;
-    // Figures in place of the report go where the view would be.
+    // Without the live view if JSON goes to standard output, because it would overwrite the view.
     let live = !args.plain && !args.quiet && Terminal::is_there() && !files.json_on_stdout();
     let progress = Progress { quiet: args.quiet, live, sockets: !args.no_sockets };
     let driven = drive::websocket(options, super::part, progress, &files)?;

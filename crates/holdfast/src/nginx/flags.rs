@@ -1,16 +1,16 @@
-//! nginx's flags, read letter by letter as nginx reads them: flags may appear together (`-tq`), a value may be glued to its
-//! flag (`-cFILE`) or follow it. Text in, values out. Ours beside them is `--json`.
+//! nginx's flags, read letter by letter like nginx does: flags may be joined (`-tq`), and a value may be attached to
+//! its flag (`-cFILE`) or follow it. Text in, values out. `--json` is ours.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-/// What was asked for.
+/// The requested actions and values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Flags {
     /// `-h`, `-?`
     pub(crate) help: bool,
-    /// `-v`, and whatever includes it.
+    /// `-v`, and the flags that imply it.
     pub(crate) version: bool,
     /// `-V`
     pub(crate) configure: bool,
@@ -34,12 +34,12 @@ pub(crate) struct Flags {
     pub(crate) signal: Option<Signal>,
 }
 
-/// What a running instance can be told by `-s`.
+/// The commands of `-s` to a running instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signal {
     /// End now.
     Stop,
-    /// Finish what is under way, and end.
+    /// Finish open requests, and end.
     Quit,
     /// Read the configuration again.
     Reload,
@@ -47,7 +47,7 @@ pub(crate) enum Signal {
     Reopen,
 }
 
-/// Reads the arguments; the error is nginx's message without `nginx: ` in front.
+/// Reads the arguments. An error is nginx's message without `nginx: ` in front.
 pub(crate) fn parse(words: &[OsString]) -> Result<Flags, String> {
     let mut flags = Flags::default();
     let mut words = words.iter();
@@ -71,7 +71,7 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Flags, String> {
                 b'g' | b's' => "parameter",
                 _ => return Err(format!("invalid option: \"{}\"", char::from(letter))),
             };
-            // The value is the rest of this word or, where nothing is left of it, the next word.
+            // The value is the rest of this word or, if that is empty, the next word.
             let value = if rest.is_empty() { words.next().cloned() } else { Some(OsStr::from_bytes(rest).to_owned()) };
             let value = value.ok_or_else(|| format!("option \"-{}\" requires {name}", char::from(letter)))?;
             set(&mut flags, letter, value)?;
@@ -81,7 +81,7 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Flags, String> {
     Ok(flags)
 }
 
-/// Takes a flag without a value; `false` if it is none.
+/// Sets a flag without a value; `false` if the letter is not such a flag.
 fn switch(flags: &mut Flags, letter: u8) -> bool {
     match letter {
         b'?' | b'h' => (flags.version, flags.help) = (true, true),

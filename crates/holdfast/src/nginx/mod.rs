@@ -1,4 +1,4 @@
-//! nginx's command line: its flags, its messages, its exit codes, for the scripts and habits that exist. Called by `main`.
+//! nginx's command line with its flags, messages and exit codes, for existing scripts and habits. Called by `main`.
 
 mod flags;
 mod signal;

@@ -1,6 +1,6 @@
-//! `-s`: tells a running instance something, by the pid in its pid file, with nginx's messages. As in nginx the
-//! configuration is read first, since it says where the pid file is; one that is wrong is reported and nothing is sent. A pid
-//! is signalled only if its process holds the lock on the pid file: the number may be another process's by now.
+//! `-s`: sends a signal to the running instance in the pid file, with nginx's messages. As in nginx, the configuration
+//! is read first because it names the pid file; an error in it is reported and no signal is sent. A process is
+//! signalled only if it holds the lock on the pid file, because its number may belong to another process by now.
 
 use super::flags::Signal;
 use crate::instance::Instance;
@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal as Number, kill};
 use nix::unistd::Pid;
 use std::path::Path;
 
-/// Sends; the result is the exit code.
+/// Sends the signal; returns the exit code.
 pub(super) fn send(instance: &Instance, signal: Signal) -> u8 {
     let mut lasting = match verdict::Lasting::without_workers() {
         Ok(lasting) => lasting,
@@ -45,13 +45,13 @@ fn send_to(pid: u32, signal: Signal) -> Result<(), String> {
     kill(Pid::from_raw(pid.cast_signed()), number).map_err(failed)
 }
 
-/// The master is gone. Its children may work on; no other process is told.
+/// The master is gone, but its children may still work. No other process gets a signal.
 fn send_to_children_of(pid: u32, path: &Path, signal: Signal) -> Result<(), String> {
     let ends = matches!(signal, Signal::Stop | Signal::Quit);
     if ends && tell_left_behind(pid, signal == Signal::Stop) {
         return Ok(());
     }
-    // Signal 0 only asks.
+    // Signal 0 only tests whether the process exists.
     match kill(Pid::from_raw(pid.cast_signed()), None) {
         Err(Errno::ESRCH) => {
             Err(format!("[alert] kill({pid}, {}) failed (3: No such process)", signal.number() as i32))
@@ -64,7 +64,7 @@ fn send_to_children_of(pid: u32, path: &Path, signal: Signal) -> Result<(), Stri
 }
 
 impl Signal {
-    /// What the master listens for.
+    /// The signal that the master handles.
     fn number(self) -> Number {
         match self {
             Self::Stop => Number::SIGTERM,

@@ -1,6 +1,6 @@
-//! The proxies of a chain that `plan --verify` builds: processes of this same program, so that the kernel accounts for each apart.
-//! They are started with nginx's flags and a file, as anybody would start them. However the verification ends, the kernel ends
-//! them with it. Called by `verify`.
+//! The proxies of a chain that `plan --verify` builds: processes of this same program, so that the kernel accounts for
+//! each separately. They start with nginx's flags and a file, like any instance. The kernel ends them when the
+//! verification ends, even after a crash. Called by `verify`.
 
 use crate::{exit, report};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -17,22 +17,22 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A loaded machine; an idle one needs a tenth of a second.
+/// Time to become ready on a loaded machine; an idle one needs a tenth of a second.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Between two looks whether it is ready.
+/// Pause between two checks whether it is ready.
 const READY_PERIOD: Duration = Duration::from_millis(10);
-/// For one question to a server.
+/// Time for one request to a server.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
-/// A server that has not ended by then is killed.
+/// Time for a server to end; then it is killed.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
-/// Between a port's release and its use somebody else may take it: then another one is tried, so often.
+/// Another program may take the port between its release and its use. Then another port is tried, at most this often.
 const ATTEMPTS: u32 = 3;
-/// Longest answer that is read: a page.
+/// Most bytes read of an answer, which is a page.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
-/// What a server says when an address is taken.
+/// Part of the server's message if its address is in use.
 const IN_USE: &str = "Address already in use";
 
-/// Flags with which a verification starts its children.
+/// Hidden flags with which a verification starts its children.
 #[derive(Debug, clap::Args)]
 pub(super) struct ChildArgs {
     /// The process that this one must not outlive
@@ -43,11 +43,11 @@ pub(super) struct ChildArgs {
     words: Vec<OsString>,
 }
 
-/// Becomes a server that ends when the verification does, if that is what this process is for. The result is the exit code if that
-/// did not work.
+/// Runs a server that ends with the verification, if this process was started for that. Returns the exit code if that
+/// failed.
 pub(super) fn become_server(args: &ChildArgs) -> Option<u8> {
     let parent = Pid::from_raw(args.parent?);
-    // Asked for first and checked then: a parent that has ended in between would never be noticed.
+    // The request comes first and the check second: otherwise a parent that ends in between would go unnoticed.
     if set_pdeathsig(Signal::SIGTERM).is_err() || getppid() != parent {
         return Some(exit::FAILED);
     }
@@ -59,7 +59,7 @@ pub(super) fn become_server(args: &ChildArgs) -> Option<u8> {
     Some(exit::FAILED)
 }
 
-/// A server that answers. Dropping it ends it.
+/// A server that answers requests. Dropping it ends it.
 #[derive(Debug)]
 pub(super) struct Server {
     child: Child,
@@ -68,7 +68,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Any of this program's servers, on a free port; `prepare` makes its command line for the address. It is ready when it
+    /// Starts a server on a free port; `prepare` makes its command line for the address. The server is ready when it
     /// answers `GET /` with 200.
     pub(super) fn start(
         name: &str,
@@ -92,7 +92,7 @@ impl Server {
         }
     }
 
-    /// Its process.
+    /// The process id.
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -116,7 +116,7 @@ impl Server {
         }
     }
 
-    /// Ends several at once.
+    /// Ends several servers at the same time.
     pub(super) fn end_all(servers: Vec<Self>) {
         for server in &servers {
             server.signal(Signal::SIGTERM);
@@ -124,11 +124,11 @@ impl Server {
         drop(servers);
     }
 
-    /// Waits for its end for so long.
+    /// Waits at most `timeout` for the server to end.
     fn ends_within(&self, timeout: Duration) -> bool {
         let pid = rustix::process::Pid::from_child(&self.child);
         let descriptor = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty());
-        // Where the kernel has no such descriptors, the wait is for the whole time.
+        // Without pidfd_open(2) in the kernel, this waits the whole time.
         let mut watched: Vec<PollFd<'_>> =
             descriptor.iter().map(|descriptor| PollFd::new(descriptor.as_fd(), PollFlags::POLLIN)).collect();
         let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX);
@@ -136,7 +136,7 @@ impl Server {
     }
 
     fn signal(&self, signal: Signal) {
-        // Our own child that was not waited for: the id cannot be another's. It may have ended already.
+        // The child was not waited for, so its id cannot belong to another process. It may have ended already.
         let _ = kill(Pid::from_raw(self.child.id() as i32), signal);
     }
 }
@@ -151,7 +151,7 @@ impl Drop for Server {
     }
 }
 
-/// A group of its own keeps the terminal's ctrl-C from it: it ends when this process has.
+/// A process group of its own, so that the terminal's Ctrl-C does not reach it; it ends when this process has ended.
 fn spawn(words: &[OsString], said: &Path) -> io::Result<Child> {
     let output = File::create(said)?;
     let mut command = Command::new(std::env::current_exe()?);
@@ -159,19 +159,19 @@ fn spawn(words: &[OsString], said: &Path) -> io::Result<Child> {
     command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output).process_group(0).spawn()
 }
 
-/// A port that is free and stays so until the server listens: it leaves a connection in TIME_WAIT here, beside which servers may listen,
-/// and which the kernel gives to no other program that asks for any port.
+/// A port that stays free until the server listens. This leaves a connection in TIME_WAIT on the port. A server may
+/// still listen there, but the kernel gives the port to no program that asks for any port.
 fn free_address() -> io::Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let address = listener.local_addr()?;
     let mut client = TcpStream::connect_timeout(&address, ANSWER_TIMEOUT)?;
-    // The end that closes first waits.
+    // The side that closes first keeps the TIME_WAIT.
     drop(listener.accept()?);
     client.read_to_end(&mut Vec::new())?;
     Ok(address)
 }
 
-/// Whether it answers with 200, over a connection of its own.
+/// Sends a request over a new connection and expects a 200.
 fn ask(whom: SocketAddr) -> io::Result<()> {
     let mut stream = TcpStream::connect_timeout(&whom, ANSWER_TIMEOUT)?;
     stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;

@@ -1,5 +1,6 @@
-//! `plan --verify`: builds the chain here in small, one process for each proxy tier and both ends in this one, opens tunnels
-//! through it, and counts descriptors, ports and memory. What that should be, and the comparison, are `doctor::plan::verify`'s.
+//! `plan --verify`: builds a small version of the chain here, one process for each proxy tier and both ends in this
+//! process. It opens tunnels and counts descriptors, ports and memory. `doctor::plan::verify` has the expected values
+//! and the comparison.
 
 use super::server::Server;
 use ::doctor::plan::Chain;
@@ -15,20 +16,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// What other work on the machine takes meanwhile moves the median of three by little, where it moves anything.
+/// The median of three rounds hardly changes with other work on the machine.
 const ROUNDS: usize = 3;
-/// For one step of one connection, on a machine that is busy.
+/// Time for one step of one connection on a busy machine.
 const STEP_TIMEOUT: Duration = Duration::from_secs(10);
-/// Until the last tunnel has reached the service, and the counts stop changing.
+/// Time until the last tunnel has reached the service and the counts no longer change.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(20);
-/// Descriptors of this process beside the tunnels' ends.
+/// Descriptors of this process besides the tunnels' ends.
 const DESCRIPTORS_BESIDE: u64 = 128;
-/// A head longer than this is none of ours.
+/// Our heads are shorter than this.
 const HEAD_BYTES_MAX: usize = 4096;
-/// What a socket takes, one of each, by the kernel's names: the socket, its inode, its file with the security module's part, and
-/// its directory entry.
+/// Kernel objects of one socket, by slab name: the socket, its inode, its file with the security module's part, and its
+/// directory entry.
 const OBJECTS: [&str; 5] = ["TCP", "sock_inode_cache", "filp", "lsm_file_cache", "dentry"];
-/// What an epoll takes for a descriptor.
+/// Kernel object of a descriptor in an epoll.
 const WATCHED: &str = "eventpoll_epi";
 
 /// Measures this many connections through one host of each tier.
@@ -43,7 +44,7 @@ fn one_round(chain: &Chain, connections: u64, folder: &Path) -> Result<Round, St
     let service = Service::start().map_err(|error| format!("the service could not be started: {error}"))?;
     let mut next = service.address;
     let mut proxies = Vec::new();
-    // From the service towards the clients, since each has to know the one behind it.
+    // Built from the service towards the clients, because each proxy needs the address of the next one.
     for place in (1..chain.tiers.len().saturating_sub(1)).rev() {
         let proxy = proxy(&folder.join(place.to_string()), next, connections)?;
         next = proxy.address;
@@ -89,11 +90,11 @@ fn raise_descriptors(needed: u64) -> Result<(), String> {
         .map_err(|error| format!("the limit of descriptors could not be raised: {error}"))
 }
 
-/// A proxy that carries tunnels to `next`.
+/// Starts a proxy that carries tunnels to `next`.
 fn proxy(folder: &Path, next: SocketAddr, connections: u64) -> Result<Server, String> {
     Server::start("proxy", folder, |listen| {
         let shown = folder.display();
-        // Two sockets for each tunnel, and some for what is not counted.
+        // Two sockets for each tunnel, and a reserve for descriptors that are not counted.
         let sockets = connections.saturating_mul(2).saturating_add(DESCRIPTORS_BESIDE);
         let mut text =
             format!("worker_processes 1;\nworker_rlimit_nofile {};\npid {shown}/pid;\n", sockets + DESCRIPTORS_BESIDE);
@@ -111,7 +112,7 @@ fn proxy(folder: &Path, next: SocketAddr, connections: u64) -> Result<Server, St
     })
 }
 
-/// A client's end of a tunnel.
+/// Opens the client's end of a tunnel.
 fn open(first: SocketAddr) -> io::Result<TcpStream> {
     let mut stream = TcpStream::connect_timeout(&first, STEP_TIMEOUT)?;
     stream.set_read_timeout(Some(STEP_TIMEOUT))?;
@@ -138,14 +139,14 @@ fn read_head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// The far end: holds every tunnel it is asked for, and answers anything else.
+/// The far end: holds every requested tunnel, and answers all other requests.
 struct Service {
     address: SocketAddr,
     held: Arc<AtomicU64>,
 }
 
 impl Service {
-    /// Its thread ends when it is asked to, by a connection that says nothing.
+    /// Starts a thread that ends when it gets an empty connection.
     fn start() -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = listener.local_addr()?;
@@ -174,12 +175,12 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        // Closed at once: that is no head, and the thread ends with all tunnels.
+        // An empty connection is the sign to end; the thread then closes all tunnels.
         drop(TcpStream::connect_timeout(&self.address, STEP_TIMEOUT));
     }
 }
 
-/// Waits for a state that other threads and processes come to.
+/// Waits until other threads and processes have reached a state.
 fn settle(reached: impl Fn() -> bool) -> Result<(), ()> {
     let begun = Instant::now();
     while !reached() {
@@ -228,7 +229,7 @@ fn look(proxies: &[Server], hops: &[SocketAddr]) -> Result<Round, String> {
     })
 }
 
-/// Descriptors that the epolls of a process watch.
+/// Number of descriptors that the epolls of a process watch.
 fn watched_by(pid: u32) -> u64 {
     let Ok(folder) = fs::read_dir(format!("/proc/{pid}/fd")) else { return 0 };
     let epolls = folder
@@ -239,9 +240,9 @@ fn watched_by(pid: u32) -> u64 {
     watched.map(|text| text.lines().filter(|line| line.starts_with("tfd:")).count() as u64).sum()
 }
 
-/// Bytes that this many sockets take in the kernel: as many objects of each kind, at this kernel's sizes with their share of unused
-/// room, and what waits in them. How many objects its caches have says less, since they are the whole machine's and keep what was
-/// freed. Without the right to read the sizes, all slabs of the machine.
+/// Kernel memory of this many sockets: the objects of each kind, in this kernel's sizes including their share of unused
+/// space, plus queued bytes. The object counts of the slabs would tell less: they are for the whole machine and include
+/// freed objects. Without permission to read the sizes, this returns all slabs of the machine.
 fn kernel_bytes(sockets: u64, watched: u64, queued: u64) -> Option<u64> {
     let Ok(slabs) = fs::read_to_string("/proc/slabinfo") else { return kilobytes("/proc/meminfo", "Slab:") };
     let each = OBJECTS.iter().filter_map(|name| object_bytes(&slabs, name)).sum::<f64>();
@@ -249,7 +250,8 @@ fn kernel_bytes(sockets: u64, watched: u64, queued: u64) -> Option<u64> {
     Some((sockets as f64 * each + watched as f64 * watching) as u64 + queued)
 }
 
-/// What an object of a cache takes; a kernel may have merged one with another, under whose name it is not found.
+/// Bytes per object of a slab cache. The kernel may have merged the cache with another; it is not found by its name
+/// then.
 fn object_bytes(slabs: &str, cache: &str) -> Option<f64> {
     const PAGE_BYTES: f64 = 4096.0;
     let line = slabs.lines().find_map(|line| line.strip_prefix(cache)?.strip_prefix(' '))?;

@@ -1,6 +1,6 @@
-//! Children whose master has died without telling them: where they can be reached, and how a new master takes their sockets
-//! over. A master opens an abstract Unix socket that has its pid in its name, and hands it to its children, who listen there
-//! once they are alone. The kernel tells each side who the other is, so no other user can take part.
+//! Lets a new master take the sockets of children whose master was killed. A master opens an abstract Unix socket with
+//! its pid in the name and passes it to its children. The children listen there once the master is gone. The kernel
+//! tells each side the user of the other, so no other user can take part.
 
 use super::channel::{Channel, Kind};
 use super::order::Order;
@@ -17,14 +17,15 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
-/// A child that is alone looks at once; one that has a master again does not answer, and is not waited for longer.
+/// An orphaned child answers at once. A child that has a master again does not answer, and we do not wait longer for
+/// it.
 const ANSWER_TIMEOUT_MS: u16 = 500;
-/// Children that one dead master can have left working: the one that served, and one that was about to take over.
+/// Most children that one dead master can leave: the one that served, and one that was about to replace it.
 const CHILDREN_MAX: usize = 2;
-/// Those who wait to be heard there: a new master, and a `-s`.
+/// Connections that wait there: a new master, and a `-s`.
 const BACKLOG: i32 = 8;
 
-/// Opens the place where the children of this process can be reached when it is gone.
+/// Opens the socket by which the children of this process can be reached after its end.
 pub(super) fn open_meeting_place() -> io::Result<OwnedFd> {
     let socket = unix_socket(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
     bind(&socket, &address(std::process::id())?)?;
@@ -36,13 +37,13 @@ fn unix_socket(flags: SocketFlags) -> io::Result<OwnedFd> {
     Ok(socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
 }
 
-/// Pids are unique within their namespace, and abstract names within that of the network.
+/// Pids are unique within a pid namespace, abstract names within a network namespace.
 fn address(master: u32) -> io::Result<SocketAddrUnix> {
     let namespace = std::fs::read_link("/proc/self/ns/pid")?;
     Ok(SocketAddrUnix::new_abstract_name(format!("holdfast {} {master}", namespace.display()).as_bytes())?)
 }
 
-/// A child's side: the next master, or `-s`, that root or the user of the former master has started.
+/// The child's side: accepts a new master or a `-s` started by root or by the former master's user.
 pub(super) fn accept_master(place: BorrowedFd<'_>, former_user: u32) -> io::Result<Option<Channel>> {
     let socket = match accept_with(place, SocketFlags::CLOEXEC) {
         Ok(socket) => socket,
@@ -56,7 +57,7 @@ pub(super) fn accept_master(place: BorrowedFd<'_>, former_user: u32) -> io::Resu
     Channel::over(socket).map(Some)
 }
 
-/// A line to a child that a master with this pid has left behind.
+/// Connects to a child of the dead master with this pid.
 fn reach(master: u32) -> io::Result<Channel> {
     let socket = unix_socket(SocketFlags::CLOEXEC)?;
     connect(&socket, &address(master)?)?;
@@ -69,7 +70,7 @@ fn reach(master: u32) -> io::Result<Channel> {
     Channel::over(socket)
 }
 
-/// Tells the children that a dead master has left behind; whether there were any.
+/// Sends an order to the children of a dead master. Returns whether there were any.
 pub(crate) fn tell_left_behind(master: u32, end_now: bool) -> bool {
     let adopted = adopt(master);
     for (child, _) in &adopted {
@@ -78,7 +79,7 @@ pub(crate) fn tell_left_behind(master: u32, end_now: bool) -> bool {
     !adopted.is_empty()
 }
 
-/// A child that works on, and the sockets that it gave.
+/// A child that continues to work, and the sockets that it passed on.
 type Adopted = (Channel, Vec<Bound>);
 
 fn adopt(master: u32) -> Vec<Adopted> {
@@ -120,13 +121,14 @@ fn bound_of(order: &Order, descriptors: Vec<OwnedFd>) -> Option<Vec<Bound>> {
             listeners.push(Arc::new(Listener::from_inherited(descriptors.next()?).ok()?));
         }
         let address = listeners.first().and_then(|first| first.local_address().ok().flatten());
-        // Its real options are not known; those of the configuration are set when it is taken on.
+        // The socket's real options are unknown; those of the configuration are set when it is applied.
         all.extend(address.map(|address| Bound { address, options: ListenOptions::default(), listeners }));
     }
     Some(all)
 }
 
-/// Takes over the sockets of children whose master, by its pid file, has died; they go on until they are told to finish.
+/// Takes over the sockets of the children whose master, by its pid file, has died. The children continue until they are
+/// told to finish.
 pub(super) fn adopt_by_pid_file(path: &Path, sockets: &mut Sockets) -> Vec<Channel> {
     let mut channels = Vec::new();
     for path in [path.to_path_buf(), pid_file::old_path(path)] {

@@ -1,5 +1,5 @@
-//! Files of TLS that change: the process that may read them looks at them from time to time. New certificates take the place of the old
-//! ones; for authorities, revocation lists and keys of tickets the configuration is bound again. Neither needs a reload.
+//! Watches TLS files for changes, in the process that may read them. Changed certificates replace the old ones; for
+//! changed authorities, revocation lists and ticket keys the configuration is bound again. Neither needs a reload.
 
 use super::order::Texts;
 use gateway::{FileStamp, Level, ReadFile, Registry};
@@ -7,52 +7,53 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Between two looks. Files that change are read when a second look finds them as the first one did, so that a certificate whose key is
-/// still being written is not taken: new ones count after at most three periods.
+/// Time between two checks. A changed file is read when two checks find it the same, so that a certificate whose key is
+/// still being written is not read. New certificates are used after at most three periods.
 const LOOK_PERIOD: Duration = Duration::from_secs(2);
 
-/// Between two warnings about a certificate that ends.
+/// Time between two warnings about a certificate that expires soon.
 const WARNING_PERIOD: Duration = Duration::from_hours(24);
 
-/// A file that changed this short a time before it is first seen may have been read before it changed: reading a large configuration
-/// takes some seconds.
+/// A file that changed this shortly before it is first seen may have been read before the change: reading a large
+/// configuration takes some seconds.
 const FRESH_SECONDS: i64 = 60;
 
-/// States of files; `None` for one that is not there.
+/// States of files; `None` for a missing file.
 type Stamps = HashMap<PathBuf, Option<FileStamp>>;
 
-/// The files of TLS in use, as they were seen.
+/// The TLS files in use, with their states.
 #[derive(Debug, Default)]
 pub(super) struct CertificateWatch {
     next_look: Option<Instant>,
     next_warning: Option<Instant>,
-    /// As they were when they were read.
+    /// States at the time the files were read.
     read: Stamps,
-    /// As the last look found them.
+    /// States at the last check.
     last: Stamps,
-    /// Those that have changed, with whether two looks have found the same.
+    /// Changed files, and whether two checks found the same state.
     changed: HashMap<PathBuf, bool>,
-    /// Changed files with which the configuration could not be bound: another one of them may have been the broken one.
+    /// Changed files with which binding failed. They are tried again with the next change, because another file may
+    /// have been the broken one.
     refused: BTreeSet<PathBuf>,
 }
 
-/// Files that have changed and are to be read again.
+/// Files that have changed and must be read again.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Changed {
-    /// Of certificates: these pairs alone are read.
+    /// Certificate and key files: only these pairs are read.
     pub(super) pairs: Vec<PathBuf>,
-    /// Of all else, such as authorities and revocation lists: the configuration is bound again with them.
+    /// All other files, such as authorities and revocation lists: the configuration is bound again with them.
     pub(super) others: Vec<PathBuf>,
 }
 
 impl CertificateWatch {
-    /// Looks at the files, unless it did so a moment ago. `others` are those that a configuration has read beside certificates.
+    /// Checks the files if the period is over. `others` are the files that the configuration read besides certificates.
     pub(super) fn look(&mut self, now: Instant, shared: &Registry, others: &BTreeSet<PathBuf>) -> Changed {
         if self.next_look.is_some_and(|at| now < at) {
             return Changed::default();
         }
         self.next_look = Some(now + LOOK_PERIOD);
-        // A secret that is kept for children goes on with the time, so that it gives no key that is gone.
+        // Reading the states rotates the ticket secret kept for children, so that it yields no expired key.
         drop(shared.ticket_states());
         let now_s = i64::try_from(reactor::wall_clock().as_secs()).unwrap_or(i64::MAX);
         let pairs = shared.certificate_files();
@@ -68,12 +69,12 @@ impl CertificateWatch {
         changed
     }
 
-    /// The configuration cannot be bound with these: they are read again with the next ones that change.
+    /// Notes files with which binding failed: they are read again together with the next changed ones.
     pub(super) fn refuse(&mut self, files: Vec<PathBuf>) {
         self.refused.extend(files);
     }
 
-    /// Whether the time has come to warn of certificates that end. A start and a reload warn, too.
+    /// Whether to warn now of certificates that expire soon. A start and a reload warn, too.
     pub(super) fn is_warning_due(&mut self, now: Instant) -> bool {
         let due = self.next_warning.is_some_and(|at| now >= at);
         if due || self.next_warning.is_none() {
@@ -83,7 +84,7 @@ impl CertificateWatch {
     }
 
     fn see(&mut self, found: Stamps, now_s: i64) {
-        // A file that a configuration has brought was read by it, unless it has changed since.
+        // A new file was read by the configuration that names it, unless it has changed since.
         let fresh_since = now_s.saturating_sub(FRESH_SECONDS);
         for (path, stamp) in found.iter().filter(|(path, _)| !self.read.contains_key(*path)).collect::<Vec<_>>() {
             let is_fresh = stamp.as_ref().is_some_and(|stamp| stamp.changed_at.0 >= fresh_since);
@@ -95,7 +96,7 @@ impl CertificateWatch {
         self.last = found;
     }
 
-    /// The changed files of those groups in which nothing is being written. From now on they count as read.
+    /// The changed files of groups in which every change has settled. They count as read from now on.
     fn take_settled(&mut self, groups: &[Vec<PathBuf>]) -> Vec<PathBuf> {
         let mut taken = BTreeSet::new();
         for group in groups {
@@ -117,14 +118,14 @@ fn stamps<'a>(files: impl Iterator<Item = &'a PathBuf>) -> Stamps {
     let mut stamps = Stamps::new();
     for path in files {
         if !stamps.contains_key(path) {
-            // The name may be a link to the newest version, as certbot has it.
+            // Follows links: certbot's names are links to the newest version.
             stamps.insert(path.clone(), std::fs::metadata(path).ok().map(FileStamp::from));
         }
     }
     stamps
 }
 
-/// Reads the certificates again that have one of these files, and logs the result. Gives the files that are sound.
+/// Reads the certificates of these files again and logs the result. Returns the files that are valid.
 pub(super) fn renew(
     shared: &Registry,
     changed: &[PathBuf],
@@ -141,7 +142,7 @@ pub(super) fn renew(
     renewal.sound_files
 }
 
-/// The configuration that holds with files beside certificates in their present state: what it is to be read from, if that is new.
+/// The texts of the configuration, with the current content of the changed files; `None` if nothing is new.
 pub(super) fn changed_texts(
     texts: &Texts,
     changed: &[PathBuf],
@@ -154,7 +155,7 @@ pub(super) fn changed_texts(
     Some(newer)
 }
 
-/// Warns of certificates that end soon.
+/// Warns of certificates that expire soon.
 pub(super) fn warn(shared: &Registry, log: impl Fn(Level, &str)) {
     let now_s = i64::try_from(reactor::wall_clock().as_secs()).unwrap_or(i64::MAX);
     for warning in shared.ending_certificates(now_s) {
@@ -166,7 +167,7 @@ pub(super) fn warn(shared: &Registry, log: impl Fn(Level, &str)) {
 mod tests {
     use super::*;
 
-    /// Long after the files have changed.
+    /// A time long after the changes.
     const LATER: i64 = 1_000;
 
     fn stamp(bytes: u64) -> FileStamp {
@@ -196,7 +197,7 @@ mod tests {
     fn reads_changed_files_alone_and_after_their_last_write() {
         let mut watch = CertificateWatch::default();
         assert!(look(&mut watch, [1; 3], LATER).is_empty() && look(&mut watch, [1; 3], LATER).is_empty());
-        // It is still being written.
+        // The file is still being written.
         assert!(look(&mut watch, [2, 1, 1], LATER).is_empty() && look(&mut watch, [3, 1, 1], LATER).is_empty());
         assert_eq!(look(&mut watch, [3, 1, 1], LATER), ["/a"].map(PathBuf::from));
         assert!(look(&mut watch, [3, 1, 1], LATER).is_empty());

@@ -1,5 +1,5 @@
-//! The line between two of our own processes: packets with descriptors over a pair of Unix sockets. The lower end is handed
-//! down as standard input, which needs no unsafe inheriting of numbers.
+//! The connection between two of our own processes: packets with descriptors over a pair of Unix sockets. The child
+//! gets its end as standard input, which needs no unsafe inheriting of descriptor numbers.
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
@@ -13,47 +13,47 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// Descriptors in one packet; the kernel takes 253 (`SCM_MAX_FD`).
+/// Most descriptors in one packet; the kernel allows 253 (`SCM_MAX_FD`).
 const DESCRIPTORS_MAX: usize = 128;
-/// Bytes of a packet: a kind and a short text. What is longer goes as a file in memory.
+/// Bytes of a packet: a kind and a short text. A longer body is sent as a file in memory.
 const PACKET_BYTES: usize = 4096;
-/// Bytes of a short text.
+/// Most bytes of a short text.
 pub(super) const TEXT_BYTES_MAX: usize = PACKET_BYTES - 1;
-/// Descriptors of one message, over several packets: 4,096 ports of a range, for as many workers as are allowed, would be
-/// more than a process can have.
+/// Most descriptors of one message, over several packets. A port range of 4,096 ports with the most workers would
+/// exceed any process's limit.
 const MESSAGE_DESCRIPTORS_MAX: usize = 1 << 20;
-/// Bytes of a body: what a configuration may have, and what surrounds it.
+/// Most bytes of a body: a configuration and its envelope.
 const BODY_BYTES_MAX: u64 = conf::load::TEXT_BYTES_MAX as u64 + (64 << 20);
-/// A process that takes no packet for so long is stuck; the sender gives it up.
+/// A process that accepts no packet for this long is stuck; the sender gives up.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a packet is.
+/// The kind of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
-    /// Some of the descriptors of the message that follows.
+    /// Some descriptors of the message that follows.
     Descriptors = b'd',
-    /// To the child: take on this configuration.
+    /// To the child: apply this configuration.
     Configure = b'c',
     /// To the child: these files of certificates have changed.
     Certificates = b'k',
-    /// To the child: write these logs from now on.
+    /// To the child: write to these logs from now on.
     Reopen = b'o',
-    /// To the child: finish what is under way, and end.
+    /// To the child: finish open requests, and end.
     Drain = b'q',
     /// To the child: end now.
     Stop = b's',
-    /// To a child whose master has died: give your sockets, and hear me from now on.
+    /// To a child whose master has died: send your sockets, and take orders from me.
     Adopt = b'a',
-    /// From such a child: these are the sockets.
+    /// From such a child: the sockets.
     Heritage = b'h',
-    /// To the child: `holdfast ctl` asks.
+    /// To the child: a request of `holdfast ctl`.
     Ctl = b't',
-    /// From the child: the answer.
+    /// From the child: the answer to it.
     CtlAnswer = b'T',
-    /// From below: it serves.
+    /// From the child: it serves.
     Ready = b'r',
-    /// From below: no; the text says why.
+    /// From the child: it refuses, with the reason as text.
     Refused = b'n',
 }
 
@@ -77,42 +77,42 @@ const KINDS: [Kind; 12] = [
 pub(super) struct Packet {
     pub(super) kind: Kind,
     pub(super) text: Vec<u8>,
-    /// The body of a message that has one, and the descriptors that came before it, in order.
+    /// The body and the descriptors of the message, in order.
     pub(super) descriptors: Vec<OwnedFd>,
 }
 
-/// One end.
+/// One end of the connection.
 #[derive(Debug)]
 pub(super) struct Channel {
     socket: OwnedFd,
-    /// Descriptors of a message of which not everything has come.
+    /// Descriptors of a message that is not complete yet.
     gathered: Vec<OwnedFd>,
 }
 
 impl Channel {
-    /// Both ends; the second is for a process that is about to be started.
+    /// Both ends; the second is for a process about to be started.
     pub(super) fn pair() -> io::Result<(Self, OwnedFd)> {
         let (here, there) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         Ok((Self::over(here)?, there))
     }
 
-    /// The end that this process was started with.
+    /// The end that this process got as standard input.
     pub(super) fn from_stdin() -> io::Result<Self> {
         Self::over(io::stdin().as_fd().try_clone_to_owned()?)
     }
 
-    /// An end that came by another way: a socket for packets.
+    /// An end from a socket for packets.
     pub(super) fn over(socket: OwnedFd) -> io::Result<Self> {
         set_socket_timeout(&socket, Timeout::Send, Some(SEND_TIMEOUT))?;
         Ok(Self { socket, gathered: Vec::new() })
     }
 
-    /// The same end, for another thread to send at.
+    /// A duplicate of this end, so that another thread can send.
     pub(super) fn try_clone(&self) -> io::Result<Self> {
         Ok(Self { socket: self.socket.try_clone()?, gathered: Vec::new() })
     }
 
-    /// The user of the process that made the other end.
+    /// The user of the process at the other end.
     pub(super) fn peer_user(&self) -> io::Result<u32> {
         Ok(socket_peercred(&self.socket)?.uid.as_raw())
     }
@@ -145,7 +145,8 @@ impl Channel {
         Ok(sendmsg(&self.socket, &parts, &mut control, SendFlags::NOSIGNAL).map(drop)?)
     }
 
-    /// The next message, without waiting for one: `WouldBlock` if there is none, `UnexpectedEof` if the other end is gone.
+    /// Receives the next message without waiting: `WouldBlock` if there is none, `UnexpectedEof` if the other end is
+    /// closed.
     pub(super) fn receive(&mut self) -> io::Result<Packet> {
         loop {
             let packet = self.receive_packet(RecvFlags::DONTWAIT)?;
@@ -161,7 +162,7 @@ impl Channel {
         }
     }
 
-    /// Waits for one packet: for a process that has nothing else to do.
+    /// Waits for one packet, in a process that has nothing else to do.
     pub(super) fn wait(&mut self) -> io::Result<Packet> {
         self.receive_packet(RecvFlags::empty())
     }
@@ -179,7 +180,7 @@ impl Channel {
             }
         }
         if received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
-            // The kernel had no room for all descriptors: the limit of this process is too low.
+            // The kernel could not install all descriptors: the limit of this process is too low.
             return Err(io::ErrorKind::InvalidData.into());
         }
         let Some((first, text)) = bytes.get(..received.bytes).and_then(|bytes| bytes.split_first()) else {
@@ -190,14 +191,14 @@ impl Channel {
         Ok(Packet { kind, text: text.to_vec(), descriptors })
     }
 
-    /// Readable when a message, or the end, has come.
+    /// Readable when a message has arrived or the other end is closed.
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
 impl Packet {
-    /// Takes the body out: the last descriptor.
+    /// Takes the body out: it is the last descriptor.
     pub(super) fn take_body(&mut self) -> io::Result<Vec<u8>> {
         let body = self.descriptors.pop().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
         let mut bytes = Vec::new();

@@ -1,5 +1,5 @@
-//! The process that does the work: takes configurations, sockets and logs from its master, gives up its privileges, and
-//! runs the engine. It opens nothing that needs a right.
+//! The process that does the work: gets configurations, sockets and logs from its master, drops its privileges, and
+//! runs the engine. It opens nothing that needs privileges.
 
 use super::adoption;
 use super::certificate_watch;
@@ -25,7 +25,7 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
-/// Between two looks at queues and deadlines: what became due is noticed so much later.
+/// Time between two checks of queues and deadlines, and so the longest delay of a due action.
 const LOOK_PERIOD_MS: u16 = 100;
 
 /// The child.
@@ -34,25 +34,26 @@ struct Child {
     lasting: Lasting,
     engine: Option<Engine>,
     ending: bool,
-    /// What a new master is given should the present one die.
+    /// What a new master gets if the present one dies.
     heritage: Heritage,
 }
 
-/// What outlives a master.
+/// State that outlives a master.
 struct Heritage {
-    /// Where a new master comes to.
+    /// The socket to which a new master connects.
     meeting_place: Option<OwnedFd>,
-    /// Who started the master.
+    /// The user who started the master.
     master_user: u32,
-    /// The configuration's sockets, and what it is called.
+    /// The sockets of the configuration, and the instance.
     bound: Vec<Bound>,
     instance: Option<Instance>,
-    /// The master is gone, and there is no new one.
+    /// Whether the master is gone and there is no new one.
     alone: bool,
 }
 
 impl Heritage {
-    /// From now on these sockets. A reload hands over the same ones as new descriptors: the first stay, as with the workers.
+    /// Replaces the sockets. A reload passes the same ones as new descriptors: the first ones stay in use here, as in
+    /// the workers.
     fn keep(&mut self, bound: &[Bound]) {
         let old = std::mem::take(&mut self.bound);
         let kept = |new: &Bound| {
@@ -80,7 +81,7 @@ pub(super) fn run() -> Result<(), String> {
 impl Child {
     fn work(&mut self, signals: &Signals) -> Result<(), String> {
         loop {
-            // A channel whose other end is gone would always be readable.
+            // A channel with a closed other end would always be readable.
             let channel = match (self.ending, self.heritage.alone) {
                 (true, _) => None,
                 (false, false) => Some(self.channel.descriptor()),
@@ -95,7 +96,8 @@ impl Child {
             }
             while let Some(ask) = signals.next().map_err(|error| error.to_string())? {
                 match ask {
-                    // Somebody addressed the child itself. What comes from the terminal is for the master, which tells.
+                    // The signal was sent to the child itself. Signals from the terminal are for the master, which
+                    // sends orders.
                     Ask::Quit => self.drain(),
                     Ask::Terminate => self.stop(),
                     Ask::Interrupt if self.heritage.alone => self.stop(),
@@ -141,7 +143,8 @@ impl Child {
         }
     }
 
-    /// A master that ends tells its children first; one that was killed leaves them, and clients need not notice.
+    /// A master that ends tells its children first. A killed master does not, and its children continue to serve
+    /// clients.
     fn lose_master(&mut self) {
         self.heritage.alone = true;
         match &self.engine {
@@ -158,7 +161,7 @@ impl Child {
         }
     }
 
-    /// Looks whether a new master has come.
+    /// Accepts a new master, if one has connected.
     fn meet_master(&mut self) {
         let Some(place) = self.heritage.meeting_place.as_ref().filter(|_| !self.ending) else { return };
         match adoption::accept_master(place.as_fd(), self.heritage.master_user) {
@@ -176,14 +179,14 @@ impl Child {
         }
     }
 
-    /// Gives a new master the sockets.
+    /// Sends the sockets to a new master.
     fn bequeath(&self) {
         let Some(instance) = &self.heritage.instance else { return };
         let bound = &self.heritage.bound;
         let mut order = Order::new(instance.clone());
         order.listeners = bound.iter().map(|bound| (bound.address.to_string(), bound.listeners.len())).collect();
         let sockets = bound.iter().flat_map(|bound| &bound.listeners).map(|listener| listener.descriptor());
-        // A master that does not take them is gone, which is noticed elsewhere.
+        // If sending fails, the master is gone, which another place detects.
         let _ = self.channel.send_body(Kind::Heritage, &order.encode(), &sockets.collect::<Vec<_>>());
     }
 
@@ -261,7 +264,7 @@ impl Child {
 
     fn drain(&mut self) {
         self.ending = true;
-        // An address is free only when no process has its socket any more.
+        // An address is free only after every process has closed its socket.
         self.heritage.bound.clear();
         if let Some(engine) = &mut self.engine {
             engine.drain();
@@ -282,7 +285,7 @@ fn decode(packet: &mut Packet) -> Result<Order, String> {
     Order::decode(&body).ok_or_else(|| "the master's order is not understood".to_owned())
 }
 
-/// Sockets by address, files by path, and where a new master would come to.
+/// The descriptors of an order: sockets by address, files by path, and the socket for a new master.
 struct Belongings {
     listeners: Vec<(String, Vec<Arc<Listener>>)>,
     files: LogFiles,
@@ -316,7 +319,7 @@ fn bind_to_specs(
     let take = |spec: &ListenerSpec| {
         let name = spec.address.to_string();
         let found = listeners.iter_mut().find(|(address, _)| *address == name);
-        // A name of `listen` may have got another address between the master's look and ours.
+        // A name in `listen` may have resolved to another address between the master's lookup and ours.
         let found = found.ok_or_else(|| format!("the master has opened no socket for {name}"))?;
         let listeners = std::mem::take(&mut found.1);
         Ok(Bound { address: spec.address.clone(), options: spec.options.clone(), listeners })
@@ -324,7 +327,7 @@ fn bind_to_specs(
     specs.iter().map(take).collect()
 }
 
-/// Goes where the configuration says and becomes who it says.
+/// Changes to the directory and the user of the configuration.
 fn settle_in(plan: &ChildPlan) -> Result<(), String> {
     if let Some(owner) = &plan.owner {
         become_owner(owner, plan.transparent)?;

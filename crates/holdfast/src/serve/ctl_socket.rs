@@ -1,5 +1,6 @@
-//! The control socket of a master: a bounded number of clients, each with one request and one answer. Nothing here waits: the master
-//! polls these descriptors with its others, and a client that stalls loses its place. What a request means is `master::ctl`'s.
+//! The control socket of a master: a limited number of clients, each with one request and one answer. Nothing here
+//! blocks: the master polls these descriptors together with its others, and drops a client that stalls. `master::ctl`
+//! executes the requests.
 
 use crate::ctl::request::{Answer, REQUEST_BYTES_MAX, Request};
 use crate::process::CtlPlan;
@@ -19,18 +20,19 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Clients at a time: operators and a few scripts. An answer may have 3 MB.
+/// Most clients at a time: operators and a few scripts. An answer may have 3 MB.
 const CLIENTS_MAX: usize = 8;
-/// Clients that wait to be accepted: a person and a few scripts.
+/// Clients that wait to be accepted: an operator and a few scripts.
 const BACKLOG: i32 = 16;
-/// A client that neither sends its request nor takes its answer for this long is dropped.
+/// A client is dropped if it neither sends its request nor reads its answer for this long.
 const STALL_TIMEOUT: Duration = Duration::from_secs(5);
-/// A reload may wait for names; nothing else takes as long.
+/// Time to execute a request. A reload may wait for names; nothing else takes as long.
 const WORK_TIMEOUT: Duration = Duration::from_mins(1);
-/// How often it is seen to that the socket is still there: a new master that failed has taken its place and removed it.
+/// Time between two checks that the socket file still exists. A new master that failed may have replaced it and then
+/// removed it.
 const LOOK_PERIOD: Duration = Duration::from_secs(2);
 
-/// Who asks, as the kernel says (`SO_PEERCRED`).
+/// The client's process, from the kernel (`SO_PEERCRED`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Caller {
     uid: u32,
@@ -43,7 +45,7 @@ impl fmt::Display for Caller {
     }
 }
 
-/// The socket, and those that are connected.
+/// The socket and its clients.
 #[derive(Debug, Default)]
 pub(super) struct CtlSocket {
     plan: Option<CtlPlan>,
@@ -57,7 +59,7 @@ pub(super) struct CtlSocket {
 struct Open {
     listener: UnixListener,
     path: PathBuf,
-    /// Of the file: another master may have put its own in its place.
+    /// Device and inode of the file: another master may have replaced it.
     identity: (u64, u64),
 }
 
@@ -72,15 +74,15 @@ struct Client {
 
 #[derive(Debug)]
 enum State {
-    /// The request has not come to its end.
+    /// The request is not complete yet.
     Reading(Vec<u8>),
-    /// It is carried out.
+    /// The request is being executed.
     Waiting,
-    /// Bytes of the answer that the client has not taken.
+    /// The answer, and how many bytes of it are sent.
     Writing(Vec<u8>, usize),
 }
 
-/// A request that has come.
+/// A complete request.
 pub(super) struct Asked {
     pub(super) id: u64,
     pub(super) caller: Caller,
@@ -88,7 +90,8 @@ pub(super) struct Asked {
 }
 
 impl CtlSocket {
-    /// From now on the socket is what the configuration says. The error is for the log: without it the gateway serves all the same.
+    /// Opens the socket that the configuration wants. The error is for the log: without the socket the gateway serves
+    /// all the same.
     pub(super) fn configure(&mut self, plan: Option<&CtlPlan>) -> Result<(), String> {
         if self.plan.as_ref() == plan && (plan.is_none() || self.open.is_some()) {
             return Ok(());
@@ -107,17 +110,17 @@ impl CtlSocket {
         Ok(())
     }
 
-    /// Removes the file, if it is still this one's.
+    /// Removes the file if it is still this process's.
     pub(super) fn close(&mut self) {
         if let Some(open) = self.open.take()
             && identity(&open.path).is_ok_and(|found| found == open.identity)
         {
-            // Should that fail, the next master replaces it.
+            // If that fails, the next master replaces the file.
             let _ = fs::remove_file(&open.path);
         }
     }
 
-    /// Descriptors to be polled.
+    /// The descriptors to poll.
     pub(super) fn watched(&self) -> impl Iterator<Item = PollFd<'_>> {
         let listener = self.open.iter().map(|open| PollFd::new(open.listener.as_fd(), PollFlags::POLLIN));
         let clients = self.clients.iter().map(|client| {
@@ -131,7 +134,7 @@ impl CtlSocket {
         listener.chain(clients)
     }
 
-    /// Accepts, reads, writes, and drops those that stall; the requests that are complete.
+    /// Accepts, reads, writes, and drops clients that stall. Returns the complete requests.
     pub(super) fn turn(&mut self, now: Instant) -> Vec<Asked> {
         self.look_after(now);
         self.accept(now);
@@ -147,7 +150,7 @@ impl CtlSocket {
         asked
     }
 
-    /// Answers a client that is still there.
+    /// Sends an answer if the client is still connected.
     pub(super) fn answer(&mut self, id: u64, answer: &Answer) {
         let waiting = |client: &&mut Client| client.id == id && matches!(client.state, State::Waiting);
         if let Some(client) = self.clients.iter_mut().find(waiting) {
@@ -171,7 +174,7 @@ impl CtlSocket {
             .as_ref()
             .is_some_and(|plan| matches!(identity(&plan.path), Err(error) if error.kind() == io::ErrorKind::NotFound));
         if is_gone && self.open.is_some() {
-            // The start reported whether it can be opened; an operator who has removed it gets another one.
+            // The start has reported a failure to open it. If an operator has removed the file, it is made again.
             let _ = self.reopen();
         }
     }
@@ -180,7 +183,7 @@ impl CtlSocket {
         let Some(open) = &self.open else { return };
         while let Ok((stream, _)) = open.listener.accept() {
             if self.clients.len() >= CLIENTS_MAX {
-                // Whose request is being carried out is let finish; of the others the one that has had most time goes.
+                // A client with a request in execution keeps its place. Of the others, the oldest is dropped.
                 let idle = |client: &Client| !matches!(client.state, State::Waiting);
                 let Some(at) = self.clients.iter().position(idle) else { continue };
                 self.clients.remove(at);
@@ -204,7 +207,7 @@ impl Drop for CtlSocket {
 }
 
 impl Client {
-    /// Does what can be done; a request once it is complete. An error is the end.
+    /// Reads or writes as far as possible; returns a complete request. An error means that the client is done.
     fn step(&mut self, now: Instant) -> io::Result<Option<Request>> {
         match &mut self.state {
             State::Reading(bytes) => {
@@ -237,13 +240,14 @@ impl Client {
                         Err(error) => return Err(error),
                     }
                 }
-                // The client reads to the end.
+                // The answer is sent; closing the connection ends the client's read.
                 Err(io::ErrorKind::ConnectionAborted.into())
             }
         }
     }
 
-    /// Its time is over: one that waits for an answer is told, the others go. `true`: it stays for that.
+    /// The client's time is over. A client that waits for an answer gets an error and stays to read it (`true`); others
+    /// are dropped.
     fn give_up(&mut self, now: Instant) -> bool {
         if !matches!(self.state, State::Waiting) {
             return false;
@@ -278,7 +282,8 @@ fn read_line(stream: &mut UnixStream, bytes: &mut Vec<u8>) -> io::Result<bool> {
 }
 
 impl Open {
-    /// Made under another name and moved to its place: with its permissions from the first moment, and whatever was there before.
+    /// Creates the file under another name and renames it: it has its permissions from the first moment, and replaces
+    /// an existing socket.
     fn new(plan: &CtlPlan) -> io::Result<Self> {
         let beside = beside(&plan.path);
         if let Err(error) = fs::remove_file(&beside)
@@ -286,7 +291,7 @@ impl Open {
         {
             return Err(error);
         }
-        // The file gets the mode of the socket: it is closed to others from its first moment.
+        // The file inherits the mode of the socket, so it is closed to others from the first moment.
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
         bind(&socket, &SocketAddrUnix::new(&beside)?)?;
@@ -308,7 +313,7 @@ impl Open {
     }
 }
 
-/// A name of the same length in the same directory: the kernel allows a path of 107 bytes only.
+/// A name of the same length in the same directory, because the kernel limits the path to 107 bytes.
 fn beside(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().as_bytes().to_vec();
     if let Some(last) = name.last_mut() {
@@ -331,7 +336,7 @@ mod tests {
         CtlPlan { path: folder.path().join("a.ctl"), mode: 0o600, group: None }
     }
 
-    /// Turns until a request has come.
+    /// Calls `turn` until a request is complete.
     fn next(socket: &mut CtlSocket) -> Asked {
         let until = Instant::now() + Duration::from_secs(10);
         loop {
@@ -371,7 +376,7 @@ mod tests {
         let asked = next(&mut socket);
         assert_eq!((asked.request, asked.caller.uid), (Request::Status, nix::unistd::getuid().as_raw()));
         assert_eq!(asked.caller.pid.cast_unsigned(), std::process::id());
-        // Longer than the kernel takes at once.
+        // More than the kernel accepts at once.
         let long = "x".repeat(1 << 20);
         socket.answer(asked.id, &Answer::of(Ok(json!({"text": long}))));
         assert_eq!(read_answer(&mut socket, client).result["text"].as_str().map(str::len), Some(1 << 20));
@@ -405,7 +410,7 @@ mod tests {
         client.write_all(b"\"status\"\n").unwrap();
         let asked = next(&mut socket);
         assert_eq!((asked.request, socket.clients.len()), (Request::Status, CLIENTS_MAX));
-        // The others go when their time is over, and the one that waits is told.
+        // The other clients are dropped when their time is over, and the waiting client gets an error.
         socket.turn(Instant::now() + STALL_TIMEOUT);
         assert_eq!(socket.clients.len(), 1);
         socket.turn(Instant::now() + WORK_TIMEOUT);

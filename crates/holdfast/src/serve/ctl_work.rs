@@ -1,5 +1,5 @@
-//! What the process that serves does for `holdfast ctl`: on a thread of its own, since answers wait for workers and locks. The request
-//! has come from the master, which has logged it.
+//! Executes the requests of `holdfast ctl` in the process that serves. It uses a separate thread, because answers wait
+//! for workers and locks. The master has logged the request and passed it on.
 
 use super::channel::{Channel, Kind};
 use crate::ctl::request::{Answer, CacheAct, CachedKeys, ConnectionChange, PeerName, PoolChange, ROWS_MAX, Request};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::io;
 use std::sync::Arc;
 
-/// Carries out a request, and sends the answer when there is one. `packet` is the master's: a number and the request.
+/// Executes a request, and sends the answer when it is ready. `packet` is the master's: a number and the request.
 pub(super) fn begin(
     packet: &[u8],
     shared: &'static Registry,
@@ -20,13 +20,13 @@ pub(super) fn begin(
     let (generation, channel) = (Arc::clone(generation), channel.try_clone()?);
     let work = move || {
         let answer = Answer::of(carry_out(&request, shared, &generation));
-        // A master that is gone needs none.
+        // If the master is gone, the answer is not needed.
         let _ = channel.send_body(Kind::CtlAnswer, &encode_answer(id, &answer), &[]);
     };
     std::thread::Builder::new().name("ctl".to_owned()).spawn(work).map(drop)
 }
 
-/// A request for the child, with the number of the client that made it. `None`: it is too long.
+/// Encodes a request for the child, with the number of the client. `None`: it is too long.
 pub(super) fn encode(id: u64, request: &Request) -> Option<String> {
     let request = String::from_utf8(request.encode()).ok()?;
     Some(format!("{id} {request}")).filter(|packet| packet.len() <= super::channel::TEXT_BYTES_MAX)
@@ -105,7 +105,7 @@ fn level_of(word: &str) -> Result<Option<Level>, String> {
     let found = Level::ALL.into_iter().find(|level| level.label() == word);
     found.map(Some).ok_or_else(|| {
         let all: Vec<_> = Level::ALL.map(Level::label).into();
-        format!("`{word}` is no level: {} or default", all.join(", "))
+        format!("`{word}` is not a level: {} or default", all.join(", "))
     })
 }
 
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn levels_are_set_and_reset() {
         let shared = Registry::leak(1, ErrorLog::new(Level::Emerg, 0)).unwrap();
-        assert!(level_of("loud").unwrap_err().contains("is no level"));
+        assert!(level_of("loud").unwrap_err().contains("is not a level"));
         shared.set_log_level(level_of("debug").unwrap());
         assert_eq!(shared.log_level(), Some(Level::Debug));
         shared.set_log_level(level_of("default").unwrap());

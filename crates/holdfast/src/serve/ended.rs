@@ -1,5 +1,5 @@
-//! Worker threads that have ended: how many, and a descriptor that wakes the control loop when one more has, so that a process
-//! ends as soon as its last worker did and not at its next look. Kept by `engine`, polled by `single` and `child`.
+//! Counts worker threads that have ended, and wakes the control loop through a descriptor. So a process ends as soon as
+//! its last worker has ended, not at its next check. Kept by `engine`, polled by `single` and `child`.
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{read, write};
@@ -8,45 +8,45 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Registry by the control loop and all workers.
+/// Shared by the control loop and all workers.
 pub(super) struct Ended {
     count: AtomicUsize,
-    /// Readable when a worker has ended since [`Self::hush`].
+    /// Readable if a worker has ended since [`Self::hush`].
     bell: OwnedFd,
 }
 
 impl Ended {
-    /// None yet.
+    /// No worker has ended yet.
     pub(super) fn new() -> io::Result<Arc<Self>> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Arc::new(Self { count: AtomicUsize::new(0), bell }))
     }
 
-    /// To be polled for reading.
+    /// The descriptor to poll for reading.
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }
 
-    /// The descriptor is readable again when the next one ends. To be called before the count is asked for: a process that ends in
-    /// between rings again.
+    /// Resets the descriptor until the next worker ends. Call it before you read the count: a worker that ends in
+    /// between makes it readable again.
     pub(super) fn hush(&self) {
-        // Not rung is no error.
+        // It is no error if the descriptor was not readable.
         let _ = read(&self.bell, &mut [0; 8]);
     }
 
-    /// How many there are.
+    /// Number of workers that have ended.
     pub(super) fn count(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }
 }
 
-/// A worker has one for as long as it runs, however it ends.
+/// Held by a worker as long as it runs; its drop counts the end.
 pub(super) struct Running(pub(super) Arc<Ended>);
 
 impl Drop for Running {
     fn drop(&mut self) {
         self.0.count.fetch_add(1, Ordering::Release);
-        // It cannot be full, and the control loop looks from time to time all the same.
+        // The counter cannot be full, and the control loop also checks periodically.
         let _ = write(&self.0.bell, &1_u64.to_ne_bytes());
     }
 }

@@ -1,4 +1,4 @@
-//! The working part of a process: worker threads, the log writer, and what they are told. Knows nothing of signals and of
+//! The working part of a process: worker threads, the log writer, and the orders to them. Knows nothing of signals and
 //! other processes; driven by `single` and by `child`.
 
 use super::ended::{Ended, Running};
@@ -22,21 +22,21 @@ const DESCRIPTORS_BESIDE: u64 = 64;
 /// A running gateway.
 pub(super) struct Engine {
     shared: &'static Registry,
-    /// The configuration that holds.
+    /// The current configuration.
     generation: Arc<Generation>,
     workers: Vec<JoinHandle<io::Result<()>>>,
     ended: Arc<Ended>,
     listening: Vec<(ListenerId, PeerAddress)>,
     writer: LogWriter,
     queues: QueueWatch,
-    /// Ends with the engine.
+    /// The control plane, which ends with the engine.
     _control: Control,
     shutdown_timeout: Duration,
-    /// Set while it drains: when it ends whatever is still under way.
+    /// While it drains, the time at which the remaining work is ended.
     deadline: Option<Instant>,
 }
 
-/// What a configuration brings.
+/// The parts that a configuration provides.
 pub(super) struct EngineParts<'a> {
     pub(super) process: &'a Process,
     pub(super) plan: &'a BoundPlan,
@@ -89,7 +89,7 @@ impl Engine {
         listeners
     }
 
-    /// Puts another configuration in the place of the one that holds. Connections stay.
+    /// Replaces the current configuration. Connections stay open.
     pub(super) fn reload(&mut self, parts: EngineParts<'_>) {
         let EngineParts { process, plan, bound, files } = parts;
         self.writer.reload(plan, process.error_logs.clone(), files);
@@ -98,7 +98,7 @@ impl Engine {
         self.generation = Arc::clone(&plan.generation);
         let old = std::mem::take(&mut self.listening);
         self.listening = plan.listeners.iter().map(|spec| (spec.id, spec.address.clone())).collect();
-        // The configuration first, in all workers: one of them may hand another a connection of a new address.
+        // Every worker gets the configuration first: one worker may pass another a connection of a new address.
         for worker in 0..self.shared.workers() {
             self.shared.send(worker, Message::Reload(Arc::clone(&plan.generation)));
         }
@@ -114,20 +114,20 @@ impl Engine {
         }
     }
 
-    /// The configuration that holds.
+    /// The current configuration.
     pub(super) fn generation(&self) -> &Arc<Generation> {
         &self.generation
     }
 
-    /// Goes on in newly opened logs.
+    /// Continues in newly opened logs.
     pub(super) fn reopen(&self, files: LogFiles) {
         self.writer.reopen(files);
     }
 
-    /// Accepts nothing new and ends when everything under way has, or when `worker_shutdown_timeout` is over.
+    /// Stops accepting, and ends when all open work has ended or `worker_shutdown_timeout` is over.
     pub(super) fn drain(&mut self) {
         self.queues.watch(std::iter::empty());
-        // Authorities come to the process that accepts.
+        // Authorities validate at the process that accepts.
         self.shared.acme().stop();
         self.tell_all(|| Message::Drain);
         if !self.shutdown_timeout.is_zero() {
@@ -148,13 +148,13 @@ impl Engine {
         }
     }
 
-    /// What is to be looked at from time to time, and whenever [`Self::ended`] wakes.
+    /// Periodic checks; also to be called when [`Self::ended`] is readable.
     pub(super) fn look(&mut self) {
         self.ended.hush();
         self.queues.look(self.shared);
     }
 
-    /// Looks after the deadline of a drain; `true` when all workers have ended.
+    /// Checks the deadline of a drain; `true` when all workers have ended.
     pub(super) fn is_finished(&mut self) -> bool {
         if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             self.log(Level::Warn, "worker_shutdown_timeout is over, connections are closed");
@@ -163,7 +163,7 @@ impl Engine {
         self.ended.count() >= self.workers.len()
     }
 
-    /// Whether a worker has ended without being told to.
+    /// Whether a worker has ended without an order.
     pub(super) fn lost_worker(&self) -> bool {
         self.ended.count() > 0
     }
@@ -173,12 +173,12 @@ impl Engine {
         self.ended.descriptor()
     }
 
-    /// A line for the error log.
+    /// Writes a line to the error log.
     pub(super) fn log(&self, level: Level, message: &str) {
         self.shared.error_log().log(level, message);
     }
 
-    /// Waits for the workers and writes what is left of the logs; the error is that of the first worker that failed.
+    /// Waits for the workers and writes the rest of the logs; an error is that of the first worker that failed.
     pub(super) fn join(self) -> Result<(), String> {
         let mut outcome = Ok(());
         for (worker, thread) in self.workers.into_iter().enumerate() {
@@ -200,8 +200,8 @@ fn sockets_of(bound: &[Bound]) -> impl Iterator<Item = (PeerAddress, Arc<Listene
     bound.iter().flat_map(|bound| bound.listeners.iter().map(|listener| (bound.address.clone(), Arc::clone(listener))))
 }
 
-/// Sets the limit of descriptors to what was asked for or, without that, raises it as far as it goes; the result is a warning
-/// if it is too low for the connections that the configuration allows.
+/// Sets the limit of descriptors to the configured number or, without one, raises it as far as possible. Returns a
+/// warning if it is too low for the connections that the configuration allows.
 pub(super) fn set_descriptor_limit(process: &Process) -> Option<String> {
     let hard = reactor::descriptor_limit().map_or(0, |(_, hard)| hard);
     let wanted = process.child.descriptors.unwrap_or(hard);
@@ -236,7 +236,7 @@ fn pin(processors: &[u32]) {
     let mut set = nix::sched::CpuSet::new();
     let known = processors.iter().filter(|&&processor| set.set(processor as usize).is_ok()).count();
     if known > 0 {
-        // A processor that does not exist, or that a container withholds: the worker runs anywhere then.
+        // The call fails if the processor does not exist or a container withholds it: the worker runs anywhere then.
         let _ = nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &set);
     }
 }

@@ -1,4 +1,4 @@
-//! Log files as descriptors: opened by the process that has the right to, written by the log writer.
+//! Log files as descriptors: opened by the process with the privileges, written by the log writer.
 
 use super::log_output::open_log;
 use super::syslog::Syslog;
@@ -17,19 +17,19 @@ const BUILT_IN: &str = "logs";
 /// Open logs by path.
 #[derive(Debug, Default)]
 pub(crate) struct LogFiles {
-    /// Each opened to append.
+    /// Each file is opened for appending.
     pub(crate) files: HashMap<PathBuf, File>,
 }
 
 impl LogFiles {
-    /// Opens everything that a configuration writes; the error is nginx's message.
+    /// Opens every log of a configuration; an error is nginx's message.
     pub(crate) fn open(prepared: &Prepared) -> Result<Self, String> {
         let built_in = prepared.loaded.prefix.join(BUILT_IN);
         let paths = paths(prepared);
         let pid = prepared.process.iter().map(|process| &process.pid_path);
         if paths.iter().chain(pid).any(|path| path.parent() == Some(&built_in)) {
-            // The built-in place is ours to make; a directory that the operator named is not, as in nginx. Should this
-            // fail, opening the file says why.
+            // As in nginx, we create the built-in directory, but not one that the operator named. If this fails,
+            // opening the file gives the reason.
             let _ = std::fs::create_dir_all(&built_in);
         }
         let mut files = HashMap::new();
@@ -40,7 +40,7 @@ impl LogFiles {
     }
 }
 
-/// The error log of a process that runs no workers: written at once.
+/// The error log of a process without workers: it writes at once.
 pub(super) struct Journal {
     log: ErrorLog,
     destinations: Vec<(Destination, Level)>,
@@ -77,7 +77,7 @@ impl Journal {
                 if level < *threshold {
                     continue;
                 }
-                // A log that cannot be written must not keep the master from its work.
+                // A log that cannot be written must not stop the master.
                 match destination {
                     Destination::File(file) => _ = (&*file).write_all(line),
                     Destination::Stderr => _ = io::stderr().write_all(line),
@@ -90,7 +90,7 @@ impl Journal {
         });
     }
 
-    /// A file for what a child of ours writes to standard error, such as a panic; `None` keeps the stream.
+    /// The file that gets the standard error of a child, such as a panic; `None` keeps the stream.
     pub(super) fn for_stderr(&self) -> Option<File> {
         let file = |(destination, _): &(Destination, Level)| match destination {
             Destination::File(file) => file.try_clone().ok(),
@@ -100,7 +100,7 @@ impl Journal {
     }
 }
 
-/// The files that a configuration writes, each once.
+/// The log files of a configuration, without repetition.
 fn paths(prepared: &Prepared) -> Vec<PathBuf> {
     let process = prepared.process.iter().flat_map(|process| &process.error_logs);
     let requests = prepared.plan.iter().flat_map(|plan| &plan.error_logs).flat_map(|log| &log.targets);

@@ -1,5 +1,5 @@
-//! Access logs whose names have variables: each line names its file. Files are opened by the process that serves, with its
-//! rights, and kept open as far as `open_log_file_cache` says. Used by the log writer alone.
+//! Access logs with variables in their names: each line determines its file. The serving process opens the files with
+//! its own rights, and keeps them open as `open_log_file_cache` allows. Used only by the log writer.
 
 use super::log_output::{LogOutput, Trouble, open_log};
 use crate::report::errno;
@@ -18,28 +18,28 @@ pub(super) struct NamedLogs {
     known: HashMap<PathBuf, Known>,
 }
 
-/// A file that was used of late.
+/// A recently used file.
 struct Known {
-    /// `None` while it is not used often enough to stay open.
+    /// `None` until it is used often enough to stay open.
     output: Option<LogOutput>,
     uses: u32,
     used_at: Instant,
-    /// When it was last certain that the file has its name.
+    /// When its name was last checked.
     checked_at: Instant,
 }
 
 impl NamedLogs {
-    /// Nothing is open.
+    /// Starts with no open file.
     pub(super) fn new(cache: NamedFiles) -> Self {
         Self { cache, known: HashMap::new() }
     }
 
-    /// Closes everything: after a rotation the names belong to other files.
+    /// Closes all files: after a rotation the names belong to other files.
     pub(super) fn close(&mut self) {
         self.known.clear();
     }
 
-    /// Writes lines to the files that they name.
+    /// Writes each line to the file that it names.
     pub(super) fn write<'a>(&mut self, records: impl Iterator<Item = Record<'a>>, now: Instant, trouble: &mut Trouble) {
         self.known.retain(|_, known| now.saturating_duration_since(known.used_at) < self.cache.inactive);
         let mut batches: Vec<(&Path, &[u8], Vec<u8>)> = Vec::new();
@@ -54,7 +54,8 @@ impl NamedLogs {
         }
         let mut roots: HashMap<&[u8], bool> = HashMap::new();
         for (path, root, lines) in &batches {
-            // As in nginx: a Host without a server makes no file.
+            // As in nginx, no file is made if the request's root does not exist: a Host header cannot create files at
+            // will.
             let exists = *roots.entry(root).or_insert_with(|| Path::new(OsStr::from_bytes(root)).is_dir());
             if !exists {
                 continue;
@@ -73,7 +74,7 @@ impl NamedLogs {
             return Ok(());
         }
         let Some(known) = self.known.get_mut(path) else {
-            // Only what can be opened may take the place of another file.
+            // The file is opened first, so that a failure does not close another file.
             let mut output = LogOutput::new(open_log(path)?);
             output.write(lines, None, path, trouble);
             self.make_room();
@@ -97,7 +98,7 @@ impl NamedLogs {
         Ok(())
     }
 
-    /// The file that was used longest ago makes room for another one.
+    /// Closes the least recently used file if the limit is reached.
     fn make_room(&mut self) {
         if self.known.len() < self.cache.open_max {
             return;
@@ -109,12 +110,12 @@ impl NamedLogs {
     }
 }
 
-/// Uses of a file, as `min_uses` counts them.
+/// Number of uses of a file, for `min_uses`.
 fn line_count(lines: &[u8]) -> u32 {
     u32::try_from(lines.iter().filter(|&&byte| byte == b'\n').count()).unwrap_or(u32::MAX)
 }
 
-/// Whether the name still leads to the file that is open.
+/// Whether the path still names the open file.
 fn has_name(output: &LogOutput, path: &Path) -> bool {
     let identity = |data: std::fs::Metadata| (data.dev(), data.ino());
     let (open, named) = (output.file.metadata().map(identity), std::fs::metadata(path).map(identity));

@@ -1,4 +1,4 @@
-//! A log file that is open for writing, and what was lost of what should be in it. Used by the log writer alone.
+//! A log file that is open for writing, and the count of lines lost for it. Used only by the log writer.
 
 use crate::report::errno;
 use flate2::Compression;
@@ -9,10 +9,10 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Between two alerts about the same trouble.
+/// Time between two alerts about the same trouble.
 const ALERT_PERIOD: Duration = Duration::from_mins(1);
 
-/// Opens a log to write at its end.
+/// Opens a log for appending.
 pub(super) fn open_log(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).open(path)
 }
@@ -20,12 +20,12 @@ pub(super) fn open_log(path: &Path) -> io::Result<File> {
 /// An open file.
 pub(super) struct LogOutput {
     pub(super) file: File,
-    /// The last write ended within a line, which the next one ends.
+    /// Whether the last write ended within a line. The next write ends that line first.
     torn: bool,
 }
 
 impl LogOutput {
-    /// A file that ends in a whole line, as far as is known.
+    /// A file that is assumed to end in a complete line.
     pub(super) fn new(file: File) -> Self {
         Self { file, torn: false }
     }
@@ -42,7 +42,7 @@ impl LogOutput {
         }
     }
 
-    /// Returns how much was written of the lines.
+    /// Returns how many bytes of the lines were written.
     fn write_lines(&mut self, lines: &[u8]) -> (usize, io::Result<()>) {
         if self.torn {
             match self.file.write_all(b"\n") {
@@ -65,8 +65,8 @@ impl LogOutput {
         (written, Ok(()))
     }
 
-    /// Each batch is a member of its own, and members behind one another are one gzip file (RFC 1952 section 2.2). A
-    /// member that could not be written whole is taken back: what came behind it could not be read.
+    /// Each batch is a gzip member of its own, and several members form one gzip file (RFC 1952 section 2.2). A partly
+    /// written member is truncated, because what follows it could not be read.
     fn write_compressed(&mut self, lines: &[u8], level: u8) -> (usize, io::Result<()>) {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::new(level.into()));
         let packed = encoder.write_all(lines).and_then(|()| encoder.finish());
@@ -78,7 +78,7 @@ impl LogOutput {
     }
 }
 
-/// Lines that were lost and not yet spoken of.
+/// Lines that were lost and not reported yet.
 #[derive(Default)]
 pub(super) struct Trouble {
     pub(super) lines: u64,
@@ -93,7 +93,7 @@ impl Trouble {
         self.reason = reason();
     }
 
-    /// Says so in the error log, unless that was done a moment ago.
+    /// Reports lost lines in the error log, unless it did so a moment ago.
     pub(super) fn tell(&mut self, shared: &'static Registry) {
         if self.lines == 0 || self.told.is_some_and(|told| told.elapsed() < ALERT_PERIOD) {
             return;

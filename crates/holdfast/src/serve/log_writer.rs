@@ -1,5 +1,6 @@
-//! The thread that may block on a disk: it collects what workers have rendered and writes it, at once after a quiet spell,
-//! ten times a second under load, and at the end. A disk that does not take lines costs those lines, and one alert a minute.
+//! The thread that may block on a disk: it collects the lines that workers have rendered and writes them. It writes at
+//! once after a pause, ten times a second under load, and at the end. If the disk accepts no lines, those lines are
+//! lost, with one alert a minute.
 
 use super::log_files::LogFiles;
 use super::log_named::NamedLogs;
@@ -16,13 +17,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Between two collections under load: short enough that a tail is followed with the eye, long enough that a write holds
-/// many lines.
+/// Time between two collections under load: short enough for `tail -f`, long enough for many lines in one write.
 const PERIOD: Duration = Duration::from_millis(100);
-/// The same while connections wait for their lines to be closed: with 20,000 of them a second a collection holds four, and
-/// a client that reads to the end of each connection waits no longer than a slow round trip of a local network.
+/// The same while connections wait for their log line before they close. At 20,000 of them a second a collection holds
+/// four, and a client that reads to the end waits no longer than a slow round trip of a local network.
 const CLOSE_PERIOD: Duration = Duration::from_micros(200);
-/// The same without a wake-up: the report of suppressed lines, and logs of earlier configurations, are looked after then.
+/// The same without a wake-up: it reports suppressed lines and closes logs of earlier configurations.
 const IDLE_PERIOD: Duration = Duration::from_secs(1);
 
 /// The running thread.
@@ -36,26 +36,26 @@ struct Inner {
     state: Mutex<State>,
 }
 
-/// What is written where.
+/// The logs and their destinations.
 struct State {
     accesses: Vec<Access>,
-    /// Of the process.
+    /// The process's error logs.
     targets: Vec<ErrorTarget>,
-    /// Of servers and locations, and whether the configuration that holds has them.
+    /// Error logs of servers and locations, and whether the current configuration has them.
     errors: Vec<(ErrorOutput, bool)>,
     places: Places,
     ending: bool,
 }
 
-/// Who else holds a log without writers: the registry, and this thread.
+/// References to a log without writers: the registry, and this thread.
 const HOLDERS_WHEN_IDLE: usize = 2;
 
 /// An access log.
 struct Access {
     output: AccessOutput,
-    /// The configuration that holds has it.
+    /// Whether the current configuration has it.
     current: bool,
-    /// What `buffer=` holds back, and since when.
+    /// Lines held back by `buffer=`, and since when.
     pending: Vec<u8>,
     since: Option<Instant>,
 }
@@ -96,14 +96,14 @@ impl LogWriter {
         Ok(Self { inner, thread })
     }
 
-    /// Another configuration holds: its logs as well. Exchanges of the old one still write theirs.
+    /// Switches to another configuration with its logs. Exchanges of the old one still write to theirs.
     pub(super) fn reload(&self, plan: &BoundPlan, targets: Vec<ErrorTarget>, files: LogFiles) {
         let mut state = self.inner.lock();
         state.targets = targets;
         state.take_on(plan, files);
     }
 
-    /// Goes on in these files, after everything that waits was written to those that were open.
+    /// Continues in these files, after all waiting lines were written to the old ones.
     pub(super) fn reopen(&self, files: LogFiles) {
         let mut state = self.inner.lock();
         state.collect(self.inner.shared, true);
@@ -112,11 +112,11 @@ impl LogWriter {
         state.places.syslogs.clear();
     }
 
-    /// Writes what is left, and ends the thread.
+    /// Writes the rest, and ends the thread.
     pub(super) fn end(self) {
         self.inner.lock().ending = true;
         self.thread.thread().unpark();
-        // It ends by itself; a panic of it was reported by the runtime.
+        // The thread ends by itself; the runtime has reported its panic, if any.
         let _ = self.thread.join();
     }
 }
@@ -147,7 +147,7 @@ impl Inner {
         }
     }
 
-    /// Waits until the next collection is due, or the last one.
+    /// Waits until the next collection is due or the writer ends.
     fn wait(&self, last: Instant) -> MutexGuard<'_, State> {
         loop {
             let state = self.lock();
@@ -162,7 +162,7 @@ impl Inner {
                 return state;
             }
             drop(state);
-            // A wake-up in between has left a token, with which this returns at once.
+            // A wake-up in between has left a token, with which this call returns at once.
             std::thread::park_timeout(left);
         }
     }
@@ -171,7 +171,7 @@ impl Inner {
 impl State {
     fn take_on(&mut self, plan: &BoundPlan, files: LogFiles) {
         for access in &mut self.accesses {
-            // What only exchanges of an old configuration write is not held back any more.
+            // A log that only exchanges of an old configuration write is no longer buffered.
             access.output.buffering = None;
             access.current = false;
         }
@@ -194,12 +194,12 @@ impl State {
         self.places.files.extend(outputs(files));
     }
 
-    /// Whether lines wait for `buffer=` or `flush=`.
+    /// Whether lines wait because of `buffer=` or `flush=`.
     fn holds_back(&self) -> bool {
         self.accesses.iter().any(|access| !access.pending.is_empty())
     }
 
-    /// Writes what waits. `all`: what is held back by `buffer=` as well.
+    /// Writes the waiting lines; with `all` also those held back by `buffer=`.
     fn collect(&mut self, shared: &'static Registry, all: bool) {
         let Self { accesses, targets, errors, places, .. } = self;
         let (mut lines, now) = (Vec::new(), Instant::now());
@@ -226,7 +226,7 @@ impl State {
         self.forget();
     }
 
-    /// Lets go of the logs of earlier configurations, once the last exchange that could write them has ended.
+    /// Closes the logs of earlier configurations after the last exchange that could write to them has ended.
     fn forget(&mut self) {
         let Self { accesses, targets, errors, places, .. } = self;
         let before = accesses.len() + errors.len();
@@ -301,7 +301,7 @@ impl Places {
         }
     }
 
-    /// Gives each destination the lines of its level and above, or of the one that an operator has set for all.
+    /// Writes to each destination the lines of its level and above, or of the level that an operator has set for all.
     fn write_errors(&mut self, lines: &[u8], targets: &[ErrorTarget], set: Option<Level>) {
         for target in targets {
             let all = lines.split_inclusive(|&byte| byte == b'\n');
@@ -316,7 +316,7 @@ impl Places {
                     let chosen: Vec<u8> = chosen.flat_map(|(_, line)| line).copied().collect();
                     self.write_file(path, &chosen, None);
                 }
-                // There is no reader if the terminal is gone.
+                // If the terminal is gone, there is no reader.
                 LogPlace::Stderr => {
                     let chosen: Vec<u8> = chosen.flat_map(|(_, line)| line).copied().collect();
                     let _ = io::stderr().write_all(&chosen);

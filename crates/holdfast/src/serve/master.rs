@@ -1,5 +1,5 @@
-//! The process that supervises: it has no threads and touches no request. It opens what needs a right, hands it down, keeps
-//! the pid file, listens to signals, and starts the child again when it dies.
+//! The process that supervises: it has no threads and handles no request. It opens what needs privileges and passes it
+//! to the child, keeps the pid file, handles signals, and restarts the child when it dies.
 
 mod ctl;
 mod dry_run;
@@ -31,41 +31,41 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use upgrade::Takeover;
 
-/// A child that is told to end now gets so long; then it is killed.
+/// Time for a child to stop; then it is killed.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
-/// A child that has lived for so long died of something new: the pause before the next one begins again at its shortest.
+/// After this lifetime, a child's death has a new cause: the restart pause begins again at its shortest.
 const STABLE_AFTER: Duration = Duration::from_secs(10);
-/// The pause before a child that dies at once is started again doubles from the one to the other: a machine that is out of
-/// memory is not made busier, and an operator who repairs something waits at most so long.
+/// The pause before a restart doubles from `PAUSE_MIN` to `PAUSE_MAX`. So a machine without memory does not get busier,
+/// and after a repair an operator waits at most that long.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// Longest wait for an event: deadlines are looked at this often at least.
+/// Longest wait for an event, so that deadlines are checked this often.
 const LOOK_PERIOD_MS: u16 = 200;
 
-/// A configuration with what was opened for it.
+/// A configuration and what was opened for it.
 pub(super) struct Plan {
     prepared: Prepared,
-    /// What outlives it, with the keys of tickets that children are given.
+    /// State that outlives the configuration, with the ticket keys for children.
     shared: &'static Registry,
     texts: RefCell<Texts>,
-    /// Emptied when the instance ends: an address is free only when no process has its socket any more.
+    /// Emptied when the instance ends: an address is free only after every process has closed its socket.
     bound: RefCell<Vec<Bound>>,
 }
 
 impl Plan {
-    /// What concerns the process; a plan is only made of a configuration that has it.
+    /// The process settings; a plan always has them.
     fn process(&self) -> &Process {
         self.prepared.process.as_ref().expect("`Master::plan` checks that it is there")
     }
 }
 
-/// How far the end is.
+/// How far the end has progressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
     Not,
-    /// Children finish what is under way.
+    /// Children finish open requests.
     Gently,
-    /// Children end; from this time on they are killed.
+    /// Children end; after this time they are killed.
     Now(Instant),
 }
 
@@ -76,26 +76,26 @@ struct Master<'a> {
     sockets: Sockets,
     journal: Journal,
     pid_file: PidFile,
-    /// The configuration that holds.
+    /// The current configuration.
     plan: Rc<Plan>,
-    /// Who works.
+    /// The child that serves.
     child: Option<Offspring>,
-    /// A new child that takes over when it is ready.
+    /// A new child that replaces it when it is ready.
     successor: Option<Offspring>,
-    /// Those that finish what they have begun.
+    /// Children that finish their open requests.
     retiring: Vec<Offspring>,
-    /// Where the children can be reached when this process is gone.
+    /// The socket by which the children can be reached after the end of this process.
     meeting_place: Option<OwnedFd>,
-    /// Children of a dead master, whose sockets this one has. They finish when the first child of its own serves.
+    /// Children of a dead master whose sockets this master has. They finish when its own first child serves.
     adopted: Vec<Channel>,
-    /// Another HUP came while one was being carried out.
+    /// Whether another HUP came during a reload.
     again: bool,
     ending: Ending,
     pause: Duration,
     respawn_at: Option<Instant>,
     takeover: Takeover,
     certificates: CertificateWatch,
-    /// Where `holdfast ctl` comes to, and what it waits for.
+    /// The socket of `holdfast ctl`, and the requests in execution.
     ctl: CtlSocket,
     awaited: ctl::Awaited,
 }
@@ -111,7 +111,7 @@ pub(super) fn run(instance: &Instance, ready: impl FnOnce()) -> Result<(), Strin
     let (Some(process), Some(plan), true) = (&prepared.process, &prepared.plan, prepared.is_ok()) else {
         return Err("the configuration is refused".to_owned());
     };
-    // Sockets of many ports are all open here; the children inherit the limit.
+    // The master holds the sockets of all ports, and the children inherit the limit.
     let _ = reactor::descriptor_limit().and_then(|(_, hard)| reactor::raise_descriptor_limit(hard));
     let files = LogFiles::open(&prepared)?;
     make_directories(&prepared)?;
@@ -157,7 +157,7 @@ pub(super) fn run(instance: &Instance, ready: impl FnOnce()) -> Result<(), Strin
     };
     master.open_ctl();
     let outcome = master.supervise(&signals, ready);
-    // Only a master that dies leaves children behind that go on.
+    // Only after a master's crash do children continue without it.
     master.everybody().for_each(|one| one.tell(Kind::Stop));
     master.sockets.close();
     outcome
@@ -197,7 +197,7 @@ impl Master<'_> {
 
     fn wait(&self, signals: &Signals) -> Result<(), String> {
         let mut watched = vec![PollFd::new(signals.descriptor(), PollFlags::POLLIN)];
-        // Those that retire have nothing more to say; their end comes as a signal.
+        // Retiring children send nothing more; SIGCHLD reports their end.
         for one in self.child.iter().chain(&self.successor).filter(|one| one.speaks()) {
             watched.push(PollFd::new(one.channel.descriptor(), PollFlags::POLLIN));
         }
@@ -223,7 +223,7 @@ impl Master<'_> {
             Ask::Quit if self.ending == Ending::Not => {
                 self.journal.log(Level::Notice, "signal 3 (SIGQUIT) received, shutting down");
                 self.ending = Ending::Gently;
-                // Others may bind the addresses while the last connections finish.
+                // Other programs may bind the addresses while the last connections finish.
                 self.close_sockets();
                 self.everybody().for_each(|one| one.tell(Kind::Drain));
             }
@@ -248,7 +248,7 @@ impl Master<'_> {
         }
     }
 
-    /// A configuration that cannot be taken on changes nothing.
+    /// Starts a reload. A configuration with errors changes nothing.
     fn reload(&mut self) {
         if self.is_reloading() {
             self.again = true;
@@ -280,7 +280,7 @@ impl Master<'_> {
         (prepared, loader.texts)
     }
 
-    /// `least`: what is logged of the findings.
+    /// `least`: the lowest level of findings to log.
     fn plan(&mut self, loader: impl conf::Loader, least: Level) -> Result<(Rc<Plan>, LogFiles), String> {
         let (prepared, texts) = self.read(loader);
         for (level, line) in report::log_lines(&prepared).into_iter().filter(|(level, _)| *level >= least) {
@@ -299,7 +299,7 @@ impl Master<'_> {
         Ok((Rc::new(Plan { prepared, shared: self.plan.shared, texts, bound }), files))
     }
 
-    /// Gives the child another configuration or, where a running child cannot take it on, starts one that can.
+    /// Offers the child another configuration. If a running child cannot apply it, this starts a child that can.
     fn offer(&mut self, loader: impl conf::Loader, least: Level) -> Result<(), String> {
         let (plan, files) = self.plan(loader, least)?;
         let same = plan.process().child == self.plan.process().child;
@@ -326,7 +326,7 @@ impl Master<'_> {
         }
     }
 
-    /// The child's answer to an offer.
+    /// Handles the child's answer to an offer.
     fn hear_child(&mut self) {
         let Some(child) = &mut self.child else { return };
         match child.listen() {
@@ -338,7 +338,7 @@ impl Master<'_> {
         self.once_more();
     }
 
-    /// A child did not take a configuration on.
+    /// Handles a configuration that a child has refused.
     fn forget(&mut self, plan: &Plan, message: &str) {
         let message = format!("{message}; the old configuration stays");
         self.journal.log(Level::Emerg, &message);
@@ -352,7 +352,7 @@ impl Master<'_> {
             Some(Word::Ready(plan)) => {
                 let mut old = std::mem::replace(&mut self.child, self.successor.take());
                 if let Some(old) = &mut old {
-                    // The new one accepts already, on the same sockets.
+                    // The new child already accepts on the same sockets.
                     old.tell(Kind::Drain);
                 }
                 self.retiring.extend(old);
@@ -375,7 +375,7 @@ impl Master<'_> {
         Ok(())
     }
 
-    /// Children of a dead master finish what they have begun, now that a child of this one serves.
+    /// Tells the children of a dead master to finish, because a child of this master serves now.
     fn relieve_adopted(&mut self) {
         for child in self.adopted.drain(..) {
             self.journal.log(Level::Notice, "a worker process of a dead master has handed over, and finishes");
@@ -383,7 +383,7 @@ impl Master<'_> {
         }
     }
 
-    /// From now on this configuration holds.
+    /// Makes this the current configuration.
     fn take_on(&mut self, plan: Rc<Plan>) {
         for trouble in self.sockets.keep(plan.bound.borrow().clone()) {
             self.journal.log(Level::Error, &trouble);
@@ -405,7 +405,7 @@ impl Master<'_> {
         }
     }
 
-    /// Carries out the HUP that came in between.
+    /// Runs the reload that was requested during the last one.
     fn once_more(&mut self) {
         if !self.is_reloading() && std::mem::take(&mut self.again) && self.ending == Ending::Not {
             self.begins_again();
@@ -413,7 +413,7 @@ impl Master<'_> {
         }
     }
 
-    /// Looks who has ended.
+    /// Checks which children have ended.
     fn bury(&mut self, starting: bool) -> Result<(), String> {
         let Self { journal, retiring, .. } = self;
         retiring.retain_mut(|one| one.ended(journal).is_none());
@@ -469,13 +469,13 @@ impl Master<'_> {
         }
     }
 
-    /// Children may not be able to read keys: they are given what has changed.
+    /// Watches certificates for the children, which may not be able to read keys, and sends them the changes.
     fn look_at_certificates(&mut self, now: Instant) {
         let shared = self.plan.shared;
         if self.certificates.is_warning_due(now) {
             certificate_watch::warn(shared, |level, message| self.journal.log(level, message));
         }
-        // A configuration under way may bring others: what has changed is seen when it holds.
+        // The new configuration may name other files: changes are handled after the reload.
         if self.is_reloading() {
             return;
         }
@@ -494,13 +494,13 @@ impl Master<'_> {
         let sound = certificate_watch::renew(shared, changed, &read, |level, message| self.journal.log(level, message));
         let mut texts = loader.into_inner().texts;
         texts.retain(&sound);
-        // A child that is started later begins with them, too.
+        // A child that is started later gets them, too.
         self.plan.texts.borrow_mut().update(&texts);
         let instance = self.instance;
         self.everybody().for_each(|one| one.renew_certificates(instance, &texts));
     }
 
-    /// Binds the configuration that holds with newer files of TLS.
+    /// Binds the current configuration again with changed TLS files.
     fn bind_again(&mut self, changed: Vec<PathBuf>) {
         let log = |level, message: &str| self.journal.log(level, message);
         let mut loader = self.instance.loader();
@@ -512,7 +512,7 @@ impl Master<'_> {
         }
     }
 
-    /// Starts a child with the configuration that holds.
+    /// Starts a child with the current configuration.
     fn start_child(&mut self) {
         let started = LogFiles::open(&self.plan.prepared).and_then(|files| {
             Offspring::start(&self.plan, self.instance, &self.journal, &files, self.meeting_place.as_ref())

@@ -1,6 +1,7 @@
-//! Running the gateway: who starts whom. With `daemon on` the command starts a master that leaves the terminal, and waits
-//! for its word; the master opens sockets and logs and starts a child, which does the work; with `master_process off` one
-//! process does everything. Nothing is forked: every process is this program started anew, told its part by a variable.
+//! Starts the gateway's processes. With `daemon on` the command starts a master that detaches from the terminal, and
+//! waits for its result. The master opens sockets and logs and starts a child, which does the work. With
+//! `master_process off` one process does everything. There is no fork: every process is this program started anew, and
+//! a variable names its role.
 
 mod adoption;
 mod certificate_watch;
@@ -38,20 +39,20 @@ use std::fs::OpenOptions;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
-/// The variable that tells a process of ours its part.
+/// The variable that names the role of a process.
 pub(crate) const ROLE: &str = "HOLDFAST_ROLE";
 
-/// The part of a process that another process of ours has started.
+/// The role of a process that another process of ours has started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// The command itself, away from the terminal.
+    /// The command itself, detached from the terminal.
     Daemon,
-    /// The one that does the work.
+    /// The process that does the work.
     Child,
 }
 
 impl Role {
-    /// The part of this process; `None` for one that somebody else has started.
+    /// The role of this process; `None` if it was started by a user or another program.
     pub(crate) fn of_this_process() -> Option<Self> {
         let name = std::env::var_os(ROLE)?;
         [Self::Daemon, Self::Child].into_iter().find(|role| name == role.name())
@@ -70,7 +71,7 @@ pub(crate) fn start(instance: &Instance) -> u8 {
     start_and(instance, |_| ())
 }
 
-/// The same; `serving` is called on the terminal once it serves, with the daemon's process id if it is one.
+/// The same; calls `serving` on the terminal once it serves, with the process id of the daemon if there is one.
 pub(crate) fn start_and(instance: &Instance, serving: impl FnOnce(Option<u32>)) -> u8 {
     let mut lasting = Lasting::default();
     let mut loader = Remembering { inner: instance.loader(), texts: Texts::default() };
@@ -79,10 +80,10 @@ pub(crate) fn start_and(instance: &Instance, serving: impl FnOnce(Option<u32>)) 
         report::diagnostics(&prepared);
         return exit::FAILED;
     };
-    // nginx leaves the stream alone where the error log goes there.
+    // If the error log goes to standard error, nginx does not redirect that stream.
     let keeps_stderr = process.child.uses_stderr;
     let is_daemon = Role::of_this_process() == Some(Role::Daemon);
-    // The program that hands its sockets over has left the terminal already.
+    // The program that passes its sockets on has already detached from the terminal.
     let takes_over = std::env::var_os(sockets::INHERITED).is_some();
     let outcome = if process.daemon && !is_daemon && !takes_over {
         start_daemon().map(|daemon| serving(Some(daemon)))
@@ -102,7 +103,7 @@ pub(crate) fn start_and(instance: &Instance, serving: impl FnOnce(Option<u32>)) 
     conclude(outcome)
 }
 
-/// The life of a child; the result is the exit code.
+/// Runs a child; returns the exit code.
 pub(crate) fn work_as_child() -> u8 {
     conclude(child::run())
 }
@@ -110,7 +111,7 @@ pub(crate) fn work_as_child() -> u8 {
 fn conclude(outcome: Result<(), String>) -> u8 {
     match outcome {
         Ok(()) => exit::OK,
-        // It was reported already, by the process that this one waited for.
+        // The daemon has already reported the error.
         Err(message) if message.is_empty() => exit::FAILED,
         Err(message) => {
             report::complain(&format!("[emerg] {message}"));
@@ -119,7 +120,7 @@ fn conclude(outcome: Result<(), String>) -> u8 {
     }
 }
 
-/// Starts the same command as a daemon, and waits until it serves or has failed. The result is its process id.
+/// Starts the same command as a daemon, and waits until it serves or has failed. Returns its process id.
 fn start_daemon() -> Result<u32, String> {
     let failed = |error: std::io::Error| format!("the daemon could not be started {}", report::errno(&error));
     let (mut channel, theirs) = Channel::pair().map_err(failed)?;
@@ -130,19 +131,19 @@ fn start_daemon() -> Result<u32, String> {
     }
     command.args(words).env(ROLE, Role::Daemon.name()).stdin(Stdio::from(theirs));
     let mut daemon = command.spawn().map_err(failed)?;
-    // The command holds the other end until it goes: otherwise the end of the daemon would not be seen.
+    // Dropping the command closes its copy of the other end; otherwise the daemon's end would go unnoticed.
     drop(command);
     match channel.wait() {
         Ok(packet) if packet.kind == Kind::Ready => Ok(daemon.id()),
         _ => {
-            // It has said what was wrong on the terminal that it shares with us.
+            // The daemon has printed the error on the terminal that it shares with us.
             let _ = daemon.wait();
             Err(String::new())
         }
     }
 }
 
-/// The way out of a terminal, of which the last step is taken when all goes well.
+/// Detaches from the terminal; the last step follows when the instance serves.
 struct Leaving(Option<Channel>);
 
 fn leave_terminal(is_daemon: bool) -> Result<Leaving, String> {
@@ -151,13 +152,13 @@ fn leave_terminal(is_daemon: bool) -> Result<Leaving, String> {
     }
     let channel = Channel::from_stdin().map_err(|error| format!("no process waits for the daemon: {error}"))?;
     let _ = rustix::thread::set_name(c"holdfast");
-    // It was started by another process, so it leads no group, and this cannot fail.
+    // Another process started this one, so it leads no process group and the call cannot fail.
     let _ = nix::unistd::setsid();
     Ok(Leaving(Some(channel)))
 }
 
 impl Leaving {
-    /// Tells the command that waits on the terminal, and lets go of the terminal.
+    /// Tells the waiting command that the instance serves, and closes the terminal.
     fn done(self, keeps_stderr: bool) {
         let Some(channel) = self.0 else { return };
         let _ = channel.send(Kind::Ready, "");

@@ -1,5 +1,5 @@
-//! What a master sends a child: the very texts that it read, so that both lower the same bytes, and which descriptor is
-//! for what. Bytes in, bytes out.
+//! A master's order to a child: the texts that the master read, so that both lower the same bytes, and the meaning of
+//! each descriptor. Bytes in, bytes out.
 
 use crate::instance::Instance;
 use std::collections::HashMap;
@@ -9,21 +9,21 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use tls::TicketState;
 
-/// The texts that a configuration was read from: a loader that remembers, and one that gives back what was remembered.
+/// The texts that a configuration was read from. One loader fills it, and as a loader it returns them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Texts {
     files: HashMap<PathBuf, Vec<u8>>,
     masks: HashMap<PathBuf, Vec<PathBuf>>,
 }
 
-/// Reads through another loader, and keeps what it gave.
+/// Reads through another loader, and keeps each text.
 pub(super) struct Remembering<L> {
     pub(super) inner: L,
     pub(super) texts: Texts,
 }
 
 impl Texts {
-    /// The files that it has.
+    /// The paths of its files.
     pub(super) fn paths(&self) -> impl Iterator<Item = &PathBuf> {
         self.files.keys()
     }
@@ -33,19 +33,19 @@ impl Texts {
         self.files.get(path).map(Vec::as_slice)
     }
 
-    /// Puts newer texts in the place of those that it has.
+    /// Replaces the texts of files that it has by newer ones.
     pub(super) fn update(&mut self, newer: &Self) {
         let files = newer.files.iter().map(|(path, text)| (path.clone(), text.clone()));
         self.files.extend(files);
     }
 
-    /// Leaves out all files but these.
+    /// Removes all files except these.
     pub(super) fn retain(&mut self, files: &[PathBuf]) {
         self.files.retain(|path, _| files.contains(path));
     }
 
-    /// These texts with files in their present state; `None` if that changes nothing. A file that cannot be read any more stays out,
-    /// so that a reader of it gets an error.
+    /// These texts with the current content of some files; `None` if nothing changes. An unreadable file is left out,
+    /// so that reading it gives an error.
     pub(super) fn with_changed(&self, files: &[PathBuf], loader: &mut dyn conf::Loader) -> Option<Self> {
         let mut new = self.clone();
         for path in files {
@@ -82,31 +82,31 @@ impl conf::Loader for Texts {
     }
 }
 
-/// One order. Descriptors come in the order of `listeners`, then of `logs`, and the meeting place last.
+/// One order. Descriptors are in the order of `listeners`, then of `logs`, and the meeting place is last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Order {
     /// What is configured.
     pub(super) instance: Instance,
-    /// From which texts.
+    /// The texts of its configuration.
     pub(super) texts: Texts,
-    /// Addresses, as text, and how many sockets each has.
+    /// Addresses as text, and the number of sockets of each.
     pub(super) listeners: Vec<(String, usize)>,
     /// Paths of logs.
     pub(super) logs: Vec<PathBuf>,
-    /// A socket is there at which the child can be reached should its master die.
+    /// Whether the order has a socket by which the child can be reached if its master dies.
     pub(super) meeting_place: bool,
-    /// Keys of session tickets that the master has made.
+    /// Keys of session tickets made by the master.
     pub(super) tickets: Vec<TicketState>,
 }
 
 impl Order {
-    /// Nothing yet.
+    /// An empty order.
     pub(super) fn new(instance: Instance) -> Self {
         let (texts, listeners, logs) = (Texts::default(), Vec::new(), Vec::new());
         Self { instance, texts, listeners, logs, meeting_place: false, tickets: Vec::new() }
     }
 
-    /// For the wire.
+    /// Encodes it for the channel.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let Instance { conf_path, prefix, globals, error_log, pid_path, text } = &self.instance;
@@ -143,12 +143,12 @@ impl Order {
         out
     }
 
-    /// From the wire; `None` if it is not an order.
+    /// Decodes it; `None` if the bytes are not an order.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut from = Reader { left: bytes };
         let (conf_path, prefix) = (from.path()?, from.path()?);
         let (error_log, pid_path) = (from.path()?, from.path()?);
-        // An option is a list of one at most.
+        // An option is a list with at most one entry.
         let (globals, text) = (from.list(Reader::string)?.pop(), from.list(Reader::string)?.pop());
         let instance = Instance { conf_path, prefix, globals, error_log, pid_path, text };
         let files = from.list(|from| Some((from.path()?, from.bytes()?.to_vec())))?;
@@ -179,7 +179,7 @@ fn put_paths(out: &mut Vec<u8>, paths: &[PathBuf]) {
     }
 }
 
-/// What is left of an order.
+/// The rest of an encoded order.
 struct Reader<'a> {
     left: &'a [u8],
 }
@@ -207,7 +207,7 @@ impl<'a> Reader<'a> {
     }
 
     fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
-        // No item is trusted: a wrong count runs into the end of the bytes.
+        // Counts are not trusted: a wrong one runs into the end of the bytes.
         (0..self.count()?).map(|_| item(self)).collect()
     }
 }

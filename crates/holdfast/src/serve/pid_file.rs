@@ -1,5 +1,5 @@
-//! The pid file: written when the instance serves, removed when it ends. Its process keeps a lock on it, which ends with the
-//! process: so a pid that now belongs to somebody else is distinguished from that of a running instance.
+//! The pid file: written when the instance serves, removed when it ends. The process holds a lock on it, which ends
+//! with the process. So a running instance is distinguished from another process that now has the same pid.
 
 use crate::report::errno;
 use rustix::fs::{FileType, FlockOperation, fcntl_lock};
@@ -8,10 +8,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// What nginx appends to the name while another program takes over.
+/// Suffix that nginx appends to the name during an upgrade.
 const OLD_SUFFIX: &str = ".oldbin";
 
-/// Bytes of a pid file that are looked at: a pid has at most seven digits.
+/// Bytes read of a pid file: a pid has at most seven digits.
 const PID_BYTES_MAX: usize = 32;
 
 /// A pid file of this process.
@@ -20,21 +20,21 @@ pub(super) struct PidFile {
     path: PathBuf,
     /// Holds the lock.
     _file: File,
-    /// It is under its other name: the configured one is that of the program that takes over.
+    /// Whether it has its other name, because the new program uses the configured one.
     aside: bool,
 }
 
-/// What a pid file says about its instance.
+/// What a pid file tells about its instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Written {
-    /// This process runs, and has written the file.
+    /// The process that wrote the file is running.
     Runs(u32),
-    /// The process that wrote the file has ended; the number may be somebody else's by now.
+    /// The process that wrote the file has ended; another process may have its number by now.
     Ended(u32),
 }
 
 impl PidFile {
-    /// Writes it; the error is nginx's message.
+    /// Writes the pid file; an error is nginx's message.
     pub(super) fn write(path: &Path) -> Result<Self, String> {
         let failed = |error: io::Error| format!("open() \"{}\" failed {}", path.display(), errno(&error));
         let mut file = open(path).map_err(failed)?;
@@ -43,30 +43,31 @@ impl PidFile {
         Ok(Self { path: path.to_path_buf(), _file: file, aside: false })
     }
 
-    /// Goes to another place, where a reload names one.
+    /// Moves to another path, if a reload names one.
     pub(super) fn move_to(&mut self, path: &Path) -> Result<(), String> {
         if path != self.path && !self.aside {
-            // The old one is removed when what it is replaced by is dropped in its place.
+            // The assignment drops the old file, which removes it.
             *self = Self::write(path)?;
         }
         Ok(())
     }
 
-    /// Makes room for the pid of the program that takes over.
+    /// Renames the file to make room for the pid of the new program.
     pub(super) fn step_aside(&mut self) -> Result<(), String> {
         rename(&self.path, &old_path(&self.path))?;
         self.aside = true;
         Ok(())
     }
 
-    /// The other program is gone: the name is ours again.
+    /// The new program is gone: renames the file back.
     pub(super) fn step_back(&mut self) -> Result<(), String> {
         self.aside = false;
         rename(&old_path(&self.path), &self.path)
     }
 }
 
-/// Opens the file and locks it. A file that another instance has locked stays that instance's, and another one takes its name.
+/// Opens and locks the file. A file that another instance has locked stays with that instance, and a new file takes its
+/// name.
 fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false);
@@ -74,7 +75,8 @@ fn open(path: &Path) -> io::Result<File> {
     if !is_file(&file) || fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
         return Ok(file);
     }
-    // Without the right to replace it, or on a file system without locks, the file has no lock; `-s` says so then.
+    // Without permission to replace it, or on a file system without locks, the file has no lock; `-s` reports that
+    // later.
     let Ok(()) = std::fs::remove_file(path) else { return Ok(file) };
     let file = options.open(path)?;
     let _ = fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive);
@@ -85,7 +87,7 @@ fn is_file(file: &File) -> bool {
     rustix::fs::fstat(file).is_ok_and(|status| FileType::from_raw_mode(status.st_mode) == FileType::RegularFile)
 }
 
-/// `/dev/null` cannot be shortened, and need not be.
+/// `/dev/null` cannot be truncated, and need not be.
 fn ignore_devices(file: &File) -> impl FnOnce(io::Error) -> io::Result<()> {
     let is_file = is_file(file);
     move |error| if is_file { Err(error) } else { Ok(()) }
@@ -95,7 +97,7 @@ fn ignore_devices(file: &File) -> impl FnOnce(io::Error) -> io::Result<()> {
 pub(crate) fn read(path: &Path) -> Result<Written, String> {
     let shown = path.display();
     let failed = |error: io::Error| format!("[error] open() \"{shown}\" failed {}", errno(&error));
-    // Every process that may read the file sees the lock.
+    // Every process that can read the file can see the lock.
     let file = File::open(path).map_err(failed)?;
     let text = std::fs::read(path).map_err(failed)?;
     let text = String::from_utf8_lossy(&text[..text.len().min(PID_BYTES_MAX)]).trim_end().to_owned();
@@ -106,13 +108,13 @@ pub(crate) fn read(path: &Path) -> Result<Written, String> {
     Ok(if runs { Written::Runs(pid) } else { Written::Ended(pid) })
 }
 
-/// A number as a pid file has it: digits alone, and no process has number 0, which means a group of processes in kill(2).
+/// Reads the number of a pid file: digits only, and not 0, which means a process group in kill(2).
 fn parse(text: &str) -> Option<u32> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|&pid: &u32| digits && pid > 0 && i32::try_from(pid).is_ok())
 }
 
-/// Where a pid file is while another program takes over.
+/// Path of a pid file during an upgrade.
 pub(super) fn old_path(path: &Path) -> PathBuf {
     let mut path = path.to_path_buf().into_os_string();
     path.push(OLD_SUFFIX);
@@ -127,7 +129,7 @@ fn rename(from: &Path, to: &Path) -> Result<(), String> {
 impl Drop for PidFile {
     fn drop(&mut self) {
         let path = if self.aside { old_path(&self.path) } else { self.path.clone() };
-        // Unless another instance has written it since.
+        // Only if no other instance has written it since.
         let ours = std::fs::read_to_string(&path).is_ok_and(|text| text.trim_end() == std::process::id().to_string());
         if ours {
             let _ = std::fs::remove_file(&path);

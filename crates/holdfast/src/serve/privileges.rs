@@ -1,12 +1,13 @@
-//! Giving up rights: a process of root's becomes another user, and keeps at most the one right that its configuration needs.
+//! Drops privileges: a process of root becomes another user, and keeps at most the one capability that its
+//! configuration needs.
 
 use crate::process::Owner;
 use crate::report::errno;
 use nix::errno::Errno;
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_keep_capabilities};
 
-/// Becomes who the configuration says. `transparent`: `CAP_NET_RAW` stays, without which the kernel sets no `IP_TRANSPARENT`
-/// (ip(7)). Called before the first thread is started, since capabilities are a thread's own.
+/// Becomes the configured user. With `transparent` it keeps `CAP_NET_RAW`, without which the kernel refuses
+/// `IP_TRANSPARENT` (ip(7)). Called before the first thread starts, because capabilities belong to a thread.
 pub(super) fn become_owner(owner: &Owner, transparent: bool) -> Result<(), String> {
     let failed = |call: &str, error: Errno| format!("{call} failed {}", errno(&error.into()));
     let keeps_right = transparent && nix::unistd::geteuid().is_root() && !owner.user.is_root();
@@ -14,9 +15,10 @@ pub(super) fn become_owner(owner: &Owner, transparent: bool) -> Result<(), Strin
         set_keep_capabilities(true).map_err(|error| failed("prctl(PR_SET_KEEPCAPS)", from_rustix(error)))?;
     }
     let stays = (owner.user, owner.group) == (nix::unistd::geteuid(), nix::unistd::getegid());
-    // The order matters: who has given up the user's rights cannot change groups any more.
+    // Groups come first: without root's rights a process cannot change groups.
     match nix::unistd::initgroups(&owner.name, owner.group) {
-        // Root of a user namespace may not set groups (user_namespaces(7)), and who stays who it is has none to give up.
+        // Root of a user namespace may not set groups (user_namespaces(7)). If the user stays the same, there are none
+        // to drop.
         Err(Errno::EPERM) if stays => {}
         set => set.map_err(|error| failed("initgroups()", error))?,
     }

@@ -1,5 +1,5 @@
-//! Accept queues that overflow: the kernel drops connections there without telling anybody, and clients see timeouts. Looks
-//! at the kernel's counters from time to time, counts, and warns. Called by the engine's control loop; `/proc` is read here
+//! Watches accept queues for overflow: the kernel drops connections silently, and clients see timeouts. Reads the
+//! kernel's counters from time to time, counts drops, and warns. Called by the engine's control loop. It reads `/proc`,
 //! because the network namespace's counters are nowhere else.
 
 use gateway::{AcceptDrops, Level, Registry};
@@ -7,16 +7,16 @@ use reactor::{AcceptQueue, Listener, PeerAddress};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Between two looks: a burst that overflows a queue is over sooner, but the counters remember it.
+/// Time between two readings: a burst that overflows a queue ends sooner, but the counters keep it.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
-/// Between two warnings about the same queues.
+/// Time between two warnings about the same queues.
 const WARN_PERIOD: Duration = Duration::from_mins(1);
 
 /// The counters of the network namespace.
 const NETSTAT: &str = "/proc/net/netstat";
 const SOMAXCONN: &str = "/proc/sys/net/core/somaxconn";
 
-/// One listening socket, and how often its queue had overflowed at the last look.
+/// One listening socket, and the number of drops at the last reading.
 struct Watched {
     address: PeerAddress,
     listener: Arc<Listener>,
@@ -36,13 +36,13 @@ pub(super) struct QueueWatch {
     tcp_ext: TcpExt,
     looked: Instant,
     warned: Option<Instant>,
-    /// Counted and not yet warned of, with the last queue that it concerned.
+    /// Drops that are counted and not yet reported, with the last queue concerned.
     untold: AcceptDrops,
     worst: Option<(PeerAddress, AcceptQueue)>,
 }
 
 impl QueueWatch {
-    /// Begins to watch. Earlier drops are not reported.
+    /// Starts to watch. Earlier drops are not reported.
     pub(super) fn new(listeners: impl Iterator<Item = (PeerAddress, Arc<Listener>)>) -> Self {
         let mut watch = Self {
             watched: Vec::new(),
@@ -56,13 +56,13 @@ impl QueueWatch {
         watch
     }
 
-    /// From now on these listeners.
+    /// Replaces the listeners to watch.
     pub(super) fn watch(&mut self, listeners: impl Iterator<Item = (PeerAddress, Arc<Listener>)>) {
         let mut old = std::mem::take(&mut self.watched);
         self.watched = listeners
             .map(|(address, listener)| {
-                // A reload hands over the same sockets as new descriptors, those of one address in the same order. The
-                // workers keep the first ones, and so do we.
+                // A reload passes the same sockets as new descriptors, those of one address in the same order. Like the
+                // workers, we keep the first descriptors.
                 if let Some(at) = old.iter().position(|old| old.address == address) {
                     return old.remove(at);
                 }
@@ -72,7 +72,7 @@ impl QueueWatch {
             .collect();
     }
 
-    /// Looks if it is time to, counts what has happened since the last look, and warns.
+    /// If the period is over: counts the drops since the last reading, and warns.
     pub(super) fn look(&mut self, shared: &'static Registry) {
         let now = Instant::now();
         if now.duration_since(self.looked) < LOOK_PERIOD {
@@ -86,7 +86,7 @@ impl QueueWatch {
         self.untold.queue_full += drops.queue_full;
         self.untold.listen_overflows += drops.listen_overflows;
         self.untold.listen_drops += drops.listen_drops;
-        // Overflows of somebody else's listener in the same namespace are counted, not warned of.
+        // Drops of another program's listener in the same namespace are counted without a warning.
         let due = self.warned.is_none_or(|warned| now.duration_since(warned) >= WARN_PERIOD);
         if self.untold.queue_full > 0
             && due
@@ -117,8 +117,9 @@ impl QueueWatch {
     }
 }
 
-/// How many drops of our sockets a full queue can explain. A listener counts what it drops for any reason (no memory, no route
-/// back, a filter); a full queue shows in `ListenOverflows`, too, which was read later and so has all of them.
+/// How many drops of our sockets a full queue can explain. A listener counts drops for any reason (no memory, no route
+/// back, a filter). A full queue also counts in `ListenOverflows`, which was read later and so includes all of these
+/// drops.
 fn of_full_queues(dropped: u64, listen_overflows: u64) -> u64 {
     dropped.min(listen_overflows)
 }

@@ -1,5 +1,5 @@
-//! `master_process off`: one process does everything, signals included. For development, containers and quick mode; it
-//! keeps its privileges (but in quick mode) and its number of workers for life.
+//! `master_process off`: one process does everything, including signals. For development, containers and quick mode. It
+//! keeps its privileges (except in quick mode) and its number of workers for life.
 
 use super::adoption;
 use super::certificate_watch::{self, CertificateWatch};
@@ -22,17 +22,17 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::time::Instant;
 
-/// Between two looks at queues and deadlines: what became due is noticed so much later.
+/// Time between two checks of queues and deadlines, and so the longest delay of a due action.
 const LOOK_PERIOD_MS: u16 = 100;
 
-/// One process with everything in it.
+/// The state of the process.
 struct Single<'a> {
     instance: &'a Instance,
     lasting: Lasting,
     sockets: Sockets,
     engine: Engine,
     prepared: Prepared,
-    /// What the configuration was read from.
+    /// The texts of the configuration.
     texts: Texts,
     pid_file: PidFile,
     ending: bool,
@@ -62,7 +62,7 @@ pub(super) fn run(
     }
     let pid_file = PidFile::write(&process.pid_path)?;
     if let (Some(owner), true) = (&process.child.owner, instance.text.is_some()) {
-        // In quick mode no user is configured, and all that root was needed for is open.
+        // In quick mode no user is configured, and everything that needed root is open.
         become_owner(owner, process.child.transparent)?;
     }
     let parts = EngineParts { process, plan, bound: &opened.bound, files };
@@ -145,7 +145,7 @@ impl Single<'_> {
             }
             Ask::Quit => {
                 self.ending = true;
-                // Others may bind the addresses while the last connections finish.
+                // Other programs may bind the addresses while the last connections finish.
                 self.sockets.close();
                 self.engine.drain();
             }
@@ -158,18 +158,18 @@ impl Single<'_> {
                 Ok(files) => self.engine.reopen(files),
                 Err(message) => self.engine.log(Level::Emerg, &message),
             },
-            // As in nginx, that takes a master.
+            // As in nginx, these signals need a master.
             Ask::Reload | Ask::Upgrade | Ask::Rest | Ask::Child => {}
         }
     }
 
-    /// A configuration that cannot be taken on changes nothing.
+    /// Reloads. A configuration with errors changes nothing.
     fn reload(&mut self) -> Result<(), String> {
         self.engine.log(Level::Notice, "signal 1 (SIGHUP) received, reconfiguring");
         self.bind(self.instance.loader(), Level::Warn)
     }
 
-    /// `least`: what is logged of the findings.
+    /// `least`: the lowest level of findings to log.
     fn bind(&mut self, loader: impl conf::Loader, least: Level) -> Result<(), String> {
         let mut loader = Remembering { inner: loader, texts: Texts::default() };
         let prepared = prepare(self.instance, &mut loader, &mut self.lasting);

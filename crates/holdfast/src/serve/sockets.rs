@@ -1,5 +1,5 @@
-//! Listening sockets of a process that may open them: opened when a configuration wants them, kept while it does, closed
-//! when none does any more. Says what is wrong with an address in nginx's words, and who holds it.
+//! The listening sockets of a process that may open them: opened for a configuration that names them, and closed when
+//! no configuration does. Reports errors in nginx's words, and names the process that holds the address.
 
 mod handover;
 mod holder;
@@ -15,14 +15,14 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Tries to bind at a start, and the pause between two of them: nginx's numbers, since scripts stop one instance and start
-/// the next without waiting.
+/// Attempts to bind at a start, and the pause between them. The numbers are nginx's, because scripts stop one instance
+/// and start the next without waiting.
 const TRIES: u32 = 5;
 const PAUSE_MS: u16 = 500;
-/// How the message of an address in use is recognised.
+/// Identifies the message of an address in use.
 const IN_USE: &str = "(98: ";
 
-/// The sockets of one address: one, or with `reuseport` one for each worker.
+/// The sockets of one address: one, or one per worker with `reuseport`.
 #[derive(Debug, Clone)]
 pub(super) struct Bound {
     pub(super) address: PeerAddress,
@@ -30,15 +30,15 @@ pub(super) struct Bound {
     pub(super) listeners: Vec<Arc<Listener>>,
 }
 
-/// All that is open.
+/// All open sockets.
 #[derive(Debug, Default)]
 pub(super) struct Sockets {
     bound: Vec<Bound>,
-    /// Another master has the same sockets: the files of Unix sockets stay.
+    /// Whether another master has the same sockets: the files of Unix sockets stay then.
     pub(super) shared: bool,
 }
 
-/// What a configuration listens on, with what was found while opening it.
+/// The sockets of a configuration, with the warnings of opening them.
 #[derive(Debug, Default)]
 pub(super) struct Opened {
     pub(super) bound: Vec<Bound>,
@@ -46,8 +46,8 @@ pub(super) struct Opened {
 }
 
 impl Sockets {
-    /// Opens what is not open yet. Nothing that is open is closed: that is for [`Sockets::keep`], when the configuration has
-    /// been taken on. The error is nginx's message.
+    /// Opens the sockets that are not open yet. It closes none: [`Sockets::keep`] does, once the configuration is
+    /// applied. An error is nginx's message.
     pub(super) fn open(&self, specs: &[ListenerSpec], workers: u16) -> Result<Opened, String> {
         let mut opened = Opened::default();
         for spec in specs {
@@ -62,7 +62,7 @@ impl Sockets {
     fn open_one(&self, spec: &ListenerSpec, workers: u16, opened: &mut Opened) -> Result<(), String> {
         let mut listeners = self.known(&spec.address).map(|bound| bound.listeners.clone()).unwrap_or_default();
         let wanted = if spec.options.reuseport { usize::from(workers) } else { 1 };
-        // One of several is never closed: the kernel would reset the connections in its queue.
+        // Surplus sockets are never closed: the kernel would reset the connections in their queues.
         while listeners.len() < wanted {
             let listener = bind(spec)?;
             if listeners.is_empty() {
@@ -78,14 +78,14 @@ impl Sockets {
         self.bound.iter().find(|bound| bound.address == *address)
     }
 
-    /// What was opened for a configuration that did not come to hold goes away again.
+    /// Removes what was opened for a configuration that was not applied.
     pub(super) fn discard(&self, opened: &[Bound]) {
         for new in opened.iter().filter(|new| self.known(&new.address).is_none()) {
             self.unlink(&new.address);
         }
     }
 
-    /// As [`Sockets::open`] at a start, where the instance before this one may be about to leave: an address in use is tried
+    /// Like [`Sockets::open`], for a start: the previous instance may be about to end, so an address in use is tried
     /// again for as long as nginx tries.
     pub(super) fn open_patiently(&self, specs: &[ListenerSpec], workers: u16) -> Result<Opened, String> {
         let mut tries_left = TRIES;
@@ -95,12 +95,12 @@ impl Sockets {
             if tries_left == 0 || !outcome.as_ref().is_err_and(|message| message.contains(IN_USE)) {
                 return outcome;
             }
-            // Nothing to wait for tells when somebody else's socket closes.
+            // The kernel does not notify anyone when another process closes its socket, so this pauses.
             let _ = nix::poll::poll(&mut [], nix::poll::PollTimeout::from(PAUSE_MS));
         }
     }
 
-    /// From now on these are open, and no others; those that stay get their new options. Returns what did not work.
+    /// Makes these the open sockets, closes all others, and sets new options on those that stay. Returns the errors.
     pub(super) fn keep(&mut self, opened: Vec<Bound>) -> Vec<String> {
         let mut troubles = Vec::new();
         for new in &opened {
@@ -119,7 +119,7 @@ impl Sockets {
         troubles
     }
 
-    /// Sockets that another process has opened, beside those that are known already.
+    /// Adds sockets that another process opened, unless their address is known already.
     pub(super) fn take_over(&mut self, bound: Vec<Bound>) {
         for new in bound {
             if self.known(&new.address).is_none() {
@@ -128,12 +128,12 @@ impl Sockets {
         }
     }
 
-    /// Closes everything, at the end.
+    /// Closes all sockets, at the end.
     pub(super) fn close(&mut self) {
         let _ = self.keep(Vec::new());
     }
 
-    /// The file of a Unix socket goes with the socket, so that the next start can bind it.
+    /// The file of a Unix socket is removed with the socket, so that the next start can bind it.
     fn unlink(&self, address: &PeerAddress) {
         if let PeerAddress::Unix(path) = address
             && !self.shared
@@ -153,7 +153,7 @@ fn bind(spec: &ListenerSpec) -> Result<Listener, String> {
         _ => failed("bind()", &spec.address, &error),
     })?;
     if let PeerAddress::Unix(path) = &spec.address {
-        // Anybody may connect, as with a port; who may not is kept out by the directory.
+        // Any user may connect, as to a port; the permissions of the directory restrict access.
         let _ = std::fs::set_permissions(path, Permissions::from_mode(0o666));
     }
     Ok(listener)
@@ -185,7 +185,7 @@ fn hint(address: &PeerAddress) -> String {
     }
 }
 
-/// The kernel shortens an accept queue without a word.
+/// The kernel silently shortens an accept queue.
 fn truncated(spec: &ListenerSpec, listener: &Listener) -> Option<String> {
     let backlog = listener.backlog_granted(spec.options.backlog)?;
     (backlog.granted < backlog.asked).then(|| {
@@ -197,7 +197,7 @@ fn truncated(spec: &ListenerSpec, listener: &Listener) -> Option<String> {
     })
 }
 
-/// Which of several sockets of one address a worker accepts from: every socket has somebody, and every worker has one.
+/// The sockets of one address that a worker accepts from: each socket has a worker, and each worker has a socket.
 pub(super) fn share(worker: u16, workers: u16, sockets: usize) -> Vec<usize> {
     let (worker, workers) = (usize::from(worker), usize::from(workers).max(1));
     let mut mine: Vec<usize> = (0..sockets.max(workers))

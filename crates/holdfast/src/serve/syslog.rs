@@ -1,5 +1,5 @@
-//! Messages to a syslog server: one datagram each. Never on a thread that serves requests; a server that does not take a
-//! message costs that message. Used by the log writer and by the master.
+//! Sends messages to a syslog server, one datagram each. Never called on a thread that serves requests; if the server
+//! does not accept a message, that message is lost. Used by the log writer and by the master.
 
 use gateway::{Level, SyslogPlace};
 use reactor::PeerAddress;
@@ -8,13 +8,13 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Bytes of one message: as in nginx, its 2,048 of an error line, a date of 21 and a host name and a tag behind it.
+/// Most bytes of one message: as in nginx, 2,048 for an error line, 21 for a date, then a host name and a tag.
 const MESSAGE_BYTES_MAX: usize = 2048 + 21 + 255 + 1 + 32 + 2;
-/// How long a message waits for room in a local socket, whose queue is ten datagrams on many systems: long enough for a
-/// syslog daemon that runs, short enough that other logs do not wait for one that hangs.
+/// How long a message waits for space in a local socket, whose queue is ten datagrams on many systems. Long enough for
+/// a running syslog daemon, and short enough that a daemon that hangs does not delay other logs.
 const SEND_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// A server, with the socket to it once there is one.
+/// A server, with the socket to it once it is open.
 pub(super) struct Syslog {
     place: SyslogPlace,
     socket: Option<Socket>,
@@ -27,12 +27,12 @@ enum Socket {
 }
 
 impl Syslog {
-    /// Nothing is opened yet: a server that is not there at start may come.
+    /// Opens nothing yet: the server may come up after the start.
     pub(super) fn new(place: SyslogPlace, utc_offset_minutes: i16) -> Self {
         Self { place, socket: None, utc_offset_minutes }
     }
 
-    /// Sends messages in their order; after the first failure the others are given up too. Returns how many were lost, and
+    /// Sends messages in order; after the first failure the others are given up, too. Returns how many were lost, and
     /// why.
     pub(super) fn send_all<'a>(
         &mut self,
@@ -58,7 +58,7 @@ impl Syslog {
         let known = self.socket.is_some();
         let outcome = self.send_packet(&packet);
         match outcome {
-            // A server that was started again has another socket, or has refused what came before this message.
+            // A restarted server has a new socket, or it refused an earlier message: try once more with a new socket.
             Err(_) if known => self.send_packet(&packet),
             outcome => outcome,
         }

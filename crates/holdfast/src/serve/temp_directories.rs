@@ -1,5 +1,6 @@
-//! Directories for temporary files, and for the state of ACME issuers: made while this process still may, for the user who will write there. A worker makes
-//! none below a directory of root's, and would answer each large request with 500.
+//! Makes the directories for temporary files and for the state of ACME issuers, while this process still has the
+//! rights, and gives them to the user of the workers. A worker cannot make one below a directory of root, and would
+//! answer each large request with 500.
 
 use crate::process::Owner;
 use crate::report::errno;
@@ -11,20 +12,21 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// What an owner needs to make files.
+/// Permissions that an owner needs to make files.
 const OWNER_MODE: u32 = 0o700;
-/// Anybody may make files there, and only the owner may remove one: /tmp.
+/// The sticky bit: every user may make files there, and only a file's owner may remove it, as in /tmp.
 const STICKY: u32 = 0o1000;
-/// The right to pass through a directory, for all but its owner. An ACL that lets another user pass sets the group's bit, too.
+/// Permission of group or others to pass through a directory. An ACL that lets another user pass sets the group's bit,
+/// too.
 const OTHERS_PASS: u32 = 0o011;
 
-/// Makes what a configuration needs; the error is nginx's message. A start, a reload and `-t` all come here.
+/// Makes the directories of a configuration; an error is nginx's message. Called by a start, a reload and `-t`.
 pub(crate) fn make_directories(prepared: &Prepared) -> Result<(), String> {
     let owner = prepared.process.as_ref().and_then(|process| process.child.owner.as_ref());
     let prefix = &prepared.loaded.prefix;
     for directory in prepared.plan.iter().flat_map(|plan| &plan.temp_directories) {
         if directory.parent() == Some(prefix) {
-            // As with the logs, the prefix is ours to make. Should this fail, the next call says why.
+            // As with the logs, we may create the prefix. If this fails, the next call gives the reason.
             let _ = std::fs::create_dir_all(prefix);
         }
         make(directory, owner, TEMPORARY)?;
@@ -36,11 +38,11 @@ pub(crate) fn make_directories(prepared: &Prepared) -> Result<(), String> {
     Ok(())
 }
 
-/// What a directory is for, in messages.
+/// The purpose of a directory, for messages.
 const TEMPORARY: &str = "temporary files";
 const STATE: &str = "the state of an ACME issuer";
 
-/// Private keys are kept there.
+/// Removes all permissions of others, because private keys are kept there.
 fn close_to_others(path: &Path) -> Result<(), String> {
     let failed = |call: &str, error: Errno| format!("{call} \"{}\" failed {}", path.display(), errno(&error.into()));
     let directory = open(path)?;
@@ -58,7 +60,7 @@ fn close_to_others(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Makes one directory, one level deep, and gives it to its owner.
+/// Makes one directory without its parents, and gives it to its owner.
 fn make(path: &Path, owner: Option<&Owner>, purpose: &str) -> Result<(), String> {
     let failed = |call: &str, error: Errno| format!("{call} \"{}\" failed {}", path.display(), errno(&error.into()));
     match rustix::fs::mkdir(path, Mode::from_raw_mode(OWNER_MODE)) {
@@ -87,7 +89,7 @@ fn make(path: &Path, owner: Option<&Owner>, purpose: &str) -> Result<(), String>
     if status.st_uid != owner.user.as_raw() {
         let user = Uid::from_raw(owner.user.as_raw());
         rustix::fs::fchown(&directory, Some(user), None::<Gid>).map_err(|error| failed("chown()", error))?;
-        // What its former owner gave others does not count.
+        // Permissions that its former owner gave to others are dropped.
         mode = OWNER_MODE;
     }
     if mode & OWNER_MODE != OWNER_MODE || mode != status.st_mode {
@@ -97,8 +99,8 @@ fn make(path: &Path, owner: Option<&Owner>, purpose: &str) -> Result<(), String>
     Ok(())
 }
 
-/// Opens a directory, so that what is changed is what was looked at. A link is followed only if root made it: behind any other
-/// is what its maker wants to own.
+/// Opens a directory, so that the checks and the changes are on the same file. It follows a link only if root made it:
+/// the maker of any other link could make us change the owner of a directory of their choice.
 fn open(path: &Path) -> Result<OwnedFd, String> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = match rustix::fs::open(path, flags | OFlags::NOFOLLOW, Mode::empty()) {
@@ -113,7 +115,8 @@ fn is_link_of_root(path: &Path) -> bool {
         .is_ok_and(|status| FileType::from_raw_mode(status.st_mode) == FileType::Symlink && status.st_uid == 0)
 }
 
-/// The first directory above a path that certainly keeps a user out. What only an ACL or a group could tell passes.
+/// The topmost directory above a path that keeps the user out. A directory that an ACL or a group might open counts as
+/// open.
 fn closed_ancestor<'a>(path: &'a Path, owner: &Owner) -> Option<&'a Path> {
     if owner.user.is_root() {
         return None;

@@ -1,4 +1,5 @@
-//! Certificates by ACME, with Pebble as the authority: first issue, renewal, refusals, an authority that is down, restarts.
+//! Certificates by ACME with Pebble as the authority: first issue, renewal, refusals, an authority that is down,
+//! restarts.
 
 use crate::support::pebble::{MAC_KEY, Pebble, Settings};
 use crate::support::{Instance, until};
@@ -11,7 +12,7 @@ use testkit::{free_port, peer_program};
 /// Ninety days.
 const LONG_S: u32 = 90 * 86_400;
 
-/// A server in clear on `PORT`, where authorities ask, and one by TLS for `a.test`.
+/// A plain server on `PORT`, where authorities validate, and a TLS server for `a.test`.
 fn servers(tls_port: u16, more: &str) -> String {
     format!(
         "server {{ listen 127.0.0.1:PORT; return 200 plain; }}
@@ -25,7 +26,7 @@ fn settings(instance: &Instance, tls_port: u16) -> Settings {
     Settings { http_port: instance.port, tls_port, validity_s: LONG_S, bound_accounts: false }
 }
 
-/// What curl gets from `a.test`, and the certificate that it was shown; the error of a handshake that fails.
+/// The response that curl gets from `a.test`, and the certificate that it saw; the error of a handshake that fails.
 fn secure(tls_port: u16, flags: &[&str]) -> Result<(String, String), String> {
     let output = Command::new(peer_program("curl"))
         .args(["--silent", "--show-error", "--max-time", "20", "--write-out", "\n%{certs}"])
@@ -42,7 +43,7 @@ fn secure(tls_port: u16, flags: &[&str]) -> Result<(String, String), String> {
     Ok((body.to_owned(), certificates.to_owned()))
 }
 
-/// The file that has the certificate.
+/// The file that holds the certificate.
 fn kept(state: &Path) -> PathBuf {
     let named = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "pem");
     let mut files = fs::read_dir(state).expect("it is there").flatten().map(|entry| entry.path());
@@ -66,7 +67,7 @@ fn issues_by_http_01_keeps_it_and_serves_it_after_a_restart_without_the_authorit
     let root = instance.path("root.pem").display().to_string();
     let (body, first) = secure(tls_port, &["--cacert", &root]).unwrap();
     assert_eq!(body, "secure");
-    // A token of others is a path like any other.
+    // A token that holdfast did not order is an ordinary path.
     assert!(instance.fetch("/.well-known/acme-challenge/other").unwrap().ends_with("plain"));
 
     let state = instance.path("acme_ca");
@@ -101,7 +102,7 @@ fn issues_by_tls_alpn_01_with_a_bound_account_once_the_authority_is_up() {
         text.contains("[error]") && text.contains("there is none, so handshakes for it fail; next attempt in 6"),
         "{text}"
     );
-    // Without a certificate handshakes fail, and the rest is served.
+    // Without a certificate handshakes fail, and everything else is served.
     assert!(secure(tls_port, &["--insecure"]).is_err());
     assert!(instance.fetch("/").unwrap().ends_with("plain"));
     pebble.start();
@@ -165,7 +166,7 @@ fn a_refusal_names_its_reason_and_leaves_other_certificates_alone() {
     assert_eq!(secure(tls_port, &["--insecure"]).unwrap().0, "secure");
     let text = instance.text("logs/error.log");
     assert!(text.contains("check that the name leads to this machine"), "{text}");
-    // Without the terms there is no account.
+    // Without agreement to the terms there is no account.
     let careless = pebble.issuer("state_path other;");
     instance.configure("", &(careless + &servers(tls_port, "")));
     instance.signal("reload");
@@ -188,7 +189,7 @@ fn the_state_belongs_to_the_user_of_the_workers() {
     instance.configure("", &(issuer + &servers(tls_port, "")));
     let text = instance.text("nginx.conf").replace("user root;", "user www-data;");
     fs::write(instance.path("nginx.conf"), text).unwrap();
-    // Workers pass through the prefix; what they may not read, the master reads.
+    // Workers may pass through the prefix. The master reads the files that they may not read.
     fs::set_permissions(instance.path(""), fs::Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(pebble.folder(), fs::Permissions::from_mode(0o700)).unwrap();
     instance.start();
@@ -197,7 +198,7 @@ fn the_state_belongs_to_the_user_of_the_workers() {
         assert_eq!(fs::metadata(&path).unwrap().uid(), user.uid.as_raw(), "{}", path.display());
     }
     assert_eq!(secure(tls_port, &["--insecure"]).unwrap().0, "secure");
-    // What the workers keep, they read again.
+    // A reload reads the files that the workers have stored.
     instance.signal("reload");
     instance.wait_for_line("the new configuration holds");
     assert_eq!((secure(tls_port, &["--insecure"]).unwrap().0.as_str(), issued(&instance)), ("secure", 1));

@@ -1,4 +1,4 @@
-//! What the command line says and how it ends, against nginx's words.
+//! The output and exit codes of the command line, compared with nginx's.
 
 use crate::support::{Instance, holdfast};
 use std::process::Output;
@@ -44,7 +44,7 @@ fn a_broken_one_fails_with_the_line_the_hint_and_the_verdict() {
         assert!(text.contains(expected), "{expected:?} is not in\n{text}");
     }
     assert!(!text.contains('\x1b'), "colours on something that is no terminal: {text:?}");
-    // The same verdict at a start, before anything is bound or written.
+    // A start gives the same verdict, before it binds or writes anything.
     let start = instance.run(&["-g", "daemon off;"]);
     assert_eq!(start.status.code(), Some(1));
     assert!(errors(&start).contains("unknown directive \"retrun\""), "{}", errors(&start));
@@ -53,7 +53,7 @@ fn a_broken_one_fails_with_the_line_the_hint_and_the_verdict() {
 
 #[test]
 fn a_misspelt_variable_is_found_where_no_request_would_meet_it() {
-    // Nothing of it is in the way of a server, so that each is found for itself.
+    // None of these directives depends on a server, so each error is found.
     let idle = "log_format unused $nope1; add_header X $nope2; root $nope3; index $nope4; error_page 404 /$nope5;
         limit_rate $nope6; proxy_redirect a $nope7; proxy_cookie_path a $nope8; expires $nope9; proxy_method $nope10;
         map $nope11 $x { default 1; } upstream a { server 127.0.0.1; hash $nope12; } access_log /tmp/$nope13;
@@ -70,7 +70,7 @@ fn a_misspelt_variable_is_found_where_no_request_would_meet_it() {
     for expected in ["unknown \"nope\" variable\n", "unknown \"nopes\" variable\n"] {
         assert_eq!(errors(&output).matches(expected).count(), 1, "{expected} in\n{}", errors(&output));
     }
-    // A header of a proxy means something only where there is a server: nginx takes it like that, too.
+    // A proxy header has an effect only in a server; without one nginx accepts the unknown variable, too.
     let output = Instance::new("", "proxy_set_header X $nope;").run(&["-t"]);
     assert!(output.status.success(), "{}", errors(&output));
 }
@@ -175,7 +175,7 @@ fn quick_mode_prints_what_it_would_load_and_that_passes() {
         holdfast().args(["serve", "--to", "3000", "--listen", "127.0.0.1:0", "--print-config"]).output().expect("runs");
     let text = printed(&output);
     assert!(text.contains("server 127.0.0.1:3000;") && text.contains("listen 127.0.0.1:0;"), "{text}");
-    // Without a word about where to listen, no other host can reach it.
+    // Without `--listen` no other host can connect.
     let output = holdfast().args(["serve", "--to", "3000", "--print-config"]).output().expect("it starts");
     assert!(printed(&output).contains("listen 127.0.0.1:8080;"), "{}", printed(&output));
     let output = holdfast().args(["serve", "--to", "3000", "--print-config"]).output().expect("it starts");

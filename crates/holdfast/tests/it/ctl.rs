@@ -1,5 +1,5 @@
-//! `holdfast ctl` beside the real program: what it shows, what it changes, who may ask, and what a reload would do. As root the worker
-//! process is another user.
+//! `holdfast ctl` with the real program: its output, its changes, who may connect, and the changes that a reload would
+//! make. As root, the worker process runs as another user.
 #![allow(clippy::unwrap_used)] // a failed step is the end of a test
 
 use crate::support;
@@ -15,7 +15,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use testkit::free_port;
 
-/// Who workers are where tests run as root.
+/// User of the workers if the tests run as root.
 const WORKERS: &str = "www-data";
 
 fn is_root() -> bool {
@@ -48,7 +48,7 @@ impl Drop for Origin {
     }
 }
 
-/// An instance whose workers are somebody else where that can be, and what `ctl` says to it.
+/// An instance and the calls of `ctl` to it. Its workers run as another user if the tests run as root.
 struct Scene {
     instance: Instance,
     origins: Vec<Origin>,
@@ -88,7 +88,7 @@ impl Scene {
         command
     }
 
-    /// Its text; it must work.
+    /// The text output of a call that must succeed.
     fn text(&self, words: &[&str]) -> String {
         let output = self.command(words).output().unwrap();
         let (text, errors) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
@@ -101,7 +101,7 @@ impl Scene {
         serde_json::from_str(&self.text(&words)).unwrap()
     }
 
-    /// What it says where it must not work.
+    /// The error of a call that must fail.
     fn refused(&self, words: &[&str]) -> String {
         let output = self.command(words).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "ctl {words:?}");
@@ -112,7 +112,7 @@ impl Scene {
         self.instance.fetch(path).unwrap()
     }
 
-    /// A peer of the group, by its place.
+    /// The peer of the group at this index.
     fn peer(&self, at: usize) -> Value {
         let peers = self.json(&["peers"]);
         let name = self.origins[at].address.to_string();
@@ -123,7 +123,7 @@ impl Scene {
         self.peer(at)["attempts"].as_u64().unwrap()
     }
 
-    /// A tunnel to one of the origins.
+    /// Opens a tunnel to one of the origins.
     fn tunnel(&self) -> TcpStream {
         let mut stream = TcpStream::connect(("127.0.0.1", self.instance.port)).unwrap();
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
@@ -157,7 +157,7 @@ fn status_names_processes_and_groups() {
     let text = scene.text(&["status"]);
     assert!(text.contains(&format!("worker        pid {child}")), "{text}");
     assert!(text.contains("group         app: 2 peers"), "{text}");
-    // The configuration says where the socket is.
+    // The socket's path comes from the configuration.
     let output = support::holdfast()
         .arg("ctl")
         .args(["-p".as_ref(), scene.instance.path("").as_os_str(), "-c".as_ref()])
@@ -182,7 +182,7 @@ fn peers_go_down_drain_and_come_up_and_stay_so_over_a_reload() {
     scene.text(&["peers", "drain", "app", &name]);
     scene.fetch("/");
     assert_eq!((scene.peer(0)["mode"].as_str(), scene.attempts(0)), (Some("drain"), 0));
-    // Nothing is left to ask.
+    // The other origin is gone, and no peer is available.
     let other = scene.origins[1].address.to_string();
     scene.text(&["peers", "down", "app", &other]);
     assert!(scene.fetch("/").starts_with("HTTP/1.1 502"));
@@ -226,7 +226,7 @@ fn connections_are_listed_filtered_and_closed() {
     assert_eq!(list(&["--client", "127.0.0.0/8", "--limit", "1"])["rows"].as_array().map(Vec::len), Some(1));
     let exchange = list(&["--state", "exchange"])["rows"][0].clone();
     assert_eq!(exchange["client"], asking.local_addr().unwrap().to_string());
-    // Closing ends the exchange, and with it the request to the upstream.
+    // Closing the client connection ends the exchange and its upstream request.
     let number = exchange["connection"].to_string();
     assert_eq!(scene.text(&["connections", "close", &number]), format!("connection *{number} closed\n"));
     asking.set_read_timeout(Some(DEADLINE)).unwrap();
@@ -332,12 +332,12 @@ fn a_dry_run_says_what_a_reload_changes_and_changes_nothing() {
     assert!(plan["files"][0].as_str().unwrap().ends_with("nginx.conf changed"));
     assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "nothing is opened");
     assert_eq!(scene.json(&["status"])["serving"]["generation"], 1);
-    // A worker process that must be replaced drains what it has.
+    // A worker process that must be replaced finishes its open requests.
     scene.configure("worker_processes 2;", &server);
     let plan = scene.json(&["reload", "--dry-run"]);
     assert_eq!((&plan["process"][0], &plan["drained_tunnels"]), (&"worker_processes changed".into(), &1.into()));
     assert!(scene.text(&["reload", "--dry-run"]).contains("the old one finishes 0 requests and 1 tunnels"));
-    // One that is refused says why.
+    // A refused configuration gives the reason.
     scene.configure("nonsense;", &server);
     let plan = scene.json(&["reload", "--dry-run"]);
     assert_eq!(plan["accepted"], false);
@@ -356,7 +356,7 @@ fn a_reload_answers_with_its_outcome() {
     assert!(TcpStream::connect(("127.0.0.1", port)).is_ok());
     scene.configure("nonsense;", "");
     assert!(scene.refused(&["reload"]).contains("the configuration is refused, the old one stays"));
-    // Another worker process takes over, and answers from then on.
+    // Another worker process replaces the first one, and answers from then on.
     let before = scene.json(&["status"])["master"]["worker_pid"].clone();
     scene.configure("worker_processes 2;", "");
     scene.text(&["reload"]);
@@ -383,11 +383,11 @@ fn the_log_level_changes_at_run_time() {
     scene.text(&["log-level", "default"]);
     let before = lines();
     refused();
-    // What comes behind it in the same log.
+    // Another entry after it in the same log.
     scene.text(&["reload"]);
     scene.instance.wait_for_line("the new configuration holds");
     assert_eq!(lines(), before);
-    assert!(scene.refused(&["log-level", "loud"]).contains("`loud` is no level"));
+    assert!(scene.refused(&["log-level", "loud"]).contains("`loud` is not a level"));
 }
 
 #[test]
@@ -396,7 +396,7 @@ fn only_the_owner_and_the_group_may_ask() {
         return testkit::skip("it takes root to be another user");
     }
     let mut scene = Scene::new("");
-    // Others may come as far as the socket.
+    // Other users may reach the socket's folder.
     for folder in [scene.instance.path(""), scene.instance.path("logs")] {
         fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
     }
@@ -404,7 +404,7 @@ fn only_the_owner_and_the_group_may_ask() {
     let workers = User::from_name(WORKERS).unwrap().unwrap();
     let mode = |scene: &Scene| fs::metadata(scene.socket()).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&scene), 0o600);
-    // The program is where only root may read, so that the socket is asked in another way.
+    // The program is in a folder that only root may read, so the test connects to the socket directly.
     let ask = |scene: &Scene| {
         let script = "import socket,sys; s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); \
                       s.sendall(b'\"status\"\\n'); print(s.makefile().read())";
@@ -448,14 +448,14 @@ fn stalled_clients_do_not_block_other_clients() {
     let say = |said: &[u8]| {
         let mut stream = UnixStream::connect(scene.socket()).unwrap();
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
-        // Where others wait, it may be gone already.
+        // If other clients wait, this one may have been dropped already.
         let _ = stream.write_all(said);
         stream
     };
     let mut answer = String::new();
     say(b"\x00\xff\x16\x03\x01\n").read_to_string(&mut answer).unwrap();
     assert!(answer.contains("the request is not understood"), "{answer}");
-    // Some send nothing, some half a request.
+    // Some clients send nothing, some half a request.
     let stalled: Vec<UnixStream> = (0..20).map(|at| say(if at % 2 == 0 { b"" } else { b"\"stat" })).collect();
     assert_eq!(scene.json(&["status"])["master"]["pid"], scene.instance.pid());
     assert!(scene.fetch("/").starts_with("HTTP/1.1 200"));
@@ -485,7 +485,7 @@ fn a_request_whose_child_dies_is_answered_at_once() {
     let mut stream = UnixStream::connect(scene.socket()).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     stream.write_all(b"\"status\"\n").unwrap();
-    // The master answers this one itself, after it has passed on the other.
+    // The master answers this request itself, after it has passed on the other.
     scene.text(&["reload", "--dry-run"]);
     nix::sys::signal::kill(child, nix::sys::signal::Signal::SIGKILL).unwrap();
     let mut answer = String::new();

@@ -1,5 +1,5 @@
-//! `holdfast demo` as a process: a short one tells what a pool is for wherever it runs, one that is ended early says so and leaves
-//! nothing behind. Nothing here says anything about speed.
+//! `holdfast demo` as a process. A short demo shows the effect of a pool on any machine; an interrupted one reports
+//! that and leaves nothing behind. No test here asserts a speed.
 
 use crate::support::{holdfast, pid, until};
 use nix::sched::{CpuSet, sched_getaffinity};
@@ -14,31 +14,31 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// One demo at a time: where there are no namespaces, all are on the same loopback.
+/// Runs one demo at a time: without namespaces, all demos share one loopback.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The shortest demo, with a folder of its own for what it writes.
+/// The shortest demo, with its own folder for temporary files.
 fn demo(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = holdfast();
     command.arg("demo").args(arguments).current_dir(folder).env("TMPDIR", folder).stdin(Stdio::null());
     command
 }
 
-/// A machine that has nothing but the program: neither nginx nor what namespaces are made with.
+/// A machine with nothing but the program: neither nginx nor the tools that make namespaces.
 struct Bare {
     folder: tempfile::TempDir,
 }
 
 impl Bare {
     fn new() -> Self {
-        // On the disk of the program, so that it can have a second name there.
+        // On the file system of the program, so that a hard link to it is possible.
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
         fs::create_dir_all(folder.path().join("there/below")).expect("made");
         fs::create_dir(folder.path().join("bin")).expect("made");
-        // Its peers are looked for beside the folder that the program is in.
+        // The program looks for its peers beside its own folder.
         fs::hard_link(env!("CARGO_BIN_EXE_holdfast"), Self::program(folder.path())).expect("linked");
         let path = std::env::var_os("PATH").unwrap_or_default();
         let limits = std::env::split_paths(&path).map(|folder| folder.join("prlimit")).find(|file| file.exists());
@@ -62,7 +62,7 @@ impl Bare {
         command
     }
 
-    /// Whether nginx is absent there: it is not where programs of the system are.
+    /// Whether this machine has no nginx in the system's folders.
     fn lacks_nginx() -> bool {
         !["/usr/local/sbin", "/usr/sbin", "/sbin"].iter().any(|folder| Path::new(folder).join("nginx").exists())
     }
@@ -72,18 +72,18 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Words as a reader sees them, wherever lines end.
+/// The output with line breaks as spaces.
 fn flat(output: &Output) -> String {
     text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What a run leaves if it does not clean up, but for the folders of this test.
+/// Files of a run that did not clean up, except the folders of this test.
 fn left_in(folder: &Path) -> Vec<String> {
     let names = fs::read_dir(folder).expect("it is there").flatten().map(|entry| entry.file_name());
     names.filter_map(|name| name.into_string().ok()).filter(|name| name.starts_with("holdfast-lab-")).collect()
 }
 
-/// Processes whose command line names the folder: what a run starts has its files there.
+/// Processes with the folder in their command line: all files of a run are there.
 fn started_in(folder: &Path) -> Vec<u32> {
     let folder = folder.to_string_lossy().into_owned();
     let all = fs::read_dir("/proc").expect("it is mounted").flatten();
@@ -129,8 +129,8 @@ fn a_demo_needs_neither_nginx_nor_namespaces_and_names_what_is_absent() {
 /// The user `nobody`, by number.
 const NOBODY: u32 = 65_534;
 
-/// A plain user's command line where no namespace can be made, not even by a user for itself: within a user namespace that maps
-/// The user `nobody`, as in a container that was made without rights.
+/// The command as a plain user on a machine that allows no namespaces: inside a user namespace that maps only the user
+/// `nobody`, as in a container without rights.
 fn as_plain_user(command: &Command) -> Command {
     let plain = |program: &OsStr| {
         let mut command = Command::new(program);
@@ -140,7 +140,7 @@ fn as_plain_user(command: &Command) -> Command {
         command
     };
     let may = plain(OsStr::new("unshare")).args(["--user", "true"]).current_dir("/").stderr(Stdio::null()).status();
-    // Where users may have no namespace at all there is none to make one less of.
+    // Where users may make no namespace at all, the test needs no restriction.
     let mut denied = if may.is_ok_and(|status| status.success()) {
         let mut denied = plain(OsStr::new("unshare"));
         denied.arg("--user").arg(command.get_program());
@@ -162,7 +162,7 @@ fn a_plain_user_without_namespaces_has_it_on_the_loopback_and_is_told_what_that_
         chown(bare.folder.path(), Some(NOBODY), Some(NOBODY)).expect("root may");
     }
     let mut command = as_plain_user(&bare.demo());
-    // With ip and unshare, which it may use and which avail nothing.
+    // ip and unshare are installed, but they fail.
     let output = command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).output().expect("it starts");
     let (said, told) = (text(&output.stderr), flat(&output));
     assert_eq!(output.status.code(), Some(0), "{said}{told}");
@@ -185,7 +185,7 @@ fn on_one_core_it_says_that_all_share_it() {
     let _alone = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let demo = demo(folder.path(), &["--rounds", "1", "--requests", "500", "--full"]);
-    // The first of those that this test itself may use.
+    // The first processor that this test may use.
     let cores = sched_getaffinity(nix::unistd::Pid::from_raw(0)).expect("the kernel tells");
     let core = (0..CpuSet::count()).find(|core| cores.is_set(*core).is_ok_and(|is| is)).expect("it runs on one");
     let mut on_one = Command::new("taskset");
@@ -215,7 +215,7 @@ fn output_into_a_pipe_is_plain_text() {
         let steers = |letter: char| letter.is_control() && letter != '\n';
         assert!(!text(bytes).contains(steers), "{name} steers a terminal: {:?}", text(bytes));
     }
-    // One line a sample, so that a log of it can be read; the words themselves are no wider than mail.
+    // One line per sample, so that a log is readable; the summary is no wider than a mail.
     let lines: Vec<String> = text(&output.stderr).lines().map(str::to_owned).collect();
     let taken = |line: &&String| line.starts_with('[') && line.contains("requests/s");
     assert!(lines.iter().filter(taken).count() >= 3, "{lines:?}");
@@ -250,7 +250,8 @@ fn every_request_of_every_arm_is_answered_and_a_pool_saves_connections() {
         assert!(requests(arm) > 0.0);
         assert_eq!(value("Of all loads together", arm, "failed").to_bits(), 0.0_f64.to_bits(), "{arm}");
     }
-    // The client opens one for each request in any arm; what is more was opened by the proxy, or by others on the same loopback.
+    // In every arm the client opens a connection for each request. The proxy, or another process on the same loopback,
+    // opened the others.
     let counters = "The kernel's counters, growth over the load, by host";
     let opened = |arm| value(counters, "tcp.here.Tcp.ActiveOpens", arm) - requests(arm);
     assert!(opened("holdfast unpooled") >= requests("holdfast unpooled"));
@@ -265,7 +266,7 @@ fn an_interrupt_ends_all_processes_and_reports_the_results_so_far() {
     let mut command = demo(folder.path(), &["--rounds", "50", "--requests", "500", "--seconds", "600"]);
     let mut running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     let mut lines = BufReader::new(running.stderr.take().expect("piped")).lines();
-    // The first sample is told when it is taken; then the servers of the second are started.
+    // A sample is printed after it was taken, before the servers of the next one start.
     assert!(lines.any(|line| line.expect("text").starts_with("[1/")), "no sample was taken");
     until("the servers of the next sample run", || !started_in(folder.path()).is_empty());
     kill(pid(running.id()), Signal::SIGINT).expect("it runs");
@@ -291,7 +292,7 @@ fn a_closed_output_does_not_stop_it() {
     let _alone = alone();
     let bare = Bare::new();
     let command = bare.demo();
-    // A shell that is found without $PATH closes what the program would write on.
+    // This shell is found without $PATH; it closes the program's standard output.
     let mut closed = Command::new("/bin/sh");
     closed.args(["-c", "exec \"$@\" >&- 2>&-", "sh"]).arg(command.get_program()).args(command.get_args());
     closed.current_dir(bare.folder.path()).env_remove("HOLDFAST_PEERS");

@@ -1,4 +1,4 @@
-//! `holdfast doctor` as it is typed: what it finds, how it ends, and what it says when it cannot look.
+//! `holdfast doctor` from the command line: its findings, its exit codes, and its messages if it cannot read something.
 
 use crate::support;
 use crate::support::observer::in_a_namespace;
@@ -42,7 +42,7 @@ fn a_group_without_keepalive_is_a_warning_with_something_to_paste() {
     assert_eq!(doctor(&["-c", "examples/static-site.conf"]).status.code(), Some(0));
 }
 
-/// A line of an error log: no port was left.
+/// A line of an error log: no port was free.
 const NO_PORT: &str = "2026/11/21 23:40:22 [error] 7#7: *4 connect() failed (99: Cannot assign requested address) while connecting to \
                        upstream, client: 10.0.0.9, request: \"GET / HTTP/1.1\", upstream: \"http://127.0.0.1:9001/\"\n";
 
@@ -52,7 +52,7 @@ fn fail_on_chooses_the_severity_for_exit_code_3() {
         let words = ["-c", "examples/keepalive-states-off.conf", "--target", "nginx-1.22", "--fail-on", fail_on];
         doctor(&words).status.code()
     };
-    // It has warnings and no errors.
+    // The report has warnings and no errors.
     assert_eq!((code("note"), code("warning"), code("error")), (Some(3), Some(3), Some(0)));
 }
 
@@ -83,7 +83,7 @@ fn unreadable_files_are_reported_with_their_place() {
     assert_eq!(doctor(&[]).status.code(), Some(2));
 }
 
-/// The test origin, started with a queue of one and told its address.
+/// Starts the test origin with an accept queue of one, and returns its address.
 fn start_origin() -> (Ended, SocketAddr) {
     let mut origin = support::holdfast();
     let origin = origin.args(["origin", "--backlog", "1"]).stdout(Stdio::piped()).spawn().expect("it starts");
@@ -95,14 +95,14 @@ fn start_origin() -> (Ended, SocketAddr) {
     (origin, address.unwrap_or_else(|| panic!("{line:?}")))
 }
 
-/// Stops the origin, and fills its queue: stopped, it accepts no connection, and a queue of one holds two.
+/// Stops the origin and fills its queue. Stopped, it accepts no connection, and a queue of one holds two.
 fn fill_queue(origin: &Ended, address: SocketAddr) -> [TcpStream; 2] {
     nix::sys::signal::kill(support::pid(origin.0.id()), nix::sys::signal::Signal::SIGSTOP).expect("it runs");
     until("all of it has stopped", || threads_stopped(origin.0.id()));
     [(); 2].map(|()| TcpStream::connect(address).expect("there is room"))
 }
 
-/// A server that does two things wrong: a queue of one that it does not accept from, and connections that it does not close.
+/// A server with two faults: it does not accept from a queue of one, and it does not close connections.
 struct Careless {
     process: Ended,
     address: SocketAddr,
@@ -147,7 +147,8 @@ fn the_sockets_of_a_running_process_are_evidence() {
     assert_eq!(found.status.code(), Some(3));
 }
 
-/// Against the schema as OASIS published it, and for what no schema can say: that each result's rule is listed, and each once.
+/// Checks the log against OASIS' schema, and for what a schema cannot express: each result's rule is listed, and each
+/// rule once.
 fn assert_is_sarif(log: &Value) {
     let schema = include_str!("../../../report/tests/fixtures/sarif-schema-2.1.0.json");
     let schema: Value = serde_json::from_str(schema).expect("JSON");
@@ -201,7 +202,8 @@ fn live_sockets_and_log_causes_are_in_every_form_of_the_report() {
         assert!(html.contains(&what.replace('>', "&gt;")), "{what} is not on the page");
     }
     testkit::assert_page_holds(Path::new(page), 0);
-    // What is in a file is shown there: the listener in the configuration, the cause at its first line in the log.
+    // Findings about a file have their place in it: the listener in the configuration, the cause at its first line in
+    // the log.
     let places = |rule: &str| {
         let result = results.iter().find(|result| result["ruleId"] == rule).expect("found above");
         let place = &result["locations"][0]["physicalLocation"];
@@ -211,7 +213,7 @@ fn live_sockets_and_log_causes_are_in_every_form_of_the_report() {
     assert_eq!(places("log-ports-exhausted"), (log, Value::from(1)));
 }
 
-/// A process that is ended with the test.
+/// A process that is killed at the end of the test.
 struct Ended(Child);
 
 impl Drop for Ended {
@@ -232,7 +234,7 @@ fn a_server_in_another_namespace_is_looked_at_there() {
     });
     let Some((origin, address, _waiting)) = there else { return };
     let folder = tempfile::tempdir().expect("a folder");
-    // No process has the same address here.
+    // In this namespace no process listens on the address.
     let conf = format!("events {{}}\nhttp {{\n    server {{ listen {address}; }}\n}}\n");
     let conf = written(&folder, "nginx.conf", &conf);
     let pid = origin.0.id().to_string();
@@ -243,16 +245,16 @@ fn a_server_in_another_namespace_is_looked_at_there() {
         text.contains(&format!("{conf}:3:14: error: the accept queue of {address} is full now"))
     });
     assert!(text.contains(&format!("sock_diag over netlink, of process {pid}")), "{text}");
-    // And its settings are that namespace's.
+    // The settings are read from that namespace, too.
     assert!(text.contains("[listen-backlog]") && text.contains("77"), "{text}");
-    // Without the right to look into it, the report says so, and the rest of it stays valid.
+    // Without permission to enter the namespace, the report states that, and its other parts stay valid.
     let powerless = Command::new("setpriv")
         .args(["--bounding-set=-all", "--inh-caps=-all", env!("CARGO_BIN_EXE_holdfast"), "doctor", "--pid", &pid])
         .output()
         .expect("util-linux is installed");
     let said = String::from_utf8_lossy(&powerless.stdout);
     assert!(
-        said.contains(&format!("not looked at: what process {pid} holds is told to its own user")),
+        said.contains(&format!("not looked at: only root and the user of process {pid} may see its sockets")),
         "{powerless:?}"
     );
     assert_eq!(powerless.status.code(), Some(0));
@@ -281,7 +283,7 @@ fn limits_of_a_go_transport_need_no_configuration() {
     assert!(String::from_utf8_lossy(&slip.stderr).contains("MaxIdleConnsPerHost"), "{slip:?}");
 }
 
-/// A program named nginx that says such a version.
+/// A program named nginx that prints this version.
 fn fake_nginx(folder: &tempfile::TempDir, version: &str) {
     use std::os::unix::fs::PermissionsExt as _;
     let path = written(folder, "nginx", &format!("#!/bin/sh\necho 'nginx version: nginx/{version} (Debian)' >&2\n"));
@@ -337,7 +339,7 @@ fn a_running_nginx_says_its_own_version() {
     let nginx = nginx.args(["-p", folder.path().to_str().expect("plain"), "-c", &conf]).stderr(Stdio::null()).spawn();
     let nginx = Ended(nginx.expect("it starts"));
     until("it listens", || TcpStream::connect(("127.0.0.1", listen)).is_ok());
-    // nginx writes it after it listens.
+    // nginx writes the pid file after it listens.
     until("it has a pid file", || std::fs::read_to_string(&pid_file).is_ok_and(|text| text.ends_with('\n')));
     let text = String::from_utf8_lossy(&doctor(&["-c", &conf]).stdout).into_owned();
     let first = text.lines().next().unwrap_or_default();

@@ -1,6 +1,6 @@
-//! doctor, watch and plan where the kernel shows few of its settings: in a network namespace, which lacks those that are the whole
-//! machine's, and where /proc/sys is empty, as some sandboxes have it. What follows from a setting that is not known is not told.
-//! Namespaces take root; without it these say so by name, and under CI they fail.
+//! doctor, watch and plan on kernels that show few settings: in a network namespace, which lacks the machine-wide ones,
+//! and with an empty /proc/sys, as in some sandboxes. They report nothing that depends on an unknown setting.
+//! Namespaces need root; without it these tests are reported as skipped, and under CI they fail.
 
 use crate::support;
 use crate::support::observer::in_a_namespace;
@@ -9,7 +9,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// All that the doctor reads.
+/// All settings that the doctor reads.
 const SETTINGS: [&str; 16] = [
     "fs.file-max",
     "fs.nr_open",
@@ -29,7 +29,7 @@ const SETTINGS: [&str; 16] = [
     "net.netfilter.nf_conntrack_max",
 ];
 
-/// A configuration that opens a connection per request, with what is expected of it: more than any range of ports allows.
+/// A configuration that opens a connection per request, with an expected load that exceeds any port range.
 const DOCTOR: [&str; 8] =
     ["doctor", "--json", "-c", "examples/keepalive-states-off.conf", "--target", "nginx-1.22", "--rate", "100000"];
 
@@ -43,7 +43,7 @@ fn holdfast(arguments: &[&str]) -> Output {
     run(command)
 }
 
-/// The same where nothing is in /proc/sys.
+/// Runs it with an empty /proc/sys.
 fn without_settings(arguments: &[&str]) -> Output {
     let hidden = "mount -t tmpfs none /proc/sys && exec \"$0\" \"$@\"";
     let mut command = Command::new("unshare");
@@ -56,7 +56,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// What the report says of the fact, and the rules that found something, each with its arithmetic.
+/// The report's text about the fact, and the rules with findings, each with its arithmetic.
 fn said(output: &Output) -> (String, Vec<(String, String)>) {
     let report: Value = serde_json::from_str(&text(output)).expect("JSON");
     let facts = report["facts"].as_array().expect("facts");
@@ -83,7 +83,7 @@ fn in_a_namespace_the_doctor_names_what_it_lacks_and_uses_what_it_has() {
             let is_there = Path::new("/proc/sys").join(name.replace('.', "/")).exists();
             assert_eq!(unknown.contains(name), !is_there, "{name}: {unknown}");
         }
-        // Memory of TCP is the machine's, whatever the namespace.
+        // TCP memory is machine-wide, in every namespace.
         assert!(unknown.contains("net.ipv4.tcp_mem"), "{unknown}");
         let arithmetic = |rule: &str| found.iter().find(|(found, _)| found == rule).map(|(_, sum)| sum.as_str());
         assert!(arithmetic("tuples-too-few").is_some_and(|sum| sum.contains("> 1000 ports x")), "{found:?}");
@@ -101,7 +101,7 @@ fn without_any_setting_nothing_is_made_up() {
         assert_eq!(output.status.code(), Some(3), "{output:?}");
         let (unknown, found) = said(&output);
         assert!(SETTINGS.iter().all(|name| unknown.contains(name)), "{unknown}");
-        // The fault is there; how many ports are left to it is not known, and neither is whether they suffice.
+        // The fault is reported; without the port range the doctor does not compute whether the ports suffice.
         assert_eq!(found, [("upstream-without-keepalive".to_owned(), String::new())]);
 
         let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
@@ -112,7 +112,7 @@ fn without_any_setting_nothing_is_made_up() {
             shown.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>().join(" ")).collect();
         for expected in [
             "ESTABLISHED 6".to_owned(),
-            // Three ports are used; how many are free is unknown.
+            // Three ports are used; the number of free ports is unknown.
             format!("{address} 127.0.0.1 3 0 - 0 -"),
             "note: not known here, nor what follows from it: net.core.somaxconn, net.ipv4.ip_local_port_range, \
              net.ipv4.tcp_tw_reuse, net.ipv4.tcp_max_tw_buckets, net.ipv4.tcp_fin_timeout"
@@ -124,9 +124,9 @@ fn without_any_setting_nothing_is_made_up() {
         assert!(log.contains("\"ports_usable\":null") && log.lines().any(|line| line == "ESTABLISHED 6"), "{log}");
         drop(kept);
 
-        // The planner computes what is described, wherever it runs, and says what it took for given.
+        // The planner computes the described chain on any machine, and lists its assumptions.
         let plan = without_settings(&["plan", "--connections", "30000"]);
         let plan = String::from_utf8_lossy(&plan.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(plan.contains("28,232") && plan.contains("the range that kernels ship"), "{plan}");
+        assert!(plan.contains("28,232") && plan.contains("the default range of the kernel"), "{plan}");
     });
 }

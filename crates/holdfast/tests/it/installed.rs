@@ -1,5 +1,6 @@
-//! The installed form: the program started as root, with its default paths, an unprivileged `user` and state directories that
-//! are empty. It runs in mount namespace of its own, where `/etc`, `/var/lib`, `/var/log` and `/run` are folders of the test.
+//! The installed form: the program started as root, with its default paths, an unprivileged `user` and empty state
+//! directories. It runs in a mount namespace of its own, where `/etc`, `/var/lib`, `/var/log` and `/run` are folders of
+//! the test.
 
 use crate::support::{DEADLINE, children, lives, pid, until};
 use nix::sys::signal::{Signal, kill};
@@ -12,14 +13,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use testkit::{Peer, free_port};
 
-/// Folders of the system that the namespace has of its own.
+/// Folders that are private to the namespace.
 const FOLDERS: [&str; 4] = ["etc", "var/lib", "var/log", "run"];
-/// What of `/etc` the program reads.
+/// Files of `/etc` that the program reads.
 const FILES_OF_ETC: [&str; 5] = ["passwd", "group", "nsswitch.conf", "hosts", "resolv.conf"];
-/// Above `client_body_buffer_size`: the body goes through a file.
+/// More than `client_body_buffer_size`: the body goes through a file.
 const UPLOAD_BYTES: usize = 1 << 20;
 
-/// A machine with the program installed, as far as the program can tell.
+/// An isolated machine with the program installed.
 struct Machine {
     root: tempfile::TempDir,
     /// Holds the namespace while its standard input is open.
@@ -42,7 +43,7 @@ impl Machine {
             fs::create_dir_all(root.path().join(folder)).expect("made");
         }
         for name in FILES_OF_ETC {
-            // What the machine does not have, the program does without.
+            // A file that the machine does not have is not needed.
             let _ = fs::copy(Path::new("/etc").join(name), root.path().join("etc").join(name));
         }
         fs::create_dir(root.path().join("etc/holdfast")).expect("made");
@@ -67,7 +68,7 @@ impl Machine {
         Some(machine)
     }
 
-    /// Writes the configuration: nothing but what has no default, and what is given for the top and for the location.
+    /// Writes the configuration: directives without a default, and the given ones for the top level and the location.
     fn configure(&self, top: &str, location: &str) {
         let text = format!(
             "user {};\n{top}\nevents {{}}\nhttp {{ server {{ listen 127.0.0.1:{}; client_max_body_size 10m;\n\
@@ -79,7 +80,7 @@ impl Machine {
         fs::write(self.path("/etc/holdfast/nginx.conf"), text).expect("written");
     }
 
-    /// Where a file of the machine is, seen from here.
+    /// The path of a file of the machine, outside of the namespace.
     fn path(&self, path: &str) -> PathBuf {
         self.root.path().join(path.trim_start_matches('/'))
     }
@@ -100,12 +101,12 @@ impl Machine {
         assert!(output.status.success(), "{flags:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// The master, as the default pid file tells.
+    /// The master's pid, from the default pid file.
     fn master(&self) -> Option<u32> {
         self.text("/run/holdfast.pid").trim_end().parse().ok()
     }
 
-    /// What the origin received of an upload, as it says; otherwise the response.
+    /// The size of the upload that the origin reports; otherwise the response.
     fn upload(&self) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
         stream.set_read_timeout(Some(DEADLINE)).expect("set");
@@ -135,7 +136,7 @@ impl Machine {
         assert_eq!(self.upload(), UPLOAD_BYTES.to_string(), "{}", self.text(ERROR_LOG));
     }
 
-    /// That a directory is the user's alone.
+    /// Asserts that only the user may use a directory.
     fn assert_is_users(&self, path: &str) {
         let data = fs::metadata(self.path(path)).expect("made");
         assert_eq!((data.uid(), data.permissions().mode() & 0o7777), (self.user.uid.as_raw(), 0o700), "{path}");
@@ -208,28 +209,28 @@ fn uploads_logs_reload_and_upgrade_work_as_installed() {
     machine.assert_uploads();
     machine.assert_is_users("/var/lib/holdfast/client_body_temp");
     machine.lines(ACCESS_LOG, 1);
-    // Rotation, as logrotate does it.
+    // Rotates the log as logrotate does.
     fs::rename(machine.path(ACCESS_LOG), machine.path(&format!("{ACCESS_LOG}.1"))).expect("renamed");
     machine.must(&["-s", "reopen"]);
     until("the log is there again", || machine.path(ACCESS_LOG).exists());
     machine.assert_uploads();
     machine.lines(ACCESS_LOG, 1);
-    // A reload that needs another directory, with levels that the worker makes.
+    // Reloads with another directory, with subdirectories that the worker makes.
     machine.configure("", "client_body_temp_path /var/lib/holdfast/bodies 1 2; client_body_in_file_only on;");
     machine.must(&["-s", "reload"]);
     until("the reload is done", || {
         machine.text(ERROR_LOG).contains("the new configuration holds") || {
-            // At the default level of the log nothing is printed: the directory is.
+            // At the default log level the reload prints nothing, so the test looks for the directory.
             machine.path("/var/lib/holdfast/bodies").exists()
         }
     });
-    // The master makes the directory before it gives it to the user: a body in it shows that both are done.
+    // The master makes the directory before it gives it to the user. A body in it shows that both are done.
     until("bodies go there", || {
         machine.assert_uploads();
         fs::read_dir(machine.path("/var/lib/holdfast/bodies")).is_ok_and(|mut found| found.next().is_some())
     });
     machine.assert_is_users("/var/lib/holdfast/bodies");
-    // Another program takes over.
+    // Another program replaces this one.
     kill(pid(old), Signal::SIGUSR2).expect("it runs");
     until("another master serves", || machine.master().is_some_and(|new| new != old && !children(new).is_empty()));
     machine.assert_uploads();

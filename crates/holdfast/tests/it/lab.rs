@@ -1,4 +1,4 @@
-//! `holdfast lab` as people type it: what comes with the program, files with slips, a run on the loopback, and its record
+//! `holdfast lab` from the command line: the built-in experiments, files with errors, a run on loopback, and its record
 //! reported again.
 
 use lab::Record;
@@ -19,7 +19,7 @@ fn free_port() -> u16 {
     bound.expect("a port").port()
 }
 
-/// The experiment on a port of its own: other runs' origins are processes of the same loopback.
+/// The experiment on a port of its own, because origins of other runs use the same loopback.
 fn sizes() -> String {
     sizes_on(free_port())
 }
@@ -36,7 +36,7 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
 }
 
-/// An origin of ours under a load of ours, with a page of 100 bytes and one of 20,000. [`sizes`] gives it a port.
+/// Our origin under our load, with a page of 100 bytes and one of 20,000. [`sizes`] gives it a port.
 const SIZES: &str = r#"
 name = "sizes"
 title = "Two pages"
@@ -119,7 +119,7 @@ fn a_file_with_slips_is_refused_with_line_column_and_hint() {
     assert_eq!(lab(&["check"], folder.path()).status.code(), Some(2));
 }
 
-/// The only file with this ending.
+/// The only file with this extension.
 fn ending(folder: &Path, with: &str) -> PathBuf {
     let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
     let mut found = entries.filter(|path| path.extension().is_some_and(|extension| extension == with));
@@ -176,7 +176,7 @@ fn a_program_that_only_waits_is_an_arm_beside_one_that_sends() {
         let of = |name: &str| sample.figures.get(name).copied();
         let lag = of("client.lag_ms.p99.9").unwrap_or_else(|| panic!("{sample:?}"));
         assert!(lag.is_finite() && lag >= of("client.lag_ms.p50").unwrap_or(f64::MAX), "{sample:?}");
-        // A client that waits sends nothing: there is no rate of nothing, and nothing has failed.
+        // A waiting client sends nothing: it has no rate and no failures.
         let asks = sample.arm == "small";
         assert_eq!((of("requests_per_second").is_some(), of("failed")), (asks, Some(0.0)), "{sample:?}");
         assert_eq!((of("client.busy_share").is_some(), sample.void.as_ref()), (!asks, None), "{sample:?}");

@@ -1,5 +1,5 @@
-//! `listen` on an address and on all addresses of the same port: one socket, as in nginx, and nginx beside it. In a network of
-//! its own, since a socket for all addresses is open to everybody.
+//! `listen` on one address and on all addresses of the same port: one socket, as in nginx, compared with nginx itself.
+//! Runs in its own network namespace, because a socket for all addresses would be reachable by every host.
 
 use crate::support;
 use crate::support::{DEADLINE, Instance, children, until};
@@ -8,7 +8,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
-/// Runs a test where no other process listens. Processes that it starts are in the same network.
+/// Runs a test in a network where no other process listens. Its child processes are in the same network.
 #[allow(clippy::print_stderr, reason = "explains why so little was tested")]
 fn in_a_network_of_its_own(test: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
@@ -36,7 +36,7 @@ const SERVERS: &str = "
     server { listen [::1]:PORT; return 200 one6; }
 ";
 
-/// What the servers answer by the address that is connected to, and the name that is asked for.
+/// The servers' answers, by the address connected to and the requested name.
 const ANSWERS: [(&str, &str, &str); 6] = [
     ("127.0.0.1", "first", "all"),
     ("127.0.0.2", "first", "two"),
@@ -68,9 +68,9 @@ fn connect(address: &str, port: u16) -> TcpStream {
     stream
 }
 
-/// Listening sockets of this network.
+/// Number of listening sockets in this network.
 fn sockets() -> usize {
-    // Of the thread, not of the process: they are in different networks.
+    // Of the thread, not of the process, because they are in different networks.
     ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"]
         .iter()
         .map(|path| fs::read_to_string(path).expect("Linux"))
@@ -101,14 +101,14 @@ fn an_address_behind_the_socket_of_all_addresses() {
         let mut peer = nginx(&instance, &SERVERS.replace("PORT", &port));
         until("nginx listens", || TcpStream::connect(("::1", instance.port)).is_ok());
         let its = (sockets(), ANSWERS.map(|(address, host, _)| ask(&mut connect(address, instance.port), host)));
-        // Its workers end with their master only if that is asked.
+        // After SIGKILL the workers of nginx would run on; after SIGTERM the master ends them.
         nix::sys::signal::kill(support::pid(peer.id()), nix::sys::signal::Signal::SIGTERM).expect("it runs");
         peer.wait().expect("a child of ours");
         instance.start();
         let ours = (sockets(), ANSWERS.map(|(address, host, _)| ask(&mut connect(address, instance.port), host)));
         assert_eq!(ours, its);
         assert_eq!(ours, (2, ANSWERS.map(|(_, _, answer)| answer.to_owned())));
-        // A reload that names another address needs no other socket, and who is connected sees it at once.
+        // A reload that names another address opens no socket, and connected clients notice it at once.
         let mut kept = connect("127.0.0.9", instance.port);
         assert_eq!(ask(&mut kept, "x"), "all");
         instance.configure("", &(SERVERS.to_owned() + "server { listen 127.0.0.9:PORT; return 200 nine; }"));

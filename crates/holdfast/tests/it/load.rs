@@ -1,5 +1,5 @@
-//! `holdfast load` as a process, against `holdfast origin`: what it prints, what it leaves in files, and what its exit code
-//! says. Nothing here says anything about speed.
+//! `holdfast load` as a process, against `holdfast origin`: its output, its files, and its exit codes. No test here
+//! asserts a speed.
 
 use crate::support::{holdfast, pid, until};
 use nix::sys::signal::{Signal, kill};
@@ -132,7 +132,7 @@ fn an_interrupt_ends_the_run_with_its_summary() {
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     let mut progress = BufReader::new(child.stderr.take().expect("it is piped"));
-    // The plan, and the first interval.
+    // The plan, then the first interval.
     let mut line = String::new();
     while !line.contains("responses/s") {
         line.clear();

@@ -1,5 +1,5 @@
-//! `holdfast load` and everything that goes wrong around it: each is counted by its cause in words, the summary comes all the
-//! same, and the exit code tells whose fault it was.
+//! `holdfast load` with failing targets and bad input: each failure is counted by its cause, the summary is always
+//! printed, and the exit code shows which side failed.
 
 use crate::support::{holdfast, pid, until};
 use nix::sys::signal::{Signal, kill};
@@ -17,7 +17,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A server that treats each connection by a function, as long as the test runs; its URL.
+/// Starts a server that passes each connection to a function, as long as the test runs; returns its URL.
 fn server(treat: impl Fn(TcpStream) + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
     let url = format!("http://{}/", listener.local_addr().expect("bound"));
@@ -31,18 +31,18 @@ fn answering(bytes: &'static [u8]) -> String {
         let _ = stream.read(&mut [0; 4096]);
         let _ = stream.write_all(bytes);
         let _ = stream.shutdown(std::net::Shutdown::Write);
-        // Until the client has read it and closed.
+        // Waits until the client has read it and closed.
         let _ = stream.read(&mut [0; 1]);
     })
 }
 
-/// Three requests that fail, with the cause in the summary and an exit code that says that nothing was answered.
+/// Sends three requests that fail. Expects the cause in the summary and the exit code for no answer.
 #[track_caller]
 fn expect_cause(url: &str, words: &str) {
     expect_cause_within("20s", url, words);
 }
 
-/// The same by somebody who waits for an answer no longer than so.
+/// The same with a timeout for an answer.
 #[track_caller]
 fn expect_cause_within(timeout: &str, url: &str, words: &str) {
     let output = load(&["-q", "-n", "3", "-c", "1", "--timeout", timeout, "--connect-timeout", "20s", url]);
@@ -61,7 +61,7 @@ fn a_target_that_is_not_there() {
 
 #[test]
 fn a_target_that_no_way_leads_to() {
-    // A connection to a multicast group is impossible: the kernel says so of its own, whatever it has for routes.
+    // A connection to a multicast group is impossible: the kernel refuses it regardless of the routes.
     expect_cause("http://224.0.0.1:9/", "network or host unreachable");
 }
 
@@ -120,7 +120,7 @@ fn a_full_disk_takes_no_report_away_but_shows_in_the_exit_code() {
         assert!(complained.contains("/dev/full: No space left on device"), "{file}: {complained}");
         assert_eq!(output.status.code(), Some(1), "{file}");
     }
-    // The device is what it was: nothing was renamed into its place.
+    // The device is still a device: no file was renamed over it.
     let kind = std::fs::symlink_metadata("/dev/full").expect("it is there").file_type();
     assert!(!kind.is_file(), "{kind:?}");
 }
@@ -135,7 +135,7 @@ fn a_reader_that_goes_away_ends_nothing() {
     assert_eq!(child.wait().expect("it ends").code(), Some(0));
 }
 
-/// A load that does not end by itself, and what it says on the standard error from then on.
+/// Starts a load that does not end by itself; returns its standard error.
 fn endless(words: &[&str]) -> (Child, BufReader<std::process::ChildStderr>) {
     let mut command = holdfast();
     command.arg("load").args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -149,10 +149,10 @@ fn an_interrupt_in_the_first_moment_while_it_runs_and_while_it_drains() {
     let held = std::sync::Mutex::new(Vec::new());
     let url = server(move |stream| held.lock().expect("one thread").push(stream));
     let moments: [(&[&str], &str); 3] = [
-        // Whatever it has begun by then.
+        // At the start, with any number of connections open.
         (&["-d", "1h", "--timeout", "1h", &url], "plan "),
         (&["-d", "1h", "--timeout", "1h", "--interval", "100ms", &url], "responses/s"),
-        // Nothing begins any more, and what is under way is waited for.
+        // Nothing new starts, and the load waits for open requests.
         (&["-n", "2", "-c", "2", "--timeout", "1h", "--drain", "1h", "--interval", "100ms", &url], "responses/s"),
     ];
     for (words, moment) in moments {
@@ -176,7 +176,7 @@ fn an_interrupt_while_the_report_is_written() {
     let url = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     let folder = tempfile::tempdir().expect("a temporary directory");
     let script = folder.path().join("endless.lua");
-    // What is done when all is over does not come to an end.
+    // A `done` function that never returns.
     let source = "function done() io.stderr:write('done begins\\n') while true do end end\n";
     std::fs::write(&script, source).expect("written");
     let (mut child, mut said) = endless(&["-q", "-n", "2", "-c", "1", "-s", &script.to_string_lossy(), &url]);
@@ -198,7 +198,7 @@ fn an_interrupt_while_the_report_is_written() {
     assert!(text(&output.stdout).contains("2 answered"), "what was written stays: {}", text(&output.stdout));
 }
 
-/// A script of the test's in a file.
+/// Writes a script to a file.
 fn script(folder: &tempfile::TempDir, source: &str) -> String {
     let path = folder.path().join("script.lua");
     std::fs::write(&path, source).expect("written");
@@ -209,7 +209,7 @@ fn script(folder: &tempfile::TempDir, source: &str) -> String {
 fn a_script_that_fails_while_it_loads_keeps_what_was_answered() {
     let url = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     let folder = tempfile::tempdir().expect("a temporary directory");
-    // The first call is before the load.
+    // The first call is made before the load.
     let source = "local n = 0\nfunction request()\n  n = n + 1\n  if n > 3 then error('no more') end\n  return wrk.format()\nend\n\
                   function done() print('done was called') end\n";
     let script = script(&folder, source);
@@ -293,7 +293,7 @@ fn an_interrupt_ends_scripts_and_abs_command_line_with_their_summaries() {
             line.clear();
             assert!(said.read_line(&mut line).expect("it can be read") > 0, "{words:?} has ended");
         }
-        // In its first moment nothing has begun yet, and there is nothing to sum up.
+        // In the first moment nothing has started yet, so there is no summary.
         kill(pid(child.id()), Signal::SIGINT).expect("it can be told");
         let mut rest = String::new();
         said.read_to_string(&mut rest).expect("it can be read");
@@ -311,7 +311,7 @@ fn a_file_without_an_end_is_no_body_no_script_and_no_run() {
     assert_eq!(endless.status.code(), Some(2));
 }
 
-/// A generator that is held up by whatever it is: here by a signal that stops it.
+/// The generator is delayed, here by a signal that stops it.
 #[test]
 fn lateness_voids_a_threshold_only_where_it_decides_it() {
     let url = server(|mut stream| {
@@ -324,7 +324,7 @@ fn lateness_voids_a_threshold_only_where_it_decides_it() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let (json, html) = (folder.path().join("run.json"), folder.path().join("run.html"));
     let files = ["--json", json.to_str().expect("text"), "--html", html.to_str().expect("text")];
-    // The freeze of 900 ms is in the latencies: up to 900 ms from due, some ms from sending.
+    // The freeze of 900 ms shows in the latencies: up to 900 ms counted from the due time, some ms from sending.
     for (flags, code, said) in [
         (&[][..], 0, "the latencies include this lag"),
         (&["--expect", "p99<10s"], 0, "it does not matter here"),
@@ -340,7 +340,7 @@ fn lateness_voids_a_threshold_only_where_it_decides_it() {
             assert!(progress.read_line(&mut line).expect("it can be read") > 0, "it has ended");
         }
         kill(pid(child.id()), Signal::SIGSTOP).expect("it can be stopped");
-        // The freeze itself: half of what is due falls into it.
+        // The freeze: half of the requests fall due during it.
         std::thread::park_timeout(std::time::Duration::from_millis(900));
         kill(pid(child.id()), Signal::SIGCONT).expect("it can go on");
         let output = child.wait_with_output().expect("it ends");
@@ -348,7 +348,7 @@ fn lateness_voids_a_threshold_only_where_it_decides_it() {
         assert_eq!(output.status.code(), Some(code), "{flags:?}: {report}");
         assert!(report.contains("late        p") && report.contains(said), "{report}");
         assert!(report.contains("ms of it, and for the rest it was not run"), "{report}");
-        // The file and the page say the same.
+        // The file and the page have the same content.
         let file: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).expect("written")).expect("JSON");
         let page = std::fs::read_to_string(&html).expect("written");
         let is_void = report.contains("VOID");
@@ -379,7 +379,7 @@ fn exit_codes_distinguish_target_and_generator() {
     let code = |words: &[&str]| load(words).status.code();
     assert_eq!(code(&["-q", "-n", "3", "-c", "1", "--allow-lag", &url]), Some(0), "errors alone are no verdict");
     assert_eq!(code(&["-q", "-n", "3", "-c", "1", "--allow-lag", "--expect", "errors=0", &url]), Some(3), "the target");
-    // Without a descriptor for a socket it is the generator that fails.
+    // Without a descriptor for a socket the generator fails, not the target.
     let mut starved = std::process::Command::new("sh");
     let script = "ulimit -n 12; exec \"$0\" load -q --no-plan --processes 1 -n 40 -c 20 -t 1 --no-sockets \"$1\"";
     starved.args(["-c", script, env!("CARGO_BIN_EXE_holdfast"), &url]).stdin(Stdio::null());

@@ -1,4 +1,4 @@
-//! The live view of `holdfast load` on a real terminal, and what takes its place elsewhere.
+//! The live view of `holdfast load` on a real terminal, and its replacement without one.
 
 use crate::pseudoterminal::Live;
 
@@ -16,7 +16,7 @@ fn a_key_stops_the_run_and_leaves_the_report_on_the_terminal() {
     live.press("q");
     let (status, written) = live.wait_for_the_end();
     assert_eq!(status, Some(0), "{written:?}");
-    // The other screen is left, and what follows is the report.
+    // The report follows after the alternate screen is left.
     let report = written.rsplit("\x1b[?1049l").next().expect("there is always a last part");
     assert!(written.contains("\x1b[?1049l") && report.contains("stopped by hand"), "{written:?}");
 }

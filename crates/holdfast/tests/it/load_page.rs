@@ -1,5 +1,6 @@
-//! The page that `holdfast load --html` writes, in a real browser: at desktop and phone width, light and dark, all charts are there and
-//! show something, nothing overflows, and the console is empty. The page of a load of WebSockets is looked at where it is written.
+//! The page of `holdfast load --html` in a real browser, at desktop and phone width, light and dark. All charts exist
+//! and show data, nothing overflows, and the console is empty. The page of a WebSocket load is tested where it is
+//! written.
 
 use crate::support::holdfast;
 use std::process::Stdio;
@@ -11,7 +12,7 @@ fn the_page_of_a_load_holds_with_and_without_failures() {
     let url = |path: &str| format!("http://{}{path}", origin.address());
     let (sound, resetting) =
         (url("/delay/2?a-rather-long-path-that-does-not-fit-on-a-phone"), url("/reset/at?point=request"));
-    // The spectrum, latency, rate, and three of TCP; with failures also those by cause, and errors over time.
+    // Spectrum, latency, rate, and three charts of TCP; with failures also failures by cause, and errors over time.
     for (name, urls, charts) in [("sound", vec![&sound], 6), ("failing", vec![&sound, &resetting], 8)] {
         let page = folder.path().join(format!("load-{name}.html"));
         let mut load = holdfast();

@@ -1,5 +1,5 @@
-//! `holdfast load` in several processes: their figures are one load's, the end reaches all of them, and one that dies is
-//! said.
+//! `holdfast load` in several processes: the results are those of one load, an interrupt reaches all processes, and the
+//! death of one is reported.
 
 use crate::support::{children, holdfast, lives, pid, until};
 use nix::sys::signal::{Signal, kill};
@@ -20,7 +20,7 @@ fn load(words: &[&str]) -> Output {
     holdfast().arg("load").args(words).stdin(Stdio::null()).output().expect("the program starts")
 }
 
-/// A load that runs until it is told to end, with its progress lines.
+/// A load that runs until a signal, with its progress lines.
 fn endless(origin: &origin::Running) -> (Child, BufReader<ChildStderr>) {
     let url = format!("http://{}/delay/20", origin.address());
     let mut command = holdfast();
@@ -31,7 +31,7 @@ fn endless(origin: &origin::Running) -> (Child, BufReader<ChildStderr>) {
     (child, progress)
 }
 
-/// Reads progress until there are answers.
+/// Reads progress lines until one shows answers.
 fn wait_for_answers(progress: &mut BufReader<ChildStderr>) {
     let mut line = String::new();
     while !line.contains("responses/s") {
@@ -61,7 +61,7 @@ fn processes_share_requests_connections_and_arrivals_exactly() {
             assert_eq!(results["lag"]["count"].as_u64(), Some(301), "each arrival once");
         }
     }
-    // Each number once in each run: the counter is one sequence over all processes.
+    // Each number appears once in each run: the counter is one sequence over all processes.
     for id in ["0", "1", "150", "299", "300"] {
         assert_eq!(origin.executed(id), 2, "{id}");
     }
@@ -91,7 +91,7 @@ fn a_process_that_dies_is_reported_and_voids_the_run() {
     let parts = children(child.id());
     kill(pid(parts[1]), Signal::SIGKILL).expect("it can be killed");
     until("it is gone", || !lives(parts[1]));
-    // The others go on.
+    // The other processes continue.
     wait_for_answers(&mut progress);
     kill(pid(child.id()), Signal::SIGINT).expect("it can be told");
     let output = child.wait_with_output().expect("it ends");
@@ -151,7 +151,7 @@ fn a_script_has_one_setup_and_one_done_over_all_processes() {
     assert_eq!(output.status.code(), Some(0), "{said}{complained}");
     assert!(said.contains("4 threads in 2 processes") && said.ends_with("done 40 40 1,2,3,4 true\n"), "{said}");
     assert!((1..=4).all(|id| origin.executed(&id.to_string()) == 10), "{:?}", origin.counts());
-    // What threads print must not come between what their process has to say.
+    // Output of script threads must not mix with the messages between the processes.
     assert!((1..=4).all(|id| complained.contains(&format!("a word from {id}"))), "{complained}");
 }
 
@@ -180,7 +180,7 @@ fn refuses_options_that_processes_cannot_share() {
     let url = "http://127.0.0.1:9/";
     refused(&["-c", "2", "--processes", "3", url], 1, "3 processes need at least as many connections to each address");
     refused(&["--processes", "0", url], 2, "auto, or a number from 1 to 256");
-    // What orders a part of a load is a process of this program, and speaks as one.
+    // The process that orders a part of a load is this program, and uses its protocol.
     let mut child = holdfast();
     child.args(["load", "part-of-a-load"]).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = child.spawn().expect("it starts");

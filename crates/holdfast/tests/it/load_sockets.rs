@@ -1,5 +1,5 @@
-//! `holdfast load` and the kernel's word for its sockets: states, who closed first, windows that are closed, in every form of
-//! the report and while it runs.
+//! `holdfast load` and the kernel's view of its sockets: states, the side that closed first, closed windows. In every
+//! form of the report and during the run.
 
 use crate::support::{DEADLINE, holdfast, until};
 use serde_json::Value;
@@ -43,10 +43,10 @@ fn every_form_of_the_report_has_the_sockets() {
     assert!(said.contains("tcp         at most ") && said.contains("ESTABLISHED 5"), "{said}");
     let sockets = &json(&figures)["sockets"];
     assert_eq!(sockets["most"]["ESTABLISHED"].as_u64(), Some(5), "{sockets}");
-    // The load has closed its kept connections when it ended, and no other side before.
+    // The load closed its kept connections at its end, and no peer closed before.
     assert_eq!(sockets["end"]["closed_first_by_load"].as_u64(), Some(5), "{sockets}");
     assert_eq!(sockets["end"]["states"]["ESTABLISHED"].as_u64(), None, "{sockets}");
-    // How many there are is the machine's business; a busy one has few.
+    // The number of readings depends on the machine; a busy one has few.
     assert!(sockets["over_time"].as_array().is_some_and(|looks| !looks.is_empty()), "{sockets}");
     let table = fs::read_to_string(&csv).expect("written");
     let (heading, row) = (table.lines().next().expect("a heading"), table.lines().nth(2).expect("a row"));
@@ -71,8 +71,8 @@ fn a_target_that_closes_first_is_told_apart() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let sockets = &json(&figures)["sockets"];
     let of = |side: &str| sockets["end"][format!("closed_first_by_{side}")].as_u64().expect("a count");
-    // The last of each of the three may still be open when the end is looked at. And a load that has read the last byte
-    // before the target's FIN is there closes at the same time, or first.
+    // The last connection of each of the three may still be open at the final reading. A load that has read the last
+    // byte before the target's FIN arrives closes at the same time, or first.
     let all = of("target") + of("unknown") + of("load");
     assert!((57..=60).contains(&all) && of("target") > all * 3 / 4, "{sockets}");
 }

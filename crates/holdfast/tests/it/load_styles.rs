@@ -1,5 +1,6 @@
-//! Reports in the words of other tools, read as scripts that know those tools read them: beside siege, ab and wrk themselves, which run here, and
-//! beside the layout that k6 documents (<https://grafana.com/docs/k6/latest/results-output/end-of-test/>), which cannot.
+//! Reports in the style of other tools, parsed as scripts parse those tools. Compared with siege, ab and wrk, which run
+//! here, and with k6's documented layout (<https://grafana.com/docs/k6/latest/results-output/end-of-test/>), which does
+//! not run here.
 
 use crate::support::holdfast;
 use std::process::{Command, Stdio};
@@ -29,7 +30,7 @@ fn read_siege(report: &str) -> Vec<SiegeLine> {
         let (name, rest) = line.split_once(":\t").or_else(|| line.split_once(": "))?;
         let mut words = rest.split_whitespace();
         let value = words.next()?;
-        // Where it is on a terminal, whose tabs are eight wide.
+        // The column on a terminal with tabs of eight.
         let columns =
             |text: &str| text.chars().fold(0, |at, letter| if letter == '\t' { (at / 8 + 1) * 8 } else { at + 1 });
         Some(SiegeLine {
@@ -61,7 +62,7 @@ fn siege_and_ours_are_read_by_the_same_script() {
             assert_eq!(their.decimals, our.decimals, "{}", their.name);
         }
         assert_eq!(ours.len(), theirs.len());
-        // What does not depend on how fast it was is the same.
+        // Everything that does not depend on speed is equal.
         let of = |lines: &[SiegeLine], name: &str| lines.iter().find(|line| line.name == name).map(|line| line.value);
         for name in
             ["Transactions", "Availability", "Data transferred", "Successful transactions", "Failed transactions"]
@@ -72,8 +73,8 @@ fn siege_and_ours_are_read_by_the_same_script() {
     }
 }
 
-/// The lines of a report from one that begins so on, with a mark for each number and its unit, and single spaces: what a script
-/// looks for, whatever the figures.
+/// The lines of a report from the one with this beginning, with a mark for each number and its unit, and single spaces.
+/// This is what a script looks for, independent of the values.
 fn forms(report: &str, from: &str) -> Vec<String> {
     let form = |line: &str| {
         let mut form = String::new();
@@ -89,7 +90,7 @@ fn forms(report: &str, from: &str) -> Vec<String> {
         }
         form.split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    // What ab thinks of its figures depends on them.
+    // ab's remarks about its figures depend on them.
     let is_opinion = |line: &&str| {
         let line = line.trim_start();
         ["WARNING: The median", "ERROR: The median", "These results are"].iter().any(|words| line.starts_with(words))
@@ -119,8 +120,8 @@ fn ab_and_ours_are_read_by_the_same_script() {
     for (path, flags) in cases {
         let origin = origin();
         let url = format!("http://{}{path}", origin.address());
-        // An echo has the request's number on its connection, and so another length from the tenth on: over one connection
-        // these are always as many.
+        // An echo contains the request's number on its connection, so its length changes from the tenth request on. On
+        // one connection the number of such requests is fixed.
         let connections = if path == "/echo" { "1" } else { "2" };
         let words = [&["-q", "-n", "40", "-c", connections], flags, &[&url]].concat();
         let ab =
@@ -129,7 +130,7 @@ fn ab_and_ours_are_read_by_the_same_script() {
         let ours = holdfast().args(["load", "ab"]).args(&words).stdin(Stdio::null()).output().expect("it starts");
         let ours = String::from_utf8(ours.stdout).expect("it is text");
         assert_eq!(forms(&ours, "Server Software"), forms(&theirs, "Server Software"), "{flags:?}\n{theirs}\n{ours}");
-        // No column: the words follow each other.
+        // These words have no columns.
         let by_kind = |report: &str| report.contains("\n   (Connect: 0, Receive: 0, Length: ");
         assert_eq!(by_kind(&ours), by_kind(&theirs), "{ours}");
         for name in [
@@ -163,7 +164,7 @@ fn wrk_and_ours_are_read_by_the_same_script() {
         let theirs = String::from_utf8_lossy(&wrk.stdout).into_owned();
         let ours = load(&[&["--style", "wrk"], words.as_slice()].concat());
         assert_eq!(forms(&ours, "Running"), forms(&theirs, "Running"), "{theirs}\n{ours}");
-        // Columns, where they do not depend on the figures.
+        // Columns that do not depend on the figures.
         let columns = |report: &str, head: &str| {
             let line = report.lines().find(|line| line.trim_start().starts_with(head)).expect("the line is there");
             (line.len() - line.trim_start().len(), line.len())
@@ -228,7 +229,8 @@ const K6_DOCUMENTED: &str = "
     data_sent..........................: 4.9 kB 718 B/s
 ";
 
-/// A value without its digits, which is its form: `avg=140.36ms` and `avg=1.2s` are both `avg=N`, and so is a unit of bytes.
+/// The form of a value without its digits: `avg=140.36ms` and `avg=1.2s` are both `avg=N`, and units of bytes are
+/// dropped, too.
 fn form(value: &str) -> String {
     let is_number = value.chars().any(|letter| letter.is_ascii_digit()) && !value.ends_with("/s");
     let mut units = ["ms", "µs", "m", "s"].into_iter().filter(|_| is_number);
@@ -237,7 +239,7 @@ fn form(value: &str) -> String {
     if bytes {
         return if bare.ends_with("/s") { "bytes/s".to_owned() } else { "bytes".to_owned() };
     }
-    // p(90) and p(95) are names.
+    // p(90) and p(95) are names, not values.
     let (name, number) = bare.rsplit_once('=').map_or(("", bare), |(name, number)| (name, number));
     let digits = number.chars().filter(|letter| !letter.is_ascii_digit() && *letter != '.').collect::<String>();
     format!("{name}={digits}")
@@ -260,7 +262,7 @@ fn k6_as_documented_and_ours_are_read_by_the_same_script() {
     assert_eq!(of("http_req_failed").as_deref(), Some("0.00% 0 out of 45"));
     assert_eq!(of("vus").as_deref(), Some("3 min=3 max=3"));
     assert!(of("http_reqs").is_some_and(|values| values.starts_with("45 ")), "{said}");
-    // The sections are in their order, and the thresholds above them.
+    // The sections are in order, with the thresholds first.
     let places =
         ["█ THRESHOLDS", "✓ 'p95<1500ms'", "█ TOTAL RESULTS", "    HTTP\n", "    EXECUTION\n", "    NETWORK\n"];
     let places = places.map(|words| said.find(words).unwrap_or_else(|| panic!("no {words:?} in {said}")));

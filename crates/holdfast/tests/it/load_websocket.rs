@@ -1,5 +1,5 @@
-//! `holdfast load ws://…` as a process: against the origin, through a gateway of ours, and through nginx; what it prints, what it
-//! writes, what its exit code says, and what a connection costs it. Nothing here says anything about speed.
+//! `holdfast load ws://…` as a process: against the origin, through our gateway, and through nginx. Tests its output,
+//! its files, its exit code, and the memory of a connection. No test here asserts a speed.
 
 use crate::support;
 use crate::support::{DEADLINE, Instance, holdfast, pid, until};
@@ -35,7 +35,7 @@ fn load(words: &[&str]) -> Output {
     holdfast().arg("load").args(words).args(["-q", "--allow-lag"]).stdin(Stdio::null()).output().expect("it starts")
 }
 
-/// The figures of a run that went well.
+/// The results of a successful run.
 fn figures(words: &[&str]) -> Value {
     let output = load(&[words, &["--json", "-"]].concat());
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
@@ -46,14 +46,15 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Rooms with heartbeats, at such distances that a busy machine does not look like a dead target; every message arrives.
+/// Rooms with heartbeats, with intervals long enough that a busy machine does not look like a dead target. Every
+/// message arrives.
 fn converse(address: &str) {
     let url = format!("ws://{address}/websocket/room/{{{{room}}}}");
     let words = ["-c", "40", "--rooms", "4", "-R", "100", "--hold", "1s", "--heartbeat", "2s", "--drain", "20s", &url];
     let figures = figures(&words);
     assert_eq!((&figures["established"], &figures["lost"], &figures["losses"]), (&40.into(), &0.into(), &0.into()));
     assert_eq!(figures["endings"]["done"], 40, "{figures}");
-    // Those that were due before anybody was open are counted apart.
+    // Messages that were due before any connection was open are counted separately.
     assert_eq!(figures["sent"].as_u64().zip(figures["unsent"].as_u64()).map(|(sent, unsent)| sent + unsent), Some(100));
     assert!(figures["delivered"].as_u64() > Some(0) && figures["pongs"].as_u64() > Some(0), "{figures}");
 }
@@ -61,7 +62,7 @@ fn converse(address: &str) {
 const PROXY: &str =
     "proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;";
 
-/// A server of a gateway of ours in front of an origin.
+/// A server block of our gateway in front of an origin.
 fn server_of(address: &str) -> String {
     format!("server {{ listen 127.0.0.1:PORT; location / {{ {PROXY} proxy_pass http://{address}; }} }}")
 }
@@ -130,7 +131,7 @@ fn it_speaks_through_nginx() {
     converse(&format!("127.0.0.1:{port}"));
 }
 
-/// The bound of the project, in a debug build, whose structs are as large as those of a release.
+/// The project's limit. The structs of a debug build have the same size as those of a release.
 const CONNECTION_BYTES_MAX: f64 = 1024.0;
 
 #[test]
@@ -139,8 +140,8 @@ fn an_idle_connection_costs_less_than_a_kilobyte() {
     let url = format!("ws://{address}/websocket/echo");
     let folder = tempfile::tempdir().expect("a temporary directory");
     let json = folder.path().join("a.json");
-    // Few enough for any limit of descriptors, many enough that histograms and code do not decide.
-    // The kernel's answers about sockets have a buffer of their own, however many there are.
+    // Few enough for any limit of descriptors, many enough that histograms and code do not dominate. The buffer for the
+    // kernel's answers about sockets does not grow with their number.
     let words =
         ["load", "-c", "8000", "-t", "1", "--ramp", "4000", "--hold", "1h", "--interval", "200ms", "--no-sockets"];
     let mut command = holdfast();
@@ -149,7 +150,7 @@ fn an_idle_connection_costs_less_than_a_kilobyte() {
     let mut child = command.spawn().expect("it starts");
     let mut progress = BufReader::new(child.stderr.take().expect("it is piped"));
     let mut line = String::new();
-    // A machine that is busy takes a quarter of a minute for that.
+    // A busy machine may need fifteen seconds for that.
     let deadline = Instant::now() + 4 * DEADLINE;
     while !line.contains(" 8,000 open") {
         assert!(Instant::now() < deadline, "not all are open: {line}");

@@ -1,5 +1,5 @@
-//! `holdfast load ws://…` and everything that goes wrong around it: as for HTTP each is counted by its cause in words, the summary comes
-//! all the same, and the exit code tells whose fault it was.
+//! `holdfast load ws://…` with failing targets and bad input. As for HTTP, each failure is counted by its cause, the
+//! summary is always printed, and the exit code shows which side failed.
 
 use crate::support::{holdfast, pid};
 use nix::sys::signal::{Signal, kill};
@@ -17,7 +17,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A server that treats each connection by a function, one after the other, as long as the test runs; its URL.
+/// Starts a server that passes each connection to a function, one after the other, as long as the test runs; returns
+/// its URL.
 fn server(treat: impl Fn(TcpStream) + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
     let url = format!("ws://{}/", listener.local_addr().expect("bound"));
@@ -31,18 +32,18 @@ fn answering(bytes: &'static [u8]) -> String {
         let _ = stream.read(&mut [0; 4096]);
         let _ = stream.write_all(bytes);
         let _ = stream.shutdown(Shutdown::Write);
-        // Until the client has read it and closed.
+        // Waits until the client has read it and closed.
         let _ = stream.read(&mut [0; 1]);
     })
 }
 
-/// A server that holds all connections and says nothing.
+/// A server that holds all connections and sends nothing.
 fn silent() -> String {
     let held = std::sync::Mutex::new(Vec::new());
     server(move |stream| held.lock().expect("one thread").push(stream))
 }
 
-/// A server that opens each WebSocket, and then does this.
+/// A server that accepts each WebSocket and then calls the function.
 fn opening(then: impl Fn(&mut TcpStream) + Send + 'static) -> String {
     server(move |mut stream| {
         let mut bytes = Vec::new();
@@ -63,13 +64,14 @@ fn opening(then: impl Fn(&mut TcpStream) + Send + 'static) -> String {
     })
 }
 
-/// Three connections of which none becomes a WebSocket, with the cause in the summary and an exit code that says so.
+/// Opens three connections, none of which becomes a WebSocket. Expects the cause in the summary and the matching exit
+/// code.
 #[track_caller]
 fn expect_cause(url: &str, words: &str) {
     expect_cause_within("20s", url, words);
 }
 
-/// The same by somebody who waits for an answer no longer than so.
+/// The same with a timeout for an answer.
 #[track_caller]
 fn expect_cause_within(timeout: &str, url: &str, words: &str) {
     let times = ["--hold", "1500ms", "--timeout", timeout, "--connect-timeout", "20s"];
@@ -151,7 +153,7 @@ fn a_full_disk_takes_no_report_away_but_shows_in_the_exit_code() {
 fn an_interrupt_in_the_first_moment_while_it_holds_and_while_it_drains() {
     let origin = origin::Origin::bind(origin::Options::default()).and_then(origin::Origin::start).expect("it starts");
     let url = format!("ws://{}/websocket/echo", origin.address());
-    // It takes messages, and never sends them on, so that deliveries are waited for.
+    // It reads messages and never forwards them, so deliveries stay outstanding.
     let deaf = opening(|stream| while stream.read(&mut [0; 4096]).is_ok_and(|length| length > 0) {});
     let moments: [(&[&str], &str); 3] = [
         (&["-c", "2", "--hold", "1h", &url], "plan "),
@@ -179,7 +181,8 @@ fn an_interrupt_in_the_first_moment_while_it_holds_and_while_it_drains() {
     }
 }
 
-/// A generator that is held up for longer than two heartbeats: what came meanwhile lies unread, and none of it is the target's fault.
+/// The generator is stopped for longer than two heartbeats. Messages that arrive meanwhile stay unread, which is not
+/// the target's fault.
 #[test]
 fn a_generator_that_was_not_run_says_so_and_gives_no_connection_up() {
     let origin = origin::Origin::bind(origin::Options::default()).and_then(origin::Origin::start).expect("it starts");
@@ -191,16 +194,16 @@ fn a_generator_that_was_not_run_says_so_and_gives_no_connection_up() {
     let mut child = command.spawn().expect("it starts");
     let mut said = BufReader::new(child.stderr.take().expect("it is piped"));
     let mut line = String::new();
-    // The first pings are sent within the first second, so they are out when it is stopped; some wait for their pong.
+    // The first pings are sent within the first second, before the stop; some wait for their pong.
     while !line.trim_start().starts_with("1.") {
         line.clear();
         assert!(said.read_line(&mut line).expect("it can be read") > 0, "it has ended");
     }
     kill(pid(child.id()), Signal::SIGSTOP).expect("it can be stopped");
-    // The freeze itself.
+    // The freeze.
     std::thread::park_timeout(Duration::from_millis(2_500));
     kill(pid(child.id()), Signal::SIGCONT).expect("it can go on");
-    // What it still says has to be read, or it would wait.
+    // The rest of the output must be read, or the process would block.
     said.read_to_end(&mut Vec::new()).expect("it can be read");
     let output = child.wait_with_output().expect("it ends");
     let report = text(&output.stdout);

@@ -1,5 +1,6 @@
-//! `holdfast load ws://…` in several processes against `holdfast origin` in several: one load and one target, at the small scale of
-//! what the guide describes for a hundred thousand connections. Every form of the report, and the end, reach all of them.
+//! `holdfast load ws://…` in several processes against `holdfast origin` in several: one load and one target, a small
+//! version of the guide's setup for a hundred thousand connections. Tests every form of the report, and that an
+//! interrupt reaches all processes.
 
 use crate::pseudoterminal::Live;
 use crate::support;
@@ -10,7 +11,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Output, Stdio};
 
-/// `holdfast origin` with these flags, ended as an operator would end it.
+/// `holdfast origin` with these flags, ended with a signal.
 struct Origin {
     child: Child,
     address: String,
@@ -69,7 +70,7 @@ fn many_idle_connections_with_several_processes_on_both_ends() {
     let open = rows(&seen).map(|row| row["open"].as_u64().expect("a count")).max();
     assert_eq!((opened, open), (400, Some(400)), "the intervals add up: {}", seen["intervals"]);
     assert_eq!(seen["sockets"]["most"]["ESTABLISHED"].as_u64(), Some(400), "{}", seen["sockets"]);
-    // Both processes of the origin had their share, and end with their parent.
+    // Both processes of the origin served connections, and they end with their parent.
     let parts = children(origin.child.id());
     assert_eq!(parts.len(), 2, "{parts:?}");
     drop(origin);
@@ -105,7 +106,7 @@ fn rooms_reach_over_processes_and_nothing_is_lost() {
     let seen = figures(&words);
     assert_eq!((&seen["processes"], &seen["established"]), (&3.into(), &60.into()));
     assert_eq!((&seen["lost"], &seen["surplus"], &seen["foreign"]), (&0.into(), &0.into(), &0.into()));
-    // Each message is for the fifteen members of its room, but for those that a busy machine opened late.
+    // Each message goes to the fifteen members of its room, except those that a busy machine connected late.
     let count = |name: &str| seen[name].as_u64().expect("a count");
     assert_eq!(count("sent") + count("unsent"), 100);
     let (expected, delivered) = (count("expected"), count("delivered"));
@@ -147,7 +148,7 @@ fn every_form_of_the_report_is_there() {
     assert!(heading.contains(of_generator), "{heading}");
     assert!(table.lines().count() > 3 && table.lines().all(|line| columns(line) == columns(heading)), "{table}");
     let page = fs::read_to_string(&metrics).expect("written");
-    // All 80, but for those that were due before anybody was open.
+    // All 80 messages, except those due before any connection was open.
     let delivered = page.lines().find_map(|line| line.strip_prefix("holdfast_load_messages_delivered_total "));
     let delivered: u64 = delivered.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("{page}"));
     assert!((1..=80).contains(&delivered), "{delivered}");
@@ -163,7 +164,7 @@ fn every_form_of_the_report_is_there() {
         assert!(page.contains(sample), "no {sample:?} in {page}");
     }
     assert!(fs::read_to_string(&html).expect("written").contains("by its own work"));
-    // Open connections, those that come and go, times, messages, two spectra and bars, and three of TCP.
+    // Open connections, connects and closes, times, messages, two spectra and bars, and three charts of TCP.
     testkit::assert_page_holds(html.as_ref(), 9);
 }
 
@@ -216,7 +217,7 @@ fn an_interrupt_reaches_all_processes_and_one_that_dies_makes_the_run_void() {
     for dies in [false, true] {
         let mut command = holdfast();
         command.args(["load", "-c", "9", "-t", "3", "--processes", "3", "--hold", "1h", "--interval", "100ms", &url]);
-        // A busy machine makes a run void as well; here it is to be the death of a process.
+        // A busy machine makes a run void as well; here only the death of a process may do so.
         command.args((!dies).then_some("--allow-lag"));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("it starts");
@@ -237,7 +238,7 @@ fn an_interrupt_reaches_all_processes_and_one_that_dies_makes_the_run_void() {
             wait_for(" 6 open");
         }
         kill(pid(child.id()), Signal::SIGINT).expect("it can be told");
-        // What it still says has to be read, or it would wait.
+        // The rest of the output must be read, or the process would block.
         progress.read_to_end(&mut Vec::new()).expect("it can be read");
         let output = child.wait_with_output().expect("it ends");
         let said = text(&output.stdout);
@@ -277,7 +278,7 @@ fn an_origin_of_several_processes_says_what_only_one_could_do() {
     assert!(support::fetch(port, "/").expect("it answers").starts_with("HTTP/1.1 200 "));
 }
 
-/// Three connections that come to nothing.
+/// The results of three connections that fail.
 fn figures_of_a_failure(url: &str) -> Value {
     let output = load(&["-q", "-c", "3", "--hold", "100ms", "--json", "-", url]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));

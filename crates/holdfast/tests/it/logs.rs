@@ -1,4 +1,4 @@
-//! The logs of a real process: which line goes to which place, how it is held back, and what a rotation does.
+//! The logs of a real process: the destination of each line, buffering, and rotation.
 
 use crate::support::{DEADLINE, Instance, until};
 use flate2::read::MultiGzDecoder;
@@ -8,7 +8,7 @@ use std::net::UdpSocket;
 use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, Instant};
 
-/// A file that does not exist, so that asking for it is worth a line.
+/// A path of a missing file, so that each request for it is logged.
 fn servers(http: &str, location: &str) -> String {
     format!(
         "{http} server {{ listen 127.0.0.1:PORT; root nowhere; location / {{ }}\nlocation /own/ {{ {location} }} }}"
@@ -50,7 +50,7 @@ fn error_lines_go_to_the_terminal_and_to_syslog() {
     let mut bytes = [0; 4096];
     let count = server.recv(&mut bytes).expect("a message");
     let message = String::from_utf8_lossy(&bytes[..count]);
-    // local0 is 16, an error 3.
+    // Facility local0 is 16, severity error is 3.
     assert!(message.starts_with("<131>") && message.contains(" web: ") && message.contains("[error]"), "{message}");
     assert!(message.contains("nowhere/to-syslog\" failed") && !message.ends_with('\n'), "{message}");
     until("the terminal has the line", || instance.text("stderr").contains("nowhere/own/to-stderr\" failed"));
@@ -71,8 +71,8 @@ fn the_same_trouble_again_and_again_is_counted_and_not_lost() {
             log.lines().filter_map(|line| line.split_once("suppressed ")?.1.split(' ').next()?.parse::<usize>().ok());
         counts.sum()
     };
-    // Requests that took more than a second have a period each; written and counted are all of them in any case. The line
-    // that counts quotes the reason, and so has a name in it as well.
+    // Requests that last more than a second fall into several periods, but every line is written or counted. The line
+    // that counts quotes the reason, and so contains a name, too.
     until("all are written or counted", || {
         let log = instance.text("logs/error.log");
         let quotes = log.lines().filter(|line| line.contains("suppressed ")).count();
@@ -109,7 +109,7 @@ fn access_lines_go_to_several_places_each_in_its_form() {
     let mut bytes = [0; 4096];
     let count = server.recv(&mut bytes).expect("a message");
     let message = String::from_utf8_lossy(&bytes[..count]);
-    // local7 is 23, a warning 4; the first line that `if=` lets through.
+    // Facility local7 is 23, severity warning is 4; this is the first line that `if=` lets through.
     assert!(message.starts_with("<188>") && message.ends_with(" t: /c?x=\\\"y|\\\"y|200"), "{message}");
 }
 
@@ -179,7 +179,7 @@ fn a_rotation_writes_what_is_held_back_to_the_old_file() {
     let mut instance = Instance::new("", servers);
     instance.start();
     ask(&instance, "/before");
-    // The connection was closed after its line had been rendered, so the signal comes after the line.
+    // The connection was closed after its line was rendered, so the signal comes after the line.
     fs::rename(instance.path("logs/held.log"), instance.path("logs/held.old")).expect("renamed");
     instance.signal("reopen");
     until("the line is in the old file", || instance.text("logs/held.old") == "/before\n");
@@ -217,7 +217,8 @@ fn logs_of_earlier_configurations_are_closed() {
     until("the new one is written", || instance.text("logs/access-5.log").lines().count() >= 1);
 }
 
-/// A worker waits for the line of a connection that it closes at most every 10 ms: twice that lies between two requests here.
+/// A worker waits at most 10 ms for the line of a connection that it closes; two requests here are at least twice that
+/// apart.
 fn fetch_like_a_script(instance: &Instance, target: &str) {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_millis(20) {
@@ -236,17 +237,17 @@ fn a_line_is_in_its_file_when_its_connection_ends() {
     );
     instance.start();
     for turn in 1..=100 {
-        // Ended by the gateway: as asked, and because the request is refused.
+        // The gateway closes both connections: one by request, one because it refuses the request.
         fetch_like_a_script(&instance, &format!("/one/{turn}"));
         assert!(instance.text("logs/access.log").contains(&format!("GET /one/{turn} ")), "{turn}");
-        // More than fifty alike within a second would be counted instead.
+        // More than fifty equal lines within a second would be counted instead of written.
         if turn > 40 {
             continue;
         }
         fetch_like_a_script(&instance, &format!("/no/{turn}"));
         assert!(instance.text("logs/error.log").contains(&format!("open() \"/nowhere/no/{turn}\" failed")), "{turn}");
     }
-    // The root of a named log must exist for its file to be made.
+    // The file of a named log is made only if its root exists.
     fs::create_dir(instance.path("html")).expect("made");
     fetch_like_a_script(&instance, "/named/?name=x");
     assert!(instance.text("logs/x.log").contains("GET /named/?name=x "));

@@ -1,4 +1,4 @@
-//! `holdfast migrate` as it is typed: what it reports and how it ends.
+//! `holdfast migrate` from the command line: its report and exit codes.
 
 use serde_json::Value;
 use std::path::Path;
@@ -33,7 +33,7 @@ fn lists_all_unsupported_directives_with_replacements() {
         "xslt.conf:1",
         "\"xslt_stylesheet\" is known but not supported by holdfast",
         "\"js_content\"",
-        // The model is asked although the check found errors.
+        // Lowering also runs if the check found errors.
         "\"client_max_body_size\" directive invalid value",
     ] {
         assert!(text.contains(part), "{part} in {text}");
@@ -54,7 +54,7 @@ fn lists_no_effect_difference_and_improvement_separately() {
     for part in ["Holdfast serves this configuration as it is", "Without effect", "server_names_hash_bucket_size"] {
         assert!(all.contains(part), "{part} in {all}");
     }
-    // nginx 1.26 keeps no connections to a group by default, and Holdfast does.
+    // By default nginx 1.26 keeps no idle connections to a group, and Holdfast does.
     assert!(all.contains("Different values") && all.contains("keepalive"), "{all}");
     assert!(all.contains("keepalive_learn on;") && !all.contains("tunnel_ping"), "{all}");
     assert_eq!(found.status.code(), Some(0), "{all}");

@@ -1,5 +1,5 @@
-//! What `packaging/` ships for Prometheus and Grafana: the rules are sound and each alert fires in its situation, and a real Prometheus
-//! that reads a gateway, `watch` and `load` answers every query of the dashboards and of the rules.
+//! The files for Prometheus and Grafana in `packaging/`: the rules are valid and each alert fires in its situation. A
+//! real Prometheus that reads a gateway, `watch` and `load` answers every query of the dashboards and of the rules.
 
 use crate::support::{DEADLINE, Instance, holdfast, until};
 use serde_json::Value;
@@ -13,7 +13,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 use testkit::{Peer, free_port, peer_program};
 
-/// Metrics that are absent while all is well: an expression over them has no result then.
+/// Metrics that are absent without a problem: an expression over them has no result then.
 const ABSENT_WHILE_WELL: [&str; 1] = ["holdfast_ports_exhausted_in_seconds"];
 
 fn packaging(path: &str) -> PathBuf {
@@ -29,7 +29,7 @@ fn promtool(words: &[&str]) -> Output {
         .expect("promtool starts")
 }
 
-/// The words behind `key` at the begin of lines of the rules.
+/// The values of `key` at the beginning of lines in the rules.
 fn rules(key: &str) -> Vec<String> {
     let text = fs::read_to_string(packaging("prometheus/holdfast.rules.yml")).expect("readable");
     let values = text.lines().filter_map(|line| line.trim().trim_start_matches("- ").strip_prefix(key));
@@ -76,7 +76,7 @@ impl Drop for Running {
     }
 }
 
-/// What Prometheus answers to an instant query: the vector, or the error.
+/// Prometheus' answer to an instant query: the vector, or the error.
 fn ask(prometheus: u16, query: &str) -> Result<Vec<Value>, String> {
     let mut body = String::from("query=");
     for byte in query.bytes() {
@@ -99,7 +99,7 @@ fn ask(prometheus: u16, query: &str) -> Result<Vec<Value>, String> {
     }
 }
 
-/// All queries of the dashboards with their place, as Grafana would send them.
+/// All queries of the dashboards with their position, in the form that Grafana sends.
 fn queries() -> Vec<(String, String)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(packaging("grafana")).expect("readable") {
@@ -122,7 +122,7 @@ fn queries() -> Vec<(String, String)> {
     found
 }
 
-/// Series that a query names and Prometheus does not have.
+/// Metrics that a query names and Prometheus does not have.
 fn unknown_metrics(prometheus: u16, query: &str) -> Vec<String> {
     let words = query.split(|c: char| c != '_' && !c.is_ascii_alphanumeric());
     let metrics: BTreeSet<&str> = words.filter(|word| word.starts_with("holdfast_")).collect();
@@ -130,7 +130,7 @@ fn unknown_metrics(prometheus: u16, query: &str) -> Vec<String> {
     unknown.filter(|name| ask(prometheus, name).is_ok_and(|found| found.is_empty())).map(str::to_owned).collect()
 }
 
-/// Prometheus with the rules, reading these ports every second.
+/// Prometheus with the rules; it reads these ports every second.
 fn prometheus_reading(jobs: &[(&str, u16)], folder: &Path, port: u16) -> Command {
     let rules = packaging("prometheus/holdfast.rules.yml");
     let mut text = format!(
@@ -155,7 +155,7 @@ fn a_real_prometheus_answers_every_query() {
     let dead = free_port();
     let mut gateway = Instance::new(
         "memory_budget 64m;",
-        // Few requests a connection: closes and their reasons are there at once.
+        // Few requests per connection: closes and their reasons appear at once.
         &format!(
             "upstream app {{ server {}; server 127.0.0.1:{dead}; keepalive 8; keepalive_requests 20; health_check interval=500ms uri=/; }}\n\
              server {{ listen 127.0.0.1:PORT; keepalive_requests 20; location / {{ proxy_pass http://app; }} location /metrics {{ status_page; }} }}",
@@ -183,7 +183,7 @@ fn a_real_prometheus_answers_every_query() {
 
     let mut unanswered = Vec::new();
     for (place, query) in queries() {
-        // Rates want two samples of everything, which the slowest exporter has last.
+        // Rates need two samples of every metric; the slowest exporter has them last.
         let mut answer = ask(prometheus, &query);
         let begun = std::time::Instant::now();
         while answer.as_ref().is_ok_and(Vec::is_empty) && begun.elapsed() < Duration::from_secs(5) {

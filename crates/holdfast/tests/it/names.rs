@@ -1,5 +1,5 @@
-//! Names that are looked up at run time by the real program: the control plane runs in the process that works, whichever
-//! that is, and is there again after a reload.
+//! Names that the real program resolves at run time. The control plane runs in the process that serves, with or without
+//! a master, and still works after a reload.
 
 use crate::support::{Instance, until};
 use testkit::NameServer;

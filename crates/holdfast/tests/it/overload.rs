@@ -1,4 +1,4 @@
-//! L1, L2, L4, L9 and L10: what the machine runs out of. Real processes, since such limits are a process's own.
+//! L1, L2, L4, L9 and L10: exhausted resources of the machine. Real processes, because such limits belong to a process.
 
 use crate::support;
 use crate::support::{DEADLINE, Instance, children, threads_stopped, until};
@@ -31,7 +31,7 @@ fn connect(instance: &Instance) -> TcpStream {
     stream
 }
 
-/// A request on an open connection, and the head of its answer with what came along.
+/// Sends a request on an open connection; returns the head of the answer and what arrived with it.
 fn ask(stream: &mut TcpStream, path: &str) -> String {
     write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
     let mut text = String::new();
@@ -57,8 +57,8 @@ fn descriptors(pid: u32) -> usize {
 
 const FEW: u32 = 48;
 
-/// Requests whose bodies never come, until the process has no descriptor left. A client that has sent a whole head is not closed for another, and
-/// each is known to have been read before the next one comes.
+/// Opens requests without their bodies until the process has no descriptor left. A client that has sent a whole head is
+/// not closed to make room, and each head is read before the next client connects.
 fn take_all(instance: &Instance) -> Vec<TcpStream> {
     let is_full = || instance.text("logs/error.log").contains("accept4() failed (24: Too many open files)");
     let mut taken = Vec::new();
@@ -87,7 +87,7 @@ fn l01_without_descriptors_accepting_pauses_and_goes_on_when_there_are_some() {
     let taken = take_all(&instance);
     let mut waiting = connect(&instance);
     waiting.write_all(b"GET /alive HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
-    // What spins uses all that it gets; ten ticks of a second are far above what a few timers need.
+    // A busy loop would use all of the processor; ten ticks a second are far above what a few timers need.
     let (begun, before) = (Instant::now(), ticks(child));
     while begun.elapsed() < Duration::from_secs(1) {
         std::thread::park_timeout(Duration::from_millis(50));
@@ -139,7 +139,7 @@ fn l02_without_a_descriptor_for_the_upstream_the_answer_is_503() {
     instance.start_as(|command| with_descriptors(FEW, &command));
     let child = children(instance.pid())[0];
     let mut client = connect(&instance);
-    // It was accepted before the others and has a request under way.
+    // It was accepted before the others and has an open request.
     client.write_all(b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n").expect("sent");
     let taken = take_all(&instance);
     client.write_all(b"b").expect("sent");
@@ -154,7 +154,7 @@ fn l02_without_a_descriptor_for_the_upstream_the_answer_is_503() {
         stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok").expect("sent");
     });
     until("descriptors are free", || descriptors(child) < FEW as usize / 2);
-    // The peer was not blamed for what it knows nothing of.
+    // The peer is not marked as failed for an error on our side.
     assert!(instance.fetch("/x").is_ok_and(|response| response.ends_with("ok")));
     serving.join().expect("no panic");
 }
@@ -168,7 +168,7 @@ fn l04_an_accept_queue_that_overflows_is_told() {
     let stopped = |signal| nix::sys::signal::kill(support::pid(child), signal).expect("it lives");
     stopped(nix::sys::signal::Signal::SIGSTOP);
     until("all of it has stopped", || threads_stopped(child));
-    // Two fit, and no process accepts: the kernel drops what comes then.
+    // Two connections fit, and no process accepts: the kernel drops further ones.
     let address = std::net::SocketAddr::from(([127, 0, 0, 1], instance.port));
     let clients: Vec<_> =
         (0..6).map(|_| TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok()).collect();
@@ -222,7 +222,7 @@ fn l09_where_the_error_log_is_full_too() {
     assert_eq!(instance.wait(), Some(0));
 }
 
-/// Runs the program where this directory is a disk of 64 KB that no other process sees.
+/// Runs the program with this directory as a disk of 64 KB that no other process sees.
 fn with_small_disk(at: &std::path::Path, command: &Command) -> Command {
     let mut inside = Command::new("unshare");
     let mount = format!("mount -t tmpfs -o size=64k small {} && exec \"$0\" \"$@\"", at.display());
@@ -271,7 +271,7 @@ fn l10_a_full_temp_disk_fails_the_request_that_needs_it_and_no_other() {
         let mut client = connect(&instance);
         write!(client, "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {size}\r\n\r\n")
             .expect("sent");
-        // A client whose body is not read any more notices by the answer.
+        // When the body is no longer read, the client notices through the answer.
         let _ = client.write_all(&vec![b'x'; size - 3]).and_then(|()| client.write_all(b"end"));
         let mut answer = String::new();
         client.read_to_string(&mut answer).expect("an answer");
@@ -282,7 +282,7 @@ fn l10_a_full_temp_disk_fails_the_request_that_needs_it_and_no_other() {
     assert!(post(4_000_000).starts_with("HTTP/1.1 500 "));
     instance.wait_for_line("failed (28: No space left on device) while reading client request body");
     assert!(ask(&mut other, "/alive").contains("200"));
-    // What the failed one had taken is free again.
+    // The space of the failed request is free again.
     let answer = post(40_000);
     assert!(answer.ends_with("ok"), "{answer}");
     let length = requests.recv_timeout(DEADLINE).expect("one request");

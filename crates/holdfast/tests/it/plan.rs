@@ -1,4 +1,4 @@
-//! `holdfast plan` as it is typed: what it prints, and how it ends.
+//! `holdfast plan` from the command line: its output and exit codes.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -49,7 +49,8 @@ fn a_chain_built_here_takes_the_descriptors_ports_and_memory_that_were_computed(
         assert!(text.contains(line), "{text}");
     }
     assert_eq!(verified.status.code(), Some(0), "nothing contradicts: {text}");
-    // Only root is told the sizes of the kernel's objects. The whole machine's memory may be undecided beside other work.
+    // Only root can read the sizes of kernel objects. With other work on the machine, the comparison of memory may be
+    // undecided.
     let is_exact = std::fs::read("/proc/slabinfo").is_ok();
     assert!(text.contains("[holds] memory is within 10 %") || !is_exact, "{text}");
 }

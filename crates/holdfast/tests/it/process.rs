@@ -1,4 +1,4 @@
-//! Real processes: start, signals, reload, death and end, with a master and without.
+//! Real processes: start, signals, reload, death and end, with and without a master.
 
 use crate::support;
 use crate::support::{DEADLINE, Instance, children, lives, pid, until};
@@ -13,7 +13,7 @@ fn returning(text: &str) -> String {
     format!("server {{ listen 127.0.0.1:PORT; location / {{ return 200 \"{text}\"; }} }}")
 }
 
-/// Both ways to run.
+/// Both process models.
 const MODELS: [&str; 2] = ["", "master_process off;"];
 
 fn answers(instance: &Instance, text: &str) -> bool {
@@ -82,7 +82,7 @@ fn a_bad_configuration_changes_nothing() {
         instance.wait_for_line("unknown directive \"retrun\"");
         instance.wait_for_line("the old one stays");
         assert!(answers(&instance, "one"));
-        // An address that somebody else has is found before anything is changed, too.
+        // An address in use by another process is reported before anything is changed, too.
         let taken = TcpListener::bind("127.0.0.1:0").expect("bound");
         let address = taken.local_addr().expect("bound");
         let two = returning("two") + &format!("server {{ listen {address}; return 204; }}");
@@ -121,7 +121,8 @@ fn no_request_fails_while_it_reloads() {
     instance.start();
     let descriptors = |pid: u32| fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives").count();
     let worker = children(instance.pid())[0];
-    // What is opened for a moment, at the start as well, does not count: the same is seen twenty times in a row.
+    // Descriptors that are open only for a moment, at start as well, do not count: the same count is seen twenty times
+    // in a row.
     let open = || (descriptors(instance.pid()), descriptors(worker));
     let (mut before, mut same) = (open(), 0);
     until("it has settled", || {
@@ -168,7 +169,7 @@ fn more_workers_come_with_a_new_child_that_takes_over() {
     instance.configure("worker_processes 2;", &returning("two"));
     instance.signal("reload");
     until("the new text is served", || answers(&instance, "two"));
-    // One that has ended is a child until its end is taken note of.
+    // A child that has ended is still listed until the master has waited for it.
     until("the new child is alone", || children(instance.pid()).as_slice().first().is_some_and(|first| *first != old));
     assert_eq!(children(instance.pid()).len(), 1);
 }
@@ -186,7 +187,7 @@ fn a_child_that_dies_is_replaced() {
     }
 }
 
-/// Starts an instance and kills its master; the child.
+/// Starts an instance and kills its master; returns the child.
 fn killed_master(instance: &mut Instance) -> u32 {
     instance.start();
     let child = children(instance.pid())[0];
@@ -199,7 +200,7 @@ fn killed_master(instance: &mut Instance) -> u32 {
 
 fn until_ended(instance: &Instance, child: u32) {
     until("the child has ended", || !lives(child));
-    // Its last thread may end later than its first.
+    // The last thread may end later than the first.
     until("the address is free", || TcpListener::bind(("127.0.0.1", instance.port)).is_ok());
 }
 
@@ -244,7 +245,7 @@ fn a_new_master_adopts_the_children_of_a_killed_one() {
             let mut master = instance.command(&["-g", "daemon off;"]).spawn().expect("it starts");
             instance.wait_for_line("holdfast serves");
             until("the new text is served", || answers(&instance, "two"));
-            // What was connected before is served to its end by the one that accepted it.
+            // The process that accepted the earlier connection serves it to its end.
             kept.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("sent");
             let mut response = String::new();
             kept.read_to_string(&mut response).expect("an answer");
@@ -356,7 +357,7 @@ fn an_address_in_use_is_named_with_its_holder() {
         let taken = TcpListener::bind("127.0.0.1:0").expect("bound");
         let address = taken.local_addr().expect("bound");
         let instance = Instance::new(top, &format!("server {{ listen {address}; return 204; }}"));
-        // It would be free by the time it starts, for all that a test of the configuration can know.
+        // A test of the configuration cannot know whether the address will be free at the start.
         assert!(instance.run(&["-t"]).status.success());
         for flags in [&["-g", "daemon off;"][..], &[]] {
             let output = instance.run(flags);
@@ -397,7 +398,7 @@ fn rights_are_given_up_where_there_are_any() {
     let nobody = nix::unistd::User::from_name("nobody").expect("looked up").expect("it exists");
     let ids = status.lines().find(|line| line.starts_with("Uid:")).expect("a line").to_owned();
     assert!(ids.split_ascii_whitespace().skip(1).all(|id| id == nobody.uid.to_string()), "{ids}");
-    // Its logs go on being written after a reopening, which it could not do itself.
+    // Its logs are written after a reopen, which the child could not do itself.
     fs::rename(instance.path("logs/access.log"), instance.path("logs/access.old")).expect("renamed");
     instance.signal("reopen");
     until("the new log is written", || {
@@ -406,7 +407,7 @@ fn rights_are_given_up_where_there_are_any() {
     });
 }
 
-/// A line of `/proc/…/status`, without its name.
+/// The value of a line in `/proc/…/status`.
 fn status_line(process: u32, name: &str) -> String {
     let status = fs::read_to_string(format!("/proc/{process}/status")).expect("it lives");
     status.lines().find_map(|line| line.strip_prefix(name)).expect("a line").trim().to_owned()
@@ -475,7 +476,7 @@ fn quick_mode_of_root_drops_privileges() {
     for name in ["CapEff:", "CapPrm:", "CapInh:"] {
         assert_eq!(status_line(child.id(), name), "0000000000000000", "{name}");
     }
-    // Above `client_body_buffer_size`: through a file that no user may write.
+    // More than `client_body_buffer_size`: through a file that no user may write.
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
     stream.set_read_timeout(Some(DEADLINE)).expect("set");
     stream
@@ -499,7 +500,7 @@ fn quick_mode_serves_without_any_file() {
         .stderr(std::process::Stdio::piped())
         .spawn()
         .expect("it starts");
-    // Whether the second request finds the first one's connection in the pool already is the gateway's business.
+    // The second request may or may not find the first one's connection in the pool.
     std::thread::spawn(move || {
         for stream in upstream.incoming() {
             std::thread::spawn(|| answer_upgrades(stream.expect("passed on")));
@@ -524,7 +525,7 @@ fn quick_mode_serves_without_any_file() {
     assert!(!said.contains("[warn]"), "it warns of nothing that it chose itself: {said}");
 }
 
-/// Answers requests on a connection: an upgrade with 101 and the end, others with 200.
+/// Answers requests on a connection: an upgrade with 101 and a close, others with 200.
 fn answer_upgrades(mut stream: TcpStream) {
     let mut request = [0; 1024];
     while let Ok(length @ 1..) = stream.read(&mut request) {

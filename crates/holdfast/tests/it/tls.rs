@@ -1,5 +1,5 @@
-//! TLS as it is installed: keys that only root can read, workers that are somebody else, certificates that change while it serves,
-//! and clients that people have: curl and OpenSSL.
+//! TLS as it is installed: keys that only root can read, workers of another user, certificates that change while it
+//! serves, and the clients curl and OpenSSL.
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // a failed step is the end of a test, and says what it left out
 
 use crate::support;
@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use testkit::{Authority, Issued, Talk, peer_or_skip, peer_program};
 use tls::{ClientSide, Pair};
 
-/// Who workers are where tests run as root.
+/// Users of the workers if the tests run as root.
 const WORKERS: [&str; 2] = ["www-data", "nobody"];
 
 struct Scene {
@@ -22,8 +22,8 @@ struct Scene {
 }
 
 impl Scene {
-    /// An instance with a certificate for `a.test`, whose key is its owner's alone. `top` is at the top level, `words` in the
-    /// server.
+    /// An instance with a certificate for `a.test` and a key that only its owner can read. `top` is at the top level,
+    /// `words` in the server.
     fn new(top: &str, words: &str) -> Self {
         let scene = Self { instance: Instance::new("", ""), authority: Authority::new("Test Authority") };
         let keys = scene.instance.path("keys");
@@ -48,7 +48,7 @@ impl Scene {
         fs::write(self.instance.path("nginx.conf"), text).unwrap();
     }
 
-    /// Puts a new certificate with a new key in the place of the current one.
+    /// Replaces the current certificate by a new one with a new key.
     fn renew(&self) {
         let (_, key) = self.authority.issue(&["a.test"]).write(&self.instance.path("keys"), "a");
         fs::set_permissions(key, fs::Permissions::from_mode(0o600)).unwrap();
@@ -68,7 +68,7 @@ impl Scene {
         nix::sys::signal::kill(support::pid(self.instance.pid()), nix::sys::signal::Signal::SIGHUP).unwrap();
     }
 
-    /// What `-t` says of a second server; `PAIR` means words that are in order.
+    /// The result of `-t` for a second server; `PAIR` means a valid certificate and key.
     fn test_server(&self, name: &str, words: &str) -> (bool, String) {
         let words = words.replace("PAIR", "ssl_certificate keys/a.crt; ssl_certificate_key keys/a.key;");
         let port = self.instance.port;
@@ -77,7 +77,7 @@ impl Scene {
         (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
-    /// What curl gets, which trusts the authority.
+    /// The result of curl, which trusts the authority.
     fn curl(&self, flags: &[&str]) -> (bool, String) {
         let mut command = Command::new(peer_program("curl"));
         let resolve = format!("a.test:{}:127.0.0.1", self.instance.port);
@@ -87,7 +87,7 @@ impl Scene {
         (output.status.success(), String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// What `openssl s_client` says.
+    /// The output of `openssl s_client`.
     fn s_client(&self, flags: &[&str], typed: &str) -> String {
         let mut command = Command::new(peer_program("openssl"));
         let connect = self.address().to_string();
@@ -118,13 +118,14 @@ fn certificates_that_change_are_used_without_a_reload_and_broken_ones_are_not() 
         scene.instance.wait_for_line("the certificate that was read before stays in use");
         assert_eq!(scene.serial(), second, "{top}");
         if top.is_empty() {
-            // A child that is started meanwhile begins with the one that is in use.
+            // A child started meanwhile uses the same certificate.
             let child = children(scene.instance.pid())[0];
             nix::sys::signal::kill(support::pid(child), nix::sys::signal::Signal::SIGKILL).unwrap();
             until("another child serves", || children(scene.instance.pid()).first().is_some_and(|it| *it != child));
             assert_eq!(scene.serial(), second);
         }
-        // A reload that finds it broken changes nothing either; `-s` would read the configuration, too, and refuse.
+        // A reload with the broken file changes nothing either. The test sends the signal itself, because `-s` would
+        // read the configuration and refuse.
         scene.hang_up();
         scene.instance.wait_for_line("[emerg]");
         assert_eq!(scene.serial(), second, "{top}");
@@ -134,7 +135,7 @@ fn certificates_that_change_are_used_without_a_reload_and_broken_ones_are_not() 
     }
 }
 
-/// Which of two authorities' clients are served with what they ask for.
+/// For clients of two authorities, whether each is served.
 fn trusted(scene: &Scene, clients: &[ClientSide]) -> Vec<bool> {
     let is_trusted = |side| {
         let mut talk = Talk::connect_secure(scene.address(), side, "a.test").unwrap();
@@ -165,7 +166,7 @@ fn authorities_that_change_count_without_a_reload_and_broken_ones_do_not() {
         fs::write(&file, "nonsense").unwrap();
         scene.instance.wait_for_line("the configuration is refused, the old one stays");
         assert_eq!(trusted(&scene, &clients), [false, true], "{top}");
-        // What the disk says of the configuration itself waits for a reload.
+        // Changes of the configuration file itself wait for a reload.
         let text = scene.instance.text("nginx.conf");
         fs::write(scene.instance.path("nginx.conf"), "nonsense").unwrap();
         fs::write(&file, [authorities[0].pem(), authorities[1].pem()].concat()).unwrap();
@@ -232,7 +233,7 @@ fn curl_and_openssl_are_served() {
 fn refuses_old_and_dangerous_forms() {
     let mut scene = Scene::new("", HELLO);
     scene.instance.start();
-    // Security level 0 lets OpenSSL ask for what it would not ask for by itself.
+    // Security level 0 lets OpenSSL offer versions that it refuses by default.
     for version in ["-tls1", "-tls1_1"] {
         let said = scene.s_client(&[version, "-cipher", "ALL:@SECLEVEL=0"], "");
         assert!(said.contains("alert protocol version") || said.contains("alert handshake failure"), "{said}");
@@ -243,13 +244,13 @@ fn refuses_old_and_dangerous_forms() {
     }
     scene.instance.wait_for_line("unsupported protocol");
     scene.instance.wait_for_line("no shared cipher");
-    // A second handshake inside the connection.
+    // A renegotiation inside the connection.
     let said = scene.s_client(&["-tls1_2", "-msg"], "GET / HTTP/1.1\r\nHost: a.test\r\n\r\nR\n");
     assert!(!said.contains("HTTP/1.1 200 OK\r\nHTTP/1.1 200"), "{said}");
     assert!(!scene.serial().is_empty());
 }
 
-/// What `sslyze` prints of a server that has no known fault.
+/// The output of `sslyze` for a server without known faults.
 const SOUND: [&str; 9] = [
     "SSL 3.0 Cipher Suites:\n     Attempted to connect using 80 cipher suites; the server rejected all",
     "TLS 1.0 Cipher Suites:\n     Attempted to connect using 80 cipher suites; the server rejected all",
@@ -266,7 +267,7 @@ const SOUND: [&str; 9] = [
 fn a_scanner_finds_the_defaults_sound_and_weak_settings_not() {
     let Some(sslyze) = peer_or_skip(&["sslyze"]) else { return };
     let mut scene = Scene::new("", HELLO);
-    // Mozilla's recommendation has a longest life of certificates, too.
+    // Mozilla's recommendation also limits the lifetime of certificates.
     let now = time::OffsetDateTime::now_utc();
     let issued = scene.authority.issue_with(&["a.test"], |params| {
         params.not_before = now - time::Duration::days(1);
@@ -279,7 +280,7 @@ fn a_scanner_finds_the_defaults_sound_and_weak_settings_not() {
         command.args(["--mozilla_config", level, "--sni", "a.test"]).arg(scene.address().to_string());
         String::from_utf8_lossy(&command.output().unwrap().stdout).into_owned()
     };
-    // No public list has the authority of this test. There is no other fault.
+    // No public list contains the authority of this test. This is the only fault.
     let faults = |said: &str| {
         let faults = said.lines().filter_map(|line| line.trim().strip_prefix("* ")?.split_once(": ")).map(|(of, _)| of);
         faults.filter(|of| *of != "certificate_path_validation").map(str::to_owned).collect::<Vec<_>>()
@@ -290,14 +291,14 @@ fn a_scanner_finds_the_defaults_sound_and_weak_settings_not() {
     for line in SOUND {
         assert!(said.contains(line), "{line:?} is not in:\n{said}");
     }
-    // The scanner does find fault: the modern recommendation has no TLS 1.2.
+    // The scanner does find faults: the modern recommendation forbids TLS 1.2.
     let said = scan("modern");
     assert!(faults(&said).iter().any(|fault| fault == "tls_versions"), "{said}");
 }
 
-/// Half-open handshakes at once.
+/// Concurrent half-open handshakes.
 const HALF_OPEN: usize = 10_000;
-/// What one of them may hold: the struct of a waiting connection, its slots, and the first bytes of a message (ADR 46).
+/// Most memory of one: the struct of a waiting connection, its slots, and the first bytes of a message (ADR 46).
 const HALF_OPEN_BYTES_MAX: usize = 3 * 1024;
 
 #[test]
@@ -324,11 +325,11 @@ fn ten_thousand_half_open_handshakes_hold_little_and_end() {
         stream.write_all(&hello[..100]).unwrap();
         held.push(stream);
     }
-    // Clients that complete a handshake are served meanwhile.
+    // Other clients can complete handshakes meanwhile.
     assert!(!scene.serial().is_empty());
     let grown = resident_bytes(worker).saturating_sub(before);
     assert!(grown < count * HALF_OPEN_BYTES_MAX, "{grown} bytes for {count}");
-    // A handshake has the time of a head.
+    // A handshake has the time limit of a request head.
     scene.instance.wait_for_line("client timed out (110: Connection timed out) while SSL handshaking");
     for stream in &mut held {
         stream.set_read_timeout(Some(support::DEADLINE)).unwrap();
@@ -348,7 +349,7 @@ fn descriptors(process: u32) -> usize {
     fs::read_dir(format!("/proc/{process}/fd")).unwrap().count()
 }
 
-/// Words of a server, what is wrong with them, and what to do.
+/// Directives of a server, the error, and the hint.
 const MISTAKES: [(&str, &str, &str); 11] = [
     (
         "ssl_certificate none.crt; ssl_certificate_key keys/a.key;",

@@ -1,4 +1,4 @@
-//! X10, and W8 for it: another program takes over while requests are under way, by nginx's steps.
+//! X10, and W8 for it: another program replaces this one during open requests, in nginx's steps.
 
 use crate::support::{DEADLINE, Instance, children, lives, pid, until};
 use nix::sys::signal::{Signal, kill};
@@ -11,7 +11,7 @@ const PROXY: &str = "server { listen 127.0.0.1:PORT; location = /alive { return 
     location / { proxy_pass http://UPSTREAM; proxy_set_header Connection upgrade;
         proxy_set_header Upgrade $http_upgrade; } }";
 
-/// Answers an upgrade with 101 and echoes from then on, on as many connections as come.
+/// Answers an upgrade with 101 and then echoes, on any number of connections.
 fn echo() -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
     let address = listener.local_addr().expect("bound");
@@ -59,14 +59,14 @@ fn tell(process: u32, signal: Signal) {
     kill(pid(process), signal).expect("it runs");
 }
 
-/// A daemon, which WINCH means something to; its master.
+/// Starts a daemon, for which WINCH has an effect; returns its master.
 fn daemon(instance: &Instance) -> u32 {
     let output = instance.run(&[]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     instance.pid_file().expect("written before the command returns")
 }
 
-/// Waits until another program has taken over; its master.
+/// Waits until another program has replaced the old one; returns its master.
 fn taken_over(instance: &Instance, old: u32) -> u32 {
     tell(old, Signal::SIGUSR2);
     until("another master serves", || {
@@ -113,7 +113,7 @@ fn x10_another_program_takes_over_and_no_connection_is_refused() {
             })
             .collect();
         let new = taken_over(&instance, old);
-        // Both serve; the tunnel is the old one's.
+        // Both programs serve; the tunnel belongs to the old one.
         goes_through(&mut through);
         tell(old, Signal::SIGWINCH);
         instance.wait_for_line("signal 28 (SIGWINCH) received, shutting down workers");
@@ -121,7 +121,7 @@ fn x10_another_program_takes_over_and_no_connection_is_refused() {
         assert!(lives(old_child), "W8: it has a tunnel");
         tell(old, Signal::SIGQUIT);
         goes_through(&mut through);
-        // It ends at worker_shutdown_timeout, and with it the tunnel, its child and the old master.
+        // The worker ends at worker_shutdown_timeout, and with it the tunnel and the old master.
         let mut rest = Vec::new();
         let _ = through.read_to_end(&mut rest);
         until("the old ones have ended", || !lives(old) && !lives(old_child));
@@ -136,7 +136,7 @@ fn x10_another_program_takes_over_and_no_connection_is_refused() {
         let mut through = tunnel(&instance);
         goes_through(&mut through);
         drop(through);
-        // The next upgrade goes the same way.
+        // The next upgrade works the same way.
         let newest = taken_over_again(&instance, new);
         tell(new, Signal::SIGQUIT);
         until("the second one has ended", || !lives(new));
@@ -190,7 +190,7 @@ fn x10_a_program_that_does_not_start_changes_nothing() {
     });
     until("the name is the old one's again", || instance.pid_file() == Some(old));
     assert!(is_alive(&instance));
-    // While the workers rest, the end of the other program wakes them.
+    // While the workers are stopped, the end of the other program restarts them.
     fs::write(instance.path("nginx.conf"), sound).expect("written");
     let new = taken_over(&instance, old);
     tell(old, Signal::SIGWINCH);
@@ -218,7 +218,8 @@ fn x10_a_unix_socket_stays_when_the_old_program_ends() {
     assert!(!socket.exists());
 }
 
-/// A client that keeps its connection as long as it may and asks at least every 20 ms; how many were answered, and what was lost.
+/// A client that keeps its connection as long as possible and sends a request at least every 20 ms. Returns the number
+/// of answers, and the errors.
 fn keep_asking(port: u16, done: &AtomicBool) -> (u64, Vec<String>) {
     let (mut answered, mut lost) = (0, Vec::new());
     let mut connection: Option<TcpStream> = None;
@@ -236,14 +237,15 @@ fn keep_asking(port: u16, done: &AtomicBool) -> (u64, Vec<String>) {
             }
             Err(error) => lost.push(error.to_string()),
         }
-        // Between two requests of a connection there is time for it to be idle, from none to a few milliseconds.
+        // The pause between two requests varies from none to a few milliseconds, so that the connection may become
+        // idle.
         pause = (pause + 7) % 20;
         std::thread::park_timeout(std::time::Duration::from_millis(pause / 4));
     }
     (answered, lost)
 }
 
-/// One request on a kept connection; whether the response says that it is the last one.
+/// Sends one request on a kept connection; returns whether the response announces a close.
 fn ask(stream: &mut TcpStream) -> std::io::Result<bool> {
     stream.write_all(b"GET /alive HTTP/1.1\r\nHost: a\r\n\r\n")?;
     let (mut response, mut piece) = (Vec::new(), [0; 1024]);
@@ -256,7 +258,7 @@ fn ask(stream: &mut TcpStream) -> std::io::Result<bool> {
     Ok(response.windows(17).any(|window| window == b"Connection: close"))
 }
 
-/// `HOLDFAST_UPGRADES=20` makes a longer run of it.
+/// `HOLDFAST_UPGRADES=20` makes the run longer.
 #[test]
 fn x10_no_request_on_a_kept_connection_is_lost_over_several_upgrades() {
     let upgrades = std::env::var("HOLDFAST_UPGRADES").ok().and_then(|count| count.parse().ok()).unwrap_or(3);

@@ -1,4 +1,4 @@
-//! `holdfast watch` as a program: what it logs and reports, against sockets of the test's own.
+//! `holdfast watch` as a program: its logs and reports, compared with sockets of the test itself.
 
 use crate::support::observer::{in_a_namespace, without_netlink};
 use crate::support::{holdfast, until};
@@ -19,7 +19,7 @@ fn printed(output: &Output) -> String {
 
 /// A listener with three connections: one in TIME_WAIT, two open.
 fn scene() -> (TcpListener, Vec<TcpStream>) {
-    // Below the ports that the kernel hands out, and each only once: sockets that other tests left in TIME_WAIT would be
+    // Below the ports that the kernel assigns, and each used once: sockets in TIME_WAIT of other tests would be
     // counted, too.
     static USED: AtomicU16 = AtomicU16::new(0);
     let base = 20_000 + (std::process::id() % 1000) as u16 * 12;
@@ -66,10 +66,10 @@ fn a_log_counts_sockets_and_the_report_shows_them() {
             assert!(line.contains(count) && line.ends_with("flat"), "{line}");
         }
     }
-    // As the founding report did it: a grep for lines of the port.
+    // As in the founding report: a grep for the lines of the port.
     let text = fs::read_to_string(path("text")).expect("written");
     assert_eq!(text.lines().filter(|line| *line == format!("port {port} TIME_WAIT 1")).count(), 4, "{text}");
-    // The three are one measurement, so one beside the other differs by nothing.
+    // The three files are one measurement, so the difference between two is zero.
     let beside = printed(&run(&["watch", "report", &path("text"), &path("csv"), "--reference", &path("json")]));
     let line = beside.lines().find(|line| line.starts_with(&format!("port {port} TIME_WAIT"))).expect("in the table");
     assert!(line.ends_with("1.00       +0.00"), "{line}");
@@ -78,7 +78,7 @@ fn a_log_counts_sockets_and_the_report_shows_them() {
     let page = path("report.html");
     printed(&run(&["watch", "report", &path("text"), &path("csv"), "--reference", &path("json"), "--html", &page]));
     testkit::assert_page_holds(std::path::Path::new(&page), 3);
-    // A measurement is not written over.
+    // A measurement is never overwritten.
     let again = run(&["watch", "--count", "1", "--log", &path("text")]);
     assert_eq!(again.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&again.stderr).contains("File exists"), "{again:?}");
@@ -96,7 +96,7 @@ fn a_filter_in_ss_s_words_leaves_the_rest_out() {
     let words: Vec<&str> = mine.split(' ').collect();
     let text = printed(&run(&[&["watch", "--count", "1", "--log", "-", "--"], words.as_slice()].concat()));
     assert!(text.contains(&format!("\"filter\":\"{mine}\"")), "{text}");
-    // By control group: those of this process's own group are all of them, and those of no group none.
+    // By control group: the group of this process has all of them, and a group that does not exist has none.
     let groups = fs::read_to_string("/proc/self/cgroup").expect("a kernel with control groups");
     let own = groups.lines().find_map(|line| line.strip_prefix("0::")).expect("the unified hierarchy");
     let text = printed(&run(&["watch", "--count", "1", "--log", "-", &format!("cgroup {own} and {filter}")]));
@@ -120,7 +120,7 @@ fn without_netlink_the_sockets_come_from_proc_and_it_says_so() {
     let source =
         "the sockets come from /proc/net/tcp, without details, since opening a netlink socket: Protocol not supported";
     assert!(String::from_utf8_lossy(&logged.stderr).contains(source), "{logged:?}");
-    // What /proc tells is the same.
+    // /proc gives the same counts.
     let counts = |output: &Output| printed(output).lines().skip(2).map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(counts(&logged), counts(&run(&log)));
     assert_eq!(counts(&logged), ["ESTABLISHED 4", "TIME_WAIT 1", "LISTEN 1"]);
@@ -145,7 +145,7 @@ fn reports_a_namespace_without_permission() {
 
 #[test]
 fn json_has_a_line_for_each_look_with_what_the_live_view_shows() {
-    // Elsewhere the sockets of other tests fill the tables.
+    // Outside of a namespace the sockets of other tests would fill the tables.
     in_a_namespace("json_has_a_line_for_each_look_with_what_the_live_view_shows", || {
         use std::io::Write as _;
         let (listener, mut kept) = scene();

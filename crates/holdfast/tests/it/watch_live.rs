@@ -23,7 +23,7 @@ fn pages_filters_and_the_end_answer_to_keys() {
     live.press("q");
     let (status, written) = live.wait_for_the_end();
     assert_eq!(status, Some(0));
-    // The terminal is as it was: the other screen is left, and the cursor is back.
+    // The terminal is restored: the alternate screen is left, and the cursor is visible.
     assert!(written.contains("\x1b[?1049l") && written.contains("\x1b[?25h"), "{written:?}");
 }
 
@@ -52,7 +52,7 @@ fn every_page_is_readable_on_80_columns_and_24_lines() {
     ] {
         live.press(key);
         live.wait_until(key, has(expected));
-        // The frame stays where it is, and its last line whole, whatever the page.
+        // The frame keeps its position and a complete last line on every page.
         live.wait_until("the frame", |lines| lines[1] == TABS && lines[23].ends_with(KEYS));
     }
     live.press("2");

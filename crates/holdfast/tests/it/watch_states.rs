@@ -1,6 +1,6 @@
-//! `holdfast watch` against states that only a lossy network holds still, and against losses: packets are dropped by nftables in a
-//! network namespace of the test's own. `ss` has to say the same of the states. Making a namespace takes root; without it this
-//! says so by name, and under CI it fails.
+//! `holdfast watch` with states that last only on a lossy network, and with losses: nftables drops packets in a network
+//! namespace of the test. `ss` must report the same states. A namespace needs root; without it the test is reported as
+//! skipped, and under CI it fails.
 
 use crate::support::observer::{Observer, in_a_namespace};
 use crate::support::{holdfast, until};
@@ -17,7 +17,7 @@ fn nft(commands: &str) {
     assert!(output.status.success(), "{commands}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A chain for rules about what arrives: what is dropped there was sent as far as its sender knows.
+/// A chain for rules about incoming packets: the sender still counts a packet dropped there as sent.
 fn make_chain() {
     nft("add table inet test; add chain inet test received { type filter hook input priority 0; }");
 }
@@ -27,7 +27,7 @@ fn pair(listener: &TcpListener) -> (TcpStream, TcpStream) {
     (client, listener.accept().expect("connected").0)
 }
 
-/// Sockets with that port at either end, by state, as ss tells it.
+/// Sockets with that port at either end, by state, from ss.
 fn by_ss(port: u16) -> BTreeMap<String, u64> {
     let filter = format!("sport = :{port} or dport = :{port}");
     let output = Command::new("ss").args(["-tanH", &filter]).output().expect("iproute2 is installed");
@@ -47,7 +47,7 @@ fn by_ss(port: u16) -> BTreeMap<String, u64> {
     states
 }
 
-/// Waits until the observer and ss both see exactly these of one port.
+/// Waits until the observer and ss both report exactly these states for one port.
 fn wait_for(observer: &Observer, port: u16, expected: &[(&str, u64)]) {
     let expected: BTreeMap<String, u64> = expected.iter().map(|(state, count)| ((*state).to_owned(), *count)).collect();
     until(&format!("port {port} has {expected:?}"), || {
@@ -83,7 +83,7 @@ fn handshakes_and_closes_that_lost_packets_hold_still_are_seen() {
         let [(opening, opens), (ending, ends), (crossing, crosses)] = &scenes[..] else { panic!("three listeners") };
         let observer = observer(&[*opens, *ends, *crosses]);
 
-        // The answer to a SYN is lost: one side has sent it, the other has received it.
+        // The answer to a SYN is lost: SYN_SENT on one side, SYN_RECV on the other.
         nft(&format!("add rule inet test received tcp sport {opens} tcp flags & (syn|ack) == syn|ack drop"));
         let half_open = Socket::new(Domain::IPV4, Type::STREAM, None).expect("made");
         half_open.set_nonblocking(true).expect("set");
@@ -91,7 +91,7 @@ fn handshakes_and_closes_that_lost_packets_hold_still_are_seen() {
         assert!(half_open.connect(&address.into()).is_err(), "it cannot be connected yet");
         wait_for(&observer, *opens, &[("LISTEN", 1), ("SYN_SENT", 1), ("SYN_RECV", 1)]);
 
-        // The peer closed first, and our own FIN is lost: LAST_ACK here. The peer's was acknowledged.
+        // The peer closed first, and our FIN is lost: LAST_ACK here. The peer's FIN was acknowledged.
         let (first, mut server) = pair(ending);
         first.shutdown(Shutdown::Write).expect("open");
         assert_eq!(server.read(&mut [0; 1]).expect("the end"), 0);
@@ -99,14 +99,15 @@ fn handshakes_and_closes_that_lost_packets_hold_still_are_seen() {
         drop(server);
         wait_for(&observer, *ends, &[("LISTEN", 1), ("LAST_ACK", 1), ("FIN_WAIT2", 1)]);
 
-        // Both close at once: what one sends is lost, what the other sends arrives and does not acknowledge it.
+        // Both close at once. One side's FIN is lost; the other's arrives and does not acknowledge it.
         let (client, server) = pair(crossing);
         nft(&format!("add rule inet test received tcp dport {crosses} drop"));
         client.shutdown(Shutdown::Write).expect("open");
         server.shutdown(Shutdown::Write).expect("open");
         wait_for(&observer, *crosses, &[("LISTEN", 1), ("CLOSING", 1), ("FIN_WAIT1", 1)]);
 
-        // Once packets arrive again: who closed before it received the other's close was first, and here both did.
+        // When packets arrive again, a side that closed before it received the other's FIN counts as first. Here both
+        // did.
         nft("flush chain inet test received");
         drop((half_open, first, client, server));
         let closes = |series: &str| observer.metrics().get(&format!("holdfast_peer_closes_total{{{series}}}")).copied();
@@ -135,7 +136,7 @@ fn distinguishes_losses_from_slow_readers_and_shows_their_share() {
         make_chain();
         let (listening, port) = listener();
         let observer = observer(&[port]);
-        // Nothing that one side sends arrives: its bytes wait for an answer that does not come.
+        // Nothing from one side arrives: its bytes wait for an acknowledgement that does not come.
         let (mut client, server) = pair(&listening);
         nft(&format!("add rule inet test received tcp dport {port} drop"));
         client.write_all(&[0; 16_000]).expect("it fits the socket's buffer");
@@ -145,7 +146,8 @@ fn distinguishes_losses_from_slow_readers_and_shows_their_share() {
         drop((client, server));
         nft("flush chain inet test received");
 
-        // Of every ten segments three are lost while megabytes pass: the share of those sent again is the kernel's own.
+        // Three of ten segments are lost during a transfer of megabytes: the printed share of retransmissions is the
+        // kernel's.
         let (mut client, mut server) = pair(&listening);
         SockRef::from(&client).set_tcp_nodelay(true).expect("set");
         nft(&format!(
@@ -166,7 +168,7 @@ fn distinguishes_losses_from_slow_readers_and_shows_their_share() {
             client.set_write_timeout(Some(Duration::from_secs(1))).expect("set");
             let mut sent = 0;
             while !watched.is_finished() {
-                // A write that waits in vain is what losses do; the next one goes on.
+                // A write may time out because of losses; the next one continues.
                 sent += client.write(&[1; 1000]).unwrap_or(0);
             }
             nft("flush chain inet test received");
@@ -178,7 +180,7 @@ fn distinguishes_losses_from_slow_readers_and_shows_their_share() {
     });
 }
 
-/// The percentages of segments sent again that this many looks print.
+/// The printed percentages of retransmitted segments, from this many readings.
 fn plain_shares(interval: &str, count: u32) -> Vec<f64> {
     let mut command = holdfast();
     command.args(["watch", "--plain", "--interval", interval, "--count", &count.to_string()]);

@@ -1,6 +1,6 @@
-//! `holdfast watch` against the truth: connections closed in known orders, and queues filled in known ways, in a network
-//! namespace of the test's own, as Prometheus would read of them. Making one takes root; without it this says so by name,
-//! and under CI it fails.
+//! `holdfast watch` against known facts: connections closed in known orders, and queues filled in known ways, in a
+//! network namespace of the test, read like Prometheus. A namespace needs root; without it the test is reported as
+//! skipped, and under CI it fails.
 
 use crate::support::observer::{Observer, in_a_namespace};
 use crate::support::{holdfast, until};
@@ -10,19 +10,19 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::Command;
 use std::time::Duration;
 
-/// Connections closed in each order: 10,000 altogether, of which each side is a close of its own.
+/// Connections closed in each order: 10,000 in total. The close of each side counts.
 const CLOSES: u64 = 2000;
-/// Of all closes, in percent.
+/// Least share of right answers, in percent of all closes.
 const RIGHT_PERCENT_MIN: u64 = 99;
 
-/// Who ends a connection, and how.
+/// Which side ends a connection, and how.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Order {
     ClientFirst,
     ServerFirst,
     ClientResets,
     ServerResets,
-    /// Bytes that it has not read make a reset of its close.
+    /// The server closes with unread bytes, so its close is a reset.
     ServerDoesNotRead,
 }
 
@@ -49,7 +49,7 @@ fn close(listener: &TcpListener, order: Order) {
         drop(first);
         assert!(second.read(&mut [0; 1]).is_err());
     } else if matches!(order, Order::ClientResets | Order::ServerResets) {
-        // Without lingering a close is a reset.
+        // With a linger time of zero, a close is a reset.
         socket2::SockRef::from(&first).set_linger(Some(Duration::ZERO)).expect("set");
         drop(first);
         assert!(second.read(&mut [0; 1]).is_err());
@@ -102,7 +102,8 @@ fn knows_which_side_closed_first_except_for_resets() {
             + count(&metrics, Order::ServerFirst, true, "peer")
             + count(&metrics, Order::ServerFirst, false, "this_side");
         assert!(right * 100 >= RIGHT_PERCENT_MIN * 4 * CLOSES, "{right} of {} are right: {metrics:#?}", 4 * CLOSES);
-        // Of a reset connection one side forgets its peer before it dies, unless bytes that were not read made the reset.
+        // Of a reset connection one side loses its peer's address before it is closed, unless unread bytes caused the
+        // reset.
         let resets = 3 * 2 * CLOSES;
         let unknown = count(&metrics, Order::ClientResets, false, "unknown")
             + count(&metrics, Order::ServerResets, true, "unknown")
@@ -110,7 +111,7 @@ fn knows_which_side_closed_first_except_for_resets() {
             + count(&metrics, Order::ServerDoesNotRead, false, "unknown")
             + metrics[forgotten];
         assert!(unknown * 100 >= RIGHT_PERCENT_MIN * resets, "{unknown} of {resets} are unknown: {metrics:#?}");
-        // Nothing was missed, although most connections lived between two looks.
+        // Nothing was missed, although most connections lived between two readings.
         let value = |series: &str| metrics.get(series).copied().unwrap_or(0);
         assert_eq!(value("holdfast_event_overruns_total"), 0);
         let (opened, seen) =
@@ -122,7 +123,8 @@ fn knows_which_side_closed_first_except_for_resets() {
     });
 }
 
-/// Local and remote end, Recv-Q and Send-Q of each socket of the port in which bytes wait, and of its listener: what ss says.
+/// Local and remote address, Recv-Q and Send-Q of each socket of the port with queued bytes, and of its listener, from
+/// ss.
 fn queues_by_ss(port: u16) -> BTreeSet<String> {
     let filter = format!("sport = :{port} or dport = :{port}");
     let output = Command::new("ss").args(["-tanH", &filter]).output().expect("iproute2 is installed");
@@ -140,7 +142,7 @@ fn queues_by_ss(port: u16) -> BTreeSet<String> {
     rows
 }
 
-/// The same as `watch --plain` prints it.
+/// The same from `watch --plain`.
 fn queues_by_us(port: u16) -> BTreeSet<String> {
     let filter = format!("port = :{port}");
     let output = holdfast().args(["watch", "--plain", "--count", "1", &filter]).output().expect("it starts");
@@ -173,7 +175,7 @@ fn full_queues_have_a_cause_and_match_ss() {
         for _ in 0..3 {
             waiting.push(TcpStream::connect(address).expect("the accept queue has room"));
         }
-        // One of those that no process accepts has sent data.
+        // A connection that no process has accepted has sent data.
         waiting[0].write_all(b"is anybody there?").expect("sent");
         let expected = [
             ("holdfast_queued_sockets{cause=\"not_read\"}".to_owned(), 1),

@@ -1,5 +1,5 @@
-//! `worker_cpu_affinity` and `worker_rlimit_nofile`, as the kernel tells them of the running process: which processors each
-//! worker's thread may use, and how many descriptors the process.
+//! `worker_cpu_affinity` and `worker_rlimit_nofile`, checked in the kernel for the running process: the processors of
+//! each worker's thread, and the process's limit of descriptors.
 
 use crate::support::{Instance, children, until};
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::fs;
 
 const SERVER: &str = "server { listen 127.0.0.1:PORT; return 204; }";
 
-/// What this process may use, and with it everything that it starts.
+/// Processors that this process and its children may use.
 fn usable() -> Vec<u32> {
     processors("/proc/self/status")
 }
@@ -41,7 +41,7 @@ fn descriptors(process: u32) -> (u64, u64) {
     (words.next().expect("a soft limit"), words.next().expect("a hard limit"))
 }
 
-/// Starts with these words at the top level, and waits until every worker's thread has told the kernel what it wants.
+/// Starts with these directives at the top level, and waits until every worker's thread has set its affinity.
 fn affinities(top: &str, expected: &[(&str, &[u32])]) {
     let mut instance = Instance::new(top, SERVER);
     instance.start();
@@ -65,7 +65,7 @@ fn workers_run_where_they_are_told() {
     affinities("worker_processes 2;", &[("worker 0", &usable), ("worker 1", &usable)]);
     let each = format!("worker_processes 2; worker_cpu_affinity {} {};", mask(other), mask(one));
     affinities(&each, &[("worker 0", &[other]), ("worker 1", &[one])]);
-    // The last mask is that of the workers beyond the list.
+    // The last mask applies to the workers beyond the list.
     let few = format!("worker_processes 3; worker_cpu_affinity {} {};", mask(one), mask(other));
     affinities(&few, &[("worker 0", &[one]), ("worker 1", &[other]), ("worker 2", &[other])]);
     let auto = format!("worker_processes 2; worker_cpu_affinity auto {};", mask(other));

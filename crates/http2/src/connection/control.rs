@@ -1,4 +1,4 @@
-//! Frames that carry no message: settings, windows, resets, pings, priorities, GOAWAY. And our own window updates.
+//! Frames without message content: settings, windows, resets, pings, priorities, GOAWAY. And our own window updates.
 
 use super::Connection;
 use crate::abuse::Cost;
@@ -11,11 +11,11 @@ use crate::reason::Reason;
 use crate::settings::{Role, WINDOW_MAX};
 use crate::streams::{Over, Phase, Waiting};
 
-/// Streams for which all priorities are updated at once, in number of updates that one new stream gives back.
+/// Number of priority updates that one new stream refills.
 const UPDATES_PER_STREAM: u16 = 4;
 
 impl Connection {
-    /// A whole frame that is not DATA; its header was checked.
+    /// Processes a complete frame other than DATA; its header was checked.
     pub(super) fn take_frame(
         &mut self,
         header: Header,
@@ -61,7 +61,7 @@ impl Connection {
         Ok(Some(Event::PeerSettings))
     }
 
-    /// The initial window has changed: the windows of all streams change with it (RFC 9113 §6.9.2).
+    /// Applies a changed initial window to the windows of all streams (RFC 9113 §6.9.2).
     fn change_windows(&mut self, change: i32) -> Result<(), Reason> {
         if change == 0 {
             return Ok(());
@@ -160,7 +160,7 @@ impl Connection {
     }
 
     fn take_goaway(&mut self, payload: &[u8]) -> Event<'static> {
-        // The number never grows, whatever the peer says.
+        // The number never grows, even if the peer says so.
         let last = number_31(payload, 0).min(self.peer_last.unwrap_or(u32::MAX));
         self.peer_last = Some(last);
         if self.role == Role::Client {
@@ -169,7 +169,7 @@ impl Connection {
         Event::GoAway { last: StreamId(last), code: ErrorCode(number_32(payload, 4)) }
     }
 
-    /// The next stream that the peer will not look at.
+    /// The next stream that the peer will not process.
     pub(super) fn next_unprocessed(&mut self, out: &mut Vec<u8>) -> Option<Event<'static>> {
         let above = self.sweep_above?;
         let Some(id) = self.streams.last_id().filter(|&id| id > above) else {
@@ -180,7 +180,7 @@ impl Connection {
         Some(Event::Reset { stream: StreamId(id), by: ResetBy::Us(Reason::Unprocessed) })
     }
 
-    /// PRIORITY means nothing any more (RFC 9113 §5.3.2), but must be well-formed.
+    /// PRIORITY has no effect any more (RFC 9113 §5.3.2), but must be well-formed.
     fn take_priority(
         &mut self,
         header: Header,
@@ -214,13 +214,13 @@ impl Connection {
         Ok(None)
     }
 
-    /// A new stream: it may be told priorities again.
+    /// A new stream permits further priority updates.
     pub(super) fn refund_priorities(&mut self) {
         self.budgets.refund(Cost::Priority, UPDATES_PER_STREAM);
     }
 
-    /// The caller has taken this many bytes of the stream's body, and has room for as many more. The peer is told when half of a
-    /// window has come together.
+    /// The caller has consumed this many bytes of the stream's body, and has room for as many more. A window update is
+    /// sent when half a window has accumulated.
     pub fn consume(&mut self, stream: StreamId, bytes: usize, out: &mut Vec<u8>) {
         let Some(known) = self.streams.get(stream.0) else { return };
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(known.unconsumed);
@@ -229,7 +229,7 @@ impl Connection {
         self.credit_connection(bytes, out);
     }
 
-    /// Makes the window of a stream larger: this many bytes of its body may be under way or unconsumed.
+    /// Enlarges the window of a stream: this many bytes of its body may be in flight or unconsumed.
     pub fn grow_window(&mut self, stream: StreamId, bytes: u32, out: &mut Vec<u8>) {
         let Some(known) = self.streams.get(stream.0) else { return };
         let more = bytes.min(WINDOW_MAX).saturating_sub(known.window_target);
@@ -240,7 +240,7 @@ impl Connection {
         }
     }
 
-    /// Padding is never given to the caller.
+    /// Padding is never passed to the caller, so its window is returned at once.
     pub(super) fn credit_padding(&mut self, stream: u32, bytes: u32, out: &mut Vec<u8>) {
         self.credit_stream(stream, bytes, out);
         self.credit_connection(bytes, out);

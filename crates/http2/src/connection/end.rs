@@ -1,4 +1,5 @@
-//! The end of a connection: gently in two steps (RFC 9113 §6.8), at once, or for a fault. And the one deadline of the protocol itself.
+//! The end of a connection: gracefully in two steps (RFC 9113 §6.8), at once, or for a fault. And the protocol's only
+//! deadline of its own.
 
 use super::Connection;
 use super::receive::Reading;
@@ -9,29 +10,30 @@ use crate::reason::Reason;
 use crate::settings::Role;
 use crate::streams::{Over, Streams};
 
-/// How far our going away has come.
+/// The state of our own GOAWAY.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Going {
-    /// Not.
+    /// None was sent.
     No,
-    /// The peer has been told; streams that it opened before it knew are still taken, until it answers a PING.
+    /// The first was sent; streams that the peer opened before it knew are still accepted, until it answers a PING.
     Announced,
     /// Streams above this one are ignored.
     Final(u32),
 }
 
-/// The number in the first GOAWAY: no stream is too late yet.
+/// The number in the first GOAWAY: all streams are still accepted.
 const LAST_OF_ALL: u32 = 0x7FFF_FFFF;
 
-/// The PING behind the first GOAWAY.
+/// The PING after the first GOAWAY.
 const GOING_PING: [u8; 8] = *b"goaway!\n";
 
-/// Numbers that a client may have used already when it gets to know that there are no more.
+/// Numbers that a client may have used already when it learns that no more are available.
 const NUMBERS_IN_RESERVE: u32 = 2 * 1024;
 
 impl Connection {
-    /// Ends the connection gently: the peer is told to open no more streams; those that it opens before it knows are served. The
-    /// second call does not wait for that. Afterwards [`Self::is_finished`] tells when the last stream is over.
+    /// Ends the connection gracefully: the peer is told to open no more streams; those that it opens before it knows
+    /// are served. A second call does not wait for that. Afterwards [`Self::is_finished`] tells when the last stream
+    /// has ended.
     pub fn shut_down(&mut self, out: &mut Vec<u8>) {
         match self.going {
             Going::No if self.role == Role::Server && self.reading != Reading::Closed => {
@@ -53,7 +55,7 @@ impl Connection {
         frame::encode_goaway(last, ErrorCode::NO_ERROR, out);
     }
 
-    /// The last stream of the peer that was not ignored. The peer of a client opens none.
+    /// The peer's last stream that was not ignored. A server opens none.
     fn last_looked_at(&self) -> u32 {
         match (self.role, self.going) {
             (Role::Client, _) => 0,
@@ -62,7 +64,7 @@ impl Connection {
         }
     }
 
-    /// Whether the answer to a PING is the one that the second step waits for.
+    /// Whether this PING answer is the one that starts the second step.
     pub(super) fn take_pong(&mut self, payload: [u8; 8], out: &mut Vec<u8>) -> bool {
         let is_ours = payload == GOING_PING && self.going == Going::Announced;
         if is_ours {
@@ -71,24 +73,24 @@ impl Connection {
         is_ours
     }
 
-    /// Whether a new stream of the peer comes too late to be looked at.
+    /// Whether a new stream of the peer comes too late to be processed.
     pub(super) fn is_too_late(&self, stream: u32) -> bool {
         matches!(self.going, Going::Final(last) if stream > last)
     }
 
-    /// Whether one of the two sides goes away, or the connection is over: no stream can be opened.
+    /// Whether either side has sent GOAWAY, or the connection is over: no stream can be opened.
     pub fn is_going(&self) -> bool {
         self.going != Going::No || self.peer_last.is_some() || self.reading == Reading::Closed
     }
 
-    /// Goes away before the numbers of streams end.
+    /// Sends GOAWAY before the stream numbers are used up.
     pub(super) fn watch_numbers(&mut self, out: &mut Vec<u8>) {
         if self.going == Going::No && self.last_opened > LAST_OF_ALL - NUMBERS_IN_RESERVE {
             self.shut_down(out);
         }
     }
 
-    /// Whether the connection has said goodbye, or the peer has, and no stream is left: it can be closed.
+    /// Whether either side has sent GOAWAY and no stream is left: the connection can be closed.
     pub fn is_finished(&self) -> bool {
         self.reading == Reading::Closed
             || (self.streams.len() == 0 && (matches!(self.going, Going::Final(_)) || self.peer_last.is_some()))
@@ -107,14 +109,14 @@ impl Connection {
         self.settings_deadline_ms = None;
     }
 
-    /// Ends it for a fault.
+    /// Ends the connection for a fault.
     #[cold]
     pub(super) fn fail(&mut self, reason: Reason, out: &mut Vec<u8>) -> Closed {
         self.close(reason.code(), out);
         Closed(reason)
     }
 
-    /// Resets a stream: its owner does not want to go on. Nothing happens where it is over.
+    /// Resets a stream that its owner gives up. Does nothing if the stream is over.
     pub fn reset(&mut self, stream: StreamId, code: ErrorCode, out: &mut Vec<u8>) {
         if self.is_open(stream) {
             frame::encode_reset(stream.0, code, out);
@@ -130,12 +132,12 @@ impl Connection {
         }
     }
 
-    /// When [`Self::tick`] wants to be called; `None` at no time.
+    /// When [`Self::tick`] must be called; `None` for never.
     pub fn deadline_ms(&self) -> Option<u64> {
         self.settings_deadline_ms
     }
 
-    /// Looks at the deadline.
+    /// Checks the deadline.
     pub fn tick(&mut self, now_ms: u64, out: &mut Vec<u8>) -> Result<(), Closed> {
         match self.settings_deadline_ms {
             Some(deadline) if now_ms >= deadline => Err(self.fail(Reason::SettingsTimeout, out)),

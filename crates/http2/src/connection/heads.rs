@@ -1,4 +1,5 @@
-//! Header blocks in both directions: HEADERS with CONTINUATION, what a head does to its stream, and how heads are written.
+//! Header blocks in both directions: HEADERS with CONTINUATION, the effect of a head on its stream, and the encoding of
+//! heads.
 
 use super::Connection;
 use crate::abuse::Cost;
@@ -12,16 +13,16 @@ use crate::settings::Role;
 use crate::streams::{Over, Phase, Stream, UNKNOWN_LENGTH};
 use http1::FieldId;
 
-/// CONTINUATION frames of one block: the largest head that is allowed fits into three frames of 16 KB.
+/// Most CONTINUATION frames of one block: the largest permitted head fits into three frames of 16 KB.
 const CONTINUATIONS_MAX: u8 = 16;
 
-/// How many times its limit a head may unpack to before it is an attack and not a mistake.
+/// How many times its limit a head may unpack to before it counts as an attack instead of a mistake.
 const BOMB_FACTOR: u64 = 16;
 
-/// Bytes of a block beyond what its fields may have: each of them takes some bytes of indices and lengths.
+/// Bytes of a block beyond the limit of its fields: each field takes some bytes of indices and lengths.
 const BLOCK_SLACK_BYTES: usize = 16 * 1024;
 
-/// A block of which only a part has come.
+/// An incomplete block.
 #[derive(Debug)]
 pub(super) struct Block {
     stream: u32,
@@ -41,12 +42,12 @@ impl Block {
     }
 }
 
-/// The HEADERS frame that a block came in.
+/// The HEADERS frame that started a block.
 #[derive(Clone, Copy)]
 struct Opening {
     stream: u32,
     end: bool,
-    /// What is wrong with the frame beside the block.
+    /// The fault of the frame, apart from the block.
     fault: Option<Reason>,
 }
 
@@ -120,7 +121,7 @@ impl Connection {
         if bytes > bytes_max { Err(Reason::BlockTooLarge) } else { Ok(()) }
     }
 
-    /// A whole block. It is decoded whatever becomes of its stream: the table changes with it.
+    /// Processes a complete block. It is decoded even if its stream is not wanted, because it changes the table.
     fn take_block(
         &mut self,
         opening: Opening,
@@ -190,7 +191,7 @@ impl Connection {
             return self.reset_for(id, fault, now_ms, out).map(Some);
         }
         if head.is_too_large {
-            // Its work was done for nothing.
+            // The work for this head was wasted.
             self.budgets.charge(Cost::Provoked, now_ms)?;
         }
         stream.priority = head.priority.unwrap_or_default();
@@ -200,7 +201,7 @@ impl Connection {
         Ok(Some(Event::Head { stream: StreamId(id), end: opening.end }))
     }
 
-    /// One stream too many. Before the peer knows our settings it cannot know that.
+    /// Refuses a stream above the limit. Before the peer knows our settings it cannot know the limit.
     fn refuse_stream(&mut self, id: u32, now_ms: u64, out: &mut Vec<u8>) -> Result<Event<'static>, Reason> {
         if self.settings_deadline_ms.is_none() {
             return self.reset_for(id, Reason::TooManyStreams, now_ms, out);
@@ -252,7 +253,7 @@ impl Connection {
         Ok(Some(Event::Trailers { stream: StreamId(opening.stream) }))
     }
 
-    /// Appends a header block in as many frames as it needs. `fill` writes its fields.
+    /// Appends a header block in as many frames as needed. `fill` writes its fields.
     pub(super) fn write_block(
         &mut self,
         stream: u32,
@@ -287,7 +288,7 @@ impl Connection {
     }
 }
 
-/// What is wrong with a request or response, and how long its body is.
+/// Checks a request or response, and determines the length of its body.
 fn message_fault(head: &mut Head, end: bool, stream: &mut Stream) -> Result<(), Reason> {
     head.finish().map_err(Reason::Head)?;
     let is_interim = head.kind == HeadKind::Response && head.status < 200;
@@ -307,10 +308,10 @@ fn message_fault(head: &mut Head, end: bool, stream: &mut Stream) -> Result<(), 
     Ok(())
 }
 
-/// Longest name that is put into lower case here: names that are longer, and have an upper-case letter, are refused.
+/// Longest name that is converted to lower case here: longer names with an upper-case letter are refused.
 const LOWERED_BYTES_MAX: usize = 128;
 
-/// Takes the fields of a head that is sent, and checks every byte.
+/// Takes the fields of a head to send, and checks every byte.
 #[derive(Debug)]
 pub struct Fields<'a> {
     pub(super) encoder: &'a mut Encoder,
@@ -323,7 +324,7 @@ impl Fields<'_> {
         self.add_known(FieldId::of_name(name), name, value)
     }
 
-    /// The same where the name's id is known.
+    /// The same if the name's id is known.
     pub fn add_known(&mut self, id: FieldId, name: &[u8], value: &[u8]) -> Result<(), HeadFault> {
         match id {
             FieldId::Connection
@@ -350,8 +351,8 @@ impl Fields<'_> {
     }
 }
 
-/// Whether a field is worth a place in the table. A connection to an upstream carries requests of many clients: what is secret must not
-/// be there, since its place can be guessed (RFC 7541 §7.1).
+/// Whether a field should be put into the table. A connection to an upstream carries requests of many clients: secrets
+/// must not be in the table, since an attacker could guess them there (RFC 7541 §7.1).
 fn indexing(id: FieldId) -> Indexing {
     match id {
         FieldId::Authorization | FieldId::ProxyAuthorization | FieldId::Cookie => Indexing::Never,

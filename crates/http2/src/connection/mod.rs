@@ -1,8 +1,9 @@
-//! One connection, of either role: what it knows, and the small questions about it. `receive` reads, `heads` has header blocks,
+//! One connection, of either role: its state, and simple queries. `receive` reads, `heads` handles header blocks,
 //! `control` the other frames, `send` writes, `end` closes.
 //!
-//! It has no queue of bytes: each method that has something to send appends it to the caller's buffer. The caller bounds that buffer by
-//! not calling `receive` while more than it wants waits there; one call of `receive` appends less than twice of what it reads.
+//! It has no queue of bytes: each method that sends something appends it to the caller's buffer. The caller bounds that
+//! buffer by not calling `receive` while too much waits there; one call of `receive` appends less than twice what it
+//! reads.
 
 mod control;
 mod end;
@@ -36,33 +37,33 @@ pub struct Connection {
     streams: Streams,
     budgets: Budgets,
     reading: Reading,
-    /// A frame of which not everything has come; empty otherwise, without memory.
+    /// An incomplete frame; otherwise empty, without memory.
     partial: Vec<u8>,
-    /// A header block that CONTINUATION frames go on with.
+    /// A header block that CONTINUATION frames continue.
     block: Option<Box<Block>>,
     /// Bytes that we may send.
     send_window: i32,
     /// Bytes that the peer may send.
     receive_window: i32,
-    /// Consumed bytes that the peer has not been told of.
+    /// Consumed bytes that were not reported to the peer yet.
     credit: u32,
     /// The highest stream that was opened.
     last_opened: u32,
     /// The stream whose turn it is to send.
     chosen: u32,
-    /// We have reset a stream: the peer may go on with it for a while.
+    /// We have reset a stream: the peer may send more on it for a while.
     has_reset: bool,
     /// When our settings must be acknowledged; `None` afterwards.
     settings_deadline_ms: Option<u64>,
     going: Going,
-    /// The last stream that the peer looks at, once it goes away.
+    /// The last stream that the peer will process, after its GOAWAY.
     peer_last: Option<u32>,
-    /// Streams above are to be reported as unprocessed.
+    /// Streams above this number must be reported as unprocessed.
     sweep_above: Option<u32>,
 }
 
 impl Connection {
-    /// A connection of which nothing was read yet. What it begins with is appended to `out`.
+    /// A connection from which nothing was read yet. Its first frames are appended to `out`.
     pub fn new(role: Role, config: Config, now_ms: u64, out: &mut Vec<u8>) -> Self {
         let config = config.bounded();
         if role == Role::Client {
@@ -96,22 +97,22 @@ impl Connection {
         }
     }
 
-    /// Our side.
+    /// Our role.
     pub fn role(&self) -> Role {
         self.role
     }
 
-    /// What the peer has announced.
+    /// The settings that the peer has announced.
     pub fn peer_settings(&self) -> PeerSettings {
         self.peer
     }
 
-    /// Streams that are not over.
+    /// Number of open streams.
     pub fn streams(&self) -> usize {
         self.streams.len()
     }
 
-    /// Whether the stream is not over.
+    /// Whether the stream is open.
     pub fn is_open(&self, stream: StreamId) -> bool {
         self.streams.find(stream.0).is_some()
     }
@@ -121,34 +122,34 @@ impl Connection {
         StreamId(self.last_opened)
     }
 
-    /// The caller's mark of a stream; 0 before it set one, `None` where the stream is over.
+    /// The caller's token for a stream; 0 before it set one, `None` if the stream is over.
     pub fn token(&self, stream: StreamId) -> Option<u32> {
         self.streams.look(stream.0).map(|stream| stream.token)
     }
 
-    /// Marks a stream.
+    /// Sets the caller's token for a stream.
     pub fn set_token(&mut self, stream: StreamId, token: u32) {
         if let Some(stream) = self.streams.get(stream.0) {
             stream.token = token;
         }
     }
 
-    /// How a stream is scheduled.
+    /// The priority of a stream.
     pub fn priority(&self, stream: StreamId) -> Option<Priority> {
         self.streams.look(stream.0).map(|stream| stream.priority)
     }
 
-    /// Sets how a stream is scheduled, for example after a `priority` field of the response (RFC 9218 §8).
+    /// Sets the priority of a stream, for example after a `priority` field of the response (RFC 9218 §8).
     pub fn set_priority(&mut self, stream: StreamId, priority: Priority) {
         self.streams.set_priority(stream.0, priority);
     }
 
-    /// Whether a frame or a header block has begun and is not complete. The peer should not take long to send the rest.
+    /// Whether a frame or a header block is incomplete. The peer should send the rest soon.
     pub fn is_reading(&self) -> bool {
         !self.partial.is_empty() || self.block.is_some() || matches!(self.reading, Reading::Preface(_))
     }
 
-    /// Bytes of memory behind it, without its own size.
+    /// Bytes of memory that it holds, without its own size.
     pub fn held_bytes(&self) -> usize {
         self.partial.capacity()
             + self.block.as_ref().map_or(0, |block| block.held_bytes())
@@ -157,7 +158,8 @@ impl Connection {
             + self.streams.held_bytes()
     }
 
-    /// Gives up memory that a connection without streams does not need. Cheap to call each time when the last stream is over.
+    /// Frees memory that a connection without streams does not need. Cheap enough to call whenever the last stream has
+    /// ended.
     pub fn trim(&mut self) {
         if self.streams.len() == 0 {
             self.encoder.forget();
@@ -165,12 +167,12 @@ impl Connection {
         }
     }
 
-    /// Whether a stream of this number was never opened.
+    /// Whether a stream with this number was never opened.
     fn is_idle(&self, stream: u32) -> bool {
         stream & 1 == 0 || stream > self.last_opened
     }
 
-    /// Ends a stream for a fault of the peer.
+    /// Resets a stream for a fault of the peer.
     fn reset_for(
         &mut self,
         stream: u32,
@@ -185,13 +187,13 @@ impl Connection {
         Ok(Event::Reset { stream: StreamId(stream), by: ResetBy::Us(reason) })
     }
 
-    /// Takes a stream out. What it had not consumed is given back to the connection's window.
+    /// Removes a stream. Its unconsumed bytes are returned to the connection's window.
     fn remove(&mut self, id: u32, over: Over, out: &mut Vec<u8>) -> Option<Stream> {
         if self.chosen == id {
             self.chosen = 0;
         }
         let Some(stream) = self.streams.remove(id, over) else {
-            // It was refused before it was one.
+            // It was refused before it was opened.
             self.streams.remember(id, over);
             return None;
         };

@@ -1,5 +1,5 @@
-//! Reading: the preface, frames one by one, DATA in the pieces in which it comes. Frames other than DATA are looked at when they are
-//! complete; one that comes in pieces is kept until then.
+//! Reading: the preface, frames one by one, and DATA in pieces as it arrives. Other frames are processed when they are
+//! complete; incomplete ones are kept until then.
 
 use super::Connection;
 use crate::abuse::Cost;
@@ -10,28 +10,28 @@ use crate::reason::Reason;
 use crate::settings::FRAME_BYTES_DEFAULT;
 use crate::streams::{Over, Phase, UNKNOWN_LENGTH};
 
-/// What the next byte is.
+/// What the next byte belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reading {
-    /// Of the preface, of which this much has come.
+    /// The preface; this many bytes of it have come.
     Preface(u8),
-    /// Of the first frame, which must be SETTINGS.
+    /// The first frame, which must be SETTINGS.
     FirstFrame,
-    /// Of a frame's header.
+    /// A frame's header.
     Frame,
-    /// Of a DATA frame's payload.
+    /// The payload of a DATA frame.
     Data(Data),
-    /// Of a payload that nothing is done with.
+    /// An ignored payload.
     Skip(u32),
-    /// Of nothing any more.
+    /// Nothing: the connection is closed.
     Closed,
 }
 
-/// A DATA frame under way.
+/// A DATA frame being received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Data {
     stream: u32,
-    /// Bytes of the payload that are still to come, padding included.
+    /// Bytes of the payload still to come, including padding.
     left: u32,
     /// Bytes of padding at its end.
     padding: u32,
@@ -40,7 +40,7 @@ pub(super) struct Data {
     end: bool,
 }
 
-/// What a step of reading gave.
+/// The result of a reading step.
 enum Step<'b> {
     Event(Event<'b>),
     Nothing,
@@ -54,8 +54,8 @@ impl<'b> Step<'b> {
 }
 
 impl Connection {
-    /// Reads from `input` up to the next event, and moves it behind what was read. `None`: all of it was read. The event
-    /// [`Event::Head`] and [`Event::Trailers`] leave their fields in `head`. What is to be sent is appended to `out`.
+    /// Reads from `input` up to the next event, and advances it. `None`: everything was read. The events
+    /// [`Event::Head`] and [`Event::Trailers`] store their fields in `head`. Bytes to send are appended to `out`.
     pub fn receive<'b>(
         &mut self,
         now_ms: u64,
@@ -156,7 +156,7 @@ impl Connection {
         self.take_frame(header, payload, now_ms, head, out).map(Step::of)
     }
 
-    /// The frame of which a part is kept already.
+    /// Continues a frame that is partly buffered.
     fn read_frame_in_pieces<'b>(
         &mut self,
         now_ms: u64,
@@ -180,7 +180,7 @@ impl Connection {
         self.take_frame(header, frame.get(HEADER_BYTES..).unwrap_or_default(), now_ms, head, out).map(Step::of)
     }
 
-    /// Fills what is kept up to this length; `false` where more must come.
+    /// Fills the buffer up to this length; `false` if more bytes are needed.
     fn gather(&mut self, len: usize, input: &mut &[u8]) -> bool {
         let missing = len.saturating_sub(self.partial.len()).min(input.len());
         self.partial.reserve_exact(len.saturating_sub(self.partial.len()));
@@ -189,7 +189,7 @@ impl Connection {
         self.partial.len() >= len
     }
 
-    /// What a frame's header alone tells. It may be asked again while the payload comes.
+    /// Checks a frame's header alone. It may be called again while the payload arrives.
     fn check(&self, header: Header) -> Result<(), Reason> {
         if header.len > FRAME_BYTES_DEFAULT {
             return Err(Reason::FrameTooLarge);
@@ -234,7 +234,7 @@ impl Connection {
         self.begin_data(header, now_ms, out).map(Step::of)
     }
 
-    /// A DATA frame's header: windows are charged for all of it at once, as the peer did.
+    /// Processes a DATA frame's header: windows are charged for all of it at once, as on the peer's side.
     fn begin_data(&mut self, header: Header, now_ms: u64, out: &mut Vec<u8>) -> Result<Option<Event<'static>>, Reason> {
         if self.is_idle(header.stream) {
             return Err(Reason::StreamIdle);
@@ -274,14 +274,14 @@ impl Connection {
         Ok(None)
     }
 
-    /// A frame that carries a message on a stream that is over. The peer may not have known that.
+    /// Handles a message frame on a stream that is over. The peer may not have known that.
     pub(super) fn check_stray(&mut self, stream: u32, now_ms: u64) -> Result<(), Reason> {
         if self.is_too_late(stream) {
             return self.budgets.charge(Cost::Stray, now_ms);
         }
         match self.streams.over(stream) {
             Some(Over::ByPeer) => Err(Reason::StreamOver),
-            // Never opened. Once we have reset streams, it may be one of them that is not remembered any more.
+            // Never opened. But if we have reset streams, it may be one that is not remembered any more.
             None if !self.has_reset => Err(Reason::StreamNumber),
             Some(Over::ByUs) | None => self.budgets.charge(Cost::Stray, now_ms),
         }
@@ -314,12 +314,12 @@ impl Connection {
             self.reading = Reading::Data(data);
             return Ok(Step::NeedsMore);
         }
-        // What is left then is padding.
+        // The rest is padding.
         self.reading = if is_whole { Reading::Skip(data.left) } else { Reading::Data(data) };
         self.deliver(data.stream, bytes, is_whole && data.end, now_ms, out).map(Step::of)
     }
 
-    /// Hands a piece of a body over, if its stream still wants it.
+    /// Passes a piece of a body on, if its stream still wants it.
     fn deliver<'b>(
         &mut self,
         id: u32,
@@ -359,7 +359,7 @@ impl Connection {
     }
 }
 
-/// Whether the payload is taken in pieces: DATA, and what is skipped.
+/// Whether the payload is processed in pieces: DATA, and ignored frames.
 fn is_streamed(header: Header) -> bool {
     header.kind == kind::DATA || (header.kind > kind::CONTINUATION && header.kind != kind::PRIORITY_UPDATE)
 }

@@ -1,5 +1,5 @@
-//! Sending: heads at once, bodies as far as windows, the caller's room and the other streams let them. A stream that could not send all
-//! gets its turn later: [`Connection::next_turn`] names it.
+//! Sending: heads at once, bodies as far as windows, the caller's room and the other streams permit. A stream that
+//! could not send everything gets its turn later: [`Connection::next_turn`] names it.
 
 use super::{Connection, Fields};
 use crate::abuse::Cost;
@@ -13,13 +13,13 @@ use crate::settings::{FRAME_BYTES_DEFAULT, Role};
 use crate::streams::{Over, Phase, Stream, Waiting};
 use thiserror::Error;
 
-/// Bytes that a stream sends before it is another's turn: one frame of the usual size.
+/// Bytes that a stream sends before another has its turn: one frame of the usual size.
 const QUANTUM_BYTES: usize = FRAME_BYTES_DEFAULT as usize;
 
-/// A frame is not cut to less than this for want of room in the caller's buffer.
+/// For lack of room in the caller's buffer, a frame is not cut to less than this.
 const PIECE_BYTES_MIN: usize = 1024;
 
-/// Room in the caller's buffer below which no stream gets its turn: one that may send would send nothing, and be named again.
+/// Room in the caller's buffer below which no stream gets its turn: it would send nothing, and be named again.
 const TURN_ROOM_BYTES: usize = HEADER_BYTES + PIECE_BYTES_MIN;
 
 /// Why nothing was sent.
@@ -28,7 +28,7 @@ pub enum SendFault {
     /// The stream is over: it was reset, or has ended.
     #[error("the stream is over")]
     Over,
-    /// A body before its head, a second head, or anything behind the end.
+    /// A body before its head, a second head, or anything after the end.
     #[error("a part of a message in the wrong place")]
     Order,
 }
@@ -36,10 +36,10 @@ pub enum SendFault {
 /// Why no stream can be opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum OpenFault {
-    /// As many are open as the peer allows.
+    /// As many streams are open as the peer allows.
     #[error("the peer allows no more streams at once")]
     TooMany,
-    /// The connection goes away, or has used all numbers.
+    /// Either side has sent GOAWAY, or all stream numbers are used.
     #[error("the connection takes no more streams")]
     Going,
     /// The request line cannot be sent.
@@ -63,7 +63,7 @@ pub struct RequestLine<'a> {
 }
 
 impl Connection {
-    /// Opens a stream with a request. `end`: it has no body. A client's part.
+    /// Opens a stream with a request. `end`: it has no body. For clients.
     pub fn open(
         &mut self,
         request: &RequestLine<'_>,
@@ -88,7 +88,7 @@ impl Connection {
         ];
         for (name, value, _) in pseudo {
             check::value(value).map_err(|fault| OpenFault::Head(fault.into()))?;
-            // They come out as parts of a request line, perhaps.
+            // They may become parts of an HTTP/1 request line.
             if value.contains(&b' ') {
                 return Err(OpenFault::Head(if name == b":path" { HeadFault::Path } else { HeadFault::Authority }));
             }
@@ -107,7 +107,7 @@ impl Connection {
         Ok(StreamId(id))
     }
 
-    /// Sends the head of a response, or of an interim one (status below 200, `end` false). A server's part.
+    /// Sends the head of a response, or of an interim one (status below 200, `end` false). For servers.
     pub fn respond(
         &mut self,
         stream: StreamId,
@@ -150,8 +150,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends as much of a body as can go now, and returns how much that was. `end`: nothing follows these bytes. `out` does not grow
-    /// above `out_bytes_max`. Where not all was sent, `next_turn` tells when to go on, with the rest of the bytes.
+    /// Sends as much of a body as possible now, and returns how much. `end`: nothing follows these bytes. `out` does
+    /// not grow above `out_bytes_max`. If not everything was sent, `next_turn` tells when to continue with the rest.
     pub fn send_data(
         &mut self,
         stream: StreamId,
@@ -178,7 +178,7 @@ impl Connection {
         Ok(sent)
     }
 
-    /// Appends DATA frames, as far as windows and room go.
+    /// Appends DATA frames, as far as windows and room permit.
     fn write_data(
         &mut self,
         id: u32,
@@ -211,7 +211,7 @@ impl Connection {
             stream.send_window -= len as i32;
             self.send_window -= len as i32;
             sent += len;
-            // What the peer answers to data with.
+            // Refills what the peer answers data with.
             self.budgets.refund(Cost::WindowUpdate, 2);
             self.budgets.refund(Cost::Ping, 1);
             if sent == bytes.len() {
@@ -221,7 +221,7 @@ impl Connection {
         sent
     }
 
-    /// Where a stream waits after it has sent what it could.
+    /// Sets what a stream waits for after it has sent as much as it could.
     fn settle(&mut self, id: u32, is_all: bool, end: bool, out: &mut Vec<u8>) {
         let was_chosen = std::mem::take(&mut self.chosen) == id;
         let Some(stream) = self.streams.look(id) else { return };
@@ -233,14 +233,15 @@ impl Connection {
         } else if stream.send_window <= 0 {
             self.streams.set_waiting(id, Waiting::Window);
         } else if was_chosen || stream.waiting != Waiting::Turn {
-            // One by one, unless they are of use in parts.
+            // One response after the other, unless they are useful in parts.
             let is_first = was_chosen && !stream.priority.incremental;
             self.streams.queue(id, is_first);
         }
     }
 
-    /// The stream that may send next; the caller calls `send_data` for it before it asks again. `room`: bytes by which `out` may grow.
-    /// `None`: none waits, or the connection's window or the room is used up; [`Self::has_turn`] tells whether it was the room.
+    /// The stream that may send next; the caller calls `send_data` for it before it asks again. `room`: bytes by which
+    /// `out` may grow. `None`: no stream waits, or the connection's window or the room is used up; [`Self::has_turn`]
+    /// tells whether it was the room.
     pub fn next_turn(&mut self, room: usize) -> Option<StreamId> {
         if self.send_window <= 0 || room < TURN_ROOM_BYTES {
             return None;
@@ -257,12 +258,12 @@ impl Connection {
         }
     }
 
-    /// Whether a stream waits for its turn that the connection's window lets send.
+    /// Whether a stream waits for its turn and the connection's window permits sending.
     pub fn has_turn(&self) -> bool {
         self.send_window > 0 && self.streams.first_waiting().is_some()
     }
 
-    /// Bytes of a body that windows let through now; `None` where the stream is over.
+    /// Bytes of a body that the windows permit now; `None` if the stream is over.
     pub fn sendable_bytes(&self, stream: StreamId) -> Option<usize> {
         let known = self.streams.look(stream.0)?;
         Some(known.send_window.min(self.send_window).max(0) as usize)
@@ -281,7 +282,7 @@ impl Connection {
 }
 
 impl Head {
-    /// Whether a response with this head is only an interim one.
+    /// Whether a response with this head is an interim one.
     pub fn is_interim(&self) -> bool {
         self.kind == crate::HeadKind::Response && self.status < 200
     }

@@ -1,5 +1,5 @@
-//! The decoder: a whole block in, fields out, into a buffer of the caller. What a literal's name is and whether its bytes may be
-//! forwarded is found out once and kept in the table; an indexed field is only copied.
+//! The decoder: a complete block in, fields out, into the caller's buffer. The id of a literal's name and the validity
+//! of its bytes are determined once and kept in the table; an indexed field is only copied.
 
 use super::table::Table;
 use super::{HpackError, TABLE_BYTES_DEFAULT, huffman, integer, static_table};
@@ -38,14 +38,14 @@ impl Pseudo {
     }
 }
 
-/// What a name is.
+/// The kind of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Name {
     /// Of a regular field.
     Field(FieldId),
     /// Of a pseudo-header field that we know.
     Pseudo(Pseudo),
-    /// One that no message may have.
+    /// A name that no message may have.
     Fault(FieldFault),
 }
 
@@ -58,21 +58,21 @@ impl Name {
     }
 }
 
-/// What is known of an entry of the table: its name, and what is wrong with its value.
+/// Facts about an entry of the table: its name, and the fault of its value.
 type Note = (Name, Option<FieldFault>);
 
-/// A decoded field. Name and value are in the buffer that the sink lent.
+/// A decoded field. Name and value are in the sink's buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decoded {
-    /// What its name is.
+    /// The kind of its name.
     pub name: Name,
-    /// What is wrong with its value.
+    /// The fault of its value, if any.
     pub value_fault: Option<FieldFault>,
     /// Its name.
     pub name_at: Span,
-    /// Its value; behind the name, a colon and a space.
+    /// Its value; it follows the name, a colon and a space.
     pub value_at: Span,
-    /// Whether the sender forbids to keep it in a table (RFC 7541 §7.1.3).
+    /// Whether the sender forbids storing it in a table (RFC 7541 §7.1.3).
     pub never_indexed: bool,
 }
 
@@ -96,13 +96,13 @@ static STATIC_NAMES: LazyLock<[Name; static_table::ENTRIES]> = LazyLock::new(|| 
     std::array::from_fn(|at| Name::of(static_table::entry(at + 1).expect("the array is as long as the table").0))
 });
 
-/// One direction's decoder.
+/// The decoder of one direction.
 #[derive(Debug)]
 pub struct Decoder {
     table: Table<Note>,
-    /// What we allow.
+    /// The size that we allow.
     size_max: u32,
-    /// The limit was lowered below the table's size: the next block must say a new one (RFC 7541 §4.2).
+    /// The limit was lowered below the table's size: the next block must state a new size (RFC 7541 §4.2).
     must_update: bool,
 }
 
@@ -114,7 +114,8 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// The size of the dynamic table that the peer may choose from now on: what we announced, when it is acknowledged.
+    /// Sets the size of the dynamic table that the peer may choose from now on: the announced one, once it is
+    /// acknowledged.
     pub fn set_size_max(&mut self, size_max: u32) {
         self.size_max = size_max;
         self.must_update = self.table.size_max() > size_max;
@@ -145,9 +146,9 @@ impl Decoder {
         Ok(())
     }
 
-    /// Changes of the table's size, which are only at the start of a block.
+    /// Handles changes of the table's size, which are only permitted at the start of a block.
     fn update_size(&mut self, block: &mut &[u8]) -> Result<(), HpackError> {
-        // After a change of the limit there are two: the least size of the meantime, and the final one.
+        // After a change of the limit there are two: the smallest size in between, and the final one.
         let mut updates_left = 2;
         while let Some(0x20..=0x3F) = block.first() {
             let size = integer::decode(block, 5)?;
@@ -178,7 +179,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// A literal, whose first byte has `prefix_bits` bits of the name's index: six where it is kept in the table.
+    /// Decodes a literal. Its first byte has `prefix_bits` bits of the name's index: six if it is stored in the table.
     fn literal(&mut self, block: &mut &[u8], prefix_bits: u32, sink: &mut impl Sink) -> Result<(), HpackError> {
         let is_kept = prefix_bits == 6;
         let never_indexed = !is_kept && block.first().is_some_and(|first| first & 0x10 != 0);
@@ -221,7 +222,7 @@ impl Decoder {
     }
 }
 
-/// Appends the string that `block` begins with to `out`.
+/// Appends the string at the start of `block` to `out`.
 fn decode_string(block: &mut &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> {
     let is_encoded = block.first().is_some_and(|first| first & 0x80 != 0);
     let len = integer::decode(block, 7)? as usize;

@@ -1,41 +1,41 @@
-//! The encoder: one field at a time, appended to a buffer of the caller. Its table is small and searched by hashes; a connection that
-//! waits gives it up ([`Encoder::forget`]), for two bytes in the next block.
+//! The encoder: one field at a time, appended to the caller's buffer. Its table is small and searched by hashes; an
+//! idle connection frees it ([`Encoder::forget`]), which costs two bytes in the next block.
 
 use super::table::Table;
 use super::{TABLE_BYTES_DEFAULT, huffman, integer, static_table};
 
-/// What happens to a field beside being sent.
+/// Whether a field is stored in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Indexing {
-    /// It goes into the table: it will be sent again.
+    /// Store it: it will be sent again.
     Keep,
-    /// It does not: the next value is another.
+    /// Do not store it: the next value will differ.
     Without,
-    /// No hop may put it into a table: a secret (RFC 7541 §7.1.3).
+    /// No hop may store it in a table: a secret (RFC 7541 §7.1.3).
     Never,
 }
 
-/// One direction's encoder.
+/// The encoder of one direction.
 #[derive(Debug)]
 pub struct Encoder {
     table: Table<u32>,
-    /// What the peer allows and we want, the smaller of both.
+    /// The table size in use: the smaller of the peer's limit and ours.
     size_max: u32,
-    /// What we want.
+    /// The table size that we want.
     wanted: u32,
-    /// Sizes to be sent at the start of the next block: the least of the meantime, where it is less than the final one.
+    /// Sizes to send at the start of the next block: the smallest in between, if it is smaller than the final one.
     update: Option<u32>,
 }
 
 impl Encoder {
-    /// `wanted`: bytes of the dynamic table at most.
+    /// `wanted`: most bytes of the dynamic table.
     pub fn new(wanted: u32) -> Self {
         let size_max = wanted.min(TABLE_BYTES_DEFAULT);
         let update = (size_max < TABLE_BYTES_DEFAULT).then_some(size_max);
         Self { table: Table::new(size_max), size_max, wanted, update }
     }
 
-    /// The peer allows a table of this size (`SETTINGS_HEADER_TABLE_SIZE`).
+    /// Applies the table size that the peer allows (`SETTINGS_HEADER_TABLE_SIZE`).
     pub fn set_peer_max(&mut self, peer_max: u32) {
         let size_max = peer_max.min(self.wanted);
         if size_max != self.size_max {
@@ -45,7 +45,7 @@ impl Encoder {
         }
     }
 
-    /// Gives up the table's memory. The next block says so.
+    /// Frees the table's memory. The next block announces that.
     pub fn forget(&mut self) {
         if self.table.held_bytes() > 0 {
             self.table.resize(0);
@@ -59,7 +59,7 @@ impl Encoder {
         self.table.held_bytes()
     }
 
-    /// Must come before the first field of each block.
+    /// Must be called before the first field of each block.
     pub fn begin(&mut self, out: &mut Vec<u8>) {
         if let Some(least) = self.update.take() {
             if least < self.size_max {
@@ -110,12 +110,12 @@ impl Encoder {
         if name_index == 0 {
             encode_string(name, out);
         }
-        // What changes each time is not worth the code's time.
+        // A value that changes each time is not worth the time to compress it.
         if indexing == Indexing::Keep { encode_string(value, out) } else { encode_plain(value, out) }
     }
 }
 
-/// The entry with this pair, among those with this name, which follow each other in the static table.
+/// The entry with this pair, among those with this name, which are adjacent in the static table.
 fn find_pair(first: usize, name: &[u8], value: &[u8]) -> Option<usize> {
     let mut index = first;
     loop {
@@ -135,7 +135,7 @@ fn encode_plain(text: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(text);
 }
 
-/// As a Huffman code, where that is shorter.
+/// Uses the Huffman code if it is shorter.
 fn encode_string(text: &[u8], out: &mut Vec<u8>) {
     let len = huffman::encoded_len(text);
     if len < text.len() {
@@ -146,7 +146,7 @@ fn encode_string(text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Tells pairs apart before they are compared; equal hashes cost a comparison and nothing else.
+/// Distinguishes pairs before they are compared; equal hashes only cost a comparison.
 fn hash(name: &[u8], value: &[u8]) -> u32 {
     const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
     let mut hash = (name.len() as u64) << 32 | value.len() as u64;

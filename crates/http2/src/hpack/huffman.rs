@@ -1,5 +1,5 @@
-//! The Huffman code of RFC 7541, appendix B. The code is canonical: the lengths alone determine it, so the tables are computed from
-//! them when this is compiled.
+//! The Huffman code of RFC 7541, appendix B. The code is canonical: the lengths alone determine it, so the tables are
+//! computed from them at compile time.
 
 use super::HpackError;
 
@@ -37,9 +37,9 @@ const EOS: usize = 256;
 static CODES: [u32; 257] = CANON.codes;
 /// Symbols in the order of their codes.
 static SYMBOLS: [u16; 257] = CANON.symbols;
-/// Per length: the first code that is longer, shifted to 32 bits from the left.
+/// Per length: the first longer code, left-aligned to 32 bits.
 static LIMITS: [u64; BITS_MAX as usize + 1] = CANON.limits;
-/// Per length: what is added to a code to get its place in `SYMBOLS`, modulo 2^32.
+/// Per length: the offset from a code to its place in `SYMBOLS`, modulo 2^32.
 static OFFSETS: [u32; BITS_MAX as usize + 1] = CANON.offsets;
 
 struct Canon {
@@ -78,10 +78,10 @@ const fn canon() -> Canon {
     canon
 }
 
-/// Bits that are looked up at once: text is made of codes of eight bits and less, mostly.
+/// Bits that are looked up at once: text mostly consists of codes of up to eight bits.
 const QUICK_BITS: u32 = 9;
 
-/// What the next bits begin with: the symbol in the lower byte, the bits of its code above; 0 where the code is longer.
+/// For the next bits: the symbol in the lower byte, the length of its code above; 0 if the code is longer.
 static QUICK: [u16; 1 << QUICK_BITS] = quick();
 
 const fn quick() -> [u16; 1 << QUICK_BITS] {
@@ -102,13 +102,13 @@ const fn quick() -> [u16; 1 << QUICK_BITS] {
     table
 }
 
-/// Appends the decoded string to `out`: at most 8/5 of what there is, since codes have five bits at least.
+/// Appends the decoded string to `out`: at most 8/5 of the input, since codes have at least five bits.
 pub(super) fn decode(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> {
     out.reserve(bytes.len() * 8 / 5);
     let mut window = Window { rest: bytes, bits: 0, count: 0 };
     loop {
         window.refill();
-        // After a refill there are 57 bits and more, or the last ones.
+        // After a refill there are at least 57 bits, or the last ones.
         while window.count >= BITS_MAX || (window.rest.is_empty() && window.count > 0) {
             let Some((symbol, bits)) = window.next_symbol() else { return window.finish() };
             if bits > window.count {
@@ -124,10 +124,10 @@ pub(super) fn decode(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> 
     }
 }
 
-/// Bits that are to be decoded.
+/// Bits that are still to be decoded.
 struct Window<'a> {
     rest: &'a [u8],
-    /// From the left; behind them zeros.
+    /// Left-aligned, followed by zeros.
     bits: u64,
     count: u32,
 }
@@ -143,7 +143,8 @@ impl Window<'_> {
         }
     }
 
-    /// The symbol that the bits begin with, and its length, which may be more than there are. `None`: the end-of-string symbol.
+    /// The symbol at the start of the bits, and its length, which may exceed the available bits. `None`: the
+    /// end-of-string symbol.
     #[inline]
     fn next_symbol(&self) -> Option<(u8, u32)> {
         let entry = QUICK[(self.bits >> (64 - QUICK_BITS)) as usize];
@@ -156,18 +157,18 @@ impl Window<'_> {
         let bits = (QUICK_BITS + 1..=BITS_MAX).find(|&bits| top < LIMITS[bits as usize])?;
         let code = (top >> (32 - bits)) as u32;
         let symbol = SYMBOLS[code.wrapping_add(OFFSETS[bits as usize]) as usize];
-        // The end-of-string symbol is the only one above a byte.
+        // Only the end-of-string symbol exceeds a byte.
         u8::try_from(symbol).ok().map(|symbol| (symbol, bits))
     }
 
-    /// The string has ended if what is left is padding: less than eight bits, all ones (RFC 7541 §5.2).
+    /// The string has ended if the rest is padding: less than eight bits, all ones (RFC 7541 §5.2).
     fn finish(&self) -> Result<(), HpackError> {
         let is_padding = self.rest.is_empty() && self.count < 8 && self.bits == !(u64::MAX >> self.count);
         if is_padding { Ok(()) } else { Err(HpackError::Huffman) }
     }
 }
 
-/// Bytes that the string takes when it is encoded.
+/// Length of the string when encoded.
 pub(super) fn encoded_len(text: &[u8]) -> usize {
     let bits: usize = text.iter().map(|&byte| usize::from(BITS[usize::from(byte)])).sum();
     bits.div_ceil(8)

@@ -2,10 +2,10 @@
 
 use super::HpackError;
 
-/// Greatest value that is accepted: no index, size or length that we allow comes near it.
+/// Greatest accepted value: no index, size or length that we allow comes near it.
 const VALUE_MAX: u32 = 1 << 28;
 
-/// Reads an integer whose first byte has `prefix_bits` bits of it, and advances `bytes` behind it.
+/// Reads an integer with `prefix_bits` bits in its first byte, and advances `bytes`.
 #[inline]
 pub(super) fn decode(bytes: &mut &[u8], prefix_bits: u32) -> Result<u32, HpackError> {
     let (&first, mut rest) = bytes.split_first().ok_or(HpackError::Truncated)?;
@@ -16,7 +16,7 @@ pub(super) fn decode(bytes: &mut &[u8], prefix_bits: u32) -> Result<u32, HpackEr
         loop {
             let (&byte, behind) = rest.split_first().ok_or(HpackError::Truncated)?;
             rest = behind;
-            // Four groups of seven bits hold every value that is accepted.
+            // Four groups of seven bits hold every accepted value.
             if shift > 21 {
                 return Err(HpackError::Integer);
             }
@@ -34,7 +34,7 @@ pub(super) fn decode(bytes: &mut &[u8], prefix_bits: u32) -> Result<u32, HpackEr
     Ok(value)
 }
 
-/// Appends an integer behind the bits of `first` above the prefix.
+/// Appends an integer; the bits of `first` above the prefix are kept.
 #[inline]
 pub(super) fn encode(value: usize, prefix_bits: u32, first: u8, out: &mut Vec<u8>) {
     let mask = (1usize << prefix_bits) - 1;

@@ -1,10 +1,11 @@
-//! HPACK (RFC 7541): the compression of fields. Not the meaning of fields, which is in `head`. The connection calls it.
+//! HPACK (RFC 7541): the compression of fields. `head` interprets the fields. The connection calls it.
 //!
 //! # Decision: our own
 //!
-//! The crates that offer HPACK alone are not kept: `hpack` (2017, with two advisories), `httlib-hpack` (2022), `loona-hpack` (2024), and
-//! each allocates two vectors per field. The codec of the `h2` crate is kept, and not public. This one writes into a buffer that its
-//! caller recycles, counts before it copies, and keeps what was found out about a field beside the field in the table.
+//! The crates that offer only HPACK are unmaintained: `hpack` (2017, with two advisories), `httlib-hpack` (2022),
+//! `loona-hpack` (2024), and each allocates two vectors per field. The codec of the `h2` crate is maintained, but not
+//! public. This one writes into a buffer that its caller recycles, counts before it copies, and keeps the facts about a
+//! field beside it in the table.
 
 mod decoder;
 mod encoder;
@@ -23,13 +24,13 @@ use thiserror::Error;
 /// Bytes of a table before any setting (RFC 9113 §6.5.2).
 pub const TABLE_BYTES_DEFAULT: u32 = 4096;
 
-/// Greatest table that we keep: the lengths in it are 16 bits wide.
+/// Largest table that we keep: the lengths in it are 16 bits wide.
 pub const TABLE_BYTES_MAX: u32 = u16::MAX as u32;
 
-/// What an entry counts beside its name and value (RFC 7541 §4.1).
+/// Bytes that an entry counts besides its name and value (RFC 7541 §4.1).
 pub const ENTRY_BYTES: usize = 32;
 
-/// Why a block cannot be decoded. The state of both sides differs from then on, so the connection ends.
+/// Why a block cannot be decoded. After that the states of both sides differ, so the connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Error)]
 pub enum HpackError {
     /// The block ends inside a field.

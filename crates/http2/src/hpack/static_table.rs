@@ -1,6 +1,6 @@
-//! The static table of RFC 7541, appendix A, and the way from a well-known name to its first entry.
+//! The static table of RFC 7541, appendix A, and the lookup of a name's first entry.
 
-/// Number of entries; the dynamic table begins behind them.
+/// Number of entries; the dynamic table begins after them.
 pub(super) const ENTRIES: usize = 61;
 
 /// Name and value of entry 1 and the following ones.
@@ -74,9 +74,9 @@ pub(super) fn entry(index: usize) -> Option<(&'static [u8], &'static [u8])> {
     Some((name.as_bytes(), value.as_bytes()))
 }
 
-/// The first entry with this name; `None` where there is none.
+/// The first entry with this name; `None` if there is none.
 ///
-/// A match on the length first: it leaves three names to compare at most.
+/// Matches on the length first: that leaves at most three names to compare.
 pub(super) fn find_name(name: &[u8]) -> Option<usize> {
     let candidates: &[u8] = match name.len() {
         3 => &[21, 60],

@@ -1,12 +1,12 @@
-//! The dynamic table (RFC 7541 §4): entries in the order of their arrival, the oldest leaves first. Both codecs keep one, each with a note
-//! of its own beside an entry. An empty table owns no memory.
+//! The dynamic table (RFC 7541 §4): entries in the order of their arrival; the oldest is evicted first. Both codecs
+//! have one, each with its own note for an entry. An empty table holds no memory.
 
 use super::{ENTRY_BYTES, TABLE_BYTES_MAX};
 use std::collections::VecDeque;
 
 #[derive(Debug, Clone, Copy)]
 struct Entry<N> {
-    /// Where its name begins in `bytes`; the value follows.
+    /// Start of its name in `bytes`; the value follows.
     start: u32,
     name_len: u16,
     value_len: u16,
@@ -24,7 +24,7 @@ impl<N> Entry<N> {
 pub(super) struct Table<N> {
     /// The newest at the back.
     entries: VecDeque<Entry<N>>,
-    /// Names and values in the order of `entries`, after some that have left.
+    /// Names and values in the order of `entries`, after some of evicted entries.
     bytes: Vec<u8>,
     /// As RFC 7541 §4.1 counts.
     size: u32,
@@ -41,7 +41,7 @@ impl<N: Copy> Table<N> {
         self.size_max
     }
 
-    /// Sets the greatest size; what does not fit any more leaves.
+    /// Sets the largest size; evicts entries that do not fit any more.
     pub(super) fn resize(&mut self, size_max: u32) {
         self.size_max = size_max.min(TABLE_BYTES_MAX);
         self.evict(self.size_max);
@@ -60,7 +60,7 @@ impl<N: Copy> Table<N> {
         Some((name, value, entry.note))
     }
 
-    /// The newest entry whose note passes and that has this name and value.
+    /// The newest entry with this name and value whose note passes.
     pub(super) fn find(&self, name: &[u8], value: &[u8], passes: impl Fn(N) -> bool) -> Option<usize> {
         let mut noted = self.entries.iter().rev().enumerate().filter(|(_, entry)| passes(entry.note));
         noted
@@ -68,7 +68,7 @@ impl<N: Copy> Table<N> {
             .map(|at| at.0)
     }
 
-    /// Adds an entry; older ones leave for it. One that is larger than the table empties it (RFC 7541 §4.4).
+    /// Adds an entry; older ones are evicted for it. One that is larger than the table empties it (RFC 7541 §4.4).
     pub(super) fn insert(&mut self, name: &[u8], value: &[u8], note: N) {
         let len = name.len() + value.len();
         let size = len + ENTRY_BYTES;
@@ -81,7 +81,7 @@ impl<N: Copy> Table<N> {
         let start = self.bytes.len() as u32;
         self.bytes.extend_from_slice(name);
         self.bytes.extend_from_slice(value);
-        // Both are shorter than the table, whose size has 16 bits.
+        // Both are shorter than the table, whose size fits into 16 bits.
         self.entries.push_back(Entry { start, name_len: name.len() as u16, value_len: value.len() as u16, note });
         self.size += size as u32;
     }
@@ -101,7 +101,8 @@ impl<N: Copy> Table<N> {
         }
     }
 
-    /// Makes room for `len` bytes behind the newest entry: what has left is overwritten before more memory is taken.
+    /// Makes room for `len` bytes after the newest entry: evicted bytes are overwritten before more memory is
+    /// allocated.
     fn make_room(&mut self, len: usize) {
         if self.bytes.len() + len <= self.bytes.capacity() {
             return;
@@ -115,7 +116,7 @@ impl<N: Copy> Table<N> {
         }
         let needed = self.bytes.len() + len;
         if needed > self.bytes.capacity() {
-            // Twice as much each time, but never more than the names and values of a full table.
+            // Doubles the capacity, but never beyond the names and values of a full table.
             let wanted = needed.max(self.bytes.capacity() * 2).min(self.size_max as usize).max(needed);
             self.bytes.reserve_exact(wanted - self.bytes.len());
         }

@@ -1,4 +1,4 @@
-//! The codec against RFC 7541's examples, against itself, and against bytes that no peer should send.
+//! Tests the codec with RFC 7541's examples, with itself, and with bytes that no peer should send.
 
 use super::*;
 use http1::FieldId;
@@ -90,7 +90,7 @@ fn decodes_the_requests_of_the_rfc() {
     }
 }
 
-/// RFC 7541, appendices C.5 and C.6: responses with a table of 256 bytes, from which entries leave.
+/// RFC 7541, appendices C.5 and C.6: responses with a table of 256 bytes, from which entries are evicted.
 #[test]
 fn decodes_the_responses_of_the_rfc() {
     let responses = [

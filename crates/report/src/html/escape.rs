@@ -1,7 +1,7 @@
-//! Text into HTML and SVG. Everything that comes from outside passes through here, in elements and attributes alike.
+//! Escapes text for HTML and SVG. All text from outside passes through here, for elements and for attributes.
 
-/// The five characters that mean something become references; control characters and marks that turn the direction of text
-/// become visible escapes, since HTML forbids the former and reviewers are fooled by the latter.
+/// Replaces the five special characters by references. Control characters and marks of text direction become visible
+/// escapes, because HTML forbids the former and the latter can mislead reviewers.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,5 +1,5 @@
-//! The document as one HTML page, which answers before it explains: no script, no request to anywhere (and a policy in the page that forbids both), charts as
-//! inline SVG with their numbers in a table beside them.
+//! The document as one HTML page, with the conclusion first. It has no script and makes no request (a policy in the
+//! page forbids both). Charts are inline SVG, with their numbers in a table.
 
 mod escape;
 mod style;
@@ -13,13 +13,13 @@ use escape::escape;
 use std::fmt::Write as _;
 use style::STYLE;
 
-/// Rows of the table under a chart; a screen reader or a copy takes no more, and the JSON has them all.
+/// Most rows of the table under a chart, enough for a screen reader or a copy; the JSON has all of them.
 const DATA_ROWS_MAX: usize = 200;
 
-/// A page with more sections has a list of them.
+/// A page with more sections gets a table of contents.
 const SECTIONS_WITHOUT_LIST_MAX: usize = 5;
 
-/// The whole page: the answer, the figures that say most, then the sections, then what the figures belong to.
+/// The whole page: the conclusion, the most important figures, the sections, and the context of the figures.
 pub fn render(document: &Document) -> String {
     let title = escape(&document.title);
     let mut page = format!(
@@ -85,7 +85,7 @@ fn render_section(page: &mut String, number: usize, section: &Section, palette: 
     page.push_str(if section.folded { "</details>\n</section>\n" } else { "</section>\n" });
 }
 
-/// What the figures belong to comes last: it matters to who doubts them or repeats them.
+/// The context comes last: it is for readers who question or repeat the figures.
 fn render_facts(page: &mut String, document: &Document) {
     let facts =
         document.facts.iter().map(|(name, value)| format!("<dt>{}</dt><dd>{}</dd>", escape(name), escape(value)));
@@ -119,7 +119,7 @@ fn render_table(page: &mut String, table: &Table) {
         page.push_str("<tr>");
         for column in 0..table.columns.len() {
             let (whole, (brief, is_zero)) = (Table::cell(row, column), Table::brief(row, column));
-            // The interval and the number of samples are a hover away, and in the JSON.
+            // The interval and the number of samples are in the tooltip, and in the JSON.
             let title = if whole == brief { String::new() } else { format!(" title=\"{}\"", escape(&whole)) };
             let class = match (table.is_numeric(column), is_zero) {
                 (true, true) => " class=\"n z\"",
@@ -148,7 +148,7 @@ fn render_chart(page: &mut String, chart: &Chart, id: &str, palette: &Palette) {
     page.push_str("</p>\n");
     page.push_str(&svg::render(chart, id, palette));
     page.push_str("<figcaption>");
-    // Bars carry their names.
+    // Bars have their names beside them.
     if chart.kind != Kind::Bars {
         let keys = chart.series.iter();
         let keys = keys.map(|series| {
@@ -165,7 +165,7 @@ fn render_chart(page: &mut String, chart: &Chart, id: &str, palette: &Palette) {
     page.push_str("</details></figcaption>\n</figure>\n");
 }
 
-/// The sign of a series in the legend.
+/// The symbol of a series in the legend.
 fn key(kind: Kind, colour: Colour) -> String {
     let drawn = if kind == Kind::Stacked {
         format!("<rect class=\"area {}\" x=\"1\" y=\"1\" width=\"30\" height=\"11\"/>", svg::area(colour))
@@ -175,11 +175,11 @@ fn key(kind: Kind, colour: Colour) -> String {
     format!("<svg class=\"k\" viewBox=\"0 0 32 13\" aria-hidden=\"true\">{drawn}</svg>")
 }
 
-/// The chart as a table: series, x, y. Long ones take every so-manieth point, and say so.
+/// The chart as a table: series, x, y. A long one has only every n-th point, and its title says so.
 fn numbers(chart: &Chart) -> Table {
     let total: usize = chart.series.iter().map(|series| series.points.len()).sum();
     let stride = total.div_ceil(DATA_ROWS_MAX).max(1);
-    let title = if stride > 1 { format!("{}, every {stride}th point", chart.title) } else { chart.title.clone() };
+    let title = if stride > 1 { format!("{}, one of every {stride} points", chart.title) } else { chart.title.clone() };
     let mut table = Table::new(&title, &["series", "x", "y"]);
     table.columns = vec!["series".to_owned(), chart.x.title.clone(), chart.y.title.clone()];
     for series in &chart.series {
@@ -191,7 +191,7 @@ fn numbers(chart: &Chart) -> Table {
     table
 }
 
-/// A line with a mark, and its evidence behind it. What fails is open.
+/// A line with a mark, and its evidence to unfold. A failed verdict is open.
 fn render_verdict(page: &mut String, verdict: &Verdict) {
     let (word, mark) = (verdict.outcome.word(), verdict.outcome.mark());
     let open = if verdict.outcome == Outcome::Fails { " open" } else { "" };

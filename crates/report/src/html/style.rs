@@ -1,7 +1,9 @@
-//! The one style sheet of the page: light and dark by the reader's preference, one column from 360 px up, and in print.
+//! The only style sheet of the page: light and dark by the reader's preference, one column from 360 px up, and for
+//! print.
 
-/// Colours are Okabe and Ito's, which colour-blind readers can tell, darkened or lightened to 3:1 against the page (WCAG 1.4.11). Series
-/// differ by colour and by dash or outline, so that colour is not needed to tell them apart. What has which is in `palette`.
+/// The colours are Okabe and Ito's, which colour-blind readers can distinguish, darkened or lightened to a contrast of
+/// 3:1 against the page (WCAG 1.4.11). Series differ by colour and by dash or outline, so colour is not needed to
+/// distinguish them. `palette` assigns the colours.
 pub(super) const STYLE: &str = "\
 :root{color-scheme:light dark;--fg:#1b1f24;--dim:#57606a;--bg:#fff;--box:#f6f8fa;--line:#d0d7de;--good:#116329;--bad:#b3261e;\
 --open:#7a4d00;--c0:#0072b2;--c1:#d55e00;--c2:#008560;--c3:#6b7480;--c4:#b0528c;--c5:#2483b0;--c6:#a67400;--c7:#7a5230}

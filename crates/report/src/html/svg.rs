@@ -1,4 +1,5 @@
-//! Charts as inline SVG. Texts that can be long (titles, legends, axis titles) are outside in HTML, where they wrap.
+//! Charts as inline SVG. Texts that may be long (titles, legends, axis titles) are outside of it in HTML, where they
+//! wrap.
 
 use super::escape::escape;
 use crate::chart::{Chart, Kind, Point};
@@ -7,25 +8,26 @@ use crate::palette::{Colour, Palette};
 use crate::scale::{Range, along, drawn, ticks};
 use std::fmt::Write as _;
 
-/// The drawing in its own units; the page scales it to its width. On a phone texts are set larger, so margins are wide.
+/// Size of the drawing in its own units; the page scales it to its width. Texts are larger on a phone, so margins are
+/// wide.
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 320.0;
 const LEFT: f64 = 130.0;
 const RIGHT: f64 = 40.0;
 const TOP: f64 = 16.0;
 const BOTTOM: f64 = 40.0;
-/// More labels than these run into each other at phone width.
+/// More labels would overlap at phone width.
 const TICKS_MAX: usize = 4;
 
-/// Of bars: what each takes, with its name above it; where the name is, and the bar; and what is left for the value behind it.
-/// On a phone a text is 24 units high.
+/// Geometry of bars: the height of each with its name above it, the positions of name and bar, and the space for the
+/// value after it. On a phone a text is 24 units high.
 const BAR_ROW: f64 = 62.0;
 const BAR_NAME: f64 = 24.0;
 const BAR_TOP: f64 = 32.0;
 const BAR_HEIGHT: f64 = 20.0;
 const BAR_VALUE: f64 = 190.0;
 
-/// The places of one chart.
+/// The layout of one chart.
 struct Frame<'a> {
     chart: &'a Chart,
     palette: &'a Palette,
@@ -41,7 +43,7 @@ pub(super) fn render(chart: &Chart, id: &str, palette: &Palette) -> String {
         chart,
         palette,
         x: Range::of(all().map(|point| along(chart.kind, point.x))),
-        // Heights and areas are compared by their length, so the axis begins at zero.
+        // Readers compare heights and areas, so the axis begins at zero.
         y: Range::of(all().map(|point| point.y).chain([0.0])),
     };
     let describes = format!(
@@ -132,7 +134,7 @@ impl Frame<'_> {
         }
     }
 
-    /// One below the other, each with its name above it and its value behind it.
+    /// Draws the bars one below the other, each with its name above it and its value after it.
     fn bars(&self, svg: &mut String, series: &[Vec<Point>]) {
         let along = |value: f64| self.y.place(value) * (WIDTH - BAR_VALUE);
         for point in series.iter().flatten() {
@@ -163,17 +165,17 @@ impl Frame<'_> {
     }
 }
 
-/// Classes of a line.
+/// CSS classes of a line.
 pub(super) fn line(colour: Colour) -> String {
     format!("c{}{}", colour.slot, if colour.light { " light" } else { "" })
 }
 
-/// Classes of an area or a bar.
+/// CSS classes of an area or a bar.
 pub(super) fn area(colour: Colour) -> String {
     format!("c{0} f{0}{1}", colour.slot, if colour.light { " light" } else { "" })
 }
 
-/// A history without axes, beside a figure.
+/// A history without axes, for a figure.
 pub(super) fn trend(values: &[f64]) -> String {
     const ROOM: (f64, f64) = (120.0, 24.0);
     let [_, _, ..] = values else { return String::new() };

@@ -1,4 +1,5 @@
-//! Charts for the terminal: a row of blocks per series with its range in numbers, bars as bars, spectra as percentiles.
+//! Charts for the terminal: one row of blocks per series with its range in numbers, bars as bars, spectra as
+//! percentiles.
 
 use super::{Lines, clean, padded};
 use crate::chart::{Chart, Kind, Point, Series};
@@ -8,7 +9,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 /// Eighths of a cell, from empty to full.
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// What people look for in a spectrum.
+/// The usual quantiles of a spectrum.
 const QUANTILES: [f64; 7] = [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999, 1.0];
 
 pub(super) fn render(out: &mut Lines, chart: &Chart) {
@@ -54,7 +55,7 @@ fn sparkline(out: &mut Lines, chart: &Chart, label: &str, points: &[Point], rang
     let columns = out.width.saturating_sub(label.width()).clamp(8, 60).min(points.len());
     let blocks: String = (0..columns)
         .filter_map(|column| {
-            // The greatest of each stretch, so that a peak is seen.
+            // The highest point of each interval, so that peaks are visible.
             let stretch = &points[column * points.len() / columns..(column + 1) * points.len() / columns];
             let most = stretch.iter().map(|point| point.y).max_by(f64::total_cmp)?;
             BLOCKS.get(((range.place(most) * 8.0) as usize).min(7)).copied()

@@ -1,5 +1,5 @@
-//! The document for a terminal or a pipe: as wide as asked, without colours, and without anything from the data that a
-//! terminal would obey.
+//! The document for a terminal or a pipe: in the given width, without colours, and without control sequences from the
+//! data.
 
 mod chart;
 mod pieces;
@@ -11,14 +11,14 @@ use crate::chart::Kind;
 use crate::document::{Block, Document, Finding, Outcome, Verdict};
 use unicode_width::UnicodeWidthStr as _;
 
-/// Narrower than this nothing readable is left; a smaller wish is raised to it.
+/// Smallest readable width; a smaller one is raised to it.
 pub const WIDTH_MIN: usize = 40;
 
-/// How much of a document is wanted.
+/// How much of a document to render.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Extent {
     Whole,
-    /// What fits two screens.
+    /// What fits on two screens.
     Brief,
 }
 
@@ -27,8 +27,8 @@ pub fn render(document: &Document, width: usize) -> String {
     written(document, width, Extent::Whole)
 }
 
-/// What fits two screens: a line for each verdict that holds, tables with short spreads, no charts over time, nothing that is
-/// folded. The answer comes last, where the eye is after a run. A document without an answer is rendered whole.
+/// A version for two screens: one line for each verdict that holds, tables with short spreads, no charts over time, no
+/// details. The conclusion comes last, where it stays visible. A document without a conclusion is rendered whole.
 pub fn brief(document: &Document, width: usize) -> String {
     written(document, width, if document.answer.is_some() { Extent::Brief } else { Extent::Whole })
 }
@@ -61,7 +61,7 @@ fn facts(out: &mut Lines, document: &Document) {
     let names = document.facts.iter().map(|(name, _)| clean(name).width()).max().unwrap_or(0).min(width / 3);
     for (name, value) in &document.facts {
         let name = clean(name);
-        // A name that takes more than its part of the width is above its value, which keeps to its column.
+        // A name that is too wide goes above its value, which keeps to its column.
         if name.width() > names {
             out.paragraph("", &name);
             out.paragraph(&" ".repeat(names + 2), value);
@@ -85,7 +85,7 @@ fn render_block(out: &mut Lines, block: &Block, extent: Extent) {
     }
 }
 
-/// One line for what holds; for the others why, too.
+/// One line for a verdict that holds; others with the reason.
 fn brief_verdict(out: &mut Lines, verdict: &Verdict) {
     let mark = verdict.outcome.mark();
     out.paragraph(&format!("{mark} "), &verdict.claim);
@@ -109,7 +109,7 @@ fn render_finding(out: &mut Lines, finding: &Finding) {
     out.paragraph("", &format!("{place}{}: {} [{}]", finding.severity.word(), finding.what, finding.rule));
     for (name, text, paste) in finding.parts() {
         let label = padded(&format!("  {name}:"), 16);
-        // What is to be pasted keeps its lines, however wide.
+        // Text to paste keeps its lines, however long they are.
         if paste {
             out.line(label.trim_end());
             text.lines().for_each(|line| out.line(&format!("      {}", clean(line))));
@@ -121,20 +121,20 @@ fn render_finding(out: &mut Lines, finding: &Finding) {
     }
 }
 
-/// Text that grows by whole lines.
+/// Text built line by line.
 pub(crate) struct Lines {
     pub(crate) width: usize,
     text: String,
 }
 
 impl Lines {
-    /// A line that is already clean and as wide as it may be.
+    /// Adds a line that is already clean and not too wide.
     pub(crate) fn line(&mut self, line: &str) {
         self.text.push_str(line.trim_end());
         self.text.push('\n');
     }
 
-    /// Cleaned text, broken at spaces, its later lines indented as far as `label` reaches.
+    /// Adds cleaned text, broken at spaces, with later lines indented by the width of `label`.
     pub(crate) fn paragraph(&mut self, label: &str, text: &str) {
         let (label, text) = (clean(label), clean(text));
         let indent = label.width();
@@ -156,17 +156,17 @@ impl Lines {
     }
 }
 
-/// Spaces behind, up to this many columns.
+/// Adds trailing spaces, up to this many columns.
 pub(crate) fn padded(text: &str, columns: usize) -> String {
     format!("{text}{}", " ".repeat(columns.saturating_sub(text.width())))
 }
 
-/// Spaces in front, up to this many columns.
+/// Adds leading spaces, up to this many columns.
 pub(crate) fn padded_left(text: &str, columns: usize) -> String {
     format!("{}{text}", " ".repeat(columns.saturating_sub(text.width())))
 }
 
-/// Control characters as their escapes, since a terminal obeys them; marks that turn the direction of text as well.
+/// Escapes control characters, which a terminal would execute, and marks of text direction.
 pub(crate) fn clean(text: &str) -> String {
     let turns = |c| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let mut cleaned = String::with_capacity(text.len());

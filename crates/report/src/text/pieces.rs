@@ -1,5 +1,5 @@
-//! Pieces of text for a terminal: digits in groups of three, one character per value, words of others made harmless. For live views and
-//! plain output.
+//! Pieces of text for a terminal: digits in groups of three, one character per value, foreign text without control
+//! characters. For live views and plain output.
 
 /// `1,234,567`
 pub fn grouped(value: u64) -> String {
@@ -14,7 +14,7 @@ pub fn grouped(value: u64) -> String {
     text
 }
 
-/// One character per sample or group of samples, from the least to the most of the series; the highest of each group.
+/// One character per sample or group of samples, scaled from the lowest to the highest; a group shows its highest.
 pub fn sparkline(values: &[u64], width: usize) -> String {
     const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let (Some(least), Some(most)) = (values.iter().min(), values.iter().max()) else { return String::new() };
@@ -26,7 +26,7 @@ pub fn sparkline(values: &[u64], width: usize) -> String {
     values.chunks(group).filter_map(|group| group.iter().max()).map(|value| level(*value)).collect()
 }
 
-/// Text of files and programs without what could steer the terminal.
+/// Text from files and programs, without characters that could control the terminal.
 pub fn printable(text: &str) -> String {
     let is_shown = |letter: char| letter == '\n' || letter == '\t' || !letter.is_control();
     text.chars().map(|letter| if is_shown(letter) { letter } else { '\u{FFFD}' }).collect()

@@ -1,4 +1,4 @@
-//! Tables for the terminal: columns where they fit, a record per row where they do not.
+//! Tables for the terminal: columns if they fit, otherwise one record per row.
 
 use super::{Lines, clean, padded, padded_left};
 use crate::document::{Cell, Table};
@@ -10,7 +10,7 @@ pub(super) fn render(out: &mut Lines, table: &Table) {
     with_cells(out, table, Table::cell);
 }
 
-/// With spreads in short.
+/// The table with short spreads.
 pub(super) fn brief(out: &mut Lines, table: &Table) {
     with_cells(out, table, |row, column| Table::brief(row, column).0);
 }
@@ -45,7 +45,7 @@ fn with_cells(out: &mut Lines, table: &Table, cell: impl Fn(&[Cell], usize) -> S
     }
 }
 
-/// Each row as lines of its own: the first cell, and under it the others with their headings.
+/// Renders each row as several lines: the first cell, and below it the others with their headings.
 fn records(out: &mut Lines, heads: &[String], cells: &[Vec<String>]) {
     let longest = heads.iter().skip(1).map(|head| head.width()).max().unwrap_or(0).min(out.width / 3);
     for row in cells {

@@ -1,11 +1,11 @@
-//! The page in a real browser, at desktop and phone width, light and dark: the charts are there, nothing overflows, no text of a
-//! chart leaves its drawing, and the console is empty. Skipped where there is no Chromium; `cargo xtask peers` provides it.
+//! The page in a real browser, at desktop and phone width, light and dark: the charts exist, nothing overflows, no text
+//! of a chart leaves its drawing, and the console is empty. Skipped without Chromium; `cargo xtask peers` provides it.
 
 use report::{
     Axis, Card, Chart, Document, Figure, Finding, Kind, Outcome, Section, Series, Severity, Table, Unit, Verdict, html,
 };
 
-/// As a lab would report, with long names and large numbers.
+/// A document like that of a lab, with long names and large numbers.
 fn example() -> Document {
     let states = |level: f64| (0..150).map(move |i| (f64::from(i) * 2e9, level + f64::from(i % 7) * level / 20.0));
     let time = || Axis::new("time since the start", Unit::Nanoseconds);

@@ -1,4 +1,4 @@
-//! One document in every rendering, and the promise that nothing from outside breaks out of any of them.
+//! One document in every rendering, and tests that no text from outside is interpreted in any of them.
 
 use proptest::prelude::*;
 use report::{
@@ -6,7 +6,7 @@ use report::{
     Verdict, html, json, sarif, text,
 };
 
-/// Every kind of block, with `word` wherever a text from outside may appear.
+/// Every kind of block, with `word` wherever outside text may appear.
 fn everything(word: &str, numbers: &[f64]) -> Document {
     let axis = |unit| Axis::new(word, unit);
     let points = || numbers.iter().enumerate().map(|(x, y)| (x as f64, *y));
@@ -42,7 +42,7 @@ fn everything(word: &str, numbers: &[f64]) -> Document {
     Document::new(word, word).fact(word, word).section(section)
 }
 
-/// What the page consists of, apart from its style sheet: element names, and attribute names with their values.
+/// The elements of the page without the style sheet: element names, and attribute names with their values.
 fn elements(page: &str) -> Vec<String> {
     page.split('<').skip(1).map(|tag| tag.split('>').next().unwrap_or_default().to_owned()).collect()
 }
@@ -183,7 +183,7 @@ fn sarif_names_rule_level_and_place() {
     }
 }
 
-/// Texts that would like to be markup, escapes or control sequences.
+/// Texts that look like markup, escapes or control sequences.
 fn hostile() -> impl Strategy<Value = String> {
     let pieces = [
         "<script>alert(1)</script>",

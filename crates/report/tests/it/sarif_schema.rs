@@ -1,4 +1,4 @@
-//! What `sarif::render` writes, against the schema of SARIF 2.1.0 as OASIS published it (fixtures/README.md says from where).
+//! Checks the output of `sarif::render` against OASIS' schema of SARIF 2.1.0 (fixtures/README.md names its source).
 
 use proptest::prelude::*;
 use report::{Document, Finding, Section, Severity, sarif};
@@ -10,7 +10,7 @@ static SCHEMA: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
     jsonschema::options().should_validate_formats(true).build(&schema).expect("a schema")
 });
 
-/// What the schema has to say against it.
+/// The violations that the schema finds.
 fn objections(sarif: &str) -> Vec<String> {
     let written: Value = serde_json::from_str(sarif).expect("JSON");
     SCHEMA.iter_errors(&written).map(|error| error.to_string()).collect()

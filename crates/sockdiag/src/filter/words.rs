@@ -241,7 +241,8 @@ const COMPARISONS: [(Compare, &[&str]); 6] = [
 ];
 
 fn parse_net(side: Side, word: &str, names: &mut dyn Names) -> Result<Filter, FilterError> {
-    let wrong = || problem(format!("`{word}` is no address: write 10.0.0.0/8, 10.0.0.1:80, 2001:db8::/32 or [::1]:80"));
+    let wrong =
+        || problem(format!("`{word}` is not an address: write 10.0.0.0/8, 10.0.0.1:80, 2001:db8::/32 or [::1]:80"));
     let (host, port) = if let Some(inner) = word.strip_prefix('[') {
         let (host, rest) = inner.split_once(']').ok_or_else(wrong)?;
         // `[::]/0:80` and `[::]:80/0` are both to be met; only the prefix directly behind the bracket is taken.
@@ -416,13 +417,13 @@ mod tests {
         assert!(refusal("state tim-wait").starts_with("`tim-wait` is no state"));
         assert_eq!(refusal("dport = :http"), "`:http` is no port: write `:80`");
         assert_eq!(refusal("dport = 10.0.0.1:80"), "`10.0.0.1:80` is no port: write `:80`");
-        assert!(refusal("dst 10.0.0.1:http").starts_with("`10.0.0.1:http` is no address"));
+        assert!(refusal("dst 10.0.0.1:http").starts_with("`10.0.0.1:http` is not an address"));
         assert_eq!(refusal("( dport = :80"), "a `)` is missing");
         assert_eq!(refusal("dport = :80 )"), "`)` was not expected here");
         assert_eq!(refusal("dport ="), "a port is missing at the end");
         assert_eq!(refusal("state time-wait and"), "a test is missing after `and`");
         assert!(refusal("dst > 10.0.0.1").starts_with("addresses and groups have no order"));
-        assert!(refusal("dst 10.0.0.0/33").starts_with("`10.0.0.0/33` is no address"));
+        assert!(refusal("dst 10.0.0.0/33").starts_with("`10.0.0.0/33` is not an address"));
         assert_eq!(refusal("cgroup /gone"), "there is no control group `/gone`");
         assert!(refusal("").starts_with("a filter has at least one word"));
         assert!(refusal(&"( ".repeat(100)).starts_with("more than 32 parentheses"));

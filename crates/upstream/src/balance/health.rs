@@ -1,5 +1,5 @@
-//! What is remembered about a peer beyond one generation: failures as nginx counts them, what active checks found, and
-//! exchanges under way. How long its responses take is `timing`'s.
+//! The state of a peer that outlives a generation: failures as nginx counts them, the results of active checks, and
+//! current exchanges. `timing` measures response times.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -13,11 +13,11 @@ use crate::Millis;
 use crate::shared::PeerAddress;
 use crate::sync::{AtomicU32 as SeatCount, PlainMutex, lock_plain};
 
-/// What active health checks say about a peer.
+/// The state of a peer according to active health checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum Checked {
-    /// Nothing: it is not checked, or its checks pass.
+    /// It is not checked, or its checks pass.
     #[default]
     Healthy = 0,
     /// Its checks fail: no request is sent to it.
@@ -26,16 +26,16 @@ pub enum Checked {
     Pending = 2,
 }
 
-/// What an operator lets go to a peer at run time, whatever the configuration and the checks say.
+/// What an operator permits for a peer at run time; this overrides the configuration and the checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum PeerMode {
-    /// What the configuration and the checks allow.
+    /// As the configuration and the checks permit.
     #[default]
     Up = 0,
     /// Only requests of its sessions.
     Drain = 1,
-    /// Nothing.
+    /// No requests.
     Down = 2,
 }
 
@@ -53,7 +53,7 @@ impl fmt::Display for PeerMode {
 /// order among each other; the exchange count is exact.
 #[derive(Debug, Default)]
 pub struct PeerHealth {
-    /// Its number among the peers of its group that have the same address.
+    /// Its ordinal among the peers of its group with the same address.
     ordinal: u32,
     fails: AtomicU32,
     /// When it failed last, in milliseconds.
@@ -61,7 +61,7 @@ pub struct PeerHealth {
     /// When it failed last, or was given another chance after `fail_timeout`.
     checked_ms: AtomicU64,
     active: SeatCount,
-    /// Who is told when a seat becomes free.
+    /// The line to notify when a seat becomes free.
     line: OnceLock<Arc<SeatLine>>,
     active_checks: AtomicU8,
     mode: AtomicU8,
@@ -71,17 +71,17 @@ pub struct PeerHealth {
 }
 
 impl PeerHealth {
-    /// Its number among the peers of its group that have the same address: 0 for the first of them.
+    /// Its ordinal among the peers of its group with the same address: 0 for the first of them.
     pub fn ordinal(&self) -> u32 {
         self.ordinal
     }
 
-    /// Exchanges under way, as far as they are counted.
+    /// Current exchanges, as far as they are counted.
     pub fn active(&self) -> u32 {
         self.active.load(Relaxed)
     }
 
-    /// Seats that become free are told to the group's line. It is the same line as long as the process runs.
+    /// Reports free seats to the group's line. It is the same line for the life of the process.
     pub(super) fn tell_seats_to(&self, line: &Arc<SeatLine>) {
         let _ = self.line.set(Arc::clone(line));
     }
@@ -106,7 +106,7 @@ impl PeerHealth {
         }
     }
 
-    /// What an operator lets go to it.
+    /// The mode that an operator has set.
     pub fn mode(&self) -> PeerMode {
         match self.mode.load(Relaxed) {
             0 => PeerMode::Up,
@@ -115,7 +115,7 @@ impl PeerHealth {
         }
     }
 
-    /// From now on, until this is called again. It outlives generations, as everything here does.
+    /// Sets the mode until the next call. It outlives generations, like all state here.
     pub fn set_mode(&self, mode: PeerMode) {
         self.mode.store(mode as u8, Relaxed);
         if let (PeerMode::Up, Some(line)) = (mode, self.line.get()) {
@@ -123,8 +123,8 @@ impl PeerHealth {
         }
     }
 
-    /// Tells what an active check found. A peer that comes back begins slowly where its `slow_start` says so; the
-    /// failures of requests that were sent to it before are forgotten.
+    /// Records the result of an active check. A recovered peer starts slowly if it has `slow_start`; earlier failures
+    /// of requests are forgotten.
     pub fn set_checked(&self, found: Checked, now: Millis) {
         let before = self.active_checks.swap(found as u8, Relaxed);
         if found == Checked::Healthy && before == Checked::Unhealthy as u8 {
@@ -135,12 +135,12 @@ impl PeerHealth {
             && before != Checked::Healthy as u8
             && let Some(line) = self.line.get()
         {
-            // Its seats are free for those who wait because no peer could be chosen.
+            // Its seats are now free for the waiting requests.
             line.call();
         }
     }
 
-    /// Whether requests may go to it as far as its failures and its checks are concerned.
+    /// Whether its failures and checks permit requests.
     pub(super) fn is_usable(&self, spec: &PeerSpec, now: Millis) -> bool {
         self.active_checks.load(Relaxed) == 0 && self.mode() != PeerMode::Down && !self.is_ejected(spec, now)
     }
@@ -154,7 +154,7 @@ impl PeerHealth {
         Millis(self.checked_ms.load(Relaxed))
     }
 
-    /// A pick once per `fail_timeout` is the check: others see the new time and leave an ejected peer alone.
+    /// A pick once per `fail_timeout` tests the peer: other workers see the new time and leave an ejected peer alone.
     pub(super) fn picked(&self, now: Millis, fail_timeout_ms: u64) {
         if now.since(self.checked_at()) > fail_timeout_ms {
             self.checked_ms.store(now.0, Relaxed);
@@ -183,8 +183,8 @@ impl PeerHealth {
         self.recovered_ms.store(now.0.max(1), Relaxed);
     }
 
-    /// The share of its weight that a peer has, in thousandths, at least one: all of it unless it came back within
-    /// `slow_start_ms`.
+    /// The share of its weight that a peer has now, in thousandths, at least one: all of it unless it recovered less
+    /// than `slow_start_ms` ago.
     pub(super) fn share(&self, slow_start_ms: u64, now: Millis) -> i64 {
         let recovered = self.recovered_ms.load(Relaxed);
         if slow_start_ms == 0 || recovered == 0 {
@@ -198,7 +198,7 @@ impl PeerHealth {
     }
 }
 
-/// The whole weight of a peer in tiers where one of them starts slowly: a thousand steps from nothing to everything.
+/// The full weight in tiers with a peer that starts slowly: a thousand steps from nothing to everything.
 pub(super) const SHARE_WHOLE: i64 = 1000;
 
 /// One exchange counted at its peer, until dropped.
@@ -206,7 +206,7 @@ pub(super) const SHARE_WHOLE: i64 = 1000;
 #[must_use = "dropping it tells the balancer that the exchange ended"]
 pub struct Seat {
     counted: Counted,
-    /// When the exchange began, where its time under way counts (`least_time … inflight`) and has not ended.
+    /// When the exchange began, if its age counts (`least_time … inflight`) and has not ended.
     inflight_since: Option<Millis>,
 }
 
@@ -222,19 +222,19 @@ impl Seat {
         Some(Self { counted: Counted(Some(Arc::clone(health))), inflight_since: inflight })
     }
 
-    /// For a peer whose load is not used.
+    /// A seat at a peer whose load is not counted.
     pub(super) fn uncounted() -> Self {
         Self { counted: Counted(None), inflight_since: None }
     }
 
-    /// The exchange's time under way counts no longer: what `least_time` measures has come.
+    /// Ends the counting of the exchange's age: `least_time` has its measurement.
     pub(super) fn measured(&mut self) {
         if let (Some(health), Some(began)) = (&self.counted.0, self.inflight_since.take()) {
             health.timing.end(began);
         }
     }
 
-    /// The exchange has become a tunnel, which counts like one and has nothing more to measure.
+    /// Turns the exchange into a tunnel, which also counts but has nothing more to measure.
     pub fn into_tunnel(mut self) -> Counted {
         self.measured();
         Counted(self.counted.0.take())
@@ -247,7 +247,7 @@ impl Drop for Seat {
     }
 }
 
-/// An exchange's, or a tunnel's, count at its peer, until dropped. As small as can be: there may be a million tunnels.
+/// Counts an exchange or a tunnel at its peer, until dropped. As small as possible: there may be a million tunnels.
 #[derive(Debug, Default)]
 pub struct Counted(Option<Arc<PeerHealth>>);
 
@@ -262,7 +262,7 @@ impl Drop for Counted {
     }
 }
 
-/// Numbers the peers of one group that have the same address, in the order of the list: `server a; server a;` are two peers.
+/// Numbers the peers of one group with the same address, in the order of the list: `server a; server a;` are two peers.
 #[derive(Debug, Default)]
 pub struct Ordinals(FxHashMap<PeerAddress, u32>);
 
@@ -284,7 +284,7 @@ pub struct HealthRegistry {
 }
 
 impl HealthRegistry {
-    /// The health of a peer: that of the generation before, where it had the same peer; a newcomer begins as it is told.
+    /// The health of a peer: that of the previous generation if it had the same peer; a new peer starts as `newcomer`.
     /// `ordinal` is that of [`Ordinals`].
     pub fn health(&self, group: &str, address: &PeerAddress, ordinal: u32, newcomer: Checked) -> Arc<PeerHealth> {
         let mut peers = lock_plain(&self.peers);
@@ -292,7 +292,7 @@ impl HealthRegistry {
         if let Some(health) = peers.get(&identity).and_then(Weak::upgrade) {
             return health;
         }
-        // Names that moved away leave an entry each; they are swept when something new comes.
+        // Former addresses of names leave an entry each; they are removed when a peer is added.
         peers.retain(|_, health| health.strong_count() > 0);
         let health = PeerHealth { ordinal, active_checks: AtomicU8::new(newcomer as u8), ..PeerHealth::default() };
         let health = Arc::new(health);

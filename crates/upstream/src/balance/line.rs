@@ -1,10 +1,10 @@
-//! The waiting line of a group with `queue`: requests for which no peer could be chosen, because every one of them has as
-//! many exchanges as `max_conns` permits, or has failed. First come, first served, but for those in front that cannot use
-//! what has become free. It knows no clock and wakes no task by itself: tokens go to the closure that it was made with. The
-//! line for connections, when a peer is chosen already, is `shared::line`.
+//! The waiting line of a group with `queue`: for requests without an available peer, because every peer has `max_conns`
+//! exchanges or has failed. First come, first served, except for requests in front that cannot use the free peer. It
+//! knows no clock and wakes no task itself: it passes tokens to a closure. `shared::line` is the line for connections
+//! to a chosen peer.
 //!
-//! The rule that no wake-up is missed is the pool's: who waits is in line, then looks; who frees a seat frees it, then
-//! looks at the line, with a fence between the two steps on either side.
+//! No wake-up is missed by the same rule as in the pool: a waiting request enters the line, then looks; the releasing
+//! side frees a seat, then looks at the line. A fence separates the two steps on either side.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,8 +15,8 @@ use super::{Group, Inputs, Pick, Seat, Selection};
 use crate::Millis;
 use crate::sync::{AtomicU32, Mutex, Ordering, fence, lock};
 
-/// Places that one look tries to serve, under the line's lock: some tens of microseconds. More than one is tried in vain
-/// only where those in front want none of the peers that are free, as in a retry, or under another generation's limits.
+/// Places that one look tries to serve, under the line's lock: some tens of microseconds. More than one attempt fails
+/// only if the requests in front cannot use any free peer, as in a retry, or under another generation's limits.
 const LOOKS_MAX: usize = 256;
 
 /// The line of one group, for the whole process and across generations.
@@ -34,7 +34,8 @@ struct Queue {
     standing: BTreeMap<u64, Place>,
     granted: BTreeMap<u64, SeatGrant>,
     tickets: u64,
-    /// A seat became free, and the first in line was woken to look. Its place has it if it leaves without looking.
+    /// A seat became free, and the first request was woken to look. If it leaves without looking, the next one is
+    /// woken.
     is_called: bool,
 }
 
@@ -49,11 +50,11 @@ struct Place {
     token: u64,
 }
 
-/// What a waiter gets.
+/// The grant for a waiting request.
 #[derive(Debug)]
 pub struct SeatGrant {
-    /// The peer's place in the list that the group was made of: the group of [`SeatLine::stand`], or that of the last
-    /// [`SeatWaiter::follow`] that said `true`.
+    /// The peer's index in the group's list: the group of [`SeatLine::stand`], or of the last [`SeatWaiter::follow`]
+    /// that returned `true`.
     pub index: usize,
     /// Its seat there.
     pub seat: Seat,
@@ -61,7 +62,7 @@ pub struct SeatGrant {
     pub selection: Selection,
 }
 
-/// As many wait as `queue` permits.
+/// The line is as long as `queue` permits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineFull;
 
@@ -78,17 +79,17 @@ impl SeatLine {
         }
     }
 
-    /// How many may wait from now on; who waits already does not lose the place.
+    /// Sets the length of the line; requests that already wait keep their place.
     pub fn set_waiting_max(&self, waiting_max: u32) {
         self.waiting_max.store(waiting_max, Relaxed);
     }
 
-    /// How many may wait.
+    /// The permitted length of the line.
     pub fn waiting_max(&self) -> u32 {
         self.waiting_max.load(Relaxed)
     }
 
-    /// How many wait.
+    /// Number of waiting requests.
     pub fn waiting(&self) -> u32 {
         self.waiting.load(Ordering::Acquire)
     }
@@ -98,8 +99,8 @@ impl SeatLine {
         self.refused.load(Relaxed)
     }
 
-    /// Takes a place at the end. `selection` is the request's before it was picked for in vain, and `token` is woken when
-    /// there is something to [`SeatWaiter::poll`]. Poll once at once: a seat may have become free meanwhile.
+    /// Takes a place at the end. `selection` is the request's state before the failed choice, and `token` is woken when
+    /// there is something to [`SeatWaiter::poll`]. Poll once immediately: a seat may have become free meanwhile.
     pub fn stand(
         self: &Arc<Self>,
         group: &Arc<Group>,
@@ -131,15 +132,15 @@ impl SeatLine {
         Ok(SeatWaiter { line: Arc::clone(self), ticket, is_collected: false })
     }
 
-    /// A seat is free: the first in line is woken to look, since the code that frees one has no clock. The releasing side's second
-    /// step.
+    /// A seat is free: wakes the first request to look, since the code that frees a seat has no clock. The releasing
+    /// side's second step.
     pub(super) fn call(&self) {
         fence(Ordering::SeqCst);
         if self.waiting() == 0 {
             return;
         }
         let mut queue = lock(&self.queue);
-        // Who was called and has not looked yet will see this seat, too.
+        // A request that was woken and has not looked yet will also see this seat.
         let front = if queue.is_called { None } else { queue.front() };
         queue.is_called |= front.is_some();
         drop(queue);
@@ -148,7 +149,7 @@ impl SeatLine {
         }
     }
 
-    /// Gives what is free to the first who can use it. Returns the tokens of those who got something.
+    /// Gives free seats to the first requests that can use them. Returns the tokens of those requests.
     fn serve(&self, now: Millis) -> Vec<u64> {
         let mut served = Vec::new();
         let mut queue = lock(&self.queue);
@@ -158,7 +159,7 @@ impl SeatLine {
             let Some((&ticket, place)) = queue.standing.range(behind + 1..).next() else { break };
             behind = ticket;
             if !place.group.has_room(now) {
-                // Generations follow one another, so when the last in line has the same group all of them have.
+                // Generations follow one another, so if the last request has the same group, all have it.
                 if queue.standing.values().next_back().is_some_and(|last| Arc::ptr_eq(&last.group, &place.group)) {
                     break;
                 }
@@ -175,7 +176,7 @@ impl SeatLine {
         served
     }
 
-    /// Ends a waiter's stay. What it was granted is dropped by the caller, without the lock, and calls the next one.
+    /// Removes a waiting request. The caller drops its grant without the lock, which wakes the next request.
     fn leave(&self, ticket: u64) -> Option<SeatGrant> {
         let mut queue = lock(&self.queue);
         let granted = queue.granted.remove(&ticket);
@@ -209,8 +210,8 @@ impl Place {
     }
 }
 
-/// A place in a [`SeatLine`]. Poll it when its token was woken, and now and then: no event tells that a peer's
-/// `fail_timeout` is over. Dropping it leaves the line; what it may have been granted goes to the next.
+/// A place in a [`SeatLine`]. Poll it when its token was woken, and periodically: no event reports that a peer's
+/// `fail_timeout` has passed. Dropping it leaves the line; a grant that it had goes to the next request.
 #[must_use = "dropping it leaves the line"]
 #[derive(Debug)]
 pub struct SeatWaiter {
@@ -220,7 +221,7 @@ pub struct SeatWaiter {
 }
 
 impl SeatWaiter {
-    /// The seat, where there is one for it now; others in line are served on the way.
+    /// Takes the seat, if there is one now; also serves others in line.
     pub fn poll(&mut self, now: Millis) -> Option<SeatGrant> {
         if self.is_collected {
             return None;
@@ -229,7 +230,7 @@ impl SeatWaiter {
         let granted = before.or_else(|| {
             let served = self.line.serve(now);
             let own = lock(&self.line.queue).granted.remove(&self.ticket);
-            // The own token is among them: a task that is woken for nothing looks again, and finds nothing to do.
+            // Its own token may be among them: a task that is woken without need looks again, and finds nothing to do.
             for token in served {
                 (self.line.wake)(token);
             }
@@ -239,8 +240,8 @@ impl SeatWaiter {
         granted
     }
 
-    /// The peers were made anew: waits for one of these from now on, with a selection that begins anew. `false` where it
-    /// was granted one of those before already.
+    /// The peers were rebuilt: waits for one of the new ones, with a fresh selection. `false` if it was granted one of
+    /// the old ones already.
     #[must_use]
     pub fn follow(&self, group: &Arc<Group>) -> bool {
         let mut queue = lock(&self.line.queue);
@@ -344,7 +345,7 @@ mod tests {
         assert_eq!(scene.woken(), [1]);
         drop(one);
         assert_eq!(scene.woken(), [2]);
-        // Served by somebody else, and gone before it collects.
+        // Another request served it, and it leaves before it collects.
         assert!(three.poll(NOW).is_none());
         scene.woken();
         drop(two);

@@ -1,15 +1,15 @@
-//! nginx's methods, one function each. All of them choose a place in a tier. A hash, or a choice at random, that finds no
-//! usable peer in twenty steps falls back on round robin, as nginx does.
+//! nginx's methods, one function each. All of them choose an index in a tier. A hash or random choice that finds no
+//! usable peer in twenty steps falls back on round robin, as in nginx.
 
 use super::timing::Measure;
 use super::{Inputs, Peer, Selection, Tier};
 use crate::Millis;
 use crate::sync::lock_plain;
 
-/// Steps after which a hash, or chance, gives up; nginx's number.
+/// Steps after which a hash or random choice gives up; nginx's number.
 const MISSES_MAX: u32 = 20;
 
-/// How a group chooses.
+/// The method of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     /// Smooth weighted round robin, the default.
@@ -38,17 +38,17 @@ pub enum Method {
 }
 
 impl Method {
-    /// Whether it looks at response times, so that they are worth measuring.
+    /// Whether the method uses response times, so that they must be measured.
     pub fn wants_times(self) -> bool {
         matches!(self, Self::LeastTime { .. } | Self::RandomTwoLeastTime(_))
     }
 
-    /// Whether it leaves something to chance, so that [`Inputs::random`] matters.
+    /// Whether the method uses randomness, so that [`Inputs::random`] matters.
     pub fn wants_chance(self) -> bool {
         matches!(self, Self::Random | Self::RandomTwoLeastConn | Self::RandomTwoLeastTime(_))
     }
 
-    /// Whether the age of exchanges under way counts, and, if so, what ends it.
+    /// Whether the age of current exchanges counts, and, if so, what ends it.
     pub(super) fn wants_inflight(self) -> Option<Measure> {
         match self {
             Self::LeastTime { measure, inflight: true } => Some(measure),
@@ -74,7 +74,7 @@ impl Weights {
         self.effective = (self.effective - i64::from(by)).max(0);
     }
 
-    /// The same peer under another weight: it keeps its place in the round, and a loss of weight.
+    /// The same peer with another weight: it keeps its place in the round, and its reduction.
     pub(super) fn moved(self, from: u32, to: u32) -> Self {
         let lost = (i64::from(from) - self.effective).max(0);
         Self { current: self.current, effective: (i64::from(to) - lost).max(0) }
@@ -119,9 +119,9 @@ pub(super) fn choose(
     found.or_else(|| round_robin(tier, selection, now, |_| true))
 }
 
-/// One of the peers that a session is bound to; several (of one route) take turns. In round robin all the others gain
-/// their weights as in any round, so a peer with bound sessions gets less of the rest, up to one round: a peer whose
-/// sessions have gone must not be left out for long.
+/// Chooses one of the peers that a session is bound to; several (with one route) take turns. In round robin all others
+/// gain their weights as in any round, so a peer with bound sessions gets less of the rest, by up to one round: a peer
+/// without its sessions must not be left out for long.
 pub(super) fn choose_bound(
     method: Method,
     tier: &Tier,
@@ -199,7 +199,7 @@ fn least(tier: &Tier, selection: &Selection, now: Millis, load: impl Fn(&Peer) -
         return Some(place);
     }
     let is_equal = |peer: &Peer| u128::from(load(peer)) * best_weight == best_load * tier.weight(peer, now);
-    // Loads may have moved since; then the first choice counts.
+    // Loads may have changed since; then the first choice counts.
     round_robin(tier, selection, now, is_equal).or(Some(place))
 }
 
@@ -220,7 +220,7 @@ fn ip_hash(tier: &Tier, selection: &mut Selection, client: &[u8], now: Millis) -
     }
 }
 
-/// `((crc32([REHASH] KEY) >> 16) & 0x7fff) + PREVIOUS`, the number of the rehash left out the first time.
+/// `((crc32([REHASH] KEY) >> 16) & 0x7fff) + PREVIOUS`; the first time without the rehash number.
 fn hash(tier: &Tier, selection: &mut Selection, key: &[u8], now: Millis) -> Option<usize> {
     loop {
         let mut crc = crc32fast::Hasher::new();
@@ -238,7 +238,7 @@ fn hash(tier: &Tier, selection: &mut Selection, key: &[u8], now: Millis) -> Opti
     }
 }
 
-/// Along the ring, from the key's place on, to a server with a usable peer; the addresses of one name take turns.
+/// Goes along the ring from the key's position to a server with a usable peer; the addresses of one name take turns.
 fn consistent_hash(tier: &Tier, selection: &mut Selection, key: &[u8], now: Millis) -> Option<usize> {
     if selection.rehashes == 0 {
         selection.hash = tier.ring.place(key);
@@ -265,7 +265,7 @@ fn random(tier: &Tier, selection: &mut Selection, seed: u64, now: Millis) -> Opt
     }
 }
 
-/// Two different peers by weight, and of these the one with less load per weight.
+/// Chooses two different peers by weight, and of these the one with less load per weight.
 fn random_two(
     tier: &Tier,
     selection: &mut Selection,
@@ -301,13 +301,13 @@ fn place_of_weight(tier: &Tier, hash: u32) -> Option<usize> {
 }
 
 impl Selection {
-    /// One more step without a usable peer; `None` when it was one too many.
+    /// Counts a step without a usable peer; `None` when it was one too many.
     fn miss(&mut self) -> Option<()> {
         self.misses += 1;
         (self.misses <= MISSES_MAX).then_some(())
     }
 
-    /// The next number of a request's own sequence (splitmix64), begun by its seed.
+    /// The next number of a request's own sequence (splitmix64), from its seed.
     fn chance(&mut self, seed: u64) -> u32 {
         self.draws = self.draws.wrapping_add(1);
         let mut mixed = seed.wrapping_add(u64::from(self.draws).wrapping_mul(0x9e37_79b9_7f4a_7c15));

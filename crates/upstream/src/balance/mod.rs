@@ -1,6 +1,6 @@
-//! Which peer of a group gets the next attempt: nginx's methods, step by step as nginx takes them, so that weights,
-//! ejection and recovery behave as operators know them. Connections are `shared`'s business; whether there is a next
-//! attempt is `retry`'s.
+//! Chooses the peer of a group for the next attempt: nginx's methods, step by step as in nginx, so that weights,
+//! ejection and recovery behave as operators expect. `shared` handles connections; `retry` decides whether there is a
+//! next attempt.
 //!
 //! A [`Group`] belongs to one generation of the configuration, or to one answer of the resolver, and holds the weights;
 //! what must survive both, and be exact over all workers, is each peer's [`PeerHealth`], found by group name, address
@@ -73,13 +73,13 @@ pub struct Member {
     pub spec: PeerSpec,
     /// The `server` as written: addresses of one name are on the same points of a consistent hash.
     pub server: Arc<str>,
-    /// What sessions that are bound to it name; empty where nothing is sticky.
+    /// The name of the peer in bound sessions; empty if the group has no sticky sessions.
     pub sid: Arc<[u8]>,
-    /// What is remembered about it. It is also who it is: another generation's member with the same one is the same peer.
+    /// Its state. It is also its identity: a member of another generation with the same one is the same peer.
     pub health: Arc<PeerHealth>,
 }
 
-/// How an attempt ended for the peer's reputation.
+/// The result of an attempt, for the peer's failure count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// It answered.
@@ -90,7 +90,7 @@ pub enum Outcome {
     Neutral,
 }
 
-/// What became of a peer by a report.
+/// The effect of a report on a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     /// As before.
@@ -99,20 +99,20 @@ pub enum Standing {
     Disabled,
 }
 
-/// What a request brings for the methods that look at it.
+/// The inputs of a request for the methods.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Inputs<'a> {
     /// The client's address, as `ip_hash` sees it: the first three octets of IPv4, all sixteen of IPv6.
     pub client: &'a [u8],
     /// The value of `hash`'s key.
     pub hash_key: &'a [u8],
-    /// A number of the request's own, for the methods that leave it to chance.
+    /// A number of the request's own, for random methods.
     pub random: u64,
     /// The `sid` that the request's session is bound to; empty if it is not.
     pub bound: &'a [u8],
 }
 
-/// A request's progress through its group: the peers it tried, and how far its hash is. One per request and group.
+/// A request's progress through its group: the peers it tried, and the state of its hash. One per request and group.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
     tried: u64,
@@ -152,9 +152,9 @@ impl Selection {
 pub enum Pick {
     /// Use this one.
     Peer {
-        /// Its place in the list the group was made of.
+        /// Its index in the list the group was made of.
         index: usize,
-        /// Its count against `max_conns` and for `least_conn`: keep it as long as the exchange lasts.
+        /// Its count for `max_conns` and `least_conn`: keep it for the duration of the exchange.
         seat: Seat,
     },
     /// All are down, ejected, tried or full: "no live upstreams".
@@ -177,9 +177,9 @@ struct Tier {
     peers: Vec<Peer>,
     weights: PlainMutex<Vec<Weights>>,
     total_weight: u32,
-    /// A peer's weight grows after a rest, so that weights are counted in thousandths.
+    /// Weights are counted in thousandths, because a peer with `slow_start` gains its weight gradually.
     starts_slowly: bool,
-    /// Empty but for `hash … consistent`.
+    /// Empty except for `hash … consistent`.
     ring: Ring,
 }
 
@@ -189,11 +189,11 @@ pub struct Group {
     primary: Tier,
     backup: Tier,
     method: Method,
-    /// For each peer in the order given: whether it is a backup, and its place in its tier.
+    /// For each peer in the order given: whether it is a backup, and its index in its tier.
     places: Vec<(bool, usize)>,
     /// Peers that are neither `down` nor `drain`.
     tries_max: u32,
-    /// Where requests wait for which no peer can be chosen (`queue`).
+    /// The line for requests without an available peer (`queue`).
     line: Option<Arc<SeatLine>>,
 }
 
@@ -203,8 +203,8 @@ impl Group {
         Self::following(None, method, members)
     }
 
-    /// The group after a change of its peers (a name has other addresses, a weight was changed): who stays keeps its turn
-    /// and what it lost by failures.
+    /// The group after a change of its peers (a name has other addresses, a weight was changed): peers that stay keep
+    /// their turn and their reduced weights.
     #[must_use]
     pub fn succeed(&self, members: Vec<Member>) -> Self {
         Self::following(Some(self), self.method, members)
@@ -230,7 +230,7 @@ impl Group {
         .in_line(before.and_then(|before| before.line.as_ref()))
     }
 
-    /// The same group, where those who get no peer wait in this line (`queue`).
+    /// The same group with a line for requests without an available peer (`queue`).
     #[must_use]
     pub fn with_line(self, line: &Arc<SeatLine>) -> Self {
         self.in_line(Some(line))
@@ -245,13 +245,13 @@ impl Group {
         self
     }
 
-    /// Where requests wait for which no peer can be chosen.
+    /// The line for requests without an available peer.
     pub fn line(&self) -> Option<&Arc<SeatLine>> {
         self.line.as_ref()
     }
 
-    /// Whether a peer that the request has not tried may become free, so that waiting for it makes sense. `bound` is that
-    /// of [`Inputs`].
+    /// Whether a peer that the request has not tried may become free, so that waiting makes sense. `bound` is that of
+    /// [`Inputs`].
     pub fn may_come(&self, selection: &Selection, bound: &[u8]) -> bool {
         let may_come = |peer: &Peer| {
             let is_drained = peer.is_drained() && (bound.is_empty() || *bound != *peer.sid);
@@ -260,8 +260,7 @@ impl Group {
         self.primary.peers.iter().chain(&self.backup.peers).any(may_come)
     }
 
-    /// How many attempts a request may make at most: one at each peer that is neither `down` nor `drain`, as nginx counts
-    /// them.
+    /// Most attempts of a request: one at each peer that is neither `down` nor `drain`, as nginx counts them.
     pub fn tries_max(&self) -> u32 {
         self.tries_max
     }
@@ -299,12 +298,12 @@ impl Group {
         self.method
     }
 
-    /// What sessions that are bound to the peer name; empty where nothing is sticky.
+    /// The name of the peer in bound sessions; empty if the group has no sticky sessions.
     pub fn sid(&self, index: usize) -> &[u8] {
         self.peer(index).map_or(&[], |(_, _, peer)| &peer.sid)
     }
 
-    /// What is remembered about a peer, for the status page.
+    /// The state of a peer, for the status page.
     pub fn health(&self, index: usize) -> Option<&PeerHealth> {
         self.peer(index).map(|(_, _, peer)| &*peer.health)
     }
@@ -314,13 +313,13 @@ impl Group {
         self.peer(index).map(|(_, _, peer)| &peer.spec)
     }
 
-    /// The peer for the next attempt of a request. A request never gets the same peer twice, but in a group of one.
+    /// The peer for the next attempt of a request. A request never gets the same peer twice, except in a group of one.
     pub fn pick(&self, selection: &mut Selection, inputs: &Inputs<'_>, now: Millis) -> Pick {
         if let Some(only) = self.only_peer() {
             return only.pick_unchosen(inputs);
         }
         for tier in [&self.primary, &self.backup] {
-            // A session that was bound to a backup returns as soon as a primary takes requests again.
+            // A session bound to a backup returns as soon as a primary accepts requests again.
             if !inputs.bound.is_empty() {
                 let choose =
                     |selection: &mut Selection| methods::choose_bound(self.method, tier, selection, inputs.bound, now);
@@ -336,7 +335,7 @@ impl Group {
         Pick::NoLive
     }
 
-    /// How an attempt with the peer ended. A group's only peer is never ejected: there is nothing to be gained.
+    /// Reports the result of an attempt. A group's only peer is never ejected: that would gain nothing.
     pub fn report(&self, index: usize, outcome: Outcome, now: Millis) -> Standing {
         if self.only_peer().is_some() || outcome == Outcome::Neutral {
             return Standing::Unchanged;
@@ -357,15 +356,16 @@ impl Group {
         if fails >= spec.max_fails { Standing::Disabled } else { Standing::Unchanged }
     }
 
-    /// The head of a response has come. Where the method asks how long heads take, the exchange's age counts no longer.
+    /// The head of a response has come. If the method measures the time to the head, the exchange's age counts no
+    /// longer.
     pub fn head_came(&self, seat: &mut Seat) {
         if self.method.wants_inflight() == Some(Measure::Header) {
             seat.measured();
         }
     }
 
-    /// How long a successful attempt took, in milliseconds: to the head, and to the last byte. Nothing is kept where the
-    /// method does not ask.
+    /// Reports the duration of a successful attempt, in milliseconds: to the head, and to the last byte. Ignored if the
+    /// method does not use it.
     pub fn took(&self, index: usize, header_ms: u64, last_byte_ms: u64) {
         if self.method.wants_times()
             && let Some((_, _, peer)) = self.peer(index)
@@ -420,7 +420,7 @@ impl Tier {
         mut choose: impl FnMut(&mut Selection) -> Option<usize>,
     ) -> Option<(usize, Seat)> {
         let inflight = method.wants_inflight().map(|_| now);
-        // Each round that fails took a peer's last seat from under us: other workers and generations count on the same
+        // In each failed round, another worker or generation took the peer's last seat first: they count on the same
         // peers.
         for _ in 0..=self.peers.len() {
             let place = choose(selection)?;
@@ -438,12 +438,12 @@ impl Tier {
         if self.starts_slowly { SHARE_WHOLE } else { 1 }
     }
 
-    /// What a unit of the peer's weight is worth now.
+    /// The present value of a unit of the peer's weight.
     fn share(&self, peer: &Peer, now: Millis) -> i64 {
         if self.starts_slowly { peer.health.share(peer.spec.slow_start_ms, now) } else { 1 }
     }
 
-    /// The peer's weight now, for comparing it with others of the tier.
+    /// The peer's present weight, for comparison with others in the tier.
     fn weight(&self, peer: &Peer, now: Millis) -> u128 {
         u128::from(peer.spec.weight) * u128::from(self.share(peer, now).unsigned_abs())
     }
@@ -452,7 +452,7 @@ impl Tier {
 impl Peer {
     fn pick_unchosen(&self, inputs: &Inputs<'_>) -> Pick {
         let is_drained = self.is_drained() && *inputs.bound != *self.sid;
-        // Failures do not count here; what an active check or an operator says does.
+        // Failures do not count here; active checks and an operator's mode do.
         let is_down = self.spec.down || self.health.mode() == PeerMode::Down;
         if is_down || is_drained || self.health.checked() != Checked::Healthy {
             return Pick::NoLive;
@@ -465,7 +465,7 @@ impl Peer {
         seat.map_or(Pick::NoLive, |seat| Pick::Peer { index: self.index, seat })
     }
 
-    /// Whether a request that is bound to it may go to it.
+    /// Whether a request that is bound to it may use it.
     fn is_usable(&self, selection: &Selection, now: Millis) -> bool {
         !selection.has_tried(self.index)
             && !self.spec.down
@@ -473,12 +473,12 @@ impl Peer {
             && self.spec.max_conns.is_none_or(|max_conns| self.health.active() < max_conns)
     }
 
-    /// Whether any request may.
+    /// Whether any request may use it.
     fn is_eligible(&self, selection: &Selection, now: Millis) -> bool {
         !self.is_drained() && self.is_usable(selection, now)
     }
 
-    /// Whether only requests of its sessions go to it, by the configuration or by an operator.
+    /// Whether only requests of its sessions may use it, by the configuration or by an operator.
     fn is_drained(&self) -> bool {
         self.spec.drain || self.health.mode() == PeerMode::Drain
     }

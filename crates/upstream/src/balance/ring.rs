@@ -1,5 +1,5 @@
-//! The ring of `hash … consistent`: where nginx puts the points of each server, so that the same key has the same peer
-//! behind both. 160 points per unit of weight; when a server comes or goes only the keys next to its points move.
+//! The ring of `hash … consistent`: each server has the same points as in nginx, so that a key gets the same peer with
+//! both. 160 points per unit of weight; when a server is added or removed only the keys next to its points move.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use super::Peer;
 /// Points per unit of weight; nginx's number (and ketama's).
 const POINTS_PER_WEIGHT: u32 = 160;
 
-/// Points of all peers at most, 24 MiB of them: weights in the thousands say nothing that hundreds do not. Beyond it every
-/// peer's points are cut in proportion.
+/// Most points of all peers, 24 MiB: weights in the thousands give no more than hundreds. Beyond it every peer's points
+/// are reduced in proportion.
 const POINTS_MAX: u64 = 1 << 20;
 
 /// Points in the order of their hashes.
@@ -30,7 +30,7 @@ impl Ring {
             let own = u64::from(peer.spec.weight) * u64::from(POINTS_PER_WEIGHT);
             let count = if wanted > POINTS_MAX { (own * POINTS_MAX / wanted).max(1) } else { own };
             let base = hash_of_server(&peer.server);
-            // A point's hash goes into the next one's, from 0 on.
+            // Each point's hash is an input of the next one's, starting with 0.
             let mut hash = 0_u32;
             for _ in 0..count {
                 let mut next = base.clone();
@@ -39,13 +39,13 @@ impl Ring {
                 points.push(Point { hash, server: Arc::clone(&peer.server) });
             }
         }
-        // Where two points have one hash the first server has it. (Addresses of one name have all their points in common.)
+        // If two points have the same hash, the first server gets it. (Addresses of one name share all their points.)
         points.sort_by_key(|point| point.hash);
         points.dedup_by_key(|point| point.hash);
         Self(points)
     }
 
-    /// The place of a key: the first point at or after its hash. It may lie behind the last one.
+    /// The position of a key: the first point at or after its hash. It may be after the last one.
     pub(super) fn place(&self, key: &[u8]) -> u32 {
         let hash = crc32fast::hash(key);
         self.0.partition_point(|point| point.hash < hash) as u32

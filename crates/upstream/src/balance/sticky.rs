@@ -1,5 +1,5 @@
-//! `sticky learn`: which session is bound to which peer, as learned from responses. A session is known by a digest of its
-//! name and names a peer by its `sid`, so that both survive reloads and peers that come and go.
+//! `sticky learn`: the bindings of sessions to peers, learned from responses. A session is identified by a digest of
+//! its name and refers to a peer by its `sid`, so that both survive reloads and changes of peers.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -10,14 +10,13 @@ use rustc_hash::FxBuildHasher;
 use crate::Millis;
 use crate::sync::{PlainMutex, lock_plain};
 
-/// A digest of a session's name, of a function that spreads and that clients cannot aim at each other with.
+/// A digest of a session's name, by a function that distributes well and that clients cannot use to provoke collisions.
 pub type SessionKey = u128;
 
 /// Bytes of a zone that one session takes: nginx documents about 4,000 sessions for a megabyte.
 pub const SESSION_BYTES: u64 = 256;
 
-/// Sessions of one zone at most, a gigabyte of nginx's: what its directive could ask for beyond that no process has to
-/// spare.
+/// Most sessions of one zone: a gigabyte by nginx's count.
 const SESSIONS_MAX: u64 = 1 << 22;
 
 /// The sessions of one zone, shared by all workers and generations. Each look takes the zone's lock for one step in a
@@ -38,13 +37,13 @@ struct Session {
 }
 
 impl Sessions {
-    /// A zone of this many bytes, whose sessions are forgotten when they are unused for a time.
+    /// A zone of this many bytes, whose sessions expire when they are unused for a time.
     pub fn new(zone_bytes: u64, timeout_ms: u64) -> Self {
         let sessions = LruCache::with_hasher(capacity(zone_bytes), FxBuildHasher);
         Self(PlainMutex::new(Zone { sessions, timeout_ms }))
     }
 
-    /// The same zone under another configuration: it keeps what still fits.
+    /// The same zone under another configuration: it keeps the sessions that still fit.
     pub fn reconfigure(&self, zone_bytes: u64, timeout_ms: u64) {
         let mut zone = lock_plain(&self.0);
         zone.sessions.resize(capacity(zone_bytes));
@@ -63,8 +62,8 @@ impl Sessions {
         None
     }
 
-    /// A response has come from a peer: the session is bound to it from now on. One that is not known is created only if
-    /// `create` says so. A full zone forgets the session that was unused for longest.
+    /// Binds the session to the peer that answered. An unknown session is created only if `create` says so. A full zone
+    /// drops the least recently used session.
     pub fn learn(&self, key: SessionKey, sid: &[u8], create: bool, now: Millis) {
         let mut zone = lock_plain(&self.0);
         zone.expire(now);
@@ -78,7 +77,7 @@ impl Sessions {
         }
     }
 
-    /// Sessions that are kept.
+    /// Number of sessions.
     pub fn len(&self) -> usize {
         lock_plain(&self.0).sessions.len()
     }
@@ -89,7 +88,7 @@ impl Sessions {
     }
 }
 
-/// Expired sessions dropped with each one that is learned: more than come, so that they never pile up.
+/// Expired sessions dropped for each one learned: more than are added, so that they never accumulate.
 const EXPIRED_PER_STEP: usize = 2;
 
 impl Zone {

@@ -11,14 +11,14 @@ use crate::Millis;
 /// How long Linux keeps a port in TIME_WAIT (`TCP_TIMEWAIT_LEN`, `include/net/tcp.h`); no setting changes it.
 const TIME_WAIT_MS: u64 = 60_000;
 
-/// Pairs at most: peers come and go, and each pair costs some hundred bytes. Connections of further ones are not counted.
+/// Most pairs: peers come and go, and each pair costs some hundred bytes. Connections of further pairs are not counted.
 pub const PAIRS_MAX: usize = 65_536;
 
-/// The time over which the present rate is measured, in steps of a second: long enough for a rate of some connections a
-/// second to show, short enough for a burst to be seen while it lasts.
+/// The time over which the present rate is measured, in steps of a second: long enough for a rate of a few connections
+/// a second to show, short enough for a burst to show while it lasts.
 const RATE_STEPS: usize = 10;
 
-/// From where, to where. The ports of different pairs do not get into each other's way.
+/// Source and destination. Different pairs can use the same ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Pair {
     /// The local address.
@@ -27,37 +27,37 @@ pub struct Pair {
     pub peer: SocketAddr,
 }
 
-/// Names an account while a connection of it is open.
+/// Identifies an account while one of its connections is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PairId(u32);
 
-/// How a connection ended, for its port.
+/// How a connection ended, as far as its port is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PortEnding {
     /// We closed first: the port waits in TIME_WAIT here.
     WeClosedFirst,
-    /// The peer closed first, or either side reset the connection, or it never came to be: the port is free.
+    /// The peer closed first, or either side reset the connection, or it was never established: the port is free.
     Free,
 }
 
 /// The state of a pair.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stand {
-    /// From where, to where.
+    /// Source and destination.
     pub pair: Pair,
     /// Ports that `connect()` may choose.
     pub ports: u32,
-    /// Those that open connections have, the ones that are being opened included.
+    /// Ports of open connections, including those being opened.
     pub used: u32,
-    /// Those that wait in TIME_WAIT, as far as it was we who closed first.
+    /// Ports in TIME_WAIT, as far as this side closed first.
     pub time_wait: u32,
-    /// Of these the ones that `connect()` takes again all the same.
+    /// Of these, the ports that `connect()` reuses.
     pub reusable: u32,
-    /// What is left for the next connection.
+    /// Ports left for the next connection.
     pub free: u32,
-    /// Connections opened in a second, over the last ten.
+    /// Connections opened per second, over the last ten seconds.
     pub opened_per_second: f64,
-    /// Seconds until nothing is left if ports go on becoming fewer as they did over the last ten; `None` if they do not.
+    /// Seconds until no port is left if the decrease of the last ten seconds continues; `None` if there is none.
     pub exhausted_in_s: Option<f64>,
 }
 
@@ -67,24 +67,24 @@ pub struct Ledger {
     limits: Limits,
     ids: FxHashMap<Pair, PairId>,
     accounts: Vec<Account>,
-    /// Places of accounts that were closed.
+    /// Places of closed accounts.
     vacant: Vec<u32>,
 }
 
 #[derive(Debug)]
 struct Account {
     pair: Pair,
-    /// Open connections whose port is one that `connect()` may choose.
+    /// Open connections with a port that `connect()` may choose.
     used: u32,
-    /// Open connections in all: fixed ports, too.
+    /// All open connections, including those with fixed ports.
     open: u32,
-    /// Ports in TIME_WAIT with the moment when it began, the oldest first. A port that was taken again is no longer in
-    /// `waiting` under this moment.
+    /// Ports in TIME_WAIT with the time when it began, the oldest first. A port that was reused is no longer in
+    /// `waiting` with this time.
     queue: VecDeque<(Millis, u16)>,
     waiting: FxHashMap<u16, Waiting>,
-    /// Entries at the front of the queue that are old enough for their ports to be taken again.
+    /// Entries at the front of the queue that are old enough to be reused.
     mature: usize,
-    /// Ports of these that still wait.
+    /// Ports of these entries that still wait.
     reusable: u32,
     rate: [Step; RATE_STEPS],
 }
@@ -93,11 +93,11 @@ struct Account {
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
     began: Millis,
-    /// It is counted in `reusable`.
+    /// Whether it is counted in `reusable`.
     is_mature: bool,
 }
 
-/// A second of an account's past.
+/// One second of an account's history.
 #[derive(Debug, Clone, Copy, Default)]
 struct Step {
     /// Which second.
@@ -124,7 +124,8 @@ impl Ledger {
         &self.limits
     }
 
-    /// A connection has got its port. `None` if there are too many pairs: then its end is not counted either.
+    /// Records a connection that has got its port. `None` if there are too many pairs: then its end is not counted
+    /// either.
     pub fn opened(&mut self, pair: Pair, port: u16, now: Millis) -> Option<PairId> {
         let id = self.account_of(pair, now)?;
         let limits = &self.limits;
@@ -138,7 +139,7 @@ impl Ledger {
         Some(id)
     }
 
-    /// A connection has ended.
+    /// Records the end of a connection.
     pub fn closed(&mut self, id: PairId, port: u16, ending: PortEnding, now: Millis) {
         let limits = &self.limits;
         let Some(account) = self.accounts.get_mut(id.0 as usize) else { return };
@@ -155,7 +156,7 @@ impl Ledger {
         }
     }
 
-    /// The state of a pair. One that was never used has all its ports.
+    /// The state of a pair. An unused pair has all its ports.
     pub fn stand(&mut self, pair: Pair, now: Millis) -> Stand {
         let limits = &self.limits;
         match self.ids.get(&pair).and_then(|id| self.accounts.get_mut(id.0 as usize)) {
@@ -164,7 +165,7 @@ impl Ledger {
         }
     }
 
-    /// The state of all pairs that are used, or were within the last minute.
+    /// The state of all pairs used now or within the last minute.
     pub fn stands(&mut self, now: Millis) -> Vec<Stand> {
         let limits = &self.limits;
         let ids = self.ids.values();
@@ -176,8 +177,7 @@ impl Ledger {
         stands
     }
 
-    /// The pair to a peer that has the fewest ports left, where it is not known from which address a connection would
-    /// have come.
+    /// The pair to a peer with the fewest ports left, for a connection with an unknown source address.
     pub fn tightest(&mut self, peer: SocketAddr, now: Millis) -> Option<Stand> {
         let limits = &self.limits;
         let accounts = self.accounts.iter_mut().filter(|account| account.pair.peer == peer);
@@ -206,7 +206,7 @@ impl Ledger {
         Some(id)
     }
 
-    /// Forgets the pairs that nothing is known about any more.
+    /// Drops pairs without any state.
     fn sweep(&mut self, now: Millis) {
         let (accounts, vacant, limits) = (&mut self.accounts, &mut self.vacant, &self.limits);
         self.ids.retain(|_, id| {
@@ -235,14 +235,14 @@ impl Account {
         }
     }
 
-    /// Lets time pass: waits end, and ports become old enough to be taken again.
+    /// Advances the time: TIME_WAIT ends, and ports become old enough to be reused.
     fn advance(&mut self, limits: &Limits, now: Millis) {
         while let Some(&(began, port)) = self.queue.front()
             && now.since(began) >= TIME_WAIT_MS
         {
             self.queue.pop_front();
             self.mature = self.mature.saturating_sub(1);
-            // It may have been used, and closed, once more since.
+            // It may have been reused and closed again since.
             if self.waits_since(port, began) {
                 self.end_wait(port);
             }
@@ -258,7 +258,7 @@ impl Account {
                 }
             }
         }
-        // A port that is taken again and again leaves an entry each time.
+        // A port that is reused repeatedly leaves an entry each time.
         if self.queue.len() > 2 * self.waiting.len() + QUEUE_SLACK {
             let waiting = &self.waiting;
             self.queue.retain(|(began, port)| waiting.get(port).is_some_and(|waiting| waiting.began == *began));
@@ -276,7 +276,7 @@ impl Account {
         }
     }
 
-    /// Ports that wait and may be taken again.
+    /// Waiting ports that may be reused.
     fn reusable(&self, limits: &Limits) -> u32 {
         // The setting may have been changed since they were counted.
         let applies = limits.reuse_after_ms(self.pair.source, self.pair.peer.ip()).is_some();
@@ -310,20 +310,20 @@ impl Account {
         Stand { pair: self.pair, ports, used: self.used, time_wait, reusable, free, opened_per_second, exhausted_in_s }
     }
 
-    /// Connections opened and ports taken, both per second, since the oldest second that is remembered.
+    /// Connections opened and ports taken, both per second, since the oldest remembered second.
     fn rates(&self, taken: u32, now: Millis) -> (f64, f64) {
         let second = now.0 / 1000;
         let recent = |step: &&Step| step.second > 0 && second.saturating_sub(step.second) < RATE_STEPS as u64;
         let steps = || self.rate.iter().filter(recent);
         let Some(oldest) = steps().min_by_key(|step| step.second) else { return (0.0, 0.0) };
-        // A rate needs a second at least, or a single connection would count as a thousand.
+        // A rate needs at least a second, or a single connection would count as a thousand.
         let seconds = (now.since(Millis(oldest.second * 1000)).max(1000)) as f64 / 1000.0;
         let opened: u32 = steps().map(|step| step.opened).sum();
         (f64::from(opened) / seconds, (f64::from(taken) - f64::from(oldest.taken)) / seconds)
     }
 }
 
-/// Entries of a queue that are not worth clearing away.
+/// Entries of a queue that are not worth removing.
 const QUEUE_SLACK: usize = 1024;
 
 #[cfg(test)]
@@ -437,8 +437,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against a list of what each port is doing: connects take a port that the kernel would give, closes let it wait or
-        /// go free, and time passes.
+        /// Compares the ledger with a list of each port's state: connects take a port that the kernel would give,
+        /// closes put it into TIME_WAIT or free it, and time passes.
         #[test]
         fn the_ledger_agrees_with_a_list_of_ports(
             reuse in 0..3_u8,

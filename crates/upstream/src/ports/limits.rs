@@ -1,5 +1,5 @@
-//! What the system allows: the range of ephemeral ports, the reserved ones, and what it does with ports in TIME_WAIT.
-//! Texts as they are in `/proc/sys/net/ipv4`.
+//! The system's port settings: the range of ephemeral ports, the reserved ones, and the reuse of ports in TIME_WAIT.
+//! Texts as in `/proc/sys/net/ipv4`.
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -11,7 +11,7 @@ pub enum Reuse {
     Off,
     /// 1: to any destination.
     Everywhere,
-    /// 2, the default since Linux 4.19: where either end is a loopback address.
+    /// 2, the default since Linux 4.19: if either end is a loopback address.
     Loopback,
 }
 
@@ -20,11 +20,11 @@ pub enum Reuse {
 pub struct Limits {
     /// `ip_local_port_range`.
     range: RangeInclusive<u16>,
-    /// `ip_local_reserved_ports`, in order, as far as they lie in the range.
+    /// `ip_local_reserved_ports`, in order, as far as they are in the range.
     reserved: Vec<RangeInclusive<u16>>,
     /// `tcp_tw_reuse`.
     reuse: Reuse,
-    /// Milliseconds in TIME_WAIT after which a port may be taken again (`tcp_tw_reuse_delay`, since Linux 6.14).
+    /// Milliseconds in TIME_WAIT after which a port may be reused (`tcp_tw_reuse_delay`, since Linux 6.14).
     reuse_delay_ms: u64,
 }
 
@@ -35,14 +35,14 @@ impl Default for Limits {
     }
 }
 
-/// Kernels without `tcp_tw_reuse_delay` wait for this long.
+/// The delay of kernels without `tcp_tw_reuse_delay`.
 const REUSE_DELAY_MS: u64 = 1000;
 
-/// Pieces of the reserved list at most: there are no more in 65,536 ports.
+/// Most parts of the reserved list: there cannot be more in 65,536 ports.
 const RESERVED_MAX: usize = 32_768;
 
 impl Limits {
-    /// From the texts of the files; what is missing, or says nothing, is the kernel's default. Without `tcp_timestamps`
+    /// From the texts of the files; a missing or invalid one counts as the kernel's default. Without `tcp_timestamps`
     /// the kernel reuses nothing.
     pub fn parse(range: &str, reserved: &str, reuse: &str, delay: &str, timestamps: &str) -> Self {
         let mut limits = Self::default();
@@ -82,8 +82,8 @@ impl Limits {
         self.reuse
     }
 
-    /// After how many milliseconds in TIME_WAIT a port between two addresses may be taken again; `None`: not before the
-    /// state ends.
+    /// Milliseconds in TIME_WAIT after which a port between two addresses may be reused; `None`: not before the state
+    /// ends.
     pub fn reuse_after_ms(&self, source: IpAddr, peer: IpAddr) -> Option<u64> {
         let is_loopback = |ip: IpAddr| ip.to_canonical().is_loopback();
         match self.reuse {
@@ -94,7 +94,7 @@ impl Limits {
     }
 }
 
-/// A list such as `8080,9000-9010`; pieces that overlap are joined, what lies outside of the range is left out.
+/// A list such as `8080,9000-9010`; overlapping parts are joined, parts outside of the range are left out.
 fn parse_reserved(text: &str, range: &RangeInclusive<u16>) -> Vec<RangeInclusive<u16>> {
     let piece = |text: &str| {
         let (first, last) = text.split_once('-').unwrap_or((text, text));

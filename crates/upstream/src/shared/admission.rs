@@ -1,6 +1,6 @@
-//! Who may open a connection: exact process-wide limits, and the line of those who wait. The rule that no wake-up is
-//! missed: a waiter is in line, then tries; the releasing side frees it, then looks at the line. A fence
-//! between the two steps on either side makes one of them see the other.
+//! Permission to open a connection: exact process-wide limits, and the waiting line. No wake-up is missed: a waiter
+//! enters the line, then tries; the releasing side releases, then looks at the line. A fence between the two steps on
+//! either side ensures that one of them sees the other.
 
 use super::group::{GroupSlot, acquire, release};
 use super::key::{KeyId, KeySlot};
@@ -12,10 +12,10 @@ use crate::sync::{Ordering, fence};
 use crate::{DiscardReason, Millis, WorkerId};
 
 /// Idle connections that one attempt to open may close to make room. One is enough unless other workers take the room
-/// each time; after a few such defeats waiting in line is the fairer way.
+/// each time; after a few such failures waiting in line is fairer.
 const EVICTIONS_MAX: usize = 3;
 
-/// Entries of a group's age list that a search for a given peer looks at, under the shard's lock: about a microsecond.
+/// Entries of a group's age list that a search for a peer examines, under the shard's lock: about a microsecond.
 pub(super) const PEER_SEARCH_MAX: usize = 256;
 
 /// Which limit is reached.
@@ -29,7 +29,7 @@ pub enum Full {
     PeerConnections,
     /// `connecting=` of the server.
     PeerConnecting,
-    /// Others wait already.
+    /// Others are already waiting.
     Line,
     /// The waiting line is as long as `queue=` permits.
     LineFull,
@@ -42,30 +42,30 @@ pub enum Full {
 pub enum Open<'p, C: Send> {
     /// Connect.
     Connect {
-        /// Counts as a connection from now on.
+        /// Counted as a connection from now on.
         permit: Connecting<'p, C>,
-        /// Idle connections that had to go for it, to be closed.
+        /// Idle connections that were removed for it; the caller closes them.
         evicted: Vec<Removed<C>>,
     },
     /// Not now.
     Full {
         /// Why.
         limit: Full,
-        /// Idle connections that were closed in vain, to be closed.
+        /// Idle connections that were removed in vain; the caller closes them.
         evicted: Vec<Removed<C>>,
     },
 }
 
-/// Whether the peer that a key led to when it was looked up is still the same, now that this caller counts there: a peer's
-/// number is given to another one only when no worker counts.
+/// Whether a key still leads to the same peer as when it was looked up, now that this caller is counted there: a peer's
+/// number is reused only when no worker is counted.
 fn still_leads(slot: &KeySlot, key: KeyId) -> bool {
     fence(Ordering::SeqCst);
     slot.is_live(key)
 }
 
 impl<C: Send> Pool<C> {
-    /// The right to open a connection for a key, where the limits permit it. Idle connections of the group give way to
-    /// it: they are of other keys, or this caller would have had one from [`Pool::checkout`].
+    /// Permission to open a connection for a key, if the limits permit it. Idle connections of the group are removed
+    /// for it: they have other keys, or this caller would have got one from [`Pool::checkout`].
     pub fn open(&self, worker: WorkerId, key: KeyId) -> Open<'_, C> {
         let mut evicted = Vec::new();
         let Some((slot, group)) = self.live_key(key).and_then(|slot| Some((slot, self.group_of(slot)?))) else {
@@ -87,7 +87,7 @@ impl<C: Send> Pool<C> {
                 }
                 Err(limit) => limit,
             };
-            // The attempt held what it got for a moment, and may have turned away a waiter that looked just then.
+            // The attempt held its reservations for a moment, and a waiter that looked just then may have been refused.
             self.look_at_line(group_number);
             let victim = match limit {
                 _ if evicted.len() == EVICTIONS_MAX => None,
@@ -102,7 +102,7 @@ impl<C: Send> Pool<C> {
         }
     }
 
-    /// The right to open a connection that no request waits for: only where no limit is reached, and without closing another.
+    /// Permission to open a connection without a request: only if no limit is reached, and without removing another.
     pub fn open_spare(&self, worker: WorkerId, key: KeyId) -> Option<Connecting<'_, C>> {
         let slot = self.live_key(key)?;
         let group = self.group_of(slot)?;
@@ -118,8 +118,8 @@ impl<C: Send> Pool<C> {
         Some(permit).filter(|_| still_leads(slot, key))
     }
 
-    /// Is in line for a connection; the driver is told to wake `token` when there is something to
-    /// [`Waiter::poll`], which may be before this returns.
+    /// Enters the line for a connection; the driver wakes `token` when there is something to [`Waiter::poll`], possibly
+    /// before this returns.
     pub fn wait(&self, worker: WorkerId, key: KeyId, token: u64) -> Result<Waiter<'_, C>, Full> {
         let (slot, group) =
             self.live_key(key).and_then(|slot| Some((slot, self.group_of(slot)?))).ok_or(Full::Retired)?;
@@ -159,7 +159,7 @@ impl<C: Send> Pool<C> {
         Ok(())
     }
 
-    /// A connection is gone.
+    /// Releases a connection.
     pub(super) fn release_connection(&self, group: u16, peer: u16) {
         self.forget_connection(group, peer);
         self.look_at_line(group);
@@ -200,7 +200,7 @@ impl<C: Send> Pool<C> {
         self.serve_line(group);
     }
 
-    /// Serves waiters as long as there is something to serve them with.
+    /// Serves waiters while there is something to grant.
     pub(super) fn serve_line(&self, group_number: u16) {
         let Some(group) = self.groups.slot(u32::from(group_number)) else { return };
         while group.waiting.load(Ordering::Acquire) > 0 {
@@ -212,7 +212,7 @@ impl<C: Send> Pool<C> {
             }
             match served {
                 Some(token) => self.driver.wake(token),
-                // Under a limit that a reload has lowered, one may not be enough; idle ones are few.
+                // If a reload has lowered a limit, one may not be enough; there are few idle ones.
                 None if made_room => {}
                 None => return,
             }
@@ -230,7 +230,7 @@ impl<C: Send> Pool<C> {
                     group.waiting.fetch_sub(1, Ordering::AcqRel);
                     return Some(request.token);
                 }
-                // Only this waiter's peer is at its limit: the next may want another.
+                // Only this waiter's peer is at its limit: the next waiter may want another.
                 Err(Full::PeerConnections | Full::PeerConnecting) => at = behind,
                 Err(_) => return None,
             }
@@ -246,7 +246,8 @@ impl<C: Send> Pool<C> {
         evicted: &mut Option<Removed<C>>,
     ) -> Result<Granted<C>, Full> {
         if let Some(slot) = self.live_key(request.key) {
-            // No clock here: a connection past its idle limit that the timer has not collected yet may be granted.
+            // There is no clock here: it may grant a connection past its idle limit that the timer has not collected
+            // yet.
             if let Some((parked, source)) = self.find_idle(request.worker, request.key, slot, group, Millis(0)) {
                 return Ok(Granted::Connection(parked, source));
             }
@@ -280,7 +281,7 @@ impl<C: Send> Pool<C> {
         Some(Self::removed(from, parked, DiscardReason::MadeRoom))
     }
 
-    /// Gives a connection straight to the first waiter, where that one wants its key.
+    /// Gives a connection directly to the first waiter, if that wants its key.
     pub(super) fn hand_over(
         &self,
         group: &GroupSlot<C>,
@@ -313,8 +314,8 @@ impl<C: Send> Pool<C> {
         counts.handed_over += 1;
     }
 
-    /// A waiter, or a seeker, left with a connection in its hand. The next may have it; it is not pooled again, because no
-    /// worker watches it for the peer's FIN at this moment.
+    /// A waiter, or a seeker, left with a granted connection. The next one may have it; it is not pooled again, because
+    /// no worker watches it for the peer's FIN now.
     pub(super) fn give_back(&self, worker: WorkerId, key: KeyId, parked: Parked<C>, source: Source) {
         let from = match source {
             Source::Local => worker,

@@ -1,12 +1,12 @@
-//! Limits of a group that do not fit together (founding fact F4: an idle limit per host above the idle limit of all
-//! hosts, unnoticed, cost a third of the throughput). Found when the configuration is checked; the caller
-//! decides which are errors.
+//! Limits of a group that contradict each other (founding fact F4: an idle limit per host above the idle limit of all
+//! hosts, unnoticed, cost a third of the throughput). Found when the configuration is checked; the caller decides which
+//! are errors.
 
 use std::fmt;
 
 use super::group::GroupLimits;
 
-/// Two limits, of which the one makes the other pointless.
+/// Two limits, one of which makes the other pointless.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Contradiction {
     /// `per_peer=` above the group's idle limit can never be reached.
@@ -37,7 +37,7 @@ pub enum Contradiction {
         /// `max_connections`.
         connections: u32,
     },
-    /// A waiting line, but no limit that anybody would wait for.
+    /// A waiting line without any limit to wait for.
     NothingToWaitFor {
         /// `queue=`.
         waiting: u32,
@@ -69,7 +69,7 @@ impl fmt::Display for Contradiction {
 }
 
 impl GroupLimits {
-    /// What does not fit together, for a process with this many workers.
+    /// The contradictions, for a process with this many workers.
     pub fn contradictions(&self, workers: u16) -> Vec<Contradiction> {
         let mut found = Vec::new();
         let idle = if self.local { self.idle_max.saturating_mul(u32::from(workers)) } else { self.idle_max };

@@ -9,15 +9,15 @@ use super::table::{Padded, WorkerSet};
 use crate::DiscardReason;
 use crate::sync::{AtomicU32, Mutex, Ordering, PlainMutex, fence, lock_plain};
 
-/// "No limit", as the limits are stored.
+/// The stored value of "no limit".
 const UNLIMITED: u32 = u32::MAX;
 
 /// An `upstream {}` block, or an implicit one; by name, so that it survives reloads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct GroupId(pub(crate) u16);
 
-/// One address in a group: 16 bits place, 16 bits generation of the place. A place is given to another address once no
-/// key and no connection of the former one is left; the old number finds nothing then.
+/// One address in a group: 16 bits for the place, 16 bits for its generation. A place is reused for another address
+/// once no key and no connection of the former one is left; the old number then finds nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PeerId(u32);
 
@@ -35,7 +35,7 @@ impl PeerId {
     }
 }
 
-/// What the configuration says about a group's connections.
+/// The configured limits for a group's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupLimits {
     /// Idle connections: of the whole process, or of each worker where `local`. 0 keeps none.
@@ -46,11 +46,11 @@ pub struct GroupLimits {
     pub idle_per_peer_max: Option<u32>,
     /// `keepalive_requests`: exchanges on one connection.
     pub requests_max: u32,
-    /// `keepalive_time`, in milliseconds; looked at after an exchange, as nginx does.
+    /// `keepalive_time`, in milliseconds; checked after an exchange, as in nginx.
     pub age_max_ms: u64,
     /// `keepalive_timeout`, in milliseconds.
     pub idle_timeout_ms: u64,
-    /// `keepalive_learn`: connections retire before the peer is known to close them.
+    /// `keepalive_learn`: connections retire before the time at which the peer is known to close them.
     pub learn: bool,
     /// `max_connections`: idle, leased, connecting and tunnels together, process-wide.
     pub connections_max: Option<u32>,
@@ -61,7 +61,7 @@ pub struct GroupLimits {
 }
 
 impl GroupLimits {
-    /// nginx's defaults (1.29.7 and later) around `keepalive N [local]`. N is each worker's in nginx: a shared pool
+    /// nginx's defaults (1.29.7 and later) with `keepalive N [local]`. In nginx N applies to each worker: a shared pool
     /// holds N × workers, so that no pool shrinks on migration.
     pub fn keepalive(idle_per_worker: u32, local: bool, workers: u16) -> Self {
         let idle_max = if local { idle_per_worker } else { idle_per_worker.saturating_mul(u32::from(workers)) };
@@ -80,7 +80,7 @@ impl GroupLimits {
     }
 }
 
-/// What the configuration says about one peer's connections (`server … max_connections`), process-wide.
+/// The configured limits for one peer's connections (`server … max_connections`), process-wide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PeerLimits {
     /// Idle, leased, connecting and tunnels together.
@@ -98,17 +98,17 @@ pub struct GroupCounts {
     pub reused: u64,
     /// Those of `reused` whose connection came from another worker's shard.
     pub stolen: u64,
-    /// Those of `reused` that went straight from one exchange to a request that waited in line, or for a connection of its
-    /// own to be opened.
+    /// Those of `reused` that were passed directly from one exchange to a request that waited in line, or for its own
+    /// connection to open.
     pub handed_over: u64,
     /// Requests that found every permitted connection in use, and no place in the line.
     pub refused: u64,
-    /// Connections thrown away, by [`DiscardReason::index`].
+    /// Connections discarded, by [`DiscardReason::index`].
     pub discarded: [u64; DiscardReason::ALL.len()],
 }
 
 impl GroupCounts {
-    /// Connections thrown away for any reason.
+    /// Connections discarded for any reason.
     pub fn discarded_total(&self) -> u64 {
         self.discarded.iter().sum()
     }
@@ -175,13 +175,13 @@ pub(crate) fn acquire(gauge: &AtomicU32, limit: u32) -> bool {
     false
 }
 
-/// Takes back what [`acquire`] added.
+/// Undoes [`acquire`].
 pub(crate) fn release(gauge: &AtomicU32) {
     let before = gauge.fetch_sub(1, Ordering::AcqRel);
     debug_assert!(before > 0, "a gauge fell below zero");
 }
 
-/// A limit that a reload may change at any time; it is alone, so no order against other memory is needed.
+/// A limit that a reload may change at any time; it stands alone, so no memory ordering is needed.
 pub(crate) struct Limit(PlainU32);
 
 impl Limit {
@@ -197,7 +197,7 @@ impl Limit {
         Some(self.value()).filter(|&limit| limit != UNLIMITED)
     }
 
-    /// The limit, [`UNLIMITED`] where there is none.
+    /// The limit, [`UNLIMITED`] if there is none.
     pub(crate) fn value(&self) -> u32 {
         self.0.load(Relaxed)
     }
@@ -219,7 +219,7 @@ pub(crate) struct GroupSlot<C> {
     /// Shards that hold idle connections of this group.
     pub(crate) shards: WorkerSet,
     pub(crate) line: Mutex<Line<C>>,
-    /// Written by every check-in and checkout: apart from the limits, which all workers read and none writes.
+    /// Written by every check-in and checkout: kept apart from the limits, which all workers read and none writes.
     pub(crate) gauges: Padded<Gauges>,
 }
 
@@ -280,7 +280,7 @@ impl<C> GroupSlot<C> {
 
 /// A peer's place in the pool's table.
 pub(crate) struct PeerSlot {
-    /// Counts the addresses that had the place before; 16 bits.
+    /// Counts the former addresses of the place; 16 bits.
     generation: PlainU32,
     /// Requests in line that want this peer: they may be granted a connection to it at any time.
     pub(crate) waiters: AtomicU32,
@@ -312,8 +312,8 @@ impl PeerSlot {
         self.generation.load(Relaxed) == peer.generation()
     }
 
-    /// Makes the place ready for another address, unless something of the former one is left. No key leads here any more;
-    /// who found one that did counts itself first, and then looks whether it still does.
+    /// Prepares the place for another address, unless something of the former one is left. No key leads here any more;
+    /// a caller that found one before counts itself first, and then checks whether the key still leads here.
     pub(crate) fn vacate(&self) -> bool {
         fence(Ordering::SeqCst);
         let Gauges { idle, connections, connecting } = &self.gauges.0;

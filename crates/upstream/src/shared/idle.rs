@@ -1,6 +1,6 @@
-//! Idle connections: checkout, check-in, eviction, expiry. The exact idle caps work by reservation: a slot of the
-//! process-wide gauge is taken under the lock of the shard that gets the connection, and given back, or passed to the
-//! newcomer, under the lock of the shard that loses one.
+//! Idle connections: checkout, check-in, eviction, expiry. The idle limits are exact because of reservations: a slot of
+//! the process-wide gauge is taken under the lock of the shard that gets the connection, and released, or passed to the
+//! new connection, under the lock of the shard that loses one.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -14,15 +14,15 @@ use crate::sync::Ordering;
 use crate::{DiscardReason, Millis, WorkerId};
 use std::ops::Range;
 
-/// Attempts to find a place in a pool that is full. The second succeeds unless other workers took every place and
-/// every victim in between; then the newcomer is the one that goes.
+/// Attempts to find a place in a full pool. The second succeeds unless other workers took every place and every victim
+/// in between; then the new connection is dropped.
 const CHECK_IN_ROUNDS_MAX: usize = 3;
 
-/// Connections that one call of [`Pool::expire`] takes: closing more at once would hold up the worker's other tasks, and
-/// the lock its thieves.
+/// Connections that one call of [`Pool::expire`] takes: closing more at once would delay the worker's other tasks, and
+/// other workers that wait for the lock.
 pub const EXPIRIES_MAX: usize = 256;
 
-/// What a worker found when it looked at an idle connection that had an event.
+/// The result of looking at an idle connection after an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inspection {
     /// Nothing: a spurious event.
@@ -60,7 +60,7 @@ impl<C: Send> Pool<C> {
         now: Millis,
     ) -> Option<(Parked<C>, Source)> {
         let idle_max_ms = idle_max_ms(slot, group);
-        // Only this worker sets its own bit, so it is exact here.
+        // Only this worker sets its own bit, so the bit is exact here.
         if slot.shards.contains(worker) {
             let mut shard = lock(self.shard(worker));
             if let Some((parked, emptied)) = shard.pop_newest(key.index(), now, idle_max_ms) {
@@ -76,8 +76,8 @@ impl<C: Send> Pool<C> {
         self.steal(worker, key, slot, now, idle_max_ms)
     }
 
-    /// Tries the shards that the hint names: first those whose lock is free, so that a victim that lost its processor
-    /// while holding the lock does not stop the thief; then the others.
+    /// Tries the shards in the hint: first those with a free lock, so that a worker that lost its processor while
+    /// holding the lock does not stop the thief; then the others.
     fn steal(
         &self,
         worker: WorkerId,
@@ -158,8 +158,8 @@ impl<C: Send> Pool<C> {
         }
     }
 
-    /// An idle connection of this worker has something to say that is no exchange: frames of HTTP/2. It is leased to be listened to, unless
-    /// a thief has it already, and counts no request.
+    /// An idle HTTP/2 connection of this worker has received frames. It is leased to read them, unless another worker
+    /// has taken it already; this counts as no request.
     pub fn attend(&self, worker: WorkerId, token: IdleToken) -> Option<Checkout<'_, C>> {
         let mut shard = lock(self.shard(worker));
         let (mut parked, emptied) = shard.take(token)?;
@@ -170,13 +170,14 @@ impl<C: Send> Pool<C> {
         Some(Checkout::of(self, worker, parked.key, parked, Source::Local))
     }
 
-    /// An idle connection of this worker had an event: it comes back to be closed, unless a thief has it already.
+    /// An idle connection of this worker had an event: returns it to be closed, unless another worker has taken it
+    /// already.
     pub fn take(&self, worker: WorkerId, token: IdleToken, reason: DiscardReason) -> Option<Removed<C>> {
         self.inspect(worker, token, |_| Inspection::Remove(reason))
     }
 
-    /// As [`Self::take`], after a look at the connection (a `recv` with `MSG_PEEK`). `look` runs under the shard's lock,
-    /// for no thief may use the connection meanwhile: one system call at the most.
+    /// Like [`Self::take`], after a look at the connection (a `recv` with `MSG_PEEK`). `look` runs under the shard's
+    /// lock, since no other worker may use the connection meanwhile: at most one system call.
     pub fn inspect(
         &self,
         worker: WorkerId,
@@ -195,7 +196,7 @@ impl<C: Send> Pool<C> {
     }
 
     /// Takes this worker's connections that have been idle too long, and those above an idle limit that a reload
-    /// lowered, at most [`EXPIRIES_MAX`] at a time. Returns when to come again, `None` when nothing is idle.
+    /// lowered, at most [`EXPIRIES_MAX`] at a time. Returns when to call again, `None` when nothing is idle.
     pub fn expire(&self, worker: WorkerId, now: Millis, removed: &mut Vec<Removed<C>>) -> Option<Millis> {
         let first = removed.len();
         let mut next = None;
@@ -228,18 +229,18 @@ impl<C: Send> Pool<C> {
         drop(shard);
         self.release_all(removed.get(first..).unwrap_or_default());
         if let Some(peer) = out_of_date {
-            // One at a time is enough: the next call finds the next.
+            // One at a time is enough: the next call finds the next one.
             self.conclude(peer, now, |_| {});
         }
         next
     }
 
-    /// Takes all of this worker's idle connections: the worker ends.
+    /// Takes all of this worker's idle connections when the worker ends.
     pub fn drain(&self, worker: WorkerId, reason: DiscardReason, removed: &mut Vec<Removed<C>>) {
         self.expel_all(worker, (0..u32::MAX, |_| true), reason, removed);
     }
 
-    /// Takes the idle connections of a group, or of all, from all workers: an operator asks for it.
+    /// Takes the idle connections of a group, or of all, from all workers, for an operator.
     pub fn flush(&self, group: Option<GroupId>, removed: &mut Vec<Removed<C>>) {
         let is_wanted = |key: u32| {
             let slot = self.keys.slot(key);
@@ -272,7 +273,7 @@ impl<C: Send> Pool<C> {
         self.release_all(removed.get(first..).unwrap_or_default());
     }
 
-    /// Removes the oldest connection of a key; its connection gauge is still to be released.
+    /// Removes the oldest connection of a key; its connection gauge must still be released.
     fn expel(
         &self,
         worker: WorkerId,
@@ -295,8 +296,8 @@ impl<C: Send> Pool<C> {
         }
     }
 
-    /// Pools a connection within the idle limits: at the expense of the least recently used where they are reached.
-    /// `Err` gives it back.
+    /// Pools a connection within the idle limits; if they are reached, the least recently used one is removed. `Err`
+    /// returns the connection.
     #[allow(clippy::type_complexity)] // two outcomes, each with what the one caller needs; a struct would hide it
     fn park(
         &self,
@@ -346,7 +347,7 @@ impl<C: Send> Pool<C> {
             release(&group.gauges.0.idle);
         }
         if let Some((victim, from)) = evicted {
-            // Only a reload gets here: the victim's place was won, and then the key was retired.
+            // Only a reload leads here: the victim's place was won, and then the key was retired.
             let (group, peer) = (victim.group as u16, victim.peer as u16);
             self.driver.close(Self::removed(from, victim, DiscardReason::PoolFull));
             self.release_connection(group, peer);
@@ -354,8 +355,7 @@ impl<C: Send> Pool<C> {
         Err((parked, reason))
     }
 
-    /// Takes the reservations that are still missing, by adding to the gauges or from a victim in the own shard, which
-    /// is returned.
+    /// Takes the missing reservations, by increasing the gauges or from a victim in its own shard, which is returned.
     fn reserve_idle(
         &self,
         worker: WorkerId,
@@ -421,7 +421,8 @@ impl<C: Send> Pool<C> {
     }
 
     /// Removes the least recently used idle connection of a group, or of one of its peers, from the first shard that
-    /// has one, `worker`'s first unless it is excepted. The idle gauges stay as they are: the place may be passed on.
+    /// has one, starting with `worker`'s unless that is excepted. The idle gauges stay unchanged: the place may be
+    /// passed on.
     pub(super) fn remove_oldest(
         &self,
         except: Option<WorkerId>,
@@ -448,7 +449,7 @@ impl<C: Send> Pool<C> {
         None
     }
 
-    /// Keeps the hints true; called under the lock of `worker`'s shard.
+    /// Keeps the hints correct; called under the lock of `worker`'s shard.
     fn settle_removal(&self, worker: WorkerId, parked: &Parked<C>, emptied: &Emptied) {
         if emptied.key
             && let Some(slot) = self.keys.slot(parked.key.index())
@@ -495,7 +496,7 @@ impl<C: Send> Pool<C> {
     }
 }
 
-/// Whether a connection has served its time, in exchanges or in age.
+/// Whether a connection has reached its limit of exchanges or age.
 fn retire_reason<C>(group: &GroupSlot<C>, slot: &KeySlot, parked: &Parked<C>) -> Option<DiscardReason> {
     let requests_max = group.requests_max.load(Relaxed).min(slot.learned_requests.load(Relaxed));
     if parked.meta.requests >= requests_max {
@@ -508,7 +509,7 @@ fn retire_reason<C>(group: &GroupSlot<C>, slot: &KeySlot, parked: &Parked<C>) ->
     None
 }
 
-/// How long a key's connections may be idle: `keepalive_timeout`, or less where the peer is known to be less patient.
+/// Longest idle time of a key's connections: `keepalive_timeout`, or less if the peer is known to close earlier.
 fn idle_max_ms<C>(slot: &KeySlot, group: &GroupSlot<C>) -> u64 {
     group.idle_timeout_ms.load(Relaxed).min(slot.learned_idle_ms.load(Relaxed))
 }

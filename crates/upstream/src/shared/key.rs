@@ -1,5 +1,5 @@
-//! What makes reuse legal, in one type, and its interning: a [`PoolKey`] is compared once, when a generation is built or
-//! a name resolved; the request path knows only the [`KeyId`].
+//! The conditions for reuse, in one type, and its interning: a [`PoolKey`] is compared once, when a generation is built
+//! or a name resolved; the request path uses only the [`KeyId`].
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -13,17 +13,17 @@ use super::table::{TABLE_INDEX_MAX, WorkerSet};
 use crate::learn::Learned;
 use crate::sync::{AtomicU32, Ordering};
 
-/// Whom a TLS connection spoke to and as whom. A connection made under one identity is never used under another.
+/// The peer and our own identity on a TLS connection. A connection made with one identity is never used with another.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TlsIdentity {
-    /// The name that was sent in the handshake, or that the certificate was verified for; `None` where it was neither.
+    /// The name that was sent in the handshake, or that the certificate was verified against; `None` if neither.
     pub server_name: Option<Box<str>>,
-    /// A digest of everything else that was agreed on: verification on or off, trust anchors, depth, revocation lists, the client
-    /// certificate (its bytes, not its path: the file may change under the same name), protocols and ciphers.
+    /// A digest of all other settings: verification on or off, trust anchors, depth, revocation lists, the client
+    /// certificate (its bytes, not its path: the file may change), protocols and ciphers.
     pub settings: Box<[u8]>,
 }
 
-/// Everything that two exchanges must have in common to use the same connection.
+/// The properties that two exchanges must have in common to use the same connection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PoolKey {
     /// The group.
@@ -34,15 +34,15 @@ pub struct PoolKey {
     pub tls: Option<TlsIdentity>,
     /// The bound source address (`proxy_bind`).
     pub source: Option<IpAddr>,
-    /// Whether the connection began with a PROXY protocol header. Such a header must be the same for all: one that
-    /// names a client belongs to that client alone, so the gateway does not pool the connection.
+    /// Whether the connection began with a PROXY protocol header. The header must be the same for all exchanges: one
+    /// that names a client belongs to that client alone, so the gateway does not pool the connection.
     pub proxy_protocol: bool,
     /// Identity of the location, for `keepalive … local`, where nginx does not share between locations.
     pub location: Option<Box<str>>,
 }
 
-/// An interned [`PoolKey`]: 16 bits place, 16 bits generation of the place. After [`super::Pool::retire_key`] the old
-/// number finds nothing, even when the place has a new tenant (until a place was retired 65,536 times).
+/// An interned [`PoolKey`]: 16 bits for the place, 16 bits for its generation. After [`super::Pool::retire_key`] the
+/// old number finds nothing, even if the place is reused (until a place was retired 65,536 times).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KeyId(u32);
 
@@ -60,7 +60,8 @@ impl KeyId {
     }
 }
 
-/// A process can have 65,536 each of groups, peers and keys at a time; more are made from request data, and are not pooled.
+/// A process can have 65,536 groups, peers and keys each at a time; only keys made from request data exceed that, and
+/// they are not pooled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableFull;
 
@@ -77,17 +78,17 @@ pub(crate) struct KeySlot {
     generation: AtomicU32,
     group: PlainU32,
     peer: PlainU32,
-    /// How long the peer is known to keep idle connections, `u64::MAX` while unknown.
+    /// How long the peer keeps idle connections, as learned; `u64::MAX` while unknown.
     pub(crate) learned_idle_ms: PlainU64,
-    /// How many requests the peer is known to serve on a connection, `u32::MAX` while unknown.
+    /// How many requests the peer serves on a connection, as learned; `u32::MAX` while unknown.
     pub(crate) learned_requests: PlainU32,
-    /// When what was learned is out of date, `u64::MAX` where it is not going to be.
+    /// When the learned values expire, `u64::MAX` if they do not.
     pub(crate) learned_until_ms: PlainU64,
-    /// What the last response with a `Keep-Alive: timeout=` said.
+    /// The value of the last response's `Keep-Alive: timeout=`.
     pub(crate) announced_ms: PlainU64,
     /// Shards that hold idle connections of this key.
     pub(crate) shards: WorkerSet,
-    /// Shards in which somebody seeks one.
+    /// Shards in which a request seeks one.
     pub(crate) seekers: WorkerSet,
 }
 
@@ -108,7 +109,7 @@ impl Default for KeySlot {
 }
 
 impl KeySlot {
-    /// Gives the place to a key. The number travels to other threads with the generation that uses it, and that
+    /// Assigns the place to a key. The number reaches other threads with the generation that uses it, and that
     /// hand-over orders these writes before their reads.
     pub(crate) fn settle(&self, group: u16, peer: u16) {
         self.group.store(u32::from(group), Relaxed);
@@ -117,7 +118,7 @@ impl KeySlot {
         self.apply(Learned::default());
     }
 
-    /// What holds from now on, for connections that are idle already, too.
+    /// Applies learned limits, also to connections that are already idle.
     pub(crate) fn apply(&self, learned: Learned) {
         self.learned_idle_ms.store(learned.idle_ms.unwrap_or(u64::MAX), Relaxed);
         self.learned_requests.store(learned.requests.unwrap_or(u32::MAX), Relaxed);
@@ -149,46 +150,46 @@ impl KeySlot {
     }
 }
 
-/// Peers without a key whose numbers are not given to others yet: what was learned of them is not lost when they come back,
-/// as addresses of a name do that takes turns.
+/// Peers without a key whose numbers are not reused yet: their learned limits are kept in case they come back, as with
+/// rotating addresses of a name.
 #[cfg(not(loom))]
 const PEERS_REMEMBERED: usize = 1024;
 #[cfg(loom)]
 const PEERS_REMEMBERED: usize = 0;
 
-/// Peers that one search for a free number looks at, under the lock. Those that have connections still, such as tunnels, go
-/// to the end, so that the next search looks at others.
+/// Peers examined in one search for a free number, under the lock. Those that still have connections, such as tunnels,
+/// go to the end, so that the next search examines others.
 const PEER_LOOKS_MAX: usize = 64;
-/// Peers of other groups that a search among one group's passes over on the way: those that are remembered, and some that
-/// have connections.
+/// Peers of other groups that a search for one group's peers skips: those that are remembered, and some that have
+/// connections.
 const OTHERS_MAX: usize = 4 * 1024;
 
-/// Numbers that peers of one group may have which only requests have named: half of all, so that written groups find some
-/// however many names requests bring.
+/// Most numbers for peers of one group that only requests have named: half of all, so that requests cannot use up the
+/// numbers of written groups.
 pub(crate) const GUESTS_MAX: usize = (TABLE_INDEX_MAX as usize).div_ceil(2);
 
-/// Who has a peer's number.
+/// The owner of a peer's number.
 struct Tenant {
     name: (GroupId, PeerAddress),
     /// Keys that lead to it.
     keys: u32,
-    /// It is in the list of those that leave, although a key may lead to it again.
+    /// It is in the list of leaving peers, although a key may lead to it again.
     is_leaving: bool,
 }
 
-/// Numbers for names; behind a lock, off the request path.
+/// Numbers by name; behind a lock, off the request path.
 #[derive(Default)]
 pub(crate) struct Names {
     groups: FxHashMap<Box<str>, u16>,
     peers: FxHashMap<(GroupId, PeerAddress), u16>,
     /// By the peer's number.
     tenants: Vec<Tenant>,
-    /// How many of the numbers each group has.
+    /// Number of numbers that each group has.
     numbers: FxHashMap<GroupId, usize>,
-    /// Peers whose last key was retired, the longest gone first.
+    /// Peers whose last key was retired, the earliest first.
     leaving: VecDeque<u16>,
     keys: FxHashMap<PoolKey, u32>,
-    /// The other way round: retiring one of many must not look at all of them.
+    /// The reverse map: retiring one key must not scan all of them.
     keys_by_index: FxHashMap<u32, PoolKey>,
     keys_free: Vec<u32>,
     keys_made: u32,
@@ -204,9 +205,8 @@ impl Names {
         Ok(GroupId(number))
     }
 
-    /// The peer's number: its own, a new one, or that of a peer that is gone. A group that has `most` numbers gets only
-    /// those of its own peers that are gone. `vacate` makes a number ready for another peer, and says whether that is
-    /// possible.
+    /// The peer's number: its own, a new one, or that of a former peer. A group with `most` numbers gets only those of
+    /// its own former peers. `vacate` prepares a number for another peer, and returns whether that is possible.
     pub(crate) fn peer(
         &mut self,
         group: GroupId,
@@ -241,7 +241,7 @@ impl Names {
         Ok(number)
     }
 
-    /// The number of a peer that is gone; `of` this group, where it is given.
+    /// The number of a former peer; of the group `of`, if given.
     fn vacant_peer(&mut self, of: Option<GroupId>, mut vacate: impl FnMut(u16) -> bool) -> Option<u16> {
         let is_full = of.is_some() || self.tenants.len() > TABLE_INDEX_MAX as usize;
         let remembered = if is_full { 0 } else { PEERS_REMEMBERED };
@@ -287,7 +287,7 @@ impl Names {
         self.peers.iter().filter(|((of, _), _)| *of == group).map(|(_, &number)| number).collect()
     }
 
-    /// Keys are numbered below this.
+    /// All keys have numbers below this.
     pub(crate) fn keys_made(&self) -> u32 {
         self.keys_made
     }
@@ -313,7 +313,7 @@ impl Names {
         Ok((index, true))
     }
 
-    /// Forgets a key; its place must be empty before [`Self::vacate`] gives it to another.
+    /// Removes a key; its place must be empty before [`Self::vacate`] gives it to another.
     pub(crate) fn forget(&mut self, index: u32) -> bool {
         self.keys_by_index.remove(&index).is_some_and(|key| self.keys.remove(&key).is_some())
     }

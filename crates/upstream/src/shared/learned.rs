@@ -1,5 +1,5 @@
-//! What is learned of a peer (`learn`), where all workers find it: each peer has one learner, off the request path, and what
-//! it concludes is copied to the keys of that peer, where checkout and check-in read it without a lock.
+//! Learned limits of peers (`learn`), shared by all workers: each peer has one learner, off the request path, and its
+//! results are copied to the keys of that peer, where checkout and check-in read them without a lock.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -10,7 +10,7 @@ use crate::Millis;
 use crate::learn::{Learned, Learner};
 use crate::sync::lock_plain;
 
-/// What is known of a peer from the peer.
+/// The learner of a peer.
 #[derive(Default)]
 pub(crate) struct Knowledge {
     learner: Learner,
@@ -18,13 +18,13 @@ pub(crate) struct Knowledge {
 }
 
 impl<C: Send> Pool<C> {
-    /// The peer ended a connection by its FIN while it was idle, or as good as idle: after this many milliseconds, and having
-    /// served this many requests.
+    /// Records that the peer ended a connection by its FIN while it was idle, or practically idle: after this many
+    /// milliseconds, and after serving this many requests.
     pub fn observe_end(&self, key: KeyId, now: Millis, idle_ms: u64, requests: u32) {
         self.observe(key, now, |learner| learner.end(now, idle_ms, requests));
     }
 
-    /// A response said `Keep-Alive: timeout=`. Says the peer the same as last time, this costs one load.
+    /// Records a response's `Keep-Alive: timeout=`. If the peer says the same as last time, this costs one load.
     pub fn observe_announced(&self, key: KeyId, now: Millis, timeout_ms: u64) {
         let is_new = |slot: &KeySlot| slot.announced_ms.swap(timeout_ms, Relaxed) != timeout_ms;
         if self.live_key(key).is_some_and(|slot| slot.announced_ms.load(Relaxed) != timeout_ms && is_new(slot)) {
@@ -32,7 +32,7 @@ impl<C: Send> Pool<C> {
         }
     }
 
-    /// What is known of the peer behind a key, from the peer.
+    /// The learned limits of the peer behind a key.
     pub fn learned(&self, key: KeyId) -> Learned {
         let slot = self.live_key(key).and_then(|slot| self.peers.slot(u32::from(slot.peer())));
         slot.map_or_else(Learned::default, |peer| lock_plain(&peer.knowledge).learned)
@@ -44,13 +44,13 @@ impl<C: Send> Pool<C> {
             return;
         }
         let peer = slot.peer();
-        // A key that was retired meanwhile says nothing: its peer's number may be another's.
+        // A key that was retired meanwhile is ignored: its peer's number may belong to another peer.
         if slot.is_live(key) {
             self.conclude(peer, now, tell);
         }
     }
 
-    /// Something is known to be out of date, or new: the peer's keys get what follows.
+    /// Evaluates new or expired observations, and applies the result to the peer's keys.
     pub(super) fn conclude(&self, peer: u16, now: Millis, tell: impl FnOnce(&mut Learner)) {
         let Some(slot) = self.peers.slot(u32::from(peer)) else { return };
         let mut knowledge = lock_plain(&slot.knowledge);
@@ -64,14 +64,14 @@ impl<C: Send> Pool<C> {
         self.spread(peer, learned);
     }
 
-    /// A new key of a known peer.
+    /// Applies the learned limits to a new key of a known peer.
     pub(super) fn tell_key(&self, slot: &KeySlot) {
         if let Some(peer) = self.peers.slot(u32::from(slot.peer())) {
             slot.apply(lock_plain(&peer.knowledge).learned);
         }
     }
 
-    /// `keepalive_learn off`: what was learned has no say any more.
+    /// `keepalive_learn off`: discards the learned limits.
     pub(super) fn forget_learned(&self, group: GroupId) {
         let peers = self.names().peers_of(group);
         for peer in peers {

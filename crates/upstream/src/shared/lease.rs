@@ -1,6 +1,6 @@
-//! Leases and permits: the right to one exchange on a connection, the right to open one, and a tunnel's place in the
-//! books. All borrow the pool. The gateway's pool lives as long as the process, so there the borrow is `&'static` and a
-//! lease costs no reference count; tests borrow a pool on their stack.
+//! Leases and permits: the right to one exchange on a connection, the right to open one, and the count of a tunnel. All
+//! borrow the pool. The gateway's pool lives as long as the process, so there the borrow is `&'static` and a lease
+//! costs no reference count; tests borrow a pool on their stack.
 
 use super::Pool;
 use super::group::GroupId;
@@ -26,9 +26,9 @@ pub enum Source {
 /// An idle connection that was taken out of the pool.
 #[must_use = "a lease must be checked in or discarded"]
 pub struct Checkout<'p, C: Send> {
-    /// The connection, and the duty to say what became of it.
+    /// The lease of the connection, which must be settled.
     pub lease: Lease<'p, C>,
-    /// Own shard or another's.
+    /// Its own shard or another's.
     pub source: Source,
     /// When its last exchange ended.
     pub idle_since: Millis,
@@ -62,7 +62,7 @@ pub struct Removed<C> {
     pub reason: DiscardReason,
 }
 
-/// What became of a connection at check-in.
+/// The result of a check-in.
 #[derive(Debug)]
 #[must_use = "a connection in it is still open"]
 pub enum CheckIn<C> {
@@ -70,12 +70,13 @@ pub enum CheckIn<C> {
     Pooled {
         /// Names it for [`Pool::take`].
         token: IdleToken,
-        /// It may stay that long, in milliseconds; arm the expiry timer for then, unless it is armed for earlier.
+        /// Longest time that it may stay, in milliseconds; arm the expiry timer for then, unless it is armed for
+        /// earlier.
         idle_max_ms: u64,
-        /// What had to leave in its stead.
+        /// The connection that was removed for it.
         evicted: Option<Removed<C>>,
     },
-    /// A request that waited for one, or for its own to be opened, got it and was woken. The thief's duties are its.
+    /// A request that waited for one, or for its own to open, got it and was woken. It then has a thief's duties.
     HandedOver,
     /// It is not kept: close it.
     Discarded {
@@ -87,9 +88,9 @@ pub enum CheckIn<C> {
 }
 
 /// The right to one exchange on an upstream connection. Consume it with [`Self::check_in`], [`Self::discard`] or
-/// [`Self::into_tunnel`]; one that is dropped otherwise counts as [`DiscardReason::Dropped`], and its connection is
-/// dropped with it; a debug build that is not unwinding asserts then, for it is a bug. Where dropping is how an exchange
-/// is cancelled, say so beforehand with [`Self::set_drop_reason`].
+/// [`Self::into_tunnel`]. If it is dropped otherwise, it counts as [`DiscardReason::Dropped`], and its connection is
+/// dropped with it; a debug build that is not unwinding then asserts, since that is a bug. If dropping is how an
+/// exchange is cancelled, call [`Self::set_drop_reason`] beforehand.
 #[must_use = "a lease must be checked in or discarded"]
 pub struct Lease<'p, C: Send> {
     pool: &'p Pool<C>,
@@ -127,23 +128,23 @@ impl<'p, C: Send> Lease<'p, C> {
         self.meta
     }
 
-    /// Whether it served an exchange before: a failure may be the keepalive race then (P2, P3).
+    /// Whether it served an exchange before: then a failure may be the keepalive race (P2, P3).
     pub fn is_reused(&self) -> bool {
         self.reused
     }
 
-    /// What it may be reused for.
+    /// Its key in the pool.
     pub fn key(&self) -> KeyId {
         self.key
     }
 
-    /// Another exchange begins on the connection beside those that are under way (HTTP/2).
+    /// Counts another exchange on the connection while others are in progress (HTTP/2).
     pub fn count_exchange(&mut self) {
         self.meta.requests = self.meta.requests.saturating_add(1);
         self.pool.count_reuse(self.worker, self.group);
     }
 
-    /// What it means when this lease is dropped, from now on: an exchange whose future may be dropped at any await says
+    /// Sets the reason for a later drop of this lease: an exchange whose future may be dropped at any await sets
     /// [`DiscardReason::Cancelled`].
     pub fn set_drop_reason(&mut self, reason: DiscardReason) {
         self.drop_reason = reason;
@@ -154,8 +155,9 @@ impl<'p, C: Send> Lease<'p, C> {
         self.check_in_with(now, |_, _| {})
     }
 
-    /// As [`Self::check_in`], and runs `register` before any thief can see the connection: the place to note the token
-    /// in the worker's event table, or in the epoll set. It runs under the shard's lock, so keep it to a system call.
+    /// Like [`Self::check_in`], and runs `register` before any other worker can see the connection: for entering the
+    /// token in the worker's event table, or in the epoll set. It runs under the shard's lock, so it should make at
+    /// most one system call.
     pub fn check_in_with(mut self, now: Millis, register: impl FnOnce(&C, IdleToken)) -> CheckIn<C> {
         let parked = Parked {
             connection: self.consume(),
@@ -168,7 +170,7 @@ impl<'p, C: Send> Lease<'p, C> {
         self.pool.check_in(self.worker, self.key, parked, register)
     }
 
-    /// Ends the exchange and gives the connection back to be closed, counted with its reason.
+    /// Ends the exchange and returns the connection to be closed, counted with its reason.
     #[must_use = "the connection is still open"]
     pub fn discard(mut self, reason: DiscardReason) -> C {
         let connection = self.consume();
@@ -206,8 +208,8 @@ impl<C: Send> Drop for Lease<'_, C> {
     }
 }
 
-/// The right to open one connection, counted as a connection and as a connect from the beginning. Dropped without
-/// [`Self::established`], it is a connect that failed or was given up.
+/// The right to open one connection, counted as a connection and as a connect from the beginning. If it is dropped
+/// without [`Self::established`], the connect failed or was given up.
 #[must_use = "dropping it gives up the connect"]
 pub struct Connecting<'p, C: Send> {
     pool: &'p Pool<C>,
@@ -223,7 +225,7 @@ impl<'p, C: Send> Connecting<'p, C> {
         Self { pool, key, group, peer, worker, done: false }
     }
 
-    /// The connection is established, handshakes included: its first exchange may begin.
+    /// The connection is established, including handshakes: its first exchange may begin.
     pub fn established(mut self, connection: C, now: Millis) -> Lease<'p, C> {
         self.done = true;
         self.pool.finish_connect(self.worker, self.group, self.peer);
@@ -258,7 +260,7 @@ impl<C: Send> Drop for Connecting<'_, C> {
     }
 }
 
-/// A tunnel's place among the connections of its group and peer, until dropped.
+/// Counts a tunnel among the connections of its group and peer, until dropped.
 #[must_use = "dropping it tells the pool that the tunnel ended"]
 pub struct TunnelPermit<'p, C: Send> {
     pool: &'p Pool<C>,

@@ -1,7 +1,6 @@
-//! A line of requests, first come first served: a slab with a linked list through it, behind a lock of its owner. A
-//! group has one of requests that found every permitted connection in use, whose places are here; those of requests
-//! that open a connection are `seek`'s. Who is served, and when, is the pool's business; a waiter that goes away gives
-//! back what it was granted.
+//! A line of requests, first come, first served: a slab with a linked list, behind its owner's lock. Each group has one
+//! for requests that found every permitted connection in use; `seek` has those of requests that open a connection. The
+//! pool decides who is served, and when; a waiter that leaves returns its grant.
 
 use super::Pool;
 use super::admission::PEER_SEARCH_MAX;
@@ -13,7 +12,7 @@ use crate::sync::{Ordering, lock};
 
 const NONE: u32 = u32::MAX;
 
-/// What a waiter was given.
+/// The grant for a waiter.
 pub(crate) enum Granted<C> {
     Connection(Parked<C>, Source),
     Slot,
@@ -25,13 +24,13 @@ enum State<C> {
     Granted(Granted<C>),
 }
 
-/// Who waits, and for what.
+/// A waiting request, and what it wants.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request {
     pub(crate) worker: WorkerId,
     pub(crate) key: super::KeyId,
     pub(crate) peer: u16,
-    /// What the driver is given to wake the waiter.
+    /// The token that the driver uses to wake the waiter.
     pub(crate) token: u64,
 }
 
@@ -39,7 +38,7 @@ struct Place<C> {
     state: State<C>,
     request: Request,
     newer: u32,
-    /// Towards the front; links free places, too.
+    /// Towards the front; also links free places.
     older: u32,
 }
 
@@ -59,13 +58,13 @@ impl<C> Line<C> {
         self.front
     }
 
-    /// Whether the line is empty. What was granted may still be to be collected.
+    /// Whether no request waits. Grants may still have to be collected.
     pub(crate) fn is_empty(&self) -> bool {
         self.front == NONE
     }
 
-    /// The place and token of the first in the queue that wants this key. All others of a queue that has one key's
-    /// number want one that was retired, and leave soon.
+    /// The place and token of the first request that wants this key. Requests with the same key number but another
+    /// generation want a retired key, and leave soon.
     pub(crate) fn first_of(&self, key: super::KeyId) -> Option<(u32, u64)> {
         let mut at = self.front;
         for _ in 0..PEER_SEARCH_MAX {
@@ -78,7 +77,7 @@ impl<C> Line<C> {
         None
     }
 
-    /// The request at a place of the queue, and the place behind it.
+    /// The request at a place of the queue, and the place after it.
     pub(crate) fn request(&self, at: u32) -> Option<(Request, u32)> {
         let place = self.places.get(at as usize)?;
         Some((place.request, place.newer))
@@ -103,7 +102,7 @@ impl<C> Line<C> {
         at
     }
 
-    /// Takes the request at `at` out of the queue and leaves the grant for its waiter to collect.
+    /// Takes the request at `at` out of the queue and stores the grant for its waiter.
     pub(crate) fn grant(&mut self, at: u32, granted: Granted<C>) {
         self.unlink(at);
         if let Some(place) = self.places.get_mut(at as usize) {
@@ -111,7 +110,7 @@ impl<C> Line<C> {
         }
     }
 
-    /// The grant, where there is one; the place is free then.
+    /// Takes the grant, if there is one; the place is then free.
     pub(crate) fn collect(&mut self, at: u32) -> Option<Granted<C>> {
         let place = self.places.get_mut(at as usize)?;
         match std::mem::replace(&mut place.state, State::Free) {
@@ -126,7 +125,7 @@ impl<C> Line<C> {
         }
     }
 
-    /// Leaves the queue. `Err` has what was granted before that.
+    /// Leaves the queue. `Err` has the earlier grant.
     pub(crate) fn leave(&mut self, at: u32) -> Result<(), Granted<C>> {
         if let Some(granted) = self.collect(at) {
             return Err(granted);
@@ -158,7 +157,7 @@ impl<C> Line<C> {
     }
 }
 
-/// Keeps a peer's number from being given to another peer.
+/// Keeps a peer's number from being reused.
 pub(crate) struct Pinned<'p>(&'p PeerSlot);
 
 impl<'p> Pinned<'p> {
@@ -175,7 +174,7 @@ impl Drop for Pinned<'_> {
 }
 
 /// A place in the waiting line. Poll it when the driver was told to wake its token; drop it at the deadline, or when
-/// the client leaves: what it may have been granted in between goes to the next.
+/// the client leaves: a grant made in between goes to the next waiter.
 #[must_use = "dropping a waiter leaves the line"]
 pub struct Waiter<'p, C: Send> {
     pool: &'p Pool<C>,
@@ -185,11 +184,11 @@ pub struct Waiter<'p, C: Send> {
     worker: WorkerId,
     key: super::KeyId,
     collected: bool,
-    /// What is granted counts at this peer; dropped after everything else.
+    /// The grant is counted at this peer; dropped after everything else.
     _pinned: Pinned<'p>,
 }
 
-/// What a waiter got.
+/// A collected grant.
 #[must_use]
 pub enum Grant<'p, C: Send> {
     /// An idle connection.
@@ -204,7 +203,7 @@ impl<'p, C: Send> Waiter<'p, C> {
         Self { pool, at, group, peer, worker, key, collected: false, _pinned: pinned }
     }
 
-    /// What was granted, `None` while waiting still (and after it was collected).
+    /// The grant; `None` while still waiting (and after it was collected).
     pub fn poll(&mut self) -> Option<Grant<'p, C>> {
         if self.collected {
             return None;
@@ -235,7 +234,7 @@ impl<C: Send> Drop for Waiter<'_, C> {
             Ok(()) => {
                 group.waiting.fetch_sub(1, Ordering::AcqRel);
             }
-            // Granted between the deadline and here: the next one in line may have it.
+            // Granted between the deadline and now: the next waiter may have it.
             Err(Granted::Slot) => drop(Connecting::new(self.pool, self.worker, self.key, self.group, self.peer)),
             Err(Granted::Connection(parked, source)) => {
                 self.pool.give_back(self.worker, self.key, parked, source);

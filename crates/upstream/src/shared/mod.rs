@@ -1,10 +1,10 @@
-//! What several worker threads touch: one pool of idle upstream connections for the whole process, the exact limits
-//! around it, and the waiting line. Not in here: sockets (the connection is an opaque `C`), event loops, and which peer
-//! to use (`balance`).
+//! State shared by worker threads: one process-wide pool of idle upstream connections, its exact limits, and the
+//! waiting line. Not in here: sockets (the connection is an opaque `C`), event loops, and the choice of a peer
+//! (`balance`).
 //!
 //! A worker keeps its idle connections in its own shard, behind a mutex that is nearly always free. It looks there
-//! first; then a hint per key (a bit per worker) says whose shard to try. A worker that removes the entry under that shard's
-//! lock owns the connection; an event that the former owner still gets names a token that finds nothing.
+//! first; then a hint per key (a bit per worker) says which shards to try. A worker that removes the entry under that
+//! shard's lock owns the connection; an event that the former owner still gets has a token that finds nothing.
 //!
 //! Lock order: a group's line, then a shard; never two shards, never a group's line under a shard. No call of the
 //! [`Driver`] is made under a lock.
@@ -50,12 +50,12 @@ use key::{GUESTS_MAX, KeySlot, Names};
 use shard::Shard;
 use table::{Padded, Table};
 
-/// What the pool asks of the world outside, never under a lock.
+/// What the pool needs from outside; never called under a lock.
 pub trait Driver<C>: Send + Sync {
     /// A waiter was served: wake the task that packed `token` (worker, slot, generation). The task may be gone.
     fn wake(&self, token: u64);
 
-    /// Close a connection that had to leave while no caller could take it back.
+    /// Close a connection that was removed while no caller could take it.
     fn close(&self, removed: Removed<C>);
 }
 
@@ -89,8 +89,8 @@ impl<C: Send> Pool<C> {
         self.shards.len() as u16
     }
 
-    /// The group of that name (an `upstream {}` name, or the URL of an implicit one), with these limits from now on.
-    /// Connections already idle above a lowered limit leave as others come.
+    /// The group with this name (an `upstream {}` name, or the URL of an implicit one), with these limits from now on.
+    /// Idle connections above a lowered limit are removed as others are added.
     pub fn intern_group(&self, name: &str, limits: &GroupLimits) -> Result<GroupId, TableFull> {
         let group = self.names().group(name)?;
         self.groups.slot_or_new(u32::from(group.0)).ok_or(TableFull)?.apply(limits);
@@ -101,13 +101,13 @@ impl<C: Send> Pool<C> {
         Ok(group)
     }
 
-    /// The peer of that address in the group, with these limits from now on.
+    /// The peer with this address in the group, with these limits from now on.
     pub fn intern_peer(&self, group: GroupId, address: &PeerAddress, limits: &PeerLimits) -> Result<PeerId, TableFull> {
         self.intern_one(group, address, limits, usize::MAX)
     }
 
-    /// The peer of an address that a request has named. Such peers of a group have at most half of all numbers; beyond
-    /// that each needs the number of one that is gone.
+    /// The peer for an address that a request has named. Such peers of a group have at most half of all numbers; beyond
+    /// that each needs the number of a former one.
     pub fn intern_guest(&self, group: GroupId, address: &PeerAddress) -> Result<PeerId, TableFull> {
         self.intern_one(group, address, &PeerLimits::default(), GUESTS_MAX)
     }
@@ -136,8 +136,8 @@ impl<C: Send> Pool<C> {
         names.peer(group, address, most, |number| self.peers.slot(u32::from(number)).is_none_or(PeerSlot::vacate))
     }
 
-    /// The number of a key; the same key has the same number until it is retired. Its peer is interned on the way,
-    /// without limits where it is new.
+    /// The number of a key; an equal key has the same number until it is retired. Also interns its peer, without limits
+    /// if it is new.
     pub fn intern_key(&self, key: &PoolKey) -> Result<KeyId, TableFull> {
         let mut names = self.names();
         let peer = self.peer_number(&mut names, key.group, &key.peer, usize::MAX)?;
@@ -151,9 +151,9 @@ impl<C: Send> Pool<C> {
         Ok(KeyId::new(index, slot.generation()))
     }
 
-    /// Ends a key that no generation uses any more: its idle connections come back to be closed, and leases that are
-    /// still out are discarded at check-in. Its number finds nothing from now on. A peer without keys may be given up for
-    /// another one once its last connection is gone.
+    /// Ends a key that no generation uses any more: its idle connections are returned to be closed, and leases in use
+    /// are discarded at check-in. Its number then finds nothing. The number of a peer without keys may be reused once
+    /// its last connection is gone.
     pub fn retire_key(&self, key: KeyId, removed: &mut Vec<Removed<C>>) {
         let Some(slot) = self.live_key(key) else { return };
         if !self.names().forget(key.index()) {
@@ -174,7 +174,7 @@ impl<C: Send> Pool<C> {
         self.names().groups()
     }
 
-    /// The limits that hold for a group.
+    /// The present limits of a group.
     pub fn limits(&self, group: GroupId) -> Option<GroupLimits> {
         self.groups.slot(u32::from(group.0)).map(GroupSlot::limits)
     }
@@ -232,7 +232,7 @@ impl<C: Send> Pool<C> {
         self.groups.slot(u32::from(slot.group()))
     }
 
-    /// A worker's shard; a worker number out of range is a bug of the caller, and shares the first shard.
+    /// A worker's shard; a number out of range is a bug of the caller, and shares the first shard.
     fn shard(&self, worker: WorkerId) -> &Mutex<Shard<C>> {
         debug_assert!(worker.0 < self.workers(), "worker {} of {}", worker.0, self.workers());
         &self.shards.get(usize::from(worker.0)).unwrap_or(&self.shards[0]).0

@@ -1,10 +1,10 @@
-//! Requests that open a connection and would rather take one that comes free meanwhile. They hold nothing that others
-//! want, so no request waits behind them; each worker has its own line of them per key, behind its shard's lock, because a
-//! connection that stays on its worker costs no wake-up of another thread.
+//! Requests that open a connection but prefer one that comes free first. They hold nothing that others want, so no
+//! request waits for them. Each worker has its own line of them per key, behind its shard's lock, because a connection
+//! that stays on its worker costs no wake-up of another thread.
 //!
-//! The rule that no connection is missed: a seeker is in line, then looks for an idle connection; a worker that ends an
-//! exchange pools the connection, then looks for seekers. A fence between the two steps on either side makes one of
-//! them see the other.
+//! No connection is missed: a seeker enters the line, then looks for an idle connection; a worker that ends an exchange
+//! pools the connection, then looks for seekers. A fence between the two steps on either side ensures that one of them
+//! sees the other.
 
 use super::group::GroupSlot;
 use super::key::{KeyId, KeySlot};
@@ -16,22 +16,21 @@ use crate::sync::{Ordering, fence};
 use crate::{Millis, WorkerId};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A request that opens a connection of its own, and takes one that comes free where that is sooner. Poll it when the
-/// driver was told to wake its token; drop it when the request leaves: what it may have been given in between goes to
-/// another.
+/// A request that opens its own connection, but takes one that comes free sooner. Poll it when the driver was told to
+/// wake its token; drop it when the request leaves: a connection given in between goes to another request.
 #[must_use = "dropping a seeker leaves the line"]
 pub struct Seeker<'p, C: Send> {
     pool: &'p Pool<C>,
     key: KeyId,
     at: u32,
     worker: WorkerId,
-    /// It has got what it sought, and is in no line.
+    /// It got a connection, and is in no line.
     ended: bool,
 }
 
 impl<C: Send> Pool<C> {
-    /// Is among those who would take a connection of this key that comes free. `None` where none can: the group
-    /// keeps no connections, or the key was retired. [`Seeker::poll`] it at once: one may have come free before.
+    /// Enters the line for a connection with this key. `None` if none can come free: the group keeps no connections, or
+    /// the key was retired. [`Seeker::poll`] it immediately: one may have come free before.
     pub fn seek(&self, worker: WorkerId, key: KeyId, token: u64) -> Option<Seeker<'_, C>> {
         let slot = self.live_key(key)?;
         if self.group_of(slot)?.idle_max.load(Relaxed) == 0 {
@@ -46,8 +45,8 @@ impl<C: Send> Pool<C> {
         Some(Seeker { pool: self, key, at, worker, ended: false })
     }
 
-    /// Whether an exchange is under way on a connection to this key's peer, so that one may come free soon. A hint: the
-    /// gauges are read one after the other.
+    /// Whether an exchange is in progress on a connection to this key's peer, so that one may come free soon. A hint:
+    /// the gauges are read one after the other.
     pub fn may_come_free(&self, key: KeyId) -> bool {
         let peer = self.live_key(key).and_then(|slot| self.peers.slot(u32::from(slot.peer())));
         peer.is_some_and(|peer| {
@@ -57,7 +56,7 @@ impl<C: Send> Pool<C> {
         })
     }
 
-    /// Gives a connection straight to the first seeker of its key: of this worker, else of another.
+    /// Gives a connection directly to the first seeker of its key: of this worker, else of another.
     pub(super) fn hand_to_seeker(
         &self,
         group: &GroupSlot<C>,
@@ -86,8 +85,8 @@ impl<C: Send> Pool<C> {
         Err(parked)
     }
 
-    /// The pooling side's second step, behind the fence: a seeker that came while the connection was being pooled is
-    /// woken, and finds it.
+    /// The pooling side's second step, after the fence: wakes a seeker that came while the connection was being pooled,
+    /// so that it finds it.
     pub(super) fn look_at_seekers(&self, group: &GroupSlot<C>, slot: &KeySlot, from: WorkerId, key: KeyId) {
         if slot.seekers.is_empty() {
             return;
@@ -100,7 +99,7 @@ impl<C: Send> Pool<C> {
         }
     }
 
-    /// Whose seekers may have a connection of `from`, and in which order.
+    /// The workers whose seekers may get a connection of `from`, in order.
     fn seeking_workers(
         group: &GroupSlot<C>,
         slot: &KeySlot,
@@ -113,7 +112,7 @@ impl<C: Send> Pool<C> {
 }
 
 impl<'p, C: Send> Seeker<'p, C> {
-    /// A connection that has come free, `None` while there is none (and after one was taken).
+    /// A connection that came free, `None` if there is none (and after one was taken).
     pub fn poll(&mut self, now: Millis) -> Option<Checkout<'p, C>> {
         if self.ended {
             return None;
@@ -130,7 +129,8 @@ impl<'p, C: Send> Seeker<'p, C> {
         Some(checkout)
     }
 
-    /// The own connection is established, or has failed: leaves the line, with what was given before that.
+    /// The request's own connection is established, or has failed: leaves the line, and returns a connection given
+    /// before that.
     pub fn finish(mut self) -> Option<Checkout<'p, C>> {
         let granted = self.leave();
         granted.and_then(|granted| self.checkout_of(granted))
@@ -139,7 +139,7 @@ impl<'p, C: Send> Seeker<'p, C> {
     fn checkout_of(&self, granted: Granted<C>) -> Option<Checkout<'p, C>> {
         match granted {
             Granted::Connection(parked, source) => Some(Checkout::of(self.pool, self.worker, self.key, parked, source)),
-            // Seekers are given connections only.
+            // Seekers are only given connections.
             Granted::Slot => None,
         }
     }
@@ -166,7 +166,7 @@ impl<'p, C: Send> Seeker<'p, C> {
         }
     }
 
-    /// It may have been woken for an idle connection that it leaves there: the next seeker is told.
+    /// It may have been woken for an idle connection that it leaves in the pool: notifies the next seeker.
     fn pass_on(&self) {
         let Some(slot) = self.pool.live_key(self.key) else { return };
         if let Some(group) = self.pool.group_of(slot)

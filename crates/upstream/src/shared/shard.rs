@@ -1,6 +1,6 @@
-//! One worker's idle connections, behind that worker's lock: a slab whose entries hang in two lists, the stack of their
-//! key (newest first) and the age list of their group. Plain data: counters shared between workers are the pool's
-//! business, which calls this under the lock.
+//! One worker's idle connections, behind that worker's lock: a slab with entries in two lists, the stack of their key
+//! (newest first) and the age list of their group. Plain data: the pool handles counters shared between workers, and
+//! calls this under the lock.
 
 use super::group::GroupCounts;
 use super::key::KeyId;
@@ -10,16 +10,16 @@ use crate::{DiscardReason, Millis};
 /// No neighbour in a list.
 const NONE: u32 = u32::MAX;
 
-/// What stays with a connection over its life.
+/// Data that stay with a connection over its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Meta {
     /// When it was established.
     pub created_at: Millis,
-    /// Exchanges begun on it, the present one included.
+    /// Exchanges begun on it, including the present one.
     pub requests: u32,
 }
 
-/// An idle connection outside the slab: on its way in or out.
+/// An idle connection outside the slab: being added or removed.
 pub(crate) struct Parked<C> {
     pub(crate) connection: C,
     pub(crate) meta: Meta,
@@ -29,12 +29,12 @@ pub(crate) struct Parked<C> {
     pub(crate) peer: u32,
 }
 
-/// Names an idle connection in its worker's shard; a stale one finds nothing.
+/// Identifies an idle connection in its worker's shard; a stale one finds nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct IdleToken {
     /// Place in the slab.
     pub index: u32,
-    /// How often the place was given away before.
+    /// How often the place was reused.
     pub generation: u32,
 }
 
@@ -62,7 +62,7 @@ struct GroupHere {
     counts: GroupCounts,
 }
 
-/// What a removal left behind, for the hints of the pool.
+/// The effect of a removal, for the hints of the pool.
 pub(crate) struct Emptied {
     pub(crate) key: bool,
     pub(crate) group: bool,
@@ -95,7 +95,7 @@ impl<C> Shard<C> {
         self.counts(group).discarded[reason.index()] += 1;
     }
 
-    /// Requests of this worker that open a connection of the key, and would take one that comes free.
+    /// Requests of this worker that open a connection with the key, and would take one that comes free.
     pub(crate) fn seekers(&mut self, key: u32) -> &mut Line<C> {
         let at = key as usize;
         if at >= self.seekers.len() {
@@ -114,7 +114,7 @@ impl<C> Shard<C> {
         self.keys.get(key as usize).is_some_and(|ends| ends.newest != NONE)
     }
 
-    /// Puts a connection on top of its key's stack. The flags say which of key and group were empty before.
+    /// Puts a connection on top of its key's stack. The flags say whether key and group were empty before.
     pub(crate) fn push(&mut self, parked: Parked<C>) -> (IdleToken, Emptied) {
         let (key, group) = (parked.key.index(), parked.group);
         let index = self.vacant();
@@ -152,8 +152,8 @@ impl<C> Shard<C> {
         (IdleToken { index, generation }, was_empty)
     }
 
-    /// The most recently used connection of a key, unless it has been idle for `idle_max_ms` already. All of a key's
-    /// connections share one limit, so where the newest is too old every other is, too; they are left for `expire`.
+    /// The most recently used connection of a key, unless it has already been idle for `idle_max_ms`. All of a key's
+    /// connections share one limit, so if the newest is too old all others are too; `expire` removes them.
     pub(crate) fn pop_newest(&mut self, key: u32, now: Millis, idle_max_ms: u64) -> Option<(Parked<C>, Emptied)> {
         let newest = self.keys.get(key as usize)?.newest;
         let parked = self.entries.get(newest as usize)?.parked.as_ref()?;
@@ -173,7 +173,7 @@ impl<C> Shard<C> {
         self.remove(self.groups.get(group as usize)?.ends.oldest)
     }
 
-    /// The least recently used connection to a peer, looking at no more than `entries_max` of its group's.
+    /// The least recently used connection to a peer, examining at most `entries_max` of its group's.
     pub(crate) fn pop_oldest_of_peer(
         &mut self,
         group: u32,
@@ -191,7 +191,7 @@ impl<C> Shard<C> {
         None
     }
 
-    /// The connection a token names, where it is still here.
+    /// The connection with this token, if it is still here.
     pub(crate) fn peek(&self, token: IdleToken) -> Option<&C> {
         let entry = self.entries.get(token.index as usize)?;
         if entry.generation != token.generation {
@@ -205,12 +205,12 @@ impl<C> Shard<C> {
         self.remove(token.index)
     }
 
-    /// Keys this shard has ever seen are numbered below this.
+    /// All keys that this shard has ever seen have numbers below this.
     pub(crate) fn keys_seen(&self) -> u32 {
         self.keys.len() as u32
     }
 
-    /// When a key's oldest connection went idle.
+    /// When a key's oldest connection became idle.
     pub(crate) fn oldest_of_key(&self, key: u32) -> Option<Millis> {
         let ends = self.keys.get(key as usize)?;
         Some(self.entries.get(ends.oldest as usize)?.parked.as_ref()?.idle_since)
@@ -248,7 +248,7 @@ impl<C> Shard<C> {
         Some((parked, emptied))
     }
 
-    /// An entry to fill: a used one where there is one, so that a steady state allocates nothing.
+    /// A free entry: a used one if possible, so that a steady state allocates nothing.
     fn vacant(&mut self) -> u32 {
         let index = self.free;
         if let Some(entry) = self.entries.get(index as usize) {

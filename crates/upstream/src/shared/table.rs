@@ -1,5 +1,5 @@
 //! Storage that several threads read without a lock while it grows: an append-only table in chunks, padding against
-//! false sharing, and a set of workers as bits. The pool keeps its groups, peers and keys in them.
+//! false sharing, and a set of workers as bits. The pool stores its groups, peers and keys in them.
 
 use std::sync::OnceLock;
 
@@ -17,16 +17,16 @@ const CHUNK_SLOTS: usize = 64;
 #[cfg(loom)]
 const CHUNK_SLOTS: usize = 2;
 
-/// Chunks of a table: 65,536 slots altogether, which is what the 16-bit index in a `KeyId` can name. A process has
-/// some thousand groups, peers and keys at the very most; the bound is against a configuration that makes them from
-/// request data.
+/// Chunks of a table: 65,536 slots in total, as many as the 16-bit index in a `KeyId` can address. A process has at
+/// most a few thousand groups, peers and keys; the bound protects against a configuration that makes them from request
+/// data.
 #[cfg(not(loom))]
 const CHUNKS: usize = 65_536 / CHUNK_SLOTS;
 /// The model makes a pool for each of its executions.
 #[cfg(loom)]
 const CHUNKS: usize = 2;
 
-/// An append-only table; a reference to a slot stays good as long as the table.
+/// An append-only table; a reference to a slot stays valid as long as the table.
 pub(crate) struct Table<T> {
     chunks: Box<[OnceLock<Box<[T]>>]>,
 }
@@ -39,14 +39,14 @@ impl<T: Default> Table<T> {
         Self { chunks: (0..CHUNKS).map(|_| OnceLock::new()).collect() }
     }
 
-    /// The slot, made (with its chunk) where it did not exist; `None` past [`TABLE_INDEX_MAX`].
+    /// The slot, created with its chunk if needed; `None` beyond [`TABLE_INDEX_MAX`].
     pub(crate) fn slot_or_new(&self, index: u32) -> Option<&T> {
         let index = index as usize;
         let chunk = self.chunks.get(index / CHUNK_SLOTS)?;
         chunk.get_or_init(|| (0..CHUNK_SLOTS).map(|_| T::default()).collect()).get(index % CHUNK_SLOTS)
     }
 
-    /// The slot, `None` where its chunk was never made.
+    /// The slot, `None` if its chunk was never created.
     pub(crate) fn slot(&self, index: u32) -> Option<&T> {
         let index = index as usize;
         self.chunks.get(index / CHUNK_SLOTS)?.get()?.get(index % CHUNK_SLOTS)
@@ -59,12 +59,11 @@ const SET_WORDS: usize = 4;
 #[cfg(loom)]
 const SET_WORDS: usize = 1;
 
-/// Workers a process can have: more than cores of any machine that we know of would need for one proxy, and 32 bytes
-/// for each key's hint.
+/// Most workers of a process: more than any machine's cores need for one proxy, and 32 bytes for each key's hint.
 pub const WORKERS_MAX: u16 = (SET_WORDS * 64) as u16;
 
 /// A set of workers. Code that changes a worker's bit holds that worker's shard lock, so a bit is exact for the holder
-/// and a hint for everybody else.
+/// and a hint for all others.
 #[derive(Default)]
 pub(crate) struct WorkerSet {
     words: [AtomicU64; SET_WORDS],
@@ -90,7 +89,7 @@ impl WorkerSet {
         self.words.iter().all(|word| word.load(Ordering::Acquire) == 0)
     }
 
-    /// The members but for `except`, beginning behind it, so that thieves spread over their victims.
+    /// The members except `except`, starting after it, so that thieves spread over their victims.
     pub(crate) fn others(&self, except: WorkerId) -> Others {
         let mut words = [0; SET_WORDS];
         for (copy, word) in words.iter_mut().zip(&self.words) {

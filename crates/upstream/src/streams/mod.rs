@@ -1,12 +1,12 @@
-//! Leases of streams on connections that several requests share (HTTP/2 towards upstreams): which connection of a peer has room, when
-//! another one is opened, who waits meanwhile, and what GOAWAY does to a connection. One book for each worker: such connections are not
-//! given to other workers. It opens and closes nothing itself: what is to be done comes out as [`Action`]s.
+//! Leases of streams on connections that several requests share (HTTP/2 towards upstreams): which connection of a peer
+//! has room, when another one is opened, which requests wait, and the effect of GOAWAY. One book for each worker: such
+//! connections are not given to other workers. It opens and closes nothing itself: it returns [`Action`]s.
 //!
-//! A request goes on the fullest connection that has room, so that the others become idle and end. Another one is opened when none has
-//! room and those that are being opened will not have enough, up to [`Limits::connections_max`]; beyond, requests wait in line, first
-//! come, first served.
+//! A request uses the fullest connection with room, so that the others become idle and end. Another one is opened if
+//! none has room and those being opened will not have enough, up to [`Limits::connections_max`]; beyond that, requests
+//! wait in line, first come, first served.
 //!
-//! Connections and streams are counted apart ([`Counts`]).
+//! Connections and streams are counted separately ([`Counts`]).
 
 #[cfg(test)]
 mod tests;
@@ -16,15 +16,15 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::hash::Hash;
 
-/// What the configuration says about the connections to one peer.
+/// The configured limits for connections to one peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections of this worker, those that are being opened included.
+    /// Most connections of this worker, including those being opened.
     pub connections_max: u32,
-    /// Streams at once on one connection, if its peer allows as many. A peer that is not heard yet is taken to allow this many: the least
-    /// that RFC 9113 section 6.5.2 recommends is 100.
+    /// Most concurrent streams on one connection, if its peer allows as many. Before its settings are known, a peer is
+    /// assumed to allow this many: RFC 9113 section 6.5.2 recommends at least 100.
     pub streams_max: u32,
-    /// Requests that may wait; 0: none does.
+    /// Most requests that may wait; 0: none.
     pub line_max: u32,
     /// Requests on one connection before it is retired (`keepalive_requests`).
     pub requests_max: u32,
@@ -32,38 +32,38 @@ pub struct Limits {
     pub age_ms_max: u64,
     /// Milliseconds without a stream after which a connection is closed (`keepalive_timeout`).
     pub idle_ms_max: u64,
-    /// Connections without a stream that are kept (`keepalive`).
+    /// Most connections without a stream that are kept (`keepalive`).
     pub idle_max: u32,
 }
 
 impl Limits {
-    /// Requests that a connection of which nothing is known will carry at once: at least one.
+    /// Concurrent requests that a connection will carry before anything is known of it: at least one.
     fn each(&self) -> u32 {
         self.streams_max.min(self.requests_max).max(1)
     }
 }
 
-/// A connection of the book. Never used twice.
+/// A connection of the book. Numbers are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(u64);
 
 impl ConnectionId {
-    /// Of a connection that is in no book.
+    /// For a connection that is in no book.
     pub const NONE: Self = Self(u64::MAX);
 }
 
-/// What is known of a connection that was open before the book knew it.
+/// The facts about a connection that was open before the book knew it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Earlier {
     /// Requests that it has carried.
     pub requests: u32,
     /// When it was opened.
     pub opened: Millis,
-    /// Streams that its peer allows; `u32::MAX` where it has not said so.
+    /// Streams that its peer allows; `u32::MAX` if it has not said so.
     pub allowed: u32,
 }
 
-/// The right to one stream on a connection. It goes back with [`StreamBook::release`], whatever became of the stream.
+/// The right to one stream on a connection. Return it with [`StreamBook::release`] however the stream ended.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a lease must be released"]
 pub struct StreamLease {
@@ -84,57 +84,57 @@ impl StreamLease {
     }
 }
 
-/// What a request gets.
+/// The result for a request.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a lease in it must be released"]
 pub enum Grant {
     /// A stream.
     Lease(StreamLease),
-    /// It waits in line, and is told by an [`Action`]. An action says whether a connection is to be opened for it.
+    /// It waits in line; an [`Action`] will serve it. If a connection must be opened for it, an action says so.
     Waits,
     /// The line is full.
     LineFull,
 }
 
-/// Why a connection is to be closed.
+/// Why a connection must be closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Retired {
-    /// The peer went away, and its last stream is over.
+    /// The peer sent GOAWAY, and its last stream has ended.
     GoneAway,
     /// Idle for too long.
     IdleLimit,
-    /// Too many idle ones.
+    /// Too many idle connections.
     IdleFull,
-    /// It has carried as many requests as it may.
+    /// It has carried the maximum number of requests.
     RequestLimit,
     /// Too old.
     AgeLimit,
 }
 
-/// What the owner is to do.
+/// What the owner must do.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Action<K, W> {
-    /// Open a connection to this peer; then say [`StreamBook::opened`] or [`StreamBook::open_failed`].
+    /// Open a connection to this peer; then call [`StreamBook::opened`] or [`StreamBook::open_failed`].
     Open(K, ConnectionId),
-    /// The request that waited has a stream.
+    /// The waiting request has a stream.
     Serve(W, StreamLease),
-    /// The request that waited gets none: no connection could be opened.
+    /// The waiting request gets none: no connection could be opened.
     Fail(W),
-    /// Say goodbye on this connection, and close it. The book has forgotten it.
+    /// Send GOAWAY on this connection, and close it. The book has removed it.
     Close(ConnectionId, Retired),
 }
 
-/// How many there are of a peer, or of all.
+/// Counts for one peer, or for all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Connections that are open, those on their way out included.
+    /// Open connections, including those that are leaving.
     pub connections: u32,
     /// Of these, those without a stream.
     pub idle: u32,
-    /// Of these, those that take no further requests.
+    /// Of these, those that accept no further requests.
     pub leaving: u32,
-    /// Connections that are being opened.
+    /// Connections being opened.
     pub opening: u32,
     /// Streams.
     pub streams: u32,
@@ -146,7 +146,7 @@ pub struct Counts {
 enum State {
     Opening,
     Open,
-    /// It takes no further requests, for this reason.
+    /// It accepts no further requests, for this reason.
     Leaving(Retired),
 }
 
@@ -155,7 +155,7 @@ struct Shared<K> {
     peer: K,
     state: State,
     streams: u32,
-    /// What the peer allows.
+    /// Streams that the peer allows.
     allowed: u32,
     requests: u32,
     opened: Millis,
@@ -175,8 +175,8 @@ impl<W> Default for Peer<W> {
     }
 }
 
-/// The shared connections of one worker. `K` names a peer with everything that its connections may not be shared across (address, TLS,
-/// source); `W` is a request that waits.
+/// The shared connections of one worker. `K` identifies a peer with everything that its connections may not be shared
+/// across (address, TLS, source); `W` is a waiting request.
 #[derive(Debug)]
 pub struct StreamBook<K, W> {
     peers: FxHashMap<K, Peer<W>>,
@@ -191,7 +191,7 @@ impl<K, W> Default for StreamBook<K, W> {
 }
 
 impl<K: Copy + Eq + Hash, W: PartialEq> StreamBook<K, W> {
-    /// A request wants a stream. Those that wait already come first.
+    /// Asks for a stream. Requests that already wait come first.
     pub fn lease(
         &mut self,
         peer: K,
@@ -206,7 +206,7 @@ impl<K: Copy + Eq + Hash, W: PartialEq> StreamBook<K, W> {
             return Grant::Lease(lease);
         }
         let known = self.peers.entry(peer).or_default();
-        // A request that only waits for its own connection is not held against the line.
+        // A request that only waits for its own connection does not count for the line.
         let may_open = (known.connections.len() as u32) < limits.connections_max;
         if known.line.len() as u32 >= limits.line_max && !may_open {
             return Grant::LineFull;
@@ -216,7 +216,7 @@ impl<K: Copy + Eq + Hash, W: PartialEq> StreamBook<K, W> {
         Grant::Waits
     }
 
-    /// A request that waits has changed its mind: its client left, or its time is over.
+    /// Removes a waiting request: its client left, or it timed out.
     pub fn cancel(&mut self, peer: K, waiter: &W) -> bool {
         let Some(known) = self.peers.get_mut(&peer) else { return false };
         let before = known.line.len();
@@ -226,13 +226,13 @@ impl<K: Copy + Eq + Hash, W: PartialEq> StreamBook<K, W> {
         is_known
     }
 
-    /// A connection is open. What its peer allows is not known yet: say [`Self::settings`] when it is. Where no request waits any more it
-    /// is idle.
+    /// Reports an open connection. The peer's limit is not known yet: call [`Self::settings`] when it is. If no request
+    /// waits any more, the connection is idle.
     pub fn opened(&mut self, id: ConnectionId, now: Millis, limits: &Limits, actions: &mut Vec<Action<K, W>>) {
         self.opened_before(id, Earlier { requests: 0, opened: now, allowed: u32::MAX }, now, limits, actions);
     }
 
-    /// The same of a connection that was open already: idle somewhere else.
+    /// The same for a connection that was already open: idle in the pool.
     pub fn opened_before(
         &mut self,
         id: ConnectionId,
@@ -249,8 +249,8 @@ impl<K: Copy + Eq + Hash, W: PartialEq> StreamBook<K, W> {
         self.trim_idle(peer, limits, actions);
     }
 
-    /// A connection could not be opened. Requests for which no other one is being opened fail with it: the next attempt would meet the
-    /// same, and the retry policy decides about them.
+    /// Reports that a connection could not be opened. Requests that no other opening connection can serve fail with it:
+    /// the next attempt would give the same result, and the retry policy decides about them.
     pub fn open_failed(&mut self, id: ConnectionId, limits: &Limits, actions: &mut Vec<Action<K, W>>) {
         let Some(shared) = self.forget(id) else { return };
         let peer = shared.peer;
@@ -262,7 +262,7 @@ impl<K: Copy + Eq + Hash, W: PartialEq> StreamBook<K, W> {
         self.forget_if_empty(peer);
     }
 
-    /// The peer's settings: how many streams it allows at once. Streams beyond stay.
+    /// Applies the peer's settings: the number of concurrent streams. Existing streams beyond it stay.
     pub fn settings(
         &mut self,
         id: ConnectionId,
@@ -278,20 +278,20 @@ impl<K: Copy + Eq + Hash, W: PartialEq> StreamBook<K, W> {
         self.open_for_line(peer, now, limits, actions);
     }
 
-    /// The peer goes away: the connection takes no further requests. Streams that the peer has not looked at end by themselves, with
-    /// [`crate::retry::Failure::GoneAway`], and are released like all others.
+    /// Reports a GOAWAY of the peer: the connection accepts no further requests. Streams that the peer has not
+    /// processed end by themselves, with [`crate::retry::Failure::GoneAway`], and are released like all others.
     pub fn go_away(&mut self, id: ConnectionId, now: Millis, limits: &Limits, actions: &mut Vec<Action<K, W>>) {
         self.leave(id, Retired::GoneAway, now, limits, actions);
     }
 
-    /// A connection is lost, with its streams. Their leases are released as usual, to no effect.
+    /// Reports that a connection is lost, with its streams. Their leases are released as usual, without effect.
     pub fn closed(&mut self, id: ConnectionId, now: Millis, limits: &Limits, actions: &mut Vec<Action<K, W>>) {
         let Some(shared) = self.forget(id) else { return };
         self.open_for_line(shared.peer, now, limits, actions);
         self.forget_if_empty(shared.peer);
     }
 
-    /// A stream is over.
+    /// Returns the lease of a stream that has ended.
     #[allow(clippy::needless_pass_by_value, reason = "a lease is released once")]
     pub fn release(&mut self, lease: StreamLease, now: Millis, limits: &Limits, actions: &mut Vec<Action<K, W>>) {
         let id = lease.connection;
@@ -312,7 +312,8 @@ impl<K: Copy + Eq + Hash, W: PartialEq> StreamBook<K, W> {
         self.trim_idle(peer, limits, actions);
     }
 
-    /// Closes what has been idle for too long, and retires what is too old. Gives when to call again, at the latest.
+    /// Closes connections that have been idle for too long, and retires old ones. Returns when to call again at the
+    /// latest.
     pub fn tick(&mut self, now: Millis, limits: &Limits, actions: &mut Vec<Action<K, W>>) -> Option<Millis> {
         let mut next: Option<Millis> = None;
         let mut due = Vec::new();
@@ -341,7 +342,7 @@ impl<K: Copy + Eq + Hash, W: PartialEq> StreamBook<K, W> {
         self.peers.get(&peer).into_iter().flat_map(|known| &known.line)
     }
 
-    /// Of one peer.
+    /// Counts for one peer.
     pub fn counts(&self, peer: K) -> Counts {
         let mut counts = Counts::default();
         let Some(known) = self.peers.get(&peer) else { return counts };
@@ -359,7 +360,7 @@ impl<K: Copy + Eq + Hash, W: PartialEq> StreamBook<K, W> {
         counts
     }
 
-    /// Of all peers.
+    /// Counts for all peers.
     pub fn sums(&self) -> Counts {
         let mut sums = Counts::default();
         for peer in self.peers.keys() {
@@ -374,7 +375,7 @@ impl<K: Copy + Eq + Hash, W: PartialEq> StreamBook<K, W> {
         sums
     }
 
-    /// A stream on the fullest connection that has room; the oldest of those that are alike.
+    /// A stream on the fullest connection with room; the oldest of equal ones.
     fn take_stream(&mut self, peer: K, now: Millis, limits: &Limits) -> Option<StreamLease> {
         let known = self.peers.get(&peer)?;
         let has_room = |id: &&ConnectionId| {
@@ -385,7 +386,7 @@ impl<K: Copy + Eq + Hash, W: PartialEq> StreamBook<K, W> {
             })
         };
         let streams = |id: &&ConnectionId| self.connections.get(id).map_or(0, |shared| shared.streams);
-        // `max_by_key` gives the last of those that are alike.
+        // `max_by_key` returns the last of equal ones.
         let id = *known.connections.iter().rev().filter(has_room).max_by_key(streams)?;
         let shared = self.connections.get_mut(&id)?;
         let earlier = shared.requests;
@@ -407,7 +408,7 @@ impl<K: Copy + Eq + Hash, W: PartialEq> StreamBook<K, W> {
         self.open_for_line(peer, now, limits, actions);
     }
 
-    /// Opens as many connections as the line needs, beyond those that are being opened already.
+    /// Opens as many connections as the line needs, beyond those already being opened.
     fn open_for_line(&mut self, peer: K, now: Millis, limits: &Limits, actions: &mut Vec<Action<K, W>>) {
         let Some(known) = self.peers.get_mut(&peer) else { return };
         let is_opening =
@@ -434,7 +435,7 @@ impl<K: Copy + Eq + Hash, W: PartialEq> StreamBook<K, W> {
         }
     }
 
-    /// An open connection takes no further requests: it is closed now, or when its last stream is over.
+    /// Stops giving requests to an open connection: it is closed now, or when its last stream has ended.
     fn leave(
         &mut self,
         id: ConnectionId,
@@ -455,7 +456,7 @@ impl<K: Copy + Eq + Hash, W: PartialEq> StreamBook<K, W> {
         self.forget_if_empty(peer);
     }
 
-    /// Closes idle connections beyond those that are kept, the longest idle one first.
+    /// Closes idle connections beyond the limit, the longest idle one first.
     fn trim_idle(&mut self, peer: K, limits: &Limits, actions: &mut Vec<Action<K, W>>) {
         let Some(known) = self.peers.get(&peer) else { return };
         let is_idle = |id: &&ConnectionId| {
@@ -481,7 +482,7 @@ impl<K: Copy + Eq + Hash, W: PartialEq> StreamBook<K, W> {
         Some(shared)
     }
 
-    /// A peer without connections and without requests takes no memory.
+    /// Removes a peer without connections and requests, so that it takes no memory.
     fn forget_if_empty(&mut self, peer: K) {
         if self.peers.get(&peer).is_some_and(|known| known.connections.is_empty() && known.line.is_empty()) {
             self.peers.remove(&peer);

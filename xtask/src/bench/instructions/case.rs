@@ -1,9 +1,9 @@
-//! The cases: what the proxy does for a request, and what the load generator sends.
+//! The cases: the proxy's configuration for a request, and the options of the load generator.
 
 /// One kind of request.
 pub(super) struct Case {
     pub(super) name: &'static str,
-    /// The location that it goes to, without its braces.
+    /// The content of its location, without the braces.
     pub(super) location: &'static str,
     pub(super) scheme: &'static str,
     /// Further options of `holdfast load`.

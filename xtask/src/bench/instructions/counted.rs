@@ -1,5 +1,5 @@
-//! A proxy that runs under callgrind, and what its requests cost. Requests are counted twice, n and 2n of them over fresh connections, and the
-//! difference is divided by n: what connections and the clock cost beside the requests is in both.
+//! Runs a proxy under callgrind and counts the cost of its requests. It counts n and 2n requests over new connections,
+//! and divides the difference by n. This removes the cost of connections and timers, which is in both counts.
 
 use super::case::Case;
 use crate::workspace::output_of;
@@ -12,24 +12,25 @@ use std::process::Command;
 use std::time::Duration;
 
 const CONNECTIONS: u64 = 30;
-/// callgrind makes a program fifty times slower, and a start may meet other work.
+/// callgrind makes a program fifty times slower, and the machine may be busy at the start.
 const READY_TIME_MAX: Duration = Duration::from_mins(2);
 
 /// Bytes of the page that the origin sends and of the one on disk.
 const PAGE_BYTES: usize = 612;
 const UPLOAD_BYTES: usize = 64 * 1024;
-/// The caches that are simulated, so that counts do not depend on the machine: 32 KB of each kind, 8 MB behind them.
+/// The simulated caches, so that counts do not depend on the machine: 32 KB for instructions and data each, and 8 MB as
+/// the last level.
 const CACHES: [&str; 4] = ["--cache-sim=yes", "--I1=32768,8,64", "--D1=32768,8,64", "--LL=8388608,16,64"];
 
-/// What a request costs.
+/// The cost of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) instructions: u64,
-    /// Instructions and data that the first caches did not have.
+    /// Misses of the first-level caches, for instructions and data.
     pub(super) misses: u64,
 }
 
-/// A proxy under callgrind before an origin.
+/// A proxy under callgrind in front of an origin.
 pub(super) struct Proxy {
     holdfast: PathBuf,
     home: PathBuf,
@@ -62,7 +63,7 @@ impl Proxy {
         Ok(Self { holdfast: holdfast.to_owned(), home, port, valgrind, _origin: origin })
     }
 
-    /// What one request of the case costs.
+    /// The cost of one request of the case.
     pub(super) fn count(&mut self, case: &Case, requests: u64) -> Result<Counts> {
         self.load(case, requests / 2)?;
         self.monitor("zero")?;
@@ -99,12 +100,12 @@ impl Proxy {
         output_of(&mut load).map(drop)
     }
 
-    /// Tells callgrind to do something.
+    /// Sends callgrind a command.
     fn monitor(&self, word: &str) -> Result<()> {
         output_of(Command::new("vgdb").arg(format!("--pid={}", self.valgrind.id())).arg(word)).map(drop)
     }
 
-    /// The files that callgrind has written.
+    /// The files written by callgrind.
     fn dumps(&self) -> Result<Vec<PathBuf>> {
         let mut dumps = Vec::new();
         for entry in fs::read_dir(&self.home)? {
@@ -137,7 +138,7 @@ fn conf(case: &Case, home: &Path, port: u16, origin_port: u16) -> String {
     )
 }
 
-/// The sum in a file of callgrind: its line `events:` names what the numbers of `totals:` or `summary:` are.
+/// The totals in a file of callgrind: the line `events:` names the numbers of `totals:` or `summary:`.
 fn totals(text: &str) -> Result<Counts> {
     let line = |word: &str| text.lines().find_map(|line| line.strip_prefix(word));
     let events = line("events:").context("no line `events:`")?;

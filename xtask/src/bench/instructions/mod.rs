@@ -1,6 +1,6 @@
-//! `cargo xtask bench instructions`: what a request costs in instructions and cache misses, counted by callgrind. Time on a shared machine
-//! moves by several per cent from run to run; these counts move by less than one, so a change that makes requests dearer is seen
-//! when it is made. The counts are compared with `bench/instructions.toml`.
+//! `cargo xtask bench instructions`: the cost of a request in instructions and cache misses, counted by callgrind. On a
+//! shared machine, time varies by several per cent between runs. These counts vary by less than one, so a change that
+//! makes requests more expensive is noticed at once. The counts are compared with `bench/instructions.toml`.
 
 mod case;
 mod counted;
@@ -32,7 +32,7 @@ pub(super) struct Args {
     write: bool,
 }
 
-/// Counts every case, prints the table, and fails if a case is dearer than `bench/instructions.toml` allows.
+/// Counts every case, prints the table, and fails if a case costs more than `bench/instructions.toml` allows.
 pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let missing = ["valgrind", "vgdb"].into_iter().find(|name| find_program(name).is_none());
     if let Some(name) = missing {

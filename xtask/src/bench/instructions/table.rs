@@ -1,4 +1,4 @@
-//! `bench/instructions.toml`: what each case may cost.
+//! `bench/instructions.toml`: the allowed cost of each case.
 
 use super::counted::Counts;
 use anyhow::{Context as _, Result};
@@ -8,13 +8,13 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-/// How much dearer than the table a case may be: counts of the same program differ by less than 1 %.
+/// Allowed excess over the table: counts of the same program differ by less than 1 %.
 pub(super) const ALLOWED: f64 = 0.03;
 
 const HEAD: &str = "# What a request costs under callgrind: instructions, and misses of simulated first caches (32 KB each).\n\
                     # `cargo xtask bench instructions` compares with it, and `--write` writes it. A commit that changes it says why.\n\n";
 
-/// What was counted for one case.
+/// The counts of one case.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Row {
@@ -22,7 +22,7 @@ struct Row {
     misses: u64,
 }
 
-/// The table by the names of the cases.
+/// The table, by the names of the cases.
 #[derive(Default, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Table {
@@ -30,7 +30,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// A file that is not there is an empty table.
+    /// Reads the table; a missing file is an empty table.
     pub(super) fn read(file: &Path) -> Result<Self> {
         if !file.exists() {
             return Ok(Self::default());
@@ -42,7 +42,7 @@ impl Table {
         self.rows.get(case).map(|row| row.instructions)
     }
 
-    /// How much dearer a case has become, as a share of what the table has for it.
+    /// The increase of a case's cost, as a share of the table's value.
     #[allow(clippy::cast_precision_loss)] // counts of one request
     pub(super) fn change(&self, case: &str, counts: Counts) -> Option<f64> {
         let before = self.instructions(case)?;

@@ -1,4 +1,5 @@
-//! The proxies of the soak and their configurations: the same peers, pooled, and each proxy's own way to repeat what it may.
+//! The proxies of the soak and their configurations: the same peers, pooled, and each proxy's own rules for repeating
+//! requests.
 
 use super::super::nginx::{nginx_main, nginx_only};
 use anyhow::Result;
@@ -10,7 +11,7 @@ use std::process::Command;
 /// One side of the comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub(super) enum Arm {
-    /// As it comes: `keepalive_learn on`, `retry_unsent off`.
+    /// The defaults: `keepalive_learn on`, `retry_unsent off`.
     Holdfast,
     /// `keepalive_learn off`.
     HoldfastUnlearned,
@@ -50,7 +51,7 @@ impl fmt::Display for Arm {
     }
 }
 
-/// What starts an arm before groups of peers at these ports.
+/// The command that starts an arm in front of groups of peers at these ports.
 pub(super) fn command(arm: Arm, program: &Path, home: &Path, port: u16, groups: &[Vec<u16>]) -> Result<Command> {
     let conf = home.join(format!("{arm}.conf"));
     let mut command = Command::new(program);
@@ -64,7 +65,7 @@ pub(super) fn command(arm: Arm, program: &Path, home: &Path, port: u16, groups: 
     Ok(command)
 }
 
-/// The same text for nginx and Holdfast, but for the words that only one of them has.
+/// The same text for nginx and Holdfast, except for directives that only one of them has.
 fn nginx_conf(arm: Arm, home: &Path, port: u16, groups: &[Vec<u16>]) -> String {
     let (group_words, location_words, http) = match arm {
         Arm::HoldfastUnlearned => ("        keepalive_learn off;\n", "", String::new()),
@@ -94,7 +95,7 @@ fn nginx_conf(arm: Arm, home: &Path, port: u16, groups: &[Vec<u16>]) -> String {
     )
 }
 
-/// A POST is not repeated once it was sent, as by the others' default.
+/// A POST is not repeated after it was sent, as is the default of the other proxies.
 fn haproxy_conf(port: u16, groups: &[Vec<u16>]) -> String {
     let (mut rules, mut backends) = (String::new(), String::new());
     for (index, ports) in groups.iter().enumerate() {

@@ -1,6 +1,6 @@
-//! The clients of the soak: threads with one connection each. Those before peers with an idle limit send bursts, with
-//! pauses in between that end as the peers close; all others go round in a closed loop. A connection that the proxy ends
-//! is opened again, as a browser would.
+//! The clients of the soak: threads with one connection each. Clients of peers with an idle limit send bursts, with
+//! pauses that end when the peers close; all others run in a closed loop. A connection that the proxy closes is opened
+//! again, as a browser would do.
 
 use super::plan::{BURST_OFFSET_MS, BURST_REQUESTS, Group, is_post, mixed};
 use anyhow::{Result, anyhow};
@@ -9,21 +9,21 @@ use std::net::TcpStream;
 use std::sync::Barrier;
 use std::time::Duration;
 
-/// Clients that pause together begin again within this.
+/// Clients of a group that pause together resume within this time.
 const JITTER_US: u64 = 4000;
-/// An answer that takes longer is none.
+/// A later answer counts as none.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What became of a request: the status of its answer, or 1 if it got none.
+/// The result of a request: the status of its answer, or 1 without one.
 pub(super) type Status = u16;
 
-/// Whether something answers at the port.
+/// Whether a proxy answers at the port.
 pub(super) fn answers(port: u16, groups: usize) -> bool {
     let mut client = Client { port, stream: None };
     client.ask("GET", groups - 1, u64::MAX).is_ok_and(|status| status == 200)
 }
 
-/// Sends all requests; the status of each by its number.
+/// Sends all requests; returns the status of each by its number.
 pub(super) fn run(port: u16, groups: &[Group]) -> Result<Vec<Status>> {
     let all = groups.last().map_or(0, |group| group.ids.end);
     let mut statuses = vec![0; usize::try_from(all)?];
@@ -44,8 +44,8 @@ pub(super) fn run(port: u16, groups: &[Group]) -> Result<Vec<Status>> {
     Ok(statuses)
 }
 
-/// How long the clients of a group are silent before a burst: as long as the peers wait, a little more or less.
-/// `burst` is the same for all of them.
+/// Length of the pause of a group's clients before a burst: the peers' idle limit, slightly varied. `burst` is the same
+/// for all of them.
 fn pause(limit: Duration, burst: u64, client: u64) -> Duration {
     let earliest = limit.saturating_sub(Duration::from_millis(BURST_OFFSET_MS));
     let offset = Duration::from_millis(mixed(burst) % (2 * BURST_OFFSET_MS));
@@ -66,7 +66,7 @@ impl Client {
             if let Some(limit) = group.habit.idle()
                 && (turn as u64).is_multiple_of(BURST_REQUESTS)
             {
-                // All have as many turns, so none waits for one that has ended.
+                // All clients have the same number of turns, so none waits for one that has ended.
                 together.wait();
                 if turn > 0 {
                     std::thread::park_timeout(pause(limit, group.ids.start + turn as u64, id));
@@ -78,7 +78,7 @@ impl Client {
         done
     }
 
-    /// One request, and the status of its answer.
+    /// Sends one request; returns the status of its answer.
     fn ask(&mut self, method: &str, group: usize, id: u64) -> std::io::Result<Status> {
         let mut stream = if let Some(stream) = self.stream.take() {
             stream
@@ -96,7 +96,7 @@ impl Client {
     }
 }
 
-/// Reads one answer; whether the connection goes on behind it.
+/// Reads one answer; returns whether the connection stays open.
 fn answer(stream: &mut TcpStream) -> std::io::Result<(u16, bool)> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];

@@ -1,4 +1,4 @@
-//! The peers of the soak: blocking threads, one for each connection, that answer and then end the connection in their own
+//! The peers of the soak: blocking threads, one per connection, that answer and then end the connection in their own
 //! way. Each POST has a number in its target, and each peer counts the numbers that it executes.
 
 use super::plan::{Group, Habit};
@@ -10,25 +10,25 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
-/// What is more than this is no request of ours.
+/// Our requests are shorter than this.
 const REQUEST_BYTES_MAX: usize = 16 * 1024;
-/// A peer without an idle limit of its own looks this often whether the soak is over.
+/// How often a peer without an idle limit checks whether the soak is over.
 const PATIENT: Duration = Duration::from_secs(2);
 
 struct Seen {
-    /// By number of the POST; it stops at 255.
+    /// Executions by number of the POST; the count stops at 255.
     executed: Vec<AtomicU8>,
     /// Connections accepted, by group.
     opened: Vec<AtomicU64>,
     over: AtomicBool,
 }
 
-/// Of one habit in each group: the second is where a proxy may turn when the first has ended a connection.
+/// Each group has two peers of one habit: the proxy may use the second when the first has closed a connection.
 const PEERS_PER_GROUP: usize = 2;
 
 /// All peers of one arm.
 pub(super) struct Peers {
-    /// By group.
+    /// Ports by group.
     ports: Vec<Vec<u16>>,
     seen: Arc<Seen>,
 }
@@ -54,7 +54,7 @@ impl Peers {
         Ok(Self { ports, seen })
     }
 
-    /// By group.
+    /// Ports by group.
     pub(super) fn ports(&self) -> &[Vec<u16>] {
         &self.ports
     }
@@ -64,11 +64,11 @@ impl Peers {
         self.seen.opened.iter().map(|count| count.load(Ordering::Relaxed)).collect()
     }
 
-    /// Ends the peers; how often each POST was executed.
+    /// Ends the peers; returns the executions of each POST.
     pub(super) fn stop(&self) -> Vec<u8> {
         self.seen.over.store(true, Ordering::Release);
         for port in self.ports.iter().flatten() {
-            // A connection of our own ends the wait for the next one.
+            // A connection from here ends the wait for the next one.
             let _ = TcpStream::connect(("127.0.0.1", *port));
         }
         self.seen.executed.iter().map(|times| times.load(Ordering::Acquire)).collect()
@@ -84,7 +84,7 @@ fn accept(listener: &TcpListener, group: usize, habit: Habit, seen: &Arc<Seen>) 
             opened.fetch_add(1, Ordering::Relaxed);
         }
         let seen = Arc::clone(seen);
-        // The connection ends with its thread, well or not: that is what the soak is about.
+        // The thread ends together with its connection, cleanly or not; the soak is about both.
         std::thread::spawn(move || _ = serve(stream, habit, &seen));
     }
 }
@@ -119,7 +119,7 @@ fn serve(mut stream: TcpStream, habit: Habit, seen: &Seen) -> std::io::Result<()
     Ok(())
 }
 
-/// Reads and executes the next request; `false` when none came in time.
+/// Reads and executes the next request; `false` if none arrived in time.
 fn next_request(stream: &mut TcpStream, pending: &mut Vec<u8>, seen: &Seen) -> std::io::Result<bool> {
     loop {
         if let Some(length) = whole(pending) {
@@ -138,7 +138,7 @@ fn next_request(stream: &mut TcpStream, pending: &mut Vec<u8>, seen: &Seen) -> s
     }
 }
 
-/// Length of the first request, once it is whole. Bodies are five bytes, and POSTs have one.
+/// Length of the first request, once it is complete. Only POSTs have a body, of five bytes.
 fn whole(pending: &[u8]) -> Option<usize> {
     let head = pending.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let length = head + if pending.starts_with(b"POST ") { 5 } else { 0 };
@@ -151,12 +151,12 @@ fn execute(request: &[u8], seen: &Seen) {
     let digits = rest.iter().copied().skip_while(|byte| *byte != b'/').skip(1).take_while(u8::is_ascii_digit);
     let id = String::from_utf8(digits.collect()).ok().and_then(|digits| digits.parse::<usize>().ok());
     if let Some(times) = id.and_then(|id| seen.executed.get(id)) {
-        // It cannot fail: the closure always has a value.
+        // This cannot fail: the closure always returns a value.
         let _ = times.fetch_update(Ordering::AcqRel, Ordering::Acquire, |times| Some(times.saturating_add(1)));
     }
 }
 
-/// RST instead of FIN.
+/// Closes with RST instead of FIN.
 fn reset(stream: TcpStream) -> std::io::Result<()> {
     socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO))?;
     drop(stream);

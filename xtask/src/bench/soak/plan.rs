@@ -1,4 +1,4 @@
-//! What the soak consists of: the habits of peers, one group of the proxies for each, and how its clients go about it.
+//! The plan of the soak: the habits of peers, one group of the proxies for each, and the behaviour of the clients.
 //! Values only.
 
 use std::fmt;
@@ -8,13 +8,13 @@ use std::time::Duration;
 /// How a peer ends its connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Habit {
-    /// FIN after that much time without a request.
+    /// FIN after this time without a request.
     ClosesIdle(Duration),
-    /// FIN to one side after that much time; what comes then is executed, and the connection ends without an answer.
+    /// FIN of one side after this time. A later request is executed, and the connection ends without an answer.
     HalfCloses(Duration),
-    /// FIN behind the answer to every N requests, unannounced.
+    /// FIN after the answer to every N-th request, unannounced.
     ClosesAfter(u32),
-    /// Every N requests one is executed, and RST is the answer.
+    /// Every N-th request is executed and answered with RST.
     ExecutesAndResets(u32),
     Well,
 }
@@ -33,7 +33,7 @@ impl fmt::Display for Habit {
 }
 
 impl Habit {
-    /// For how long a connection may be idle.
+    /// How long a connection may be idle.
     pub(super) fn idle(self) -> Option<Duration> {
         match self {
             Habit::ClosesIdle(idle) | Habit::HalfCloses(idle) => Some(idle),
@@ -41,8 +41,8 @@ impl Habit {
         }
     }
 
-    /// Peers with an idle limit take their time for an answer, so that the clients of a burst need a connection each, and
-    /// all of these grow old together.
+    /// Peers with an idle limit delay their answers. So each client of a burst needs its own connection, and all these
+    /// connections reach the limit together.
     pub(super) fn answers_after(self) -> Duration {
         self.idle().map_or(Duration::ZERO, |_| Duration::from_millis(3))
     }
@@ -60,14 +60,15 @@ pub(super) struct Group {
 /// Clients of each group that has bursts, and requests of each client in a burst.
 pub(super) const BURST_CLIENTS: u64 = 16;
 pub(super) const BURST_REQUESTS: u64 = 4;
-/// Before a burst all clients of the group are silent for the peers' idle limit, plus or minus this at the most.
+/// Before a burst all clients of the group pause for the peers' idle limit, plus or minus at most this.
 pub(super) const BURST_OFFSET_MS: u64 = 12;
-/// In multiples of the shortest: 1 to 15 s.
+/// In multiples of the shortest limit: 1 to 15 s.
 const IDLE_TIMES: [u32; 4] = [1, 2, 5, 15];
-/// The habits that take all the requests that bursts leave.
+/// The habits of peers that get all requests besides bursts.
 const BUSY: [Habit; 3] = [Habit::ClosesAfter(50), Habit::ExecutesAndResets(400), Habit::Well];
 
-/// All groups: bursts for `pausing` before the peers with idle limits, the rest of `requests` in closed loops of `clients`.
+/// All groups: bursts for a time of `pausing` to the peers with idle limits, and the rest of `requests` in closed loops
+/// of `clients`.
 pub(super) fn groups(requests: u64, clients: u64, idle: Duration, pausing: Duration) -> Vec<Group> {
     let mut habits: Vec<Habit> = IDLE_TIMES.map(|times| Habit::ClosesIdle(idle * times)).to_vec();
     habits.push(Habit::HalfCloses(idle));
@@ -81,7 +82,8 @@ pub(super) fn groups(requests: u64, clients: u64, idle: Duration, pausing: Durat
     let mut used = 0;
     for habit in habits {
         let limit = habit.idle().unwrap_or(idle).as_millis().max(1);
-        // The first burst needs no pause before it, and a limit that is longer than the whole soak has one all the same.
+        // The first burst needs no pause before it. Even a limit longer than the whole soak gets one burst after a
+        // pause.
         let bursts = (pausing.as_millis() / limit).max(1) as u64 + 1;
         used = group(habit, BURST_CLIENTS, bursts * BURST_CLIENTS * BURST_REQUESTS);
     }
@@ -92,7 +94,7 @@ pub(super) fn groups(requests: u64, clients: u64, idle: Duration, pausing: Durat
     groups
 }
 
-/// A number that looks random (splitmix64), the same in every arm.
+/// A pseudo-random number (splitmix64), the same in every arm.
 pub(super) fn mixed(seed: u64) -> u64 {
     let mut bits = seed.wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,4 +1,4 @@
-//! Whatever the text: no panic, and every finding lies inside its text.
+//! For arbitrary text, lowering does not panic and every finding lies inside the text.
 
 use conf::model::lower;
 use conf::table;

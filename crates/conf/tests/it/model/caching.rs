@@ -1,4 +1,4 @@
-//! `proxy_cache` and its family: zones, what locations keep, and what is wrong with them.
+//! `proxy_cache` and its kin: zones, settings of locations, and errors in them.
 
 use conf::model::{CacheChoice, ZoneId};
 use conf::value::words::{MethodSet, NextUpstream};

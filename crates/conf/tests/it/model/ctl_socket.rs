@@ -1,4 +1,4 @@
-//! `ctl_socket`: what it means, and what is refused.
+//! `ctl_socket`: its meaning, and the values that are refused.
 
 use super::lowered;
 use conf::model::CtlSocket;

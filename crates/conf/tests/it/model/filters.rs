@@ -1,4 +1,4 @@
-//! Character sets, fields of heads, and cookies of `userid`: what is read, and what is wrong with it.
+//! Character sets, header fields, and cookies of `userid`: valid and invalid values.
 
 use conf::model::{HeaderChange, HeaderName, UserIdExpiry, UserIdMode};
 use conf::value::words::UserIdFlags;

@@ -1,4 +1,4 @@
-//! The configurations of the founding reports, lowered whole: what was written there is what the model says.
+//! Lowers the configurations of the founding reports as a whole: the model has every value they set.
 
 use std::time::Duration;
 

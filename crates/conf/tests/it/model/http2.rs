@@ -1,4 +1,4 @@
-//! HTTP/2: what servers take over from `http`, the deprecated parameter of `listen`, and values that are refused.
+//! HTTP/2: what servers inherit from `http`, the deprecated parameter of `listen`, and refused values.
 
 use super::{found, http};
 

@@ -1,4 +1,4 @@
-//! Values pass inwards, lists are replaced as a whole, and some things stop at their level.
+//! Inheritance: values pass inwards, lists are replaced as a whole, and some directives apply to their own level only.
 
 use std::sync::Arc;
 use std::time::Duration;

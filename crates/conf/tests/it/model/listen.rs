@@ -1,4 +1,4 @@
-//! `listen` and `server_name`: what is at which address.
+//! `listen` and `server_name`: which servers are at which address.
 
 use conf::model::{NameForm, Options, ServerId, lower_with};
 
@@ -49,7 +49,7 @@ fn what_contradicts_itself_at_one_address() {
     );
 }
 
-/// The messages are those of nginx 1.30 for the same configurations, tried with every order of these words.
+/// The messages of nginx 1.30 for the same configurations, for every order of these words.
 #[test]
 fn listens_of_one_address_have_the_same_protocol_words() {
     let redefined = |words: [&str; 3]| {

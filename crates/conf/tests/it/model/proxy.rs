@@ -1,4 +1,4 @@
-//! `proxy_pass` and what belongs to it.
+//! `proxy_pass` and its settings.
 
 use conf::model::{Content, CookiePattern, HttpVersion, Instruction, ProxyPass, Redirect, UpstreamId};
 
@@ -142,7 +142,7 @@ fn sizes_of_buffers_must_fit_each_other() {
             "\"proxy_max_temp_file_size\" must be equal to zero to disable temporary files usage or must be equal to or greater than {both} <- proxy_max_temp_file_size 1k;"
         )]
     );
-    // A group's sizes are checked where they are used, so `http` may leave the rest to the server.
+    // A group's sizes are checked where they are used, so `http` may set some and a server the rest.
     assert_eq!(
         found("proxy_buffer_size 32k; server { proxy_buffers 8 32k; } server { proxy_buffers 4 32k; listen 81; }"),
         Vec::<String>::new()
@@ -183,7 +183,7 @@ fn cookies_are_rewritten_by_the_innermost_list() {
     let [a, b] = [0, 1].map(|index| &http.servers[0].locations[index].settings.proxy);
     assert_eq!((a.cookie_domains.len(), a.cookie_paths.len(), a.cookie_flags.len()), (1, 2, 0));
     assert!(matches!(&a.cookie_paths[0].from, CookiePattern::Regex(regex) if regex.caseless));
-    // A dot before a domain says nothing.
+    // A leading dot of a domain is ignored.
     assert!(matches!(&a.cookie_domains[0].from, CookiePattern::Text(text) if text.as_text() == Some(b"Inside.test")));
     assert_eq!(a.cookie_domains[0].to.as_text(), Some(&b"outside.test"[..]));
     assert_eq!((b.cookie_domains.len(), b.cookie_paths.len(), b.cookie_flags[0].flags.len()), (0, 1, 2));

@@ -1,4 +1,4 @@
-//! Rewrite programs, and variables made of others.
+//! Rewrite programs, and variables computed from others.
 
 use conf::model::{Condition, GeoRange, Instruction, MapKey, ReturnBody, RewriteFlag};
 

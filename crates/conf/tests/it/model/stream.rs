@@ -1,4 +1,4 @@
-//! `stream`: what servers take over, what they must have, and what is refused by name.
+//! `stream`: what servers inherit, what they need, and which directives are refused by name.
 
 use super::lowered;
 use crate::support::Files;
@@ -6,7 +6,7 @@ use conf::diagnostic::Severity;
 use conf::model::{Balance, ProxyGreeting, Stream, StreamContent};
 use std::time::Duration;
 
-/// The body of `stream`, which must be without findings.
+/// The body of `stream`, which must have no findings.
 fn stream(body: &str) -> Stream {
     let (model, found, _) = lowered(&format!("events {{}} stream {{ {body} }}"));
     assert!(found.is_empty(), "{body}: {found:?}");
@@ -84,7 +84,7 @@ fn missing_and_misplaced_words_are_errors() {
     }
 }
 
-/// What has no effect is refused by its name, not ignored.
+/// An unsupported directive is refused by its name, not ignored.
 #[test]
 fn what_is_not_supported_is_refused_by_name() {
     for (body, name) in [

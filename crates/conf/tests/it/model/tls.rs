@@ -1,4 +1,4 @@
-//! TLS towards clients: what servers take over from `http`, and what must hold of one server and of one address.
+//! TLS towards clients: what servers inherit from `http`, and the checks of one server and of one address.
 
 use conf::diagnostic::Severity;
 use conf::model::{Ocsp, PemSource, SessionCache, VerifyClient};
@@ -128,7 +128,7 @@ fn a_certificate_has_a_key_and_a_check_has_authorities() {
         let is_on = if authority.contains("verify") { "" } else { "ssl_verify_client on;" };
         http(&format!("server {{ {pair} {is_on} {authority} }}"));
     }
-    // Without certificates nothing comes of it, and nginx does not look.
+    // Without certificates the settings have no effect, and nginx does not check them.
     http("server { ssl_verify_client on; }");
     assert_eq!(
         found(&format!("server {{ {pair} ssl_verify_client optional_no_ca; ssl_ocsp leaf; }}")),
@@ -166,7 +166,7 @@ fn a_listener_of_tls_needs_a_certificate() {
     let missing = "no \"ssl_certificate\" is defined for the \"listen ... ssl\" directive <- server";
     let pair = "ssl_certificate a; ssl_certificate_key b;";
     assert_eq!(found("server { listen 443 ssl; }"), [missing]);
-    // The default server's replaces all others.
+    // The default server's certificate replaces all others.
     http(&format!("server {{ listen 443 ssl; {pair} }} server {{ listen 443 ssl; server_name b; }}"));
     assert_eq!(
         found(&format!(
@@ -174,7 +174,7 @@ fn a_listener_of_tls_needs_a_certificate() {
         )),
         [missing]
     );
-    // A default server that refuses handshakes replaces none.
+    // A default server that refuses handshakes replaces no certificate.
     assert_eq!(
         found(&format!(
             "server {{ listen 443 ssl; ssl_reject_handshake on; }} server {{ listen 443 ssl; server_name a; {pair} }}
@@ -185,7 +185,7 @@ fn a_listener_of_tls_needs_a_certificate() {
     http(&format!(
         "server {{ listen 443 ssl; ssl_reject_handshake on; }} server {{ listen 443 ssl; server_name a; {pair} }}"
     ));
-    // `ssl` in one `listen` holds for the address.
+    // `ssl` in one `listen` applies to the address.
     assert_eq!(
         found(&format!("server {{ listen 443; }} server {{ listen 443 ssl; server_name b; {pair} }}")),
         [missing]

@@ -1,4 +1,4 @@
-//! Files in memory, for tests that load configurations.
+//! In-memory files for tests that load configurations.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -30,7 +30,8 @@ impl Loader for Files {
         self.0.get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Only `*`, and only in the last part of the mask: what these tests need. Deliberately in reverse order.
+    /// Supports `*` in the last part of the mask only, which is all these tests need. Returns matches in reverse order
+    /// deliberately.
     fn glob(&mut self, mask: &Path) -> io::Result<Vec<PathBuf>> {
         let name = mask.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let (before, after) = name.split_once('*').unwrap_or((name, ""));

@@ -1,15 +1,15 @@
-//! The standing of clients' certificates.
+//! OCSP for clients' certificates.
 
 use crate::ocsp::{Files, LAST_REQUEST, Scene, s_client};
 use std::net::SocketAddr;
 use testkit::{Habit, Talk, names_responder, until};
 
-/// Shows what became of the client's certificate, also where it is refused.
+/// Shows the result of the client's verification, also if it is refused.
 const VERIFIED: &str = "ssl_verify_client on; ssl_verify_depth 2; ssl_client_certificate {at}/ca.pem; \
      error_page 495 =200 /refused; location = /refused { return 200 \"[$ssl_client_verify]\"; } \
      location / { return 200 \"[$ssl_client_verify]\"; }";
 
-/// What a server says of the client with this certificate.
+/// The server's answer to a client with this certificate.
 fn verified(files: &Files, to: SocketAddr, client: &str) -> String {
     let at = |end: &str| files.folder.path().join(format!("{client}.{end}")).display().to_string();
     let said = s_client(to, &["-cert", &at("crt"), "-key", &at("key"), "-cert_chain", &at("crt")], LAST_REQUEST);
@@ -17,7 +17,7 @@ fn verified(files: &Files, to: SocketAddr, client: &str) -> String {
     rest.split_once(']').unwrap().0.to_owned()
 }
 
-/// Files with clients: number 20 is good, 21 is revoked, 22 is not known.
+/// Files with clients: number 20 is good, 21 is revoked, 22 is unknown.
 fn files() -> Files {
     let files = Files::new();
     for (name, serial) in [("good", 20), ("revoked", 21), ("unknown", 22)] {
@@ -111,7 +111,7 @@ fn a_responder_that_says_nothing_stalls_only_the_clients_it_is_asked_about() {
     let mut other = Talk::connect_secure(scene.gateway.address(), &side, "a.test").unwrap();
     other.send(LAST_REQUEST);
     assert_eq!(other.response().text(), "[NONE]");
-    // The deadline of a handshake ends it, and nothing of the request was served.
+    // The deadline of a handshake ends it, and no part of the request was served.
     assert_eq!(waits.rest().0, b"");
     scene.gateway.logged("client timed out (110: Connection timed out) while SSL handshaking");
 }

@@ -1,4 +1,4 @@
-//! OCSP, with `openssl ocsp` as the responder, `openssl s_client -status` as a client, and nginx beside.
+//! OCSP, with `openssl ocsp` as the responder, `openssl s_client -status` as a client, and nginx for comparison.
 
 mod clients;
 mod nginx;
@@ -18,7 +18,7 @@ struct Scene {
     files: Files,
 }
 
-/// What both servers read.
+/// The files of both servers.
 struct Files {
     authority: Authority,
     responder: Responder,
@@ -41,7 +41,7 @@ impl Files {
         issued.write(self.folder.path(), name);
     }
 
-    /// A server for `a.test` with these words; `{at}` means the folder.
+    /// A server for `a.test` with these directives; `{at}` means the folder.
     fn server(&self, words: &str) -> String {
         let words = format!(
             "ssl_certificate {{at}}/a.crt; ssl_certificate_key {{at}}/a.key; ssl_trusted_certificate {{at}}/ca.pem; {words}"
@@ -57,7 +57,7 @@ impl Scene {
         Self { _control: Control::start(gateway.shared()).unwrap(), gateway, files }
     }
 
-    /// nginx with the same words, where it is there.
+    /// nginx with the same directives, if it is installed.
     fn nginx(&self, words: &str) -> Option<Nginx> {
         Nginx::start(&self.files.server(words))
     }
@@ -67,7 +67,7 @@ fn conf(http: &str) -> String {
     format!("events {{}} http {{ access_log off; {http} }}")
 }
 
-/// What `openssl s_client` shows of a handshake. The certificate is the folder's; `typed` goes to the server.
+/// The output of `openssl s_client` for a handshake with the folder's certificate; `typed` goes to the server.
 fn s_client(to: SocketAddr, flags: &[&str], typed: &str) -> String {
     let mut command = Command::new(peer_program("openssl"));
     command.args(["s_client", "-ign_eof", "-connect", &to.to_string(), "-servername", "a.test"]).args(flags);

@@ -1,4 +1,4 @@
-//! nginx with the same server.
+//! nginx with the same server block.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};

@@ -1,4 +1,4 @@
-//! What is stapled to a server's certificate.
+//! OCSP responses stapled to a server's certificate.
 
 use crate::ocsp::{Files, LAST_REQUEST, Scene, conf, s_client};
 use control::Control;
@@ -10,7 +10,7 @@ use testkit::{Gateway, Habit, peer_program, until};
 
 const HERE: &str = "return 200 here;";
 
-/// What a client that asks for it is shown.
+/// Whether a client that requests a response gets one.
 fn stapled(to: SocketAddr, flags: &[&str]) -> bool {
     let said = s_client(to, &[&["-status"], flags].concat(), LAST_REQUEST);
     assert!(said.contains("here"), "{said}");
@@ -31,7 +31,7 @@ fn a_response_is_fetched_before_it_is_asked_for_and_stapled_in_both_versions() {
     );
     let asked = scene.files.responder.asked();
     assert_eq!(asked.len(), 1, "{asked:?}");
-    // nginx asks at its first handshake, and asks the same.
+    // nginx asks at its first handshake, with the same request.
     let Some(nginx) = scene.nginx(&words) else { return };
     until("nginx staples it", || stapled(nginx.address, &[]).then_some(()));
     let by_nginx = scene.files.responder.asked();
@@ -89,7 +89,7 @@ fn a_reload_keeps_what_is_stapled_and_a_new_certificate_is_asked_about() {
     let text = conf(&scene.files.server(&words));
     scene.gateway.reload(&text);
     assert!(stapled(scene.gateway.address(), &[]));
-    // After a change of the words responders are asked again; the earlier answer does not count meanwhile.
+    // After a change of the directives the responders are asked again; the earlier answer is not used meanwhile.
     scene.files.responder.set(Habit::Answers);
     scene.files.write("a", &scene.files.responder.issue(&scene.files.authority, &["a.test"], 12));
     scene.files.responder.note(12, 'V');
@@ -103,7 +103,7 @@ fn a_reload_keeps_what_is_stapled_and_a_new_certificate_is_asked_about() {
     assert_eq!(scene.files.responder.asked().len(), 2);
 }
 
-/// A signer that the authority has issued, with this purpose or without.
+/// A signer with a certificate of the authority, with or without the purpose.
 fn signer(files: &Files, purpose: Option<ExtendedKeyUsagePurpose>) -> Habit {
     let issued = files.authority.issue_with(&["signer.test"], |params| params.extended_key_usages.extend(purpose));
     let (certificate, key) = issued.write(files.folder.path(), "signer");

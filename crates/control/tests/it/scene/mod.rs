@@ -1,17 +1,17 @@
-//! A gateway with a control plane, and peers that say who they are.
+//! A gateway with a control plane, and peers that answer with their name.
 
 use control::Control;
 use std::net::SocketAddr;
 use testkit::{Gateway, NameServer, Peer, Response, Talk};
 
-/// A gateway with its control plane, which ends first.
+/// A gateway with its control plane. The control plane ends first.
 pub(crate) struct Site {
     _control: Control,
     pub(crate) gateway: Gateway,
 }
 
 impl Site {
-    /// `{dns}` in the text is the name server.
+    /// `{dns}` in the text is the name server's address.
     pub(crate) fn start(text: &str, server: &NameServer, upstreams: &[SocketAddr]) -> Self {
         let text = text.replace("{dns}", &server.address().to_string());
         let text = format!(
@@ -35,7 +35,7 @@ pub(crate) fn ask(client: &mut Talk, target: &str) -> Response {
     client.response()
 }
 
-/// Says who it is.
+/// A peer that answers with its name.
 pub(crate) fn peer(name: &str) -> Peer {
     Peer::saying(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{name}", name.len()))
 }

@@ -1,5 +1,5 @@
-//! Applies what the doctor prints: a fix is a unified diff of a configuration, lines of a sysctl file, or both, with comments; an undo
-//! is the way back. Strict: a line that is none of these fails the test, and so does a diff that does not fit.
+//! Applies the doctor's output. A fix is a unified diff of a configuration, lines of a sysctl file, or both, with
+//! comments; an undo reverses it. Strict: any other line fails the test, and so does a diff that does not match.
 
 use doctor::{Dialect, Expected, Facts, Setting, System, rules};
 use report::Finding;
@@ -26,7 +26,7 @@ impl Files {
         Self { conf, sysctls: BTreeMap::new() }
     }
 
-    /// As somebody would who pastes it.
+    /// Applies the fix as a user who pastes it.
     pub(crate) fn fixed(&self, fix: &str) -> Self {
         let mut files = self.clone();
         let diff = files.settings(fix);
@@ -34,7 +34,7 @@ impl Files {
         files
     }
 
-    /// The undo of a fix.
+    /// Applies the undo of a fix.
     pub(crate) fn undone(&self, undo: &str, fix: &str) -> Self {
         let mut files = self.clone();
         let is_reversed = undo.contains("patch -R");
@@ -46,7 +46,7 @@ impl Files {
         files
     }
 
-    /// Applies the settings of a text; what is left is the diff.
+    /// Applies the settings of a text; returns the rest, which is the diff.
     fn settings(&mut self, text: &str) -> Vec<String> {
         let mut diff = Vec::new();
         let mut left = 0_usize;
@@ -130,7 +130,7 @@ fn flipped(mark: char) -> char {
     }
 }
 
-/// A host that lacks nothing that the examples need.
+/// A host with sufficient settings for the examples.
 pub(crate) fn host() -> System {
     let sysctls = [
         ("net.core.somaxconn", "4096"),
@@ -164,13 +164,13 @@ pub(crate) fn expected(example: &str) -> Expected {
     expected
 }
 
-/// What the doctor finds.
+/// The doctor's findings.
 pub(crate) fn found(files: &Files, dialect: Dialect, expected: Expected) -> Vec<Finding> {
     found_on(files, dialect, expected, host())
 }
 
 pub(crate) fn found_on(files: &Files, dialect: Dialect, expected: Expected, mut system: System) -> Vec<Finding> {
-    // What is written down is in force as well, so that what a fix sets replaces it.
+    // Settings in files also count as current values, so that a fix's settings replace both.
     system.sysctls.extend(files.sysctls.clone());
     let setting = |(name, value): (&String, &String)| Setting {
         name: name.clone(),

@@ -1,5 +1,5 @@
-//! Access logs on the request path: a line is rendered into the worker's buffer of the file; a thread that may block writes
-//! the buffers. A full disk costs lines, which are counted, and never a request.
+//! Access logs on the request path: a worker renders a line into its buffer for the file; a thread that may block
+//! writes the buffers. A full disk loses lines, which are counted, and never fails a request.
 
 use crate::base::logs::bell::LogBell;
 use crate::base::logs::place::LogPlace;
@@ -7,24 +7,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Bytes that wait in one worker's buffer of one file: at 200 bytes a line and 100 ms between two writes this is 50,000
-/// requests a second of one worker. What comes on top is dropped and counted.
+/// Most bytes that wait in one worker's buffer of one file: at 200 bytes a line and 100 ms between two writes this is
+/// 50,000 requests a second per worker. Further lines are dropped and counted.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
-/// Which file a line of a log with a variable name is for.
+/// The file that a line of a log with a variable name goes to.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct LineName {
     pub(crate) path: Vec<u8>,
-    /// The request's root: as in nginx no file is made for a request whose root does not exist.
+    /// The request's root: as in nginx, no log file is created for a request whose root does not exist.
     pub(crate) root: Vec<u8>,
 }
 
 /// `buffer=`, `flush=` and `gzip=`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Buffering {
-    /// Bytes that are collected before they are written.
+    /// Bytes to collect before writing.
     pub bytes: usize,
-    /// Longest time that a line waits for that.
+    /// Longest time that a line waits for the buffer to fill.
     pub flush: Option<Duration>,
     /// Level of compression, 1 to 9.
     pub gzip: Option<u8>,
@@ -39,18 +39,18 @@ pub struct AccessOutput {
     pub buffering: Option<Buffering>,
 }
 
-/// A place that lines are collected for. Process-wide: locations and generations that name the same place share it.
+/// A destination of log lines. Process-wide: locations and generations that name the same destination share it.
 #[derive(Debug)]
 pub struct LogSink {
     place: LogPlace,
     buffers: Box<[RecordBuffer]>,
     dropped: AtomicU64,
-    /// Those of all times.
+    /// Dropped lines since the process began.
     dropped_total: AtomicU64,
     bell: Arc<LogBell>,
 }
 
-/// One worker's lines. On cache lines of its own, since its worker writes it with every request.
+/// One worker's lines. On its own cache lines, since the worker writes it with every request.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct RecordBuffer(Mutex<Vec<u8>>);
@@ -58,27 +58,27 @@ struct RecordBuffer(Mutex<Vec<u8>>);
 /// A line with what belongs to it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// The file that it is for; empty where the sink knows it.
+    /// The file that the line goes to; empty if the sink knows it.
     pub path: &'a [u8],
-    /// The directory that must exist for the file to be made; empty where none must.
+    /// The directory that must exist before the file is created; empty if none must.
     pub root: &'a [u8],
     /// The line, without its newline.
     pub line: &'a [u8],
 }
 
 impl LogSink {
-    /// A sink for a number of workers, who ring when there is something to write.
+    /// A sink for this many workers, which ring the bell when a line waits.
     pub fn new(place: LogPlace, workers: usize, bell: Arc<LogBell>) -> Self {
         let buffers = (0..workers.max(1)).map(|_| RecordBuffer::default()).collect();
         Self { place, buffers, dropped: AtomicU64::new(0), dropped_total: AtomicU64::new(0), bell }
     }
 
-    /// Where the lines go.
+    /// The destination of the lines.
     pub fn place(&self) -> &LogPlace {
         &self.place
     }
 
-    /// Whether what [`Self::take`] gives are records: a message each, or lines that name their files.
+    /// Whether [`Self::take`] returns records: one message each, or lines that name their files.
     pub fn has_records(&self) -> bool {
         matches!(self.place, LogPlace::Syslog(_) | LogPlace::Named(_))
     }
@@ -109,7 +109,7 @@ impl LogSink {
         self.dropped_total.load(Ordering::Relaxed)
     }
 
-    /// Takes all waiting lines, whole, into `into`; returns how many were dropped since the last time.
+    /// Moves all waiting lines into `into`; returns how many lines were dropped since the last call.
     pub fn take(&self, into: &mut Vec<u8>) -> u64 {
         for RecordBuffer(buffer) in &self.buffers {
             let mut buffer = buffer.lock().unwrap_or_else(PoisonError::into_inner);
@@ -127,7 +127,7 @@ fn encode_record(record: &Record<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// The records in what [`LogSink::take`] gave.
+/// The records in the bytes of [`LogSink::take`].
 pub fn records(mut bytes: &[u8]) -> impl Iterator<Item = Record<'_>> {
     std::iter::from_fn(move || {
         let mut part = || {

@@ -1,5 +1,6 @@
-//! When log lines are written: workers ring when there is something to write, and learn when it has been written. The thread
-//! that writes decides when it comes. Without one, as in tests of the gateway alone, no writer is woken and no connection waits.
+//! Signals between workers and the thread that writes the logs. A worker rings when a line waits, and learns when it
+//! was written; the writer decides when it wakes up. Without a writer, as in tests of the gateway alone, no connection
+//! waits for its lines.
 
 use crate::base::logs::error::Level;
 use std::sync::OnceLock;
@@ -9,44 +10,44 @@ use std::thread::Thread;
 /// Shared by all logs of a process.
 #[derive(Debug, Default)]
 pub struct LogBell {
-    /// The one that writes.
+    /// The thread that writes the logs.
     writer: OnceLock<Thread>,
     /// Lines wait.
     rung: AtomicBool,
-    /// So does somebody who wants to close a connection.
+    /// A connection waits for its line before it closes.
     urgent: AtomicBool,
-    /// Collections that have begun, and the last one that has ended.
+    /// Number of collections begun, and of the last one that ended.
     begun: AtomicU64,
     done: AtomicU64,
-    /// The level of all error logs, where an operator has set one: its number and one more, or 0.
+    /// The level of all error logs if an operator has set one: its number plus one; otherwise 0.
     level: AtomicU8,
 }
 
-/// How much haste a collection has.
+/// How urgent the next collection is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Haste {
-    /// Nothing waits.
+    /// No lines wait.
     None,
     /// Lines wait.
     Lines,
-    /// A connection is closed as soon as its line is written.
+    /// A connection closes as soon as its line is written.
     Close,
 }
 
 impl LogBell {
-    /// This thread writes, and is unparked from now on. Called before the workers start: a connection that ends earlier does
-    /// not wait for its line.
+    /// Makes this thread the writer, to be unparked from now on. Call it before the workers start: a connection that
+    /// ends earlier does not wait for its line.
     pub fn attend(&self, writer: Thread) {
-        // A second writer would be a bug of the caller's; the first one goes on.
+        // A second writer would be a bug of the caller; the first one stays.
         let _ = self.writer.set(writer);
     }
 
-    /// The level of all error logs from now on; `None` is what the configuration says of each.
+    /// Sets the level of all error logs; `None` restores the configured levels.
     pub fn set_level(&self, level: Option<Level>) {
         self.level.store(level.map_or(0, |level| level as u8 + 1), Ordering::Relaxed);
     }
 
-    /// The level that an operator has set.
+    /// The level that an operator set.
     pub fn level(&self) -> Option<Level> {
         let number = self.level.load(Ordering::Relaxed).checked_sub(1)?;
         Level::ALL.get(usize::from(number)).copied()
@@ -56,16 +57,17 @@ impl LogBell {
         self.writer.get().is_some()
     }
 
-    /// The first line since the last collection waits.
+    /// Reports the first line since the last collection.
     pub(crate) fn ring(&self) {
         if !self.rung.swap(true, Ordering::SeqCst) {
             self.wake();
         }
     }
 
-    /// Asks for a collection soon; the result is the number of the first one that has all lines of the caller's.
+    /// Asks for a collection soon. Returns the number of the first collection that is certain to include all lines of
+    /// the caller.
     pub(crate) fn hurry(&self) -> u64 {
-        // One that runs at this moment may have been at the caller's buffer already.
+        // A collection that runs at this moment may have passed the caller's buffer already.
         let number = self.begun.load(Ordering::SeqCst) + 1;
         if !self.urgent.swap(true, Ordering::SeqCst) {
             self.wake();
@@ -77,14 +79,14 @@ impl LogBell {
         self.done.load(Ordering::SeqCst) >= number
     }
 
-    /// Wakes the writer: for code that has changed what it should do.
+    /// Wakes the writer after the caller has changed its work.
     pub fn wake(&self) {
         if let Some(writer) = self.writer.get() {
             writer.unpark();
         }
     }
 
-    /// What the next collection is wanted for.
+    /// What the next collection is needed for.
     pub fn haste(&self) -> Haste {
         match (self.urgent.load(Ordering::SeqCst), self.rung.load(Ordering::SeqCst)) {
             (true, _) => Haste::Close,
@@ -93,7 +95,7 @@ impl LogBell {
         }
     }
 
-    /// A collection begins: what is rung for from now on is for the next one.
+    /// Begins a collection: rings from now on count for the next one.
     pub fn begin(&self) {
         self.urgent.store(false, Ordering::SeqCst);
         self.rung.store(false, Ordering::SeqCst);

@@ -1,5 +1,5 @@
-//! The error logs: nginx's line format and phrases, since people and tools search for them, with ours behind. Lines are
-//! collected in memory; where they go, and who writes them, is not known here.
+//! Error logs in nginx's line format and phrases, since people and tools search for them, followed by our own. Lines
+//! are collected in memory; this module does not know where they go or which thread writes them.
 
 pub(crate) mod limiter;
 
@@ -15,29 +15,29 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// How bad it is, as `error_log` names it.
+/// The severity, as `error_log` names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
     /// Everything.
     Debug,
-    /// What happens.
+    /// Normal events.
     Info,
-    /// What is remarkable.
+    /// Notable events.
     Notice,
-    /// What may become an error.
+    /// Conditions that may become errors.
     Warn,
     /// A request failed.
     Error,
-    /// The system refuses something.
+    /// The operating system refused something.
     Crit,
-    /// Somebody must act.
+    /// An operator must act.
     Alert,
-    /// The process cannot go on.
+    /// The process cannot continue.
     Emerg,
 }
 
 impl Level {
-    /// All of them, the least grave first.
+    /// All levels, the least severe first.
     pub const ALL: [Self; 8] =
         [Self::Debug, Self::Info, Self::Notice, Self::Warn, Self::Error, Self::Crit, Self::Alert, Self::Emerg];
 
@@ -55,7 +55,7 @@ impl Level {
         }
     }
 
-    /// The number that syslog has for it: 0 is the gravest.
+    /// The severity number of syslog: 0 is the most severe.
     pub(crate) fn severity(self) -> u32 {
         Self::Emerg as u32 - self as u32
     }
@@ -76,47 +76,47 @@ impl From<LogLevel> for Level {
     }
 }
 
-/// One `error_log`: where lines go, and from which level on.
+/// One `error_log`: the destination of lines, and the least severe level to write.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ErrorTarget {
-    /// Where.
+    /// The destination.
     pub place: LogPlace,
-    /// The least grave level that is written there.
+    /// The least severe level written to it.
     pub level: Level,
 }
 
-/// The lines of a list of `error_log`s, and where they are written.
+/// The lines of a list of `error_log`s, and their destinations.
 #[derive(Debug, Clone)]
 pub struct ErrorOutput {
     /// Where the lines are collected.
     pub log: Arc<ErrorLog>,
-    /// Where each goes that is grave enough.
+    /// A line goes to each target whose level it reaches.
     pub targets: Vec<ErrorTarget>,
 }
 
-/// Lines of one worker that wait for the writer, who comes ten times a second: 3,000 lines of 300 bytes. Beyond this they
+/// Bytes of one worker that wait for the writer, which runs ten times a second: 3,000 lines of 300 bytes. Further lines
 /// are dropped and counted, so that a full disk or a slow terminal stops no request.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes of one value of a request (its first line, its Host) in a line. nginx cuts whole lines at 2,048 bytes; here what
-/// is behind a long value stays readable.
+/// Most bytes of one value of a request (its first line, its Host) in a line. nginx cuts whole lines at 2,048 bytes;
+/// here the text after a long value stays readable.
 const VALUE_BYTES_MAX: usize = 1024;
 
-/// The lines of one list of `error_log`s: the process's, or that of the locations that have it.
+/// The lines of one list of `error_log`s: that of the process, or that of the locations that define it.
 #[derive(Debug)]
 pub struct ErrorLog {
     threshold: Level,
-    /// One for each worker, and the last one for everybody else.
+    /// One buffer for each worker, and the last one for all other threads.
     buffers: Box<[LineBuffer]>,
     dropped: AtomicU64,
-    /// Those of all times.
+    /// Dropped lines since the process began.
     dropped_total: AtomicU64,
     utc_offset_minutes: i16,
     began: Instant,
     bell: Option<Arc<LogBell>>,
 }
 
-/// One worker's lines. On cache lines of its own, since its worker writes it with every line.
+/// One worker's lines. On its own cache lines, since the worker writes it with every line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct LineBuffer(Mutex<Waiting>);
@@ -127,11 +127,11 @@ struct Waiting {
     limiter: Limiter,
 }
 
-/// What nginx puts behind the message of a request's error.
+/// The fields that nginx appends to the message of a request's error.
 pub(crate) struct RequestLine<'a> {
     pub(crate) message: &'a str,
     pub(crate) serial: u64,
-    /// `None` where its socket does not know it any more.
+    /// `None` if the socket does not know the address any more.
     pub(crate) client: Option<&'a PeerAddress>,
     pub(crate) server: &'a [u8],
     pub(crate) request: &'a [u8],
@@ -155,17 +155,18 @@ impl ErrorLog {
         }
     }
 
-    /// The same with a buffer for each worker, and a bell for who writes the lines.
+    /// The same with a buffer for each worker, and the bell of the log writer.
     pub(crate) fn for_workers(self, workers: usize, bell: Arc<LogBell>) -> Self {
         Self { buffers: (0..=workers).map(|_| LineBuffer::default()).collect(), bell: Some(bell), ..self }
     }
 
-    /// The least grave level that is kept: what an operator has set, or what the configuration says.
+    /// The least severe level that is kept: the operator's, or the configured one.
     fn threshold(&self) -> Level {
         self.bell.as_ref().and_then(|bell| bell.level()).unwrap_or(self.threshold)
     }
 
-    /// Whether lines of a level are written. A caller that has to ask the kernel for a line's content asks this first.
+    /// Whether lines of a level are written. A caller that must ask the kernel for the content of a line checks this
+    /// first.
     pub(crate) fn wants(&self, level: Level) -> bool {
         level >= self.threshold()
     }
@@ -175,7 +176,7 @@ impl ErrorLog {
         self.utc_offset_minutes
     }
 
-    /// A line without a connection. These are not limited in number: no client can cause them at will.
+    /// Logs a line without a connection. These lines have no rate limit: no client can cause them at will.
     pub fn log(&self, level: Level, message: &str) {
         if level < self.threshold() {
             return;
@@ -194,12 +195,12 @@ impl ErrorLog {
         self.log(Level::Alert, message);
     }
 
-    /// A bug of ours.
+    /// Logs a bug of ours.
     pub(crate) fn bug(&self, message: &str) {
         self.log(Level::Alert, &format!("bug in holdfast: {message}"));
     }
 
-    /// A line about a request, which a client may cause as often as it likes; `true` if it will be written.
+    /// Logs a line about a request, which a client may cause as often as it likes; `true` if the line will be written.
     pub(crate) fn request_line(&self, worker: u16, level: Level, line: &RequestLine<'_>) -> bool {
         if level < self.threshold() {
             return false;
@@ -217,7 +218,7 @@ impl ErrorLog {
         admitted
     }
 
-    /// Gives the waiting lines to the closure, and says how many were dropped before them.
+    /// Passes the waiting lines to the closure, with the number of lines dropped before them.
     pub fn flush(&self, write: impl FnOnce(&[u8], u64)) {
         let (mut lines, mut told) = (Vec::new(), Vec::new());
         let now_ms = self.now_ms();
@@ -239,7 +240,7 @@ impl ErrorLog {
         self.dropped_total.load(Ordering::Relaxed)
     }
 
-    /// The buffer of a worker; that of everybody else for a number that no worker has.
+    /// The buffer of a worker; the shared one for a number that no worker has.
     fn waiting(&self, worker: usize) -> std::sync::MutexGuard<'_, Waiting> {
         let LineBuffer(buffer) = &self.buffers[worker.min(self.buffers.len() - 1)];
         buffer.lock().unwrap_or_else(PoisonError::into_inner)
@@ -284,7 +285,7 @@ impl ErrorLog {
 }
 
 impl RequestLine<'_> {
-    /// Appends the line without its head.
+    /// Appends the line without its prefix.
     fn encode(&self, text: &mut Vec<u8>) {
         // Writing to a vector cannot fail.
         let _ = write!(text, "*{} {}", self.serial, self.message);
@@ -316,7 +317,7 @@ fn client_text(client: &PeerAddress) -> String {
     }
 }
 
-/// A system call's error in nginx's words: `111: Connection refused`.
+/// A system call's error in nginx's format: `111: Connection refused`.
 pub fn errno(error: &io::Error) -> String {
     let text = error.to_string();
     match error.raw_os_error() {
@@ -325,8 +326,8 @@ pub fn errno(error: &io::Error) -> String {
     }
 }
 
-/// What a client may have chosen (a path, a value) between quotes of a message: nothing of it may end the quotes, the line, or
-/// look like another field to those who search the log, such as fail2ban. Text stays readable.
+/// Quotes a value that a client may have chosen (a path, a header value). No byte of it may end the quotes or the line,
+/// or look like another field to programs that search the log, such as fail2ban. Text stays readable.
 pub(crate) fn quoted(value: &[u8]) -> String {
     let mut out = String::with_capacity(value.len());
     let hex = |byte: &u8, out: &mut String| {
@@ -346,7 +347,7 @@ pub(crate) fn quoted(value: &[u8]) -> String {
     out
 }
 
-/// Bytes of a request in a log line: nothing of it may end the line or move a terminal's cursor.
+/// Escapes bytes of a request for a log line: no byte of them may end the line or move a terminal's cursor.
 fn escape(value: &[u8], out: &mut Vec<u8>) {
     let (value, cut) = match value.split_at_checked(VALUE_BYTES_MAX) {
         Some((start, rest)) if !rest.is_empty() => (start, true),

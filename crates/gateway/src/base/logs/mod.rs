@@ -1,4 +1,4 @@
-//! The error log and the access logs: their lines, where they go, and who collects them.
+//! Error logs and access logs: their lines, their destinations, and the buffers between workers and the log writer.
 
 pub(crate) mod access;
 pub(crate) mod bell;

@@ -1,5 +1,5 @@
-//! Where the lines of a log go: a file, the standard error stream, a syslog server, or files whose names depend on the
-//! request. Names and addresses only: the log writer opens them. Made when a configuration is lowered.
+//! The destination of a log's lines: a file, the standard error stream, a syslog server, or files whose names depend on
+//! the request. Names and addresses only: the log writer opens them. Made when a configuration is lowered.
 
 use crate::base::logs::error::Level;
 use conf::diagnostic::Diagnostic;
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use std::{fmt, io};
 
-/// Where lines go.
+/// A destination of log lines.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum LogPlace {
     /// A file, by its absolute path.
@@ -23,20 +23,20 @@ pub enum LogPlace {
     Stderr,
     /// A syslog server.
     Syslog(SyslogPlace),
-    /// Files that each line names itself.
+    /// Files; each line names its own.
     Named(NamedFiles),
 }
 
 /// `open_log_file_cache`, for files whose names have variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NamedFiles {
-    /// Files kept open at most; 0 closes each after it was written.
+    /// Most files kept open; 0 closes each file after writing.
     pub open_max: usize,
-    /// A file that was not used for so long is closed.
+    /// A file that is unused for this long is closed.
     pub inactive: Duration,
-    /// Lines within `inactive` that a file gets for it to be kept.
+    /// Lines within `inactive` that keep a file open.
     pub uses_min: u32,
-    /// How often it is checked that an open file still has its name.
+    /// How often the writer checks that an open file still has its name.
     pub valid: Duration,
 }
 
@@ -47,15 +47,15 @@ pub struct SyslogPlace {
     pub server: PeerAddress,
     /// 0 (`kern`) to 23 (`local7`).
     pub facility: u8,
-    /// Of access-log lines; lines of the error log have their own.
+    /// Severity of access-log lines; error-log lines have their own.
     pub severity: Level,
-    /// What is in front of the message.
+    /// The tag before the message.
     pub tag: String,
-    /// The host that the line says it comes from; `None` with `nohostname`.
+    /// The hostname in the message; `None` with `nohostname`.
     pub hostname: Option<String>,
 }
 
-/// As messages and metrics name it.
+/// The form for messages and metrics.
 impl fmt::Display for LogPlace {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -80,8 +80,8 @@ impl SyslogPlace {
     }
 }
 
-/// Finds the syslog server. Names are resolved here, when a configuration is loaded; the first address is taken, as nginx
-/// does.
+/// Finds the syslog server. Names are resolved here, when a configuration is loaded; like nginx, it uses the first
+/// address.
 pub fn syslog_place(
     written: &Syslog,
     hostname: &str,
@@ -106,7 +106,7 @@ pub fn syslog_place(
     })
 }
 
-/// nginx's own values where `open_log_file_cache` is off: each file is opened for its lines and closed again.
+/// nginx's behaviour without `open_log_file_cache`: each file is opened for its lines and closed again.
 impl From<Option<LogFileCache>> for NamedFiles {
     fn from(written: Option<LogFileCache>) -> Self {
         written.map_or(Self { open_max: 0, inactive: Duration::ZERO, uses_min: 1, valid: Duration::ZERO }, |cache| {
@@ -120,7 +120,7 @@ impl From<Option<LogFileCache>> for NamedFiles {
     }
 }
 
-/// How many segments of a path lead to its parent.
+/// Number of path segments of the parent.
 pub(crate) fn parent_segments(path: &[u8]) -> usize {
     path.split(|&byte| byte == b'/').filter(|segment| *segment == b"..").count()
 }

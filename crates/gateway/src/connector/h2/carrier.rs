@@ -1,5 +1,5 @@
-//! The job that drives a shared connection: it reads for all streams, writes for all of them, and watches the time. When the book has given
-//! the connection up, it goes into the pool or is closed.
+//! The job that drives a shared connection: it reads and writes for all streams, and watches the timeouts. When the
+//! book retires the connection, the carrier checks it in to the pool or closes it.
 
 use crate::base::counters::bump;
 use crate::base::memory::HeldFor;
@@ -20,46 +20,47 @@ use upstream::streams::Retired;
 /// Bytes of one read: two frames of the usual greatest size. The engine answers each read with less than twice as much.
 const READ_BYTES: usize = 32 * 1024;
 
-/// Reads before others get their turn: 256 KB.
+/// Reads before other tasks get their turn: 256 KB.
 const READS_MAX: usize = 8;
 
 thread_local! {
-    /// Heads are decoded into it, one after the other.
+    /// Buffer into which heads are decoded, one after the other.
     static HEAD: Cell<Head> = Cell::default();
 }
 
 /// How long the carrier waits for a peer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patience {
-    /// `http2_ping`: a connection with streams on which nothing came for so long is asked for a sign of life, and how long it may take.
+    /// `http2_ping`: the silence on a connection with streams after which the carrier sends a PING, and how long the
+    /// answer may take.
     pub(super) ping: Option<(Duration, Duration)>,
-    /// `proxy_send_timeout`: how long its socket may take nothing.
+    /// `proxy_send_timeout`: how long its socket may accept no bytes.
     pub(super) send_timeout: Duration,
 }
 
 /// A shared connection on its worker.
 pub(super) struct Carrier {
-    /// `None`: it has come from the pool to be listened to, and no request can be on it.
+    /// `None`: an idle connection of the pool whose frames are only read and answered; no request can use it.
     hub: Option<Rc<Hub>>,
     session: Rc<UpstreamSession>,
     up: Option<Box<Leased>>,
     patience: Patience,
-    /// Streams that the pool knows of.
+    /// Streams already counted in the pool.
     counted: u32,
-    /// A write failed: what the peer has still sent is read.
+    /// A write failed; what the peer sent before is still read.
     write_failure: Option<ConnectionEnd>,
 }
 
-/// Why the carrier has nothing more to do.
+/// Why the carrier is done.
 enum CarrierEnd {
     Retired(Retired),
     Lost(ConnectionEnd),
-    /// Nothing was on it, and all that came was read.
+    /// The connection has no streams, and everything received was read.
     Idle,
 }
 
 impl Carrier {
-    /// Begins to drive a connection. Its socket belongs to the session's task from now on.
+    /// Starts to drive a connection. From now on its socket wakes the session's task.
     pub(super) fn spawn(
         hub: Option<Rc<Hub>>,
         session: Rc<UpstreamSession>,
@@ -72,7 +73,7 @@ impl Carrier {
         thread.spawn(Box::new(Self { hub, session, up: Some(up), patience, counted: 1, write_failure: None }));
     }
 
-    /// Reads and writes until there is nothing to do; whether that is the end.
+    /// Reads and writes until nothing can be done. Returns why the carrier is done, if it is.
     fn drive(&mut self, thread: &WorkerThread) -> Option<CarrierEnd> {
         let up = self.up.as_mut()?;
         while self.counted < self.session.begun() {
@@ -95,7 +96,7 @@ impl Carrier {
                     }
                 }
                 Ok(Read::Data(Err(end))) => {
-                    // GOAWAY waits already.
+                    // The engine has queued a GOAWAY already.
                     self.write();
                     return Some(CarrierEnd::Lost(end));
                 }
@@ -107,7 +108,7 @@ impl Carrier {
                 Err(error) => return Some(CarrierEnd::Lost(ConnectionEnd::of_error(&error, "recv()"))),
             }
         }
-        // There may be more, and no event will say so.
+        // More bytes may be there, and no event will report them.
         thread.reactor.wake(self.session.task);
         None
     }
@@ -124,13 +125,13 @@ impl Carrier {
         }
     }
 
-    /// Sets the time for what is waited for next, unless it is over already.
+    /// Sets the deadline for the next wait; returns the end if it has passed already.
     fn wait(&mut self, thread: &WorkerThread) -> Option<CarrierEnd> {
         if let Some(end) = self.write_failure.take() {
             return Some(CarrierEnd::Lost(end));
         }
         if let Some(hub) = self.hub.as_ref().filter(|_| self.session.was_pooled() && !self.session.is_opened()) {
-            // What has come meanwhile was read: it goes on.
+            // Everything that arrived while it was idle has been read: the connection is usable.
             if self.session.is_going() {
                 return Some(CarrierEnd::Lost(ConnectionEnd::Closed));
             }
@@ -219,7 +220,7 @@ impl Carrier {
 
 impl Drop for Carrier {
     fn drop(&mut self) {
-        // A bug of ours, or the end of the worker: requests must not wait for what is gone.
+        // After a panic, or at the end of the worker: requests must not wait for a lost connection.
         if self.up.take().is_some() {
             self.session.fail(&ConnectionEnd::Closed);
             if let Some(hub) = &self.hub {

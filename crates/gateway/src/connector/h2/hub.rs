@@ -1,5 +1,6 @@
-//! The worker's shared connections: the book of their streams, the sessions, and what requests in line were given. It does what the book
-//! says, except for opening a connection: a request in line does that, because it knows how.
+//! The worker's shared connections: the book of their streams, the sessions, and what waiting requests were given. The
+//! hub carries out the book's actions, except for opening a connection: a waiting request does that, because it has the
+//! settings.
 
 use crate::connector::h2::session::{Notices, UpstreamSession};
 use crate::multiplex::failure::{ConnectionEnd, StreamFailure};
@@ -14,29 +15,29 @@ use upstream::retry::Failure;
 use upstream::shared::KeyId;
 use upstream::streams::{Action, ConnectionId, Counts, Grant, Limits, Retired, StreamBook, StreamLease};
 
-/// What connections may not be shared across.
+/// Only requests with an equal key share a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct StreamKey {
     pub(crate) key: KeyId,
-    /// 0, or the number of a request whose connection is its own.
+    /// 0, or a number that reserves the connection for one request.
     pub(crate) own: u64,
 }
 
-/// Why no connection could be opened, for each request that waited for it.
+/// Why a connection could not be opened, for each request that waited for it.
 #[derive(Debug)]
 pub(crate) struct OpenFailure {
     pub(crate) failure: Failure,
-    /// For the error log; empty where it was written.
+    /// For the error log; empty if it was logged already.
     pub(crate) message: String,
 }
 
-/// What a request in line was given.
+/// What a waiting request was given.
 pub(crate) enum Given {
     Stream(StreamLease),
     Failed(Rc<OpenFailure>),
 }
 
-/// What asking for a stream came to.
+/// The result of asking for a stream.
 pub(crate) enum AskedStream {
     Stream(StreamLease),
     Waits,
@@ -55,23 +56,23 @@ struct HubState {
     book: HubBook,
     sessions: FxHashMap<ConnectionId, Rc<UpstreamSession>>,
     limits: FxHashMap<StreamKey, Limits>,
-    /// Connections that a request in line is to open.
+    /// Connections that a waiting request is to open.
     to_open: Vec<(StreamKey, ConnectionId)>,
     given: FxHashMap<TaskId, Given>,
-    /// Sessions without streams that are on their way into the pool.
+    /// Sessions without streams on their way into the pool.
     parting: Vec<Rc<UpstreamSession>>,
     owns: u64,
 }
 
 impl Hub {
-    /// The key of a connection that no other request may use.
+    /// A key for a connection that no other request may use.
     pub(crate) fn own_key(&self, key: KeyId) -> StreamKey {
         let mut state = self.0.borrow_mut();
         state.owns += 1;
         StreamKey { key, own: state.owns }
     }
 
-    /// A request wants a stream.
+    /// Asks for a stream for a request.
     pub(crate) fn ask(&self, thread: &WorkerThread, key: StreamKey, task: TaskId, limits: Limits) -> AskedStream {
         self.0.borrow_mut().limits.insert(key, limits);
         let grant = self.act(thread, key, |book, now, limits, actions| book.lease(key, task, now, limits, actions));
@@ -82,17 +83,17 @@ impl Hub {
         }
     }
 
-    /// What a request in line was given.
+    /// Takes what a waiting request was given.
     pub(crate) fn collect(&self, task: TaskId) -> Option<Given> {
         self.0.borrow_mut().given.remove(&task)
     }
 
-    /// Whether something was given to it.
+    /// Whether a waiting request was given something.
     pub(crate) fn is_served(&self, task: TaskId) -> bool {
         self.0.borrow().given.contains_key(&task)
     }
 
-    /// A request leaves the line; what it was given goes to the next.
+    /// Removes a request from the line; a stream that it was given goes to the next request.
     pub(crate) fn leave(&self, thread: &WorkerThread, key: StreamKey, task: TaskId) {
         let given = {
             let mut state = self.0.borrow_mut();
@@ -103,7 +104,7 @@ impl Hub {
             self.release(thread, key, lease);
         }
         if self.waiting(key) == 0 {
-            // What the line was to open is needed by no request.
+            // No request needs the connections that the line was to open.
             while let Some(id) = self.take_opening(key) {
                 self.give_up(thread, key, id);
             }
@@ -111,19 +112,19 @@ impl Hub {
         self.forget_limits(key);
     }
 
-    /// A connection that the caller is to open for the line that it is in.
+    /// A connection that the caller is to open for its line.
     pub(crate) fn take_opening(&self, key: StreamKey) -> Option<ConnectionId> {
         let mut state = self.0.borrow_mut();
         let at = state.to_open.iter().position(|(known, _)| *known == key)?;
         Some(state.to_open.swap_remove(at).1)
     }
 
-    /// The request that was to open a connection does not; another one of its line does, if one is left.
+    /// The request does not open its connection; another waiting request does, if there is one.
     pub(crate) fn give_up(&self, thread: &WorkerThread, key: StreamKey, id: ConnectionId) {
         self.act(thread, key, |book, now, limits, actions| book.closed(id, now, limits, actions));
     }
 
-    /// A connection could not be opened.
+    /// Reports that a connection could not be opened.
     pub(crate) fn open_failed(&self, thread: &WorkerThread, key: StreamKey, id: ConnectionId, failure: OpenFailure) {
         let failure = Rc::new(failure);
         self.act_with(thread, key, Some(&failure), |book, _, limits, actions| book.open_failed(id, limits, actions));
@@ -134,7 +135,7 @@ impl Hub {
         self.0.borrow().book.waiting(key).count()
     }
 
-    /// A session has a connection, which is known to the book as soon as it says so.
+    /// Adds a session with a connection. The book learns of the connection by [`Self::opened`].
     pub(crate) fn insert(&self, session: &Rc<UpstreamSession>) {
         self.0.borrow_mut().sessions.insert(session.id(), Rc::clone(session));
     }
@@ -143,7 +144,7 @@ impl Hub {
         self.0.borrow().sessions.get(&id).cloned()
     }
 
-    /// The connection takes streams from now on.
+    /// The connection accepts streams from now on.
     pub(super) fn opened(&self, thread: &WorkerThread, session: &UpstreamSession) {
         session.set_opened();
         let (id, earlier) = (session.id(), session.earlier());
@@ -152,7 +153,7 @@ impl Hub {
         });
     }
 
-    /// What reading on a session has told.
+    /// Handles what reading on a session has reported.
     pub(super) fn note(
         &self,
         thread: &WorkerThread,
@@ -175,7 +176,7 @@ impl Hub {
         None
     }
 
-    /// A connection is lost.
+    /// Handles the loss of a connection.
     pub(crate) fn lost(&self, thread: &WorkerThread, session: &UpstreamSession, end: &ConnectionEnd) {
         let (id, key) = (session.id(), session.key);
         {
@@ -184,7 +185,7 @@ impl Hub {
             state.parting.retain(|other| other.id() != id);
         }
         if session.is_opened() || session.was_pooled() {
-            // Where it came from the pool and has ended before a request was on it, another one is opened.
+            // If a pooled connection ended before a request used it, another one is opened.
             self.act(thread, key, |book, now, limits, actions| book.closed(id, now, limits, actions));
         } else {
             let lost = StreamFailure::Lost(end.clone());
@@ -193,12 +194,12 @@ impl Hub {
         }
     }
 
-    /// A session that was to go into the pool has gone.
+    /// Forgets a session that was on its way into the pool.
     pub(crate) fn parted(&self, session: &UpstreamSession) {
         self.0.borrow_mut().parting.retain(|other| other.id() != session.id());
     }
 
-    /// A stream is over.
+    /// Returns the lease of a finished stream.
     pub(crate) fn release(&self, thread: &WorkerThread, key: StreamKey, lease: StreamLease) {
         self.act(thread, key, |book, now, limits, actions| book.release(lease, now, limits, actions));
     }
@@ -212,7 +213,7 @@ impl Hub {
         self.act_with(thread, key, None, change)
     }
 
-    /// Changes the book, and does what it says.
+    /// Changes the book, and carries out the actions that it asks for.
     fn act_with<R>(
         &self,
         thread: &WorkerThread,
@@ -269,7 +270,7 @@ impl Hub {
     }
 }
 
-/// For a key of which the book knows nothing any more.
+/// For a key that the book does not know any more.
 const NO_LIMITS: Limits = Limits {
     connections_max: 0,
     streams_max: 0,
@@ -286,7 +287,7 @@ impl HubState {
         thread.reactor.wake(task);
     }
 
-    /// A session on its way into the pool serves instead of a connection that would be opened.
+    /// A session on its way into the pool is used again instead of opening a connection.
     fn come_back(
         &mut self,
         key: StreamKey,

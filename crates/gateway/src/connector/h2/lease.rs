@@ -1,5 +1,5 @@
-//! A stream for a request: on a connection that has room, on an idle one of the pool, or on one that is opened for it. The book of the worker
-//! decides; a request in line opens what the book wants to be opened, and goes on waiting for a stream.
+//! Gets a request a stream: on a connection with room, on an idle one of the pool, or on one opened for it. The
+//! worker's book decides; a waiting request opens connections that the book wants, and goes on waiting for a stream.
 
 use crate::base::logs::error::Level;
 use crate::connector::h2::carrier::Patience;
@@ -19,10 +19,10 @@ use upstream::retry::Failure;
 use upstream::shared::{Grant, GroupLimits, Open};
 use upstream::streams::{ConnectionId, Limits, StreamLease};
 
-/// Leases whose connection went away in the same turn, one after the other, that a request takes.
+/// Leases that a request takes in a row although their connection was lost in the same turn.
 const STALE_LEASES_MAX: usize = 8;
 
-/// What the configuration says of shared connections.
+/// The configuration of shared connections.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SharedPlan<'a> {
     pub(crate) limits: &'a GroupLimits,
@@ -30,7 +30,7 @@ pub(crate) struct SharedPlan<'a> {
     pub(crate) ping: Option<(Duration, Duration)>,
 }
 
-/// A place in the line of a worker. Dropped, the request leaves it, and what it was given goes to the next.
+/// A place in the line of a worker. Dropping it leaves the line; a stream already given goes to the next request.
 struct PlaceInLine<'a> {
     hub: &'a Rc<Hub>,
     thread: &'a WorkerThread,
@@ -44,7 +44,7 @@ impl Drop for PlaceInLine<'_> {
     }
 }
 
-/// A connection that the book wants to be opened. Dropped, another request opens one, if it is still wanted.
+/// A connection that the book wants opened. If dropped, another request opens one, if the book still wants it.
 struct Wish<'a> {
     hub: &'a Rc<Hub>,
     thread: &'a WorkerThread,
@@ -53,7 +53,7 @@ struct Wish<'a> {
 }
 
 impl Wish<'_> {
-    /// It is being opened, for what is given to the pool.
+    /// The connection is being opened; returns what must follow once it is open.
     fn fulfil(mut self, patience: Patience) -> Option<ForStreams> {
         let id = self.id.take()?;
         Some(ForStreams { hub: Rc::clone(self.hub), key: self.key, id, patience })
@@ -70,19 +70,19 @@ impl Drop for Wish<'_> {
 
 fn book_limits(plan: &SharedPlan<'_>) -> Limits {
     Limits {
-        // The pool's limits count connections, those of all workers.
+        // The pool's limits count the connections of all workers, so the book has no limit here.
         connections_max: u32::MAX,
         streams_max: STREAMS_MAX,
         line_max: u32::MAX,
         requests_max: plan.limits.requests_max,
         age_ms_max: plan.limits.age_max_ms,
-        // Idle connections are the pool's.
+        // The pool limits idle connections.
         idle_ms_max: u64::MAX,
         idle_max: 0,
     }
 }
 
-/// A stream to the peer.
+/// Leases a stream to the peer.
 pub(crate) async fn lease_stream<C: Caller>(
     caller: &C,
     wanted: Wanted<'_>,
@@ -117,7 +117,7 @@ pub(crate) async fn lease_stream<C: Caller>(
     Err(Failure::ConnectFailed)
 }
 
-/// Waits in line, and opens what the book wants to be opened.
+/// Waits in line, and opens connections that the book wants.
 async fn wait_for_stream<C: Caller>(
     caller: &C,
     wanted: Wanted<'_>,
@@ -159,7 +159,7 @@ async fn wait_for_stream<C: Caller>(
     }
 }
 
-/// Takes an idle connection for the line, or begins to open one as soon as the pool's limits permit it.
+/// Takes an idle connection for the line, or starts to open one as soon as the pool's limits permit it.
 async fn open<C: Caller>(
     caller: &C,
     wanted: Wanted<'_>,

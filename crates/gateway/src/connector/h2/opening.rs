@@ -1,4 +1,4 @@
-//! A connection that is opened for requests in line: what becomes of it once it is open, or was not.
+//! A connection opened for waiting requests: what follows when it is open, or failed to open.
 
 use crate::connector::h2::carrier::{Carrier, Patience};
 use crate::connector::h2::hub::{Hub, OpenFailure, StreamKey};
@@ -14,7 +14,7 @@ use upstream::retry::Failure;
 use upstream::shared::Checkout;
 use upstream::streams::ConnectionId;
 
-/// For whom a shared connection is opened.
+/// The waiting requests for which a shared connection is opened.
 pub(crate) struct ForStreams {
     pub(super) hub: Rc<Hub>,
     pub(super) key: StreamKey,
@@ -23,7 +23,8 @@ pub(crate) struct ForStreams {
 }
 
 impl ForStreams {
-    /// The connection is open. A single request begins at once; several wait until the peer has said how many streams it allows.
+    /// The connection is open. A single request starts at once; several wait until the peer has said how many streams
+    /// it allows.
     pub(crate) fn ready(self, mut up: Box<Leased>, thread: &Rc<WorkerThread>) {
         let Self { hub, key, id, patience } = self;
         let has_news = up.stream().is_readable();
@@ -31,14 +32,14 @@ impl ForStreams {
         let session = UpstreamSession::new(thread, (id, key), up.stream(), slept, earlier);
         hub.insert(&session);
         Carrier::spawn(Some(Rc::clone(&hub)), Rc::clone(&session), up, patience, thread);
-        // What has come on an idle connection is read first: GOAWAY may be among it.
+        // What an idle connection received is read first: a GOAWAY may be among it.
         let is_fit = if session.was_pooled() { !has_news } else { hub.waiting(key) <= 1 };
         if is_fit {
             hub.opened(thread, &session);
         }
     }
 
-    /// The connection could not be opened.
+    /// Reports that the connection could not be opened.
     pub(crate) fn fail(&self, error: &OpenError, thread: &WorkerThread) {
         let (failure, message) = match error {
             OpenError::Connect(error) if error.kind() == io::ErrorKind::TimedOut => {
@@ -54,15 +55,17 @@ impl ForStreams {
     }
 }
 
-/// An idle connection has sent frames: they are read, and answered, and it goes back into the pool unless they end it.
+/// An idle connection has received frames: they are read and answered, and it goes back into the pool unless they end
+/// it.
 pub(crate) fn listen_to_idle(thread: &Rc<WorkerThread>, checkout: Checkout<'static, IdleSocket>) {
-    // A socket that no task can watch is closed with its connection.
+    // If no task can watch the socket, it is closed with its connection.
     if let Ok(up) = Leased::reuse(checkout, thread, thread.chores.task) {
         begin_idle(thread, up);
     }
 }
 
-/// A connection without requests says and hears what there is to say, and goes into the pool: one of a floor begins, one that was idle goes on.
+/// Drives a connection without requests until it can go into the pool: a new one for a floor, or an idle one that
+/// received frames.
 pub(crate) fn begin_idle(thread: &Rc<WorkerThread>, mut up: Box<Leased>) {
     let Some(key) = up.key() else { return };
     let (slept, earlier) = (up.take_engine(), up.earlier());
@@ -72,5 +75,5 @@ pub(crate) fn begin_idle(thread: &Rc<WorkerThread>, mut up: Box<Leased>) {
     Carrier::spawn(None, session, up, patience, thread);
 }
 
-/// How long the socket of an idle connection may take no answer.
+/// How long the socket of an idle connection may accept no answer.
 const IDLE_SEND_TIMEOUT: Duration = Duration::from_secs(5);

@@ -1,5 +1,6 @@
-//! An HTTP/2 connection to an upstream while requests are on it: the engine, its streams, and what is known of the peer. The carrier
-//! drives it; exchanges work on their streams through it, and what they frame leaves when the carrier has its turn.
+//! An HTTP/2 connection to an upstream while requests use it: the engine, its streams, and what is known of the peer.
+//! The carrier drives it; exchanges work on their streams through it, and the carrier sends their frames in its next
+//! turn.
 
 use crate::connector::h2::hub::StreamKey;
 use crate::multiplex::carried::{Carried, OUT_BYTES_MAX};
@@ -21,69 +22,69 @@ use std::rc::Rc;
 use transport::Transport;
 use upstream::streams::{ConnectionId, Earlier, Retired};
 
-/// Heads that wait for an exchange to read them, which no window bounds: the final one and some interim ones.
+/// Most bytes of heads that wait for an exchange, which no window bounds: the final one and some interim ones.
 const HEADS_BYTES_MAX: usize = 64 * 1024;
 
-/// The window of a stream whose exchange keeps up with it: enough for 20 MB/s over a round trip of 12 ms.
+/// The window of a stream that its exchange reads promptly: enough for 20 MB/s over a round trip of 12 ms.
 const FAST_WINDOW_BYTES: u32 = 256 * 1024;
 
 /// Bytes of a body that are framed at once: the engine cuts them into frames as long as the peer allows.
 const CHUNK_BYTES: usize = OUT_BYTES_MAX;
 
-/// Streams at once on one connection, where its peer allows as many: RFC 9113 §6.5.2 asks peers for 100 at least.
+/// Streams at once on one connection, if its peer allows as many: RFC 9113 §6.5.2 asks peers for 100 at least.
 pub(super) const STREAMS_MAX: u32 = 128;
 
-/// The window of a connection: as much as all its streams together, so that requests whose clients are slow do not stop others.
+/// The window of a connection: the sum of its streams' windows, so that requests of slow clients do not stop others.
 const CONNECTION_WINDOW_BYTES: u32 = STREAMS_MAX * FAST_WINDOW_BYTES;
 
-/// What is sent for one `PING`.
+/// The payload of a PING.
 const PING: [u8; 8] = *b"are you?";
 
 /// An HTTP/2 connection to an upstream.
 pub(crate) struct UpstreamSession {
     pub(super) thread: Rc<WorkerThread>,
-    /// The carrier's; each stream has that of its exchange.
+    /// The carrier's task; each stream has the task of its exchange.
     pub(super) task: TaskId,
-    /// As the book knows it at present.
+    /// The number by which the book knows it at present.
     id: Cell<ConnectionId>,
     pub(super) key: StreamKey,
     pub(crate) local: Option<SocketAddr>,
-    /// The carrier is at work on it, and looks at everything before it leaves.
+    /// The carrier is working on it, and flushes everything before it returns.
     is_driven: Cell<bool>,
-    /// The book has given it up.
+    /// The book has retired it.
     retired: Cell<Option<Retired>>,
-    /// The book lets streams on it.
+    /// The book may put streams on it.
     is_opened: Cell<bool>,
-    /// It comes from the pool.
+    /// It came from the pool.
     was_pooled: bool,
-    /// What it had carried when this worker got it.
+    /// What the connection had carried before this worker got it.
     before: Earlier,
-    /// Streams since then.
+    /// Streams opened since then.
     begun: Cell<u32>,
     state: RefCell<UpstreamState>,
 }
 
 struct UpstreamState {
     carried: Carried,
-    /// Something was received, and when last.
+    /// Whether anything was received; `heard_at` is the last time.
     has_heard: bool,
     heard_at: Millis,
-    /// When a PING must be answered.
+    /// When the PING must have been answered.
     ping_due: Option<Millis>,
-    /// Since when the socket takes nothing of what waits.
+    /// Since when the socket accepts none of the waiting bytes.
     stalled_since: Option<Millis>,
 }
 
-/// What reading has told about the connection.
+/// What reading has revealed about the connection.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Notices {
-    /// Streams that the peer allows, where it has said so now.
+    /// Streams that the peer allows, if it has just said so.
     pub(super) streams_max: Option<u32>,
-    /// The peer goes away.
+    /// The peer sent GOAWAY.
     pub(super) gone_away: bool,
 }
 
-/// What the time alone tells about a session.
+/// The timeouts of a session.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct UpstreamTimes {
     pub(super) heard_at: Millis,
@@ -93,11 +94,11 @@ pub(super) struct UpstreamTimes {
     pub(super) has_streams: bool,
 }
 
-/// A request as its stream begins.
+/// A request at the start of its stream.
 pub(crate) struct OpeningStream<'a> {
     pub(crate) head: &'a OutgoingHead,
     pub(crate) scheme: &'static [u8],
-    /// It has no body.
+    /// The request has no body.
     pub(crate) end: bool,
 }
 
@@ -108,7 +109,7 @@ impl std::fmt::Debug for UpstreamSession {
 }
 
 impl UpstreamSession {
-    /// A connection that is open; `slept` is what it had in the pool.
+    /// An open connection; `slept` is the engine that it had in the pool.
     pub(super) fn new(
         thread: &Rc<WorkerThread>,
         (id, key): (ConnectionId, StreamKey),
@@ -155,7 +156,7 @@ impl UpstreamSession {
         self.is_opened.set(true);
     }
 
-    /// The book has given it up; the carrier ends it when nothing is left to send.
+    /// The book has retired it; the carrier ends it when nothing is left to send.
     pub(super) fn retire(&self, reason: Retired) {
         self.retired.set(Some(reason));
         self.touch();
@@ -165,7 +166,7 @@ impl UpstreamSession {
         self.retired.get()
     }
 
-    /// The book has it again.
+    /// The book uses it again.
     pub(super) fn come_back(&self, id: ConnectionId) {
         self.id.set(id);
         self.retired.set(None);
@@ -178,12 +179,12 @@ impl UpstreamSession {
         Earlier { requests, opened: self.before.opened, allowed }
     }
 
-    /// Whether it was idle in the pool before.
+    /// Whether it came from the pool.
     pub(super) fn was_pooled(&self) -> bool {
         self.was_pooled
     }
 
-    /// Streams since this worker has it.
+    /// Streams opened since this worker has it.
     pub(super) fn begun(&self) -> u32 {
         self.begun.get()
     }
@@ -195,7 +196,7 @@ impl UpstreamSession {
         !engine.is_going() && engine.streams() < engine.peer_settings().streams_max as usize
     }
 
-    /// Whether one of the sides goes away.
+    /// Whether either side has sent GOAWAY.
     pub(super) fn is_going(&self) -> bool {
         self.state.borrow().carried.engine.is_going()
     }
@@ -204,7 +205,7 @@ impl UpstreamSession {
         self.is_driven.set(is_driven);
     }
 
-    /// Lets the carrier look at it.
+    /// Wakes the carrier.
     fn touch(&self) {
         if !self.is_driven.get() {
             self.thread.reactor.wake(self.task);
@@ -226,7 +227,7 @@ impl UpstreamSession {
         }
     }
 
-    /// Works on the streams; what is framed leaves soon.
+    /// Works on the streams; the carrier sends the resulting frames soon.
     fn work<R>(&self, work: impl FnOnce(&mut Carried) -> R) -> R {
         let mut state = self.state.borrow_mut();
         state.carried.prepare_out(&self.thread);
@@ -240,7 +241,7 @@ impl UpstreamSession {
         result
     }
 
-    /// Opens a stream for the exchange of this task. Its key.
+    /// Opens a stream for the exchange of this task, and returns its key.
     pub(super) fn open(&self, opening: &OpeningStream<'_>, task: TaskId) -> Result<usize, OpenFault> {
         let mut authority = &b""[..];
         for (name, value) in opening.head.fields() {
@@ -278,12 +279,13 @@ impl UpstreamSession {
         self.work(|carried| carried.end_with_trailers(key, fields))
     }
 
-    /// Looks at what is kept of a stream; the default where it is over.
+    /// Looks at the state of a stream; returns the default if it is gone.
     pub(super) fn look<R: Default>(&self, key: usize, look: impl FnOnce(&Stream) -> R) -> R {
         self.state.borrow().carried.streams.get(key).map(look).unwrap_or_default()
     }
 
-    /// Hands what has come of a response, heads included, to the closure, at most `max` bytes. The closure is told whether that is the end.
+    /// Passes at most `max` received bytes of a response, heads included, to the closure. The closure learns whether
+    /// they are the end.
     pub(super) fn read_with<R>(
         &self,
         key: usize,
@@ -319,23 +321,23 @@ impl UpstreamSession {
         Ok(Read::Data(looked))
     }
 
-    /// The trailers of a response that has come to its end, as lines.
+    /// The trailers of a completed response, as lines.
     pub(super) fn take_trailers(&self, key: usize) -> Vec<u8> {
         let mut state = self.state.borrow_mut();
         state.carried.streams.get_mut(key).map(|stream| std::mem::take(&mut stream.trailers)).unwrap_or_default()
     }
 
-    /// Why a stream is over, unless it has come to its end.
+    /// Why a stream failed; `None` if it did not.
     pub(super) fn failure(&self, key: usize) -> Option<StreamFailure> {
         self.look(key, |stream| stream.failure.clone().filter(|_| !stream.is_received))
     }
 
-    /// The exchange is over; where the stream is not, it is reset.
+    /// Removes the stream of a finished exchange; if it is not complete, it is reset.
     pub(super) fn remove(&self, key: usize, code: ErrorCode) {
         self.work(|carried| carried.remove(key, code, code));
     }
 
-    /// Writes what waits of all streams.
+    /// Writes the waiting bytes of all streams.
     pub(super) fn write(&self, socket: &Transport) -> io::Result<bool> {
         let mut state = self.state.borrow_mut();
         let UpstreamState { carried, stalled_since, .. } = &mut *state;
@@ -351,14 +353,14 @@ impl UpstreamSession {
         Ok(false)
     }
 
-    /// Nothing can be written any more: what waits is dropped.
+    /// Drops all waiting bytes: nothing can be written any more.
     pub(super) fn drop_unsent(&self) {
         let mut state = self.state.borrow_mut();
         state.carried.out = Vec::new();
         state.stalled_since = None;
     }
 
-    /// Whether more may be read: what is answered has room.
+    /// Whether more may be read: there is room for the answers.
     pub(super) fn has_room(&self) -> bool {
         self.state.borrow().carried.out.len() < OUT_BYTES_MAX
     }
@@ -367,19 +369,19 @@ impl UpstreamSession {
         !self.state.borrow().carried.out.is_empty()
     }
 
-    /// Asks the peer whether it is there.
+    /// Sends a PING that must be answered by `due`.
     pub(super) fn ping(&self, due: Millis) {
         self.state.borrow_mut().ping_due = Some(due);
         self.work(|carried| carried.engine.ping(PING, &mut carried.out));
     }
 
-    /// The engine's own deadline has come.
+    /// Handles the engine's own deadline.
     pub(super) fn tick(&self) -> Option<Reason> {
         let now = self.thread.reactor.now();
         self.work(|carried| carried.engine.tick(now.0, &mut carried.out).err().map(|Closed(reason)| reason))
     }
 
-    /// Says goodbye, where the connection is not to go on.
+    /// Sends GOAWAY if the connection is not to be used any more.
     pub(super) fn say_goodbye(&self, socket: &Transport) {
         let mut state = self.state.borrow_mut();
         let UpstreamState { carried, .. } = &mut *state;
@@ -388,7 +390,7 @@ impl UpstreamSession {
         let _ = carried.flush(socket, &self.thread);
     }
 
-    /// All streams have lost their connection.
+    /// Fails all streams: their connection is lost.
     pub(super) fn fail(&self, end: &ConnectionEnd) {
         let mut state = self.state.borrow_mut();
         for (_, stream) in &mut state.carried.streams {
@@ -398,14 +400,14 @@ impl UpstreamSession {
         state.carried.out = Vec::new();
     }
 
-    /// The connection goes into the pool: what must be known when it comes back.
+    /// Returns the engine for the pool: the state that the connection needs when it is used again.
     pub(super) fn sleep(&self) -> Box<Engine> {
         let mut state = self.state.borrow_mut();
         state.carried.trim();
         Box::new(std::mem::replace(&mut state.carried.engine, begin(Millis(0), &mut Vec::new())))
     }
 
-    /// Takes bytes of the peer.
+    /// Processes bytes of the peer.
     pub(super) fn take(&self, mut bytes: &[u8], head: &mut Head) -> Result<Notices, ConnectionEnd> {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
@@ -461,7 +463,7 @@ impl UpstreamSession {
     }
 }
 
-/// A stream has something for its exchange.
+/// Changes a stream and wakes its exchange.
 fn with_stream(carried: &mut Carried, id: StreamId, thread: &WorkerThread, take: impl FnOnce(&mut Stream)) {
     if let Some(known) = carried.stream_of(id) {
         take(known);
@@ -475,7 +477,7 @@ fn end_stream(stream: &mut Stream, failure: StreamFailure, thread: &WorkerThread
     thread.reactor.wake(stream.task);
 }
 
-/// A head of a response, as one of HTTP/1.1: its exchange reads both alike.
+/// Stores a response head in the form of HTTP/1.1, so that the exchange reads both protocols alike.
 fn take_head(carried: &mut Carried, id: StreamId, end: bool, head: &Head, thread: &WorkerThread) {
     let mut is_too_large = head.is_too_large;
     with_stream(carried, id, thread, |known| {
@@ -503,7 +505,7 @@ fn write_response_head(head: &Head, out: &mut Vec<u8>) {
     out.extend_from_slice(b" \r\n");
     for field in &head.fields {
         let name = match field.id {
-            // nginx writes it itself, in the case of HTTP/1.
+            // nginx spells this one itself, as in HTTP/1.
             FieldId::ContentType => field.id.name().as_bytes(),
             _ => field.name.of(&head.bytes),
         };
@@ -514,7 +516,7 @@ fn write_response_head(head: &Head, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// The fields of a request. Its Host is `:authority`, and what HTTP/2 does not have is left out.
+/// The fields of a request. Its Host becomes `:authority`, and fields that HTTP/2 does not have are left out.
 fn write_fields(head: &OutgoingHead, out: &mut Fields<'_>) {
     for (name, value) in head.fields() {
         let id = FieldId::of_name(name);

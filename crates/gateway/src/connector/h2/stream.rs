@@ -1,5 +1,5 @@
-//! One stream to an upstream while an exchange has it: the request goes out, the response comes in as it would over HTTP/1.1. Dropped before
-//! its end it is reset, and its connection stays.
+//! One stream to an upstream, as an exchange has it: it sends the request and receives the response in the form of
+//! HTTP/1.1. If it is dropped before its end, the stream is reset and its connection stays open.
 
 use crate::base::counters::bump;
 use crate::connector::h2::hub::Hub;
@@ -25,11 +25,11 @@ pub(crate) struct LeasedStream {
     task: TaskId,
     /// `None` before the request's head was sent.
     key: Cell<Option<usize>>,
-    /// Why there is none.
+    /// Why the stream could not be opened.
     unopened: RefCell<Option<StreamFailure>>,
-    /// The bytes that were read last are the end of the response.
+    /// The bytes read last were the end of the response.
     has_ended: Cell<bool>,
-    /// What the peer is told where the stream ends before its time.
+    /// The error code sent to the peer if the stream is reset.
     code: Cell<ErrorCode>,
 }
 
@@ -54,7 +54,7 @@ impl LeasedStream {
         self.lease.as_ref().is_some_and(StreamLease::is_reused)
     }
 
-    /// The address from which its connection comes.
+    /// The local address of its connection.
     pub(crate) fn local_address(&self) -> Option<SocketAddr> {
         self.session.local
     }
@@ -84,7 +84,7 @@ impl LeasedStream {
         self.key.get().ok_or_else(|| io::ErrorKind::BrokenPipe.into())
     }
 
-    /// Sends a part of the request's body behind what waits of it; `end`: it is the last one.
+    /// Sends a part of the request's body after the bytes that wait; `end`: it is the last part.
     pub(crate) fn send(&self, body: &[u8], end: bool) -> io::Result<()> {
         self.session.send(self.key()?, body, end)
     }
@@ -94,24 +94,25 @@ impl LeasedStream {
         self.session.end_with_trailers(self.key()?, trailer_fields(lines))
     }
 
-    /// Bytes of the request's body that wait for windows, room, or their turn. An error where the peer takes no more.
+    /// Bytes of the request's body that wait for windows, room, or their turn. Fails if the peer accepts no more.
     pub(crate) fn waiting_bytes(&self) -> io::Result<usize> {
         let key = self.key()?;
         let (waiting, is_gone) = self.session.look(key, |stream| (stream.waiting_bytes(), stream.is_gone));
         if is_gone { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(waiting) }
     }
 
-    /// Bytes of all frames of the request so far.
+    /// Bytes of all frames sent for the request so far.
     pub(crate) fn bytes_sent(&self) -> u64 {
         self.key.get().map_or(0, |key| self.session.look(key, |stream| stream.bytes_sent))
     }
 
-    /// Bytes of memory that wait here.
+    /// Bytes of memory held for bodies that wait.
     pub(crate) fn held_bytes(&self) -> usize {
         self.key.get().map_or(0, |key| self.session.look(key, Stream::held_bytes))
     }
 
-    /// Hands the next part of the response to the closure: heads as HTTP/1.1 has them, then the body. `Closed`: it has come to its end.
+    /// Passes the next part of the response to the closure: heads in the form of HTTP/1.1, then the body. `Closed`: the
+    /// response is complete.
     pub(crate) fn read_with<R>(&self, max: usize, look: impl FnOnce(&[u8]) -> R) -> io::Result<Read<R>> {
         let key = self.key()?;
         let read = self.session.read_with(key, max, |bytes, is_end| {
@@ -121,22 +122,22 @@ impl LeasedStream {
         read.map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 
-    /// Whether what was read last, or is being looked at, is the end of the response.
+    /// Whether the bytes read last, or passed to the closure now, are the end of the response.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended.get()
     }
 
-    /// The trailers of a response that has come to its end, as lines.
+    /// The trailers of a completed response, as lines.
     pub(crate) fn take_trailers(&self) -> Vec<u8> {
         self.key.get().map(|key| self.session.take_trailers(key)).unwrap_or_default()
     }
 
-    /// Whether trailers have come.
+    /// Whether trailers were received.
     pub(crate) fn has_trailers(&self) -> bool {
         self.key.get().is_some_and(|key| self.session.look(key, |stream| !stream.trailers.is_empty()))
     }
 
-    /// Why it is over before its time.
+    /// Why it ended early.
     pub(crate) fn failure(&self) -> Option<StreamFailure> {
         match self.key.get() {
             Some(key) => self.session.failure(key),
@@ -144,7 +145,7 @@ impl LeasedStream {
         }
     }
 
-    /// Ends it; where it is not over, the peer is told this.
+    /// Ends the stream; if it is not complete, it is reset with this code.
     pub(crate) fn end(self, code: ErrorCode) {
         self.code.set(code);
     }

@@ -1,5 +1,5 @@
-//! A response that another exchange is storing (`proxy_cache_lock`): this one sends what the file has, and waits for more. It is never
-//! ahead of the file, and nothing waits for it.
+//! A response that another exchange is storing (`proxy_cache_lock`): this exchange sends what the file has, and waits
+//! for more. It never reads past the end of the file, and the storing exchange does not wait for it.
 
 use crate::base::close::CloseReason;
 use crate::base::stall_timeout::StallTimeout;
@@ -13,17 +13,17 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where the body of a cached response is.
+/// The position of a cached response's body.
 pub(super) struct CachedBody {
-    /// Where it begins in its file.
+    /// Its offset in the file.
     pub(super) start: u64,
-    /// Its length; of one that is being stored and has not stated it, more than it can have.
+    /// Its length. If it is still being stored and has no stated length, an upper bound.
     pub(super) size: u64,
     is_length_known: bool,
     from: From,
 }
 
-/// How often a request that waits for more of the file looks without having been woken.
+/// How often a request that waits for more of the file checks again without being woken.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 enum From {
@@ -66,8 +66,8 @@ impl CachedBody {
 }
 
 impl Exchange {
-    /// Sends a range of a cached body, by `sendfile(2)` in pieces of `by_sendfile` bytes, or else by reading pieces of `chunk`. `false`:
-    /// there is less of it.
+    /// Sends a range of a cached body, by `sendfile(2)` in pieces of `by_sendfile` bytes, or else by reading pieces of
+    /// `chunk`. `false`: the file is shorter.
     pub(super) async fn send_cached_range(
         &mut self,
         body: &CachedBody,
@@ -131,8 +131,8 @@ impl Exchange {
             match self.wait(Wants::of_client(Interest::WRITE.only_if(client_full)), left).await {
                 Woken::PeerGone => return Err(CloseReason::ClientAborted),
                 Woken::Deadline if client_full => return Err(CloseReason::SendTimeout),
-                // The request that stores the response has the upstream's timeouts, and its end is this one's: a pause of its own, as
-                // with `proxy_limit_rate`, is no fault of the upstream.
+                // The exchange that stores the response has the upstream's timeouts, and if it ends, so does this one.
+                // A pause of its own, as with `proxy_limit_rate`, is no fault of the upstream.
                 Woken::Ready | Woken::Deadline => {}
             }
         }

@@ -1,4 +1,4 @@
-//! A response from the cache on its way to the client. A small one goes out with its head in one write, a large one by
+//! Sends a response from the cache to the client. A small one is sent with its head in one write, a large one by
 //! `sendfile(2)`.
 
 use crate::base::close::CloseReason;
@@ -27,11 +27,11 @@ use rules::range::{Wanted, parse_range};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes up to which a body is sent with its head; as for files.
+/// Bytes up to which a body is sent with its head; the same as for files.
 const SMALL_BYTES_MAX: u64 = 16 * 1024;
 
 impl Exchange {
-    /// Sends what was found in the cache: at once, or because of what the upstream has said.
+    /// Sends the cached response: found fresh, or, with `because`, after the upstream was asked.
     pub(crate) async fn send_cached(&mut self, plan: &BoundProxy, because: Option<CacheUse>) -> Step {
         let (Some(cache), Some(caching)) = (&plan.cache, &mut self.upstream.cache) else {
             return Step::Reply(Reply::error(500));
@@ -68,7 +68,7 @@ impl Exchange {
         self.send_whole_or_part(plan, cache, body, status).await
     }
 
-    /// Takes a head from the cache for the upstream's.
+    /// Takes the head from the cache in place of the upstream's.
     fn read_cached_head(&mut self, head: &[u8]) -> bool {
         self.forget_answer();
         let limits = Limits::response(BODY_START_MAX);
@@ -82,12 +82,12 @@ impl Exchange {
         is_valid
     }
 
-    /// The upstream has said that a response has not changed: the file gets its new times.
+    /// The upstream has confirmed the stored response (304): updates the times in its file.
     async fn renew(&mut self, plan: &BoundProxy, cache: &CachePlan, found: &mut CachedFile) {
         let now_s = self.now_s();
         let stored = self.freshness(plan).unwrap_or_default();
         let renewed = self.upstream.cache.as_mut().and_then(|caching| caching.renewed.take());
-        // A 304 that says nothing about it leaves the word to the response itself, and that to the configuration.
+        // If the 304 has no times, the stored response's own fields decide, and then the configuration.
         let mut said = renewed.filter(|said| said.valid_until > 0).unwrap_or(stored);
         if said.valid_until == 0 {
             let status = self.answer().map_or(0, |answer| answer.head.status);
@@ -105,7 +105,7 @@ impl Exchange {
         }
     }
 
-    /// The head of a 304 instead of a 200.
+    /// The head of a 304 in place of a 200.
     #[allow(clippy::unnecessary_box_returns)] // what is recycled is the box
     pub(crate) fn not_modified_head(&mut self, plan: &BoundProxy) -> Box<ReplyHead> {
         let mut head = self.begin_head(304);
@@ -137,7 +137,7 @@ impl Exchange {
         gone(filters.send_head(down, head.with(answer), body, last))
     }
 
-    /// What of a response goes to the client, and its parts where it has several.
+    /// The portion of a response that the client gets, and its parts if there are several.
     fn cached_portion(
         &self,
         plan: &BoundProxy,
@@ -191,12 +191,12 @@ impl Exchange {
         let states_length = self.answer().is_some_and(|answer| answer.head.content_length.is_some());
         let framing = match states_length {
             _ if is_bodiless(status) => ResponseFraming::None,
-            // The body of a response to HEAD is not there; its length is.
+            // There is no body for HEAD; its length is stated.
             true if !self.down.takes_body() => {
                 ResponseFraming::Length(self.answer().and_then(|answer| answer.head.content_length).unwrap_or(size))
             }
             true => ResponseFraming::Length(size),
-            // As in nginx a response that came without a length goes out without one.
+            // As in nginx, a response stored without a length is sent without one.
             false => ResponseFraming::Chunked,
         };
         if parts.is_some() {
@@ -241,7 +241,7 @@ impl Exchange {
         self.end_cached(sent)
     }
 
-    /// What sending a body from the cache came to.
+    /// Ends the exchange after sending a body from the cache.
     fn end_cached(&mut self, sent: Result<(), CloseReason>) -> Step {
         match sent {
             Ok(()) if self.down.is_complete() || self.response.filters.holds_rest() => Step::Served(Served::Responded),

@@ -1,5 +1,5 @@
-//! What is sent instead of what the upstream says: a stale response where it has failed, the stored one where it has not changed,
-//! and what is remembered of failures.
+//! Cached responses in place of the upstream's: a stale one if the upstream failed, the stored one if it has not
+//! changed. Also stores error statuses for a while.
 
 use crate::content::cache::CacheUse;
 use crate::exchange::Exchange;
@@ -8,7 +8,7 @@ use crate::registry::generation::BoundProxy;
 use upstream::retry::{Conditions, Failure};
 
 impl Exchange {
-    /// `proxy_cache_use_stale`: what is sent where an attempt has failed for good.
+    /// `proxy_cache_use_stale`: the stale response, if an attempt failed for good and the configuration allows it.
     pub(crate) fn stale_instead(&self, plan: &BoundProxy, failure: Failure) -> Option<CacheUse> {
         let condition = match failure {
             Failure::Status(status) => Conditions::of_status(status)?,
@@ -29,14 +29,15 @@ impl Exchange {
         let cache = plan.cache.as_ref()?;
         let caching = self.upstream.cache.as_ref().filter(|caching| caching.status == CacheStatus::Expired)?;
         let found = caching.found.as_ref()?;
-        // As in nginx `stale-if-error` is about an upstream that gives no response; for its statuses the configuration has the say.
+        // As in nginx, `stale-if-error` applies if the upstream gives no response; for its statuses the configuration
+        // decides.
         let is_silent = !matches!(failure, Failure::Status(_));
         let allowed =
             cache.use_stale.contains(condition) || (is_silent && found.entry.may_be_used_on_error(self.now_s()));
         allowed.then_some(CacheUse::Stale)
     }
 
-    /// The head of a response is there: whether the cache's is sent instead of it.
+    /// Decides from the status of a response head whether the cached response is sent in its place.
     pub(crate) fn cached_instead(&mut self, plan: &BoundProxy, status: u16) -> Option<CacheUse> {
         if let Some(stale) = self.stale_instead(plan, Failure::Status(status)) {
             return Some(stale);
@@ -54,7 +55,7 @@ impl Exchange {
         Some(CacheUse::Revalidated)
     }
 
-    /// An error of ours, or one that an error page is shown for: it may be remembered for a while (`proxy_cache_valid`).
+    /// Stores an error of ours, or a status that an error page is shown for, for a while (`proxy_cache_valid`).
     pub(crate) fn remember_status(&mut self, plan: &BoundProxy, status: u16, until_s: Option<i64>) {
         let now_s = self.now_s();
         let Some(cache) = plan.cache.as_ref().filter(|_| self.is_cacheable()) else { return };

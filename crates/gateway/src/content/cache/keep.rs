@@ -1,4 +1,4 @@
-//! The head of a response is there: whether the response is stored, and under which key.
+//! Decides, once the head of a response has come, whether the response is stored, and under which key.
 
 use crate::exchange::Exchange;
 use crate::exchange::caching::Storing;
@@ -8,7 +8,7 @@ use http1::FieldId;
 use rules::precondition::{Validators, Verdict, evaluate, parse_date};
 
 impl Exchange {
-    /// What the response's fields say about keeping it.
+    /// What the response's fields say about storing it.
     pub(super) fn freshness(&self, plan: &BoundProxy) -> Option<Freshness> {
         let cache = plan.cache.as_ref()?;
         let answer = self.answer()?;
@@ -26,13 +26,13 @@ impl Exchange {
         Some(Freshness::read(fields, cache.ignored, self.now_s(), parse_date))
     }
 
-    /// Reads what the response says about keeping it; `None` where it is not kept.
+    /// Reads what the response says about storing; `None` if it is not stored.
     pub(crate) fn judge_cacheable(&mut self, plan: &BoundProxy) -> Option<Freshness> {
         if !self.is_cacheable() {
             return None;
         }
         let said = self.freshness(plan).filter(|said| said.allows() && self.may_keep_authorized(plan));
-        // What is passed on as it comes is not kept, as in nginx.
+        // As in nginx, a response that is passed on unbuffered is not stored.
         let said = said.filter(|_| !self.flushes(plan));
         if said.is_none() {
             self.refuse_store();
@@ -43,7 +43,7 @@ impl Exchange {
         said
     }
 
-    /// Whether a response that is remembered as an error may be: until when it says so.
+    /// Until when a response may be stored as an error, as its fields say.
     pub(crate) fn error_valid_until(&mut self, plan: &BoundProxy) -> Option<i64> {
         let said = self.judge_cacheable(plan)?;
         Some(said.valid_until).filter(|until| *until > 0)
@@ -62,7 +62,7 @@ impl Exchange {
         })
     }
 
-    /// What the request's conditions make of a 200 that is stored or comes from the cache.
+    /// The result of the request's conditions for a 200 that is stored or comes from the cache.
     pub(super) fn cached_verdict(&self, plan: &BoundProxy, status: u16) -> Verdict {
         let (Some(cache), Some(answer)) = (&plan.cache, self.answer()) else { return Verdict::Send };
         if status != 200 || !self.is_conditional() {
@@ -73,12 +73,13 @@ impl Exchange {
         evaluate(&self.conditions(), &Validators { modified, tag }, cache.modified_since)
     }
 
-    /// The same of a response that is about to be passed on.
+    /// The same for a response that is about to be passed on.
     pub(crate) fn stored_verdict(&self, plan: &BoundProxy, status: u16) -> Verdict {
         if self.edits_cached() { self.cached_verdict(plan, status) } else { Verdict::Send }
     }
 
-    /// The last word on storing: what to do with the body; `None`: it is not stored. `head` is as the upstream has sent it.
+    /// The final decision on storing, with what the body needs; `None`: it is not stored. `head` is as the upstream
+    /// sent it.
     pub(crate) fn begin_store(
         &mut self,
         plan: &BoundProxy,
@@ -104,7 +105,7 @@ impl Exchange {
         let etag = value(FieldId::ETag).unwrap_or_default().to_vec();
         let caching = self.upstream.cache.as_ref()?;
         let variant = (!said.vary.is_empty()).then(|| self.variant(caching.main, &said.vary));
-        // As in nginx the file that was looked at is replaced; another `Vary` makes the response the first variant.
+        // As in nginx, the file that was looked up is replaced; another `Vary` makes the response the first variant.
         let key = match variant {
             Some(variant) if caching.key != caching.main && variant == caching.key => caching.key,
             _ => caching.main,
@@ -124,7 +125,7 @@ impl Exchange {
         Some(Box::new(Storing::new(caching, key, entry, head)))
     }
 
-    /// Counts what became of a request, and lets go of the key.
+    /// Counts the cache status of a request, and releases the key.
     pub(crate) fn leave_cache(&mut self) {
         if let Some(caching) = &mut self.upstream.cache {
             caching.zone.count(caching.status);

@@ -1,5 +1,5 @@
-//! Before the upstream is asked: whether the cache has the response, whether this exchange is to wait for another one that gets
-//! it, and whether what comes may be stored.
+//! Before the upstream is asked: looks the response up in the cache, waits if another exchange is fetching it, and
+//! decides whether the upstream's response may be stored.
 
 use crate::base::logs::error::{Level, errno};
 use crate::downstream::internal::WantedParts;
@@ -24,22 +24,22 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the cache says about a request.
+/// The result of the lookup.
 pub(crate) enum Consulted {
-    /// The upstream is asked.
+    /// Ask the upstream.
     Ask,
-    /// What was found is sent.
+    /// Send the response that was found.
     Send,
-    /// This is the answer.
+    /// The answer is given already.
     Done(Step),
 }
 
-/// What opening a key's file came to.
+/// The result of opening a key's file.
 enum OpenedCached {
     Response(Box<CachedFile>),
-    /// Another exchange is storing it.
+    /// Another exchange is storing the response.
     Fill(Arc<Fill>),
-    /// The file is of another variant than the one that the request wants.
+    /// The file holds another variant than the request wants.
     Variant(Key),
     Nothing,
 }
@@ -47,7 +47,7 @@ enum OpenedCached {
 /// Bytes of `proxy_buffer_size` that a key leaves to the rest of a file's beginning, as in nginx.
 const BESIDES_KEY_BYTES: usize = 600;
 
-/// Bytes that the first read of a file asks for: the beginning of most, and with it the whole of a small response.
+/// Bytes that the first read of a file asks for: the beginning of most files, and all of a small response.
 const FIRST_READ_BYTES: usize = 20 * 1024;
 
 impl Exchange {
@@ -117,14 +117,14 @@ impl Exchange {
         }
     }
 
-    /// What the upstream says is not stored.
+    /// The upstream's response is not stored.
     pub(super) fn refuse_store(&mut self) {
         if let Some(caching) = &mut self.upstream.cache {
             caching.cacheable = false;
         }
     }
 
-    /// The zone; the error is the answer where variables name none that there is.
+    /// The zone; the error is the answer if variables name a zone that does not exist.
     fn cache_zone(&self, cache: &CachePlan) -> Result<Option<Arc<CacheZone>>, Reply> {
         let name = match &cache.zone {
             CacheChoice::Zone(id) => return Ok(self.generation.caches.get(id.0 as usize).cloned()),
@@ -147,7 +147,7 @@ impl Exchange {
         value
     }
 
-    /// The text of the request's key: the configuration's, or the URL that the upstream gets.
+    /// The text of the request's key: the configured one, or the upstream's URL.
     fn cache_key(&self, plan: &BoundProxy, cache: &CachePlan) -> Vec<u8> {
         if let Some(key) = &cache.key {
             return self.written(key);
@@ -237,7 +237,7 @@ impl Exchange {
                     hold.note_file(Some(file.file.status.size));
                     return self.use_cached(cache, hold, file);
                 }
-                // What was not known may be there since: the index knows that by now.
+                // The file may have been stored since the lookup: the index knows it by now.
                 OpenedCached::Variant(_) | OpenedCached::Nothing if found != Found::File => {}
                 OpenedCached::Variant(_) | OpenedCached::Nothing => hold.note_file(None),
             }
@@ -288,7 +288,7 @@ impl Exchange {
         }
     }
 
-    /// Opens a key's file, or finds what another exchange is storing under it.
+    /// Opens a key's file, or finds the response that another exchange is storing under it.
     async fn open_or_follow(&self, cache: &CachePlan, zone: &CacheZone, key: Key, found: Found) -> OpenedCached {
         match cache.lock.and_then(|_| zone.fill_of(key)).filter(|_| found != Found::File) {
             Some(fill) => self.judge_fill(fill),
@@ -296,7 +296,7 @@ impl Exchange {
         }
     }
 
-    /// Whether what another exchange is storing is the response to this request.
+    /// Whether the response that another exchange is storing answers this request.
     fn judge_fill(&self, fill: Arc<Fill>) -> OpenedCached {
         let Some(caching) = self.upstream.cache.as_ref().filter(|caching| caching.text == fill.known.text) else {
             return OpenedCached::Nothing;
@@ -320,7 +320,7 @@ impl Exchange {
         }
     }
 
-    /// A response was found: it is sent, or renewed first.
+    /// Uses a response that was found: sends it, or revalidates it first.
     fn use_cached(&mut self, cache: &CachePlan, mut hold: CacheHold, file: Box<CachedFile>) -> Consulted {
         let now_s = self.now_s();
         let may_update =
@@ -358,11 +358,11 @@ impl Exchange {
             charset: None,
             resumes: Some(Resumes::Update),
         };
-        // Dropping the handle changes nothing: nothing is wanted of it.
+        // Dropping the handle does not end the subrequest: nothing is wanted of it.
         drop(self.start(errand));
     }
 
-    /// Opens a key's file, and sees whether it is the response to this request. A file that is none is left where it is: the next
+    /// Opens a key's file, and checks that it answers this request. A file that does not is left in place: the next
     /// response replaces it.
     async fn open_cached(&self, zone: &CacheZone, key: Key) -> OpenedCached {
         let Some(path) = c_path(zone.path_of(key)) else { return OpenedCached::Nothing };
@@ -413,7 +413,7 @@ impl Exchange {
         OpenedCached::Response(Box::new(CachedFile { file, entry, bytes, head_start, body_start }))
     }
 
-    /// Reads the beginning of a file, once more where it is longer than usual.
+    /// Reads the beginning of a file; reads again if it is longer than usual.
     async fn read_cached(&self, file: OpenFile) -> io::Result<(OpenFile, Vec<u8>)> {
         let mut wanted = FIRST_READ_BYTES;
         let mut file = file;
@@ -446,10 +446,10 @@ impl Exchange {
     }
 }
 
-/// What waiting for the right to fill a key came to.
+/// The result of waiting for the right to fill a key.
 enum Locked {
     Ours,
-    /// There may be a file now, or no request fills the key any more.
+    /// The file may be there now, or no request fills the key any more.
     Changed,
     TimedOut,
     ClientGone,

@@ -1,6 +1,6 @@
-//! `proxy_cache` and its kin around a proxied exchange: before the upstream is asked (`lookup`), instead of what it says
-//! (`instead`), while its response comes (`keep`), what is sent from the cache (`hit`),
-//! and what is sent while another exchange stores it (`follow`).
+//! `proxy_cache` and its kin around a proxied exchange: lookup before the upstream is asked (`lookup`), cached
+//! responses in its place (`instead`), storing its response (`keep`), sending from the cache (`hit`), and sending while
+//! another exchange stores (`follow`).
 
 pub(crate) mod follow;
 pub(crate) mod hit;
@@ -8,11 +8,11 @@ pub(crate) mod instead;
 pub(crate) mod keep;
 pub(crate) mod lookup;
 
-/// Why a response of the cache is sent although the upstream was asked.
+/// Why a cached response is sent although the upstream was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CacheUse {
-    /// The upstream has failed.
+    /// The upstream failed.
     Stale,
-    /// It says that the response has not changed.
+    /// The upstream says that the response has not changed.
     Revalidated,
 }

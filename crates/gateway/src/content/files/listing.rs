@@ -1,4 +1,4 @@
-//! `autoindex` and `random_index`: directories are read, and their listing is made, on another thread.
+//! `autoindex` and `random_index`: another thread reads the directory and makes the listing.
 
 use crate::base::logs::error::{Level, errno, quoted};
 use crate::exchange::Exchange;
@@ -14,7 +14,8 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// Entries of a directory that are listed: some 20 MB of a listing, which is in memory as a whole. Larger ones are refused.
+/// Entries of a directory that are listed: about 20 MB of listing, which is in memory as a whole. Larger directories
+/// are refused.
 const ENTRIES_MAX: usize = 100_000;
 
 impl Exchange {
@@ -71,7 +72,7 @@ impl Exchange {
             Err(error) => Some(Step::Reply(self.unlisted(&path, &error))),
             Ok(entries) => {
                 let files: Vec<_> = entries.into_iter().filter(|entry| entry.kind == EntryKind::File).collect();
-                // Any number does: the id of the request is made of random bytes.
+                // Any number will do: the request id consists of random bytes.
                 let place = usize::try_from(self.request_id() % files.len().max(1) as u128).unwrap_or_default();
                 files.get(place).map(|file| {
                     let uri = [self.uri(), &file.name].concat();
@@ -95,7 +96,7 @@ impl Exchange {
     }
 }
 
-/// The entries of a directory, but for those whose name begins with a dot.
+/// The entries of a directory, except those with a name that begins with a dot.
 fn entries_of(folder: &[u8]) -> io::Result<Vec<Entry>> {
     let mut entries = Vec::new();
     for found in fs::read_dir(Path::new(OsStr::from_bytes(folder)))? {
@@ -107,7 +108,7 @@ fn entries_of(folder: &[u8]) -> io::Result<Vec<Entry>> {
         if entries.len() == ENTRIES_MAX {
             return Err(io::Error::new(ErrorKind::FileTooLarge, "more than 100,000 entries"));
         }
-        // Behind a symbolic link there may be nothing.
+        // A symbolic link may be dangling.
         let metadata = match fs::metadata(found.path()) {
             Err(error) if error.kind() == ErrorKind::PermissionDenied => continue,
             Err(error) if error.kind() == ErrorKind::NotFound => match fs::symlink_metadata(found.path()) {

@@ -1,5 +1,5 @@
-//! Static files as content: a URI becomes a path, a path a reply. Nothing here waits for a disk on the worker's thread:
-//! what the kernel does not have in memory is opened by the offload pool.
+//! Static files: a URI becomes a path, a path a reply. Nothing here waits for a disk on the worker's thread: the
+//! offload pool opens files that the kernel does not have in memory.
 
 pub(crate) mod listing;
 pub(crate) mod ready_made;
@@ -26,7 +26,7 @@ use std::borrow::Cow;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
-/// What looking for one index file came to.
+/// The result of looking for one index file.
 enum Index {
     Found,
     Missing,
@@ -34,7 +34,7 @@ enum Index {
 }
 
 impl Exchange {
-    /// Serves the file of the URI, or an index where it ends in a slash.
+    /// Serves the file of the URI, or an index file if the URI ends in a slash.
     pub(crate) async fn files(&mut self, plan: &FilesPlan) -> Step {
         if !matches!(self.routing.method, Method::Get | Method::Head | Method::Post) {
             return Step::Reply(Reply::error(405));
@@ -42,8 +42,8 @@ impl Exchange {
         if self.uri().ends_with(b"/") { self.index(plan).await } else { Step::Reply(self.file(plan).await) }
     }
 
-    /// The path of the present URI, with something behind it, in the request's buffer for it; or the answer to a path that
-    /// leaves its root.
+    /// The path of the present URI with a suffix, in the request's path buffer; or the answer to a path that leaves its
+    /// root.
     pub(super) fn path_of(&mut self, index: Option<&[u8]>) -> Result<Vec<u8>, Reply> {
         self.check_alias()?;
         let mut path = std::mem::take(&mut self.request.path);
@@ -58,7 +58,7 @@ impl Exchange {
         Err(Reply::error(404))
     }
 
-    /// An alias means a part of the URI that the client asked for, which is gone where `rewrite … break` has another.
+    /// An alias replaces a part of the URI that the client asked for; after `rewrite … break` that part is gone.
     pub(crate) fn check_alias(&self) -> Result<(), Reply> {
         if !self.routing.target.name_is_stale || self.location().root.alias.is_none() {
             return Ok(());
@@ -68,7 +68,7 @@ impl Exchange {
         Err(Reply::error(500))
     }
 
-    /// Opens a file, or has it from `open_file_cache`.
+    /// Opens a file, or takes it from `open_file_cache`.
     pub(crate) async fn open(&self, path: &[u8]) -> io::Result<Arc<OpenFile>> {
         let guard = self.path_guard(path);
         let Some(plan) = &self.location().open_files else { return self.open_now(path, guard).await.map(Arc::new) };
@@ -176,7 +176,7 @@ impl Exchange {
             Err(error) => error,
         };
         let found = match error.kind() {
-            // It may be there, for a location that does not read it itself; otherwise the location says 403.
+            // The file may exist, for a location that does not read it itself; otherwise the location answers 403.
             ErrorKind::PermissionDenied => Index::Found,
             ErrorKind::NotFound if *tested => Index::Missing,
             ErrorKind::NotFound => {
@@ -233,7 +233,7 @@ impl Exchange {
 
     fn shown(&mut self, reply: Reply) -> Reply {
         if matches!(reply.status, 206 | 304) {
-            // What the client asked for goes before the status that the page is shown under.
+            // The result of the conditions takes precedence over the status that the page is shown under.
             self.response.shown_status = None;
         }
         reply
@@ -261,7 +261,7 @@ impl Exchange {
         Reply { fields: vec![(FieldId::Location, self.absolute_location(location))], ..Reply::error(301) }
     }
 
-    /// The file, a part of it, or what the request's conditions make of it.
+    /// The file, a part of it, or the result of the request's conditions.
     pub(crate) fn file_reply(&self, plan: &FilesPlan, file: Arc<OpenFile>, coding: Option<&'static str>) -> Reply {
         let status = file.status;
         let tag = plan.etag.then(|| entity_tag(status.modified, status.size));
@@ -307,7 +307,7 @@ impl Exchange {
         }
     }
 
-    /// Whether the file would be compressed or added to, and its parts cannot be asked for: as in nginx that goes first.
+    /// Whether filters would compress or add to the file. Then, as in nginx, parts cannot be asked for.
     fn changes_file(&self, plan: &FilesPlan, file: &OpenFile, tag: Option<&str>, coding: Option<&str>) -> bool {
         let location = self.location();
         let changes = location.changes_bodies() || location.additions.is_some();
@@ -330,8 +330,8 @@ impl Exchange {
         self.request.head.value(id, &self.request.bytes)
     }
 
-    /// Whether the request's conditions count: an error page is sent whole, whatever the client has of the page that it asked
-    /// for, unless it is shown as a 200.
+    /// Whether the request's conditions apply. They do not for an error page, unless it is shown as a 200: the client's
+    /// validators belong to the page that it asked for.
     pub(crate) fn is_conditional(&self) -> bool {
         self.response.shown_status.is_none_or(|status| status == 200) && !self.is_subrequest()
     }
@@ -345,7 +345,7 @@ impl Exchange {
         }
     }
 
-    /// What of the file the client wants. `If-Range` names what it has the rest of: another file is sent whole.
+    /// The range of the file that the client wants. If `If-Range` names another version, the file is sent whole.
     fn wanted_range(&self, plan: &FilesPlan, file: &Validators<'_>, size: u64) -> Wanted {
         let Some(range) = self.request_value(FieldId::Range) else { return Wanted::Whole };
         let version = self.request_value(FieldId::IfRange);

@@ -1,4 +1,4 @@
-//! `gzip_static`: a file beside the one that is asked for holds its compressed form.
+//! `gzip_static`: serves the compressed form from a file beside the requested one.
 
 use crate::base::logs::error::{Level, errno, quoted};
 use crate::exchange::Exchange;
@@ -10,7 +10,7 @@ use reactor::{FileKind, is_link_loop};
 use std::io::ErrorKind;
 
 impl Exchange {
-    /// The compressed form of the file of this path, where the client gets it.
+    /// The compressed form of this path's file, if the client gets it.
     pub(super) async fn ready_made(&mut self, plan: &FilesPlan, path: &[u8]) -> Option<Reply> {
         let gzip = self.location().gzip.as_deref().filter(|gzip| gzip.ready_made != ReadyMade::Off)?;
         if !matches!(self.routing.method, Method::Get | Method::Head) {
@@ -38,7 +38,7 @@ impl Exchange {
                 return None;
             }
         };
-        // Also where this client gets the other form.
+        // `Vary` is also due if this client gets the uncompressed form.
         self.response.varies = !is_always;
         match file.status.kind {
             _ if !is_taken => None,

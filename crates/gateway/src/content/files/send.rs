@@ -1,5 +1,5 @@
-//! Replies on their way out. A small file goes out with its head in one write; a large one by `sendfile(2)` or in pieces,
-//! as fast as the client takes them, with others getting their turn between the pieces.
+//! Sends replies. A small file goes out with its head in one write; a large one by `sendfile(2)` or in pieces, as fast
+//! as the client accepts them. Other tasks get their turn between the pieces.
 
 use crate::base::close::CloseReason;
 use crate::content::filtered::{Compress, Ranges};
@@ -18,9 +18,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes up to which a file is read and sent together with its head instead of by `sendfile(2)`. About here they cost the
-/// same: a worker needed 19–22 µs of CPU for a request of 16 KB this way and 21–24 µs for one of 17 KB by `sendfile` (three
-/// interleaved rounds of 3,000, shared machine).
+/// Bytes up to which a file is read and sent together with its head instead of by `sendfile(2)`. Both cost about the
+/// same here: a worker needed 19–22 µs of CPU for a request of 16 KB this way and 21–24 µs for one of 17 KB by
+/// `sendfile` (three interleaved rounds of 3,000, shared machine).
 const SMALL_BYTES_MAX: u64 = 16 * 1024;
 
 impl Exchange {
@@ -35,7 +35,7 @@ impl Exchange {
             reply.content_type = Some(carried.clone());
         }
         match std::mem::take(&mut reply.body) {
-            // A page that is shown under a status that has no body (`error_page 304 /page`).
+            // A page shown under a status that has no body (`error_page 304 /page`).
             ReplyBody::File(_) if is_bodiless(reply.status) => self.respond(&reply),
             ReplyBody::File(file) => self.send_file(&reply, *file).await,
             body => self.respond(&Reply { body, ..reply }),
@@ -94,7 +94,7 @@ impl Exchange {
         }
     }
 
-    /// Several parts with what is around them, or a body in chunks, which `sendfile(2)` cannot frame.
+    /// Sends several parts with their separators, or a body in chunks: `sendfile(2)` cannot frame either.
     async fn send_parts(&mut self, head: &ReplyHead, file: FileReply) -> Result<(), CloseReason> {
         let FileReply { file, parts, chunk, .. } = file;
         gone(self.response.filters.send_head(&mut self.down, head.with(b""), &[], false))?;
@@ -110,8 +110,8 @@ impl Exchange {
         gone(self.response.filters.send_body(&mut self.down, &parts.after, true))
     }
 
-    /// Where the page cache does not have the next part, the kernel reads it in this call, ahead of what it sends
-    /// (ADR 12).
+    /// Sends a range by `sendfile(2)`. If the page cache does not have the next part, the kernel reads it in this call,
+    /// with read-ahead (ADR 12).
     pub(crate) async fn send_by_sendfile(
         &mut self,
         file: &OpenFile,
@@ -141,8 +141,8 @@ impl Exchange {
         Ok(())
     }
 
-    /// Reads what is in the page cache, and lets the offload pool read what is not. The first piece, which of a small file
-    /// is all of it, goes out with the head, where there is one. `false`: the file has become shorter.
+    /// Reads what is in the page cache; the offload pool reads the rest. The first piece, which is all of a small file,
+    /// goes out with the head, if one is given. `false`: the file has become shorter.
     pub(crate) async fn send_by_reading(
         &mut self,
         mut head: Option<&ReplyHead>,
@@ -198,8 +198,8 @@ impl Exchange {
         Ok(true)
     }
 
-    /// Waits until the client takes more, as long as `send_timeout` allows; with room in its socket others just get their
-    /// turn. What the client sends meanwhile does not count: it has to read.
+    /// Waits until the client accepts more, as long as `send_timeout` allows; if its socket has room, only yields to
+    /// other tasks. Bytes that the client sends meanwhile do not count as progress.
     pub(crate) async fn wait_for_client(&self) -> Result<(), CloseReason> {
         if let Some(pause) = self.response.filters.pause(&self.down) {
             let left = self.wait(Wants::NOTHING, pause).await == Woken::PeerGone;
@@ -229,7 +229,7 @@ impl Exchange {
         if self.down.is_failed() { Err(CloseReason::ClientAborted) } else { Ok(()) }
     }
 
-    /// The file cannot be read, or the client's socket not written: the error says which.
+    /// Handles an error of reading the file or writing to the client; the error tells them apart.
     pub(crate) fn read_failed(&self, error: &io::Error) -> CloseReason {
         match error.kind() {
             io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted => {
@@ -242,7 +242,7 @@ impl Exchange {
         }
     }
 
-    /// Fills the head, and says what of the file the response is.
+    /// Fills the head; returns the portion of the file in the response.
     fn fill_file_head(&self, reply: &Reply, file: &FileReply, head: &mut ReplyHead) -> Portion {
         let status = &file.file.status;
         self.fill_server_and_date(head);
@@ -250,11 +250,11 @@ impl Exchange {
             head.fields.push(FieldId::ContentType, media);
         }
         head.fields.mark(Mark::Length);
-        // The date of an error page is not that of what was asked for.
+        // The date of an error page is not that of the requested file.
         if matches!(reply.status, 200 | 206) {
             head.fields.push(FieldId::LastModified, &Moment::new(status.modified, 0).http_date());
         }
-        // An error page that is shown as a 206 is whole all the same.
+        // An error page shown as a 206 is still sent whole.
         let part = file.parts.single().filter(|_| reply.status == 206 && self.response.shown_status.is_none());
         self.fill_carried(|id| part.is_some() && id == FieldId::ContentRange, head);
         if let Some(tag) = &file.tag {

@@ -1,6 +1,6 @@
-//! `X-Accel-*`: fields of a response by which an upstream steers the gateway. `X-Accel-Redirect` leaves the answer to
-//! another location, `X-Accel-Buffering` says how much of the response is held for a slow client. The others concern
-//! caches, rates and charsets.
+//! `X-Accel-*`: response fields by which an upstream controls the gateway. `X-Accel-Redirect` lets another location
+//! answer; `X-Accel-Buffering` sets how much of the response is buffered for a slow client. The others concern caches,
+//! rates and charsets.
 
 use crate::base::logs::error::quoted;
 use crate::exchange::Exchange;
@@ -10,18 +10,18 @@ use crate::registry::generation::BoundProxy;
 use http1::FieldId;
 use rules::uri::parse_internal;
 
-/// Fields of the upstream's that go with what it redirects to, as in nginx.
+/// Upstream fields that are kept for the response of the redirect's target, as in nginx.
 const CARRIED: [FieldId; 5] =
     [FieldId::SetCookie, FieldId::ContentDisposition, FieldId::CacheControl, FieldId::Expires, FieldId::AcceptRanges];
 
 impl Exchange {
-    /// Where the upstream wants the request to go on.
+    /// The target of `X-Accel-Redirect`, if the proxy honours it.
     pub(crate) fn accel_redirect(&self, plan: &BoundProxy) -> Option<&[u8]> {
         let answer = self.answer().filter(|_| plan.accel_redirect)?;
         answer.head.value(FieldId::XAccelRedirect, &answer.bytes)
     }
 
-    /// Goes there. The method is GET from now on, unless it is HEAD or the location is a named one.
+    /// Redirects to it. The method becomes GET, unless it is HEAD or the target is a named location.
     pub(crate) fn follow_accel_redirect(&mut self, plan: &BoundProxy) -> Step {
         let uri = self.accel_redirect(plan).unwrap_or_default().to_vec();
         self.carry(plan, &CARRIED);
@@ -43,7 +43,7 @@ impl Exchange {
         Step::Redirect(Redirect::Uri { uri: path, args: args.map(<[u8]>::to_vec) })
     }
 
-    /// Bytes of the response that are held for a client that does not take them.
+    /// Bytes of the response that are buffered for a client that does not accept them.
     pub(crate) fn buffer_bytes(&self, plan: &BoundProxy) -> usize {
         match self.says_buffering(plan) {
             Some(buffered) => plan.accel_buffer_bytes[usize::from(buffered)],
@@ -51,12 +51,12 @@ impl Exchange {
         }
     }
 
-    /// Whether what comes is passed on at once, also by a compressor.
+    /// Whether received data is passed on at once, also by a compressor.
     pub(crate) fn flushes(&self, plan: &BoundProxy) -> bool {
         self.says_buffering(plan).map_or(plan.flushes, |buffered| !buffered)
     }
 
-    /// What the upstream says about it, where it has a say.
+    /// The value of `X-Accel-Buffering`, if the proxy honours it.
     fn says_buffering(&self, plan: &BoundProxy) -> Option<bool> {
         let answer = self.answer().filter(|_| plan.obeys_buffering)?;
         match answer.head.value(FieldId::XAccelBuffering, &answer.bytes)? {

@@ -1,5 +1,5 @@
-//! Applications behind FastCGI, SCGI or uwsgi: the request as parameters, and the head of a CGI response. Everything else of a proxied
-//! request is that of HTTP: peers, connections, retries, bodies, filters.
+//! Applications behind FastCGI, SCGI or uwsgi: the request as parameters, and the head of a CGI response. Everything
+//! else is as for HTTP: peers, connections, retries, bodies, filters.
 
 use crate::base::logs::error::quoted;
 use crate::base::memory::HEAD_BYTES_USUAL;
@@ -21,11 +21,11 @@ use rules::time_format::Moment;
 use upstream::DiscardReason;
 use upstream::retry::Failure;
 
-/// What the names of parameters begin with that are fields of the request.
+/// Prefix of the parameters that are fields of the request.
 const FIELD: &[u8] = b"HTTP_";
 
 impl Exchange {
-    /// Writes the request as an application gets it; the error is the answer where it cannot be sent.
+    /// Writes the request for an application; the error is the answer if it cannot be sent.
     pub(super) fn encode_application_head(
         &mut self,
         plan: &BoundProxy,
@@ -92,13 +92,13 @@ impl Exchange {
             name.extend(
                 field.name.of(bytes).iter().map(|byte| if *byte == b'-' { b'_' } else { byte.to_ascii_uppercase() }),
             );
-            // `Proxy` would be an application's HTTP_PROXY (CVE-2016-5385).
+            // A `Proxy` field would become the application's HTTP_PROXY (CVE-2016-5385).
             if name == b"HTTP_PROXY" || application.names.contains(&*name) {
                 continue;
             }
             let same = |other: &&Field| is_param_of(other.name.of(bytes), &name[FIELD.len()..]);
             if fields[..at].iter().any(|other| same(&other)) {
-                // It came with the first of its name.
+                // Already sent, joined with the first field of its name.
                 continue;
             }
             if let Some(other) = fields[at + 1..]
@@ -123,7 +123,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Takes what came of a response before its head is complete.
+    /// Takes received bytes before the response head is complete.
     pub(super) fn take_records(
         &mut self,
         bytes: &[u8],
@@ -193,7 +193,7 @@ impl Exchange {
         step
     }
 
-    /// Goes on with a head that was one of CGI; `rest` came behind it.
+    /// Continues with the CGI head that was found; `rest` is what followed it.
     fn begin_cgi_response(
         &mut self,
         head: &[u8],
@@ -216,7 +216,7 @@ impl Exchange {
         }
     }
 
-    /// Writes a line about what an application has written to standard error.
+    /// Logs what an application has written to standard error.
     pub(super) fn log_stderr(&self, text: &[u8], place: &str) {
         let text = text.trim_ascii_end();
         if !text.is_empty() {
@@ -230,7 +230,7 @@ fn no_room() -> HeadStep {
     HeadStep::Failed(Failure::NoSocket, reason, DiscardReason::ResponseBodyUnread)
 }
 
-/// Whether a field becomes the parameter of this name.
+/// Whether a field becomes the parameter with this name.
 fn is_param_of(field: &[u8], param: &[u8]) -> bool {
     let byte = |byte: &u8| if *byte == b'-' { b'_' } else { byte.to_ascii_uppercase() };
     field.len() == param.len() && field.iter().map(byte).eq(param.iter().copied())

@@ -1,5 +1,5 @@
-//! One attempt of a proxied exchange: a connection is leased or opened, the request is sent, the response head is awaited,
-//! and the response is relayed.
+//! One attempt of a proxied exchange: lease or open a connection, send the request, wait for the response head, relay
+//! the response.
 
 use crate::base::close::CloseReason;
 use crate::base::logs::error::Level;
@@ -34,19 +34,20 @@ use rules::grpc::Status;
 use upstream::DiscardReason;
 use upstream::retry::Failure;
 
-/// Bytes of a streamed request body taken from the client at once; no more is held for an upstream that does not take it.
+/// Bytes of a streamed request body read from the client at once; no more is held for an upstream that does not accept
+/// it.
 const STREAM_BYTES: usize = 16 * 1024;
 
 /// How an attempt ended.
 pub(crate) enum AttemptEnd {
-    /// The client has got a response, whole or truncated.
+    /// The client got a response, whole or truncated.
     Served,
     Tunnel(Box<TunnelStart>),
-    /// The client's body cannot be had: the answer to that.
+    /// The client's body cannot be read: the answer to that.
     Reply(Reply),
-    /// The peer has answered, and something else is shown for what it says.
+    /// The peer answered, and another response replaces its own.
     Intercepted(Box<Step>),
-    /// The peer has answered, and what the cache has is sent.
+    /// The peer answered, and a cached response replaces its own.
     Cached(CacheUse),
     Failed {
         failure: Failure,
@@ -54,7 +55,7 @@ pub(crate) enum AttemptEnd {
     },
 }
 
-/// What is known about a request that was not answered.
+/// What is known about the delivery of a request without an answer.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Sent {
     /// A byte of it may have left.
@@ -63,7 +64,7 @@ pub(crate) struct Sent {
     pub(crate) proved_unsent: bool,
 }
 
-/// How the body of a request is marked off.
+/// The framing of a request's body.
 fn coding_of(plan: &BoundProxy, body: &OutgoingBody) -> BodyCoding {
     if plan.http2 {
         return BodyCoding::Frames;
@@ -118,7 +119,7 @@ impl Exchange {
         self.converse(plan, up, body, tries).await
     }
 
-    /// A connection, or a stream of one.
+    /// Leases a connection, or a stream of one.
     async fn lease(
         &self,
         plan: &BoundProxy,
@@ -133,7 +134,7 @@ impl Exchange {
         Box::pin(lease_stream(self, wanted, shared, times)).await.map(UpstreamSide::H2)
     }
 
-    /// Under which key, and which name, the peer is asked for a connection.
+    /// The pool key and the TLS name of the connection to ask for.
     fn ask(&self, plan: &BoundProxy, index: usize, tries: &Tries) -> Result<ConnectionKey, Failure> {
         let peer = tries.peer(plan, index).ok_or(Failure::NoLivePeer)?;
         ConnectionKey::of(peer, plan.tls.as_ref(), |template| self.value(template)).ok_or_else(|| {
@@ -143,7 +144,7 @@ impl Exchange {
         })
     }
 
-    /// Sends the request, awaits the head, relays the response.
+    /// Sends the request, waits for the head, relays the response.
     async fn converse(
         &mut self,
         plan: &BoundProxy,
@@ -167,8 +168,8 @@ impl Exchange {
                 return end;
             }
             match self.receive_head(plan, &up, tries, &mut interims) {
-                // After a write that failed an event is on its way: the upstream may have answered before it closed, and
-                // that answer is worth more than the news that it did not listen to the end.
+                // After a failed write an event will follow: the upstream may have answered before it closed, and that
+                // answer is worth more than the write error.
                 HeadStep::Waiting => {}
                 HeadStep::Relaying(relay) => {
                     return self.finish(plan, up, relay, Upload { sending: &mut sending, body }).await;
@@ -215,8 +216,8 @@ impl Exchange {
         }
     }
 
-    /// There is no head: the failure, words for the log, and why the connection is discarded. `is_silent`: no interim
-    /// head has come either.
+    /// There is no head. Returns the failure, the text for the log, and why the connection is discarded. `is_silent`:
+    /// no interim head has come either.
     async fn without_head(
         &mut self,
         up: UpstreamSide,
@@ -238,7 +239,7 @@ impl Exchange {
         AttemptEnd::Failed { failure, sent }
     }
 
-    /// U13: the client has left, in the middle of its body or while its response was awaited.
+    /// U13: the client has left, during its body or while the response was awaited.
     fn client_gone(&mut self, up: UpstreamSide, body: &OutgoingBody) -> AttemptEnd {
         up.discard(DiscardReason::Cancelled);
         if body.is_streamed() && !self.intake.body.is_done() {
@@ -255,7 +256,7 @@ impl Exchange {
         AttemptEnd::Failed { failure: Failure::Timeout, sent }
     }
 
-    /// Sends what the socket takes, and, where the body is streamed, what the client has sent meanwhile.
+    /// Sends what the socket accepts, and, if the body is streamed, what the client has sent meanwhile.
     pub(crate) fn send_more(
         &mut self,
         sending: &mut Sending,
@@ -273,13 +274,13 @@ impl Exchange {
             };
             let most = self.thread.memory.room(STREAM_BYTES, FLOOR_BYTES);
             let read = self.down.read_body(&mut self.intake.body, most, |data| {
-                // L8: nothing of a body beyond its limit goes on; the check below ends it.
+                // L8: no byte beyond the body limit is passed on; the check below ends the body.
                 let Some(left) = room.checked_sub(data.len() as u64) else { return room = 0 };
                 room = left;
                 sending.give(up, data);
             });
             if let Some(reply) = self.check_received_size() {
-                // Without its last chunk the upstream does not take what it has for a whole request.
+                // Without the last chunk the upstream does not mistake the partial body for a whole request.
                 return Err(AttemptEnd::Reply(reply));
             }
             match read {
@@ -292,7 +293,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Moves what of the body has not come yet; where it is stored, all of it, whether the client stays or not.
+    /// Relays the rest of the body. If the response is stored, all of it, even if the client leaves.
     async fn relay_rest(
         &mut self,
         relay: &mut Relay,
@@ -307,7 +308,7 @@ impl Exchange {
             self.share_store(store);
         }
         match self.relay(relay, up, upload, plan).await {
-            // As in nginx what is being stored is received to its end.
+            // As in nginx, a response that is being stored is received to its end.
             RelayEnd::ClientGone(reason) if relay.store.is_some() => {
                 relay.gone = Some(reason);
                 (relay.muted, relay.behind) = (true, None);
@@ -350,7 +351,7 @@ impl Exchange {
         self.log_stderr(&relay.body.take_stderr(), "reading upstream");
         let request_sent = upload.sending.is_delivered();
         if matches!(end, RelayEnd::Complete) && up.is_truncated() {
-            // As in nginx the end of the connection is the end of such a body; that it was cut cannot be told.
+            // As in nginx, the end of the connection ends such a body; a truncation cannot be detected.
             let message = "upstream closed the connection without close_notify, and its response has no length";
             self.log_at(Level::Info, &format!("{message} while reading upstream"));
         }
@@ -378,7 +379,7 @@ impl Exchange {
         AttemptEnd::Served
     }
 
-    /// The upstream has broken off its response.
+    /// The upstream broke off its response.
     fn upstream_broke(&mut self, plan: &BoundProxy, up: UpstreamSide, reason: &str) {
         self.error_log(&format!("{reason} while reading upstream"));
         up.discard(DiscardReason::ProtocolError);
@@ -387,7 +388,7 @@ impl Exchange {
         }
     }
 
-    /// It has sent nothing for too long, or the time of the call is over.
+    /// The upstream has sent nothing for too long, or the gRPC call's time is over.
     fn upstream_stopped(&mut self, plan: &BoundProxy, up: UpstreamSide) {
         let status = if self.is_call_over() {
             self.client_log("the time of the call (grpc-timeout) is over while reading upstream");
@@ -403,8 +404,8 @@ impl Exchange {
         }
     }
 
-    /// `proxy_intercept_errors`, `X-Accel-Redirect`, and a range that the response does not have: what is not read of the response costs its connection, which no later
-    /// response may follow.
+    /// `proxy_intercept_errors`, `X-Accel-Redirect`, and a range that the response does not have: if the response is
+    /// not read to its end, its connection is closed, since no later response could follow.
     fn intercept(&mut self, plan: &BoundProxy, up: UpstreamSide, whole: bool, sending: &Sending) -> AttemptEnd {
         self.settle_unread(up, whole, sending);
         let status = self.answer().map_or(502, |answer| answer.head.status);
@@ -425,7 +426,7 @@ impl Exchange {
         AttemptEnd::Intercepted(Box::new(step))
     }
 
-    /// Something else is sent than what the peer says.
+    /// Another response replaces the peer's.
     fn instead(&mut self, up: UpstreamSide, whole: bool, sending: &Sending, end: AttemptEnd) -> AttemptEnd {
         self.settle_unread(up, whole, sending);
         end
@@ -452,7 +453,7 @@ impl Exchange {
     fn give_back(&mut self, up: UpstreamSide, relay: &Relay, request_sent: bool) {
         let up = match up {
             UpstreamSide::H1(up) => up,
-            // What is left of the stream is reset; the connection stays.
+            // The rest of the stream is reset; the connection stays.
             UpstreamSide::H2(stream) => return stream.end(ErrorCode::NO_ERROR),
         };
         let reason = if relay.body.excess {

@@ -1,5 +1,5 @@
-//! A client that is slower than those who wait for the response that it fetches for the cache (`proxy_cache_lock`). It gets the body out
-//! of the cache's file, so that it holds none of them back.
+//! The client that fetches a response for the cache (`proxy_cache_lock`) is slower than the requests that wait for it.
+//! It then gets the body out of the cache's file, so that it does not hold the others back.
 
 use crate::base::close::CloseReason;
 use crate::content::files::send::gone;
@@ -15,18 +15,18 @@ const PIECE_BYTES: usize = 128 * 1024;
 const PIECES_MAX: u32 = 4;
 
 impl Exchange {
-    /// Sends what the file has and the client's socket takes, at most `buffer_bytes` ahead of it. `true`: there is more that it would
-    /// take.
+    /// Sends what the file has and the client's socket accepts, at most `buffer_bytes` ahead of it. `true`: the client
+    /// would accept more.
     pub(super) async fn catch_up(&mut self, relay: &mut Relay, buffer_bytes: usize) -> Result<bool, CloseReason> {
         for _ in 0..PIECES_MAX {
             let (Some(behind), Some(store)) = (relay.behind, relay.store.as_ref()) else { return Ok(false) };
-            // Without the file, which could not be written, what came since is lost.
+            // The file could not be written, so the bytes since then are lost.
             let fill = store.fill().cloned().ok_or(CloseReason::Truncated)?;
             if !gone(self.response.filters.flush(&mut self.down))? {
                 return Ok(false);
             }
             if behind == store.taken() && !relay.body.is_done() {
-                // Nothing is missing: it gets the rest as that comes.
+                // The client has caught up: it gets the rest directly as it arrives.
                 relay.behind = None;
                 relay.muted = false;
                 return Ok(false);
@@ -62,7 +62,7 @@ impl Exchange {
         Ok(bytes.len() as u64)
     }
 
-    /// Sends the rest of a body that the file has by now, and its end. `fill`: `None` where it could not be stored.
+    /// Sends the rest of a stored body, and its end. `fill`: `None` if it could not be stored.
     pub(super) async fn send_rest(&mut self, fill: Option<Arc<Fill>>, from: u64, chunk: usize) {
         let whole = fill.as_ref().and_then(|fill| Some((fill.file()?.clone(), fill.known.body_start, fill.whole()?)));
         let Some((file, start, end)) = whole else {

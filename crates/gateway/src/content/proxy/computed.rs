@@ -1,5 +1,4 @@
-//! Names during an exchange: a `proxy_pass` with variables goes where its URL leads, and a group whose names were never
-//! looked up is waited for.
+//! Name lookups during an exchange: for a `proxy_pass` with variables, and for a group without resolved names yet.
 
 use crate::base::logs::error::quoted;
 use crate::connector::names::{NoAddress, hold_members, named_peers};

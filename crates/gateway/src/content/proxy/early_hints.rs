@@ -1,5 +1,5 @@
-//! `early_hints`: 103 responses of the upstream on their way to the client, ahead of the response itself (RFC 8297). Called when
-//! an interim response has come; without the directive none is passed on.
+//! `early_hints`: passes 103 responses of the upstream on to the client before the response itself (RFC 8297). Called
+//! for every interim response; without the directive none is passed on.
 
 use crate::base::logs::error::Level;
 use crate::downstream::reply_head::ReplyHead;
@@ -8,17 +8,17 @@ use crate::exchange::view::ExchangeView;
 use crate::registry::generation::BoundProxy;
 use http1::{Field, Version};
 
-/// What has come of interim responses during an attempt.
+/// The interim responses received during an attempt.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Interims {
     pub(crate) count: u32,
-    /// Bytes of those that are hints.
+    /// Bytes of the early hints among them.
     hint_bytes: usize,
 }
 
 impl Exchange {
-    /// Passes a 103 on, as far as the location wants that and the client can know what it is. As in nginx all of them
-    /// together may have as many bytes as the head of a response, and more are not passed on.
+    /// Passes a 103 on if the location wants it and the client's protocol version knows it. As in nginx, all of them
+    /// together may be as long as one response head; further ones are dropped.
     pub(crate) fn pass_early_hints(&mut self, head: &[u8], plan: &BoundProxy, interims: &mut Interims) {
         let known = self.down.version == Version::Http11 && !self.down.head_begun;
         if !known || !self.wants_early_hints() {
@@ -30,7 +30,7 @@ impl Exchange {
             return;
         }
         let Some(answer) = &self.upstream.answer else { return };
-        // A tunnel, or a length, is for the final response to speak of.
+        // Only the final response may speak of a tunnel or a length.
         let passed = |field: &&Field| {
             let name = field.name.of(head);
             !field.hop && !name.eq_ignore_ascii_case(b"content-length") && !plan.hidden.contains(field.id, name)
@@ -43,7 +43,7 @@ impl Exchange {
         for field in fields {
             hints.fields.pass(field);
         }
-        // A client that is gone is noticed by the next wait.
+        // The next wait notices a client that has left.
         let _ = self.down.send_interim(hints.with(head));
     }
 

@@ -9,7 +9,7 @@ use crate::upstream::answer::Answer;
 use http1::FieldId;
 
 impl Exchange {
-    /// What of the response whose head is there goes to the client.
+    /// The portion of the response that goes to the client. The head has been received.
     pub(crate) fn portion(&self, plan: &BoundProxy) -> Portion {
         let Some(answer) = self.answer().filter(|_| self.offers_ranges(plan) && !self.is_subrequest()) else {
             return Portion::Whole;
@@ -30,8 +30,8 @@ impl Exchange {
         })
     }
 
-    /// Whether parts of the response can be asked for here: the configuration says so, or the response is stored, and the
-    /// upstream offers them.
+    /// Whether the gateway serves ranges of this response: the configuration says so, or the response is stored and the
+    /// upstream offers ranges.
     fn offers_ranges(&self, plan: &BoundProxy) -> bool {
         let is_offered = |answer: &Answer| answer.head.seen.contains(FieldId::AcceptRanges);
         let has_parts = plan.cache.as_ref().is_some_and(|cache| cache.ranges_max > 0);
@@ -51,7 +51,7 @@ impl Exchange {
     }
 }
 
-/// 416, which says how much there is.
+/// A 416 that states the size.
 pub(crate) fn unsatisfiable(size: u64) -> Reply {
     Reply { fields: vec![(FieldId::ContentRange, format!("bytes */{size}").into_bytes())], ..Reply::error(416) }
 }

@@ -1,4 +1,5 @@
-//! What gRPC adds to a proxied exchange: a call has a time of its own, and its client reads the status of gRPC, not that of HTTP.
+//! gRPC in a proxied exchange: a call has a deadline of its own, and its client reads the gRPC status, not the HTTP
+//! status.
 
 use crate::content::proxy::Tried;
 use crate::exchange::Exchange;
@@ -10,18 +11,18 @@ use reactor::Millis;
 use rules::grpc::{Status, parse_timeout};
 use std::time::Duration;
 
-/// How the type of a call's messages begins.
+/// Prefix of the content type of gRPC messages.
 const CONTENT_TYPE: &[u8] = b"application/grpc";
 
 impl Exchange {
-    /// Notes how much time the call has. It has begun with its head.
+    /// Sets the call's deadline, counted from its head.
     pub(super) fn begin_call(&mut self, plan: &BoundProxy) {
         let request = &self.request;
         let timeout = request.head.value(FieldId::GrpcTimeout, &request.bytes).filter(|_| plan.is_grpc);
         self.upstream.call_deadline = timeout.and_then(parse_timeout).map(|timeout| self.began_at.after(timeout));
     }
 
-    /// What is left of the call's time; `None`: it has no limit.
+    /// The time that the call has left; `None`: it has no limit.
     pub(crate) fn call_time_left(&self) -> Option<Duration> {
         let deadline: Millis = self.upstream.call_deadline?;
         Some(Duration::from_millis(deadline.since(self.thread.reactor.now())))
@@ -32,8 +33,8 @@ impl Exchange {
         self.call_time_left().is_some_and(|left| left.is_zero())
     }
 
-    /// The call is over: what waits from now on waits for its client. Where its time is over, that is what the client is told, whatever was
-    /// waited for.
+    /// Ends the call; later waits are for the client only. If the deadline has passed, the client gets that error,
+    /// independent of the wait that it ended.
     pub(super) fn end_call(&mut self, tried: Tried) -> Tried {
         let is_over = self.is_call_over();
         self.upstream.call_deadline = None;
@@ -46,7 +47,7 @@ impl Exchange {
         }
     }
 
-    /// An error of the gateway as a client of gRPC reads it; other replies, and those to other clients, as they are.
+    /// Turns an error of the gateway into a gRPC reply; other replies, and those to other clients, stay as they are.
     pub(crate) fn as_grpc(&self, reply: Reply) -> Reply {
         if reply.status < 400 || !matches!(reply.body, ReplyBody::ErrorPage) || !self.is_call() {
             return reply;
@@ -54,7 +55,7 @@ impl Exchange {
         grpc_reply(Status::of_http(reply.status))
     }
 
-    /// Whether the request is a call of gRPC, in a location that passes such on.
+    /// Whether the request is a gRPC call, in a location with `grpc_pass`.
     fn is_call(&self) -> bool {
         let request = &self.request;
         let kind = request.head.value(FieldId::ContentType, &request.bytes).unwrap_or_default();
@@ -63,7 +64,8 @@ impl Exchange {
         is_grpc && proxy().is_some_and(|proxy| proxy.is_grpc)
     }
 
-    /// The response has begun and cannot be completed: it ends with this status, where trailers were announced. `false`: they were not.
+    /// The response has begun and cannot be completed: ends it with this status, if trailers were announced. `false`:
+    /// they were not.
     pub(super) fn break_off_call(&mut self, plan: &BoundProxy, status: Status) -> bool {
         if !plan.is_grpc || !self.is_call() {
             return false;
@@ -77,7 +79,7 @@ impl Exchange {
     }
 }
 
-/// A response that is nothing but the end of a call.
+/// A response that consists of a gRPC status only.
 fn grpc_reply(status: Status) -> Reply {
     let fields = vec![
         (FieldId::GrpcStatus, status.code.to_string().into_bytes()),

@@ -1,5 +1,5 @@
-//! The proxied exchange: peers are tried until one answers or nothing is left to try. One attempt is `attempt`'s, the
-//! body of the response `relay`'s; which failure leads to another attempt is decided by `upstream::retry`.
+//! The proxied exchange: tries peers until one answers or no attempt is left. `attempt` makes one attempt, `relay`
+//! passes on the response's body, and `upstream::retry` decides which failure leads to another attempt.
 
 pub(crate) mod accel;
 pub(crate) mod application;
@@ -41,7 +41,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use upstream::balance::{Outcome, Seat, Standing};
 use upstream::retry::{self, Attempt, Blame, Decision, Failure, Policy, Verdict};
 
-/// What one proxied exchange keeps between its attempts.
+/// State that one proxied exchange keeps between its attempts.
 pub(crate) struct Tries {
     pub(crate) choice: Choice,
     pub(crate) first_at: Millis,
@@ -50,19 +50,19 @@ pub(crate) struct Tries {
     pub(crate) fresh_on: Option<usize>,
     pub(crate) fresh_used: bool,
     pub(crate) idempotent: bool,
-    /// The upstream's response has no body, whatever its head says.
+    /// The upstream was asked by HEAD: its response has no body, even if its head states a length.
     pub(crate) asks_for_head: bool,
 }
 
-/// What asking the upstream came to.
+/// The result of asking the upstream.
 enum Tried {
     Step(Step),
-    /// What the cache has is sent.
+    /// Send the cached response.
     Cached(CacheUse),
 }
 
 impl Tried {
-    /// Where there is no cache.
+    /// The step, for a proxy without a cache.
     fn without_cache(self) -> Step {
         match self {
             Self::Step(step) => step,
@@ -76,7 +76,7 @@ impl Tries {
         plan.group.members.of(&self.choice.held)
     }
 
-    /// The connection that an attempt with this peer wants.
+    /// The connection that an attempt at this peer needs.
     pub(crate) fn wanted<'a>(
         &'a self,
         plan: &'a BoundProxy,
@@ -95,21 +95,21 @@ impl Tries {
             source: &plan.source,
             connect_timeout: plan.connect_timeout,
             queue_timeout: plan.group.queue_timeout,
-            // What was lost on a reused connection is repeated on a fresh one.
+            // A request lost on a reused connection is repeated on a fresh one.
             reused_will_do: !self.fresh_used,
             must_prove: plan.retry_unsent && !self.idempotent,
             ahead: &[],
         })
     }
 
-    /// A peer by its number.
+    /// A peer by its index.
     pub(crate) fn peer<'a>(&'a self, plan: &'a BoundProxy, index: usize) -> Option<&'a BoundPeer> {
         self.set(plan)?.peers.get(index)
     }
 }
 
-/// `$upstream_status` of an attempt that failed: as in nginx what the client would get if it were the last one. `None`
-/// where the peer has not failed.
+/// `$upstream_status` of a failed attempt: as in nginx, the status that the client would get if it were the last
+/// attempt. `None` if the peer has not failed.
 fn failed_status(failure: Failure) -> Option<u16> {
     Some(match failure {
         Failure::Status(status) => status,
@@ -129,7 +129,7 @@ fn failed_status(failure: Failure) -> Option<u16> {
 }
 
 impl Exchange {
-    /// `held` are the peers of a group that may get others meanwhile.
+    /// Proxies the request. `held` are the peers of a group that may be replaced meanwhile.
     pub(crate) async fn proxy(&mut self, plan: &BoundProxy, held: HeldPeers) -> Step {
         self.upstream.abort_ignored = false;
         self.begin_call(plan);
@@ -149,7 +149,7 @@ impl Exchange {
             }
             Consulted::Send => None,
             Consulted::Ask => {
-                // As in nginx what may be stored is received to its end, also when its client has left.
+                // As in nginx, a response that may be stored is received to its end, even if its client has left.
                 self.upstream.abort_ignored |= self.is_cacheable();
                 match self.ask_upstream(plan, held, &body).await {
                     Tried::Step(step) => {
@@ -165,7 +165,7 @@ impl Exchange {
         step
     }
 
-    /// Asks the upstream, once the cache has nothing to say.
+    /// Asks the upstream after the cache had no answer.
     async fn ask_upstream(&mut self, plan: &BoundProxy, held: HeldPeers, body: &OutgoingBody) -> Tried {
         if let Err(reply) = self.encode_upstream_head(plan, body) {
             return self.end_call(Tried::Step(Step::Reply(reply)));
@@ -210,7 +210,7 @@ impl Exchange {
                 }
                 AttemptEnd::Reply(reply) => return Tried::Step(Step::Reply(reply)),
                 AttemptEnd::Tunnel(mut start) => {
-                    // The peer has answered; what becomes of the tunnel is between it and the client.
+                    // The peer has answered; the tunnel itself does not count for its health.
                     self.report(plan, tries, index, Outcome::Succeeded);
                     self.learn_session(plan, tries, index, LearnAt::End);
                     start.seat = self.upstream.seat.take().map(Seat::into_tunnel).unwrap_or_default();
@@ -229,7 +229,7 @@ impl Exchange {
                         record.status = status;
                     }
                     if self.is_call_over() {
-                        // No peer is blamed for a time that the client has set.
+                        // The client set the deadline, so no peer is blamed.
                         self.report(plan, tries, index, Outcome::Neutral);
                         return Tried::Step(Step::Reply(Reply::error(504)));
                     }
@@ -242,7 +242,7 @@ impl Exchange {
         }
     }
 
-    /// Each attempt is told what is left of the call's time.
+    /// Updates the time that the call has left, for each attempt.
     fn renew_call_time(&mut self, plan: &BoundProxy, body: &OutgoingBody, tries: &Tries) -> Result<(), Reply> {
         match self.call_time_left() {
             Some(left) if left.is_zero() => Err(Reply::error(504)),
@@ -253,12 +253,12 @@ impl Exchange {
         }
     }
 
-    /// The peer of the next attempt; its seat is kept for as long as the exchange uses it.
+    /// Chooses the peer of the next attempt; the exchange keeps the seat while it uses the peer.
     async fn pick_peer(&mut self, plan: &BoundProxy, tries: &mut Tries) -> Result<usize, NoPeer> {
         if let Some(index) = tries.fresh_on {
             return Ok(index);
         }
-        // The last attempt's peer is free before the next one is chosen.
+        // Releases the last attempt's peer before the next one is chosen.
         self.upstream.seat = None;
         let this = &*self;
         let inputs = |wants_chance: bool| {
@@ -274,7 +274,7 @@ impl Exchange {
         Ok(index)
     }
 
-    /// There is no peer for an attempt: what is logged and answered.
+    /// No peer is available for an attempt: logs it and gives the answer.
     fn without_peer(&mut self, plan: &BoundProxy, tries: &Tries, no_peer: NoPeer) -> Tried {
         let reason = match no_peer {
             NoPeer::NoLive => Cow::Borrowed("no live upstreams"),
@@ -298,7 +298,7 @@ impl Exchange {
         self.give_up(plan, Failure::NoLivePeer, 502)
     }
 
-    /// U13: the client has left before there was a response.
+    /// U13: the client left before there was a response.
     pub(crate) fn client_left(&self) -> Step {
         self.client_log("client prematurely closed connection, so upstream connection is closed too");
         Step::Reply(Reply::to_nobody(499))
@@ -309,7 +309,7 @@ impl Exchange {
         RandomState::new().hash_one(self.down.serial())
     }
 
-    /// Tells the balancer how long the peer took.
+    /// Reports the peer's response times to the balancer.
     fn learn_times(&self, plan: &BoundProxy, tries: &Tries, index: usize) {
         let times = self.upstream.attempts.all.last().map(|attempt| (attempt.header_ms, attempt.response_ms));
         if let (Some((Some(header_ms), Some(response_ms))), Some(set)) = (times, tries.set(plan)) {
@@ -317,7 +317,7 @@ impl Exchange {
         }
     }
 
-    /// The head of the response is there, and will be served.
+    /// The head of the response has come, and will be served.
     pub(crate) fn head_came(&mut self, plan: &BoundProxy, tries: &Tries) {
         if let Some(peer) = self.upstream.attempts.all.last().map(|attempt| attempt.peer as usize) {
             self.learn_session(plan, tries, peer, LearnAt::Header);
@@ -327,12 +327,12 @@ impl Exchange {
         }
     }
 
-    /// What the retry policy says about a failed attempt, or about a status that may be listed.
+    /// The retry policy's verdict on a failed attempt, or on a status that may be listed.
     pub(crate) fn judge(&self, plan: &BoundProxy, failure: Failure, sent: Sent, tries: &Tries) -> Verdict {
         let balance = tries.set(plan).map(|set| &set.balance);
         let group_tries = balance.map_or(0, |balance| balance.tries_max());
         let mut tries_max = if plan.tries_max == 0 { group_tries } else { plan.tries_max.min(group_tries) };
-        // What the application says is worth more than the error that no other peer is left.
+        // The application's own response is more useful than the error that no other peer is left.
         if matches!(failure, Failure::Status(_))
             && balance.is_some_and(|balance| {
                 !balance.has_another(&tries.choice.selection, &tries.choice.bound, self.thread.pool_now())
@@ -356,7 +356,7 @@ impl Exchange {
         retry::decide(failure, &attempt, &policy)
     }
 
-    /// Acts on a verdict; `None`: another attempt is to be made.
+    /// Acts on a verdict; `None`: another attempt follows.
     fn after_failure(
         &mut self,
         plan: &BoundProxy,
@@ -389,7 +389,7 @@ impl Exchange {
         }
     }
 
-    /// No peer is left to try: what the cache has is sent, or the error.
+    /// No attempt is left: gives the cached response, or the error.
     fn give_up(&mut self, plan: &BoundProxy, failure: Failure, status: u16) -> Tried {
         if let Some(because) = self.stale_instead(plan, failure) {
             return Tried::Cached(because);
@@ -400,14 +400,14 @@ impl Exchange {
         Tried::Step(Step::Reply(Reply::error(status)))
     }
 
-    /// Begins the record of an attempt.
+    /// Starts the record of an attempt.
     pub(crate) fn begin_attempt(&mut self, peer: u32) -> &mut AttemptRecord {
         let record = AttemptRecord::new(self, peer);
         self.upstream.attempts.all.push(record);
         self.upstream.attempts.all.last_mut().expect("one was just put there")
     }
 
-    /// An attempt that brought no whole response has taken its time all the same.
+    /// Records the time of an attempt that brought no whole response.
     fn end_attempt(&mut self) {
         let now = self.thread.reactor.now();
         if let Some(record) = self.upstream.attempts.last_mut() {
@@ -415,7 +415,7 @@ impl Exchange {
         }
     }
 
-    /// Counts an attempt that has ended, for the status page.
+    /// Counts a finished attempt for the status page.
     fn count_attempt(&self, peer: Option<&BoundPeer>, failed: bool) {
         let (Some(peer), Some(record)) = (peer, self.upstream.attempts.all.last()) else { return };
         let counted = Counted {

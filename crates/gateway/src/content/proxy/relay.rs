@@ -1,5 +1,5 @@
-//! The response body from the upstream to the client: bounded, with back-pressure, re-framed. The proxy calls it once the
-//! response head is sent.
+//! Relays the response body from the upstream to the client: bounded, with back-pressure, re-framed. The proxy calls it
+//! once the response head is sent.
 
 use crate::base::close::CloseReason;
 use crate::base::fault::Fault;
@@ -20,10 +20,10 @@ use reactor::{Interest, Millis, Read, SCRATCH_BYTES, Woken};
 use rules::pace::Pace;
 use std::time::Duration;
 
-/// Reads before others get their turn: 1 MB at full scratch size.
+/// Reads before other tasks get their turn: 1 MB at full scratch size.
 const READS_MAX: u32 = 4;
 
-/// A response body on its way.
+/// A response body being relayed.
 #[derive(Debug)]
 pub(crate) struct Relay {
     pub(crate) body: ResponseBody,
@@ -33,22 +33,23 @@ pub(crate) struct Relay {
     pub(crate) pace: Option<Pace>,
     /// Bytes of the body that came with the head.
     pub(crate) preread: u64,
-    /// `proxy_cache`: where the body goes, too.
+    /// `proxy_cache`: the file in which the body is also stored.
     pub(crate) store: Option<Box<Storing>>,
-    /// The client gets nothing of the body: it wants none, or has left. It is received for the cache alone.
+    /// The client gets none of the body: it wants none, or has left. The body is received for the cache alone.
     pub(crate) muted: bool,
-    /// The client has left, and what is stored goes on.
+    /// The client has left, and storing goes on.
     pub(crate) gone: Option<CloseReason>,
-    /// The client is slower than those who wait for what is stored: it gets the body from here on out of the cache's file.
+    /// The client is slower than the requests that wait for the stored response: from this offset on it gets the body
+    /// out of the cache's file.
     pub(crate) behind: Option<u64>,
 }
 
 /// How a relay ended.
 #[derive(Debug)]
 pub(crate) enum RelayEnd {
-    /// Everything was given to the client's side.
+    /// The client's side has everything.
     Complete,
-    /// The upstream broke off, or broke the coding.
+    /// The upstream broke off, or its coding is invalid.
     UpstreamBroken(String),
     /// `proxy_read_timeout`.
     UpstreamTimeout,
@@ -77,7 +78,7 @@ impl Relay {
         }
     }
 
-    /// Passes on received bytes; `head` goes ahead of them. Nothing is sent if the coding is wrong from the start.
+    /// Passes on received bytes; `head` goes before them. Nothing is sent if the coding is invalid from the start.
     pub(crate) fn feed(
         &mut self,
         bytes: &[u8],
@@ -104,7 +105,7 @@ impl Relay {
         self.body.held_bytes() + self.store.as_ref().map_or(0, |store| store.held_bytes())
     }
 
-    /// What is done instead of waiting, where others wait for what is stored, or the client takes more of what is.
+    /// Replaces a wait if other requests wait for the stored data, or the client accepts more of it.
     fn for_readers(&mut self, step: RelayStep, takes_more: bool) -> RelayStep {
         let waits = matches!(
             step,
@@ -139,31 +140,31 @@ impl Relay {
     }
 }
 
-/// What a step of the relay came to.
+/// The result of a relay step.
 enum RelayStep {
     End(RelayEnd),
-    /// The client does not take what waits, and no more may be held for it.
+    /// The client does not accept the waiting bytes, and no more may be held for it.
     ClientFull,
-    /// The same, and the upstream has nothing either.
+    /// The same, and the upstream has sent nothing either.
     BothWaiting,
-    /// The upstream has nothing at the moment.
+    /// The upstream has sent nothing more.
     UpstreamEmpty,
-    /// The disk is to have what has come.
+    /// Write the received data to the cache's file.
     Store,
-    /// Others are due.
+    /// Let other tasks run.
     Yield,
-    /// Nothing may be read for so long.
+    /// The pace permits no read for this long.
     Paced(Duration),
 }
 
-/// Timeouts and bounds of a relay.
+/// Timeouts and limits of a relay.
 pub(crate) struct RelayPlan {
     pub(crate) buffer_bytes: usize,
     pub(crate) read_timeout: Duration,
     pub(crate) send_timeout: Duration,
 }
 
-/// A request that goes on while its response comes: over HTTP/2 one does not wait for the other.
+/// A request body that is still being sent while its response arrives: HTTP/2 allows both at once.
 pub(crate) struct Upload<'a> {
     pub(crate) sending: &'a mut Sending,
     pub(crate) body: &'a OutgoingBody,
@@ -175,13 +176,13 @@ impl Upload<'_> {
         up.stream().is_some() && !self.sending.is_over()
     }
 
-    /// Whether it is the client's turn.
+    /// Whether the client must send before the upload can go on.
     fn awaits_client(&self, up: &UpstreamSide) -> bool {
         self.goes_on(up) && self.body.is_streamed() && !self.sending.complete && self.sending.unsent_bytes() == 0
     }
 }
 
-/// What may be held and asked for in one step: less than the configuration allows, where memory is short.
+/// Limits of one step: how much may be held and read. Lower than configured if memory is short.
 struct Bounds {
     buffer_bytes: usize,
     ask_max: usize,
@@ -189,7 +190,7 @@ struct Bounds {
 }
 
 impl Exchange {
-    /// Moves the body until it is complete on the client's side of the socket, or cannot be completed.
+    /// Relays the body until it is complete on the client's side of the socket, or cannot be completed.
     pub(crate) async fn relay(
         &mut self,
         relay: &mut Relay,
@@ -233,7 +234,7 @@ impl Exchange {
                     }
                     continue;
                 }
-                // A body that waits for a subrequest goes on when that wakes this exchange.
+                // A subrequest that the body waits for wakes this exchange.
                 RelayStep::ClientFull => (plan.send_timeout, self.client_room(), true),
                 RelayStep::BothWaiting => {
                     let wants = Wants::of_upstream(up, Interest::READ).or_of_client(Interest::WRITE);
@@ -261,16 +262,16 @@ impl Exchange {
 }
 
 impl Exchange {
-    /// Room at the client, where something waits for it.
+    /// Waits for room at the client if bytes wait for it.
     fn client_room(&self) -> Wants<'static> {
         Wants::of_client(Interest::WRITE.only_if(self.down.waiting_bytes() > 0))
     }
 
     fn bounds(&self, relay: &Relay, plan: &RelayPlan) -> Bounds {
-        // Taking a coding off needs as much again.
+        // Decoding needs as much memory again.
         let copies = if relay.body.is_coded() { 2 } else { 1 };
         let most = self.thread.memory.room(copies * SCRATCH_BYTES, copies * FLOOR_BYTES) / copies;
-        // Compressing takes longer than passing on: others get their turn in between.
+        // Compressing takes longer than passing on: other tasks get their turn in between.
         let most = if self.response.filters.changes_body() { most.min(GZIP_TURN_BYTES) } else { most };
         Bounds { buffer_bytes: plan.buffer_bytes.min(most), ask_max: most, now: self.thread.reactor.now() }
     }
@@ -295,14 +296,14 @@ fn step(
         } else {
             match filters.flush(down) {
                 Err(_) => return RelayStep::End(RelayEnd::ClientGone(CloseReason::ClientAborted)),
-                // What is unsent when the body is complete is `settle`'s: the upstream is free by then.
+                // `settle` sends the rest of a complete body: the upstream is free by then.
                 Ok(_) if relay.body.is_done() => return RelayStep::End(RelayEnd::Complete),
                 Ok(_) if filters.waiting_bytes(down) >= bounds.buffer_bytes => return RelayStep::ClientFull,
                 Ok(_) => {}
             }
         }
         let before = if relay.muted { 0 } else { down.waiting_bytes() };
-        // What may be held is bounded; a client that has taken everything so far may be given more at once.
+        // The held bytes are bounded; a client that has accepted everything so far may get more at once.
         let room = (*ask).max(bounds.buffer_bytes) - before.min(bounds.buffer_bytes);
         let max = match relay.body.source {
             Source::Length(left) => room.min(usize::try_from(left).unwrap_or(usize::MAX)),

@@ -1,4 +1,4 @@
-//! The body of the request on its way out: whether it is read first or streamed. Its head is `upstream_head`'s.
+//! The body of the request on its way to the upstream: read first, or streamed. `request_head` writes its head.
 
 use crate::base::body_file;
 use crate::base::close::CloseReason;
@@ -20,12 +20,11 @@ use std::sync::Arc;
 /// Bytes read from the client at once while a body is collected.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Bytes of a body that goes into a file which are collected before they are written: the offload pool is asked once for
-/// many reads.
+/// Bytes of a body that are collected before they are written to its file: one job of the offload pool for many reads.
 const PIECE_BYTES: usize = 256 * 1024;
 
 impl Exchange {
-    /// The body that the upstream gets: the client's, or that of `proxy_set_body`.
+    /// The body for the upstream: the client's, or that of `proxy_set_body`.
     pub(crate) async fn take_body(&mut self, plan: &BoundProxy) -> Result<OutgoingBody, Reply> {
         let clients = self.take_clients_body(plan).await?;
         let Some(template) = &plan.set_body else { return Ok(clients) };
@@ -34,8 +33,8 @@ impl Exchange {
         Ok(OutgoingBody::complete(ReplayBody::Memory(Rc::new(bytes))))
     }
 
-    /// Reads the body, as far as the configuration wants that before the upstream sees the request. `proxy_set_body` may
-    /// name it (`$request_body`), so it is read then as well.
+    /// Reads the body, as far as the configuration wants that before the upstream gets the request. `proxy_set_body`
+    /// may use `$request_body`, so the body is read in that case as well.
     async fn take_clients_body(&mut self, plan: &BoundProxy) -> Result<OutgoingBody, Reply> {
         let framing = self.intake.body.framing();
         let length = match framing {
@@ -47,13 +46,14 @@ impl Exchange {
             return Ok(OutgoingBody::ABSENT);
         }
         let begun = match &self.intake.replay {
-            // An internal redirect has led from one proxy to another.
+            // An internal redirect led from one proxy to another.
             kept @ (ReplayBody::Memory(_) | ReplayBody::File(..)) => return Ok(OutgoingBody::complete(kept.clone())),
             ReplayBody::None if self.intake.body.is_done() => return Ok(OutgoingBody::complete(ReplayBody::None)),
-            // Nothing was passed on but what is still there.
+            // Everything received so far is still held, so it can be sent.
             ReplayBody::Streaming(begun) if self.intake.body.received == begun.len() as u64 => Some(Rc::clone(begun)),
             ReplayBody::None => None,
-            // The first proxy has passed a part of it on: an error page does without, another request cannot.
+            // The first proxy has passed a part of the body on: an error page needs none, another request cannot be
+            // sent.
             _ if self.routing.method == Method::Get || self.routing.method == Method::Head => {
                 return Ok(OutgoingBody::ABSENT);
             }
@@ -64,7 +64,7 @@ impl Exchange {
         };
         let begun = begun.map(Rc::unwrap_or_clone).unwrap_or_default();
         self.send_continue()?;
-        // An upstream of version 1.0 knows no chunks and must be told the length, so all of such a body is read first.
+        // HTTP/1.0 upstreams know no chunks and need a length, so a body without one is read first.
         if !plan.request_buffering && plan.set_body.is_none() && (plan.http_1_1 || length.is_some()) {
             return self.begin_streaming(begun, length);
         }
@@ -72,8 +72,8 @@ impl Exchange {
         Ok(OutgoingBody::complete(self.intake.replay.clone()))
     }
 
-    /// The whole body, for copies of the request; it is kept for the request itself. Where a proxy has passed a part of it on already,
-    /// there is none.
+    /// The whole body, for copies of the request; it is also kept for the request itself. `None` if a proxy has already
+    /// passed a part of it on.
     pub(crate) async fn read_whole_body(&mut self) -> Result<ReplayBody, Reply> {
         let framing = self.intake.body.framing();
         let is_kept = matches!(self.intake.replay, ReplayBody::Memory(_) | ReplayBody::File(..));
@@ -94,16 +94,16 @@ impl Exchange {
     /// Reads the whole body into memory or a file; `begun` is its beginning.
     async fn collect_whole(&mut self, begun: Vec<u8>, length: Option<u64>) -> Result<(), Reply> {
         let limit = self.client_plan().body_buffer_bytes;
-        // Where memory is short the disk takes what would fit the buffer otherwise.
+        // If memory is short, a body that would fit the buffer goes into a file.
         let wanted = length.map_or(limit, |length| limit.min(usize::try_from(length).unwrap_or(usize::MAX)));
         let limit = self.thread.memory.room_for_body(wanted);
         let to_file = self.client_plan().body_files.always || length.is_some_and(|length| length > limit as u64);
-        // In one piece from the beginning: a buffer that doubles would hold twice as much for a moment.
+        // Reserved at once: a buffer that doubles would hold twice as much for a moment.
         let expected = length.filter(|_| !to_file).and_then(|length| usize::try_from(length).ok());
         let mut bytes = begun;
         bytes.reserve_exact(expected.unwrap_or_default().saturating_sub(bytes.len()));
         if !to_file {
-            // One byte more than fits tells a chunked body that does from one that does not.
+            // One byte more than fits shows whether a chunked body exceeds the buffer.
             self.collect_body(&mut bytes, limit + 1).await?;
         }
         self.intake.replay = if to_file || bytes.len() > limit {
@@ -114,8 +114,8 @@ impl Exchange {
         Ok(())
     }
 
-    /// Takes what has arrived of a body that is to be streamed. One that has arrived completely is like any other: it can be
-    /// sent again, and has a length. Nothing is waited for.
+    /// Takes what has arrived of a body that is to be streamed. A body that has arrived completely is treated like a
+    /// buffered one: it can be sent again, and has a length. Does not wait.
     fn begin_streaming(&mut self, mut bytes: Vec<u8>, length: Option<u64>) -> Result<OutgoingBody, Reply> {
         let limit = self.client_plan().body_buffer_bytes;
         let wanted = length.map_or(limit, |length| limit.min(usize::try_from(length).unwrap_or(usize::MAX)));
@@ -143,8 +143,8 @@ impl Exchange {
         Ok(OutgoingBody::streamed(self.intake.replay.clone(), length))
     }
 
-    /// Reads until the body is complete or this many bytes of it are there. They count as held from the beginning: other
-    /// bodies that come at the same time see what is left.
+    /// Reads until the body is complete or this many bytes of it have come. All of them count as held from the
+    /// beginning, so that other bodies arriving at the same time see the remaining memory.
     async fn collect_body(&mut self, bytes: &mut Vec<u8>, most: usize) -> Result<(), Reply> {
         while !self.intake.body.is_done() && bytes.len() < most {
             let room = (most - bytes.len()).min(READ_BYTES);
@@ -166,8 +166,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Reads the whole body into a temporary file, `piece` being its beginning. A disk that is full fails this request
-    /// alone.
+    /// Reads the whole body into a temporary file; `piece` is its beginning. A full disk fails this request alone.
     async fn body_to_file(&mut self, mut piece: Vec<u8>) -> Result<ReplayBody, Reply> {
         let files = Arc::clone(&self.client_plan().body_files);
         let created = self.offload(move || files.create()).await.flatten();
@@ -208,7 +207,7 @@ impl Exchange {
         Reply::error(500)
     }
 
-    /// Tells a client that waits for it to go on.
+    /// Sends 100 Continue to a client that waits for it.
     fn send_continue(&mut self) -> Result<(), Reply> {
         let waits = self.request.head.expect_continue && self.intake.body.received == 0 && !self.down.has_pending();
         if waits && self.down.send_interim(ReplyHead::of(100).with(b"")).is_err() {
@@ -228,14 +227,14 @@ impl Exchange {
         Some(Reply::error(413))
     }
 
-    /// The answer to a body that does not come.
+    /// The answer if the body does not arrive in time.
     pub(crate) fn body_timed_out(&mut self) -> Reply {
         self.client_log("client timed out (110: Connection timed out) while reading client request body");
         self.down.ending.break_off(CloseReason::BodyTimeout);
         Reply::error(408)
     }
 
-    /// The answer to a body that cannot be read.
+    /// The answer if the body cannot be read.
     pub(crate) fn refuse_body(&mut self, error: &BodyError) -> Reply {
         match error {
             BodyError::Malformed(error) => {

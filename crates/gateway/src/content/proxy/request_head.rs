@@ -1,5 +1,5 @@
-//! The head that the upstream gets. Variables may bring any bytes; `http1::outgoing` takes none that would make the head read
-//! as anything but one request, and this is what happens to such a request: 500, and a line that names the variable.
+//! The head for the upstream. Variables may contain any bytes; `http1::outgoing` refuses bytes that would make the head
+//! read as anything but one request. Such a request is answered with 500, and a log line names the variable.
 
 use crate::base::logs::error::Level;
 use crate::exchange::Exchange;
@@ -16,14 +16,14 @@ use rules::time_format::Moment;
 use rules::uri::{PassUri, ProxyUri};
 use rules::variable::Variable;
 
-/// A head that cannot be sent: the buffer for the next one, and what to log.
+/// A head that cannot be sent: its buffer for reuse, and the message to log.
 struct Refused {
     buffer: OutgoingHead,
     message: String,
 }
 
 impl Exchange {
-    /// Writes the head for the upstream; the error is the answer where it cannot be sent.
+    /// Writes the head for the upstream; the error is the answer if it cannot be sent.
     pub(crate) fn encode_upstream_head(&mut self, plan: &BoundProxy, body: &OutgoingBody) -> Result<(), Reply> {
         if let Some(application) = &plan.application {
             return self.encode_application_head(plan, application, body);
@@ -43,7 +43,7 @@ impl Exchange {
         }
     }
 
-    /// The head, and whether it asks for an upgrade.
+    /// Writes the head; returns it, and whether it asks for an upgrade.
     fn write_upstream_head(
         &self,
         plan: &BoundProxy,
@@ -94,19 +94,20 @@ impl Exchange {
         Ok((head.finish(), upgrade_sent))
     }
 
-    /// `proxy_cache_revalidate`: the conditions of the stale response, unless the configuration has its own.
+    /// `proxy_cache_revalidate`: the validators of the stale response, unless the configuration sets these fields
+    /// itself.
     fn write_cache_conditions(&self, plan: &BoundProxy, head: &mut HeadWriter) {
         let Some((modified, tag)) = self.cache_validators() else { return };
         let date = modified.map(|modified| Moment::new(modified, 0).http_date().to_vec()).unwrap_or_default();
         for (id, value) in [(FieldId::IfModifiedSince, &*date), (FieldId::IfNoneMatch, tag)] {
             if let Some(name) = FieldToken::new(id.name().as_bytes()).filter(|_| !plan.replaced.contains(id, b"")) {
-                // A value that cannot be sent was never stored; the request is a plain one then.
+                // A value that cannot be sent was never stored; the request is then unconditional.
                 let _ = head.field(&name, |out| out.extend_from_slice(value));
             }
         }
     }
 
-    /// `TE: trailers`, as in nginx where the client has sent it: servers of gRPC ask for it. And what is left of the call's time.
+    /// `TE: trailers`, as in nginx if the client sent it: gRPC servers require it. Also the rest of the call's time.
     fn write_call_fields(&self, plan: &BoundProxy, head: &mut HeadWriter) {
         let te = self.request.head.value(FieldId::Te, &self.request.bytes).unwrap_or_default();
         let is_trailers = |coding: &[u8]| coding.trim_ascii().eq_ignore_ascii_case(b"trailers");
@@ -127,15 +128,15 @@ impl Exchange {
         head.field(name, |out| {
             let start = out.len();
             value.write(&ExchangeView::of(self), out);
-            // R47: an upgrade to h2c ends here, whichever of the client's fields a variable takes it from.
+            // R47: an upgrade to h2c is removed, no matter from which of the client's fields a variable takes it.
             if name.id() == FieldId::Upgrade && out.get(start..).is_some_and(names_h2c) {
                 out.truncate(start);
             }
         })
     }
 
-    /// The configuration's Host has come to nothing. A request without one is refused by most upstreams and misread by
-    /// others, so it gets the one that it would have without the directive.
+    /// The configured Host is empty. Most upstreams refuse a request without Host and others misread it, so the default
+    /// Host is sent.
     fn write_own_host(&self, head: &mut HeadWriter) {
         let host = Template::variable(Variable::ProxyHost);
         let written =
@@ -146,7 +147,7 @@ impl Exchange {
         self.log_at(Level::Warn, "\"proxy_set_header Host\" is empty; the upstream gets the host of \"proxy_pass\"");
     }
 
-    /// The client's method, or that of `proxy_method` unless it is empty.
+    /// The client's method, or that of `proxy_method` unless that is empty.
     fn write_upstream_method(&self, plan: &BoundProxy, out: &mut Vec<u8>) {
         if self.upstream.cache.as_ref().is_some_and(|caching| caching.converts_head) {
             return out.extend_from_slice(b"GET");
@@ -183,7 +184,8 @@ impl Exchange {
     pub(crate) fn upstream_method(&self, plan: &BoundProxy) -> &[u8] {
         match plan.application {
             None => self.request.upstream_head.method(),
-            // What the application is told by `REQUEST_METHOD` is the client's method; as in nginx a body comes with it or not.
+            // `REQUEST_METHOD` tells an application the client's method; as in nginx, that is independent of whether a
+            // body is sent.
             Some(_) => self.method_name(),
         }
     }
@@ -211,7 +213,7 @@ impl Exchange {
     }
 }
 
-/// Fields of a client that make the response one for that client alone: they do not go on where the response may be stored.
+/// Client fields that make the response specific to that client: they are not passed on if the response may be stored.
 pub(super) fn is_condition(id: FieldId) -> bool {
     matches!(
         id,

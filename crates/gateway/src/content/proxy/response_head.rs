@@ -1,4 +1,4 @@
-//! The response head of an upstream: received, judged, and passed on with the beginning of the body in the same write.
+//! The response head of an upstream: received, checked, and passed on with the beginning of the body in the same write.
 
 use crate::base::close::CloseReason;
 use crate::base::logs::error::Level;
@@ -28,30 +28,30 @@ use rules::precondition::Verdict;
 use upstream::DiscardReason;
 use upstream::retry::{Conditions, Decision, Failure};
 
-/// Interim responses of one exchange. An upstream has no reason to send more than a few.
+/// Most interim responses of one exchange. An upstream has no reason to send more than a few.
 const INTERIMS_MAX: u32 = 16;
 
-/// What looking for the response head came to.
+/// The result of looking for the response head.
 pub(crate) enum HeadStep {
-    /// It is not complete.
+    /// The head is incomplete.
     Waiting,
-    /// It was sent to the client; the body follows.
+    /// The head was sent to the client; the body follows.
     Relaying(Box<Relay>),
-    /// It was for the client, whose socket is broken.
+    /// The head could not be sent: the client's socket is broken.
     Refused,
-    /// An error page is shown in its place, or what it redirects to; the body is not passed on. `true`: it has come whole
-    /// already.
+    /// An error page, or the target of `X-Accel-Redirect`, replaces the response; the body is not passed on. `true`:
+    /// all of it has come already.
     Intercepted(bool),
-    /// The attempt ends with something else than this response; `true`: the body has come whole already.
+    /// The attempt ends with something other than this response; `true`: all of the body has come already.
     Instead(Box<AttemptEnd>, bool),
-    /// 101: the bytes that came behind it.
+    /// 101: the bytes that followed it.
     Switched(Vec<u8>),
-    /// There is none: the failure, words for the log (empty: nothing to say), and why the connection is discarded.
+    /// No head: the failure, text for the log (empty: nothing to log), and why the connection is discarded.
     Failed(Failure, String, DiscardReason),
 }
 
 impl Exchange {
-    /// Reads what the upstream has sent; with a complete head the response begins.
+    /// Reads what the upstream has sent; a complete head starts the response.
     pub(crate) fn receive_head(
         &mut self,
         plan: &BoundProxy,
@@ -61,7 +61,7 @@ impl Exchange {
     ) -> HeadStep {
         loop {
             let most = self.thread.memory.room(SCRATCH_BYTES, FLOOR_BYTES);
-            // What comes with the head has come before any pace, so there it is no more than nginx would read.
+            // The pace does not apply to bytes read with the head, so no more than nginx's buffer is read here.
             let most = plan.limit_rate.as_ref().map_or(most, |_| most.min(plan.limits.head_bytes_max));
             let most = if self.location().changes_bodies() { most.min(GZIP_TURN_BYTES) } else { most };
             let read = up.read_with(most, |bytes| {
@@ -76,7 +76,7 @@ impl Exchange {
                 if self.answer_bytes().is_empty() {
                     return self.take_head(bytes, plan, up, tries, interims);
                 }
-                // A head in pieces: the first part is joined with what came.
+                // The head came in pieces: joins the earlier bytes with the new ones.
                 let mut joined = std::mem::take(&mut self.answer_mut().bytes);
                 joined.extend_from_slice(bytes);
                 self.take_head(&joined, plan, up, tries, interims)
@@ -98,7 +98,7 @@ impl Exchange {
         }
     }
 
-    /// A connection that ended now: before the head, or inside it.
+    /// The connection ended: before the head, or inside it.
     fn closed(&self) -> Failure {
         if self.received_of_head() == 0 { Failure::ClosedBeforeHead } else { Failure::ClosedInsideHead }
     }
@@ -133,7 +133,7 @@ impl Exchange {
                 }
             };
             let (head, rest) = bytes.split_at(len);
-            // uwsgi has HTTP's status line, and one request a connection.
+            // uwsgi has HTTP's status line, and one request per connection.
             self.answer_mut().head.keepalive &= plan.application.is_none();
             match self.answer_mut().head.kind {
                 ResponseKind::Interim => {
@@ -157,17 +157,17 @@ impl Exchange {
         }
     }
 
-    /// The response head, once a part of it is there.
+    /// The response head, once a part of it has come.
     pub(crate) fn answer(&self) -> Option<&Answer> {
         self.upstream.answer.as_deref().filter(|answer| !answer.bytes.is_empty())
     }
 
-    /// Its bytes, as many as are there.
+    /// The bytes received of the head.
     pub(crate) fn answer_bytes(&self) -> &[u8] {
         self.upstream.answer.as_ref().map_or(&[], |answer| &answer.bytes)
     }
 
-    /// Bytes that are there of the head.
+    /// Number of bytes received of the head.
     pub(crate) fn received_of_head(&self) -> usize {
         self.answer_bytes().len() + self.upstream.records.as_ref().map_or(0, |records| records.waiting_bytes())
     }
@@ -182,7 +182,7 @@ impl Exchange {
         answer.bytes.extend_from_slice(bytes);
     }
 
-    /// What came does not count: an interim response, or the attempt has failed.
+    /// Drops the head: it was an interim response, or the attempt failed.
     pub(crate) fn forget_answer(&mut self) {
         self.upstream.records = None;
         self.upstream.stream_ended = None;
@@ -203,7 +203,7 @@ impl Exchange {
         self.log_repeated_field();
     }
 
-    /// Says that the upstream has sent a field twice of which the first one counts.
+    /// Logs that the upstream sent a field twice; the first one counts.
     fn log_repeated_field(&self) {
         let Some(answer) = self.answer() else { return };
         let Some(again) = &answer.head.repeated else { return };
@@ -292,14 +292,14 @@ impl Exchange {
         }
     }
 
-    /// Whether the status is one with which another peer is tried.
+    /// Whether another peer is tried because of this status.
     fn is_for_next_peer(&self, plan: &BoundProxy, up: &UpstreamSide, tries: &Tries, status: u16) -> bool {
         let is_listed = Conditions::of_status(status).is_some_and(|condition| plan.conditions.contains(condition));
         let sent = Sent { some: true, reused: up.is_reused(), proved_unsent: false };
         is_listed && self.judge(plan, Failure::Status(status), sent, tries).decision == Decision::NextPeer
     }
 
-    /// The head of a response that is passed on, through all filters.
+    /// The head of a response that is passed on, after all filters.
     #[allow(clippy::unnecessary_box_returns)] // what is recycled is the box
     fn passed_head(
         &mut self,
@@ -319,8 +319,8 @@ impl Exchange {
         head
     }
 
-    /// What is done with the body: how it is marked off, whether it is stored, whether the client gets it. Gives what has come of it,
-    /// too.
+    /// Decides about the body: its framing, whether it is stored, whether the client gets it. Also returns the bytes of
+    /// it that have come.
     fn begin_relay<'a>(
         &mut self,
         plan: &BoundProxy,
@@ -329,7 +329,7 @@ impl Exchange {
         not_modified: bool,
     ) -> (Box<Relay>, &'a [u8]) {
         self.upstream.abort_ignored = plan.ignore_client_abort || store.is_some();
-        // HEAD, also by `proxy_method`: the client has asked for the head only, and has no use for this body.
+        // HEAD, also by `proxy_method`: the client asked for the head only, and this body is not needed.
         let no_body = not_modified || !self.down.takes_body();
         let unwanted = no_body && store.is_none() && !self.has_no_body(framing, rest);
         let is_whole = self.is_whole(framing, rest);
@@ -347,7 +347,7 @@ impl Exchange {
         plan.intercept_errors && status >= 300 && self.location().error_pages.find(status).is_some()
     }
 
-    /// Begins the head: the status, and what is known of the body.
+    /// Starts the head: the status, and what is known of the body.
     #[allow(clippy::unnecessary_box_returns)] // what is recycled is the box
     pub(crate) fn describe_response(
         &mut self,
@@ -362,12 +362,12 @@ impl Exchange {
         let is_part = matches!(portion, Portion::Part { .. });
         let shown = if is_part { 206 } else { self.response.shown_status.unwrap_or(status) };
         let mut head = self.begin_head(shown);
-        // An application need not say one, and HTTP/2 has none.
+        // An application may send no reason phrase, and HTTP/2 has none.
         let is_said = (plan.application.is_none() && !plan.http2) || !reason.is_empty();
         head.reason = Some(reason).filter(|_| shown == status && is_said);
         let is_head = !self.down.takes_body();
         (head.has_body, head.length) = match framing {
-            // `proxy_method HEAD`: the client expects the body of which the head speaks.
+            // `proxy_method HEAD`: the client expects the body that the head describes.
             ResponseFraming::None if asked_for_head && !is_head && !is_bodiless(shown) => (true, Some(0)),
             ResponseFraming::None => (false, stated),
             ResponseFraming::Length(length) => (true, Some(length)),
@@ -377,7 +377,7 @@ impl Exchange {
             head.length = Some(range.end - range.start);
         }
         let is_stream = self.upstream.stream_ended.is_some();
-        // A head that is the end has no trailers behind it: in gRPC it is the trailers itself.
+        // A head with END_STREAM has no trailers after it: in gRPC it is itself the trailers.
         let may_have_trailers = is_stream && !self.upstream.lacks_trailers;
         let brings_trailers = plan.pass_trailers && (framing == ResponseFraming::Chunked || may_have_trailers);
         head.has_trailers = framing != ResponseFraming::None && self.wants_trailers(shown, brings_trailers);
@@ -405,7 +405,7 @@ impl Exchange {
         head.fields.mark(Mark::Connection);
     }
 
-    /// Fields of the response that go to the client. A type that is empty says nothing, and nginx leaves it out.
+    /// Response fields that go to the client. An empty Content-Type is left out, as in nginx.
     pub(crate) fn passed_fields(&self, plan: &BoundProxy) -> impl Iterator<Item = &Field> {
         let fields = self.upstream.answer.as_ref().map_or(&[][..], |answer| &answer.head.fields);
         let (bytes, edits) = (self.answer_bytes(), self.edits_cached());
@@ -413,12 +413,12 @@ impl Exchange {
         fields.iter().filter(move |field| {
             let ends_here = match field.id {
                 FieldId::ContentLength => true,
-                // What the server could be asked for in another request (RFC 9110 §7.8), as 426 says it. The 101 that
+                // Protocols that the server offers for a further request (RFC 9110 §7.8), as in a 426. The 101 that
                 // switches has its own.
                 FieldId::Upgrade => status == 101,
                 FieldId::SecWebSocketAccept => self.down.wants_tunnel(),
                 FieldId::ContentType => field.hop || field.value.of(bytes).is_empty(),
-                // What is stored has its parts from here.
+                // The gateway serves ranges of a stored response itself.
                 FieldId::AcceptRanges => field.hop || edits,
                 _ => field.hop,
             };
@@ -429,7 +429,7 @@ impl Exchange {
 
 /// Where the body comes from.
 impl Exchange {
-    /// Where the body of the response comes from, whose head has this framing.
+    /// The source of the response's body, for a head with this framing.
     fn source_of(&mut self, framing: ResponseFraming, rest: &[u8]) -> Source {
         if let Some(has_ended) = self.upstream.stream_ended {
             return match framing {
@@ -455,7 +455,7 @@ impl Exchange {
         }
     }
 
-    /// Whether the response has no body at all, `rest` being what came behind its head.
+    /// Whether the response has no body at all; `rest` is what followed its head.
     fn has_no_body(&self, framing: ResponseFraming, rest: &[u8]) -> bool {
         match self.upstream.stream_ended {
             Some(has_ended) => framing == ResponseFraming::None || (has_ended && rest.is_empty()),
@@ -463,7 +463,7 @@ impl Exchange {
         }
     }
 
-    /// Whether the whole body of the response has come with its head, `rest` being what came behind that.
+    /// Whether the whole body has come with the head; `rest` is what followed the head.
     fn is_whole(&self, framing: ResponseFraming, rest: &[u8]) -> bool {
         let Some(has_ended) = self.upstream.stream_ended else {
             let records = self.upstream.records.as_ref();
@@ -473,7 +473,7 @@ impl Exchange {
     }
 }
 
-/// Whether these bytes are the whole body of a response, and nothing else.
+/// Whether these bytes are exactly one whole body.
 fn is_whole(framing: ResponseFraming, bytes: &[u8]) -> bool {
     match framing {
         ResponseFraming::None => bytes.is_empty(),

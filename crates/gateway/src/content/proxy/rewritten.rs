@@ -1,5 +1,5 @@
-//! Fields of an upstream's response that are not passed on as they are: Location and Refresh by `proxy_redirect`, Set-Cookie by
-//! `proxy_cookie_domain`, `proxy_cookie_path` and `proxy_cookie_flags`. Called where an upstream's response is encoded.
+//! Rewrites fields of an upstream's response: Location and Refresh by `proxy_redirect`, Set-Cookie by
+//! `proxy_cookie_domain`, `proxy_cookie_path` and `proxy_cookie_flags`. Called when an upstream's response is encoded.
 
 use crate::base::logs::error::Level;
 use crate::downstream::reply_head::ReplyHead;
@@ -12,7 +12,7 @@ use rules::pattern::MatchError;
 use std::borrow::Cow;
 
 impl Exchange {
-    /// The fields that go on, rewritten where the location says so.
+    /// Passes fields on, rewritten as the location says.
     pub(crate) fn pass_fields(&self, plan: &BoundProxy, head: &mut ReplyHead) {
         let Some(answer) = self.answer() else { return };
         let seen = |id| answer.head.seen.contains(id);
@@ -29,7 +29,8 @@ impl Exchange {
             }
             match self.rewrite(plan, field, &answer.bytes) {
                 Cow::Borrowed(_) => head.fields.pass(field),
-                // nginx writes the name of a Location itself that it makes absolute; over HTTP/2 names come in lower case.
+                // nginx itself spells the name of a Location that it makes absolute; over HTTP/2 names arrive in lower
+                // case.
                 Cow::Owned(value) if field.id == FieldId::Location && value.starts_with(b"/") => {
                     match self.absolute_location(value) {
                         path if path.starts_with(b"/") => head.fields.pass_as(field, &path),
@@ -41,16 +42,16 @@ impl Exchange {
         }
     }
 
-    /// The value of a field as it goes to the client; `bytes` are those that it points into.
+    /// The value of a field for the client; `field` points into `bytes`.
     pub(crate) fn rewritten<'a>(&self, plan: &BoundProxy, field: &Field, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         match self.rewrite(plan, field, bytes) {
-            // A rewritten Location that is a path becomes absolute, as one of our own does.
+            // A rewritten Location that is a path becomes absolute, like one of our own.
             Cow::Owned(value) if field.id == FieldId::Location => Cow::Owned(self.absolute_location(value)),
             value => value,
         }
     }
 
-    /// The same without the host of a Location that is a path.
+    /// The same, but a Location that is a path stays one.
     fn rewrite<'a>(&self, plan: &BoundProxy, field: &Field, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         let value = field.value.of(bytes);
         let mut rewritten = Vec::new();

@@ -1,5 +1,5 @@
-//! Sessions that stay with a peer: what a request says about its session, what a response is given to say, and what is
-//! learned from it. Which peer such a session gets is `upstream::balance`'s.
+//! Sticky sessions: reads the session from the request, adds the cookie to the response, and learns sessions from
+//! responses. `upstream::balance` chooses the peer for a session.
 
 use crate::content::proxy::Tries;
 use crate::downstream::reply_head::ReplyHead;
@@ -21,7 +21,7 @@ pub(crate) enum LearnAt {
     End,
 }
 
-/// What `expires=max` means: nginx's ten years, and the last second that old clients know.
+/// What `expires=max` means: nginx's ten years, and the last second that old clients can represent.
 const FOREVER: &str = "; expires=Thu, 31-Dec-37 23:55:55 GMT; max-age=315360000";
 
 impl Exchange {
@@ -48,7 +48,7 @@ impl Exchange {
         found.unwrap_or_default()
     }
 
-    /// The first template that comes to something.
+    /// The first template with a value that is not empty.
     fn first_of(&self, templates: &[Template]) -> Option<Vec<u8>> {
         let mut value = Vec::new();
         templates.iter().find_map(|template| {
@@ -57,7 +57,7 @@ impl Exchange {
         })
     }
 
-    /// The field that tells the client which peer it is bound to.
+    /// Adds the cookie that tells the client its peer.
     pub(crate) fn fill_sticky(&self, plan: &BoundProxy, head: &mut ReplyHead) {
         let Some(attempt) = self.upstream.attempts.all.last() else { return };
         let Some(set) = plan.group.members.of(&attempt.held) else { return };
@@ -103,7 +103,7 @@ impl Exchange {
         }
         let start = out.len();
         attribute(b"; samesite=", &plan.samesite, out);
-        // A value that browsers do not know would switch the protection off.
+        // Browsers ignore an unknown value, which would disable the protection.
         if let Some(value) = out.get(start + b"; samesite=".len()..)
             && !is_same_site(value)
         {
@@ -113,7 +113,7 @@ impl Exchange {
         attribute(b"; path=", &plan.path, out);
     }
 
-    /// Binds the session to the peer that has answered.
+    /// Binds the session to the peer that answered.
     pub(crate) fn learn_session(&self, plan: &BoundProxy, tries: &Tries, index: usize, at: LearnAt) {
         let Some(StickyPlan::Learn(learn)) = &plan.group.sticky else { return };
         let LearnPlan { create, lookup, at_header, .. } = &**learn;
@@ -134,7 +134,7 @@ impl Exchange {
     }
 }
 
-/// `expires` in the form that cookies began with, and `max-age`.
+/// Writes `expires` in the oldest cookie date format, and `max-age`.
 fn write_expiry(now: Duration, expires: Duration, out: &mut Vec<u8>) {
     out.extend_from_slice(b"; expires=");
     out.extend_from_slice(&Moment::new(now.saturating_add(expires).as_secs() as i64, 0).cookie_date());

@@ -1,5 +1,5 @@
-//! 101 of an upstream: whether it was asked for, and the tunnel that it leads to. Over HTTP/2 the client has asked by extended CONNECT, and
-//! gets 200 (RFC 8441).
+//! An upstream's 101: checks that the client asked for it, and opens the tunnel. Over HTTP/2 the client asks by
+//! extended CONNECT and gets 200 (RFC 8441).
 
 use crate::content::filtered::{Compress, Ranges};
 use crate::content::proxy::attempt::{AttemptEnd, Sent};
@@ -21,7 +21,7 @@ use upstream::retry::Failure;
 use websocket::handshake::Key;
 
 impl Exchange {
-    /// A page, which a client that wants a tunnel would take for one.
+    /// Refuses a page, which a client that wants a tunnel would take for one.
     pub(super) fn refuse_page_for_tunnel(&self, status: u16) -> Option<HeadStep> {
         if !self.down.wants_tunnel() || !(200..300).contains(&status) {
             return None;
@@ -30,14 +30,14 @@ impl Exchange {
         Some(HeadStep::Failed(Failure::InvalidHeader, reason, DiscardReason::ResponseBodyUnread))
     }
 
-    /// Whether the client wants another protocol. As in nginx a WebSocket may be asked for without `Connection: upgrade`, which
-    /// some proxies in front of this one leave out.
+    /// Whether the client wants another protocol. As in nginx, a WebSocket request counts without
+    /// `Connection: upgrade`, which some proxies in front of this one drop.
     fn asked_for_upgrade(&self) -> bool {
         let upgrade = self.request.head.value(FieldId::Upgrade, &self.request.bytes);
         self.request.head.upgrade.is_some() || upgrade.is_some_and(|value| value.eq_ignore_ascii_case(b"websocket"))
     }
 
-    /// 101: good only if the client asked for it and the request that was sent asks for it, too.
+    /// 101: valid only if both the client and the request as it was sent asked for it.
     pub(super) fn switch(&mut self, head: &[u8], rest: &[u8]) -> HeadStep {
         self.keep_response_head(head);
         let fault = if !self.asked_for_upgrade() || !self.upstream.upgrade_sent {
@@ -49,14 +49,14 @@ impl Exchange {
             return HeadStep::Failed(Failure::InvalidHeader, reason, DiscardReason::ProtocolError);
         }
         if let Some(record) = self.upstream.attempts.last_mut() {
-            // The tunnel counts what is its own.
+            // The tunnel counts its own bytes.
             record.bytes_received -= rest.len() as u64;
         }
         HeadStep::Switched(rest.to_vec())
     }
 
-    /// S13: what is wrong with a 101 that was asked for. It cannot lead to a protocol that the client, or the request as it was
-    /// sent, did not name, and HTTP/1.0 has none.
+    /// S13: what is wrong with a 101. It cannot switch to a protocol that the client, or the request as it was sent,
+    /// did not name; and HTTP/1.0 has no upgrade.
     fn switch_fault(&self) -> Option<String> {
         let answer = self.answer()?;
         if answer.head.version == Version::Http10 {
@@ -83,7 +83,7 @@ impl Exchange {
         Some(format!("upstream sent 101 (Switching Protocols) to \"{other}\", which was not asked for"))
     }
 
-    /// The handshake of a stream's WebSocket is our own (RFC 8441 §5): so is the check of its answer.
+    /// For a WebSocket over HTTP/2 the gateway makes the handshake (RFC 8441 §5), so it also checks the answer.
     fn accept_fault(&self) -> Option<String> {
         let answer = self.answer().filter(|_| self.down.wants_tunnel())?;
         let key = self.request.upstream_head.values(b"Sec-WebSocket-Key").next().and_then(Key::parse);
@@ -146,7 +146,7 @@ impl Exchange {
         }
     }
 
-    /// Whether the 101 leads to a WebSocket whose frames are where they are expected.
+    /// Whether the tunnel is a WebSocket with frames that start at a known position.
     fn is_pingable(&self) -> bool {
         let Some(answer) = self.answer() else { return false };
         let named = |field: &&Field| field.name.of(&answer.bytes).eq_ignore_ascii_case(b"sec-websocket-extensions");

@@ -1,5 +1,5 @@
-//! The proof that a request did not arrive (P3, `retry_unsent`): what is asked of the kernel, and when. What the answers
-//! prove is decided by `upstream::unsent`; ADR 18 has the reasons. `attempt` calls it, on reused connections only.
+//! The proof that a request did not arrive (P3, `retry_unsent`): what to ask the kernel, and when. `upstream::unsent`
+//! decides what the answers prove; ADR 18 has the reasons. `attempt` calls it, on reused connections only.
 
 use crate::exchange::Exchange;
 use crate::exchange::waiting::Wants;
@@ -10,27 +10,27 @@ use transport::Transport;
 use upstream::DiscardReason;
 use upstream::unsent::{Ending, Finding, examine};
 
-/// How long a reset that would prove it is waited for. It comes one round trip behind the request, or behind the first
-/// retransmission (200 ms) where that was lost; no client should wait longer for an error.
+/// How long to wait for a reset that would prove it. It arrives one round trip after the request, or after the first
+/// retransmission (200 ms) if the request was lost; no client should wait longer for an error.
 const PROOF_WAIT_MS: u64 = 250;
-/// An acknowledgement, which ends the wait too, makes no event: it is looked for this often.
+/// An acknowledgement also ends the wait but makes no event, so it is polled this often.
 const PROOF_STEP: Duration = Duration::from_millis(10);
 
-/// Errno of a reset that came behind a FIN (tcp(7), and `tcp_reset` in `net/ipv4/tcp_input.c`).
+/// Errno of a reset that followed a FIN (tcp(7), and `tcp_reset` in `net/ipv4/tcp_input.c`).
 const EPIPE: i32 = 32;
 
 impl Exchange {
-    /// Whether it is proved that nothing of the request was taken. `write_error` is what a failed write said, `ended` how
-    /// reading ended.
+    /// Whether it is proved that the peer took nothing of the request. `write_error` is the errno of a failed write,
+    /// `ended` is how reading ended.
     pub(crate) async fn is_proved_unsent(
         &self,
         up: &UpstreamSide,
         write_error: Option<i32>,
         ended: DiscardReason,
     ) -> bool {
-        // What a peer has not looked at over HTTP/2 it says itself.
+        // Over HTTP/2 the peer itself says which streams it has not looked at.
         let Some(up) = up.connection() else { return false };
-        // A read that failed got the kernel's reason, and behind a FIN it would have got the end of the stream.
+        // A failed read returned the kernel's reason; after a FIN it would have returned the end of the stream.
         let Some(acked_before) = up.acked_before().filter(|_| ended == DiscardReason::PeerClosedIdle) else {
             return false;
         };
@@ -55,7 +55,8 @@ impl Exchange {
     }
 }
 
-/// Why the kernel ended the connection. It reports it once: to the write that failed, otherwise to the next call.
+/// Why the kernel ended the connection. It reports the error once: to the write that failed, otherwise to the next
+/// call.
 fn first_error(stream: &Transport, write_error: Option<i32>) -> Option<i32> {
     write_error.or_else(|| stream.take_error().ok().flatten()?.raw_os_error())
 }

@@ -1,24 +1,24 @@
-//! What the kernel says about accept queues: how full each is, and how often any has overflowed. Asked when a status page
-//! is shown, on a thread that may wait; never by a worker.
+//! Reads from the kernel how full each accept queue is, and how often any has overflowed. Called when a status page is
+//! shown, on a thread that may block; never by a worker.
 
 use crate::content::status::snapshot::ListenerStatus;
 use reactor::{Listener, PeerAddress};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Counters of the network namespace, one line of names and one of values for each protocol.
+/// Counters of the network namespace: one line of names and one of values for each protocol.
 const NETSTAT: &str = "/proc/net/netstat";
 
-/// Connections that no accept queue took since the network namespace was made, on any listener.
+/// Connections dropped from full accept queues since the network namespace was made, on any listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Overflows {
     /// `ListenOverflows`: the queue was full when the handshake ended.
     pub(crate) overflows: u64,
-    /// `ListenDrops`: all connection requests that were dropped, overflows among them.
+    /// `ListenDrops`: all dropped connection requests, including overflows.
     pub(crate) drops: u64,
 }
 
-/// `None` where there is no such file, as in some sandboxes.
+/// `None` if the file does not exist, as in some sandboxes.
 pub(crate) fn overflows() -> Option<Overflows> {
     parse_netstat(&std::fs::read_to_string(NETSTAT).ok()?)
 }
@@ -33,7 +33,7 @@ fn parse_netstat(text: &str) -> Option<Overflows> {
     Some(Overflows { overflows: value("ListenOverflows")?, drops: value("ListenDrops")? })
 }
 
-/// One entry per address; several sockets on it (`reuseport`) are summed.
+/// One entry per address; several sockets of one address (`reuseport`) are summed.
 pub(crate) fn queues(listeners: &[Arc<Listener>]) -> Vec<ListenerStatus> {
     let mut by_address: BTreeMap<String, ListenerStatus> = BTreeMap::new();
     for listener in listeners {

@@ -1,5 +1,6 @@
-//! The snapshot as metrics for Prometheus, and the one list of the metric families; the format itself is `report::prometheus`.
-//! Labels have bounded sets of values: states, reasons and classes are enums, the rest is what the configuration names.
+//! Renders the snapshot as Prometheus metrics, and holds the one list of metric families; `report::prometheus` has the
+//! format. Labels have bounded sets of values: enums for states, reasons and classes, otherwise names from the
+//! configuration.
 
 pub(crate) mod caches;
 pub(crate) mod checks;
@@ -12,7 +13,7 @@ use report::prometheus::{self, Kind, Labels, Page};
 pub(crate) struct Family {
     name: &'static str,
     kind: Kind,
-    /// Names of its labels, separated by spaces; `le` of histograms left out.
+    /// Names of its labels, separated by spaces; without the `le` of histograms.
     labels: &'static str,
     help: &'static str,
     /// Writes its samples.
@@ -22,7 +23,7 @@ pub(crate) struct Family {
 /// Writes the samples of one family.
 struct Samples<'a> {
     family: prometheus::Family<'a>,
-    /// The names that every sample's labels must have.
+    /// The label names that every sample must have.
     labels: &'static str,
 }
 
@@ -479,7 +480,7 @@ const FAMILIES: &[Family] = &[
     },
 ];
 
-/// The whole text.
+/// Renders all families.
 pub(crate) fn render(snapshot: &Snapshot) -> String {
     let mut page = Page::default();
     for family in families() {

@@ -1,6 +1,5 @@
-//! What is seen of the gateway from outside: counters of groups and peers (`cells`), where they are found (`status_list`), all
-//! numbers at one moment (`snapshot`), and its three renderings: a page, JSON, and the text that Prometheus collects. An
-//! exchange of a `status_page` location asks for one; a thread that may wait makes it.
+//! The gateway's status for operators: all numbers at one moment (`snapshot`) and its three renderings: a page, JSON,
+//! and Prometheus text. A `status_page` exchange asks for one; a thread that may block makes it.
 
 pub(crate) mod kernel;
 pub(crate) mod metrics;
@@ -11,10 +10,10 @@ use crate::content::status::snapshot::Snapshot;
 use crate::registry::generation::Generation;
 use crate::registry::process::Registry;
 
-/// How a status is shown.
+/// The format of a status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StatusFormat {
-    /// A page for people, which renews itself.
+    /// A page for people, which refreshes itself.
     Html,
     /// Everything as one JSON object.
     Json,
@@ -23,9 +22,9 @@ pub(crate) enum StatusFormat {
 }
 
 impl StatusFormat {
-    /// The format that a request asks for: `format=` in its arguments, else the end of its path, else the first media type
-    /// of its Accept field that names one. A client that names none (`curl`, a collector) gets Prometheus's text. `Err`:
-    /// the argument names no format.
+    /// The format that a request asks for: `format=` in its arguments, else the end of its path, else the first media
+    /// type in its Accept field that names one. A client that names none (`curl`, a collector) gets Prometheus text.
+    /// `Err`: the argument names no format.
     pub(crate) fn of_request(path: &[u8], args: Option<&[u8]>, accept: Option<&[u8]>) -> Result<Self, ()> {
         if let Some(format) = args.and_then(|args| rules::variable::arg(args, b"format")) {
             return match format {
@@ -58,7 +57,7 @@ impl StatusFormat {
         Ok(known.into_iter().next().unwrap_or(Self::Prometheus))
     }
 
-    /// The Content-Type of its documents.
+    /// The Content-Type of the format.
     pub(crate) fn content_type(self) -> &'static str {
         match self {
             Self::Html => "text/html; charset=utf-8",
@@ -68,13 +67,13 @@ impl StatusFormat {
     }
 }
 
-/// The status at this moment as a document. It locks each worker's shard for a moment and asks the kernel about listeners,
-/// so no worker calls it.
+/// Renders the present status as a document. It locks each worker's shard for a moment and asks the kernel about
+/// listeners, so no worker calls it.
 pub(crate) fn render(shared: &Registry, generation: &Generation, format: StatusFormat) -> Vec<u8> {
     let snapshot = Snapshot::take(shared, generation);
     match format {
         StatusFormat::Html => page::render(&snapshot).into_bytes(),
-        // The snapshot is strings and numbers, which cannot fail to be written.
+        // The snapshot is strings and numbers: serialising it cannot fail.
         StatusFormat::Json => serde_json::to_vec_pretty(&snapshot).unwrap_or_default(),
         StatusFormat::Prometheus => metrics::render(&snapshot).into_bytes(),
     }

@@ -1,5 +1,5 @@
-//! The snapshot as a page for people: complete without scripts; with them it fetches itself every two seconds and puts the
-//! new content in the place of the old. Nothing is loaded from elsewhere.
+//! Renders the snapshot as a page for people. It is complete without scripts; with them it refetches itself every two
+//! seconds and replaces its content. It loads nothing from other hosts.
 
 pub(crate) mod room;
 
@@ -9,7 +9,7 @@ use crate::content::status::snapshot::{
 use std::fmt::Write as _;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Looks and life of the page. `main` is replaced whole, so that a table keeps its place on the screen.
+/// Style and script of the page. `main` is replaced as a whole, so that a table keeps its position on the screen.
 const HEAD: &str = r#"<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>holdfast</title>
@@ -38,7 +38,7 @@ setTimeout(renew,2000);
 </script></body></html>
 "#;
 
-/// The whole page.
+/// Renders the whole page.
 pub(crate) fn render(snapshot: &Snapshot) -> String {
     let mut page = String::from(HEAD);
     page.push_str("<main>\n");
@@ -58,7 +58,7 @@ pub(crate) fn render(snapshot: &Snapshot) -> String {
     page
 }
 
-/// A table: the heads of its columns, and its rows as cells that are HTML already.
+/// A table: the column titles, and rows of cells that are already HTML.
 fn table(page: &mut String, title: &str, columns: &[&str], rows: impl Iterator<Item = Vec<String>>) {
     // Writing to a string cannot fail, here and below.
     let _ = write!(page, "<h2>{title}</h2>\n<div class=\"wide\"><table><thead><tr>");
@@ -203,7 +203,7 @@ fn listeners(page: &mut String, now: &Snapshot) {
     }
 }
 
-/// What clients are shown, where TLS is spoken to them.
+/// The certificates that clients are shown, if TLS is used.
 fn certificates(page: &mut String, now: &Snapshot) {
     if now.tls.certificates.is_empty() {
         return;
@@ -215,7 +215,7 @@ fn certificates(page: &mut String, now: &Snapshot) {
     table(page, "Certificates", &["source", "subject", "ends"], now.tls.certificates.iter().map(row));
 }
 
-/// Everything that is counted by reason and is not zero.
+/// All counters by reason that are not zero.
 fn reasons(page: &mut String, now: &Snapshot) {
     let mut rows = Vec::new();
     let mut add = |what: &str, of: &str, values: &Labelled| {
@@ -240,7 +240,7 @@ fn reasons(page: &mut String, now: &Snapshot) {
     table(page, "Why", &["what", "where", "reason", "count"], rows.into_iter());
 }
 
-/// The bucket in which a percentile lies, as its upper bound: all that a histogram can tell.
+/// The upper bound of the bucket that contains a percentile: a histogram is no more precise.
 fn quantile(times: &DurationHistogram, percent: u64) -> String {
     if times.count == 0 {
         return "-".to_owned();

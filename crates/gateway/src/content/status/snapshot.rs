@@ -1,4 +1,4 @@
-//! All numbers of a status page at one moment, as plain data: what the renderings have in common, and what the JSON is.
+//! All numbers of a status page at one moment, as plain data: the renderings share it, and the JSON is this data.
 //! Gauges are read one after the other, so under load they need not add up.
 
 pub(crate) mod caches;
@@ -29,10 +29,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use upstream::shared::PeerSnapshot;
 use upstream::{DiscardReason, Millis};
 
-/// Counters by their label; every label is there, 0 or not, so that a rate can be taken from the first event on.
+/// Counters by label; every label is present, also with 0, so that a rate can be computed from the first event on.
 pub(crate) type Labelled = BTreeMap<&'static str, u64>;
 
-/// Labels of what is given up for want of memory.
+/// Labels of what is shed when memory is short.
 pub(crate) const PRESSURES: [&str; 4] = crate::base::memory::Pressure::LABELS;
 
 /// The gateway at one moment.
@@ -43,7 +43,7 @@ pub(crate) struct Snapshot {
     /// Unix time.
     pub(crate) started_at_s: u64,
     pub(crate) uptime_s: u64,
-    /// Counts loaded configurations.
+    /// Number of loaded configurations.
     pub(crate) generation: u64,
     pub(crate) workers: usize,
     pub(crate) connections: Connections,
@@ -52,7 +52,7 @@ pub(crate) struct Snapshot {
     pub(crate) http2_upstreams: Http2Status,
     pub(crate) tls: TlsStatus,
     pub(crate) listeners: Vec<ListenerStatus>,
-    /// Of the network namespace; absent where the kernel does not say.
+    /// Of the network namespace; absent if the kernel does not provide it.
     pub(crate) listen_overflows: Option<u64>,
     pub(crate) listen_drops: Option<u64>,
     /// Lines that were not written, by log.
@@ -85,7 +85,7 @@ pub(crate) struct Requests {
     pub(crate) total: u64,
     pub(crate) under_way: u64,
     pub(crate) panics: u64,
-    /// Lines of `auth_basic_user_file` that are no users.
+    /// Lines of `auth_basic_user_file` that are not valid users.
     pub(crate) user_file_bad_lines: u64,
     pub(crate) responses: Labelled,
 }
@@ -94,32 +94,32 @@ pub(crate) struct Requests {
 #[derive(Debug, Serialize)]
 pub(crate) struct Http2Status {
     pub(crate) connections: u64,
-    /// Those with a request under way.
+    /// Streams with a request under way.
     pub(crate) streams: u64,
-    /// What has ended connections, by why.
+    /// Faults that ended connections, by reason.
     pub(crate) connection_faults: Labelled,
-    /// What has ended streams.
+    /// Faults that ended streams, by reason.
     pub(crate) stream_faults: Labelled,
 }
 
 /// TLS.
 #[derive(Debug, Serialize)]
 pub(crate) struct TlsStatus {
-    /// Handshakes that were completed, by whether a session was resumed.
+    /// Completed handshakes, by whether a session was resumed.
     pub(crate) handshakes: Labelled,
-    /// Those that failed, by why.
+    /// Failed handshakes, by reason.
     pub(crate) handshakes_failed: Labelled,
-    /// Handshakes with upstreams that failed, by why.
+    /// Failed handshakes with upstreams, by reason.
     pub(crate) upstream_handshakes_failed: Labelled,
     pub(crate) certificates: Vec<CertificateStatus>,
 }
 
-/// A certificate that clients are shown.
+/// A certificate shown to clients.
 #[derive(Debug, Serialize)]
 pub(crate) struct CertificateStatus {
     pub(crate) source: String,
     pub(crate) subject: String,
-    /// Unix time at which it ends.
+    /// Unix time at which it expires.
     pub(crate) not_after_s: i64,
 }
 
@@ -142,7 +142,7 @@ pub(crate) struct QueueStatus {
 #[derive(Debug, Serialize)]
 pub(crate) struct ResolverStatus {
     pub(crate) zone: String,
-    /// Lookups, by what they came to.
+    /// Lookups, by result.
     pub(crate) lookups: Labelled,
 }
 
@@ -151,7 +151,7 @@ pub(crate) struct ResolverStatus {
 pub(crate) struct GroupStatus {
     pub(crate) name: String,
     pub(crate) idle: u64,
-    /// On a lease, or one side of a tunnel.
+    /// Connections on a lease, or in use as one side of a tunnel.
     pub(crate) leased: u64,
     pub(crate) connecting: u64,
     /// Requests in line, for a peer or for a connection.
@@ -169,7 +169,7 @@ pub(crate) struct GroupStatus {
 /// A peer of a group.
 #[derive(Debug, Serialize)]
 pub(crate) struct PeerStatus {
-    /// With `#2` and so on behind it where the group has the address before.
+    /// With `#2` and so on appended if the group has the address more than once.
     pub(crate) address: String,
     pub(crate) idle: u64,
     pub(crate) leased: u64,
@@ -179,7 +179,7 @@ pub(crate) struct PeerStatus {
     pub(crate) opened: u64,
     pub(crate) reused: u64,
     pub(crate) responses: Labelled,
-    /// Absent where it is not checked.
+    /// Absent if the peer is not checked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) check: Option<CheckStatus>,
     pub(crate) connect_time: DurationHistogram,
@@ -194,16 +194,16 @@ pub(crate) struct DurationHistogram {
     pub(crate) buckets: Vec<Bucket>,
 }
 
-/// How many observations were at most so long; as in Prometheus those of the buckets before are in it.
+/// Number of observations up to a bound; cumulative, as in Prometheus.
 #[derive(Debug, Serialize)]
 pub(crate) struct Bucket {
-    /// Absent: any.
+    /// Absent: no upper bound.
     pub(crate) at_most_ms: Option<u64>,
     pub(crate) count: u64,
 }
 
 impl Snapshot {
-    /// Gathers everything. It may wait: for the shards' locks, and for files of the kernel.
+    /// Collects everything. It may block: on the shards' locks, and on files of the kernel.
     pub(crate) fn take(shared: &Registry, generation: &Generation) -> Self {
         let now_s = reactor::wall_clock().as_secs();
         let overflows = kernel::overflows();

@@ -5,7 +5,7 @@ use crate::downstream::h1::connection::Connection;
 use reactor::Read;
 
 impl Connection {
-    /// Reads once, at most `max` bytes, and gives the body's bytes among them to the closure, in pieces.
+    /// Reads once, at most `max` bytes, and passes the body's bytes among them to the closure, in pieces.
     pub(in crate::downstream) fn read_body(
         &mut self,
         body: &mut RequestBody,
@@ -25,7 +25,7 @@ impl Connection {
         let Self { stream, pending, .. } = self;
         let read = stream.read_with(body.asks_for(max), |bytes| {
             let used = body.take(bytes, &mut sink)?;
-            // What follows a chunked body is the next request.
+            // The bytes after a chunked body are the next request.
             pending.extend_from_slice(&bytes[used..]);
             Ok(())
         });

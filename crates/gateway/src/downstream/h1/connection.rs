@@ -1,5 +1,5 @@
-//! A client connection between exchanges: waiting for a head or reading one. Small, because most connections of a gateway
-//! are here most of the time; what a request needs comes with the exchange.
+//! A client connection between exchanges: it waits for a head or reads one. It is small, because most connections of a
+//! gateway are in this state most of the time; the exchange has everything that a request needs.
 
 use crate::base::buffer::recycle;
 use crate::downstream::client::ClientFacts;
@@ -12,11 +12,11 @@ use std::cell::Cell;
 use tls::Pair;
 use transport::Transport;
 
-/// Bytes asked for when a head is awaited: what follows the head (a body, pipelined requests) is kept with the connection
+/// Bytes asked for when a head is awaited. What follows the head (a body, pipelined requests) stays with the connection
 /// until the exchange takes it, so this bounds that memory. It is above any usual head.
 const HEAD_READ_BYTES: usize = 16 * 1024;
 
-/// How a connection has come to its first request.
+/// The state of a connection before its first request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Securing {
     /// No byte of a request has come.
@@ -25,7 +25,7 @@ pub(crate) enum Securing {
     UnderWay,
     /// It is complete, or the address is one for plain HTTP.
     Done,
-    /// Plain HTTP came to an address for TLS.
+    /// Plain HTTP arrived on a TLS address.
     PlainHttp,
 }
 
@@ -34,39 +34,39 @@ pub(crate) enum Securing {
 pub(crate) struct Connection {
     pub(crate) stream: Transport,
     pub(crate) task: TaskId,
-    /// The socket that it was accepted from.
+    /// The listening socket that accepted it.
     pub(crate) socket: ListenerId,
     pub(crate) client: ClientFacts,
-    /// Small writes leave at once: on, unless `tcp_nodelay` of the last location has said otherwise.
+    /// `TCP_NODELAY` is set: on, unless `tcp_nodelay` of the last location said otherwise.
     pub(crate) nodelay: bool,
     /// When the last exchange ended, or the connection was accepted.
     pub(crate) idle_since: Millis,
-    /// `keepalive_min_timeout`: while the process ends gently, an idle connection is kept until then.
+    /// `keepalive_min_timeout`: during a graceful shutdown an idle connection is kept until then.
     pub(crate) kept_until: Millis,
-    /// When the first byte of the head being read came; for `client_header_timeout`, which is a total.
+    /// When the first byte of the present head arrived; for `client_header_timeout`, which is a total.
     pub(crate) head_since: Millis,
-    /// A line of the last exchange is to be in its file before this is closed.
+    /// A log line of the last exchange must be in its file before this closes.
     pub(crate) line_waits: Cell<bool>,
-    /// How far TLS is, where the address speaks it.
+    /// The state of the TLS handshake, on a TLS address.
     pub(crate) securing: Securing,
     /// Certificates that its handshake waits for.
     pub(crate) certificates: Option<Pending<Result<Vec<Pair>, String>>>,
-    /// Answers about the client's certificate that its first request waits for.
+    /// OCSP answers about the client's certificate that its first request waits for.
     pub(crate) standing: Option<Box<StandingSearch>>,
-    /// Received and not yet used: the beginning of a head, or what followed the last one.
+    /// Bytes received and not yet used: the beginning of a head, or what followed the last one.
     pub(crate) pending: Vec<u8>,
     /// How far `pending` was searched for the end of a head.
     pub(crate) searched: usize,
 }
 
-/// What an attempt to complete a head came to.
+/// The result of trying to complete a head.
 #[derive(Debug)]
 pub(crate) enum HeadRead {
-    /// The request holds a parsed head, its bytes included; what followed is in `pending`.
+    /// The request holds a parsed head with its bytes; what followed is in `pending`.
     Complete,
-    /// Nothing of a head is there.
+    /// No byte of a head has arrived.
     Nothing,
-    /// Some of a head is there, and more bytes are needed.
+    /// Part of a head has arrived; more bytes are needed.
     Partial,
     /// The client closed before a head began.
     ClosedBefore,
@@ -79,7 +79,7 @@ pub(crate) enum HeadRead {
 }
 
 impl Connection {
-    /// Reads what has arrived and completes the head if that is possible.
+    /// Reads what has arrived and completes the head if possible.
     pub(crate) fn read_head(&mut self, limits: &Limits, request: &mut Request, now: Millis) -> HeadRead {
         if !self.pending.is_empty() {
             match self.parse_pending(limits, request) {
@@ -130,7 +130,7 @@ impl Connection {
     }
 
     fn parse_pending(&mut self, limits: &Limits, request: &mut Request) -> HeadRead {
-        // A head over the limit has no end that is worth searching for: parsing says which limit it is.
+        // For a head over the limit it is useless to search for the end: parsing reports which limit it is.
         if self.pending.len() < limits.head_bytes_max {
             match find_head_end(&self.pending, self.searched) {
                 HeadEnd::Found(_) => {}

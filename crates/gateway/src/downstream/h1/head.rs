@@ -1,5 +1,5 @@
-//! Heads and trailers as HTTP/1 writes them: the status line, field lines, and what HTTP/1 says itself of the body's end and
-//! the connection.
+//! Heads and trailers in HTTP/1: the status line, field lines, and the fields that HTTP/1 itself adds about the body's
+//! end and the connection.
 
 use crate::downstream::h1::Framing;
 use crate::downstream::reply_head::{Fields, HeadEntry, HeadView, Mark, ReplyHead};
@@ -10,20 +10,20 @@ use std::io::Write as _;
 /// The longest value of Keep-Alive.
 const TIMEOUT_BYTES_MAX: usize = "timeout=18446744073709551615".len();
 
-/// What a location says about HTTP/1's own fields.
+/// The location's settings for HTTP/1's own fields.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ClientWords {
     /// `chunked_transfer_encoding`
     pub(crate) chunks: bool,
-    /// Seconds that Keep-Alive says.
+    /// Seconds for the Keep-Alive field.
     pub(crate) keepalive_seconds: Option<u64>,
 }
 
-/// What HTTP/1 says in a head depends on, besides the head itself.
+/// What HTTP/1's own fields depend on, besides the head itself.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::downstream) struct Terms {
     asked_for_head: bool,
-    /// A body may come in chunks.
+    /// The client accepts a chunked body.
     chunks: bool,
     keepalive: bool,
     keepalive_seconds: Option<u64>,
@@ -40,7 +40,7 @@ impl Terms {
         Self { asked_for_head, chunks: version == Version::Http11 && chunks, keepalive, keepalive_seconds }
     }
 
-    /// Whether a body may come in chunks.
+    /// Whether the client accepts a chunked body.
     pub(in crate::downstream) fn takes_chunks(self) -> bool {
         self.chunks
     }
@@ -50,12 +50,12 @@ impl Terms {
         self.framing(head) != Framing::Empty
     }
 
-    /// Whether Content-Length says how long the body is.
+    /// Whether Content-Length states the length of the body.
     pub(in crate::downstream) fn states_length(self, head: &ReplyHead) -> bool {
         matches!(self.framing(head), Framing::Length(_))
     }
 
-    /// Whether the end of the connection marks that of the body.
+    /// Whether the end of the connection marks the end of the body.
     pub(in crate::downstream) fn ends_by_close(self, head: &ReplyHead) -> bool {
         self.framing(head) == Framing::UntilClose
     }
@@ -71,7 +71,7 @@ impl Terms {
         }
     }
 
-    /// Calls `say` with the name and the value of each field that HTTP/1 has at this mark of a head.
+    /// Calls `say` with the name and the value of each field that HTTP/1 adds at this mark of a head.
     pub(in crate::downstream) fn fields_at(self, mark: Mark, head: &ReplyHead, mut say: impl FnMut(FieldId, &[u8])) {
         match mark {
             Mark::Length => match (self.framing(head), head.length) {
@@ -88,7 +88,7 @@ impl Terms {
                 if let Some(seconds) = self.keepalive_seconds {
                     let mut text = [0; TIMEOUT_BYTES_MAX];
                     let mut rest = &mut text[..];
-                    // There is room for any number.
+                    // The buffer fits any number.
                     let _ = write!(rest, "timeout={seconds}");
                     let unused = rest.len();
                     say(FieldId::KeepAlive, &text[..TIMEOUT_BYTES_MAX - unused]);
@@ -97,7 +97,7 @@ impl Terms {
         }
     }
 
-    /// Appends a head with its empty line.
+    /// Appends the head and its empty line.
     pub(super) fn encode(self, view: HeadView<'_>, out: &mut Vec<u8>) {
         let HeadView { head, answer } = view;
         let reason = head.reason.map(|reason| reason.of(answer));
@@ -109,7 +109,7 @@ impl Terms {
     }
 }
 
-/// Appends field lines. Neighbours of the upstream's go in one piece, where they are written as we write them.
+/// Appends field lines. Adjacent upstream fields are copied in one piece if they are already written in our format.
 pub(super) fn encode_lines(fields: &Fields, answer: &[u8], out: &mut Vec<u8>, mut say: impl FnMut(Mark, &mut Vec<u8>)) {
     let mut entries = fields.entries.iter().peekable();
     while let Some(entry) = entries.peek() {

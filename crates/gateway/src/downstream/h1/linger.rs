@@ -1,25 +1,25 @@
-//! Lingering close: after a response that did not wait for the whole request, the client may still be sending. Closing at
-//! once would make the kernel answer that with RST, which can destroy the response before the client has read it. So the
-//! sending side is closed, and what comes is read and dropped for a while.
+//! Lingering close: after a response that did not wait for the whole request, the client may still be sending. If the
+//! gateway closed at once, the kernel would answer that with RST, which can destroy the response before the client has
+//! read it. So the gateway closes its sending side, and reads and drops input for a while.
 
 use crate::base::close::CloseReason;
 use crate::downstream::h1::connection::Connection;
 use reactor::{Millis, Read, SCRATCH_BYTES, TaskId};
 use std::time::Duration;
 
-/// Reads before others get their turn.
+/// Reads before other tasks get their turn.
 const READS_MAX: usize = 16;
 
 /// How long to linger.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LingerPlan {
-    /// In all (`lingering_time`).
+    /// Total time (`lingering_time`).
     pub(crate) total: Duration,
-    /// In silence (`lingering_timeout`).
+    /// Time without input (`lingering_timeout`).
     pub(crate) silence: Duration,
 }
 
-/// A connection that is closed on our side and read from still.
+/// A connection that is closed for writing and still read from.
 #[derive(Debug)]
 pub(crate) struct Linger {
     connection: Box<Connection>,
@@ -32,7 +32,7 @@ pub(crate) struct Linger {
 
 impl Linger {
     pub(crate) fn new(connection: Box<Connection>, reason: CloseReason, plan: LingerPlan, now: Millis) -> Self {
-        // A client that has gone already makes this fail; reading then says so.
+        // This fails if the client has already left; the next read reports that.
         let _ = connection.stream.shutdown_write();
         Self { connection, reason, plan, began_at: now, ends: now.after(plan.total), silent_since: now }
     }
@@ -49,7 +49,7 @@ impl Linger {
         self.began_at
     }
 
-    /// Drops what has come; the time to look again, or `None` when it is over.
+    /// Drops the input; returns when to look again, or `None` when it is over.
     pub(crate) fn step(&mut self, now: Millis) -> Option<Millis> {
         for _ in 0..READS_MAX {
             match self.connection.stream.read_with(SCRATCH_BYTES, |_| ()) {
@@ -58,7 +58,7 @@ impl Linger {
                 Ok(Read::Closed) | Err(_) => return None,
             }
         }
-        // There may be more, and no event will say so: look again in the next millisecond.
+        // More bytes may be there, and no event will report them: look again in the next millisecond.
         self.deadline(now).map(|_| Millis(now.0 + 1))
     }
 

@@ -1,4 +1,4 @@
-//! HTTP/1 towards the client: how a response is framed, and the bytes that the client's socket has not taken yet.
+//! HTTP/1 towards the client: the framing of a response, and the bytes that the client's socket has not accepted yet.
 
 pub(crate) mod body;
 pub(crate) mod connection;
@@ -32,20 +32,20 @@ pub(crate) enum Framing {
 pub(crate) struct H1 {
     pub(super) connection: Box<Connection>,
     framing: Framing,
-    /// Bytes given to the socket: `$bytes_sent`.
+    /// Bytes accepted by the socket: `$bytes_sent`.
     pub(super) bytes_sent: u64,
-    /// Bytes of the body that were given to the socket or wait for it.
+    /// Bytes of the body that the socket has accepted or that wait for it.
     body_bytes: u64,
     /// Where the final head ends among the bytes for the socket.
     head_ends_at: u64,
     spill: Spill,
-    /// The body ends in trailers, which are known when it has ended.
+    /// Trailers follow the body; they are known when it has ended.
     with_trailers: bool,
-    /// Its last byte was given to the socket; the trailers were not.
+    /// The body's last byte was sent; the trailers were not.
     body_ended: bool,
-    /// Bytes go to the socket by [`Self::flush`] only.
+    /// Only [`Self::flush`] writes to the socket.
     held_back: bool,
-    /// What the location says about HTTP/1's own fields.
+    /// The location's settings for HTTP/1's own fields.
     pub(super) words: ClientWords,
 }
 
@@ -107,7 +107,7 @@ impl H1 {
         Ok(sent)
     }
 
-    /// Encodes a final head, which is sent next.
+    /// Encodes the final head, which the caller sends next.
     fn begin_head(&mut self, terms: Terms, view: HeadView<'_>) -> Vec<u8> {
         self.framing = terms.framing(view.head);
         self.with_trailers = view.head.has_trailers;
@@ -121,8 +121,8 @@ impl H1 {
         match self.framing {
             Framing::Empty => self.write(&[head]),
             Framing::Length(left) => {
-                // The upstream's own length bounds what is relayed, so nothing is ever cut here; the clamp keeps a
-                // mistake of ours from breaking the client's framing.
+                // The relayed body is bounded by the upstream's own length, so nothing is ever cut here; the clamp
+                // keeps a bug of ours from breaking the client's framing.
                 let body = &body[..body.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
                 self.framing = Framing::Length(left - body.len() as u64);
                 self.body_bytes += body.len() as u64;
@@ -139,7 +139,7 @@ impl H1 {
                 if last {
                     self.framing = Framing::Length(0);
                 }
-                // As in nginx the framing counts: everything behind the head is body here.
+                // As in nginx, the framing counts: everything after the head is body here.
                 self.body_bytes += last_chunk.len() as u64;
                 if body.is_empty() {
                     return self.write(&[head, last_chunk]);
@@ -193,7 +193,7 @@ impl H1 {
         self.spill.held_bytes() + self.connection.pending.capacity() + self.connection.stream.held_bytes()
     }
 
-    /// The connection, and what its socket has not taken.
+    /// The connection, and the bytes that its socket has not accepted.
     pub(super) fn into_parts(self) -> (Box<Connection>, Spill) {
         (self.connection, self.spill)
     }

@@ -1,5 +1,5 @@
-//! The header of the PROXY protocol ahead of a connection's first request. Reading it is the connection's, what it says is
-//! `proxyproto`'s, and what becomes of a connection without one is the worker's.
+//! The header of the PROXY protocol before a connection's first request. The connection reads it, `proxyproto` parses
+//! it, and the worker decides about a connection without one.
 
 use crate::downstream::h1::connection::Connection;
 use proxyproto::{HEADER_BYTES_MAX, HeaderError, Parse};
@@ -8,18 +8,18 @@ use reactor::{Millis, Read};
 /// Bytes read at once: what follows the header stays with the connection until its head is complete.
 const READ_BYTES: usize = HEADER_BYTES_MAX;
 
-/// What reading the header came to.
+/// The result of reading the header.
 #[derive(Debug)]
 pub(crate) enum HeaderRead {
-    /// It is there; what followed is pending.
+    /// The header is complete; what followed is pending.
     Complete,
     /// More bytes are needed.
     Waiting,
-    /// The client closed before it began.
+    /// The client closed before the header.
     ClosedBefore,
-    /// The client closed in the middle of it.
+    /// The client closed in the middle of the header.
     ClosedInside,
-    /// This is no header; the bytes are pending.
+    /// The bytes are no valid header; they stay pending.
     Refused(HeaderError),
     /// The connection broke.
     Failed,

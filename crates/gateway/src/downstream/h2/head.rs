@@ -1,10 +1,11 @@
-//! Heads between the gateway's own shapes and those of the engine.
+//! Converts heads between the gateway's form and the engine's.
 
 use crate::downstream::reply_head::{HeadEntry, HeadView, Mark};
 use http1::FieldId;
 use http2::{Fields, Priority};
 
-/// Writes the fields of a head, and returns the priority that it asks for. Those that HTTP/2 does not have are left out.
+/// Writes the fields of a head, and returns the priority that it asks for. Fields that HTTP/2 does not have are left
+/// out.
 pub(super) fn write_fields(view: HeadView<'_>, length: Option<u64>, out: &mut Fields<'_>) -> Option<Priority> {
     let HeadView { head, answer } = view;
     let mut priority = None;
@@ -26,7 +27,7 @@ pub(super) fn write_fields(view: HeadView<'_>, length: Option<u64>, out: &mut Fi
                 if id == FieldId::Other && name.eq_ignore_ascii_case(b"priority") {
                     priority = Some(Priority::parse(value));
                 }
-                // What cannot be sent is no loss: a client could not take it either.
+                // A field that cannot be encoded is dropped: the client could not accept it either.
                 let _ = out.add_known(id, name, value);
             }
         }

@@ -1,5 +1,6 @@
-//! HTTP/2 towards the client: one stream, as the client's side of an exchange. What it shares with the other streams of its connection is
-//! in [`session`]. Bytes that the engine has framed count as sent: they are bounded, and leave with the worker's next step.
+//! HTTP/2 towards the client: one stream, as the client's side of an exchange. [`session`] has the state that all
+//! streams of a connection share. Bytes that the engine has framed count as sent: they are bounded, and the worker
+//! writes them in its next step.
 
 mod head;
 pub(crate) mod reading;
@@ -24,8 +25,8 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// A stream's window once its exchange reads the body: enough for 20 MB/s over a round trip of 12 ms, and a quarter of what the
-/// connection has for all streams.
+/// A stream's window once its exchange reads the body: enough for 20 MB/s over a round trip of 12 ms, and a quarter of
+/// the connection's window for all streams.
 const READING_WINDOW_BYTES: u32 = 256 * 1024;
 
 /// A stream, for one exchange.
@@ -38,33 +39,33 @@ pub(crate) struct H2 {
     pub(super) facts: ClientFacts,
     /// Bytes of the request's header block.
     head_bytes: u32,
-    /// The client wants a tunnel: no response of 200 and above means anything else to it (RFC 8441 §4).
+    /// The client wants a tunnel: it understands no success as anything else (RFC 8441 §4).
     is_connect: bool,
     /// The response has a body.
     has_body: bool,
-    /// What is missing of its stated length.
+    /// The rest of the stated body length.
     left: Option<u64>,
     with_trailers: bool,
-    /// All of the body was given; the trailers were not.
+    /// The whole body was passed on; the trailers were not.
     body_ended: bool,
-    /// Everything was given.
+    /// Everything was passed on.
     is_ended: bool,
-    /// A part of the request's body was asked for.
+    /// The exchange has asked for the request's body.
     has_read: bool,
-    /// `$bytes_sent` when the final head had been framed.
+    /// `$bytes_sent` after the final head was framed.
     head_ends_at: u64,
-    /// What the client is told where the stream ends before its time.
+    /// The error code sent to the client if the stream is reset.
     code: ErrorCode,
 }
 
 impl H2 {
-    /// A stream whose head has come.
+    /// The client's side for a stream whose head has arrived.
     pub(crate) fn new(session: &Rc<Session>, arrived: &Arrived) -> Option<Box<Self>> {
         let &Arrived { key, stream: id, requests, head_bytes, is_connect, .. } = arrived;
         let (task, facts) = session.facts_of(key)?;
         let facts = ClientFacts { requests, ..facts };
         let thread = &session.thread;
-        // As subrequests they keep a worker that drains.
+        // Like subrequests, streams keep a draining worker alive.
         thread.subrequests.set(thread.subrequests.get() + 1);
         bump(&thread.counters().streams, 1);
         Some(Box::new(Self {
@@ -86,7 +87,7 @@ impl H2 {
         }))
     }
 
-    /// What the location says about idle connections. `goes_on`: the connection takes further requests.
+    /// Applies the location's keepalive timeout. `goes_on`: the connection takes further requests.
     pub(crate) fn settle_keepalive(&self, timeout: Duration, goes_on: bool) {
         self.session.set_keepalive(timeout);
         if !goes_on {
@@ -103,7 +104,7 @@ impl H2 {
         self.head_bytes.into()
     }
 
-    /// Works on what the connection keeps of this stream; the default where that is gone.
+    /// Looks at the connection's state of this stream; returns the default if it is gone.
     fn look<R: Default>(&self, look: impl FnOnce(&Stream) -> R) -> R {
         self.session.state.borrow().carried.streams.get(self.key).map(look).unwrap_or_default()
     }
@@ -124,7 +125,7 @@ impl H2 {
     ) -> io::Result<()> {
         let head = view.head;
         if head.status < 200 || (self.is_connect && is_success(head.status)) {
-            // No protocol is changed here, and a page must not be taken for a tunnel.
+            // HTTP/2 switches no protocol, and the client must not take a page for a tunnel.
             return Err(io::ErrorKind::Unsupported.into());
         }
         self.has_body = takes_body && head.has_body;
@@ -137,7 +138,7 @@ impl H2 {
         if self.is_ended { Ok(()) } else { self.send_body(body, last) }
     }
 
-    /// Accepts the tunnel that the client wants: from now on the stream's data are its bytes.
+    /// Accepts the tunnel that the client asked for: from now on the stream's data are its bytes.
     pub(super) fn send_tunnel_head(&mut self, view: HeadView<'_>) -> io::Result<()> {
         if !self.is_connect {
             return Err(io::ErrorKind::Unsupported.into());
@@ -159,7 +160,7 @@ impl H2 {
         if !self.has_body {
             return Ok(());
         }
-        // As in HTTP/1 a mistake of ours does not break the client's framing.
+        // As in HTTP/1, a bug of ours must not break the client's framing.
         let most = self.left.map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX));
         let body = &body[..body.len().min(most)];
         if let Some(left) = &mut self.left {
@@ -175,7 +176,7 @@ impl H2 {
         self.session.send(self.key, body, end)
     }
 
-    /// An error where the client has no use for more.
+    /// Fails if the client accepts no more of the stream.
     fn check(&self) -> io::Result<()> {
         if self.is_gone() { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) }
     }
@@ -199,7 +200,7 @@ impl H2 {
         }
     }
 
-    /// Lets go at most this many of the bytes that wait; `true` when none waits any more.
+    /// Releases at most this many of the waiting bytes; `true` when none waits any more.
     pub(super) fn flush(&self, most: usize) -> io::Result<bool> {
         self.check()?;
         self.session.release(self.key, most);
@@ -231,17 +232,17 @@ impl H2 {
         self.session.state.borrow().carried.streams.get(self.key).is_none_or(|stream| stream.is_gone)
     }
 
-    /// Something of the request's body is there that was not read.
+    /// Whether part of the request's body has arrived and was not read.
     pub(super) fn has_received(&self) -> bool {
         self.look(|stream| !stream.received.is_empty())
     }
 
-    /// Whether a read would give something.
+    /// Whether a read would return something.
     pub(super) fn is_readable(&self) -> bool {
         self.look(|stream| !stream.received.is_empty() || stream.is_received || stream.is_gone)
     }
 
-    /// A length may come with trailers: HTTP/2 marks the end of a body itself.
+    /// A length may be stated even with trailers: HTTP/2 marks the end of a body itself.
     pub(super) fn fields_at(mark: Mark, head: &ReplyHead, mut say: impl FnMut(FieldId, &[u8])) {
         if mark == Mark::Length
             && let Some(length) = head.length
@@ -250,7 +251,7 @@ impl H2 {
         }
     }
 
-    /// Reads once what has come of the request's body, and tells the client that more may come.
+    /// Reads once what has arrived of the request's body, and opens the window for more.
     pub(super) fn read_body(
         &mut self,
         body: &mut RequestBody,
@@ -278,7 +279,7 @@ impl H2 {
         }
     }
 
-    /// The exchange is settled: why the stream ends where not everything was sent.
+    /// Ends the stream when the exchange is settled, with an error code if not everything was sent.
     pub(crate) fn finish(&mut self, after: After) {
         if let After::Close(reason) | After::Linger(reason) | After::Reset(reason) = after {
             self.code = match reason {
@@ -289,7 +290,7 @@ impl H2 {
     }
 }
 
-/// Whether a status says that a request has succeeded.
+/// Whether a status means success.
 fn is_success(status: u16) -> bool {
     (200..300).contains(&status)
 }

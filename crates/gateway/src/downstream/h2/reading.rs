@@ -1,4 +1,4 @@
-//! Reading on a connection of HTTP/2: bytes of the client become requests, parts of bodies, and ends of streams.
+//! Reading on an HTTP/2 connection: bytes of the client become requests, parts of bodies, and ends of streams.
 
 use crate::downstream::client::ClientFacts;
 use crate::downstream::h2::session::Session;
@@ -17,38 +17,38 @@ use websocket::handshake::Key;
 /// Bytes of one read: two frames of the usual greatest size. The engine answers each read with less than twice as much.
 const READ_BYTES: usize = 32 * 1024;
 
-/// A request that has come.
+/// A request that has arrived.
 pub(crate) struct Arrived {
     pub(crate) key: usize,
     pub(crate) stream: StreamId,
-    /// Which request of its connection it is.
+    /// Its number on the connection.
     pub(crate) requests: u32,
     /// Bytes of its header block.
     pub(crate) head_bytes: u32,
     /// An extended CONNECT: the client wants a tunnel.
     pub(crate) is_connect: bool,
     pub(crate) request: Box<Request>,
-    /// What is wrong with it.
+    /// What is wrong with the request, if anything.
     pub(crate) fault: Option<RequestError>,
 }
 
-/// What a read came to.
+/// The result of a read.
 #[derive(Debug)]
 pub(crate) enum SessionRead {
     /// Something was read.
     Some,
-    /// There is nothing to read.
+    /// No bytes are there to read.
     NotReady,
     /// The client has closed the connection.
     Closed,
-    /// It broke.
+    /// The connection broke.
     Failed,
-    /// The client has broken a rule, or reached a limit: GOAWAY is among what waits.
+    /// The client broke a rule or reached a limit: a GOAWAY is queued.
     Over(Reason),
 }
 
 impl Session {
-    /// Reads once. Requests that have come are put into `arrived`; `request` gives buffers for one.
+    /// Reads once. Adds complete requests to `arrived`; `request` returns buffers for one.
     pub(crate) fn read(
         &self,
         head: &mut Head,
@@ -79,7 +79,7 @@ impl Session {
     }
 }
 
-/// What a read works with, besides the connection's state.
+/// What a read needs besides the connection's state.
 struct Reading<'a> {
     thread: &'a Rc<WorkerThread>,
     limits: &'a Limits,
@@ -89,7 +89,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Takes bytes of the client.
+    /// Processes bytes of the client.
     fn take(&mut self, state: &mut SessionState, mut bytes: &[u8], head: &mut Head) -> SessionRead {
         state.carried.prepare_out(self.thread);
         let now = self.thread.reactor.now();
@@ -143,7 +143,7 @@ impl Reading<'_> {
         } else {
             head.to_request(end, self.limits, &mut request.head).err()
         };
-        // The spans point into these bytes.
+        // The spans of the head point into these bytes.
         std::mem::swap(&mut request.bytes, &mut head.bytes);
         let task = self.thread.reactor.create_task();
         self.thread.memory.name(task, self.client.serial);
@@ -163,8 +163,8 @@ impl Reading<'_> {
     }
 }
 
-/// The key of a handshake with an upstream. It proves that the upstream speaks WebSocket, and is no secret: the standard library's hash
-/// keys, which are random, are enough.
+/// The key of a WebSocket handshake with an upstream. It proves that the upstream speaks WebSocket and is no secret, so
+/// the random hash keys of the standard library are enough.
 fn websocket_key(stream: StreamId) -> Key {
     let half = || RandomState::new().hash_one(stream).to_ne_bytes();
     let mut nonce = [0; 16];

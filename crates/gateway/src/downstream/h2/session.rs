@@ -1,5 +1,5 @@
-//! An HTTP/2 connection: its socket, the engine, what is to be sent, and its streams. The worker drives it; exchanges work on their
-//! streams through it, and what they frame leaves when the worker drives it next.
+//! An HTTP/2 connection: its socket, the engine, the bytes to send, and its streams. The worker drives it; exchanges
+//! work on their streams through it, and the worker sends their frames when it next drives the session.
 
 use crate::base::close::CloseReason;
 use crate::base::counters::bump;
@@ -23,11 +23,11 @@ use transport::Transport;
 /// An HTTP/2 connection.
 pub(crate) struct Session {
     pub(super) thread: Rc<WorkerThread>,
-    /// It is counted among those with streams.
+    /// It is counted among the connections with streams.
     is_busy: Cell<bool>,
-    /// The connection's own; each stream has another one.
+    /// The connection's own task; each stream has another one.
     pub(crate) task: TaskId,
-    /// The worker is at work on it, and looks at everything before it leaves.
+    /// The worker is driving it, and sends everything before it stops.
     is_driven: Cell<bool>,
     pub(super) state: RefCell<SessionState>,
 }
@@ -39,7 +39,7 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
-    /// A connection that is found to speak HTTP/2. Nothing was read but what is pending.
+    /// A connection that turned out to speak HTTP/2. Only the pending bytes have been read.
     pub(crate) fn new(
         thread: &Rc<WorkerThread>,
         mut connection: Box<Connection>,
@@ -78,7 +78,7 @@ impl Session {
         &self.thread
     }
 
-    /// Counts whether it has streams.
+    /// Updates the count of connections with streams.
     pub(crate) fn count_busy(&self) {
         let is_busy =
             self.state.try_borrow().is_ok_and(|state| state.connection.is_some() && !state.carried.streams.is_empty());
@@ -88,39 +88,39 @@ impl Session {
         }
     }
 
-    /// The worker begins or ends its work on it.
+    /// The worker begins or ends driving it.
     pub(crate) fn set_driven(&self, is_driven: bool) {
         self.is_driven.set(is_driven);
     }
 
-    /// Lets the worker look at it.
+    /// Wakes the worker's task for it.
     fn touch(&self) {
         if !self.is_driven.get() {
             self.thread.reactor.wake(self.task);
         }
     }
 
-    /// Looks at the connection, as long as it is there.
+    /// Passes the connection to the closure, if it is not closed.
     pub(crate) fn connection<R>(&self, look: impl FnOnce(&Connection) -> R) -> Option<R> {
         self.state.borrow().connection.as_deref().map(look)
     }
 
-    /// The same, to change it.
+    /// The same, mutable.
     pub(crate) fn connection_mut<R>(&self, change: impl FnOnce(&mut Connection) -> R) -> Option<R> {
         self.state.borrow_mut().connection.as_deref_mut().map(change)
     }
 
-    /// Looks at the socket.
+    /// Passes the socket to the closure.
     pub(in crate::downstream) fn transport<R>(&self, look: impl FnOnce(&Transport) -> R) -> Option<R> {
         self.connection(|connection| look(&connection.stream))
     }
 
-    /// What is known of a connection that is closed.
+    /// What is kept of a connection that is closed.
     pub(in crate::downstream) fn copy(&self) -> Option<Rc<ClientCopy>> {
         self.state.borrow().copy.clone()
     }
 
-    /// Task and client of a stream that begins.
+    /// Task and client facts of a new stream.
     pub(super) fn facts_of(&self, key: usize) -> Option<(TaskId, ClientFacts)> {
         let state = self.state.borrow();
         let facts = state.connection.as_ref()?.client.clone();
@@ -143,13 +143,14 @@ impl Session {
         }
     }
 
-    /// Frames what streams have waiting, as far as windows, room and their order let it go; whether it was room that was missing.
+    /// Frames the streams' waiting bytes, as far as windows, room and priorities permit. Returns whether lack of room
+    /// stopped it.
     pub(crate) fn pump(&self) -> bool {
         let mut state = self.state.borrow_mut();
         state.connection.is_some() && state.carried.pump(&self.thread)
     }
 
-    /// Writes what waits; whether the socket has taken all of it.
+    /// Writes the waiting bytes; `true` if the socket has accepted all of them.
     pub(crate) fn flush(&self) -> io::Result<bool> {
         let mut state = self.state.borrow_mut();
         let SessionState { connection, carried, times, .. } = &mut *state;
@@ -165,17 +166,17 @@ impl Session {
         Ok(false)
     }
 
-    /// Whether more may be read: what is answered has room.
+    /// Whether more may be read: there is room for the answers.
     pub(crate) fn has_room(&self) -> bool {
         self.state.borrow().carried.out.len() < OUT_BYTES_MAX
     }
 
-    /// Whether something waits for the socket.
+    /// Whether bytes wait for the socket.
     pub(crate) fn has_unsent(&self) -> bool {
         !self.state.borrow().carried.out.is_empty()
     }
 
-    /// Ends the connection gently: the client is told to open no more streams, and those that are there are finished.
+    /// Ends the connection gracefully: the client is told to open no more streams, and existing streams are finished.
     pub(crate) fn shut_down(&self, reason: CloseReason) {
         let mut state = self.state.borrow_mut();
         if state.going.is_some() {
@@ -188,21 +189,21 @@ impl Session {
         self.touch();
     }
 
-    /// The client has had time enough to learn of it: streams that it opens from now on are ignored.
+    /// The client has had time to see the first GOAWAY: streams that it opens from now on are ignored.
     pub(crate) fn shut_down_at_last(&self) {
         let mut state = self.state.borrow_mut();
         state.times.going_since = None;
         state.go_away(&self.thread);
     }
 
-    /// Whether both sides are through with each other; why.
+    /// Why the connection can be closed: both sides are done; `None` if they are not.
     pub(crate) fn finished(&self) -> Option<CloseReason> {
         let state = self.state.borrow();
         (state.carried.engine.is_finished() && state.carried.streams.is_empty())
             .then(|| state.going.unwrap_or(CloseReason::ClientClosed))
     }
 
-    /// Tells the client that the connection ends now, as far as the socket takes that.
+    /// Sends GOAWAY, as far as the socket accepts it.
     pub(crate) fn say_goodbye(&self, code: ErrorCode) {
         let mut state = self.state.borrow_mut();
         state.prepare_out(&self.thread);
@@ -212,7 +213,7 @@ impl Session {
         let _ = self.flush();
     }
 
-    /// The engine's own deadline has come.
+    /// Handles the engine's own deadline.
     pub(crate) fn tick(&self) -> Option<Reason> {
         let mut state = self.state.borrow_mut();
         state.prepare_out(&self.thread);
@@ -220,7 +221,7 @@ impl Session {
         engine.tick(self.thread.reactor.now().0, out).err().map(|Closed(reason)| reason)
     }
 
-    /// Takes the connection away; streams that are left learn that their client has left.
+    /// Takes the connection out; the remaining streams see that their client has left.
     pub(crate) fn kill(&self) -> Option<Box<Connection>> {
         let mut state = self.state.borrow_mut();
         let connection = state.connection.take()?;
@@ -246,7 +247,7 @@ impl Session {
         self.transport(|stream| stream.peek() == Peeked::Data).unwrap_or_default()
     }
 
-    /// Refuses a stream that was not looked at.
+    /// Refuses a stream that was not processed.
     pub(crate) fn refuse(&self, key: usize) {
         let mut state = self.state.borrow_mut();
         state.prepare_out(&self.thread);
@@ -256,12 +257,12 @@ impl Session {
         engine.reset(stream.id, ErrorCode::REFUSED_STREAM, out);
     }
 
-    /// Says what the location of a response has for idle connections.
+    /// Sets the keepalive timeout, from the location of a response.
     pub(in crate::downstream) fn set_keepalive(&self, timeout: Duration) {
         self.state.borrow_mut().times.keepalive_ms = millis_of(timeout);
     }
 
-    /// Gives up memory that an idle connection does not need.
+    /// Frees memory that an idle connection does not need.
     pub(crate) fn trim(&self) {
         let mut state = self.state.borrow_mut();
         if state.carried.streams.is_empty() {
@@ -296,7 +297,7 @@ impl Session {
         Ok(())
     }
 
-    /// Sends a part of a body behind what waits; `end`: it is the last one.
+    /// Sends a part of a body after the waiting bytes; `end`: it is the last part.
     pub(super) fn send(&self, key: usize, body: &[u8], end: bool) -> io::Result<()> {
         let mut state = self.state.borrow_mut();
         state.prepare_out(&self.thread);
@@ -306,7 +307,7 @@ impl Session {
         Ok(())
     }
 
-    /// Ends a body with trailers, behind what waits of it.
+    /// Ends a body with trailers, after its waiting bytes.
     pub(super) fn end_with_trailers(&self, key: usize, fields: Vec<TrailerField>) -> io::Result<()> {
         let mut state = self.state.borrow_mut();
         state.prepare_out(&self.thread);
@@ -316,7 +317,7 @@ impl Session {
         Ok(())
     }
 
-    /// Lets at most `most` bytes go that were held back.
+    /// Releases at most `most` bytes that were held back.
     pub(super) fn release(&self, key: usize, most: usize) {
         let mut state = self.state.borrow_mut();
         let Some(stream) = state.carried.streams.get_mut(key) else { return };
@@ -330,7 +331,7 @@ impl Session {
         self.touch();
     }
 
-    /// Makes the window of a stream larger.
+    /// Enlarges the window of a stream.
     pub(super) fn grow_window(&self, id: StreamId, bytes: u32) {
         let mut state = self.state.borrow_mut();
         state.prepare_out(&self.thread);
@@ -340,12 +341,12 @@ impl Session {
         self.touch();
     }
 
-    /// Takes what has come of a request's body; [`Self::consume`] gives back what is not used.
+    /// Takes the received bytes of a request's body; [`Self::consume`] returns the unused ones.
     pub(super) fn take_received(&self, key: usize) -> Option<Vec<u8>> {
         self.state.borrow_mut().carried.streams.get_mut(key).map(|stream| std::mem::take(&mut stream.received))
     }
 
-    /// This many of these bytes were used. The trailers, where that was the end of the body.
+    /// Reports that `count` of these bytes were used. Returns the trailers if that was the end of the body.
     pub(super) fn consume(&self, key: usize, received: Vec<u8>, count: usize) -> Option<Vec<u8>> {
         let mut state = self.state.borrow_mut();
         state.prepare_out(&self.thread);
@@ -362,7 +363,7 @@ impl Session {
         trailers
     }
 
-    /// The exchange is over; where the stream is not, it is reset.
+    /// Removes the stream of a finished exchange; if it is not complete, it is reset.
     pub(super) fn remove(&self, key: usize, code: ErrorCode) {
         let mut state = self.state.borrow_mut();
         state.prepare_out(&self.thread);

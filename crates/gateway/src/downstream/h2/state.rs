@@ -1,4 +1,4 @@
-//! What a session knows, behind its cell: the socket, and the streams that it carries.
+//! The state of a session inside its cell: the socket, and the streams that it carries.
 
 use crate::base::close::CloseReason;
 use crate::downstream::client::ClientCopy;
@@ -8,35 +8,35 @@ use crate::thread::WorkerThread;
 use reactor::Millis;
 use std::rc::Rc;
 
-/// What a session knows.
+/// The state of a session.
 pub(super) struct SessionState {
     /// `None` once it is closed.
     pub(super) connection: Option<Box<Connection>>,
-    /// What exchanges that go on may still ask about it then.
+    /// What exchanges that go on may still ask about the closed connection.
     pub(super) copy: Option<Rc<ClientCopy>>,
     pub(super) carried: Carried,
     pub(super) times: Times,
-    /// Why it goes away.
+    /// Why it is shutting down.
     pub(super) going: Option<CloseReason>,
 }
 
-/// Since when what is the case.
+/// When states of the connection began, and its timeouts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Times {
-    /// The last stream has ended, or the connection has begun.
+    /// When the last stream ended, or the connection began.
     pub(crate) idle_since: Millis,
-    /// A part of a frame or of the preface is there, and the rest is not.
+    /// When a frame or the preface began that is still incomplete.
     pub(crate) reading_since: Option<Millis>,
-    /// The socket takes nothing of what waits for it.
+    /// Since when the socket accepts no waiting bytes.
     pub(crate) stalled_since: Option<Millis>,
-    /// The first GOAWAY was sent.
+    /// When the first GOAWAY was sent.
     pub(crate) going_since: Option<Millis>,
     /// When our settings must be acknowledged.
     pub(crate) settings_deadline: Option<Millis>,
-    /// What the location of the last response says of idle connections.
+    /// The keepalive timeout of the last response's location.
     pub(crate) keepalive_ms: u64,
     pub(crate) has_streams: bool,
-    /// A stream was opened at all.
+    /// At least one stream was opened.
     pub(crate) has_begun: bool,
 }
 
@@ -47,7 +47,7 @@ impl SessionState {
         engine.shut_down(out);
     }
 
-    /// Makes sure that there is a buffer to write into, as long as there is a socket to write to.
+    /// Makes sure that there is a buffer to write into, unless the connection is closed.
     pub(super) fn prepare_out(&mut self, thread: &WorkerThread) {
         if self.connection.is_some() {
             self.carried.prepare_out(thread);

@@ -1,5 +1,5 @@
-//! A stream as the client's end of a tunnel (RFC 8441): its data are the tunnel's bytes, its windows the back-pressure, `END_STREAM` the FIN
-//! and `RST_STREAM` the reset.
+//! A stream as the client's end of a tunnel (RFC 8441): its data are the tunnel's bytes, its windows the back-pressure,
+//! `END_STREAM` the FIN and `RST_STREAM` the reset.
 
 use crate::downstream::h2::H2;
 use crate::multiplex::carried::broken;
@@ -8,13 +8,13 @@ use http2::ErrorCode;
 use reactor::{PeerAddress, Read};
 use std::io;
 
-/// A stream after its exchange. Dropping it resets the stream where its end was not sent.
+/// A stream after its exchange. Dropping it resets the stream if its end was not sent.
 #[derive(Debug)]
 pub(crate) struct Tunnelled(Box<H2>);
 
 impl Tunnelled {
     pub(crate) fn new(mut stream: Box<H2>) -> Self {
-        // What the end of a TCP connection by a reset is (RFC 8441 §5).
+        // The equivalent of a TCP reset (RFC 8441 §5).
         stream.code = ErrorCode::CANCEL;
         Self(stream)
     }
@@ -28,7 +28,7 @@ impl StreamEnd for Tunnelled {
         if count > 0 {
             look(&received[..count]);
         }
-        // The trailers of a tunnel mean nothing.
+        // Trailers of a tunnel are ignored.
         let is_end = session.consume(*key, received, count).is_some();
         if count > 0 {
             Ok(Read::Data(()))

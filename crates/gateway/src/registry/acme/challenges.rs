@@ -1,5 +1,5 @@
-//! Challenges under way: an authority comes in by HTTP or by TLS and asks for what only we can know. The control plane puts the
-//! answers here and takes them away; workers look them up.
+//! Current ACME challenges: an authority connects by HTTP or TLS and expects an answer that only we know. The control
+//! plane adds and removes the answers; workers look them up.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -13,7 +13,7 @@ pub struct Challenges(Arc<Answers>);
 
 #[derive(Debug, Default)]
 struct Answers {
-    /// How many there are: a request need not take a lock to find none.
+    /// Number of answers: without any, requests take no lock.
     count: AtomicUsize,
     /// By token: the key authorization.
     http: RwLock<HashMap<String, Arc<str>>>,
@@ -21,7 +21,7 @@ struct Answers {
     tls: RwLock<HashMap<String, Arc<ServerSide>>>,
 }
 
-/// A challenge that is answered while this is held.
+/// A challenge that is answered while this value lives.
 #[derive(Debug)]
 #[must_use]
 pub struct Challenge {
@@ -41,12 +41,12 @@ impl Challenges {
         self.find(&self.0.tls, name)
     }
 
-    /// Answers a token.
+    /// Answers a token while the result lives.
     pub fn answer_http(&self, token: String, key_authorization: &str) -> Challenge {
         self.answer(&self.0.http, token, key_authorization.into(), false)
     }
 
-    /// Answers handshakes for a name.
+    /// Answers handshakes for a name while the result lives.
     pub fn answer_tls(&self, name: String, side: Arc<ServerSide>) -> Challenge {
         self.answer(&self.0.tls, name, side, true)
     }

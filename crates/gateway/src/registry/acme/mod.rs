@@ -1,5 +1,5 @@
-//! Certificates that come by ACME, and the challenges under way. They belong to the process and outlive generations. Nothing is
-//! asked or ordered here: the control plane, which this module does not know, sees what is wanted, gets it, and installs it.
+//! Certificates by ACME and current challenges. They belong to the process and outlive generations. This module orders
+//! nothing: the control plane, which it does not know, reads what is wanted, obtains it, and installs it.
 
 pub(crate) mod challenges;
 
@@ -25,24 +25,24 @@ pub struct AcmeCertificate {
 }
 
 impl AcmeCertificate {
-    /// What a server's settings are made with: empty until there is a first certificate.
+    /// The certificate slot for a server's settings: empty until there is a first certificate.
     pub fn pairs(&self) -> &Pairs {
         &self.pairs
     }
 
-    /// The certificate that is shown.
+    /// The certificate in use.
     pub fn current(&self) -> Option<Pair> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// From now on this one is shown.
+    /// Replaces the certificate in use.
     pub fn install(&self, pair: Pair) {
         self.pairs.replace([pair.clone()]);
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(pair);
     }
 
-    /// Takes what an earlier process has left, where nothing is shown yet. The file may be missing or broken: then there is
-    /// nothing, and the control plane orders anew.
+    /// Loads the certificate that an earlier process has stored, unless there is one in use. If the file is missing or
+    /// invalid nothing happens, and the control plane orders a new one.
     pub(crate) fn load(&self, plan: &AcmeOrderPlan) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if current.is_some() {
@@ -56,8 +56,8 @@ impl AcmeCertificate {
     }
 }
 
-/// Reads a file that is no link. The directory is that of a user without rights, and the reader may still be root: a link could
-/// lead to a key that this user may not have.
+/// Reads a file, but no symbolic link. An unprivileged user owns the directory, and the reader may still be root: a
+/// link could lead to a key that this user must not read.
 fn read_own(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let (opened, named) = (file.metadata()?, std::fs::symlink_metadata(path)?);
@@ -69,20 +69,21 @@ fn read_own(path: &Path) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// What tells a certificate from others, whatever else its issuer is told: name of the issuer, the order's, and the directory.
+/// Identifies a certificate, regardless of other settings of its issuer: name of the issuer, the order's id, and the
+/// directory.
 pub(crate) type AcmeKey = (Box<str>, String, Option<PathBuf>);
 
 /// An order with its certificate.
 #[derive(Debug, Clone)]
 pub struct BoundOrder {
-    /// What is asked for.
+    /// The order.
     pub plan: Arc<AcmeOrderPlan>,
-    /// What was got.
+    /// Its certificate.
     pub certificate: Arc<AcmeCertificate>,
 }
 
 impl BoundOrder {
-    /// The certificate as a status page shows it.
+    /// The certificate for the status page.
     pub(crate) fn in_use(&self) -> Option<CertificateInUse> {
         let facts = self.certificate.current()?.facts()?;
         let source = format!("acme {}/{}", self.plan.issuer.name, self.plan.id());
@@ -94,7 +95,7 @@ impl BoundOrder {
     }
 }
 
-/// What is wanted by ACME in the whole process.
+/// The ACME orders of the whole process.
 #[derive(Default)]
 pub struct Acme {
     wanted: Mutex<WantedOrders>,
@@ -105,18 +106,19 @@ pub struct Acme {
 
 #[derive(Default)]
 struct WantedOrders {
-    /// Number of the generation whose orders these are.
+    /// Number of the generation that has these orders.
     generation: u64,
     orders: Arc<[BoundOrder]>,
 }
 
 impl Acme {
-    /// Names the control plane: `notify` is called, from any thread, when [`Self::wanted`] has changed. The first call counts.
+    /// Registers the control plane: `notify` is called, from any thread, when [`Self::wanted`] has changed. Only the
+    /// first call counts.
     pub fn attach(&self, notify: impl Fn() + Send + Sync + 'static) {
         let _ = self.control.set(Box::new(notify));
     }
 
-    /// From now on these are wanted. Each worker says so when it takes a generation on.
+    /// Sets the wanted orders. Each worker calls it when it switches to a generation.
     pub(crate) fn apply(&self, generation: u64, orders: &Arc<[BoundOrder]>) {
         let mut wanted = self.lock();
         if generation <= wanted.generation {
@@ -131,7 +133,7 @@ impl Acme {
         self.notify();
     }
 
-    /// Nothing more is ordered: another process takes over, or this one ends. What there is, is shown on.
+    /// Stops ordering: another process takes over, or this one ends. Existing certificates stay in use.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
         self.notify();
@@ -146,7 +148,7 @@ impl Acme {
         (wanted.generation, Arc::clone(&wanted.orders))
     }
 
-    /// The challenges under way.
+    /// The current challenges.
     pub fn challenges(&self) -> &Challenges {
         &self.challenges
     }

@@ -1,4 +1,5 @@
-//! Certificates by ACME, by issuer, identifiers and state directory. What an earlier process has kept is shown at once.
+//! Certificates by ACME, by issuer, identifiers and state directory. Those that an earlier process has stored are used
+//! at once.
 
 use crate::registry::acme::BoundOrder;
 use crate::registry::bind::Binding;

@@ -1,4 +1,5 @@
-//! The zones of `proxy_cache_path` and its kin, by name, directory and levels. A reload that keeps these keeps the index.
+//! The zones of `proxy_cache_path` and its kin, by name, directory and levels. If a reload keeps these, the index is
+//! kept.
 
 use crate::registry::bind::Binding;
 use crate::registry::cache::CacheZone;

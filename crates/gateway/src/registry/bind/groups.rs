@@ -1,4 +1,4 @@
-//! Groups: their numbers in the pool, their peers with keys and health, sessions, waiting lines and counters.
+//! Binds groups: their numbers in the pool, their peers with keys and health, sessions, waiting lines and counters.
 
 use crate::plan::group::{GroupIndex, GroupPlan, GroupUse, GroupUseId, WarmingPlan};
 use crate::plan::sticky::{StickyPlan, zone_of_another};
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use upstream::balance::{Group, SeatLine, Sessions};
 use upstream::shared::GroupId;
 
-/// What the groups of a plan came to.
+/// The bound groups of a plan.
 #[derive(Default)]
 pub(super) struct BoundGroups {
     /// By `GroupUseId`.
@@ -32,16 +32,16 @@ struct InternedGroup {
     peers: Peers,
 }
 
-/// Where the peers of a group's uses come from.
+/// The source of the peers of a group's uses.
 enum Peers {
-    /// They stay. Candidates and balance do not depend on the use, so all uses have the same.
+    /// Fixed peers. Candidates and balance do not depend on the use, so all uses share them.
     Fixed { recipe: Recipe, candidates: Vec<Candidate>, balance: Arc<Group> },
-    /// They come out of names.
+    /// Peers from names.
     Moving(Arc<MovingGroup>),
 }
 
 impl Binding<'_> {
-    /// All groups; `None` where one could not be bound.
+    /// Binds all groups; `None` if one could not be bound.
     pub(super) fn groups(&mut self) -> Option<BoundGroups> {
         let mut bound = BoundGroups::default();
         let groups: Vec<Option<InternedGroup>> = self.plan.groups.iter().map(|group| self.intern(group)).collect();
@@ -116,7 +116,7 @@ impl Binding<'_> {
         }
     }
 
-    /// Where requests wait for which no peer can be chosen. The line of a name is the same in all generations.
+    /// The line for requests without an available peer. A group name has the same line in all generations.
     fn line(&mut self, plan: &GroupPlan) -> Option<Arc<SeatLine>> {
         let length = plan.queue_length?;
         let shared = self.shared;
@@ -126,7 +126,7 @@ impl Binding<'_> {
         Some(Arc::clone(line))
     }
 
-    /// The sessions of a zone: those of the generation before, where it had the zone for the same group.
+    /// The sessions of a zone: those of the previous generation, if it had the zone for the same group.
     fn sessions(&mut self, plan: &GroupPlan) -> Option<Arc<Sessions>> {
         let Some(StickyPlan::Learn(learn)) = &plan.sticky else { return None };
         let (bytes, timeout_ms) = (learn.zone_bytes, learn.timeout.as_millis() as u64);
@@ -164,7 +164,7 @@ fn interned_of(groups: &[InternedGroup], index: GroupIndex) -> &InternedGroup {
     &groups[index.0 as usize]
 }
 
-/// The groups whose peers are checked; the peers are the same for all uses.
+/// The groups with checked peers; all uses have the same peers.
 fn checks(plans: &[Arc<GroupPlan>], groups: &[InternedGroup]) -> Vec<GroupChecks> {
     let checked = plans.iter().zip(groups).filter_map(|(plan, interned)| {
         let peers = match &interned.peers {

@@ -28,7 +28,7 @@ impl Binding<'_> {
     }
 }
 
-/// The refusal of a zone with another key: what was counted by the one before says nothing about this one.
+/// The error for a zone with another key: counts by the previous key cannot be used for this one.
 fn other_key(word: &str, plan: &ZonePlan, before: &str) -> Option<Diagnostic> {
     let ZonePlan { name, key_text: now, .. } = plan;
     let message = format!("{word} \"{name}\" uses the \"{now}\" key while previously it used the \"{before}\" key");

@@ -1,4 +1,4 @@
-//! Numbers of listening addresses.
+//! Binds listening addresses to their numbers.
 
 use crate::plan::listener::ListenerPlan;
 use crate::registry::bind::{Binding, ListenerSpec};

@@ -1,5 +1,4 @@
-//! Where lines of logs are collected: one sink for each place, and one error log for each list of `error_log`s, which
-//! generations share.
+//! Binds logs: one sink for each destination, and one error log for each list of `error_log`s, which generations share.
 
 use crate::base::logs::access::{AccessOutput, LogSink};
 use crate::base::logs::error::{ErrorLog, ErrorOutput, Level};

@@ -1,5 +1,5 @@
-//! Binds a plan: everything in it that outlives configurations is found by its identity, or made, and the result is the
-//! generation that workers hold. This is where a configuration has side effects; what fails here is an error of the
+//! Binds a plan: looks up, or creates, everything in it that outlives configurations, by its identity. The result is
+//! the generation that workers hold. Here a configuration has side effects; a failure is reported as an error of the
 //! configuration at its place in the text.
 
 mod acme;
@@ -36,14 +36,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tls::{ClientSide, SessionCache, TicketKeys};
 use upstream::balance::{HealthRegistry, SeatLine, Sessions};
 
-/// A zone's identity, as in nginx: its name and its bytes. A reload that keeps both keeps what the zone has counted; the rate
+/// A zone's identity, as in nginx: its name and its bytes. A reload that keeps both keeps the zone's counts; the rate
 /// may change.
 type ZoneKey = (String, u64);
 
-/// The bytes of the files of ticket keys, and the seconds that tickets last.
+/// The contents of the ticket key files, and the seconds that tickets last.
 type TicketIdentity = (Vec<Box<[u8]>>, u32);
 
-/// What plans refer to, by its identity. Asked at start and at each reload only.
+/// The objects that plans refer to, by identity. Used only at start and at each reload.
 #[derive(Default)]
 pub(crate) struct Identities(Mutex<Known>);
 
@@ -54,11 +54,11 @@ struct Known {
     sinks: HashMap<LogPlace, Arc<LogSink>>,
     error_logs: HashMap<Vec<ErrorTarget>, Arc<ErrorLog>>,
     health: Arc<HealthRegistry>,
-    /// The sessions of `sticky learn` by zone, with the group that has it.
+    /// The sessions of `sticky learn` by zone, with the zone's group.
     sessions: HashMap<String, (Box<str>, Arc<Sessions>)>,
     request_zones: HashMap<ZoneKey, Arc<RequestZone>>,
     connection_zones: HashMap<ZoneKey, Arc<ConnectionZone>>,
-    /// Sessions that clients resume, by the cache's name, its size and the seconds that they last.
+    /// Caches of TLS sessions, by the cache's name, its size and the lifetime of sessions in seconds.
     session_caches: HashMap<(String, CacheSize, u32), Arc<SessionCache>>,
     /// Keys of session tickets.
     ticket_keys: HashMap<TicketIdentity, Arc<TicketKeys>>,
@@ -67,7 +67,7 @@ struct Known {
     caches: HashMap<(String, PathBuf, Levels), Arc<CacheZone>>,
     /// The waiting lines of groups with `queue`, by the group's name.
     lines: HashMap<Box<str>, Arc<SeatLine>>,
-    /// Settings of TLS towards upstreams, by their identity: with them live the sessions that can be resumed.
+    /// TLS settings towards upstreams, by identity: they hold the sessions that can be resumed.
     sides: HashMap<Box<[u8]>, ClientSide>,
 }
 
@@ -76,14 +76,14 @@ impl Identities {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is remembered of peers.
+    /// The health state of peers.
     pub(crate) fn health(&self) -> Arc<HealthRegistry> {
         Arc::clone(&self.lock().health)
     }
 }
 
 impl Known {
-    /// Lets go of logs and zones that nothing else holds: earlier configurations had them.
+    /// Drops logs and zones that only earlier configurations used.
     fn forget_unused(&mut self) {
         self.sinks.retain(|_, sink| Arc::strong_count(sink) > 1);
         self.error_logs.retain(|_, log| Arc::strong_count(log) > 1);
@@ -94,7 +94,7 @@ impl Known {
         self.sides.retain(|_, side| Arc::strong_count(side.identity()) > 1);
     }
 
-    /// The side of that identity that is known already, or this one from now on.
+    /// The known TLS side with this identity; otherwise remembers this one.
     fn side(&mut self, tls: &UpstreamTlsPlan) -> UpstreamTlsPlan {
         let identity: &[u8] = tls.side.identity();
         let side = self.sides.entry(identity.into()).or_insert_with(|| tls.side.clone());
@@ -102,30 +102,30 @@ impl Known {
     }
 }
 
-/// A socket that a configuration listens on.
+/// A socket that a configuration needs.
 #[derive(Debug, Clone)]
 pub struct ListenerSpec {
     /// Its number, the same in all generations.
     pub id: ListenerId,
-    /// Where it is bound.
+    /// Its address.
     pub address: PeerAddress,
-    /// How.
+    /// Its options.
     pub options: ListenOptions,
 }
 
-/// A configuration, ready to be used.
+/// A configuration, ready for use.
 pub struct BoundPlan {
-    /// What the workers hold.
+    /// The generation for the workers.
     pub generation: Arc<Generation>,
-    /// What is listened on.
+    /// The sockets to listen on.
     pub listeners: Vec<ListenerSpec>,
     /// The access logs that it writes.
     pub logs: Vec<AccessOutput>,
     /// The error logs that it writes besides the process's own.
     pub error_logs: Vec<ErrorOutput>,
-    /// The directories that it writes temporary files to, each once.
+    /// The directories for temporary files, each once.
     pub temp_directories: Vec<PathBuf>,
-    /// The directories that it keeps keys and certificates in, each once.
+    /// The directories for keys and certificates, each once.
     pub state_directories: Vec<PathBuf>,
     /// A `proxy_bind` is transparent, which needs `CAP_NET_RAW`.
     pub transparent: bool,
@@ -136,16 +136,16 @@ struct Binding<'a> {
     shared: &'static Registry,
     known: &'a mut Known,
     plan: &'a Plan,
-    /// Of certificates that variables name, by the words of their cache.
+    /// Finders of certificates that variables name, by their cache settings.
     finders: HashMap<CertificateCache, CertificateFinder>,
     found: Vec<Diagnostic>,
 }
 
 impl Registry {
-    /// Binds a plan. The errors are those of a configuration that needs more than the process has, or that uses something
-    /// differently than an earlier one.
+    /// Binds a plan. The errors are those of a configuration that needs more than the process has, or that uses an
+    /// object differently from an earlier one.
     pub fn bind(&'static self, plan: Plan) -> Result<BoundPlan, Vec<Diagnostic>> {
-        // An operator who has changed a sysctl reloads.
+        // The operator may have changed a sysctl before the reload.
         self.ports.refresh();
         let mut known = self.identities.lock();
         known.generations += 1;
@@ -225,7 +225,7 @@ impl Binding<'_> {
         proxies
     }
 
-    /// TLS of a proxy, with what outlives configurations, and the sides for certificates that variables name.
+    /// TLS of a proxy with the objects that outlive configurations, and the sides for certificates that variables name.
     fn bound_tls(&mut self, tls: Option<&UpstreamTlsPlan>) -> (Option<UpstreamTlsPlan>, Option<Arc<NamedSides>>) {
         let tls = tls.map(|tls| self.known.side(tls));
         let sides = tls.as_ref().and_then(|tls| {

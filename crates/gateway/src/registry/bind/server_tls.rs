@@ -1,4 +1,4 @@
-//! TLS of servers: certificates, ticket keys and session caches are found by their identity, so that a reload keeps sessions.
+//! TLS of servers: finds certificates, ticket keys and session caches by identity, so that a reload keeps sessions.
 
 use crate::plan::tls::{CacheSize, SessionCachePlan, TlsPlan};
 use crate::registry::acme::BoundOrder;
@@ -11,19 +11,19 @@ use conf::model::CertificateCache;
 use std::sync::Arc;
 use tls::{Pairs, ServerSide, SessionCache, TicketKeys, TicketState};
 
-/// Early data that is taken before the handshake is complete: as much as OpenSSL allows nginx.
+/// Early data accepted before the handshake is complete: as much as OpenSSL allows nginx.
 const EARLY_DATA_BYTES_MAX: u32 = 16 * 1024;
 
-/// What ALPN offers, as nginx does, without HTTP/2 and with it.
+/// ALPN offers, as in nginx, without HTTP/2 and with it.
 const PROTOCOLS: [&[&str]; 2] = [&["http/1.1", "http/1.0", "http/0.9"], &["h2", "http/1.1", "http/1.0", "http/0.9"]];
 
 impl Registry {
-    /// The keys of tickets that this process has made, for another one that is to have the same.
+    /// The ticket keys that this process has generated, for another process that should use the same.
     pub fn ticket_states(&self) -> Vec<TicketState> {
         self.identities.lock().ticket_keys.values().filter_map(|keys| keys.state()).collect()
     }
 
-    /// Takes over keys of tickets, where there are none for tickets that last as long.
+    /// Takes over ticket keys, unless there are keys for tickets with the same lifetime already.
     pub fn adopt_tickets(&self, states: &[TicketState]) {
         let mut known = self.identities.lock();
         for state in states {
@@ -34,7 +34,7 @@ impl Registry {
 }
 
 impl Binding<'_> {
-    /// By the index of the server; `None` where a server has no TLS.
+    /// By the index of the server; `None` for a server without TLS.
     pub(super) fn tls(&mut self, orders: &[BoundOrder]) -> Arc<[Option<BoundTls>]> {
         self.shared.certificates.forget_unused();
         let plan = self.plan;
@@ -62,7 +62,7 @@ impl Binding<'_> {
         Some(BoundTls { answers, slot })
     }
 
-    /// The settings for each list of protocols that is offered. They share certificates, sessions and keys of tickets.
+    /// The settings for each list of ALPN protocols. They share certificates, sessions and ticket keys.
     fn answers(
         &mut self,
         plan: &TlsPlan,
@@ -84,7 +84,7 @@ impl Binding<'_> {
         self.server_side(plan, pairs, protocols).map_err(|error| self.found.push(failed(error))).ok()
     }
 
-    /// One cache for all servers of this configuration with the same words: most take them over from `http`.
+    /// One cache for all servers of this configuration with the same settings: most inherit them from `http`.
     pub(super) fn finder(&mut self, words: Option<CertificateCache>) -> CertificateFinder {
         let Some(words) = words else { return CertificateFinder::default() };
         self.finders.entry(words).or_insert_with(|| CertificateFinder::new(Some(words))).clone()
@@ -119,7 +119,7 @@ impl Binding<'_> {
         side.build()
     }
 
-    /// One without a name is the server's own.
+    /// A cache without a name is the server's own.
     fn session_cache(&mut self, cache: &SessionCachePlan, plan: &TlsPlan) -> Arc<SessionCache> {
         let name = cache.name.as_ref();
         let name = name.map_or_else(|| format!("server {}", plan.session_name), |name| format!("shared {name}"));
@@ -134,7 +134,7 @@ impl Binding<'_> {
         Arc::clone(cache)
     }
 
-    /// The same files give the same keys; without files the process has keys of its own, which live as long as it does.
+    /// The same files give the same keys; without files the process uses keys of its own, for its lifetime.
     fn ticket_keys(&mut self, plan: &TlsPlan) -> Arc<TicketKeys> {
         let identity = (plan.ticket_keys.clone(), plan.session_seconds);
         let known = self.known.ticket_keys.entry(identity);

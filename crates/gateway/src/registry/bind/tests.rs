@@ -1,4 +1,4 @@
-//! What a reload keeps, and what it is refused for.
+//! What a reload keeps, and why it is refused.
 
 use super::*;
 use crate::base::logs::error::Level;
@@ -46,7 +46,7 @@ fn what_stays_in_the_configuration_stays_the_same_object() {
     let http = "limit_req_zone $uri zone=z:1m rate=1r/s; upstream app { server 127.0.0.1:81; keepalive 8; }
                 server { listen 80; access_log /l; error_log /e; limit_req zone=z; location / { proxy_pass http://app; } }";
     let first = bound(shared, http);
-    // Another one comes before them.
+    // Another listener and log come before them.
     let second = bound(shared, &format!("server {{ listen 90; access_log /other; }} {http}"));
     assert_eq!((first.generation.number, second.generation.number), (1, 2));
     let listener = |bound: &BoundPlan| {
@@ -79,7 +79,7 @@ fn a_zone_with_another_key_is_refused_where_it_is_written() {
     let before = bound(shared, &zone("$uri"));
     let message = "limit_req \"z\" uses the \"$host\" key while previously it used the \"$uri\" key";
     assert_eq!(refused(shared, &zone("$host")), [message]);
-    // An earlier configuration's zone is no obstacle once it is gone.
+    // An earlier configuration's zone does not matter once it is dropped.
     drop(before);
     bound(shared, &zone("$host"));
 }

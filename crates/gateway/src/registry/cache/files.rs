@@ -1,5 +1,5 @@
-//! The files of a cache on the disk. All of it runs on threads of the offload pool. A file is written under a temporary name beside
-//! its own and renamed when it is whole, so a reader in this process or another one finds all of it or nothing.
+//! The files of a cache on disk. All of this runs on the offload pool. A file is written under a temporary name beside
+//! its own and renamed when it is complete, so a reader in this or another process finds either all of it or nothing.
 
 use crate::registry::cache::CacheZone;
 use crate::registry::process::Registry;
@@ -14,11 +14,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Rights of files and directories: the worker's user alone.
+/// Permissions of files and directories: the worker's user only.
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
 
-/// A file that is being written. Dropping it removes it, unless it was finished.
+/// A file that is being written. Dropping it removes the file, unless it was finished.
 pub(crate) struct StoreFile {
     file: File,
     temporary: PathBuf,
@@ -30,24 +30,24 @@ impl Drop for StoreFile {
     fn drop(&mut self) {
         if !self.is_finished {
             let path = std::mem::take(&mut self.temporary);
-            // Where the pool has no room the file stays; the walk through the directory removes it.
+            // If the pool has no room, the file stays; the directory walk removes it.
             let _ = self.offload.submit(move || std::fs::remove_file(path), || ());
         }
     }
 }
 
 impl StoreFile {
-    /// Appends to the body.
+    /// Writes a part of the body.
     pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all_at(bytes, offset)
     }
 
-    /// The same file for those who read it while it is written.
+    /// The same file for requests that read it while it is written.
     fn reader(&self) -> io::Result<OpenFile> {
         OpenFile::of(self.file.try_clone()?)
     }
 
-    /// Writes the beginning, and gives the file its name.
+    /// Writes the beginning, and renames the file to its name.
     pub(crate) fn finish(mut self, beginning: &[u8], path: &Path) -> io::Result<()> {
         self.file.write_all_at(beginning, 0)?;
         std::fs::rename(&self.temporary, path)?;
@@ -61,7 +61,7 @@ fn path(bytes: Vec<u8>) -> PathBuf {
 }
 
 impl CacheZone {
-    /// Opens a temporary file for a key.
+    /// Creates a temporary file for a key.
     fn create(&self, shared: &'static Registry, key: Key) -> io::Result<StoreFile> {
         let mut name = self.path_of(key);
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
@@ -79,8 +79,7 @@ impl CacheZone {
         Ok(StoreFile { file, temporary, offload: shared.offload.clone(), is_finished: false })
     }
 
-    /// The temporary file of a key, opened now where there is none, and then with a second face for those who read it, where it
-    /// `shares`.
+    /// Opens the temporary file of a key, unless it is open; if it `shares`, with a second descriptor for readers.
     pub(crate) fn open_store(
         &self,
         shared: &'static Registry,
@@ -96,13 +95,13 @@ impl CacheZone {
         Ok((file, reader))
     }
 
-    /// Gives a whole file its name.
+    /// Renames a complete file to its name.
     pub(crate) fn finish(&self, file: StoreFile, key: Key, beginning: &[u8]) -> io::Result<()> {
         file.finish(beginning, &path(self.path_of(key)))
     }
 
-    /// Writes the beginning of a file again, with other times. Who reads it meanwhile finds a wrong checksum at worst, and asks the
-    /// upstream. A file that does not begin with `before` is another response by now, and stays as it is.
+    /// Rewrites the beginning of a file with other times. A concurrent reader sees a wrong checksum at worst, and asks
+    /// the upstream. A file that does not begin with `before` is another response by now, and stays unchanged.
     pub(crate) fn update(&self, key: Key, before: &[u8], after: &[u8]) -> io::Result<()> {
         let file = OpenOptions::new().read(true).write(true).open(path(self.path_of(key)))?;
         let mut found = vec![0; before.len()];
@@ -110,15 +109,15 @@ impl CacheZone {
         if found == before && before.len() == after.len() { file.write_all_at(after, 0) } else { Ok(()) }
     }
 
-    /// Removes the files of these keys; says how many there were.
+    /// Removes the files of these keys; returns how many there were.
     pub(crate) fn remove_now(&self, keys: &[Key]) -> usize {
         keys.iter().filter(|key| std::fs::remove_file(path(self.path_of(**key))).is_ok()).count()
     }
 
-    /// The same when a thread of the pool has time for it.
+    /// The same, later on a thread of the pool.
     pub(crate) fn remove_files(self: &Arc<Self>, shared: &'static Registry, keys: Vec<Key>) {
         let zone = Arc::clone(self);
-        // Where the pool has no room the files stay; the walk through the directory finds them.
+        // If the pool has no room, the files stay; the directory walk finds them.
         let _ = shared.offload.submit(move || zone.remove_now(&keys), || ());
     }
 }

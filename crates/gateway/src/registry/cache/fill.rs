@@ -1,5 +1,5 @@
-//! A response on its way into a cache, for the requests that wait for it: they read its file while it is written. The exchange that
-//! gets it owns a [`Filling`]; the others share the [`Fill`], which the zone finds by its key.
+//! A response that is being stored, for the requests that wait for it: they read its file while it is written. The
+//! exchange that receives it owns a [`Filling`]; the others share the [`Fill`], which the zone finds by its key.
 
 use crate::registry::cache::{CacheHold, CacheZone};
 use crate::registry::process::Registry;
@@ -8,37 +8,37 @@ use reactor::OpenFile;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// What is known of the response when its head is there.
+/// What is known of the response once its head has come.
 pub(crate) struct FillHead {
     /// The text of the key.
     pub(crate) text: Vec<u8>,
     pub(crate) entry: Entry,
-    /// The head as the upstream has sent it.
+    /// The head as the upstream sent it.
     pub(crate) head: Vec<u8>,
-    /// Where the body begins in the file.
+    /// Offset of the body in the file.
     pub(crate) body_start: u64,
 }
 
 /// A response that is being stored.
 pub(crate) struct Fill {
     pub(crate) known: FillHead,
-    /// The file, once there is one. All readers share this descriptor.
+    /// The file, once it is open. All readers share this descriptor.
     file: OnceLock<Arc<OpenFile>>,
     progress: Mutex<Progress>,
-    /// Wakes the exchange that gets the response.
+    /// Wakes the exchange that receives the response.
     owner: u64,
 }
 
 struct Progress {
     now: Reached,
-    /// Tasks that have read everything that is written.
+    /// Tasks that have read everything written so far.
     waiting: HashSet<u64>,
 }
 
-/// How far a response has come.
+/// Progress of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reached {
-    /// Bytes of the body that the file has.
+    /// Bytes of the body in the file.
     pub(crate) written: u64,
     pub(crate) state: FillState,
 }
@@ -46,15 +46,15 @@ pub(crate) struct Reached {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FillState {
     Going,
-    /// The file has all of it.
+    /// The file is complete.
     Whole,
-    /// The rest does not come.
+    /// The rest will not come.
     Failed,
 }
 
 impl Fill {
     fn progress(&self) -> MutexGuard<'_, Progress> {
-        // A panic under the lock can only have come between two whole steps.
+        // The lock is only held for whole steps, so a panic leaves the state consistent.
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -62,13 +62,13 @@ impl Fill {
         self.file.get()
     }
 
-    /// The length of the body, once the file has all of it.
+    /// The length of the body, once the file is complete.
     pub(crate) fn whole(&self) -> Option<u64> {
         Some(self.progress().now).filter(|now| now.state == FillState::Whole).map(|now| now.written)
     }
 
-    /// How far it is. Where that is no further than `offset`, and more may come, `token` is woken when it does, and `shared` wakes the
-    /// exchange that gets it: it may hold bytes back, since no reader waited until now.
+    /// The progress. If it is no further than `offset`, and more may come, registers `token` to be woken, and wakes the
+    /// receiving exchange through `shared`: it may hold bytes back, since no reader waited until now.
     pub(crate) fn look(&self, offset: u64, token: u64, shared: &Registry) -> Reached {
         let mut progress = self.progress();
         let now = progress.now;
@@ -85,7 +85,7 @@ impl Fill {
     }
 }
 
-/// The side of the exchange that gets the response. Dropping it says that the rest does not come.
+/// The side of the exchange that receives the response. Dropping it means that the rest will not come.
 pub(crate) struct Filling {
     fill: Arc<Fill>,
     zone: Arc<CacheZone>,
@@ -104,18 +104,18 @@ impl Filling {
         !self.fill.progress().waiting.is_empty()
     }
 
-    /// The file is there.
+    /// Sets the file once it is open.
     pub(crate) fn opened(&self, file: OpenFile) {
         // It is opened once; a second one would be the same file.
         let _ = self.fill.file.set(Arc::new(file));
     }
 
-    /// The file has so much of the body.
+    /// Reports how many bytes of the body the file has.
     pub(crate) fn advance(&self, written: u64) {
         self.tell(Reached { written, state: FillState::Going });
     }
 
-    /// The file has all of it.
+    /// Reports that the file is complete.
     pub(crate) fn complete(self, written: u64) {
         self.tell(Reached { written, state: FillState::Whole });
     }
@@ -143,8 +143,8 @@ impl Drop for Filling {
 }
 
 impl CacheHold {
-    /// Lets others read the response of this key while it is stored; `None` where this exchange is not the one that fills it. Those
-    /// that wait for it are woken. `owner` wakes this exchange.
+    /// Lets others read the response of this key while it is stored; `None` if another exchange fills the key. Wakes
+    /// the requests that wait for it. `owner` wakes this exchange.
     pub(crate) fn begin_fill(&self, key: Key, known: FillHead, owner: u64) -> Option<Filling> {
         if !self.updates {
             return None;

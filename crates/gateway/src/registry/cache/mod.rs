@@ -1,5 +1,6 @@
-//! The caches of the process: each has an index behind one lock, which all workers take for less than a microsecond, and a directory
-//! of files. Reloads keep them. What is in the files is the crate `cache`'s; writing them is `files`', removing them `tending`'s.
+//! The caches of the process. Each has an index behind one lock, which all workers hold for less than a microsecond at
+//! a time, and a directory of files. Reloads keep them. The crate `cache` defines the file format, `files` writes
+//! files, and `tending` removes them.
 
 pub(crate) mod files;
 pub(crate) mod fill;
@@ -53,13 +54,13 @@ pub(crate) struct CacheZone {
     directory: PathBuf,
     pub(super) levels: Levels,
     state: Mutex<ZoneState>,
-    /// How far the directory was read.
+    /// The position of the directory walk.
     pub(super) walk: Mutex<Walk>,
-    /// A job looks after its files at present.
+    /// A job is managing its files now.
     pub(super) is_tended: AtomicBool,
-    /// Distinguishes the temporary files of this process.
+    /// Makes the names of this process's temporary files unique.
     pub(super) serial: AtomicU64,
-    /// Responses by status.
+    /// Responses by cache status.
     counts: [AtomicU64; CacheStatus::ALL.len()],
     /// Files that could not be written.
     pub(crate) failures: AtomicU64,
@@ -68,7 +69,8 @@ pub(crate) struct CacheZone {
 struct ZoneState {
     index: Index<RandomState>,
     settings: CacheZoneSettings,
-    /// Responses that are being stored and may be read meanwhile: one for each exchange under `proxy_cache_lock` at most.
+    /// Responses that are being stored and may be read meanwhile: at most one for each exchange under
+    /// `proxy_cache_lock`.
     fills: HashMap<Key, Arc<Fill>>,
 }
 
@@ -89,7 +91,7 @@ impl CacheZone {
         }
     }
 
-    /// A reload may change the limits.
+    /// Sets the limits; a reload may change them.
     pub(crate) fn set(&self, settings: CacheZoneSettings) {
         let mut state = self.state();
         state.settings = settings;
@@ -97,7 +99,7 @@ impl CacheZone {
     }
 
     fn state(&self) -> MutexGuard<'_, ZoneState> {
-        // A panic under the lock leaves sums that are nearly right, and files that are looked for.
+        // After a panic under the lock the sums are nearly right, and missing files are handled.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -132,7 +134,7 @@ impl CacheZone {
         self.with_index(|index| index.sums())
     }
 
-    /// Asks for a key. The place is held until the hold is dropped.
+    /// Looks a key up. The place is held until the hold is dropped.
     pub(crate) fn enter(
         self: &Arc<Self>,
         shared: &'static Registry,
@@ -149,13 +151,13 @@ impl CacheZone {
         Ok((hold, entered.found))
     }
 
-    /// Takes out a key and the variants of its response; says whether there was one.
+    /// Removes a key and the variants of its response from the index; returns the removed keys.
     pub(crate) fn purge(&self, main: Key) -> Vec<Key> {
         self.with_index(|index| index.purge(main))
     }
 }
 
-/// An update of a stale response that takes longer counts as lost, and another request begins one.
+/// An update of a stale response that takes longer is considered lost, and another request starts one.
 const UPDATE_MS: u64 = 60_000;
 
 /// A place in a cache's index, held by an exchange.
@@ -176,7 +178,7 @@ impl CacheHold {
         self.zone.with_index(|index| index.look(self.place, min_uses, now_s)).unwrap_or(Found::New)
     }
 
-    /// Whether this exchange is the one that renews a stale response.
+    /// Whether this exchange may renew a stale response.
     pub(crate) fn begin_update(&mut self, now_ms: u64) -> bool {
         self.lock(now_ms, UPDATE_MS) == Lock::Taken
     }
@@ -187,7 +189,7 @@ impl CacheHold {
         self.updates = true;
     }
 
-    /// Leaves the update to another exchange.
+    /// Lets another exchange do the update.
     pub(crate) fn hand_over(&mut self) {
         self.updates = false;
     }
@@ -198,7 +200,7 @@ impl CacheHold {
         lock
     }
 
-    /// Takes the right to fill a key; `None` where the response was stored since the key was looked at.
+    /// Acquires the right to fill a key; `None` if the response was stored since the lookup.
     pub(crate) fn lock_missing(&mut self, now_ms: u64, age_ms: u64) -> Option<Lock> {
         let place = self.place;
         let lock = self.zone.with_index(|index| (!index.has_file(place)).then(|| index.lock(place, now_ms, age_ms)))?;
@@ -214,7 +216,7 @@ impl CacheHold {
         self.zone.with_index(|index| index.set_status(self.place, status, until_s));
     }
 
-    /// The file is there.
+    /// Reports that the file is stored.
     pub(crate) fn stored(&mut self, bytes: u64) {
         self.updates = false;
         let waiting = self.zone.with_index(|index| index.stored(self.place, bytes));

@@ -1,5 +1,5 @@
-//! What an operator asks of caches: which there are, what is in them, and to remove some of it. Which key a file has is in the file, so
-//! all of them are looked at, on the thread that asks; nothing that serves requests waits for it.
+//! Cache operations for an operator: list the caches, list their entries, and remove entries. The key of a file is only
+//! in the file, so all files are read, on the calling thread; no request waits for it.
 
 use crate::registry::cache::{CacheStatus, CacheZone};
 use crate::registry::generation::Generation;
@@ -12,7 +12,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How long files are looked at. About a million are read in this time where the page cache has them; an operator can ask again.
+/// Longest time for reading files. It suffices for about a million files in the page cache; an operator can repeat the
+/// command.
 const LOOK_MAX: Duration = Duration::from_secs(30);
 
 /// A cache.
@@ -22,19 +23,19 @@ pub struct CacheRow {
     pub zone: String,
     /// Keys, with and without files.
     pub keys: u64,
-    /// Keys at most.
+    /// Most keys.
     pub keys_max: u64,
     /// Bytes of its files.
     pub bytes: u64,
     /// Responses from the cache.
     pub hits: u64,
-    /// Requests whose response it did not have.
+    /// Requests without a stored response.
     pub misses: u64,
-    /// Requests whose response it had, and was too old.
+    /// Requests with a stored response that was too old.
     pub expired: u64,
     /// Responses that were sent although they were too old.
     pub stale: u64,
-    /// Requests that went past it.
+    /// Requests that bypassed it.
     pub bypassed: u64,
     /// Responses that could not be written.
     pub write_failures: u64,
@@ -47,23 +48,23 @@ pub struct EntryRow {
     pub key: String,
     /// Bytes of its body.
     pub body_bytes: u64,
-    /// For how many seconds it is fresh; negative: since when it is not.
+    /// Remaining freshness in seconds; negative: seconds since it expired.
     pub fresh_s: i64,
-    /// It is one of several that `Vary` keeps apart.
+    /// One of several variants by `Vary`.
     pub is_variant: bool,
 }
 
-/// Which responses of a cache.
+/// Selects responses of a cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyPattern {
-    /// That of this key, with all variants.
+    /// The response with this key, with all variants.
     Exactly(Vec<u8>),
-    /// Those whose keys begin so.
+    /// The responses with keys that begin with this.
     Prefix(Vec<u8>),
 }
 
 impl KeyPattern {
-    /// As operators write it: an asterisk at the end means anything.
+    /// Parses an operator's pattern: a trailing asterisk matches anything.
     pub fn parse(text: &str) -> Self {
         match text.strip_suffix('*') {
             Some(prefix) => Self::Prefix(prefix.into()),
@@ -79,21 +80,21 @@ impl KeyPattern {
     }
 }
 
-/// What a look through the files of a cache has found.
+/// The result of reading the files of a cache.
 #[derive(Debug, Default, Serialize)]
 pub struct CacheList {
-    /// The first ones.
+    /// The first entries.
     pub rows: Vec<EntryRow>,
-    /// How many there are.
+    /// Number of matching entries.
     pub matching: u64,
     /// Bytes of their bodies.
     pub bytes: u64,
-    /// All files were looked at.
+    /// All files were read.
     pub complete: bool,
 }
 
 impl Generation {
-    /// The caches.
+    /// Lists the caches.
     pub fn cache_rows(&self) -> Vec<CacheRow> {
         let row = |zone: &std::sync::Arc<CacheZone>| {
             let (sums, count) = (zone.sums(), |status| zone.counted(status));
@@ -113,12 +114,12 @@ impl Generation {
         self.caches.iter().map(row).collect()
     }
 
-    /// The responses of a cache, at most `limit` of them; `None`: there is no such cache. It reads files.
+    /// Lists at most `limit` responses of a cache; `None`: there is no such cache. It reads files.
     pub fn list_cache(&self, zone: &str, wanted: &KeyPattern, limit: usize) -> Option<CacheList> {
         Some(self.cache(zone)?.look_for(wanted, limit, |_| ()))
     }
 
-    /// Removes responses of a cache; gives what it has removed. `None`: there is no such cache. It reads files.
+    /// Removes responses of a cache, and returns them. `None`: there is no such cache. It reads files.
     pub fn purge_cache(&self, zone: &str, wanted: &KeyPattern, limit: usize) -> Option<CacheList> {
         let zone = self.cache(zone)?;
         Some(zone.look_for(wanted, limit, |key| {
@@ -151,7 +152,7 @@ impl CacheZone {
             act(key);
         };
         match wanted {
-            // The index finds the variants, once it knows all files.
+            // The index finds the variants, if it knows all files.
             KeyPattern::Exactly(text) if self.knows_all_files() => {
                 let main = Key::of(text);
                 let mut keys = self.with_index(|index| index.variants(main));
@@ -168,7 +169,7 @@ impl CacheZone {
         list
     }
 
-    /// Shows all files; `false`: there was no time for all of them.
+    /// Passes all files to the closure; `false`: the time did not suffice.
     fn look_through(&self, mut show: impl FnMut(Key, &Path)) -> bool {
         let began = Instant::now();
         let mut open: Vec<_> = std::fs::read_dir(self.directory()).into_iter().collect();
@@ -192,7 +193,7 @@ impl CacheZone {
     }
 }
 
-/// Reads the beginning of a file; `None` where it is no response.
+/// Reads the beginning of a file; `None` if it is no stored response.
 pub(super) fn read_entry<'a>(path: &Path, buffer: &'a mut Vec<u8>) -> Option<Parsed<'a>> {
     let mut file = File::open(path).ok()?;
     let file_bytes = file.metadata().ok()?.len();

@@ -1,6 +1,6 @@
-//! Looking after the files of a cache: removing what was not used for too long or is too much, and reading the directory, at the
-//! start and again from time to time, so that files of an earlier or another process are counted. A job on a thread of the offload
-//! pool does a little of it at a time; nothing that serves requests waits for it.
+//! Manages the files of a cache: removes files that are unused for too long or exceed the limits, and reads the
+//! directory, at the start and again periodically, so that files of an earlier or another process are counted. A job on
+//! the offload pool does a little at a time; no request waits for it.
 
 use crate::registry::cache::CacheZone;
 use crate::registry::cache::purging::read_entry;
@@ -15,34 +15,34 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often a cache without work is looked at.
+/// How often an idle cache is checked.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// How often the directory is read again: other processes, as those of a binary upgrade, store files that this one's index does not
-/// know until somebody asks for them.
+/// How often the directory is read again: other processes, as during a binary upgrade, store files that this process's
+/// index does not know until a request asks for them.
 const WALK_AGAIN_S: i64 = 3600;
 
-/// A temporary file that was not written for this long has no writer any more.
+/// A temporary file that was not written for this long is abandoned.
 const ABANDONED_S: i64 = 3600;
 
-/// The index as the last process has left it, in the cache's own directory.
+/// The index that the previous process saved, in the cache's own directory.
 const SNAPSHOT: &str = "index.snapshot";
 
-/// Keys that are taken from a snapshot under one lock: some hundred microseconds.
+/// Keys loaded from a snapshot under one lock: some hundred microseconds.
 const LOADED_AT_ONCE: usize = 1000;
 
 /// A walk through the directory of a cache.
 #[derive(Default)]
 pub(crate) struct Walk {
-    /// The directories that are being read, from the cache's own down; at most one for each level.
+    /// The directories being read, from the cache's own downwards; at most one for each level.
     open: Vec<ReadDir>,
-    /// When the last one ended, in seconds since the epoch.
+    /// When the last walk ended, in seconds since the epoch.
     ended_at_s: Option<i64>,
     is_walking: bool,
 }
 
 impl CacheZone {
-    /// Starts what there is to do; says when to look again.
+    /// Starts the work that is due; returns when to check again.
     pub(crate) fn tend(self: &Arc<Self>, shared: &'static Registry, now_s: i64) -> Duration {
         let settings = self.settings();
         let (sums, first) = self.with_index(|index| (index.sums(), index.first_expires_s()));
@@ -78,7 +78,7 @@ impl CacheZone {
         let settings = self.settings();
         let mut bytes_max = settings.size_max.unwrap_or(u64::MAX);
         if settings.free_min > 0 {
-            // Where the file system cannot be asked there is nothing to go by.
+            // If the file system's free space is unknown, the limit cannot be applied.
             let missing = free_bytes(self.directory()).map_or(0, |free| settings.free_min.saturating_sub(free));
             if missing > 0 {
                 bytes_max = bytes_max.min(self.sums().bytes.saturating_sub(missing));
@@ -98,7 +98,7 @@ impl CacheZone {
         }
     }
 
-    /// Whether the index knows all files that there were at the start.
+    /// Whether the index knows all files that existed at the start.
     pub(super) fn knows_all_files(&self) -> bool {
         self.walk.lock().unwrap_or_else(PoisonError::into_inner).ended_at_s.is_some()
     }
@@ -134,7 +134,7 @@ impl CacheZone {
         }
     }
 
-    /// Learns from the process before which files there are. What is wrong with the snapshot the walk makes good.
+    /// Loads the index that the previous process saved. The walk corrects errors in the snapshot.
     fn load_snapshot(&self) {
         let Ok(bytes) = std::fs::read(self.directory().join(SNAPSHOT)) else { return };
         let Ok(records) = decode_snapshot(&bytes) else { return };
@@ -147,7 +147,7 @@ impl CacheZone {
         }
     }
 
-    /// Writes down which files there are, for the next process. Called by a worker that has ended.
+    /// Saves the index for the next process. Called by a worker that has ended.
     pub(crate) fn save_snapshot(&self) {
         let bytes = self.with_index(|index| encode_snapshot(index.records()));
         let (place, mut temporary) = (self.directory().join(SNAPSHOT), self.directory().clone());
@@ -158,7 +158,7 @@ impl CacheZone {
         }
     }
 
-    /// Looks at a file that was found in the directory.
+    /// Handles a file that was found in the directory.
     fn note_found(&self, path: &Path, name: &[u8], now_s: i64) {
         let Ok(metadata) = std::fs::metadata(path) else { return };
         let Some(key) = Key::from_hex(name) else {
@@ -173,7 +173,7 @@ impl CacheZone {
         }
         let mut buffer = Vec::new();
         let Some(main) = read_entry(path, &mut buffer).map(|parsed| Key::of(parsed.key)) else {
-            // No response of this version; one that is being replaced at this moment is whole under its name.
+            // Not a response of this format version; one that is being replaced right now is complete under its name.
             let _ = std::fs::remove_file(path);
             return;
         };

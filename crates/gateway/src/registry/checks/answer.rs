@@ -1,17 +1,18 @@
-//! The judge of a check's response: bytes come in as they arrive, a result comes out as soon as there is one. It opens no
-//! socket; the control plane feeds it. Peers are not trusted here either: heads and bodies are bounded, and what is no
-//! HTTP response is a failed check like any other.
+//! Evaluates a check's response: takes bytes as they arrive, and returns a result as soon as there is one. It opens no
+//! socket; the control plane feeds it. Peers are not trusted here either: heads and bodies are bounded, and a response
+//! that is no HTTP fails the check.
 
 use crate::registry::checks::{CheckResult, Finding, HttpCheck};
 use conf::model::{CheckCondition, TextTest};
 use http1::chunked::Decoder;
 use http1::{HeadEnd, Limits, Parse, RequestKind, ResponseFraming, ResponseHead, ResponseKind, find_head_end};
 
-/// A head is as long as this at most: four times what `proxy_buffer_size` gives to one by default.
+/// Longest head: four times the default of `proxy_buffer_size`.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
-/// Of a body so much is looked at, as in NGINX Plus; a body without an end, such as a stream of events, passes by it.
+/// Bytes of a body that are examined, as in NGINX Plus; the rest of an endless body, such as a stream of events, is
+/// ignored.
 const BODY_BYTES_MAX: usize = 256 * 1024;
-/// Heads from 100 to 199 before the answer. A GET gives no reason to send one.
+/// Most interim heads (100 to 199) before the answer. A GET gives no reason to send one.
 const INTERIM_MAX: u8 = 8;
 /// Bytes of a field that are shown in a line of the error log.
 const VALUE_SHOWN_MAX: usize = 64;
@@ -22,18 +23,18 @@ const CHECKING_STATUS: &str = "checking status code";
 const CHECKING_HEADER: &str = "checking header";
 const CHECKING_BODY: &str = "checking body";
 
-/// A response on its way.
+/// A response being received.
 pub struct CheckAnswer<'plan> {
     check: &'plan HttpCheck,
     stage: AnswerPart,
-    /// The head so far, with what follows it.
+    /// The head so far, and the bytes after it.
     bytes: Vec<u8>,
-    /// How far the end of the head was looked for.
+    /// How far the end of the head was searched for.
     searched: usize,
     interims: u8,
-    /// The body, where a condition looks at it.
+    /// The body, if a condition needs it.
     body: Vec<u8>,
-    /// Bytes of the body that have come.
+    /// Bytes of the body received.
     body_bytes: usize,
 }
 
@@ -45,18 +46,18 @@ enum AnswerPart {
 }
 
 impl<'plan> CheckAnswer<'plan> {
-    /// Nothing has come yet.
+    /// Starts with nothing received.
     pub fn new(check: &'plan HttpCheck) -> Self {
         let (bytes, body) = (Vec::new(), Vec::new());
         Self { check, stage: AnswerPart::Head, bytes, searched: 0, interims: 0, body, body_bytes: 0 }
     }
 
-    /// What is being done, in the words of an error log.
+    /// The present step, in the words of an error log.
     pub fn phase(&self) -> &'static str {
         if matches!(self.stage, AnswerPart::Head) { READING_HEAD } else { READING_BODY }
     }
 
-    /// Further bytes. The result, as soon as there is one: then the rest is not needed.
+    /// Takes further bytes. Returns the result as soon as there is one; the rest is then not needed.
     pub fn take(&mut self, bytes: &[u8]) -> Option<CheckResult> {
         if !matches!(self.stage, AnswerPart::Head) {
             return self.take_body(bytes);
@@ -68,7 +69,7 @@ impl<'plan> CheckAnswer<'plan> {
                 HeadEnd::Found(end) => self.searched = end,
                 HeadEnd::NotYet(at) => {
                     self.searched = at;
-                    // What is no response from its first bytes on need not come to an end of its own.
+                    // A response that is invalid from its first bytes need not be complete.
                     if !is_first && self.bytes.len() < HEAD_BYTES_MAX {
                         return None;
                     }
@@ -101,7 +102,7 @@ impl<'plan> CheckAnswer<'plan> {
         CheckResult::new(Finding::Invalid, self.phase(), detail)
     }
 
-    /// A head is whole; what came behind it is body.
+    /// Handles a complete head; the bytes after it are body.
     fn take_head(&mut self, head: &ResponseHead, len: usize) -> Option<CheckResult> {
         let failed = self.check.head_conditions.iter().find_map(|condition| self.judge(condition, head));
         if failed.is_some() {
@@ -120,7 +121,7 @@ impl<'plan> CheckAnswer<'plan> {
     fn take_body(&mut self, bytes: &[u8]) -> Option<CheckResult> {
         let mut rest = bytes;
         let mut is_whole = false;
-        // Each turn uses up a part of the input, or is the last one.
+        // Each iteration consumes input, or is the last one.
         loop {
             let data = match &mut self.stage {
                 AnswerPart::Head => return None,
@@ -160,7 +161,7 @@ impl<'plan> CheckAnswer<'plan> {
         }
     }
 
-    /// The peer has closed.
+    /// The result when the peer has closed.
     pub fn end(&self) -> CheckResult {
         match self.stage {
             AnswerPart::UntilClose => self.judge_body(),
@@ -180,7 +181,7 @@ impl<'plan> CheckAnswer<'plan> {
         }
     }
 
-    /// What a condition on the head has against it.
+    /// The failure if a condition on the head does not hold.
     fn judge(&self, condition: &CheckCondition, head: &ResponseHead) -> Option<CheckResult> {
         match condition {
             CheckCondition::Status { ranges, negated } => {
@@ -224,8 +225,8 @@ impl<'plan> CheckAnswer<'plan> {
     }
 }
 
-/// Whether a test holds for the values of a field, or for the one body that there is. An expression that gives up because
-/// the text costs it too much holds for nothing.
+/// Whether a test holds for the values of a field, or for the body. An expression that exceeds its match limits does
+/// not hold.
 fn holds(test: &TextTest, values: &[&[u8]]) -> bool {
     let any = |wanted: &[u8]| values.contains(&wanted);
     match test {
@@ -238,7 +239,7 @@ fn holds(test: &TextTest, values: &[&[u8]]) -> bool {
     }
 }
 
-/// The beginning of a text as a log may have it.
+/// The beginning of a text, safe for a log line.
 fn shown(text: &[u8]) -> String {
     text.get(..VALUE_SHOWN_MAX).unwrap_or(text).escape_ascii().to_string()
 }
@@ -264,7 +265,7 @@ mod tests {
         CheckCondition::Status { ranges: vec![(first, last)], negated: false }
     }
 
-    /// What a whole conversation comes to.
+    /// The result of a whole conversation.
     fn judged(check: &HttpCheck, response: &str) -> (Finding, String) {
         let mut answer = CheckAnswer::new(check);
         let result = answer.take(response.as_bytes()).unwrap_or_else(|| answer.end());

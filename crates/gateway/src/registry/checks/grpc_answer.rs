@@ -1,31 +1,32 @@
-//! A check by gRPC's own health protocol (`grpc.health.v1`): the request, and the judge of what comes back. It opens no socket; the control
-//! plane moves the bytes. Peers are not trusted: the engine bounds what it takes, and of a body only the beginning is kept.
+//! A check by gRPC's own health protocol (`grpc.health.v1`): the request, and the evaluation of the response. It opens
+//! no socket; the control plane moves the bytes. Peers are not trusted: the engine bounds its input, and only the
+//! beginning of a body is kept.
 
 use crate::plan::check::GrpcCheck;
 use crate::registry::checks::{CheckResult, Finding};
 use http1::FieldId;
 use http2::{Config, Connection, ErrorCode, Event, Head, HeadKind, RequestLine, ResetBy, Role, StreamId};
 
-/// A message of the health protocol has a few bytes; more is none.
+/// A message of the health protocol has a few bytes; a longer one is invalid.
 const MESSAGE_BYTES_MAX: usize = 1024;
-/// Whether a message is compressed, and its length.
+/// Bytes of the message prefix: the compression flag and the length.
 const PREFIX_BYTES: usize = 5;
 /// `HealthCheckResponse.status`: field 1, a number.
 const STATUS_TAG: u8 = 0x08;
-/// Of that.
+/// The value `SERVING` of that field.
 const SERVING: u8 = 1;
 
 const READING: &str = "reading response header from upstream";
 const CHECKING_STATUS: &str = "checking status code";
 const CHECKING_HEALTH: &str = "checking the health of a gRPC service";
 
-/// A check on its way.
+/// A check in progress.
 pub struct GrpcAnswer<'plan> {
     check: &'plan GrpcCheck,
     engine: Connection,
     head: Head,
     stream: Option<StreamId>,
-    /// What is to be sent: the request first, then what the protocol wants answered.
+    /// Bytes to send: first the request, then the protocol's answers.
     out: Vec<u8>,
     status: u16,
     grpc_status: Option<Vec<u8>>,
@@ -33,7 +34,7 @@ pub struct GrpcAnswer<'plan> {
 }
 
 impl<'plan> GrpcAnswer<'plan> {
-    /// Begins one. `secure`: over TLS.
+    /// Starts a check. `secure`: over TLS.
     pub(super) fn new(check: &'plan GrpcCheck, secure: bool) -> Self {
         let mut out = Vec::new();
         let mut engine = Connection::new(Role::Client, Config::default(), 0, &mut out);
@@ -60,7 +61,7 @@ impl<'plan> GrpcAnswer<'plan> {
         Self { check, engine, head, stream, out, status: 0, grpc_status: None, message }
     }
 
-    /// What is to be sent now.
+    /// Takes the bytes to send now.
     pub(super) fn take_output(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.out)
     }
@@ -69,10 +70,10 @@ impl<'plan> GrpcAnswer<'plan> {
         if self.status == 0 { READING } else { CHECKING_HEALTH }
     }
 
-    /// Further bytes. The result, as soon as there is one.
+    /// Takes further bytes. Returns the result as soon as there is one.
     pub(super) fn take(&mut self, mut bytes: &[u8]) -> Option<CheckResult> {
         if self.stream.is_none() {
-            // A host that cannot be sent.
+            // The host cannot be sent.
             return Some(CheckResult::new(Finding::Invalid, READING, "the request cannot be sent over HTTP/2"));
         }
         loop {
@@ -80,7 +81,7 @@ impl<'plan> GrpcAnswer<'plan> {
                 Ok(None) => return None,
                 Err(closed) => return Some(CheckResult::new(Finding::Invalid, self.phase(), closed.to_string())),
                 Ok(Some(Event::Head { end, .. })) => {
-                    // Interim heads say nothing.
+                    // Interim heads are ignored.
                     if !self.head.is_interim() {
                         self.status = self.head.status;
                         self.take_status();
@@ -120,7 +121,7 @@ impl<'plan> GrpcAnswer<'plan> {
         }
     }
 
-    /// The peer has closed.
+    /// The result when the peer has closed.
     pub(super) fn end(&self) -> CheckResult {
         CheckResult::new(Finding::Broken, self.phase(), "upstream prematurely closed connection")
     }
@@ -136,7 +137,7 @@ impl<'plan> GrpcAnswer<'plan> {
             let detail = format!("grpc-status {}", code.get(..8).unwrap_or(code).escape_ascii());
             return CheckResult::new(Finding::Status, CHECKING_STATUS, detail);
         }
-        // A server without the protocol, whose error counts as health, says nothing more.
+        // The configured status is an error: a server without the protocol counts as healthy.
         if self.check.status != 0 {
             return CheckResult::new(Finding::Passed, CHECKING_STATUS, "");
         }
@@ -152,7 +153,7 @@ impl<'plan> GrpcAnswer<'plan> {
     }
 }
 
-/// The status in a `HealthCheckResponse`; 0 where the message leaves it out, `None` where it is none.
+/// The status in a `HealthCheckResponse`; 0 if the message omits it, `None` if the message is invalid.
 fn health(message: &[u8]) -> Option<u8> {
     let (prefix, body) = message.split_at_checked(PREFIX_BYTES)?;
     let length = u32::from_be_bytes(prefix.get(1..)?.try_into().ok()?);
@@ -170,7 +171,7 @@ fn health(message: &[u8]) -> Option<u8> {
 mod tests {
     use super::*;
 
-    /// A server that answers with this message and status.
+    /// The result for a server that answers with this message and status.
     fn result(check: &GrpcCheck, status: u16, message: &[u8], grpc_status: &str) -> CheckResult {
         let mut asked = GrpcAnswer::new(check, false);
         let (mut out, mut head) = (Vec::new(), Head::default());

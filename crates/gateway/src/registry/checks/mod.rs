@@ -1,7 +1,7 @@
-//! Active health checks: what a group's `health_check` asks for, what is a good answer (`answer`), and who is asked when
-//! (`schedule`). The schedule belongs to the process and outlives generations; what it finds out goes into a peer's
-//! `upstream::balance::PeerHealth`, where balancing sees it. No socket is opened here: the control plane, which this module
-//! does not know, sees what is due, asks, and settles it.
+//! Active health checks: a group's `health_check`, the evaluation of answers (`answer`), and the schedule (`schedule`).
+//! The schedule belongs to the process and outlives generations; its results go into a peer's
+//! `upstream::balance::PeerHealth`, where balancing uses them. This module opens no socket: the control plane, which it
+//! does not know, takes due checks, makes them, and reports the results.
 
 pub(crate) mod answer;
 pub(crate) mod grpc_answer;
@@ -15,7 +15,7 @@ pub use schedule::{CheckDue, Checks, Probe};
 
 use upstream::check::CheckVerdict;
 
-/// What kind of end a check came to.
+/// The kind of result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finding {
     /// All conditions hold.
@@ -24,17 +24,17 @@ pub enum Finding {
     Connect,
     /// It took longer than `timeout`.
     TimedOut,
-    /// The connection ended, or broke, before the response was whole.
+    /// The connection ended or broke before the response was complete.
     Broken,
-    /// What came is no response.
+    /// The bytes are no valid response.
     Invalid,
     /// A condition on the status does not hold.
     Status,
-    /// One on a field does not.
+    /// A condition on a field does not hold.
     Header,
-    /// One on the body does not.
+    /// A condition on the body does not hold.
     Body,
-    /// This side could not ask: it has no descriptor or no port left. Nothing is known of the peer.
+    /// This side could not make the check: no descriptor or no port was left. It says nothing about the peer.
     NotMade,
 }
 
@@ -76,14 +76,14 @@ impl Finding {
     }
 }
 
-/// What a check came to.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckResult {
     /// The kind.
     pub finding: Finding,
-    /// What was being done, in the words of an error log: "connecting to upstream".
+    /// The step that failed, in the words of an error log: "connecting to upstream".
     pub phase: &'static str,
-    /// What was seen, for people; a line at most.
+    /// Details for people; at most one line.
     pub detail: String,
 }
 

@@ -1,20 +1,20 @@
-//! What a check says and hears, whichever protocol it asks in. The control plane moves the bytes.
+//! A check's conversation, for all protocols. The control plane moves the bytes.
 
 use crate::plan::check::{Asked, CheckPlan};
 use crate::registry::checks::CheckResult;
 use crate::registry::checks::answer::CheckAnswer;
 use crate::registry::checks::grpc_answer::GrpcAnswer;
 
-/// A check that has something to ask, on its way.
+/// A check in progress that sends a request.
 pub enum CheckTalk<'plan> {
-    /// By a request of HTTP/1.1, not sent yet or sent.
+    /// An HTTP/1.1 request, sent or not.
     Http(CheckAnswer<'plan>, &'plan [u8]),
-    /// By a call of gRPC.
+    /// A gRPC call.
     Grpc(Box<GrpcAnswer<'plan>>),
 }
 
 impl<'plan> CheckTalk<'plan> {
-    /// Begins one; `None`: connecting is enough.
+    /// Starts a check; `None`: connecting is enough.
     pub fn begin(plan: &'plan CheckPlan) -> Option<Self> {
         match &plan.asked {
             Asked::Nothing => None,
@@ -23,7 +23,7 @@ impl<'plan> CheckTalk<'plan> {
         }
     }
 
-    /// What is to be sent next; nothing where it is the peer's turn.
+    /// Takes the bytes to send next; empty if the peer has to answer.
     pub fn take_output(&mut self) -> Vec<u8> {
         match self {
             Self::Http(_, request) => std::mem::take(request).to_vec(),
@@ -31,7 +31,7 @@ impl<'plan> CheckTalk<'plan> {
         }
     }
 
-    /// What is being done, in the words of an error log.
+    /// The present step, in the words of an error log.
     pub fn phase(&self) -> &'static str {
         match self {
             Self::Http(http, _) => http.phase(),
@@ -39,7 +39,7 @@ impl<'plan> CheckTalk<'plan> {
         }
     }
 
-    /// Further bytes. The result, as soon as there is one: then the rest is not needed.
+    /// Takes further bytes. Returns the result as soon as there is one; the rest is then not needed.
     pub fn take(&mut self, bytes: &[u8]) -> Option<CheckResult> {
         match self {
             Self::Http(http, _) => http.take(bytes),
@@ -47,7 +47,7 @@ impl<'plan> CheckTalk<'plan> {
         }
     }
 
-    /// The peer has closed.
+    /// The result when the peer has closed.
     pub fn end(&self) -> CheckResult {
         match self {
             Self::Http(http, _) => http.end(),

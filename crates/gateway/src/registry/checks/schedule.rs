@@ -1,6 +1,6 @@
-//! The schedule of checks: the peers that the present configuration wants checked, when each is due, and what came of it. A
-//! peer is known by its group's name, its address and its ordinal among equals, as its health is, so a reload or a name that moves changes nothing
-//! about those that stay. One that is checked no longer is taken to be well.
+//! The schedule of checks: the peers that the present configuration checks, when each is due, and the results. Like its
+//! health, a peer is identified by its group's name, its address and its ordinal among equals, so a reload or a changed
+//! name does not affect peers that stay. A peer that is no longer checked counts as healthy.
 
 use crate::base::logs::error::{ErrorLog, Level};
 use crate::registry::Notify;
@@ -16,18 +16,18 @@ use upstream::Millis;
 use upstream::balance::{Checked, PeerHealth};
 use upstream::check::{CheckVerdict, Checkup};
 
-/// Checks under way. Each has a socket, and 256 KB of a body at the worst: 32 MB. Peers that hang hold a place for their
-/// `timeout`; with more than this of them the others are asked later than their `interval` says.
+/// Most concurrent checks. Each has a socket, and at worst 256 KB of a body: 32 MB. A hanging peer occupies a place for
+/// its `timeout`; with more than this many of them, other peers are checked later than their `interval`.
 const UNDER_WAY_MAX: usize = 128;
 
-/// A peer that is to be checked.
+/// A peer to check.
 #[derive(Clone)]
 pub(crate) struct CheckedPeer {
     pub(crate) address: PeerAddress,
     pub(crate) health: Arc<PeerHealth>,
 }
 
-/// Where the peers of a group come from.
+/// The source of a group's peers.
 pub(crate) enum CheckedPeers {
     Fixed(Vec<CheckedPeer>),
     Moving(Arc<MovingGroup>),
@@ -39,22 +39,22 @@ pub(crate) struct GroupChecks {
     pub(crate) peers: CheckedPeers,
 }
 
-/// A check to be made; it must be settled.
+/// A check to make; its result must be reported.
 #[derive(Debug, Clone)]
 pub struct Probe {
-    /// What is asked.
+    /// The request.
     pub plan: Arc<CheckPlan>,
-    /// Whom.
+    /// The peer's address.
     pub address: PeerAddress,
     serial: u64,
 }
 
-/// What the control plane is to do.
+/// Work for the control plane.
 #[derive(Debug, Default)]
 pub struct CheckDue {
-    /// To be made now.
+    /// Checks to make now.
     pub probes: Vec<Probe>,
-    /// When to come again at the latest, in milliseconds of the process's clock.
+    /// When to call again at the latest, in milliseconds of the process's clock.
     pub next_ms: Option<u64>,
 }
 
@@ -63,15 +63,15 @@ pub struct CheckDue {
 pub(crate) struct Standing {
     pub(crate) group: Box<str>,
     pub(crate) address: PeerAddress,
-    /// Its number among the peers of the group that have the same address.
+    /// Its ordinal among the peers of the group with the same address.
     pub(crate) ordinal: u32,
     pub(crate) state: Checked,
     pub(crate) since: Millis,
-    /// Results in a row that are alike, and whether they passed.
+    /// Number of equal results in a row, and whether they passed.
     pub(crate) run: (u32, bool),
     /// In the order of [`Finding::ALL`].
     pub(crate) counts: [u64; Finding::ALL.len()],
-    /// The last result, and when it came.
+    /// The last result, and its time.
     pub(crate) last: Option<(CheckResult, Millis)>,
 }
 
@@ -87,12 +87,12 @@ type Identity = (Box<str>, PeerAddress, u32);
 
 #[derive(Default)]
 struct Schedule {
-    /// Number of the generation whose groups these are.
+    /// Number of the generation that has these groups.
     generation: u64,
     groups: Arc<[GroupChecks]>,
     serials: FxHashMap<Identity, u64>,
     entries: FxHashMap<u64, ScheduledCheck>,
-    /// Those that are not under way, by the time at which they are due.
+    /// Peers without a check in progress, by the time at which they are due.
     by_time: BTreeSet<(Millis, u64)>,
     under_way: usize,
     serial: u64,
@@ -103,7 +103,7 @@ struct Schedule {
 pub struct Checks {
     book: Mutex<Schedule>,
     control: OnceLock<Notify>,
-    /// The peers are not those of the schedule any more.
+    /// The schedule's peers are out of date.
     is_changed: AtomicBool,
 }
 
@@ -121,14 +121,14 @@ impl Checks {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Names the control plane: `notify` is called, from any thread, when [`Self::due`] has something new. The first call
-    /// counts.
+    /// Registers the control plane: `notify` is called, from any thread, when [`Self::due`] has something new. Only the
+    /// first call counts.
     pub fn attach(&self, notify: impl Fn() + Send + Sync + 'static) {
         let _ = self.control.set(Box::new(notify));
     }
 
-    /// From now on these groups are checked. Each worker says so when it takes a generation on; an older one than the schedule
-    /// has is not listened to.
+    /// Sets the groups to check. Each worker calls it when it switches to a generation; an older generation than the
+    /// schedule's is ignored.
     pub(crate) fn apply(&self, generation: u64, groups: &Arc<[GroupChecks]>) {
         let mut book = self.lock();
         if generation <= book.generation {
@@ -143,7 +143,7 @@ impl Checks {
         self.changed();
     }
 
-    /// A name means other addresses. Takes no lock, so that a holder of one may call it.
+    /// Reports that a name has other addresses. Takes no lock, so that the holder of one may call it.
     pub(crate) fn changed(&self) {
         self.is_changed.store(true, Ordering::Release);
         if let Some(notify) = self.control.get() {
@@ -151,11 +151,11 @@ impl Checks {
         }
     }
 
-    /// What is to be checked now, within the limit of checks under way.
+    /// The checks to make now, within the limit of concurrent checks.
     pub fn due(&self, now_ms: u64, random: impl FnMut() -> u64) -> CheckDue {
         let now = Millis(now_ms);
         if self.is_changed.swap(false, Ordering::AcqRel) {
-            // Without the lock: a group that moves has one of its own.
+            // Without the lock: a group with names has its own lock.
             let groups = Arc::clone(&self.lock().groups);
             let present: Vec<_> = groups.iter().map(|group| (Arc::clone(&group.plan), group.peers())).collect();
             self.lock().take_over(present, random, now);
@@ -178,17 +178,17 @@ impl Checks {
         due
     }
 
-    /// What a check came to; `chance` spreads the next one. A change is told to the error log.
+    /// Reports the result of a check; `chance` spreads the next one. Changes are logged.
     pub fn settle(&self, probe: &Probe, result: CheckResult, chance: (u64, u64), log: &ErrorLog, now_ms: u64) {
         self.end(probe, |entry| {
             if let Some((level, line)) = entry.settle(result, chance, Millis(now_ms)) {
-                // Before the lock goes: a thread that sees the new state finds the line.
+                // Logged under the lock: a thread that sees the new state finds the line.
                 log.log(level, &line);
             }
         });
     }
 
-    /// A check was not brought to its end: nothing is known, and another one comes in its time.
+    /// Reports that a check was not completed: nothing is learned, and the next one follows at its time.
     pub fn give_up(&self, probe: &Probe, chance: (u64, u64), now_ms: u64) {
         self.end(probe, |entry| {
             entry.checkup.settle(CheckVerdict::NotMade, &entry.plan.policy, chance, Millis(now_ms));
@@ -208,7 +208,7 @@ impl Checks {
         }
     }
 
-    /// The state of all peers that are checked.
+    /// The state of all checked peers.
     pub(crate) fn standings(&self) -> Vec<Standing> {
         let book = self.lock();
         let standing = |entry: &ScheduledCheck| Standing {
@@ -226,7 +226,7 @@ impl Checks {
 }
 
 impl Schedule {
-    /// Makes the entries those of the present peers.
+    /// Replaces the entries by the present peers.
     fn take_over(
         &mut self,
         present: Vec<(Arc<CheckPlan>, Vec<CheckedPeer>)>,
@@ -240,7 +240,7 @@ impl Schedule {
                 let known = self.serials.get(&identity).copied();
                 let known = known.and_then(|serial| Some((serial, self.entries.get_mut(&serial)?)));
                 let serial = match known {
-                    // The same peer with the same past.
+                    // The same peer with the same history.
                     Some((serial, entry)) if Arc::ptr_eq(&entry.peer.health, &peer.health) => {
                         let before = entry.checkup.due();
                         entry.plan = Arc::clone(&plan);
@@ -262,7 +262,7 @@ impl Schedule {
             if let Some(due) = entry.checkup.due() {
                 self.by_time.remove(&(due, serial));
             }
-            // It is not checked any more, so no check would find it healthy again.
+            // It is no longer checked, so no check could mark it as healthy again.
             if entry.peer.health.checked() != Checked::Healthy {
                 entry.peer.health.set_checked(Checked::Healthy, now);
             }
@@ -289,7 +289,7 @@ impl ScheduledCheck {
         }
     }
 
-    /// Takes a result over; the line for the error log, where something has changed.
+    /// Records a result; returns the line for the error log if the state has changed.
     fn settle(&mut self, result: CheckResult, chance: (u64, u64), now: Millis) -> Option<(Level, String)> {
         if let Some(count) = self.counts.get_mut(result.finding as usize) {
             *count += 1;
@@ -329,7 +329,7 @@ impl ScheduledCheck {
                     format!("peer is healthy, {whom}: passed checks in a row: {count}; {was} for {waited} s"),
                 ))
             }
-            // Said once, until a check can be made again.
+            // Logged once, until a check can be made again.
             None if *finding == Finding::NotMade
                 && self.last.as_ref().is_none_or(|(last, _)| last.finding != Finding::NotMade) =>
             {
@@ -435,7 +435,7 @@ mod tests {
         assert_eq!(asked.len(), 2);
 
         apply(&checks, 2, &plan(3), std::slice::from_ref(&stays));
-        // A worker that is late with a generation before.
+        // A worker reports an older generation late.
         apply(&checks, 1, &plan(1), &[]);
         checks.due(10_000, || 0);
         assert_eq!((stays.health.checked(), goes.health.checked()), (Checked::Unhealthy, Checked::Healthy));

@@ -1,5 +1,5 @@
-//! The cache of names: answers with the time until which they hold, who waits for one, and which groups follow one. Bounded:
-//! names come out of requests, too.
+//! The cache of names: answers with their expiry, the tasks that wait for one, and the groups that follow one. Bounded,
+//! since requests also bring names.
 
 use crate::registry::Notify;
 use crate::registry::names::{Found, NameFailure, Outcome, Question};
@@ -7,61 +7,62 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-/// Names kept at a time; beyond it the one that was unused for longest goes. A name costs some hundred bytes, and a
-/// process that uses more of them proxies to the whole world.
+/// Most names kept; beyond it the least recently used one is dropped. A name costs some hundred bytes, and a process
+/// that uses more of them proxies to the whole world.
 const NAMES_MAX: usize = 4096;
-/// Exchanges that wait for one name. They are bounded by the connections of the process anyway; this is against a name
-/// server that is slow for a name that everybody wants.
+/// Most exchanges that wait for one name. The connections of the process bound them anyway; this protects against a
+/// name server that is slow for a name that many requests need.
 const WAITERS_MAX: usize = 16_384;
-/// Lookups under way: as many questions as a small name server answers at once without dropping some. Others wait.
+/// Most concurrent lookups: as many questions as a small name server answers at once without dropping some. Others
+/// wait.
 const LOOKUPS_MAX: usize = 128;
-/// An answer holds at least so long: with a time to live of 0 every request would ask anew.
+/// Least validity of an answer: with a TTL of 0 every request would cause a lookup.
 const TTL_MS_MIN: u64 = 1000;
-/// An answer holds at most so long: one that says a week would keep a peer that was moved for a week.
+/// Longest validity of an answer: with a TTL of a week, a moved peer would stay for a week.
 const TTL_MS_MAX: u64 = 3_600_000;
-/// That a name does not exist holds at most so long: it may be created any time.
+/// Longest validity of the answer that a name does not exist: it may be created any time.
 const ABSENT_MS_MAX: u64 = 30_000;
-/// After a lookup that failed the next one waits so long, as in nginx: a server in trouble is not helped by more questions.
+/// Pause after a failed lookup, as in nginx: more questions do not help a server in trouble.
 const FAILED_MS: u64 = 1000;
 
-/// Somebody who follows a name as it changes. Called on the control plane's thread, without a lock.
+/// Follows the addresses of a name. Called on the control plane's thread, without a lock.
 pub(crate) trait Watcher: Send + Sync {
-    /// The addresses have been looked up again; an empty list: the name does not exist any more.
+    /// The addresses were looked up again; an empty list: the name does not exist any more.
     fn changed(&self, question: &Question, addresses: &[Found]);
 }
 
-/// Answer of [`Names::ask`].
+/// The answer of [`Names::ask`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NameAnswer {
     Known(Arc<[Found]>),
     Failed(NameFailure),
-    /// The token's task is woken when there is something to ask for again.
+    /// The token's task is woken when it should ask again.
     Wait,
 }
 
-/// What the control plane is to do.
+/// Work for the control plane.
 #[derive(Debug, Default)]
 pub struct Due {
-    /// To be looked up now; each must be settled.
+    /// Names to look up now; each result must be reported.
     pub questions: Vec<Arc<Question>>,
-    /// When to come again at the latest, in milliseconds of the process's clock.
+    /// When to call again at the latest, in milliseconds of the process's clock.
     pub next_ms: Option<u64>,
 }
 
-/// Where a name is.
+/// The lookup state of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LookupStage {
     Idle,
-    /// In the queue of those to be looked up.
+    /// Queued for a lookup.
     Wanted,
     UnderWay,
 }
 
-/// What is known of a name.
+/// The state of a name.
 struct NameEntry {
     /// The last good answer.
     addresses: Option<Arc<[Found]>>,
-    /// What the last lookup came to, where that was nothing.
+    /// The failure of the last lookup, if it found nothing.
     failure: Option<NameFailure>,
     fresh_until_ms: u64,
     used_at_ms: u64,
@@ -71,7 +72,7 @@ struct NameEntry {
     watchers: Vec<Weak<dyn Watcher>>,
 }
 
-/// Lookups that ended, by what they came to, under one `status_zone`.
+/// Finished lookups by result, under one `status_zone`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ZoneCounts {
     pub(crate) found: u64,
@@ -83,7 +84,7 @@ pub(crate) struct ZoneCounts {
 struct NameTable {
     entries: FxHashMap<Arc<Question>, NameEntry>,
     wanted: VecDeque<Arc<Question>>,
-    /// Names that somebody follows, or did.
+    /// Names that a watcher follows, or has followed.
     followed: Vec<Arc<Question>>,
     under_way: usize,
     zones: FxHashMap<Box<str>, ZoneCounts>,
@@ -113,13 +114,13 @@ impl NameEntry {
         self.watchers.iter().any(|watcher| watcher.strong_count() > 0)
     }
 
-    /// The answer without another lookup.
+    /// The answer that is known without another lookup.
     fn known(&self, now_ms: u64) -> Option<NameAnswer> {
         if self.fresh_until_ms <= now_ms {
             return None;
         }
         match (&self.addresses, self.failure) {
-            // U12: with a failure beside it this is the last good answer.
+            // U12: after a failure, the last good answer.
             (Some(addresses), _) => Some(NameAnswer::Known(Arc::clone(addresses))),
             (None, Some(failure)) => Some(NameAnswer::Failed(failure)),
             (None, None) => None,
@@ -128,13 +129,13 @@ impl NameEntry {
 }
 
 impl Names {
-    /// An empty cache. `wake` wakes the exchange of a token.
+    /// An empty cache. `wake` wakes the task of a token.
     pub(crate) fn new(wake: Box<dyn Fn(u64) + Send + Sync>) -> Self {
         Self { cache: Mutex::default(), control: OnceLock::new(), wake }
     }
 
-    /// Names the control plane: `notify` is called, from any thread, when [`Self::due`] has something new. The first call
-    /// counts.
+    /// Registers the control plane: `notify` is called, from any thread, when [`Self::due`] has something new. Only the
+    /// first call counts.
     pub fn attach(&self, notify: impl Fn() + Send + Sync + 'static) {
         let _ = self.control.set(Box::new(notify));
     }
@@ -143,7 +144,7 @@ impl Names {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The addresses of a name, or a place among those who wait for them.
+    /// The addresses of a name; if they are not known, registers the token to be woken.
     pub(crate) fn ask(&self, question: &Arc<Question>, token: u64, now_ms: u64) -> NameAnswer {
         let Some(notify) = self.control.get() else { return NameAnswer::Failed(NameFailure::ServerFailure) };
         let mut cache = self.lock();
@@ -153,7 +154,7 @@ impl Names {
             return known;
         }
         if let Some(addresses) = entry.addresses.clone().filter(|_| entry.failure.is_some()) {
-            // U12: in trouble no request waits for what may not come; the lookup goes on beside.
+            // U12: after a failure no request waits for an answer that may not come; the lookup runs in the background.
             let is_new = entry.stage == LookupStage::Idle;
             if is_new {
                 entry.stage = LookupStage::Wanted;
@@ -180,7 +181,7 @@ impl Names {
         NameAnswer::Wait
     }
 
-    /// Follows a name. What is known of it is told at once.
+    /// Follows a name. The watcher gets the known addresses at once.
     pub(crate) fn follow(&self, question: &Arc<Question>, watcher: &Arc<dyn Watcher>, now_ms: u64) {
         let mut cache = self.lock();
         let Some(entry) = cache.entry(question, now_ms) else { return };
@@ -199,7 +200,7 @@ impl Names {
         }
     }
 
-    /// What is to be looked up now, within the limit of lookups under way.
+    /// The names to look up now, within the limit of concurrent lookups.
     pub fn due(&self, now_ms: u64) -> Due {
         let mut due = Due::default();
         let cache = &mut *self.lock();
@@ -230,13 +231,14 @@ impl Names {
         due
     }
 
-    /// What a lookup came to. Groups that follow the name are told first, so that a request which finds the answer finds the peers, too.
+    /// Reports the result of a lookup. Groups that follow the name are told first, so that a request which finds the
+    /// answer also finds the peers.
     pub fn settle(&self, question: &Arc<Question>, outcome: Outcome, now_ms: u64) {
         let told = outcome.told();
         let mut told_to: Vec<Arc<dyn Watcher>> = Vec::new();
         let waiters = loop {
             let mut cache = self.lock();
-            // A reload brings new watchers meanwhile, a few at most.
+            // A reload may add a few watchers meanwhile.
             let untold = match (cache.entries.get(question), &told) {
                 (Some(entry), Some(_)) => entry.watchers_without(&told_to),
                 _ => Vec::new(),
@@ -258,7 +260,7 @@ impl Names {
             (self.wake)(token);
         }
         if let Some(notify) = self.control.get() {
-            // Another one may be looked up now, and a followed one has a new time.
+            // Another lookup may start now, and a followed name has a new time.
             notify();
         }
     }
@@ -272,7 +274,7 @@ impl Names {
 }
 
 impl NameEntry {
-    /// Those who follow the name, without these.
+    /// The watchers of the name, without these.
     fn watchers_without(&self, told: &[Arc<dyn Watcher>]) -> Vec<Arc<dyn Watcher>> {
         let is_told = |watcher: &Arc<dyn Watcher>| {
             told.iter().any(|known| std::ptr::addr_eq(Arc::as_ptr(known), Arc::as_ptr(watcher)))
@@ -280,7 +282,7 @@ impl NameEntry {
         self.watchers.iter().filter_map(Weak::upgrade).filter(|watcher| !is_told(watcher)).collect()
     }
 
-    /// Takes over what a lookup came to; the tokens of those who wait.
+    /// Records the result of a lookup; returns the waiting tokens.
     fn take(&mut self, outcome: Outcome, valid_ms: Option<u64>, now_ms: u64) -> Vec<u64> {
         match outcome {
             Outcome::Found { addresses, ttl_ms } => {
@@ -290,7 +292,7 @@ impl NameEntry {
                 self.addresses = Some(addresses.into());
             }
             Outcome::Failed { failure: NameFailure::NotFound, ttl_ms } => {
-                // Not trouble but an answer: the name is gone, and so are its addresses.
+                // This is an answer, not a failure: the name is gone, and so are its addresses.
                 let holds_ms = ttl_ms.unwrap_or(FAILED_MS).clamp(TTL_MS_MIN, ABSENT_MS_MAX);
                 self.fresh_until_ms = now_ms.saturating_add(holds_ms);
                 self.failure = Some(NameFailure::NotFound);
@@ -307,7 +309,7 @@ impl NameEntry {
 }
 
 impl NameTable {
-    /// The entry of a name, made where there is none. `None`: everything that is known is in use.
+    /// The entry of a name, created if needed. `None`: all entries are in use.
     fn entry(&mut self, question: &Arc<Question>, now_ms: u64) -> Option<&mut NameEntry> {
         if !self.entries.contains_key(question) && self.entries.len() >= NAMES_MAX {
             let unused =
@@ -387,7 +389,7 @@ mod tests {
         assert_eq!(names.ask(&a, 7, 5010), NameAnswer::Wait);
     }
 
-    /// Asks for the name at the moment it is told of it.
+    /// Asks for the name while it is told about it.
     struct AskingFollower {
         names: Weak<Names>,
         saw: Mutex<Vec<NameAnswer>>,
@@ -446,7 +448,7 @@ mod tests {
         look_up(NameAnswer::Wait, found(1, 2000), 1000);
         look_up(NameAnswer::Wait, failed(NameFailure::ServerFailure), 3000);
         assert_eq!(names.ask(&a, 1, 3001), known(1));
-        // No request waits again while there is trouble.
+        // No request waits again while lookups fail.
         look_up(known(1), failed(NameFailure::TimedOut), 4000);
         assert_eq!(names.ask(&a, 1, 4001), known(1));
         look_up(known(1), failed(NameFailure::NotFound), 5000);
@@ -482,7 +484,7 @@ mod tests {
         assert_eq!(names.due(5000).next_ms, Some(5000 + FAILED_MS));
         assert_eq!(names.due(6000).questions.len(), 1);
         names.settle(&a, failed(NameFailure::NotFound), 6000);
-        // One that comes later is told what is known.
+        // A later watcher is told what is known.
         names.due(7000);
         names.settle(&a, found(2, 5000), 7000);
         let late = Arc::new(Follower::default());

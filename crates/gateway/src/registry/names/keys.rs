@@ -1,6 +1,6 @@
-//! Who uses which key of the pool: a key that is not used any more, in no generation and in no present set of peers, is
-//! retired. Its idle connections are closed with their reason; a lease that is out finishes its exchange and is discarded
-//! then. Counted under one lock, so that a key is not retired while somebody takes it up again. Keys of addresses that only
+//! Counts the users of the pool's keys: a key without users, in no generation and in no present set of peers, is
+//! retired. Its idle connections are closed with a reason; a leased connection finishes its exchange and is then
+//! discarded. Counted under one lock, so that no key is retired while it gets a new user. Keys of addresses that only
 //! requests have named are bounded.
 
 use crate::plan::group::Sharing;
@@ -14,11 +14,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use upstream::shared::{GroupId, KeyId, PeerId, PeerLimits, PoolKey, TableFull};
 
-/// Holds on keys of addresses that requests have named: half of the pool's numbers, so that no request keeps a written
-/// group from finding one.
+/// Most holds on keys of addresses that requests have named: half of the pool's numbers, so that requests cannot use up
+/// the keys of written groups.
 const GUESTS_MAX: usize = 32_768;
 
-/// Names of TLS for which one peer has keys; beyond it the one that was used least recently goes, with its idle connections.
+/// Most TLS names with keys per peer; beyond it the least recently used one is dropped, with its idle connections.
 const NAMES_MAX: usize = 64;
 
 /// Keys in use.
@@ -27,13 +27,13 @@ pub(crate) struct KeyBook(Mutex<Uses>);
 
 #[derive(Default)]
 struct Uses {
-    /// How many use each key.
+    /// Number of users of each key.
     users: FxHashMap<KeyId, usize>,
-    /// Holds of addresses that requests have named.
+    /// Number of holds for addresses that requests have named.
     guests: usize,
 }
 
-/// The right to expect that a key lives. Dropping the last one of a key retires it.
+/// Keeps a key alive. Dropping the last hold of a key retires it.
 pub(crate) struct KeyHold {
     shared: &'static Registry,
     is_guest: bool,
@@ -48,7 +48,7 @@ impl KeyBook {
 }
 
 impl KeyHold {
-    /// The key and its peer in the pool, made where they are new.
+    /// Takes a hold on a key and its peer in the pool, creating them if needed.
     pub(crate) fn take(shared: &'static Registry, key: &PoolKey) -> Result<Self, TableFull> {
         let pool: &UpstreamPool = &shared.pool;
         let mut book = shared.keys.lock();
@@ -58,12 +58,12 @@ impl KeyHold {
         Ok(Self { shared, is_guest: false, key, peer })
     }
 
-    /// A key of a written peer under a name that a request has brought; `None` where there are as many of those as there may be.
+    /// Takes the key of a written peer under a name that a request has brought; `None` at the limit of such keys.
     fn take_named(shared: &'static Registry, key: &PoolKey) -> Option<Self> {
         Self::take_counted(shared, key, |pool| pool.intern_peer(key.group, &key.peer, &PeerLimits::default()))
     }
 
-    /// The key of an address that a request has named; `None` where there are as many of them as there may be.
+    /// Takes the key of an address that a request has named; `None` at the limit of such keys.
     pub(crate) fn take_guest(shared: &'static Registry, key: &PoolKey) -> Option<Self> {
         Self::take_counted(shared, key, |pool| pool.intern_guest(key.group, &key.peer))
     }
@@ -86,15 +86,15 @@ impl KeyHold {
     }
 }
 
-/// The keys of one peer for the names that requests ask for in TLS.
+/// The keys of one peer for the TLS names that requests use.
 #[derive(Debug)]
 pub(crate) struct NamedKeys {
     shared: KeyMaker,
-    /// The one that was used last comes last.
+    /// In order of use, the most recent one last.
     known: Mutex<Vec<(Box<str>, Arc<KeyHold>)>>,
 }
 
-/// What a key is made of but for the name.
+/// The parts of a key except for the name.
 struct KeyMaker {
     shared: &'static Registry,
     key: PoolKey,
@@ -107,7 +107,7 @@ impl fmt::Debug for KeyMaker {
 }
 
 impl NamedKeys {
-    /// For a peer whose users bring their names; `None` for one without such users.
+    /// For a peer with names from requests; `None` for a peer without.
     pub(crate) fn of(
         shared: &'static Registry,
         group: GroupId,
@@ -119,7 +119,7 @@ impl NamedKeys {
         Some(Self { shared: KeyMaker { shared, key }, known: Mutex::default() })
     }
 
-    /// The key of a name; `None` where the pool has none left, so that connections are not kept.
+    /// The key of a name; `None` if the pool has none left: then connections are not kept.
     pub(crate) fn key(&self, name: &str) -> Option<Arc<KeyHold>> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = known.iter().rposition(|(of, _)| **of == *name) {
@@ -134,7 +134,7 @@ impl NamedKeys {
         let hold = KeyHold::take_named(self.shared.shared, &key).map(Arc::new);
         known.extend(hold.as_ref().map(|hold| (name.into(), Arc::clone(hold))));
         drop(known);
-        // Without the lock: its connections are closed.
+        // Dropped without the lock: this closes its connections.
         drop(forgotten);
         hold
     }
@@ -159,7 +159,7 @@ impl Drop for KeyHold {
             }
         }
         drop(book);
-        // Closed without the lock: closing is a system call each.
+        // Dropped without the lock: closing takes one system call each.
         drop(removed);
     }
 }

@@ -1,6 +1,6 @@
-//! Names that are looked up while the gateway runs: what is asked, what is known, who waits. The cache belongs to the
-//! process and outlives generations. Exchanges and groups ask it; the control plane, which it does not know, sees what is
-//! due, looks it up, and settles it. No socket is opened here.
+//! Names that are looked up at run time: questions, answers, and waiting tasks. The cache belongs to the process and
+//! outlives generations. Exchanges and groups ask it; the control plane, which it does not know, takes due names, looks
+//! them up, and reports the results. This module opens no socket.
 
 pub(crate) mod cache;
 pub(crate) mod keys;
@@ -18,28 +18,28 @@ use std::sync::Arc;
 pub struct Found {
     /// The address.
     pub ip: IpAddr,
-    /// The port, where a SRV record gave one.
+    /// The port, if an SRV record gave one.
     pub port: Option<u16>,
-    /// Of the SRV record; the lowest is used first. 0 without one.
+    /// Priority of the SRV record; the lowest is used first. 0 without one.
     pub priority: u16,
-    /// Of the SRV record; 0 without one.
+    /// Weight of the SRV record; 0 without one.
     pub weight: u16,
 }
 
 /// Why a name has no addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NameFailure {
-    /// The server did not understand.
+    /// The server did not understand the question.
     FormatError,
-    /// The server could not find out.
+    /// The server failed to find the answer.
     ServerFailure,
     /// There is no such name, or it has no address.
     NotFound,
-    /// The server does not do this.
+    /// The server does not support the question.
     Unimplemented,
-    /// The server does not want to.
+    /// The server refused to answer.
     Refused,
-    /// No server has answered in time.
+    /// No server answered in time.
     TimedOut,
 }
 
@@ -75,27 +75,27 @@ impl fmt::Display for NameFailure {
     }
 }
 
-/// What a lookup came to.
+/// The result of a lookup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// Addresses, and how long they hold by their own account, in milliseconds.
+    /// Addresses, and their stated validity in milliseconds.
     Found {
         /// At least one.
         addresses: Vec<Found>,
-        /// The least time to live of all records.
+        /// The smallest TTL of all records.
         ttl_ms: u64,
     },
-    /// None.
+    /// No addresses.
     Failed {
-        /// Why.
+        /// The reason.
         failure: NameFailure,
-        /// How long that holds by the server's own account, in milliseconds.
+        /// The stated validity of this result, in milliseconds.
         ttl_ms: Option<u64>,
     },
 }
 
 impl Outcome {
-    /// The addresses that those who follow the name have from now on; `None`: those they have.
+    /// The new addresses for watchers of the name; `None`: they keep theirs.
     fn told(&self) -> Option<Arc<[Found]>> {
         match self {
             Self::Found { addresses, .. } => Some(addresses.clone().into()),

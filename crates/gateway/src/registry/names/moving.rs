@@ -1,5 +1,5 @@
-//! Groups whose peers come out of names: when a name means other addresses, the peers are made anew. Connections of
-//! peers that stay are not touched, since their keys are the same; those of peers that leave are drained (see `keys`).
+//! Groups with peers from names: when the addresses of a name change, the peers are rebuilt. Connections of peers that
+//! stay are not affected, since their keys are the same; those of peers that leave are drained (see `keys`).
 
 use crate::base::logs::error::Level;
 use crate::plan::group::{AddressSource, Sharing};
@@ -23,7 +23,7 @@ pub(crate) struct MovingGroup {
 
 #[derive(Default)]
 struct GroupNames {
-    /// By server; `None` for a name that was not resolved yet.
+    /// Addresses by server; `None` for a name that was not resolved yet.
     found: Vec<Option<Arc<[Found]>>>,
     balance: Option<Arc<Group>>,
     users: Vec<User>,
@@ -36,14 +36,14 @@ struct User {
 }
 
 impl MovingGroup {
-    /// A group before anything was looked up: the peers that are written are there.
+    /// A group before any lookup: it has only the written peers.
     pub(crate) fn new(recipe: Recipe) -> Arc<Self> {
         let found = recipe.plan.servers.iter().map(|_| None).collect();
         let state = Mutex::new(GroupNames { found, balance: None, users: Vec::new() });
         Arc::new(Self { recipe, state })
     }
 
-    /// Begins to follow the names. What is known already is taken over at once.
+    /// Starts to follow the names. Known addresses are used at once.
     pub(crate) fn follow(self: &Arc<Self>) {
         let watcher: Arc<dyn Watcher> = Arc::clone(self) as _;
         let mut followed: Vec<&Arc<Question>> = Vec::new();
@@ -55,7 +55,7 @@ impl MovingGroup {
         }
     }
 
-    /// The peers as one use has them. One that the pool has no room for is left out, and the error log has it.
+    /// The peers for one use. A peer that the pool has no room for is left out and logged.
     fn set(&self, candidates: &[Candidate], sharing: &Sharing, balance: Arc<Group>) -> PeerSet {
         self.recipe.set(candidates, sharing, balance, |candidate, error| {
             let message = format!("upstream peer {} is left out: {error}", candidate.address);
@@ -67,7 +67,7 @@ impl MovingGroup {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Names that were never looked up, where there is no peer yet: requests this early had better wait.
+    /// Names that were never looked up, if there is no peer yet: early requests should wait for them.
     pub(crate) fn unresolved(&self) -> Vec<Arc<Question>> {
         let state = self.lock();
         let names =
@@ -82,7 +82,7 @@ impl MovingGroup {
         self.recipe.line.as_ref()
     }
 
-    /// The present peers for a use that is about to be bound; it is to [`Self::join`] then.
+    /// The present peers for a use that is being bound; call [`Self::join`] for it afterwards.
     pub(crate) fn made_for(&self, sharing: &Sharing) -> PeerSet {
         let mut state = self.lock();
         let candidates = self.recipe.candidates(&state.found);
@@ -90,13 +90,13 @@ impl MovingGroup {
         self.set(&candidates, sharing, Arc::clone(balance))
     }
 
-    /// The present peers that a health check asks.
+    /// The present peers for health checks.
     pub(crate) fn checked_peers(&self) -> Vec<CheckedPeer> {
         let state = self.lock();
         self.recipe.candidates(&state.found).iter().filter_map(Candidate::checked).collect()
     }
 
-    /// Keeps the peers of a use up to date from now on. A name that has moved since [`Self::made_for`] did not tell this one.
+    /// Keeps the peers of a use up to date from now on. Also applies changes since [`Self::made_for`].
     pub(crate) fn join(&self, group: &Arc<BoundGroup>, sharing: Sharing) {
         let mut state = self.lock();
         let user = User { group: Arc::downgrade(group), sharing };
@@ -109,7 +109,7 @@ impl MovingGroup {
         state.users.push(user);
     }
 
-    /// Makes the peers of all uses anew.
+    /// Rebuilds the peers of all uses.
     fn renew(&self, state: &mut GroupNames) {
         let candidates = self.recipe.candidates(&state.found);
         let balance = self.recipe.group(&candidates, state.balance.as_deref());
@@ -125,14 +125,14 @@ impl MovingGroup {
     }
 
     fn renew_one(&self, group: &BoundGroup, user: &User, candidates: &[Candidate], balance: Arc<Group>) {
-        // Peers that left are retired when the last exchange that began with them is over.
+        // Peers that left are retired when the last exchange that began with them has ended.
         group.members.replace(Arc::new(self.set(candidates, &user.sharing, balance)));
     }
 }
 
 impl Watcher for MovingGroup {
     fn changed(&self, question: &Question, addresses: &[Found]) {
-        // Servers rotate their answers; the order of peers is ours.
+        // Servers rotate their answers, so the order of peers is fixed here.
         let mut sorted = addresses.to_vec();
         sorted.sort_by_key(|found| (found.priority, found.ip, found.port, found.weight));
         let mut state = self.lock();
@@ -160,7 +160,7 @@ impl MovingGroup {
         let mut line =
             format!("upstream \"{}\": {} now has {} addresses", self.recipe.plan.name, question.name, now.len());
         for (sign, changed) in [('+', now.difference(before)), ('-', before.difference(now))] {
-            // Writing to a string cannot fail; a line is for reading, so it is not longer than some addresses.
+            // Writing to a string cannot fail. The line is for people, so it lists only some addresses.
             for (ip, port) in changed.take(ADDRESSES_TOLD_MAX) {
                 let _ = match port {
                     Some(port) => write!(line, ", {sign}{}", SocketAddr::new(*ip, *port)),
@@ -172,14 +172,14 @@ impl MovingGroup {
     }
 }
 
-/// An address as a line of the error log has it: with its port where a service gave one.
+/// An address in a line of the error log: with its port if a service gave one.
 type Place = (IpAddr, Option<u16>);
 
 fn place(found: &Found) -> Place {
     (found.ip, found.port)
 }
 
-/// Addresses that came or went in one line of the error log.
+/// Most changed addresses in one line of the error log.
 const ADDRESSES_TOLD_MAX: usize = 8;
 
 #[cfg(test)]
@@ -263,7 +263,7 @@ mod tests {
         for plan in &plans {
             assert_eq!(names(plan), [format!("192.0.2.{MOVES}:80")]);
         }
-        // What is not used any more is retired; what is used is not.
+        // Unused keys are retired; used keys are not.
         let pool = &scene.moving.recipe.shared.pool;
         let held = plans[0].members.hold().unwrap();
         assert!(pool.open_spare(upstream::WorkerId(0), held.peers[0].key).is_some());

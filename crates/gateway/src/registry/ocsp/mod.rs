@@ -1,5 +1,5 @@
-//! Answers of OCSP responders: those that are stapled to certificates, and those about clients' certificates. No responder is asked here: the
-//! control plane, which this module does not know, sees what is wanted, asks, and brings the answers.
+//! Answers of OCSP responders: staples for certificates, and the status of clients' certificates. This module asks no
+//! responder: the control plane, which it does not know, reads the questions, asks, and delivers the answers.
 
 pub(crate) mod standings;
 mod staples;
@@ -9,12 +9,12 @@ pub use standings::{OpenQuestion, Standings};
 
 use std::sync::OnceLock;
 
-/// Tells the control plane that something is wanted.
+/// Tells the control plane that it has work.
 #[derive(Default)]
 pub(crate) struct ControlBell(OnceLock<Box<dyn Fn() + Send + Sync>>);
 
 impl ControlBell {
-    /// The first call counts.
+    /// Only the first call counts.
     pub(crate) fn attach(&self, notify: impl Fn() + Send + Sync + 'static) {
         let _ = self.0.set(Box::new(notify));
     }

@@ -1,5 +1,5 @@
-//! The standing of clients' certificates (`ssl_ocsp`): what workers want to know, and what the control plane has found out. Handshakes
-//! of one client at the same time share one question.
+//! The OCSP status of clients' certificates (`ssl_ocsp`): questions of the workers, and answers of the control plane.
+//! Concurrent handshakes of one client share one question.
 
 use crate::plan::ocsp::{ClientStatusPlan, Responder, is_responder_url};
 use crate::registry::ocsp::ControlBell;
@@ -9,17 +9,17 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tls::{STATUS_REQUEST_FAILED, Standing, StatusAnswer, StatusQuestion};
 
-/// Questions under way: with a responder that does not answer each handshake waits for `client_header_timeout`, and those beyond fail
-/// at once.
+/// Most open questions: if a responder does not answer, each handshake waits for `client_header_timeout`, and further
+/// ones fail at once.
 const OPEN_MAX: usize = 1024;
 /// Bytes of a cache that nginx needs for an answer.
 const ENTRY_BYTES: u64 = 128;
-/// Seconds that an answer is kept which does not say how long it holds.
+/// Seconds for which an answer without a stated validity is kept.
 const UNDATED_SECONDS: i64 = 3600;
 
-/// What became of a question; nothing where the responder has not answered, or its answer is not to be believed.
+/// The result of a question; `None` if the responder has not answered, or its answer is not valid.
 pub(crate) type StandingFound = Option<Standing>;
-/// Where the outcome will be.
+/// Where the result will be stored.
 pub(crate) type Awaited = Arc<OnceLock<StandingFound>>;
 /// The certificate and the cache's name.
 type Key = ([u8; 32], Responder);
@@ -27,12 +27,12 @@ type Key = ([u8; 32], Responder);
 type CacheName = (Box<str>, u64);
 type AnswerCache = LruCache<[u8; 32], StatusAnswer>;
 
-/// A question that the control plane has to ask.
+/// A question for the control plane.
 #[derive(Debug, Clone)]
 pub struct OpenQuestion {
-    /// What is asked.
+    /// The question.
     pub question: StatusQuestion,
-    /// Who is asked.
+    /// The responder.
     pub responder: Responder,
 }
 
@@ -42,7 +42,7 @@ impl OpenQuestion {
     }
 }
 
-/// What has to be asked about a client's chain: one certificate after the other.
+/// The questions about a client's chain: one certificate after the other.
 #[derive(Debug)]
 pub(crate) struct StandingSearch {
     questions: std::vec::IntoIter<StatusQuestion>,
@@ -55,7 +55,7 @@ impl StandingSearch {
         Self { questions: questions.into_vec().into_iter(), plan, awaited: None }
     }
 
-    /// Whether all certificates are good, or in nginx's words why not; `None` while an answer is awaited.
+    /// Whether all certificates are good, or nginx's words for why not; `None` while an answer is awaited.
     pub(crate) fn go_on(&mut self, standings: &Standings, token: u64, now_s: i64) -> Option<Result<(), &'static str>> {
         loop {
             let outcome = if let Some(awaited) = &self.awaited {
@@ -91,7 +91,7 @@ pub struct Standings {
 #[derive(Default)]
 struct Book {
     open: HashMap<Key, Open>,
-    /// Questions that were not taken yet.
+    /// Questions that the control plane has not taken yet.
     fresh: Vec<OpenQuestion>,
     caches: HashMap<CacheName, AnswerCache>,
 }
@@ -99,12 +99,12 @@ struct Book {
 #[derive(Default)]
 struct Open {
     awaited: Awaited,
-    /// Tasks that are woken.
+    /// Tasks to wake.
     waiting: Vec<u64>,
     caches: Vec<CacheName>,
 }
 
-/// What is known at once.
+/// The immediate answer.
 pub(crate) enum Answered {
     Now(StandingFound),
     Later(Awaited),
@@ -116,12 +116,13 @@ impl Standings {
         Self { book: Mutex::default(), bell: ControlBell::default(), wake }
     }
 
-    /// Names the control plane: `notify` is called, from any thread, when there is a new question.
+    /// Registers the control plane: `notify` is called, from any thread, when there is a new question.
     pub fn attach(&self, notify: impl Fn() + Send + Sync + 'static) {
         self.bell.attach(notify);
     }
 
-    /// The standing of a certificate at this time (seconds since 1970), or where it will be found once the token's task is woken.
+    /// The status of a certificate at this time (seconds since 1970), or where it will be stored when the token's task
+    /// is woken.
     pub(crate) fn ask(&self, question: &StatusQuestion, plan: &ClientStatusPlan, token: u64, now_s: i64) -> Answered {
         let url = plan.responder.as_deref().or(question.responder());
         let Some(url) = url.filter(|url| is_responder_url(url)) else { return Answered::Now(None) };
@@ -149,12 +150,12 @@ impl Standings {
         Answered::Later(awaited)
     }
 
-    /// The questions that were not taken yet. The caller settles each.
+    /// Takes the new questions. The caller reports the result of each.
     pub fn take(&self) -> Vec<OpenQuestion> {
         std::mem::take(&mut self.lock().fresh)
     }
 
-    /// What became of a question at this time.
+    /// Reports the result of a question at this time.
     pub fn settle(&self, question: &OpenQuestion, answer: Option<StatusAnswer>, now_s: i64) {
         let mut book = self.lock();
         let Some(open) = book.open.remove(&question.key()) else { return };
@@ -163,7 +164,7 @@ impl Standings {
             for name in open.caches {
                 let entries_max = usize::try_from(name.1 / ENTRY_BYTES).unwrap_or(usize::MAX);
                 let cache = book.caches.entry(name).or_insert_with(|| {
-                    // Without room ahead: there may be far fewer clients.
+                    // No capacity is reserved: there may be far fewer clients.
                     let mut cache = LruCache::unbounded();
                     cache.resize(NonZeroUsize::new(entries_max).unwrap_or(NonZeroUsize::MIN));
                     cache
@@ -178,7 +179,7 @@ impl Standings {
         }
     }
 
-    /// Lets go of caches that no configuration names.
+    /// Drops caches that no configuration names.
     pub(crate) fn keep_caches(&self, is_named: impl Fn(&(Box<str>, u64)) -> bool) {
         self.lock().caches.retain(|name, _| is_named(name));
     }
@@ -220,7 +221,7 @@ mod tests {
         assert_eq!([first.get(), second.get()], [Some(&Some(Standing::Revoked)); 2]);
         assert!(matches!(ask(3, 200), Answered::Now(Some(Standing::Revoked))));
         assert!(matches!(ask(4, 201), Answered::Later(_)), "it has ended");
-        // What is not answered is not kept.
+        // A missing answer is not kept.
         standings.settle(&standings.take()[0], None, 201);
         assert!(matches!(ask(5, 201), Answered::Later(_)));
         standings.settle(&standings.take()[0], Some(StatusAnswer { next_update: None, ..answer }), 201);

@@ -1,4 +1,4 @@
-//! The sequence in which peers are chosen, beside that of a real nginx with one worker.
+//! The sequence in which peers are chosen, compared with a real nginx with one worker.
 
 use crate::field::{Named, peers, sequence};
 use std::fmt::Write as _;
@@ -42,7 +42,7 @@ const GROUPS: [(&str, &str); 21] = [
     ("dead-patient", "server {dead} max_fails=0; server {dead} max_fails=0; server {2} backup;"),
 ];
 
-/// The configuration of both sides: a location for each group.
+/// The configuration for both sides: a location for each group.
 fn text(addresses: &[SocketAddr], dead: SocketAddr) -> String {
     let (mut groups, mut locations) = (String::new(), String::new());
     for (name, servers) in GROUPS {
@@ -69,7 +69,7 @@ fn dead() -> (socket2::Socket, SocketAddr) {
     (socket, address)
 }
 
-/// The same questions for both sides, and what each said.
+/// Sends the same requests to both sides and compares the answers.
 fn compare(sides: &Sides, what: &str, ask: impl Fn(SocketAddr) -> String) {
     let theirs = ask(sides.address(Side::Nginx, 0));
     let ours = ask(sides.address(Side::Ours, 0));
@@ -113,7 +113,7 @@ fn compare_sequences(nginx: &Path) {
             (0..keys).map(|key| client.get(&format!("/{name}?key=k{key}"), "").peer()).collect()
         });
     }
-    // A key that comes to nothing is no key: they take turns.
+    // An empty key counts as none: the peers take turns.
     for name in ["hash", "ring"] {
         compare(&sides, name, |address| sequence(&mut Talk::connect(address), &format!("/{name}"), 20));
     }

@@ -1,4 +1,4 @@
-//! Methods and parameters whose effect is not a fixed sequence, as nginx documents them.
+//! Methods and parameters without a fixed sequence of peers, tested as nginx documents them.
 
 use crate::field::{Named, peers, sequence};
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use testkit::{Gateway, Peer, Signal, Talk, until};
 
-/// One location per group: `/NAME` goes to the group of that name.
+/// One location per group: `/NAME` goes to the group with that name.
 pub(crate) fn text(groups: &[(&str, &str)], location: &str) -> String {
     let (mut upstreams, mut locations) = (String::new(), String::new());
     for (name, inside) in groups {
@@ -26,7 +26,7 @@ fn counts(client: &mut Talk, target: &str, requests: usize) -> BTreeMap<String, 
     counts
 }
 
-/// A peer whose answers to `/held` wait for a signal.
+/// A peer that delays its answers to `/held` until a signal.
 fn holding(name: char, go: &Signal) -> Peer {
     let go = go.clone();
     Peer::answering(move |request| {
@@ -43,7 +43,8 @@ fn random_follows_the_weights() {
     let conf = text(&[("one", "random; server {upstream:0} weight=3; server {upstream:1};")], "");
     let gateway = Gateway::start(&conf, &addresses);
     let counts = counts(&mut Talk::connect(gateway.address()), "/one", 400);
-    // 400 draws at 3 : 1 have a standard deviation of 9; six of them are not left in a thousand million runs.
+    // 400 draws at 3 : 1 have a standard deviation of 9; a deviation of more than six of them is expected less than
+    // once in a thousand million runs.
     assert!((246..=354).contains(&counts["a"]), "{counts:?}");
 }
 
@@ -72,7 +73,7 @@ fn of_two_at_random_the_less_loaded_one_is_asked() {
 #[test]
 fn least_time_leaves_the_slow_peer_alone() {
     let slow = Peer::answering(|_| {
-        // Far beyond what a busy machine adds to the other peer's time.
+        // Far more than a busy machine adds to the other peer's time.
         std::thread::park_timeout(Duration::from_millis(300));
         b"HTTP/1.1 200 OK\r\nX-Peer: slow\r\nContent-Length: 0\r\n\r\n".to_vec()
     });
@@ -84,7 +85,8 @@ fn least_time_leaves_the_slow_peer_alone() {
             format!("{method}; server {{upstream:0}} fail_timeout=100s; server {{upstream:1}} fail_timeout=100s;");
         let gateway = Gateway::start(&text(&[("timed", &servers)], ""), &[slow.address(), peers[0].address()]);
         let mut client = Talk::connect(gateway.address());
-        // There is a time to compare once the slow one was asked: soon, but where chance draws, after any number.
+        // Times can be compared once the slow peer was asked: soon, but with random methods after any number of
+        // requests.
         let asked = (1..=100).find(|_| client.get("/timed", "").peer() == "slow").expect("the slow peer asked at last");
         let counts = counts(&mut client, "/timed", 20);
         assert_eq!(counts.get("slow"), None, "{method}: asked in turn {asked}, then {counts:?}");
@@ -137,7 +139,7 @@ fn max_conns_holds_for_every_method() {
 
 #[test]
 fn one_slow_stream_does_not_eject_a_healthy_peer() {
-    // Its head comes at once, its body never ends, and the client's patience does.
+    // Its head comes at once, but its body never ends, so the client gives up.
     let slow = Peer::script(|mut talk| {
         while let Some(request) = talk.request() {
             if request.target() == "/app/slow" {

@@ -13,7 +13,7 @@ fn start(group: &str, addresses: &[SocketAddr]) -> Gateway {
     Gateway::start(&text(&[("app", group)], ""), addresses)
 }
 
-/// What a response asks the client to send back, and the attributes of the cookie.
+/// The cookie that a response sets, and its attributes.
 fn set_cookie(answer: &Response) -> (String, String) {
     let cookie = answer.value("Set-Cookie").expect("a cookie is set");
     let (pair, attributes) = cookie.split_once("; ").unwrap_or((cookie, ""));
@@ -93,7 +93,7 @@ fn a_route_is_the_first_variable_that_has_a_value() {
     assert!(client.get("/app?route=two", "").value("Set-Cookie").is_none());
 }
 
-/// Peers that begin a session where the request asks for it.
+/// Peers that start a session if the request asks for it.
 fn logins(count: u8) -> (Vec<Peer>, Vec<SocketAddr>) {
     let peers: Vec<Peer> = (0..count)
         .map(|index| {
@@ -128,7 +128,7 @@ fn sessions_are_learned_from_responses() {
                 assert_eq!(client.get("/app", &format!("Cookie: sid={user}\r\n")).peer(), *home, "{header}");
             }
         }
-        // A name that no peer has given away is not a session: they take turns.
+        // A name that no peer has issued is no session: the peers take turns.
         let strangers: Vec<String> = (0..6).map(|_| client.get("/app", "Cookie: sid=x\r\n").peer()).collect();
         assert!(["a", "b", "c"].iter().all(|name| strangers.iter().any(|peer| peer == name)), "{strangers:?}");
     }

@@ -1,9 +1,9 @@
-//! The differences that are meant: `accepted.txt`, read and applied. Each line must still be needed.
+//! Reads and applies `accepted.txt`, the list of intended differences. Each line must still be needed.
 
 use std::cell::Cell;
 use testkit::sides::Nginx;
 
-/// One line: which difference of which cases is meant.
+/// One line: an intended difference of certain cases.
 pub(crate) struct Accepted {
     suite: &'static str,
     case: &'static str,
@@ -11,9 +11,9 @@ pub(crate) struct Accepted {
     is_used: Cell<bool>,
 }
 
-/// Reads the list: a reason begins at the margin, and `suite/case :: difference` patterns are indented below it. A pattern
-/// after `[1.22]` or `[1.30]` is for the nginx of that generation only. One after `[at times]` is for a difference that depends on what
-/// has arrived when, and need not come in each run.
+/// Reads the list: a reason begins at the margin, and `suite/case :: difference` patterns are indented below it. A
+/// pattern after `[1.22]` or `[1.30]` applies only to that nginx generation. One after `[at times]` covers a difference
+/// that depends on timing, and need not occur in each run.
 pub(crate) fn read(list: &'static str, nginx: Nginx) -> Vec<Accepted> {
     let mut accepted = Vec::new();
     let mut has_reason = false;
@@ -43,7 +43,7 @@ pub(crate) fn read(list: &'static str, nginx: Nginx) -> Vec<Accepted> {
 }
 
 impl Accepted {
-    /// Whether this difference is meant by this line.
+    /// Whether this line accepts the difference.
     pub(crate) fn covers(&self, suite: &str, case: &str, difference: &str) -> bool {
         let covers = self.suite == suite && matches(self.case, case) && matches(self.difference, difference);
         if covers {
@@ -52,14 +52,14 @@ impl Accepted {
         covers
     }
 
-    /// The line, when it belongs to this suite and nothing needed it.
+    /// The line, if it belongs to this suite and was not needed.
     pub(crate) fn unused(&self, suite: &str) -> Option<String> {
         let is_unused = self.suite == suite && !self.is_used.get();
         is_unused.then(|| format!("{}/{} :: {}", self.suite, self.case, self.difference))
     }
 }
 
-/// `*` means any text, everything else for itself.
+/// `*` matches any text; other characters match themselves.
 fn matches(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,

@@ -1,5 +1,5 @@
-//! An application as an upstream: it says what it was asked, in the origin's words, for any path, and takes `Upgrade: websocket`. By the
-//! query it answers otherwise: `r=STATUS`, `f=Name:value` (percent-encoded, repeated).
+//! An application as an upstream: it answers every path with the request that it received, in the origin's format, and
+//! accepts `Upgrade: websocket`. The query changes the answer: `r=STATUS`, `f=Name:value` (percent-encoded, repeated).
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ pub(crate) fn start() -> Peer {
             let wants_socket = request.value("Upgrade").is_some_and(|value| value.eq_ignore_ascii_case("websocket"));
             if wants_socket && request.value("Connection").is_some_and(|value| value.eq_ignore_ascii_case("upgrade")) {
                 talk.send("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n");
-                // What a client says next has come through the tunnel.
+                // The client's next bytes come through the tunnel.
                 if talk.request().is_some() {
                     talk.send("HTTP/1.1 204 Tunnelled\r\n\r\n");
                 }
@@ -51,7 +51,7 @@ fn answer(request: &Request) -> Vec<u8> {
     format!("{head}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
-/// What a percent-encoded text means.
+/// Decodes a percent-encoded text.
 pub(super) fn decoded(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;

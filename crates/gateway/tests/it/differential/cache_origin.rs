@@ -1,7 +1,8 @@
-//! An upstream for caches: it counts what it is asked, for each side and path, and says the count. Its query says how it answers:
-//! `f=Name:value` (percent-encoded, repeated) in each response, `f2=…` from the second one on; `r=STATUS`, `r2=…`; `b=BYTES` of body;
-//! `c=1` in chunks, `u=1` until it closes; `x2=1` closes without an answer; `v=1` answers a conditional request with 304; `g=1` gives the range
-//! that it is asked for, of a body that is always the same (`p=…` says another one in `Content-Range`).
+//! An upstream for caches: it counts requests for each side and path, and answers with the count. Its query controls
+//! the answer: `f=Name:value` (percent-encoded, repeated) in each response, `f2=…` from the second one on; `r=STATUS`,
+//! `r2=…`; `b=BYTES` of body; `c=1` in chunks, `u=1` until it closes; `x2=1` closes without an answer; `v=1` answers a
+//! conditional request with 304; `g=1` serves the requested range of a constant body (`p=…` states another one in
+//! `Content-Range`).
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -32,14 +33,14 @@ pub(crate) fn start() -> Peer {
     })
 }
 
-/// The response, and whether the connection goes on; `None`: there is none.
+/// The response, and whether the connection continues; `None`: no response.
 fn answer(request: &Request, count: u32) -> Option<(Vec<u8>, bool)> {
     let query = request.target().split_once('?').map_or("", |(_, query)| query);
     let values = |name: &str| {
         let name = format!("{name}=");
         query.split('&').filter_map(move |part| part.strip_prefix(&name)).map(decoded).collect::<Vec<_>>()
     };
-    // The words for later responses count from the second one on.
+    // The parameters for later responses apply from the second one on.
     let later = |name: &str| Some(values(&format!("{name}2"))).filter(|list| count > 1 && !list.is_empty());
     let said = |name: &str| later(name).unwrap_or_else(|| values(name));
     let number = |name: &str| said(name).first().and_then(|value| value.parse::<usize>().ok());
@@ -86,7 +87,7 @@ fn answer(request: &Request, count: u32) -> Option<(Vec<u8>, bool)> {
     if !values("u").is_empty() {
         return Some((format!("{head}Connection: close\r\n\r\n{body}").into_bytes(), false));
     }
-    // `t=1`: it promises more than it sends.
+    // `t=1`: it announces more bytes than it sends.
     let promised = body.len() + if values("t").is_empty() { 0 } else { 10 };
     Some((format!("{head}Content-Length: {promised}\r\n\r\n{body}").into_bytes(), promised == body.len()))
 }

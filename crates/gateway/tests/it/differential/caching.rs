@@ -1,5 +1,5 @@
-//! `proxy_cache` beside nginx: conversations of several requests with pauses between them. Those that pause overlap, so that all
-//! of them take seconds.
+//! `proxy_cache` compared with nginx: conversations of several requests with pauses between them. The conversations
+//! overlap, so that all of them together take seconds.
 
 use super::accepted::{self, Accepted};
 use super::cases::caching::{Conversation, Move, conversations};
@@ -9,7 +9,7 @@ use super::{Nginx, Side, Sides, cache_origin, compare, dead_port};
 use std::time::Instant;
 use testkit::sides::nginx_or_skip;
 
-/// Conversations that run at the same time.
+/// Concurrent conversations.
 const AT_ONCE: usize = 48;
 
 #[test]
@@ -72,7 +72,7 @@ fn run(address: std::net::SocketAddr, conversation: &Conversation) -> Vec<Observ
         match step {
             // The connection's next request is answered when the response is stored, so the next request here finds it.
             Move::Ask(case) => heard.push(talk::run(address, case)),
-            // What is waited for is the age of a stored response.
+            // The pause lets a stored response age.
             Move::Pause(time) => {
                 let begun = Instant::now();
                 testkit::until("the pause is over", || (begun.elapsed() >= *time).then_some(()));

@@ -1,17 +1,18 @@
-//! Applications behind FastCGI, SCGI and uwsgi: they say which parameters and which body they got. By the query it answers otherwise: `r=STATUS`,
-//! `f=Name:value` (percent-encoded, repeated), `raw=OUTPUT` (all of its output), `e=TEXT` on standard error, `split=BYTES` a record,
-//! `pad=BYTES` behind each, `size=BYTES` of a body, `cut` (no end of the request), `mute` (no output), `behind` (bytes behind the end), `http` (a status line of HTTP).
+//! Applications behind FastCGI, SCGI and uwsgi: they answer with the parameters and the body that they received. The
+//! query changes the answer: `r=STATUS`, `f=Name:value` (percent-encoded, repeated), `raw=OUTPUT` (all of its output),
+//! `e=TEXT` on standard error, `split=BYTES` a record, `pad=BYTES` after each, `size=BYTES` of a body, `cut` (no end of
+//! the request), `mute` (no output), `behind` (bytes after the end), `http` (an HTTP status line).
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
-/// Types of records.
+/// Record types.
 const STDIN: u8 = 5;
 const STDOUT: u8 = 6;
 const STDERR: u8 = 7;
 
-/// What is spoken to an application.
+/// The protocol of an application.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Protocol {
     Fastcgi,
@@ -19,7 +20,7 @@ pub(crate) enum Protocol {
     Uwsgi,
 }
 
-/// Starts one; it lives as long as the test program.
+/// Starts an application; it runs until the test program ends.
 pub(crate) fn start(protocol: Protocol) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -41,7 +42,7 @@ struct Asked {
     body: Vec<u8>,
 }
 
-/// Serves one request. Whether the connection goes on.
+/// Serves one request. Returns whether the connection continues.
 fn serve(mut stream: &TcpStream) -> io::Result<bool> {
     let asked = receive(stream)?;
     let query = query_of(&asked);
@@ -83,7 +84,7 @@ fn has(query: &str, word: &str) -> bool {
     query.split('&').any(|part| part == word)
 }
 
-/// What the application writes: the head and the body of its response.
+/// The application's output: the head and the body of its response.
 fn output(asked: &Asked, query: &str) -> Vec<u8> {
     let mut output = Vec::new();
     for raw in values(query, "raw") {
@@ -134,7 +135,7 @@ fn serve_one(mut stream: &TcpStream, protocol: Protocol) -> io::Result<()> {
     stream.write_all(&output)
 }
 
-/// Names and values of SCGI.
+/// Reads the names and values of SCGI.
 fn netstring(mut stream: &TcpStream) -> io::Result<Vec<Vec<u8>>> {
     let mut digits = Vec::new();
     loop {
@@ -153,7 +154,7 @@ fn netstring(mut stream: &TcpStream) -> io::Result<Vec<Vec<u8>>> {
     Ok(bytes.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect())
 }
 
-/// Names and values of uwsgi; the modifiers become a parameter.
+/// Reads the names and values of uwsgi; the modifiers become a parameter.
 fn packet(mut stream: &TcpStream, asked: &mut Asked) -> io::Result<Vec<Vec<u8>>> {
     let mut header = [0; 4];
     stream.read_exact(&mut header)?;
@@ -220,7 +221,7 @@ fn receive(mut stream: &TcpStream) -> io::Result<Asked> {
         let (name, value) = (length(), length());
         let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
         let value_of = text(&rest[name..name + value]);
-        // Names that come twice show as such.
+        // Names that occur twice are shown twice.
         asked
             .params
             .entry(text(&rest[..name]))

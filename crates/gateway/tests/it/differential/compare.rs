@@ -1,6 +1,6 @@
-//! What differs between two observations, in words that `accepted.txt` can name: `what nginx's -> ours`.
+//! The differences between two observations, in a form that `accepted.txt` can use: `what nginx's -> ours`.
 //!
-//! These are made equal before, because they are meant to differ or depend on time:
+//! These are normalised first, because they are intended to differ or depend on time:
 //! * `Date`: its form is checked, its value is not compared; `Expires` may be some seconds later in ours, which answers second;
 //! * `Server`, and the same name at the foot of built-in error pages: `(server)`;
 //! * a body with `Content-Encoding: gzip` is compared unpacked;
@@ -21,7 +21,7 @@ use testkit::sides::Side;
 /// Bytes of a body that a message shows.
 const SHOWN: usize = 300;
 
-/// All differences; empty when the two are equal.
+/// All differences; empty if the two are equal.
 pub(crate) fn differences(nginx: &Observed, ours: &Observed) -> Vec<String> {
     let mut found = Vec::new();
     if nginx.answers.len() != ours.answers.len() {
@@ -78,10 +78,11 @@ fn normalised(side: Side, answer: &Answer) -> Answer {
     answer
 }
 
-/// `expires` counts from now, and the two sides answer one after the other: up to this many seconds lie between them.
+/// `expires` counts from now, and the two sides answer one after the other: their answers are at most this many seconds
+/// apart.
 const SECONDS_APART_MAX: i64 = 20;
 
-/// Our answer with nginx's `Expires`, where that is the same time but for the moment of the answer.
+/// Our answer with nginx's `Expires`, if it differs only by the time between the answers.
 fn with_their_expiry(mut ours: Answer, theirs: &Answer) -> Answer {
     let seconds = |value: &str| rules::precondition::parse_date(value.as_bytes());
     let expected: Vec<String> = theirs.values("Expires").into_iter().map(str::to_owned).collect();
@@ -96,7 +97,7 @@ fn with_their_expiry(mut ours: Answer, theirs: &Answer) -> Answer {
     ours
 }
 
-/// What is in a compressed body; `None` where it is none, or is broken. `is_cut`: as far as it came.
+/// The content of a compressed body; `None` if it is not compressed, or broken. `is_cut`: as far as it came.
 fn unpacked(body: &[u8], is_cut: bool) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let whole = flate2::read::GzDecoder::new(body).read_to_end(&mut out);
@@ -123,7 +124,7 @@ fn is_date(value: &str) -> bool {
 fn answer_differences(theirs: &Answer, ours: &Answer) -> Vec<String> {
     let mut found = Vec::new();
     if theirs.status != ours.status {
-        // The rest follows from it.
+        // All other differences follow from this one.
         return vec![format!("status {} -> {}", theirs.status, ours.status)];
     }
     let mut both = |what: &str, theirs: String, ours: String| {
@@ -148,7 +149,7 @@ fn answer_differences(theirs: &Answer, ours: &Answer) -> Vec<String> {
     found
 }
 
-/// Field by field, by name; several of one name as a list in their order.
+/// Compares fields by name; several with one name as a list in their order.
 fn field_differences(
     what: &str,
     theirs: &[(String, String)],
@@ -168,7 +169,7 @@ fn field_differences(
     }
 }
 
-/// What the origin says that it received.
+/// What the origin says it received.
 fn echo(body: &[u8]) -> Option<Value> {
     let value: Value = serde_json::from_slice(body).ok()?;
     value.get("target")?;
@@ -182,7 +183,8 @@ fn echo_fields(echo: &Value) -> Vec<(String, String)> {
 }
 
 fn shown(body: &[u8]) -> String {
-    // Bodies that differ late must not look equal, so the whole length and a sum are behind the beginning.
+    // Bodies that differ only near the end must not look equal, so the total length and a checksum follow the
+    // beginning.
     let sum = body.iter().fold(0u32, |sum, &byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte)));
     if body.len() <= SHOWN {
         return format!("\"{}\"", body.escape_ascii());

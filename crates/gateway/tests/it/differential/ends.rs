@@ -1,7 +1,8 @@
-//! Every variable that a log may have, after each kind of end of an exchange: the same conversations with nginx and the
-//! gateway, and then the values of each line side by side.
+//! Every variable that a log may have, after each kind of end of an exchange: runs the same conversations with nginx
+//! and the gateway, and compares the values of each line.
 //!
-//! What depends on the clock is compared by its shape. Lengths may differ by what the names of the two servers differ.
+//! Values that depend on the clock are compared by shape. Lengths may differ by the difference between the two servers'
+//! names.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -14,7 +15,7 @@ use testkit::sides::{Nginx, nginx_or_skip};
 
 const TEXT: &str = include_str!("cases/ends.conf");
 
-/// The variables that a line has, besides those that name the machine or the process.
+/// The variables of a line, except for those that name the machine or the process.
 const VARIABLES: &[&str] = &[
     "ancient_browser args body_bytes_sent bytes_sent connection_requests content_length content_type document_root",
     "document_uri fastcgi_path_info fastcgi_script_name gzip_ratio host http2 http3 http_cookie http_host http_referer",
@@ -31,7 +32,7 @@ const VARIABLES: &[&str] = &[
     "connection_time msec request_time request_id time_iso8601 time_local upstream_addr",
 ];
 
-/// Values of which only the shape is compared.
+/// Values that are compared only by shape.
 const SHAPES: &[&str] = &["connection_time", "msec", "request_time", "request_id", "time_iso8601", "time_local"];
 
 /// Lengths that contain a page or a field with the name of the server.
@@ -137,7 +138,7 @@ fn tunnel(address: SocketAddr) {
     assert!(rest.starts_with(b"HTTP/1.1 204"), "{}", rest.escape_ascii());
 }
 
-/// A line as its values by name.
+/// Splits a line into its values by name.
 fn values(line: &str) -> BTreeMap<&str, &str> {
     line.split(" ;; ").filter_map(|part| part.split_once('=')).collect()
 }
@@ -163,7 +164,7 @@ fn shape(value: &str) -> String {
 fn compared(name: &str, value: &str) -> String {
     let is_time = name.ends_with("_time");
     if SHAPES.contains(&name) || is_time {
-        // Of an identifier, digits and letters are mixed by chance.
+        // An identifier mixes digits and letters at random.
         return if name == "request_id" { format!("{} letters", value.len()) } else { shape(value) };
     }
     if let Some((multipart, _)) = value.split_once("; boundary=") {

@@ -1,5 +1,5 @@
-//! A client that leaves at each of some twenty points of an exchange, by FIN and by RST, from nginx and from the gateway: what the
-//! access log says, whether the upstream is let go, and whether the client's place is free.
+//! A client leaves at each of some twenty points of an exchange, by FIN and by RST, from nginx and from the gateway.
+//! Compares the access log, whether the upstream's connection is closed, and whether the client's place is free again.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use testkit::sides::{Nginx, Side, Sides, nginx_or_skip};
 
 const TEXT: &str = include_str!("cases/leaving.conf");
 
-/// More than the sockets between a server and a client that reads nothing hold.
+/// More than the sockets between a server and a client that reads nothing can hold.
 const LONG_BYTES: usize = 30_000_000;
 
 const HELLO: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
@@ -23,18 +23,18 @@ enum Way {
     Reset,
 }
 
-/// When it does.
+/// When it leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum When {
-    /// What it has sent was read: somebody who came later has been served.
+    /// Its bytes were read: a later client has been served.
     Read,
     /// The upstream has the request's head.
     Asked,
-    /// This many bytes of the response have come.
+    /// This many bytes of the response have arrived.
     Heard(usize),
 }
 
-/// What becomes of the upstream's connection.
+/// What happens to the upstream's connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Upstream {
     /// There is none.
@@ -116,7 +116,7 @@ impl Seen {
     }
 }
 
-/// What the upstream does when it is asked for this.
+/// The upstream's reaction to this request.
 fn answer(talk: &mut Talk, behaviour: &str, left: &Signal) {
     match behaviour {
         "silent" => {}
@@ -151,12 +151,12 @@ fn upstream(seen: &Arc<Seen>) -> Peer {
     })
 }
 
-/// What one side made of a client that left.
+/// How one side handled a client that left.
 #[derive(Debug, PartialEq, Eq)]
 struct Outcome {
     /// The line of the access log, without the port.
     line: Option<String>,
-    /// What the next request gets that counts by the same key.
+    /// The status of the next request with the same key.
     next: u16,
 }
 

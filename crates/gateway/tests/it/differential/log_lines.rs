@@ -1,5 +1,5 @@
-//! What both sides log about their upstreams: the same requests, one at a time, and then the lines side by side. Times are
-//! compared by their shape, since they depend on the clock.
+//! The upstream log lines of both sides: sends the same requests, one at a time, and compares the lines. Times are
+//! compared by shape, since they depend on the clock.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -66,7 +66,7 @@ fn without_times(line: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// The last request of each side: its line ends the log.
+/// The last request to each side: its line ends the log.
 const LAST: &str = "/ours?last";
 
 fn differences(nginx: &Path, upstreams: &[SocketAddr]) -> Vec<String> {

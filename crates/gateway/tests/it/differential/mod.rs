@@ -1,8 +1,8 @@
-//! Real nginx beside the gateway: the same configuration, the same bytes from a client, the same origin behind both. Status,
-//! fields, body, what the upstream received and whether the connection goes on must be equal; intended differences are
-//! in `accepted.txt` with its reason. What is made equal before comparing is in `compare`.
+//! Compares the gateway with real nginx: the same configuration, the same client bytes, the same origin for both.
+//! Status, fields, body, the request that the upstream received, and whether the connection continues must be equal.
+//! `accepted.txt` lists intended differences with their reason; `compare` normalises before comparing.
 //!
-//! `DIFFERENTIAL=part of SUITE/NAME` runs the cases with that part only, and prints what both sides said.
+//! `DIFFERENTIAL=part of SUITE/NAME` runs only matching cases, and prints the answers of both sides.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 #![allow(clippy::print_stdout)] // prints what was skipped and what was requested
 
@@ -31,7 +31,7 @@ use cases::{Case, Suite};
 use cgi_applications::Protocol;
 use testkit::sides::{Nginx, Side, Sides};
 
-/// Differences that a failure prints at most.
+/// Most differences that a failure prints.
 const SHOWN_MAX: usize = 200;
 
 #[test]
@@ -85,7 +85,7 @@ fn start_origin() -> origin::Running {
     origin::Origin::bind(options).unwrap().start().unwrap()
 }
 
-/// Differences that are not accepted, and accepted ones that are no more. `besides` may be accepted, too.
+/// Unaccepted differences, and accepted ones that no longer occur. Differences in `besides` are accepted too.
 fn compare_suite(
     suite: &Suite,
     sides: &Sides,
@@ -106,7 +106,7 @@ fn compare_suite(
         }
         assert!(!log.contains("bug in holdfast"), "{}/{}:\n{log}", suite.name, case.name);
         for difference in compare::differences(&theirs, &ours) {
-            // Every line that fits is used, so that two of them for one thing do not hide each other.
+            // All matching lines count as used, so that duplicates do not hide each other.
             let covers = |line: &&Accepted| line.covers(suite.name, &case.name, &difference);
             if accepted.iter().filter(covers).count() + besides.iter().filter(covers).count() == 0 {
                 wrong.push(format!("{}/{} :: {difference}", suite.name, case.name));
@@ -127,7 +127,7 @@ fn assert_distinct(suite: &Suite) {
     }
 }
 
-/// A port that is taken and has no listener: connections are refused.
+/// A port that is bound but has no listener: connections are refused.
 fn dead_port() -> socket2::Socket {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();

@@ -1,5 +1,6 @@
-//! The conversations of the suites once more, over HTTP/2: what is one whole request of HTTP/1.1 is sent on a stream to nginx and to the
-//! gateway, and the answers are compared in the same way. What only HTTP/1 can say (pipelines, framing, faults of syntax) is left out.
+//! The conversations of the suites again, over HTTP/2: each complete HTTP/1.1 request is sent on a stream to nginx and
+//! to the gateway, and the answers are compared in the same way. Features of HTTP/1 only (pipelines, framing, syntax
+//! errors) are left out.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -15,7 +16,7 @@ use testkit::sides::{Nginx, Side, Sides};
 /// No answer takes longer.
 const DEADLINE: Duration = Duration::from_secs(4);
 
-/// Fields that HTTP/2 does not have, or that say something else there.
+/// Fields that HTTP/2 does not have, or that have another meaning there.
 const LEFT_OUT: [&str; 9] = [
     "connection",
     "keep-alive",
@@ -28,7 +29,7 @@ const LEFT_OUT: [&str; 9] = [
     "trailer",
 ];
 
-/// A request, as HTTP/2 has it.
+/// A request in HTTP/2 form.
 struct Request {
     method: String,
     path: String,
@@ -91,7 +92,7 @@ fn nginx_and_the_gateway_answer_alike_over_http2() {
     assert!(report.is_empty(), "{differing} differences in {run} cases (nginx's -> ours):\n{report}");
 }
 
-/// The request of a case that has one, which HTTP/2 can say as well.
+/// The request of a case, if it has one that HTTP/2 can express.
 fn request_of(case: &Case) -> Option<Request> {
     if case.to_head.len() != 1 {
         return None;
@@ -150,13 +151,13 @@ fn dechunked(mut rest: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// One request on a connection of its own, and whether the connection goes on.
+/// Sends one request on a connection of its own; observes whether the connection continues.
 fn ask(address: SocketAddr, request: &Request) -> Observed {
     let mut talk = Http2Talk::connect(address);
     let fields: Vec<(&str, &str)> =
         request.fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let body = request.body.as_deref().unwrap_or_default();
-    // An end in a frame of its own, behind `content-length: 0`, is one that nginx waits for in vain.
+    // nginx would wait for ever for an end that comes in its own frame after `content-length: 0`.
     let stream = talk.open(&request.method, &request.path, &fields, body.is_empty());
     if !body.is_empty() {
         talk.send(stream, body, true);
@@ -182,7 +183,7 @@ fn ask(address: SocketAddr, request: &Request) -> Observed {
     if !is_over {
         return Observed { answers, end: End::Silent };
     }
-    // A connection that goes away takes no further stream.
+    // A connection with GOAWAY accepts no further streams.
     if talk.is_closed() || talk.goaway.is_some() {
         return Observed { answers, end: End::Closed };
     }
@@ -196,7 +197,7 @@ fn ask(address: SocketAddr, request: &Request) -> Observed {
     Observed { answers, end }
 }
 
-/// Fields under the names that HTTP/1.1 customarily has, as accepted.txt has them.
+/// Fields with their usual HTTP/1.1 names, as in accepted.txt.
 fn named(fields: &[(String, String)]) -> Vec<(String, String)> {
     let customary = |name: &str| match http1::FieldId::of_name(name.as_bytes()) {
         http1::FieldId::Other => {
@@ -208,7 +209,7 @@ fn named(fields: &[(String, String)]) -> Vec<(String, String)> {
     fields.iter().map(|(name, value)| (customary(name), value.clone())).collect()
 }
 
-/// Waits for the end of a stream, or of its connection; `false`: nothing comes.
+/// Waits for the end of a stream, or of its connection; `false`: nothing more arrives.
 fn wait(talk: &mut Http2Talk, stream: u32) -> bool {
     let begun = Instant::now();
     loop {

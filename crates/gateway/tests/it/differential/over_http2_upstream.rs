@@ -1,11 +1,11 @@
-//! The conversations of the suites whose proxies speak to the origin alone once more, with `proxy_http_version 2`: nginx knows it since
-//! 1.29.4.
+//! The conversations of the suites with proxies to the origin only, again with `proxy_http_version 2`: nginx has it
+//! since 1.29.4.
 
 use super::{SHOWN_MAX, accepted, application, cases, compare_suite, dead_port, start_origin};
 use std::fmt::Write as _;
 use testkit::sides::{Nginx, Sides};
 
-/// These suites, and what their configuration says of the version.
+/// These suites, and the HTTP version in their configuration.
 const SUITES: [&str; 1] = ["proxying"];
 const WRITTEN: &str = "proxy_http_version 1.1;";
 

@@ -1,6 +1,7 @@
-//! Retries, generated: each cause × method with its body × list of peers × `proxy_next_upstream`, beside nginx. Each
-//! combination has a group of its own, so that no failure is left over from another one. The number of requests that each
-//! peer got, the status, and `$upstream_addr` with `$upstream_status` must be equal, or be in `accepted.txt` as `retries/…`.
+//! Generated retry tests: each cause × method with its body × list of peers × `proxy_next_upstream`, compared with
+//! nginx. Each combination has its own group, so that no failure remains from another one. The number of requests to
+//! each peer, the status, and `$upstream_addr` with `$upstream_status` must be equal, or be listed in `accepted.txt` as
+//! `retries/…`.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -18,7 +19,7 @@ use testkit::sides::{Nginx, Side, Sides, nginx_or_skip};
 const CAUSES: [&str; 11] =
     ["refused", "fin", "rst", "inside", "silence", "garbage", "s500", "s503", "s403", "s404", "s429"];
 
-/// Method, how the body comes, and whether it is buffered.
+/// Method, how the body arrives, and whether it is buffered.
 const REQUESTS: [(&str, Body, bool); 7] = [
     ("GET", Body::None, true),
     ("POST", Body::Length, true),
@@ -32,10 +33,10 @@ const REQUESTS: [(&str, Body, bool); 7] = [
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Body {
     None,
-    /// With the head.
+    /// Together with the head.
     Length,
     Chunked,
-    /// Half of it; the rest never comes.
+    /// Half of it; the rest never arrives.
     Coming,
 }
 
@@ -54,7 +55,7 @@ const LISTS: [(&str, &str); 11] = [
     ("resolved twice", "server LOCALHOST; server LOCALHOST; server B down;"),
 ];
 
-/// `proxy_pass` to what the request names.
+/// `proxy_pass` to a host that the request names.
 const RUN_TIME: &str = "run time";
 
 const POLICIES: [(&str, &str); 4] = [
@@ -76,10 +77,10 @@ struct Combination {
     named: Option<SocketAddr>,
 }
 
-/// Who got what: requests by side, place and peer.
+/// Requests by side, place and peer.
 type Counts = Arc<Mutex<HashMap<(String, String, &'static str), usize>>>;
 
-/// A peer that fails by what the path says, or one that does not.
+/// A peer that fails as the path says, or one that does not fail.
 struct Server {
     address: SocketAddr,
 }
@@ -89,7 +90,7 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let counts = Arc::clone(counts);
-        // Both end with the process: nothing waits for them.
+        // Both end with the process, so nothing waits for them.
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let counts = Arc::clone(&counts);
@@ -100,7 +101,7 @@ impl Server {
     }
 }
 
-/// One request on a connection. A peer that is broken on purpose has nothing to say about errors.
+/// Serves one request on a connection. A peer that fails on purpose ignores I/O errors.
 fn serve(mut stream: TcpStream, name: &'static str, counts: &Counts) -> Option<()> {
     stream.set_read_timeout(Some(Duration::from_secs(20))).ok()?;
     let mut received = Vec::new();
@@ -142,7 +143,7 @@ fn serve(mut stream: TcpStream, name: &'static str, counts: &Counts) -> Option<(
     };
     stream.write_all(answer.as_bytes()).ok()?;
     stream.shutdown(Shutdown::Write).ok()?;
-    // What was not read would become a reset.
+    // Unread bytes would turn the close into a reset.
     while receive(&mut stream, &mut received).is_some() {}
     None
 }
@@ -161,7 +162,7 @@ fn combinations(failing: SocketAddr, dead: SocketAddr, well: SocketAddr) -> (Vec
         let first = if cause == "refused" { dead } else { failing };
         for (method, body, buffered) in REQUESTS {
             for (policy, words) in POLICIES {
-                // A timeout takes its time; with half a body it is the client's.
+                // A timeout takes time; with half a body it is the client's timeout.
                 if cause == "silence" && (policy == "all" || body == Body::Coming) {
                     continue;
                 }
@@ -169,7 +170,7 @@ fn combinations(failing: SocketAddr, dead: SocketAddr, well: SocketAddr) -> (Vec
                     let place = format!("c{}", all.len());
                     let stated = if buffered { "" } else { " unbuffered" };
                     let target = if list == RUN_TIME { "$arg_to" } else { &place };
-                    // One location for all that a request names: it knows every group.
+                    // One location for all hosts that a request names: it knows every group.
                     let shared = format!("named{}{}", if buffered { "" } else { "-off" }, policy.replace(' ', "-"));
                     let location = if list == RUN_TIME { &shared } else { &place };
                     let line = format!(
@@ -213,7 +214,7 @@ fn combinations(failing: SocketAddr, dead: SocketAddr, well: SocketAddr) -> (Vec
     (all, text)
 }
 
-/// What a combination comes to at one side.
+/// The result of a combination at one side.
 fn run(address: SocketAddr, side: Side, combination: &Combination, counts: &Counts) -> String {
     let Combination { place, path, cause, method, body, named, .. } = combination;
     let named = named.map(|peer| format!("?to={peer}")).unwrap_or_default();
@@ -231,7 +232,7 @@ fn run(address: SocketAddr, side: Side, combination: &Combination, counts: &Coun
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = Vec::new();
-    // A connection whose request never ends may stay open after the answer.
+    // A connection with an incomplete request may stay open after the answer.
     while !is_whole(&answer) && receive(&mut stream, &mut answer).is_some() {}
     let answer = String::from_utf8_lossy(&answer).into_owned();
     let status = answer.get(9..12).unwrap_or("none");
@@ -248,10 +249,10 @@ fn is_whole(answer: &[u8]) -> bool {
     length.is_some_and(|length: usize| body.len() >= length)
 }
 
-/// Conversations between two looks at the error log, which keeps some thousand lines.
+/// Conversations between two reads of the error log, which keeps some thousand lines.
 const LOG_EVERY: usize = 64;
 
-/// Conversations under way: most of them wait for a peer.
+/// Concurrent conversations: most of them wait for a peer.
 const THREADS: usize = 24;
 
 fn compare(sides: &Sides, combinations: &[Combination], counts: &Counts) -> Vec<(String, String)> {
@@ -263,7 +264,7 @@ fn compare(sides: &Sides, combinations: &[Combination], counts: &Counts) -> Vec<
                     let at = next.fetch_add(1, Ordering::Relaxed);
                     let Some(combination) = combinations.get(at) else { break };
                     if at % LOG_EVERY == 0 {
-                        // Our error log is bounded: what is not collected is dropped, and that is a failure.
+                        // Our error log is bounded: uncollected lines would be dropped, which is a failure.
                         let _ = sides.our_log();
                     }
                     let [theirs, ours] =

@@ -1,5 +1,5 @@
-//! The client: it says a case's bytes and records what comes back, until it knows whether the connection goes on. Its parser
-//! is its own and takes whatever either side sends, so that it can be compared.
+//! The client: it sends a case's bytes and records the answers, until it knows whether the connection continues. It has
+//! its own parser, which accepts anything that either side sends, so that the answers can be compared.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -10,16 +10,16 @@ use crate::differential::cases::Case;
 /// No answer takes longer, however loaded the machine is.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// More than any head or body that a case asks for.
+/// More than any head or body in a case.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
 /// Asks whether the connection still works and is at the beginning of a request. Both sides answer 204.
 const PROBE: &[u8] = b"GET /alive HTTP/1.1\r\nHost: alive\r\n\r\n";
 
-/// What a case led to.
+/// The result of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Observed {
-    /// Interim responses included.
+    /// Including interim responses.
     pub(crate) answers: Vec<Answer>,
     pub(crate) end: End,
 }
@@ -30,27 +30,27 @@ pub(crate) struct Answer {
     pub(crate) version: String,
     pub(crate) status: u16,
     pub(crate) reason: String,
-    /// One character per byte; white space around values is gone.
+    /// One character per byte, without white space around values.
     pub(crate) fields: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
     pub(crate) trailers: Vec<(String, String)>,
     /// The connection ended before the body did.
     pub(crate) is_cut: bool,
-    /// The answer to HEAD.
+    /// An answer to HEAD.
     pub(crate) to_head: bool,
 }
 
-/// What became of the connection.
+/// What happened to the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The next request on it is answered.
+    /// The next request on it was answered.
     Open,
     Closed,
-    /// The next request on it is answered, but as something else: the sides disagree where the last one ended.
+    /// The next request was answered with another status: the sides disagree about where the last request ended.
     Confused(u16),
-    /// Nothing came, not even the end.
+    /// Nothing arrived, not even the end.
     Silent,
-    /// Bytes that are no response.
+    /// The bytes are no response.
     Garbage(String),
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn run(address: SocketAddr, case: &Case) -> Observed {
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     stream.set_write_timeout(Some(DEADLINE)).unwrap();
     std::thread::scope(|scope| {
-        // A side may answer before it has read everything: writing must not keep us from reading.
+        // A side may answer before it has read everything, so writing must not block reading.
         scope.spawn(|| {
             let _ = { &stream }.write_all(&case.bytes);
         });
@@ -131,7 +131,7 @@ impl Client<'_> {
         if self.is_silent { End::Silent } else { End::Closed }
     }
 
-    /// Receives once; `false`: nothing more comes.
+    /// Receives once; `false`: nothing more will arrive.
     fn receive(&mut self) -> bool {
         let mut buffer = [0; 16 * 1024];
         while !self.is_over {
@@ -145,7 +145,7 @@ impl Client<'_> {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
                     self.is_silent = matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock);
-                    // Whether a close is seen as FIN or RST depends on who was faster.
+                    // Whether a close shows as FIN or RST depends on timing.
                     self.is_over = true;
                 }
             }
@@ -153,7 +153,7 @@ impl Client<'_> {
         false
     }
 
-    /// A head; `Ok(None)`: the connection ended instead.
+    /// Reads a head; `Ok(None)`: the connection ended instead.
     fn head(&mut self) -> Result<Option<Answer>, String> {
         while !self.pending.windows(4).any(|window| window == b"\r\n\r\n") {
             if !self.receive() {
@@ -196,7 +196,7 @@ impl Client<'_> {
         whole
     }
 
-    /// `None`: the connection ended inside, or the framing is broken.
+    /// `None`: the connection ended inside, or the framing is invalid.
     fn chunks(&mut self, answer: &mut Answer) -> Option<()> {
         loop {
             let size = usize::from_str_radix(self.line()?.trim(), 16).ok()?;

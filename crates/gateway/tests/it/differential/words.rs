@@ -1,4 +1,4 @@
-//! The suite `words`: run beside the newer nginx, with sockets of its own, and with the error logs side by side.
+//! The suite `words`: compared with the newer nginx, with its own sockets, including the error logs.
 
 use super::cases::{Suite, words};
 use super::{Accepted, Side, Sides, accepted, application, compare_suite, dead_port, start_origin};
@@ -6,7 +6,7 @@ use testkit::sides::{Nginx, nginx_or_skip};
 
 use std::os::unix::fs::PermissionsExt as _;
 
-/// What an error log says of upstreams, in order: level and message, and the URL.
+/// The lines about upstreams in an error log, in order: level and message, and the URL.
 fn of_upstreams(log: &str) -> Vec<String> {
     let lines = log.lines().filter_map(|line| {
         let (head, rest) = line.split_once(", client: ")?;
@@ -24,7 +24,7 @@ fn words_mean_what_they_mean_in_a_newer_nginx() {
     for side in [Side::Nginx, Side::Ours] {
         std::fs::create_dir(sockets.path().join(side.name())).unwrap();
     }
-    // The worker of nginx is another user.
+    // nginx's worker runs as another user.
     std::fs::set_permissions(sockets.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let text = include_str!("cases/words.conf").replace("{sockets}", sockets.path().to_str().unwrap());
     let (origin, dead, application) = (start_origin(), dead_port(), application::start());

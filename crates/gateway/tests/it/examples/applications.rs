@@ -1,4 +1,4 @@
-//! Applications behind the gateway: which server is asked, how, and by whom.
+//! Applications behind the gateway: which server gets a request, and in which form.
 
 use crate::examples::run::{Example, answer, named, told};
 use testkit::{Peer, Refusing};

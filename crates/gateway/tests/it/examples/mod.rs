@@ -1,5 +1,5 @@
-//! The configurations in `examples/` as people run them: each is read as it is, its addresses are replaced by those of
-//! this test, and it is driven through the real gateway.
+//! The configurations in `examples/` as users run them: each is read unchanged, its addresses are replaced by those of
+//! this test, and it runs in the real gateway.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 mod applications;

@@ -1,4 +1,4 @@
-//! Starts an example with its addresses replaced, before peers that say what they were asked.
+//! Starts an example with its addresses replaced, with peers that answer with the request they received.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -21,7 +21,7 @@ pub(crate) fn named(name: &'static str) -> Peer {
     Peer::answering(move |request| answer(&told(name, request), ""))
 }
 
-/// What a peer says of a request.
+/// A peer's answer to a request.
 pub(crate) fn told(name: &str, request: &Request) -> String {
     let mut fields = String::new();
     for (name, value) in &request.fields {
@@ -36,7 +36,7 @@ pub(crate) fn answer(body: &str, lines: &str) -> Vec<u8> {
 }
 
 impl Example {
-    /// Starts it. `peers` are the written addresses, with those that mean them here. `files` are put below the prefix.
+    /// Starts it. `peers` maps the written addresses to those of this test. `files` are written below the prefix.
     pub(crate) fn start(name: &str, peers: &[(&str, SocketAddr)], files: &[(&str, &str)]) -> Self {
         let mut text = fs::read_to_string(folder().join(name)).unwrap();
         let types = fs::read_to_string(folder().join("mime.types")).unwrap();
@@ -68,19 +68,19 @@ impl Example {
         example
     }
 
-    /// Puts a file below the prefix.
+    /// Writes a file below the prefix.
     pub(crate) fn write(&self, path: &str, bytes: &[u8]) {
         let path = self.gateway.prefix().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, bytes).unwrap();
     }
 
-    /// Asks for a target with further field lines.
+    /// Requests a target with further field lines.
     pub(crate) fn get(&self, target: &str, lines: &str) -> Response {
         self.ask(&format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n"))
     }
 
-    /// Says these bytes on a connection of its own.
+    /// Sends these bytes on a connection of its own.
     pub(crate) fn ask(&self, bytes: &str) -> Response {
         let mut client = self.gateway.client();
         client.send(bytes);

@@ -1,4 +1,4 @@
-//! Services whose paths, fields or cookies need care on the way.
+//! Services that depend on unchanged paths, fields or cookies.
 
 use crate::examples::run::{Example, answer, named, told};
 use testkit::{Peer, Refusing};
@@ -75,7 +75,7 @@ fn a_signed_request_reaches_the_store_as_it_was_sent() {
         "PUT /bucket/key HTTP/1.1\r\nHost: store.example\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n\
          4\r\npart\r\n0\r\n\r\n",
     );
-    // It has arrived completely with its head, so it has a length.
+    // It arrived completely with its head, so it has a length.
     assert!(upload.text().contains("content-length: 4\n"), "{}", upload.text());
     let page = site.get("/console/buckets?x", "").text();
     assert!(page.starts_with("console: GET /buckets?x\n"), "{page}");

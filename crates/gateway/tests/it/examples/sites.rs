@@ -1,4 +1,4 @@
-//! Sites: files, pages that have moved, maintenance, downloads.
+//! Sites: files, moved pages, maintenance, downloads.
 
 use crate::examples::run::{Example, answer, named, told};
 use testkit::Peer;

@@ -1,4 +1,4 @@
-//! Examples of `stream`, driven by the programs that they are for.
+//! Examples of `stream`, tested with the programs that they are meant for.
 
 use crate::examples::run::{Example, named};
 use std::net::{SocketAddr, TcpStream};
@@ -26,7 +26,7 @@ fn local() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], free_port()))
 }
 
-/// Each server has a certificate for its own name only: a client that verifies it shows where it was led.
+/// Each server has a certificate for its own name only: a verifying client shows which server it reached.
 #[test]
 fn tls_goes_by_its_name_to_whom_has_the_key() {
     let folder = tempfile::tempdir().unwrap();

@@ -33,7 +33,7 @@ fn metric(gateway: &Gateway, reason: &str) -> bool {
     text.contains(&format!("holdfast_http2_connection_faults_total{{reason=\"{reason}\"}} 1"))
 }
 
-/// Sends the frames that the closure gives for each number until the gateway has enough; it has to before 10,000.
+/// Sends the closure's frames for increasing numbers until the gateway closes; it must do so before 10,000.
 fn flood(reason: &str, code: u32, frames: impl Fn(u32) -> Vec<u8>) {
     let gateway = gateway("location / { return 200 x; } location /status { status_page; }", &[]);
     let mut healthy = Http2Talk::connect(gateway.address());
@@ -46,7 +46,7 @@ fn flood(reason: &str, code: u32, frames: impl Fn(u32) -> Vec<u8>) {
     let socket = client.socket().try_clone().unwrap();
     let writer = std::thread::spawn(move || {
         use std::io::Write as _;
-        // The gateway closes in the middle of it.
+        // The gateway closes while this is still sending.
         let _ = (&socket).write_all(&bytes);
     });
     assert_eq!(goaway(&mut client), code, "{reason}");
@@ -61,7 +61,7 @@ fn h31_rapid_resets_end_the_connection() {
     let block = request_block();
     flood("rapid_reset", CALM, |number| {
         let stream = number * 2 + 1;
-        // The end of the request does not come, so that there is work to reset.
+        // The request is incomplete, so that there is work to reset.
         [http2_frame(1, 4, stream, &block), http2_frame(3, 0, stream, &[0, 0, 0, 8])].concat()
     });
 }

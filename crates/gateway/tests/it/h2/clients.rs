@@ -1,10 +1,10 @@
-//! Programs of others: curl, nghttp, h2load and h2spec, in clear and under TLS.
+//! External programs as clients: curl, nghttp, h2load and h2spec, with and without TLS.
 
 use std::net::SocketAddr;
 use std::process::{Command, Output};
 use testkit::{Authority, Gateway, peer_program};
 
-/// A gateway with an address in clear, and one under TLS.
+/// A gateway with one address without TLS, and one with TLS.
 struct Scene {
     gateway: Gateway,
     _folder: tempfile::TempDir,
@@ -59,7 +59,7 @@ fn curl_speaks_http2_by_alpn_and_with_prior_knowledge() {
     assert_eq!(curl(false, "--http2-prior-knowledge", "/"), "HTTP/2.0:h2c: 2 200");
     assert_eq!(curl(true, "--http2", "/"), "HTTP/2.0:h2:h2 2 200");
     assert_eq!(curl(true, "--http1.1", "/"), "HTTP/1.1::http/1.1 1.1 200");
-    // The upgrade of RFC 7540 is not spoken, as in nginx.
+    // As in nginx, the upgrade of RFC 7540 is not supported.
     assert_eq!(curl(false, "--http2", "/"), "HTTP/1.1:: 1.1 200");
 }
 
@@ -134,7 +134,7 @@ fn h2spec_finds_nothing_in_strict_mode() {
         if tls {
             assert!(text.contains("146 tests, 146 passed, 0 skipped, 0 failed"), "{text}");
         } else {
-            // What is no preface is HTTP/1 on an address in clear, and answered so.
+            // Without TLS, an invalid preface is treated and answered as HTTP/1.
             assert!(text.contains("146 tests, 145 passed, 0 skipped, 1 failed"), "{text}");
             assert!(text.contains("× 2: Sends invalid connection preface"), "{text}");
         }

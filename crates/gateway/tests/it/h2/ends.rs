@@ -1,20 +1,20 @@
-//! How connections and streams end: clients that leave, limits of a connection, times that are over, a process that ends.
+//! The ends of connections and streams: clients that leave, limits of a connection, timeouts, a process that ends.
 
 use super::{connect, gateway, gateway_with};
 use gateway::{CloseReason, Message};
 use http2::{Config, ErrorCode};
 use testkit::{Http2Talk, Peer, Signal, Talk, http2_frame, until};
 
-/// What a client begins with: the preface and empty settings.
+/// The start of a client's connection: the preface and empty settings.
 const BEGINNING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-/// A connection that has said goodbye is counted once its client is gone.
+/// After a GOAWAY the connection is counted as closed once its client is gone.
 fn until_closed(gateway: &testkit::Gateway, client: Http2Talk, reason: CloseReason) {
     drop(client);
     until("the end of the connection", || (gateway.shared().closed(reason) == 1).then_some(()));
 }
 
-/// A peer that says when it was asked, and waits for its client's end, or for the word to answer.
+/// A peer that signals a request, and then waits for its client's end or for the signal to answer.
 fn waiting_peer(asked: &Signal, go: &Signal, noticed: &Signal) -> Peer {
     let (asked, go, noticed) = (asked.clone(), go.clone(), noticed.clone());
     Peer::script(move |mut talk: Talk| {
@@ -134,7 +134,7 @@ fn h18_a_client_that_says_nothing_or_half_a_head_is_not_waited_for() {
     silent.rest();
     let mut slow = Talk::connect(gateway.address());
     slow.send(BEGINNING);
-    // HEADERS of ten bytes, of which two come.
+    // HEADERS announces ten bytes, of which only two are sent.
     slow.send(&http2_frame(1, 4, 1, &[0; 10])[..11]);
     slow.rest();
     let mut preface = Talk::connect(gateway.address());
@@ -200,7 +200,7 @@ fn h23_idle_connections_give_way_when_places_are_short() {
     let gateway = testkit::Gateway::start(text, &[]);
     let (mut first, mut second) = (connect(&gateway), connect(&gateway));
     assert_eq!((first.get("/").status, second.get("/").status), (200, 200));
-    // A connection with bytes that were not read yet does not give way: they may be a request.
+    // A connection with unread bytes is not closed for another: they may be a request.
     first.ping();
     second.ping();
     let mut third = connect(&gateway);

@@ -1,5 +1,5 @@
-//! gRPC through the gateway: a server and a client of others (Python's grpcio), scripted calls for what no client would do, and nginx with
-//! the same configuration beside it.
+//! gRPC through the gateway: an external server and client (Python's grpcio), scripted calls that no client would make,
+//! and nginx with the same configuration for comparison.
 
 use super::{connect, gateway, gateway_with};
 use http2::ErrorCode;
@@ -19,7 +19,7 @@ fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/h2/grpc").join(name)
 }
 
-/// A gRPC server; it ends with this.
+/// A gRPC server that ends when this is dropped.
 struct Server {
     child: Child,
     address: SocketAddr,
@@ -48,7 +48,7 @@ impl Drop for Server {
     }
 }
 
-/// What a scenario of the client comes to.
+/// The result of a scenario of the client.
 #[track_caller]
 fn run(python: &Path, address: SocketAddr, scenario: &str) -> String {
     let output = Command::new(python).arg(script("client.py")).args([&address.to_string(), scenario]).output().unwrap();
@@ -61,7 +61,7 @@ const KINDS: &str = "unary hello there behind b'\\x00\\xff'\nserver True\nclient
                      first hello before the first request\nthen answer\nend OK\n";
 const ERRORS: &str = "/t.T/Unary NOT_FOUND no such thing, at all: ü\n/t.T/Nothing UNIMPLEMENTED Method not found!\n";
 
-/// What both say, with the same configuration.
+/// The results through both, with the same configuration.
 #[test]
 fn h92_all_kinds_of_calls_pass_as_through_nginx() {
     let (Some(python), Some(nginx)) = (python(), nginx_or_skip(Nginx::New)) else { return };
@@ -156,7 +156,7 @@ fn h98_error_page_has_the_first_word_about_an_error() {
     assert_eq!((answer.status, answer.value("grpc-status")), (204, Some("8")), "nginx's own example");
 }
 
-/// A call whose server does not answer in the time that the client gives.
+/// The server of this call does not answer within the client's timeout.
 #[test]
 fn h99_the_time_of_a_call_bounds_all_of_it() {
     let Some(python) = python() else { return };
@@ -178,7 +178,7 @@ fn h99_the_time_of_a_call_bounds_all_of_it() {
     assert!(status == Some("4"), "a response that has begun ends with the status: {answer:?}");
 }
 
-/// A server that takes nothing stops its own client, and no other.
+/// A server that accepts nothing stalls only its own client.
 #[test]
 fn h100_flow_control_is_the_back_pressure_of_a_stream() {
     let Some(python) = python() else { return };
@@ -191,7 +191,7 @@ fn h100_flow_control_is_the_back_pressure_of_a_stream() {
     let stream = client.open("POST", "/t.T/Bidi", &fields, false);
     let message = [&[0, 0, 1, 0, 0][..], &vec![b'x'; 65536]].concat();
     let (mut sent, mut idle) = (0, 0);
-    // Until the client's window is full, and then until nothing more is taken.
+    // Until the client's window is full, and then until nothing more is accepted.
     while idle < 150 || client.so_far(stream).body.len() < 1000 {
         assert!(idle < 4000, "no answer: {:?}", client.so_far(stream));
         let at = sent % message.len();

@@ -26,7 +26,7 @@ fn h1_a_request_goes_to_an_http1_upstream_and_its_response_comes_back() {
     assert_eq!((request.value("X-Own"), request.values("Cookie")), (Some("2"), vec!["a=1; b=2"]));
     assert_eq!(client.get("/second").status, 200);
     let lines = gateway.access_lines(2);
-    // A frame has nine bytes ahead of its payload, which nginx counts.
+    // A frame has nine bytes before its payload, which nginx counts.
     assert_eq!(lines[0], "200 HTTP/2.0 \"GET /a?b=c HTTP/2.0\" h2c 1 14 OK");
     assert_eq!(lines[1], "200 HTTP/2.0 \"GET /second HTTP/2.0\" h2c 2 14 OK");
     gateway.until_totals("one connection at rest", |totals| totals.active == 1 && totals.waiting == 1);
@@ -38,11 +38,11 @@ fn h2_the_same_address_speaks_http1_as_well() {
     let mut old = Talk::connect(gateway.address());
     assert_eq!(old.get("/", "").text(), "HTTP/1.1");
     assert_eq!(connect(&gateway).get("/").text(), "HTTP/2.0h2c");
-    // A preface that comes byte by byte is one all the same.
+    // A preface that arrives byte by byte is valid.
     let mut slow = Talk::connect(gateway.address());
     slow.send_bytewise("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
     assert_eq!(slow.read(9)[3], 4, "SETTINGS");
-    // And what only begins like it is HTTP/1.
+    // Bytes that only begin like a preface are HTTP/1.
     let mut other = Talk::connect(gateway.address());
     other.send("PRI * HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(other.response().status(), 400);
@@ -99,7 +99,7 @@ fn h4_a_body_waits_with_the_client_until_the_upstream_reads() {
     let stream = client.open("POST", "/", &[("content-length", "30000000")], false);
     let piece = vec![b'u'; 65_536];
     let mut sent = 0;
-    // Socket buffers and windows fill; then nothing goes for a while.
+    // Socket buffers and windows fill up; then nothing is sent for a while.
     let mut still = 0;
     while still < 40 {
         let went = client.send_some(stream, &piece[..piece.len().min(30_000_000 - sent)]);
@@ -244,7 +244,7 @@ fn h11_limit_rate_holds_on_a_stream() {
     let begun = std::time::Instant::now();
     let answer = client.get("/file");
     assert_eq!(answer.body.len(), 50_000);
-    // The first second's bytes go at once; the rest takes a second and a half.
+    // The first second's bytes are sent at once; the rest takes a second and a half.
     assert!(begun.elapsed().as_millis() >= 1200, "{:?}", begun.elapsed());
 }
 

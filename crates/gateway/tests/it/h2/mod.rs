@@ -1,4 +1,5 @@
-//! HTTP/2 towards clients: the rows of section H of the catalogue, whose numbers begin the names of the tests, and clients of others.
+//! HTTP/2 towards clients: the rows of section H of the catalogue, with their numbers in the test names, and external
+//! clients.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 mod abuse;
@@ -12,12 +13,12 @@ mod words;
 
 use testkit::{Gateway, Http2Talk};
 
-/// A gateway that speaks HTTP/2 in clear, with this in its `server` and an access log.
+/// A gateway with HTTP/2 without TLS, with this text in its `server`, and an access log.
 fn gateway(server: &str, upstreams: &[std::net::SocketAddr]) -> Gateway {
     gateway_with("", server, upstreams)
 }
 
-/// The same with something in `http`.
+/// The same with text in `http`.
 fn gateway_with(http: &str, server: &str, upstreams: &[std::net::SocketAddr]) -> Gateway {
     let format =
         "'$status $server_protocol \"$request\" $http2 $connection_requests $body_bytes_sent $request_completion'";

@@ -1,4 +1,4 @@
-//! What one version could say and the other would hear differently is refused on its stream, and never reaches an upstream.
+//! Requests that HTTP/1 would read differently are refused on their stream, and never reach an upstream.
 
 use super::{connect, gateway};
 use http2::ErrorCode;
@@ -15,13 +15,13 @@ fn proxied() -> (Peer, Gateway) {
     (peer, gateway)
 }
 
-/// The first frame of a stream that comes back: its type and payload.
+/// The first frame received on a stream: its type and payload.
 fn reply(client: &mut Talk, stream: u32) -> (u8, Vec<u8>) {
     loop {
         let header = client.read(9);
         let length = u32::from_be_bytes([0, header[0], header[1], header[2]]) as usize;
         let payload = client.read(length);
-        // A window that grows is no answer.
+        // WINDOW_UPDATE is no answer.
         if header[3] != 8 && u32::from_be_bytes([header[5], header[6], header[7], header[8]]) == stream {
             return (header[3], payload);
         }
@@ -36,7 +36,7 @@ fn is_refused(fields: &[(&[u8], &[u8])]) {
     let (kind, payload) = reply(&mut client, 1);
     assert_eq!((kind, &payload[..]), (3, &[0, 0, 0, 1][..]), "RST_STREAM with PROTOCOL_ERROR for {fields:?}");
     assert_eq!(peer.connections(), 0, "{fields:?}");
-    // The connection goes on, and so does its table.
+    // The connection continues, and its header table stays valid.
     let own = [(&b":method"[..], &b"GET"[..]), (b":scheme", b"http"), (b":authority", b"a"), (b":path", b"/own")];
     client.send(http2_frame(1, 5, 3, &http2_block(&own)));
     assert_eq!(reply(&mut client, 3).0, 1, "HEADERS");

@@ -1,4 +1,4 @@
-//! WebSockets over HTTP/2 (RFC 8441): a stream of the client becomes a tunnel to an upstream of HTTP/1.1.
+//! WebSockets over HTTP/2 (RFC 8441): a client's stream becomes a tunnel to an HTTP/1.1 upstream.
 
 use super::{connect, gateway};
 use gateway::Message;
@@ -7,12 +7,12 @@ use testkit::{Answer, Authority, Browser, End, Gateway, Http2Talk, Peer, Request
 use websocket::handshake::Key;
 use websocket::{CloseCode, Decoder, Event, Opcode, Sender, encode_close, encode_frame};
 
-/// What every nginx.conf with WebSockets has.
+/// The usual nginx.conf lines for WebSockets.
 const PASS: &str = "proxy_pass http://{upstream:0}; proxy_set_header Upgrade $http_upgrade; \
                     proxy_set_header Connection upgrade;";
 const FIELDS: [(&str, &str); 2] = [("sec-websocket-version", "13"), ("sec-websocket-protocol", "chat")];
 
-/// The answer to the handshake of a request, with the proof that the upstream has understood it.
+/// The answer to a request's handshake, with the proof that the upstream has understood it.
 fn switching(request: &Request) -> String {
     let key = Key::parse(request.value("Sec-WebSocket-Key").unwrap().as_bytes()).expect("the gateway has made a key");
     let accept = String::from_utf8(key.accept().to_vec()).unwrap();
@@ -22,7 +22,7 @@ fn switching(request: &Request) -> String {
     )
 }
 
-/// A peer that switches protocols and then plays the script.
+/// A peer that switches protocols and then runs the script.
 fn websocket(script: impl Fn(Talk) + Send + Sync + 'static) -> Peer {
     Peer::script(move |mut talk| {
         if let Some(request) = talk.request() {
@@ -32,7 +32,7 @@ fn websocket(script: impl Fn(Talk) + Send + Sync + 'static) -> Peer {
     })
 }
 
-/// Every byte that comes goes back; the end, too.
+/// Sends every byte back, and the end.
 fn echo(mut talk: Talk) {
     while let Some(bytes) = talk.whatever_came() {
         talk.send(bytes);
@@ -57,7 +57,7 @@ fn until_bytes(client: &mut Http2Talk, stream: u32, bytes: &[u8]) {
     assert_eq!(client.so_far(stream).body, bytes);
 }
 
-/// No tunnel is left, and its line is there.
+/// Checks that no tunnel is left, and returns its log line.
 #[track_caller]
 fn ended(gateway: &Gateway) -> String {
     gateway.until_totals("no tunnel is left", |totals| totals.writing == 0);

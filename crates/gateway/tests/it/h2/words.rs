@@ -35,7 +35,7 @@ fn h39_a_frame_of_a_body_is_no_longer_than_http2_chunk_size() {
     std::fs::write(gateway.prefix().join("file"), vec![b'x'; 10_000]).unwrap();
     let mut client = connect(&gateway);
     assert_eq!(client.get("/file").body.len(), 10_000);
-    // Ten frames, each with nine bytes ahead of it.
+    // Ten frames, each with nine bytes before its payload.
     let line = gateway.access_lines(1).remove(0);
     assert!(line.ends_with(" 10090 OK"), "{line}");
 }
@@ -46,6 +46,6 @@ fn h40_http2_body_preread_size_is_the_window_that_a_client_is_told() {
     let mut client = connect(&gateway);
     client.get("/");
     let stream = client.open("POST", "/", &[], false);
-    // The answer comes without the body, so the window stays as it was.
+    // The answer comes before the body, so the window stays unchanged.
     assert_eq!(client.send_some(stream, &[b'u'; 5000]), 2000);
 }

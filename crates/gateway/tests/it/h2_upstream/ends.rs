@@ -1,4 +1,4 @@
-//! How streams and connections end: clients that leave, peers that go away or fall silent.
+//! The ends of streams and connections: clients that leave, peers that send GOAWAY or fall silent.
 
 use crate::h2_upstream::{gateway, metric, peer, telling_peer};
 use http2::ErrorCode;
@@ -44,7 +44,7 @@ fn h69_an_idle_connection_answers_pings_and_notices_goaway_and_fin() {
             service.send_raw(&testkit::http2_frame(6, 0, 0, b"whether?"));
             service.until("the answer to a PING", |service| service.pongs > 0);
             tell.send(()).unwrap();
-            // It serves on.
+            // It keeps serving.
             let (stream, _) = service.whole_request().unwrap();
             service.answer(stream, "two");
             while !leaving.is_raised() {
@@ -82,7 +82,7 @@ fn h69_an_idle_connection_answers_pings_and_notices_goaway_and_fin() {
 #[test]
 fn h70_a_peer_that_does_not_answer_a_ping_is_given_up() {
     let silent = Peer::script(|talk: Talk| {
-        // It takes everything in and says nothing but its settings.
+        // It reads everything and sends only its settings.
         let mut service = testkit::Http2Service::new(talk);
         service.request();
         service.until_gone();

@@ -1,4 +1,4 @@
-//! What goes over a stream: heads, bodies, trailers, interim responses.
+//! Messages on a stream: heads, bodies, trailers, interim responses.
 
 use crate::h2_upstream::{gateway, peer};
 use http2::Config;
@@ -91,11 +91,11 @@ fn h52_an_upload_waits_for_the_window_of_its_stream() {
     let peer = Peer::script(move |talk| {
         let config = Config { stream_window: 0, ..Config::default() };
         let mut service = Http2Service::with(talk, config);
-        // The next request knows the window.
+        // The next request uses the window from the settings.
         let (first, _) = service.whole_request().unwrap();
         service.answer(first, "first");
         let stream = service.request().unwrap();
-        // Another request on the connection is not held up.
+        // Another request on the connection is not blocked.
         let (other, _) = service.whole_request().unwrap();
         service.answer(other, "other");
         assert_eq!(service.so_far(stream).body.len(), 0, "no window, no body");
@@ -138,7 +138,7 @@ fn h53_trailers_pass_in_both_directions() {
     let answer = client.answer(stream);
     assert_eq!(answer.text(), "body");
     assert_eq!(answer.trailers, [("x-got".to_owned(), "7".to_owned()), ("x-end".to_owned(), "1".to_owned())]);
-    // A client of HTTP/1.1 that takes trailers gets them behind its chunks.
+    // An HTTP/1.1 client that accepts trailers gets them after its chunks.
     let mut old = gateway.client();
     old.send("GET / HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nConnection: close\r\n\r\n");
     let (bytes, _) = old.rest();
@@ -166,7 +166,7 @@ fn h54_early_hints_are_passed_and_other_interim_heads_dropped() {
 fn h55_a_response_ahead_of_the_request_flows_while_the_body_goes_on() {
     let peer = peer(|mut service| {
         let Some(stream) = service.request() else { return };
-        // The head and each answer come before the body has ended, as with a stream of gRPC.
+        // The head and each answer come before the body has ended, as with a gRPC stream.
         service.respond(stream, 200, &[], false);
         let mut heard = 0;
         while !service.so_far(stream).is_whole {
@@ -218,13 +218,13 @@ fn h56_a_slow_client_holds_back_its_own_stream_and_no_other() {
     let gateway = gateway("", "", &[&peer]);
     let mut slow = gateway.client();
     slow.send_get("/slow", "");
-    // What is under way are windows and socket buffers; then nothing more comes from the peer.
+    // Windows and socket buffers fill up; then the peer sends nothing more.
     let mut before = usize::MAX;
     testkit::until("the stream stops", || {
         let now = sent.load(std::sync::atomic::Ordering::Relaxed);
         let is_still = now > 0 && now == before;
         before = now;
-        // What has been sent is looked at again once the sockets have had time to take more.
+        // Checked again after the sockets have had time to accept more.
         std::thread::park_timeout(std::time::Duration::from_millis(300));
         is_still.then_some(())
     });

@@ -1,5 +1,5 @@
-//! HTTP/2 towards upstreams (`proxy_http_version 2`): the rows of section H of the catalogue about upstreams, whose numbers begin the names
-//! of the tests. The upstreams play scripts over the engine; `real_peers` has others' programs.
+//! HTTP/2 towards upstreams (`proxy_http_version 2`): the rows of section H of the catalogue about upstreams, with
+//! their numbers in the test names. The upstreams run scripts on the engine; `real_peers` uses external programs.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 mod ends;
@@ -10,7 +10,7 @@ mod sharing;
 
 use testkit::{Gateway, Http2Service, Peer, Talk};
 
-/// A peer of which each connection is a service of HTTP/2.
+/// A peer whose connections are HTTP/2 services.
 fn peer(script: impl Fn(Http2Service) + Send + Sync + 'static) -> Peer {
     Peer::script(move |talk: Talk| script(Http2Service::new(talk)))
 }
@@ -25,7 +25,7 @@ fn telling_peer() -> Peer {
     })
 }
 
-/// A gateway before these peers.
+/// A gateway with these peers.
 fn gateway(group: &str, location: &str, peers: &[&Peer]) -> Gateway {
     let servers: Vec<_> = (0..peers.len()).map(|index| format!("server {{upstream:{index}}};")).collect();
     let servers = servers.concat();
@@ -49,7 +49,7 @@ fn gateway(group: &str, location: &str, peers: &[&Peer]) -> Gateway {
     Gateway::start(&text, &addresses)
 }
 
-/// The value of a metric; 0 where there is none.
+/// The value of a metric; 0 if it is absent.
 fn metric(gateway: &Gateway, name: &str) -> u64 {
     let text = gateway.client().get("/metrics?format=prometheus", "").text();
     let line = text.lines().find(|line| line.starts_with(name) && line.as_bytes().get(name.len()) == Some(&b' '));

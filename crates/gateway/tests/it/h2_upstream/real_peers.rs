@@ -1,4 +1,4 @@
-//! Others' programs as upstreams: nginx in clear and over TLS, and our own origin.
+//! External programs as upstreams: nginx with and without TLS, and our own origin.
 
 use crate::upstream_tls::peer::{Authority, Files};
 use std::net::{SocketAddr, TcpStream};

@@ -1,4 +1,4 @@
-//! GOAWAY, `REFUSED_STREAM` and lost connections: what is tried again, and what it counts as.
+//! GOAWAY, `REFUSED_STREAM` and lost connections: what is retried, and how it counts.
 
 use crate::h2_upstream::{gateway, metric, peer, telling_peer};
 use http2::ErrorCode;
@@ -26,7 +26,8 @@ fn h57_streams_above_the_last_one_of_goaway_are_tried_again_and_those_below_fini
     let mut first = gateway.client();
     first.send_get("/first", "");
     testkit::until("a stream", || (metric(&gateway, "holdfast_upstream_http2_streams") == 1).then_some(()));
-    // The group has one peer, and a POST is not idempotent: the peer's word is enough.
+    // The group has one peer, and a POST is not idempotent: the peer's statement that it did not process the request is
+    // enough.
     let mut second = gateway.client();
     second.send(POST);
     assert_eq!((first.response().text(), second.response().text()), ("first".into(), "again".into()));
@@ -97,7 +98,7 @@ fn h60_a_lost_connection_is_a_lost_race_only_where_it_was_used_before() {
     let gateway = gateway("", "", &[&peer]);
     let mut client = gateway.client();
     assert_eq!(client.get("/kept", "").text(), "/kept");
-    // Idempotent, on a connection that served another request: repeated on a fresh one.
+    // An idempotent request on a reused connection: repeated on a fresh one.
     assert_eq!(client.get("/lost", "").text(), "/lost");
     assert_eq!(peer.connections(), 2);
     let line = "holdfast_upstream_retries_total{group=\"peers\",reason=\"reused_connection\"}";
@@ -110,14 +111,14 @@ fn h61_resets_in_each_state_have_their_statuses() {
         while let Some(stream) = service.request() {
             let path = service.so_far(stream).path.clone();
             match &*path {
-                // Before the head: as in nginx a malformed answer.
+                // Before the head: as in nginx, a malformed answer.
                 "/head" => service.reset(stream, ErrorCode::INTERNAL_ERROR),
                 "/body" => {
                     service.respond(stream, 200, &[("content-length", "10")], false);
                     service.send(stream, b"part", false);
                     service.reset(stream, ErrorCode::INTERNAL_ERROR);
                 }
-                // The response is whole; the peer has no use for the rest of the request.
+                // The response is complete; the peer does not need the rest of the request.
                 "/early" => {
                     service.respond(stream, 413, &[("content-length", "3")], false);
                     service.send(stream, b"big", true);

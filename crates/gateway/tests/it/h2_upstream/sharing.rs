@@ -1,4 +1,4 @@
-//! Which connection a request goes on, and when another one is opened.
+//! Which connection a request uses, and when another one is opened.
 
 use crate::h2_upstream::{gateway, metric, telling_peer};
 use http2::Config;
@@ -88,7 +88,7 @@ fn h66_a_limit_that_is_lowered_in_the_middle_holds_for_new_streams() {
             asked.extend(service.next_request());
             if asked.len() == 2 && !is_lowered {
                 is_lowered = true;
-                // SETTINGS_MAX_CONCURRENT_STREAMS: the two that are open stay.
+                // SETTINGS_MAX_CONCURRENT_STREAMS: the two open streams stay.
                 service.change_setting(3, 1);
                 tell.raise();
             }

@@ -1,5 +1,6 @@
-//! Local ports: where connections come from, and what happens when none is left. Exhaustion is tried in network namespaces
-//! of 64 ports, which takes root and iproute2; without them those tests say that they were skipped, unless `CI` is set.
+//! Local ports: the source of connections, and what happens when no port is left. Exhaustion is tested in network
+//! namespaces with 64 ports, which needs root and iproute2; without them those tests print that they were skipped,
+//! unless `CI` is set.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 #![allow(clippy::print_stdout)] // prints what was skipped
 
@@ -23,7 +24,8 @@ fn start(location: &str, upstream: SocketAddr) -> (Gateway, String) {
     (Gateway::start(&text, &[upstream]), text)
 }
 
-/// A namespace's gateway: everything listens before the range is cut to 64 ports, or listeners would have some of them.
+/// A gateway in a namespace: all listeners are bound before the range is reduced to 64 ports, or they would occupy some
+/// of them.
 fn start_narrow(location: &str, reuse: &str, at: IpAddr) -> (Gateway, Origin) {
     let origin = Origin::start(at);
     let (mut gateway, text) = start(location, origin.address());
@@ -33,7 +35,7 @@ fn start_narrow(location: &str, reuse: &str, at: IpAddr) -> (Gateway, Origin) {
     (gateway, origin)
 }
 
-/// Requests that are served until one is not.
+/// Number of requests served until one fails.
 fn served(client: &mut Talk) -> usize {
     (0..1000).take_while(|_| client.get("/", "").status() == 200).count()
 }
@@ -48,14 +50,14 @@ fn stand(gateway: &Gateway) -> (u32, u32, u32) {
     }
 }
 
-/// All 64 ports are used before one request fails; the ledger has what the kernel has; the log names the tuple.
+/// All 64 ports are used before one request fails; the ledger matches the kernel; the log names the addresses.
 fn fills_up_and_says_so(at: IpAddr, reuse: &str) -> (Gateway, Origin, Talk) {
     let (gateway, origin) = start_narrow("", reuse, at);
     let mut client = Talk::connect(gateway.address());
     let served = served(&mut client);
     let all_wait = stand(&gateway) == (0, 64, 0) && waiting_in_kernel(origin.address()) == 64;
     let is_reused = reuse == "1" || (reuse == "2" && at.is_loopback());
-    // On a machine so loaded that 64 requests take a second, the first ports are taken again before the last is used.
+    // If 64 requests take a second on a loaded machine, the first ports are reused before the last is taken.
     assert!(served == 64 && all_wait || is_reused && served > 64, "{served} served, {:?}", stand(&gateway));
     if served > 64 {
         return (gateway, origin, client);
@@ -67,13 +69,13 @@ fn fills_up_and_says_so(at: IpAddr, reuse: &str) -> (Gateway, Origin, Talk) {
     (gateway, origin, client)
 }
 
-/// Waits for longer than a port has to wait where `tcp_tw_reuse` holds.
+/// Waits longer than `tcp_tw_reuse` requires a port to wait.
 fn until_reuse_would_help() {
     let begun = Instant::now();
     until("a second and a bit", || (begun.elapsed() > Duration::from_millis(1200)).then_some(()));
 }
 
-/// After a second every port in TIME_WAIT is taken again, as the ledger says.
+/// After a second every port in TIME_WAIT is reused, as the ledger says.
 fn goes_on_after_a_second(gateway: &Gateway, client: &mut Talk) {
     until("all ports to be free again", || (stand(gateway).2 == 64).then_some(()));
     for request in 0..64 {
@@ -137,7 +139,7 @@ fn ports_of_open_connections_are_counted_until_they_end() {
     let mut last = Talk::connect(gateway.address());
     assert_eq!((last.get("/", "").status(), last.get("/", "").status()), (200, 503));
     assert_eq!(stand(&gateway), (63, 1, 0));
-    // Here the upstream closes first: its ports wait, not ours.
+    // Here the upstream closes first, so TIME_WAIT is on its side.
     origin.end_held();
     for client in &mut held {
         assert_eq!(client.response().status(), 200);
@@ -177,7 +179,7 @@ fn a_source_that_others_have_used_up_gives_way_to_the_next() {
     let (gateway, _) = start("proxy_bind_pool 127.0.0.2 127.0.0.3;", origin.address());
     narrow_range();
     other.reload(&text);
-    // The ledger of one gateway knows nothing of another one's connections.
+    // The ledger of one gateway does not include another one's connections.
     let mut held: Vec<Talk> = (0..64).map(|_| Talk::connect(other.address())).collect();
     for client in &mut held {
         client.send_get("/hold", "");
@@ -202,7 +204,7 @@ fn a_transparent_source_need_not_be_ours() {
     let ask = |gateway: &Gateway| Talk::connect(gateway.address()).get("/?from=203.0.113.7", "");
     assert_eq!(ask(&gateway).status(), 503);
     gateway.logged("bind(203.0.113.7) failed (99: Cannot assign requested address), no interface has this address");
-    // The upstream hears from it, but has no way to answer.
+    // The upstream receives its segments, but has no route to answer.
     assert_eq!(ask(&transparent).status(), 504);
     namespace::run("ip", &["route", "add", "local", "203.0.113.0/24", "dev", "lo"]);
     assert_eq!(ask(&transparent).value("X-From"), Some("203.0.113.7"));

@@ -1,5 +1,5 @@
-//! Network namespaces: a test runs itself once more inside of one that has this process's number in its name and is
-//! removed afterwards, so that neither the machine's settings nor its other connections matter.
+//! Network namespaces: a test runs itself again inside one, which has this process's number in its name and is removed
+//! afterwards. So neither the machine's settings nor its other connections matter.
 
 use std::net::{IpAddr, SocketAddr};
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 /// Set for the run inside.
 const INSIDE: &str = "HOLDFAST_NAMESPACE";
 
-/// Whether the caller is inside. If not, the test named `test` has been run inside, or was skipped, when this returns.
+/// Whether the caller is inside. If not, the test named `test` was run inside, or skipped, when this returns.
 pub(crate) fn enter(test: &str) -> bool {
     if std::env::var_os(INSIDE).is_some() {
         run("ip", &["link", "set", "lo", "up"]);
@@ -49,23 +49,23 @@ impl Drop for Namespace {
     }
 }
 
-/// Runs a program, which must succeed.
+/// Runs a program that must succeed.
 pub(crate) fn run(program: &str, arguments: &[&str]) {
     let status = Command::new(program).args(arguments).status().unwrap();
     assert!(status.success(), "{program} {arguments:?}");
 }
 
-/// Gives a setting of the namespace's IP a value.
+/// Sets an IP setting of the namespace.
 pub(crate) fn set(name: &str, value: &str) {
     std::fs::write(format!("/proc/sys/net/ipv4/{name}"), value).unwrap();
 }
 
-/// From now on `connect()` chooses among 64 ports.
+/// From now on `connect()` chooses from 64 ports.
 pub(crate) fn narrow_range() {
     set("ip_local_port_range", "20000 20063");
 }
 
-/// Sockets of ours in TIME_WAIT, or about to be, towards an address, as the kernel counts them.
+/// Our sockets in TIME_WAIT, or about to be, towards an address, as counted by the kernel.
 pub(crate) fn waiting_in_kernel(to: SocketAddr) -> usize {
     let IpAddr::V4(ip) = to.ip() else { panic!("an IPv4 address") };
     let remote = format!("{:08X}:{:04X}", u32::from_le_bytes(ip.octets()), to.port());

@@ -1,5 +1,5 @@
-//! An origin that says where connections come from, keeps them open until the other side closes, and holds answers back
-//! until it is told to give them and close.
+//! An origin that answers with the source of the connection, keeps connections open until the other side closes, and
+//! delays answers until it is told to send them and close.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -32,13 +32,13 @@ impl Origin {
         self.address
     }
 
-    /// Answers what was held back, and closes those connections.
+    /// Sends the delayed answers, and closes those connections.
     pub(crate) fn end_held(&self) {
         self.go.raise();
     }
 }
 
-/// Until the other side closes, or the connection breaks.
+/// Serves until the other side closes, or the connection breaks.
 fn serve(stream: TcpStream, serial: usize, go: &Signal) {
     let Ok(from) = stream.peer_addr() else { return };
     let mut lines = BufReader::new(stream);
@@ -56,7 +56,7 @@ fn serve(stream: TcpStream, serial: usize, go: &Signal) {
         if held {
             go.wait();
         }
-        // Where FIN is the end of the body, this side certainly closes first.
+        // FIN marks the end of the body, so this side certainly closes first.
         let end = if held { "Connection: close" } else { "Content-Length: 0" };
         let head = format!("HTTP/1.1 200 OK\r\nX-From: {}\r\nX-Connection: {serial}\r\n{end}\r\n\r\n", from.ip());
         if lines.get_mut().write_all(head.as_bytes()).is_err() || held {

@@ -1,4 +1,4 @@
-//! K1–K9: caches whose files are cut, whose disk is full, whose index is too small; responses and requests that would spoil them.
+//! K1–K9: caches with truncated files, a full disk, or a small index; responses and requests that would poison them.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,7 +32,7 @@ fn plain(request: &Request, number: usize) -> Vec<u8> {
     format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
-/// The status of the cache and the body of a response.
+/// The cache status and the body of a response.
 pub(super) fn get(client: &mut Talk, target: &str) -> (String, String) {
     let response = client.get(target, "");
     (response.value("X-Cache").unwrap_or_default().to_owned(), response.text())
@@ -55,7 +55,7 @@ pub(super) fn files(gateway: &Gateway) -> Vec<PathBuf> {
     found
 }
 
-/// Does something to the bytes of a file.
+/// Damages the bytes of a file.
 type Damage<'a> = &'a dyn Fn(&mut Vec<u8>);
 
 #[test]
@@ -94,7 +94,7 @@ fn k01_a_file_that_was_cut_or_changed_is_not_sent() {
 fn k02_a_disk_that_takes_nothing_costs_the_cache_alone() {
     let (peer, _) = counting(plain);
     let gateway = cached("", "", &peer);
-    // The directory cannot be made: a file has its name.
+    // The directory cannot be created: a file has its name.
     let place = gateway.prefix().join("cache");
     let _ = std::fs::remove_dir_all(&place);
     std::fs::write(&place, "").unwrap();
@@ -277,7 +277,7 @@ fn k08_hostile_vary_and_huge_heads_are_passed_on_and_not_stored() {
         assert_eq!([get(&mut client, target).0, get(&mut client, target).0], ["MISS", "MISS"], "{target}");
     }
     assert_eq!([get(&mut client, "/long").0, get(&mut client, "/long").0], ["MISS", "HIT"]);
-    // A key that leaves no room in the buffer.
+    // A key so long that the buffer has no room for the head.
     let long = format!("/{}", "k".repeat(3800));
     assert_eq!(get(&mut client, &long).0, "");
     gateway.logged("proxy_buffer_size 4096 is not enough for cache key, it should be increased to at least");

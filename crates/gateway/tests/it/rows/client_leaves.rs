@@ -1,5 +1,5 @@
-//! U13 and U14: a client that leaves, by a reset or by a FIN, and a client that has only said everything it wanted to say,
-//! where a directive permits that.
+//! U13 and U14: a client that leaves, by a reset or by a FIN, and a client that has only finished sending, if a
+//! directive permits that.
 
 use crate::site::{GET, HELLO, Site, post, text};
 use testkit::{Deaf, End, Gateway, Peer, Signal, Talk};
@@ -10,7 +10,7 @@ const WAYS: [fn(&mut Talk); 2] = [Talk::reset, Talk::close];
 /// A client that may close its sending side.
 const HALF_CLOSE: &str = "client_half_close on;";
 
-/// A peer that says nothing until the signal; then it answers, or has noticed that the client is gone.
+/// A peer that waits for the signal; then it answers, or notices that the client is gone.
 fn slow_peer(asked: &Signal, go: &Signal, noticed: &Signal) -> Peer {
     let (asked, go, noticed) = (asked.clone(), go.clone(), noticed.clone());
     Peer::script(move |mut talk| {
@@ -73,7 +73,7 @@ fn u13_with_ignore_client_abort_the_upstream_works_on() {
 fn u13_a_client_that_leaves_in_the_middle_of_its_body() {
     for buffering in ["on", "off"] {
         let peer = Peer::script(|mut talk| {
-            // Whatever comes is no whole request.
+            // The received bytes are no whole request.
             assert!(talk.request().is_none());
         });
         let site = Site::with(peer, &format!("proxy_request_buffering {buffering};"));
@@ -87,7 +87,7 @@ fn u13_a_client_that_leaves_in_the_middle_of_its_body() {
     }
 }
 
-/// A peer that begins a long response, and notices when the client does not take the rest.
+/// A peer that starts a long response, and notices when the client does not read the rest.
 fn breaks_off(begun: &Signal, noticed: &Signal) -> Peer {
     let (begun, noticed) = (begun.clone(), noticed.clone());
     Peer::script(move |mut talk: Talk| {
@@ -116,7 +116,7 @@ fn u13_a_client_that_leaves_during_the_response() {
     }
 }
 
-/// A gateway whose log says what a client has got, with a rate for what it gets.
+/// A gateway that limits the rate and logs how much a client got.
 fn paced(peer: &Peer, http: &str) -> Gateway {
     let conf = format!(
         "events {{ worker_connections 64; }} http {{ log_format line '$status [$request_completion] $body_bytes_sent';
@@ -210,7 +210,7 @@ fn u13_a_client_that_leaves_with_its_request_is_noticed() {
     for round in 1..=50 {
         let mut client = site.client();
         client.send("GET /leaves HTTP/1.1\r\nHost: a\r\n\r\n");
-        // Request and end mostly come in the same turn of the loop: the end is known before the exchange waits.
+        // Request and FIN mostly arrive in the same turn of the loop: the FIN is known before the exchange waits.
         client.half_close();
         let lines = site.gateway.access_lines(round);
         assert!(lines.iter().all(|line| line.starts_with("499 ")), "{lines:?}");
@@ -226,7 +226,7 @@ fn u14_a_client_that_half_closes_after_a_whole_request_is_answered() {
         client.send(request);
         client.half_close();
         asked.wait();
-        // The gateway has seen the FIN by the time it has served somebody else.
+        // Once the gateway has served another client, it has seen the FIN.
         site.is_alive();
         go.raise();
         assert_eq!(client.response().text(), "hello");
@@ -253,7 +253,7 @@ fn u14_a_fin_counts_when_the_requests_before_it_are_read() {
     client.send(GET.repeat(2));
     client.half_close();
     asked.wait();
-    // The gateway has seen the FIN by the time it has served somebody else.
+    // Once the gateway has served another client, it has seen the FIN.
     site.is_alive();
     go.raise();
     assert_eq!(client.response().text(), "hello");

@@ -1,4 +1,4 @@
-//! K5, K10–K12: misses of one key under `proxy_cache_lock`, which are answered while the response is being stored.
+//! K5, K10–K12: concurrent misses of one key under `proxy_cache_lock`, answered while the response is being stored.
 
 use super::caches::{cached, files, get, heard};
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use testkit::{Gateway, Peer, Signal, Talk, until};
 
 const LOCK: &str = "proxy_cache_lock on; proxy_cache_lock_age 1h; proxy_cache_lock_timeout 1h;";
 
-/// A body whose bytes tell where they are.
+/// A body in which each byte depends on its position.
 fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| b'a' + (at % 23) as u8).collect()
 }
 
-/// An upstream that sends `head` and half of the body, and the other half with the signal. It counts what it is asked.
+/// An upstream that sends `head` and half of the body, and the other half after the signal. It counts requests.
 fn in_halves(head: &'static str, body: Vec<u8>) -> (Peer, Signal, Arc<AtomicUsize>) {
     let (go_on, count) = (Signal::new(), Arc::new(AtomicUsize::new(0)));
     let (held, asked) = (go_on.clone(), Arc::clone(&count));
@@ -179,7 +179,7 @@ fn k11_a_client_that_reads_nothing_holds_no_other_back() {
         }
     });
     let gateway = cached("", LOCK, &peer);
-    // The one that fetches the response does not read it, and one that follows does not either.
+    // Neither the client that fetches the response nor one that follows reads it.
     let (mut first, said) = begin(&gateway, "");
     assert_eq!(said.value("X-Cache"), Some("MISS"));
     let (mut idle, _) = begin(&gateway, "");
@@ -251,7 +251,7 @@ fn a_response_that_trickles_reaches_those_who_read_along() {
             talk.send(&sent);
         }
     });
-    // All of it takes more than twice as long as a byte may.
+    // The whole transfer takes more than twice the timeout between two bytes.
     let gateway = cached("", &format!("{LOCK} proxy_limit_rate 30k; proxy_read_timeout 1s;"), &peer);
     let mut clients = [begin(&gateway, ""), begin(&gateway, "")];
     assert_eq!(clients[1].1.value("X-Cache"), Some("HIT"));

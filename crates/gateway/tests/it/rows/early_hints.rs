@@ -1,5 +1,5 @@
-//! `early_hints`: 103 responses ahead of the one that counts. The installed nginx does not know the word, so what nginx 1.29
-//! documents is written here.
+//! `early_hints`: 103 responses before the final one. The installed nginx does not have the directive, so this tests
+//! what nginx 1.29 documents.
 
 use crate::site::{GET, HELLO, Site};
 use testkit::{Peer, Signal, Talk};
@@ -7,7 +7,7 @@ use testkit::{Peer, Signal, Talk};
 const HINT: &str =
     "HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\nServer: inside\r\nContent-Length: 3\r\n\r\n";
 
-/// A peer that hints and waits for the word before it answers.
+/// A peer that sends a hint and waits for a signal before it answers.
 fn hinting(hint: &'static str, go: &Signal) -> Peer {
     let go = go.clone();
     Peer::script(move |mut talk: Talk| {
@@ -25,7 +25,7 @@ fn a_hint_comes_ahead_of_the_response_where_the_location_wants_it() {
     let site = Site::with(hinting(HINT, &go), "early_hints $http_sec_fetch_mode;");
     let mut client = site.client();
     client.send("GET / HTTP/1.1\r\nHost: a\r\nSec-Fetch-Mode: navigate\r\n\r\n");
-    // The response is not there yet: this is on its way alone.
+    // The response has not been sent yet: this arrives alone.
     let hint = client.head().unwrap();
     assert_eq!((hint.status(), hint.value("Link")), (103, Some("</style.css>; rel=preload")));
     assert_eq!((hint.value("Server"), hint.value("Content-Length"), hint.value("Connection")), (None, None, None));

@@ -1,5 +1,5 @@
-//! `keepalive … floor=`: connections are there before the first request, come back when the peer closes them, and are not
-//! forced on a peer that refuses.
+//! `keepalive … floor=`: connections exist before the first request, are replaced when the peer closes them, and are
+//! not forced on a peer that refuses.
 
 use crate::site::{GET, HELLO, text};
 use std::sync::mpsc::channel;
@@ -61,7 +61,7 @@ fn a_peer_that_closes_what_is_opened_for_it_is_left_alone_for_longer_and_longer(
     });
     let gateway = Gateway::start(&floor_of(1), &[peer.address()]);
     let times: Vec<_> = (0..3).map(|_| seen.recv_timeout(DEADLINE).unwrap()).collect();
-    // A second, then two: a lower bound, which no load of the machine can break.
+    // One second, then two: lower bounds, which no load of the machine can break.
     assert!(times[1] - times[0] >= std::time::Duration::from_millis(900), "{times:?}");
     assert!(times[2] - times[1] >= std::time::Duration::from_millis(1900), "{times:?}");
     drop(gateway);

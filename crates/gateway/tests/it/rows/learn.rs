@@ -1,22 +1,22 @@
-//! P10: a peer's own idle limit is learned, and connections retire before it. The peer notes which side closed each
-//! connection first.
+//! P10: the gateway learns a peer's idle timeout and retires connections before it. The peer notes which side closed
+//! each connection first.
 
 use crate::site::{GET, HELLO, text};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use testkit::{DEADLINE, Gateway, Peer};
 
-/// After this many rounds everything is learned.
+/// After this many rounds the timeout is learned.
 const ROUNDS_MAX: usize = 12;
 
-/// Who closed a connection.
+/// Which side closed a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum First {
     Peer,
     Gateway,
 }
 
-/// Answers, and closes connections that have been idle for so long. Reports each end.
+/// Answers, and closes connections that have been idle for this long. Reports each end.
 fn patient_for(idle: Duration, answer: &'static str) -> (Peer, Receiver<First>) {
     let (ends, ended) = channel();
     let peer = Peer::script(move |mut talk| {
@@ -36,7 +36,7 @@ fn patient_for(idle: Duration, answer: &'static str) -> (Peer, Receiver<First>) 
     (peer, ended)
 }
 
-/// One request, and who closed the connection that it came on.
+/// One request, and which side closed its connection.
 fn ask_and_wait(gateway: &Gateway, ended: &Receiver<First>) -> First {
     let mut client = gateway.client();
     client.send(GET);
@@ -44,7 +44,7 @@ fn ask_and_wait(gateway: &Gateway, ended: &Receiver<First>) -> First {
     ended.recv_timeout(DEADLINE).unwrap()
 }
 
-/// Sooner or later this side is the first. (On a busy machine a timer that is due may come late once.)
+/// Eventually this side closes first. (On a busy machine a timer may fire late once.)
 #[track_caller]
 fn becomes(wanted: First, mut ask: impl FnMut() -> First) {
     let seen: Vec<First> =
@@ -60,7 +60,7 @@ fn p10_an_idle_limit_is_learned_from_the_ends_it_makes() {
         assert_eq!(ask_and_wait(&gateway, &ended), First::Peer, "nothing is known yet");
     }
     becomes(First::Gateway, || ask_and_wait(&gateway, &ended));
-    // It is the peer's, not the configuration's.
+    // The learned timeout belongs to the peer, not to the configuration.
     gateway.reload(&text(1, "keepalive_requests 500;", ""));
     becomes(First::Gateway, || ask_and_wait(&gateway, &ended));
     gateway.reload(&text(1, "keepalive_learn off;", ""));
@@ -88,7 +88,7 @@ fn p10_a_number_of_requests_is_learned_from_the_ends_it_makes() {
             }
             talk.send(HELLO);
         }
-        // Without a word, as a peer that is not polite does it; after a time in which a busy gateway has closed, too.
+        // Closes without announcing it, as an impolite peer does; after a time in which even a busy gateway has closed.
         let first = if talk.hears_within(Duration::from_millis(500)) { First::Gateway } else { First::Peer };
         talk.close();
         let _ = ends.send(first);

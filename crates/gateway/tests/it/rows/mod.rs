@@ -1,5 +1,6 @@
 //! The catalogue of bad input and faults as conversations over real sockets, row by row: a scripted client, the real
-//! gateway, a scripted upstream. Test names begin with the row. The program `under_tls` runs the same conversations over TLS.
+//! gateway, a scripted upstream. Test names begin with the row. The program `under_tls` runs the same conversations
+//! over TLS.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 mod caches;

@@ -20,7 +20,7 @@ fn l03_at_the_limit_the_oldest_idle_connection_is_closed_first() {
         client.send(ALIVE);
         assert_eq!(client.response().text(), "alive");
     }
-    // The first one is used again, so the second one is idle for longest.
+    // The first one is used again, so the second one has been idle for longest.
     until("a later millisecond", {
         let begun = Instant::now();
         move || (begun.elapsed() > Duration::from_millis(5)).then_some(())
@@ -38,7 +38,7 @@ fn l03_at_the_limit_the_oldest_idle_connection_is_closed_first() {
     assert_eq!(gateway.totals().active, 3);
 }
 
-/// Waits until the clock of the worker has gone on, so that who came before is older.
+/// Waits until the worker's clock has advanced, so that earlier connections are older.
 fn a_later_millisecond() {
     let begun = Instant::now();
     until("a later millisecond", move || (begun.elapsed() > Duration::from_millis(5)).then_some(()));
@@ -179,7 +179,7 @@ fn l05_a_slow_head_is_refused_at_a_total_deadline() {
     let mut client = gateway.client();
     client.send("GET /slow HTTP/1.1\r\nHost: a\r\nX: ");
     let begun = Instant::now();
-    // A byte from time to time is not enough.
+    // An occasional byte is not enough.
     while !client.hears_within(Duration::from_millis(40)) {
         assert!(begun.elapsed() < testkit::DEADLINE, "bytes that trickle in keep the head open for ever");
         client.send("y");
@@ -210,7 +210,7 @@ fn l05_the_deadline_begins_with_the_first_byte_of_a_later_request() {
     let mut client = gateway.client();
     client.send(GET);
     assert_eq!(client.response().text(), "hello");
-    // Longer idle than a head may take.
+    // Idle for longer than a head may take.
     assert!(!client.hears_within(Duration::from_millis(1200)));
     client.send(GET);
     assert_eq!(client.response().text(), "hello");
@@ -251,7 +251,7 @@ fn l06_a_body_that_comes_slowly_but_comes() {
         let site = Site::with(Peer::saying(HELLO), &location);
         let mut client = site.client();
         client.send(post("Content-Length: 5\r\n"));
-        // Between two reads, not in all.
+        // The timeout applies between two reads, not to the total.
         for byte in ["w", "o", "r", "l"] {
             client.send(byte);
             assert!(!client.hears_within(Duration::from_millis(450)));

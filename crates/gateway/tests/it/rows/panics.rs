@@ -10,7 +10,7 @@ const UPGRADE: &str = "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpg
 const SWITCHING: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n";
 const PASS: &str = "proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;";
 
-/// Answers with 101 to an upgrade and echoes from then on; other requests get a body in two parts, the second when told.
+/// Answers an upgrade with 101 and then echoes; other requests get a body in two parts, the second after the signal.
 fn peer(go_on: &Signal) -> Peer {
     let go_on = go_on.clone();
     Peer::script(move |mut talk| {
@@ -44,7 +44,7 @@ fn x07_a_panic_while_a_body_is_relayed_ends_only_that_connection() {
     assert_eq!(tunnel.response().status(), 101);
     idle.send("GET /alive HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(idle.response().text(), "alive");
-    // The fourth meets the bug, with an upstream connection in its hands.
+    // The fourth one panics while it holds an upstream connection.
     shared.panic_once_at(Fault::Relay);
     let mut victim = site.client();
     victim.send(GET);
@@ -54,7 +54,7 @@ fn x07_a_panic_while_a_body_is_relayed_ends_only_that_connection() {
     assert!(line.contains(" [alert] ") && line.contains("the fault Relay"), "{line}");
     site.gateway.until_totals("three are left", |totals| (totals.active, totals.writing, totals.waiting) == (3, 2, 1));
     assert_eq!((shared.overload().bugs, shared.closed(CloseReason::Bug)), (1, 1));
-    // No other client has noticed anything.
+    // The other clients are not affected.
     go_on.raise();
     busy.expect("again");
     tunnel.send("ping");
@@ -107,7 +107,7 @@ fn x07_a_panic_in_work_without_a_client_ends_that_work_only() {
         let close = close.clone();
         move |mut talk| {
             let _ = opened.send(talk.serial());
-            // Only the first connection is closed, when told.
+            // Only the first connection is closed, on the signal.
             if talk.serial() == 0 {
                 talk.wait(&close);
             } else if talk.request().is_some() {
@@ -125,7 +125,7 @@ fn x07_a_panic_in_work_without_a_client_ends_that_work_only() {
     assert_eq!(idle.response().text(), "alive");
     gateway.shared().panic_once_at(Fault::Opening);
     close.raise();
-    // The second is opened, meets the bug, and is closed; the third takes its place.
+    // The second one is opened, panics, and is closed; the third replaces it.
     assert_eq!((next(), next()), (1, 2));
     let line = gateway.logged("bug in holdfast");
     assert!(line.contains("the fault Opening") && !line.contains("connection *"), "{line}");

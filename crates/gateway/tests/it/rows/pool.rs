@@ -1,10 +1,10 @@
 //! P1–P9: which connection a request gets, and why one is not kept. A scripted peer counts its connections, so that
-//! each test sees reuse from outside.
+//! each test observes reuse from outside.
 
 use crate::site::{GET, HELLO, Site, post, text};
 use testkit::{Gateway, Peer, Signal, Talk};
 
-/// Answers a fixed number of requests on each connection, and raises a signal when it has closed one.
+/// Answers a fixed number of requests on each connection, and raises a signal after closing one.
 fn closing_after(count: usize, closed: &Signal) -> Peer {
     let closed = closed.clone();
     Peer::script(move |mut talk| {
@@ -37,7 +37,7 @@ fn p00_an_idle_connection_is_used_by_every_client() {
 
 #[test]
 fn p00_a_body_that_is_read_in_exact_portions_leaves_a_connection_that_is_used_again() {
-    // The last read asks for as much as is there, so nothing tells that the socket is empty.
+    // The last read asks for exactly the remaining bytes, so nothing shows that the socket is empty.
     let (half, whole) = ("x".repeat(100_000), 200_000);
     let peer = Peer::script(move |mut talk| {
         while talk.request().is_some() {
@@ -67,14 +67,14 @@ fn p01_a_fin_on_an_idle_connection_is_noticed_before_reuse() {
         client.send(&request);
         assert_eq!(client.response().text(), "hello");
         assert_eq!(serials(&site.peer), [0, 1]);
-        // Not found out by trying: there was one attempt.
+        // This was known without an attempt: there was only one attempt.
         let lines = site.gateway.access_lines(2);
         assert!(lines[1].contains("tries=200 ") && lines[1].contains("reused=0"), "{lines:?}");
         assert_eq!(site.gateway.error_log(), "");
     }
 }
 
-/// Answers the first request of the first connection, and does something worse with the second one.
+/// Answers the first request of the first connection, and applies the fault to the second one.
 fn races(fault: fn(&mut Talk)) -> Peer {
     Peer::script(move |mut talk| {
         while talk.request().is_some() {
@@ -99,7 +99,7 @@ fn p02_an_idempotent_request_that_lost_the_race_is_repeated_on_a_fresh_connectio
             assert_eq!(client.response().text(), "hello");
         }
         assert_eq!(serials(&first), [0, 0, 1, 1, 1]);
-        // The peer was free to close: it does not count against it, and its backup is never asked.
+        // The peer was allowed to close: that is no failure of the peer, and its backup is never used.
         assert!(!gateway.error_log().contains("temporarily disabled"), "{}", gateway.error_log());
         assert_eq!(second.connections(), 0);
         gateway.logged("reused connection");
@@ -134,7 +134,7 @@ fn p04_bytes_on_an_idle_connection() {
                 if talk.serial() == 0 {
                     talk.send(HELLO);
                     sent.raise();
-                    // Closed with bytes unread: the kernel may make a reset of that.
+                    // Closed with unread bytes: the kernel may turn that into a reset.
                     talk.end();
                     return;
                 }
@@ -159,7 +159,7 @@ fn p05_connection_close() {
     ] {
         let site = Site::of(Peer::saying(response));
         for _ in 0..2 {
-            // What the upstream says about its connection is nothing to the client.
+            // The upstream's `Connection` field does not concern the client.
             let response = site.ask(GET);
             assert_eq!((response.text(), response.says_close()), ("hello".into(), false));
         }
@@ -217,7 +217,7 @@ fn p07_the_idle_time() {
     let mut client = gateway.client();
     client.send(GET);
     assert_eq!(client.response().text(), "hello");
-    // No request comes: it is closed by the clock.
+    // Without a request, the connection is closed after its timeout.
     closed.wait();
     client.send(GET);
     assert_eq!(client.response().text(), "hello");
@@ -261,7 +261,7 @@ fn p07_limits_hold_after_a_reload_and_connections_survive_it() {
         client.response().status()
     };
     assert_eq!(ask(&gateway, "/"), 200);
-    // Each configuration answers at an address of its own, so that the test knows when it holds.
+    // Each configuration answers at its own URI, so that the test knows when it is in force.
     let marked = |group: &str, name: &str| {
         text(1, group, "")
             .replace("location = /alive", &format!("location = /{name} {{ return 204; }} location = /alive"))
@@ -329,7 +329,7 @@ fn p08_two_groups_of_the_same_peer_are_never_shared() {
     assert_eq!(serials(&peer), [0, 1, 0, 1]);
 }
 
-/// Answers `/slow` when the signal is raised, and everything else at once.
+/// Answers `/slow` after the signal, and everything else at once.
 fn slow_on_demand(go: &Signal, asked: &Signal) -> Peer {
     let (go, asked) = (go.clone(), asked.clone());
     Peer::script(move |mut talk| {
@@ -356,7 +356,7 @@ fn p09_a_full_pool_closes_the_least_recently_used_and_fails_no_request() {
     asked.wait();
     two.send(GET);
     assert_eq!(two.response().text(), "hello");
-    // Connection 1 is idle now, and connection 0 comes back to a pool that has room for one.
+    // Connection 1 is idle now, and connection 0 returns to a pool that has room for one.
     go.raise();
     assert_eq!(one.response().text(), "hello");
     assert_eq!(peer.connections(), 2);
@@ -404,7 +404,7 @@ fn p09_waiting_ends_at_its_time_and_when_the_client_leaves() {
     two.send(GET);
     assert_eq!(two.response().status(), 502);
     gateway.logged("no upstream connection became free");
-    // The next one is to be seen waiting, however seldom the test is run.
+    // The next one must be observed while it waits, even if the test runs slowly.
     let patient = text(1, "max_connections 1 queue=1 timeout=20s;", "");
     gateway.reload(&patient.replace("location = /alive", "location = /new { return 204; } location = /alive"));
     testkit::until("the new configuration", || {
@@ -432,7 +432,7 @@ fn p00_connections_are_shared_between_workers() {
         let mut client = gateway.client();
         client.send(GET);
         assert_eq!(client.response().text(), "hello");
-        // The line is written once the connection is back in the pool.
+        // The line is written after the connection has returned to the pool.
         gateway.access_lines(round);
     }
     assert_eq!(serials(&peer), [0; 30], "the accepting worker takes the idle connection");

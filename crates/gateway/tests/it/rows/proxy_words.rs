@@ -1,4 +1,4 @@
-//! Words about what is sent to upstreams and passed back from them, as a client and a peer see them.
+//! Directives that change requests to upstreams and their responses, as a client and a peer see them.
 
 use crate::site::{GET, HELLO, Site, post, text};
 use sockdiag::{Census, Question, Socket, State, Timer};
@@ -32,7 +32,7 @@ fn trailers_are_a_variable_and_go_on_where_the_location_says_so() {
             client.send(GET);
             let response = client.response();
             assert_eq!(response.text(), "hello", "{words}");
-            // What would frame the message is never passed on (R44).
+            // Fields that frame the message are never passed on (R44).
             let trailers: Vec<_> = response.trailers.iter().map(|(name, value)| (&**name, &**value)).collect();
             assert_eq!(trailers, expected, "{words}");
         }
@@ -98,7 +98,7 @@ fn the_method_that_is_sent_is_the_one_written() {
 
 #[test]
 fn a_head_asked_for_and_a_body_sent_are_told_apart() {
-    // The client wants the head, the upstream is asked for everything.
+    // The client asks for the head, the upstream is asked for everything.
     let site = Site::with(Peer::saying(HELLO), "proxy_method GET;");
     let mut client = site.client();
     for _ in 0..2 {
@@ -107,7 +107,7 @@ fn a_head_asked_for_and_a_body_sent_are_told_apart() {
         assert_eq!((response.status(), response.value("Content-Length")), (200, Some("5")));
     }
     assert_eq!(site.peer.connections(), 1, "a body that came whole costs no connection");
-    // The client wants everything, the upstream is asked for the head.
+    // The client asks for everything, the upstream is asked for the head.
     let site = Site::with(Peer::saying("HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n"), "proxy_method HEAD;");
     let mut client = site.client();
     for _ in 0..2 {
@@ -144,7 +144,7 @@ fn the_body_that_is_sent_is_the_one_written() {
     let lengths: Vec<String> =
         site.peer.requests().iter().map(|(_, request)| request.values("Content-Length").join("|")).collect();
     assert_eq!(lengths, ["7", "5", "2"]);
-    // What is streamed otherwise is read first.
+    // A body that would otherwise be streamed is read first.
     let site = Site::with(Peer::saying(HELLO), "proxy_set_body $content_length; proxy_request_buffering off;");
     assert_eq!(site.ask(post("Content-Length: 5\r\n") + "world").text(), "hello");
     assert_eq!(site.peer.only_request().text(), "5");
@@ -195,7 +195,7 @@ fn bytes_are_counted_attempt_by_attempt_and_through_a_tunnel() {
     let sent = other.received(0).len();
     let line = gateway.access_lines(1).remove(0);
     let (begun, whole) = ("HTTP/1.1 200".len(), HELLO.len());
-    // A reset may overtake what was sent before it.
+    // A reset may overtake the bytes sent before it.
     let either = [begun, 0].map(|first| format!("received={first}, {whole} sent={sent}, {sent} 200 "));
     assert!(either.iter().any(|expected| line.starts_with(expected)), "{line}");
 
@@ -223,7 +223,7 @@ fn bytes_are_counted_attempt_by_attempt_and_through_a_tunnel() {
     assert!(line.starts_with(&format!("received={received} sent={sent} 101 ")), "{line}");
 }
 
-/// Our side of the connection to a peer, as the kernel sees it.
+/// Our socket to a peer, as the kernel sees it.
 fn socket_to(peer: &Peer) -> Socket {
     let mut found = None;
     let mut census = Census::open().unwrap();
@@ -248,7 +248,7 @@ fn sockets_to_upstreams_are_set_up_as_written() {
     let (plain, set) = (socket_to(&plain.peer), socket_to(&set.peer));
     assert_eq!(plain.timer, Timer::Off);
     assert!(matches!(set.timer, Timer::Keepalive(_)), "{:?}", set.timer);
-    // The kernel doubles what it is asked for, for its own books.
+    // The kernel doubles the requested size, for its bookkeeping.
     let limits = set.memory.map(|memory| (memory.recv_limit, memory.send_limit));
     assert_eq!(limits, Some((32 << 10, 64 << 10)));
     assert_ne!(plain.memory.map(|memory| memory.recv_limit), Some(32 << 10));

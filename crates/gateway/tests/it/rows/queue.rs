@@ -1,9 +1,9 @@
-//! `queue`: requests for which no peer can be chosen wait, in their order and not for ever; what the log says about that.
+//! `queue`: requests without an available peer wait, in order and with a limit; and the log lines about that.
 
 use crate::site::HELLO;
 use testkit::{Gateway, Peer, Signal, Talk};
 
-/// A group with the given servers and directives, and a log of the waiting.
+/// A group with the given servers and directives, and a log of the waiting times.
 fn text(group: &str) -> String {
     format!(
         "events {{ worker_connections 64; }}
@@ -17,7 +17,7 @@ fn text(group: &str) -> String {
     )
 }
 
-/// Answers `/slow…` when the signal is raised, and everything else at once.
+/// Answers `/slow…` after the signal, and everything else at once.
 fn slow_on_demand(go: &Signal, asked: &Signal) -> Peer {
     let (go, asked) = (go.clone(), asked.clone());
     Peer::script(move |mut talk| {
@@ -35,7 +35,7 @@ fn get(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n")
 }
 
-/// A client whose request has been sent.
+/// A client that has sent its request.
 fn asking(gateway: &Gateway, target: &str) -> Talk {
     let mut client = gateway.client();
     client.send(get(target));
@@ -46,7 +46,7 @@ fn until_busy(gateway: &Gateway, exchanges: u64) {
     gateway.until_totals("this many exchanges under way", |totals| totals.writing == exchanges);
 }
 
-/// The seconds behind a word of a log line; `None` for a hyphen.
+/// The seconds after a word of a log line; `None` for a hyphen.
 fn seconds(line: &str, word: &str) -> Option<f64> {
     let value = line.split(&format!("{word}=")).nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
     value.parse().ok()
@@ -96,7 +96,7 @@ fn waiting_ends_at_its_time_and_when_the_client_leaves() {
     let line = gateway.access_lines(1).remove(0);
     assert!(line.starts_with("502 tries=502 addr=peers "), "{line}");
     assert!(seconds(&line, "queue").unwrap() >= 0.2 && seconds(&line, "pool") == seconds(&line, "queue"), "{line}");
-    // Who leaves the line makes room in it.
+    // A request that leaves the line makes room in it.
     let patient = text("server {upstream:0} max_conns=1; queue 1 timeout=20s;");
     let mut gateway = gateway;
     gateway.reload(&patient.replace("location /", "location = /new { return 204; } location /"));
@@ -154,7 +154,7 @@ fn connections_above_max_connections_wait_in_the_same_line() {
 
 #[test]
 fn peers_that_have_failed_are_waited_for() {
-    // The first connection of each is reset: both are out for two seconds.
+    // The first connection of each peer is reset: both are unavailable for two seconds.
     let failing_once = || {
         Peer::script(|mut talk| {
             while talk.request().is_some() {
@@ -170,7 +170,7 @@ fn peers_that_have_failed_are_waited_for() {
     let conf = text(&format!("{}{} queue 5 timeout=20s;", server(0), server(1)));
     let gateway = Gateway::start(&conf, &[peers[0].address(), peers[1].address()]);
     assert_eq!(asking(&gateway, "/").response().status(), 502);
-    // A request that has tried all of them does not wait: there is nothing more to come for it.
+    // A request that has tried all peers does not wait: no peer is left for it.
     assert!(gateway.access_lines(1)[0].starts_with("502 tries=502, 502 addr="), "{}", gateway.access_log());
     assert_eq!(asking(&gateway, "/").response().text(), "hello");
     let line = gateway.access_lines(2).remove(1);

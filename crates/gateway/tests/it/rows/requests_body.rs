@@ -1,11 +1,11 @@
-//! R38–R46: chunked bodies, trailers, bodies where none is usual, expectations.
+//! R38–R46: chunked bodies, trailers, unexpected bodies, expectations.
 
 use crate::site::{HELLO, Site, post};
 use testkit::{End, Peer};
 
 const CHUNKED: &str = "Transfer-Encoding: chunked\r\n";
 
-/// These bodies are refused, whether they are collected first or passed on as they come.
+/// These bodies are refused, both collected and streamed.
 #[track_caller]
 fn chunks_refused<'a>(bodies: impl IntoIterator<Item = &'a str>) {
     let site = Site::of(Peer::saying(HELLO));
@@ -20,7 +20,7 @@ fn chunks_refused<'a>(bodies: impl IntoIterator<Item = &'a str>) {
         let site = Site::with(Peer::saying(HELLO), "proxy_request_buffering off;");
         site.refuses(post(CHUNKED) + body, 400, "client sent invalid chunked body");
         site.is_alive();
-        // What began must not look complete to the upstream.
+        // A started request must not look complete to the upstream.
         assert_eq!(site.peer.requests(), [], "{body:?}");
     }
 }
@@ -77,7 +77,7 @@ fn r43_trailers_that_would_frame_or_route_are_dropped() {
         assert_eq!((request.text(), request.value("X-Sum")), ("hello".into(), None), "merged: {request:?}");
         let received = site.peer.received(0);
         assert!(!received.windows(4).any(|window| window == b"evil"), "{}", received.escape_ascii());
-        // The next request begins behind the trailers.
+        // The next request begins after the trailers.
         client.send("GET /next HTTP/1.1\r\nHost: a\r\n\r\n");
         assert_eq!(client.response().status(), 200);
         assert_eq!(site.peer.requests()[1].1.target(), "/next");

@@ -8,7 +8,7 @@ fn r13_bare_lf_is_a_line_end_and_goes_on_as_crlf() {
     let site = Site::of(Peer::saying(HELLO));
     assert_eq!(site.ask("GET /lf HTTP/1.1\nHost: a\nX: y\n\n").text(), "hello");
     let head = site.peer.only_request().head;
-    // Taking the head apart has shown already that no line has a control character in it.
+    // Parsing the head has shown already that no line contains a control character.
     assert!(head.starts_with(b"GET /lf HTTP/1.1\r\n") && head.ends_with(b"\r\n\r\n"), "{}", head.escape_ascii());
     assert_eq!(site.peer.only_request().value("X"), Some("y"));
 }
@@ -121,7 +121,7 @@ fn r23_the_target_wins_and_host_is_rewritten() {
     let request = site.peer.only_request();
     assert_eq!(request.line, "GET /p?q HTTP/1.1");
     assert_eq!(request.value("Host"), Some("b.example"));
-    // Two common ways to pass the host on must not name two hosts.
+    // Two common ways to pass the host on must not name different hosts.
     assert_eq!(request.value("X-Http-Host"), Some("b.example:81"));
     assert!(!request.head.windows(9).any(|window| window == b"a.example"), "{request:?}");
 }
@@ -143,7 +143,7 @@ fn r37_a_head_without_end_is_refused_at_the_limit() {
     let site = Site::of(Peer::saying(HELLO));
     let mut client = site.client();
     client.send("GET / HTTP/1.1\r\nHost: a\r\n");
-    // The answer comes although the head never ends: what is held is bounded.
+    // The answer comes although the head never ends: the buffer is bounded.
     client.send(format!("X: {}\r\n", "a".repeat(6000)).repeat(6));
     assert_eq!(client.response().status(), 400);
     site.gateway.logged("client sent too large request");

@@ -1,9 +1,9 @@
-//! R1–R12: what says how long a request is, and how its lines are told apart.
+//! R1–R12: what determines the length of a request, and how its lines are separated.
 
 use crate::site::{HELLO, Site, post};
 use testkit::Peer;
 
-/// All of these requests are refused, with the same words in the log, and none comes to the upstream.
+/// All of these requests are refused with the same log phrase, and none reaches the upstream.
 #[track_caller]
 fn refused<'a>(requests: impl IntoIterator<Item = &'a str>, status: u16, phrase: &str) {
     let site = Site::of(Peer::saying(HELLO));
@@ -112,7 +112,7 @@ fn r11_an_underscore_does_not_frame_and_is_not_passed_on() {
     let request = site.peer.only_request();
     assert_eq!((request.value("Content-Length"), request.text()), (Some("3"), "abc".into()));
     assert!(!request.head.contains(&b'_'), "{request:?}");
-    // The connection goes on where the body ended.
+    // The connection continues where the body ended.
     client.send("GET /next HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(client.response().text(), "hello");
     assert_eq!(site.peer.requests()[1].1.target(), "/next");

@@ -1,4 +1,4 @@
-//! R24–R36 and R51: the request line, and what is no HTTP at all.
+//! R24–R36 and R51: the request line, and bytes that are no HTTP.
 
 use crate::site::{HELLO, Site};
 use testkit::Peer;
@@ -26,7 +26,7 @@ fn r25_the_asterisk_is_for_options() {
     let mut client = site.client();
     client.send("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(client.response().status(), 204);
-    // It is answered here, and the connection goes on.
+    // The gateway answers it itself, and the connection continues.
     client.send("GET /first HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(client.response().status(), 200);
     assert_eq!(site.peer.only_request().target(), "/first");

@@ -1,4 +1,4 @@
-//! R47–R50 and R52: what one request means for the next one on the connection.
+//! R47–R50 and R52: the effect of one request on the next one on the connection.
 
 use crate::site::{GET, HELLO, Site, post};
 use testkit::{End, Peer, Signal};
@@ -26,7 +26,7 @@ fn r47_h2c_in_any_upgrade_line_is_not_passed_on() {
     ] {
         let peer = Peer::saying_once("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n");
         let site = Site::with(peer, set);
-        // Whatever the upstream thinks that it was asked for.
+        // The upstream answers 101 although its request did not ask for an upgrade.
         assert_eq!(site.ask(format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n")).status(), 502, "{lines}");
         assert_eq!(site.peer.only_request().value("Upgrade"), None, "{lines}");
     }
@@ -56,7 +56,7 @@ fn r48_a_request_behind_an_upgrade_that_is_not_granted_is_a_request() {
     let upgrade = "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
     client.send(format!("{upgrade}GET /second HTTP/1.1\r\nHost: a\r\n\r\n"));
     asked.wait();
-    // The upstream has the first request, and not one byte of what is behind it.
+    // The upstream has the first request, and not one byte of the bytes after it.
     assert!(site.peer.received(0).ends_with(b"\r\n\r\n"));
     assert!(!site.peer.received(0).windows(7).any(|window| window == b"/second"));
     checked.raise();
@@ -118,7 +118,7 @@ fn r52_a_short_rest_of_a_body_is_drained_and_the_connection_goes_on() {
     client.send("POST /alive HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nGET");
     let response = client.response();
     assert_eq!((response.text(), response.says_close()), ("alive".into(), false));
-    // The rest of the body looks like a request, and is none.
+    // The rest of the body looks like a request but is none.
     client.send(" / xGET /next HTTP/1.1\r\nHost: a\r\n\r\n");
     client.send("");
     let second = client.response();
@@ -154,7 +154,7 @@ fn r52_a_rest_in_chunks_that_is_long_or_wrong_closes_the_connection() {
         let site = Site::of(Peer::saying(HELLO));
         let mut client = site.client();
         client.send("POST /alive HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
-        // The client goes on sending; the response must not be destroyed by a reset.
+        // The client keeps sending; a reset must not destroy the response.
         client.send(rest);
         assert_eq!(client.response().text(), "alive");
         assert_eq!(client.end(), End::Fin);
@@ -167,7 +167,7 @@ fn r52_a_long_rest_closes_the_connection_and_the_response_arrives() {
     let site = Site::of(Peer::saying(HELLO));
     let mut client = site.client();
     client.send("POST /alive HTTP/1.1\r\nHost: a\r\nContent-Length: 10000000\r\n\r\n");
-    // The client goes on sending; the response must not be destroyed by a reset.
+    // The client keeps sending; a reset must not destroy the response.
     client.send("x".repeat(300_000));
     let response = client.response();
     assert_eq!((response.text(), response.says_close()), ("alive".into(), true));
@@ -180,7 +180,7 @@ fn r52_an_upstream_that_answers_early_is_not_used_again() {
         while let Some(head) = talk.head() {
             talk.send(HELLO);
             if head.method() == "POST" {
-                // What comes of the body is no request.
+                // Bytes of the body are no request.
                 talk.rest();
                 return;
             }
@@ -198,7 +198,7 @@ fn r52_an_upstream_that_answers_early_is_not_used_again() {
     assert!(lines[0].contains("closed=request body not fully sent"), "{lines:?}");
 }
 
-/// What follows each of these says whether the connection goes on.
+/// The bytes after each of these show whether the connection continues.
 #[test]
 fn r00_a_connection_goes_on_as_its_limits_and_the_client_say() {
     for (directive, fields, closes) in [
@@ -215,7 +215,7 @@ fn r00_a_connection_goes_on_as_its_limits_and_the_client_say() {
             let response = client.response();
             assert_eq!((response.text(), response.says_close()), ("hello".into(), closes), "{directive}{fields}");
             if closes {
-                // Said and done.
+                // The response announced the close, and the gateway closes.
                 assert_eq!(client.end(), End::Fin);
                 break;
             }

@@ -3,7 +3,7 @@
 use crate::site::{GET, HELLO, Site};
 use testkit::{End, Peer, Signal};
 
-/// From a client for which only the end of the connection is the end of an unframed body.
+/// From a client for which only the end of the connection ends an unframed body.
 const OLD_GET: &str = "GET / HTTP/1.0\r\n\r\n";
 
 #[test]
@@ -14,7 +14,7 @@ fn s09_bytes_behind_content_length_are_not_passed_on() {
     let mut client = site.client();
     client.send(GET);
     assert_eq!(client.response().text(), "hello");
-    // The next request does not get what was left over, and not the connection it came on.
+    // The next request gets neither the excess bytes nor the connection on which they came.
     client.send("GET /next HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(client.response().text(), "hello");
     assert_eq!(site.peer.requests().iter().map(|(serial, _)| *serial).collect::<Vec<_>>(), [0, 1]);
@@ -46,7 +46,7 @@ fn s09_bytes_that_come_after_a_while() {
                     talk.wait(&served);
                     talk.send("evil");
                     sent.raise();
-                    // The gateway closes what it cannot use.
+                    // The gateway closes a connection that it cannot reuse.
                     assert!(talk.request().is_none());
                     return;
                 }
@@ -77,7 +77,8 @@ fn s10_responses_that_have_no_body_but_bring_one() {
     }
 }
 
-/// The upstream's response begins well and goes on as the closure says; the client must see that it is cut.
+/// The upstream's response begins correctly and continues as the closure says; the client must see that it is
+/// truncated.
 #[track_caller]
 fn cut(request: &str, start: &str, goes_on: impl Fn(&mut testkit::Talk) + Send + Sync + 'static, phrase: &str) -> End {
     let seen = Signal::new();
@@ -94,7 +95,7 @@ fn cut(request: &str, start: &str, goes_on: impl Fn(&mut testkit::Talk) + Send +
     let site = Site::of(peer);
     let mut client = site.client();
     client.send(request);
-    // The head is with the client before anything goes wrong: no other status can be sent any more.
+    // The client has the head before the fault: no other status can be sent any more.
     assert!(client.hears_within(testkit::DEADLINE));
     seen.raise();
     let (response, end) = client.cut_response();
@@ -119,7 +120,8 @@ fn s15_a_bad_chunk_behind_the_head() {
 
 #[test]
 fn s15_a_bad_chunk_where_the_client_has_no_framing() {
-    // An HTTP/1.0 client takes the end of the connection for the end of the body, unless that ends with a reset.
+    // An HTTP/1.0 client takes the end of the connection for the end of the body, unless the connection ends with a
+    // reset.
     let end = cut(OLD_GET, CHUNKED, |talk| talk.send("zz\r\n"), "upstream sent invalid chunked response");
     assert_eq!(end, End::Reset);
 }
@@ -209,9 +211,9 @@ fn s16_an_upstream_that_stops_in_the_middle_of_a_body() {
 
 #[test]
 fn s00_an_early_refusal_arrives_although_the_upload_cannot_go_on() {
-    // A usual upstream: it answers 413 and closes, with most of the body unread, which the kernel makes a reset.
+    // A typical upstream: it answers 413 and closes with most of the body unread, which the kernel turns into a reset.
     let refusal = "HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 3\r\n\r\nno!";
-    // A body that is collected first has to come whole; of one that is streamed a part is enough.
+    // A body that is collected first must arrive completely; for a streamed one, a part is enough.
     for (buffering, sent) in [("on", 20_000_000), ("off", 1_000_000)] {
         let peer = Peer::script(move |mut talk| {
             talk.head();
@@ -245,7 +247,7 @@ fn s00_keepalive_of_an_http10_client() {
         let response = client.response();
         assert_eq!((response.text(), response.value("Connection")), ("hello".into(), Some("keep-alive")));
     }
-    // Without a length only the end of the connection ends the body.
+    // Without a length, only the end of the connection ends the body.
     client.send("GET /chunked HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
     let response = client.response();
     assert_eq!((response.text(), response.says_close()), ("hello".into(), true));

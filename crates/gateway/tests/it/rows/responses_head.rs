@@ -1,9 +1,9 @@
-//! S1–S8, S11–S14 and S19: what an upstream may not say, and what comes before a response.
+//! S1–S8, S11–S14 and S19: invalid response heads of an upstream, and interim responses.
 
 use crate::site::{GET, HELLO, Site};
 use testkit::{Peer, Signal};
 
-/// Each of these responses becomes 502, with the same words in the log, and another client is served.
+/// Each of these responses becomes a 502 with the same log phrase, and another client is served.
 #[track_caller]
 fn refused<R: AsRef<[u8]>>(responses: impl IntoIterator<Item = R>, phrase: &str) {
     for response in responses {
@@ -17,7 +17,7 @@ fn refused<R: AsRef<[u8]>>(responses: impl IntoIterator<Item = R>, phrase: &str)
         let line = site.gateway.logged(phrase);
         assert!(line.contains(" while reading response header from upstream"), "{line}");
         assert!(line.contains(&format!("upstream: \"http://{}/\"", site.peer.address())), "{line}");
-        // It was the upstream's fault: the client's connection goes on.
+        // The fault was the upstream's: the client's connection continues.
         client.send("GET /alive HTTP/1.1\r\nHost: a\r\n\r\n");
         assert_eq!(client.response().text(), "alive");
         assert_eq!(site.peer.connections(), 1, "not listed in proxy_next_upstream: one attempt");
@@ -181,7 +181,7 @@ fn s13_a_101_that_the_client_asked_for_but_the_configuration_did_not() {
     let site = Site::of(peer);
     let mut client = site.client();
     client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n");
-    // The request that the upstream got has no Upgrade in it, so nothing may be switched.
+    // The request as sent has no Upgrade, so nothing may be switched.
     assert_eq!(client.response().status(), 502);
     assert_eq!(site.peer.only_request().value("Upgrade"), None);
 }

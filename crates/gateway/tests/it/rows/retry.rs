@@ -1,21 +1,21 @@
-//! U1–U12: what fails before a response began, and what is tried after that. The first peer of a group is the one that is
-//! picked first, so it is the one that fails.
+//! U1–U12: failures before a response has begun, and what is tried after them. The first peer of a group is chosen
+//! first, so the tests make it fail.
 
 use crate::site::{GET, HELLO, is_alive, post, text};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use testkit::{Deaf, Gateway, Peer, Refusing, Response, Talk, until};
 
-/// What a first peer does with its connections.
+/// The faulty behaviour of a first peer.
 type Fault = fn(Talk);
 
-/// FIN before a byte of the head.
+/// FIN before any byte of the head.
 fn fin_before_the_head(mut talk: Talk) {
     talk.request();
     talk.close();
 }
 
-/// RST before a byte of the head.
+/// RST before any byte of the head.
 fn rst_before_the_head(mut talk: Talk) {
     talk.request();
     talk.reset();
@@ -45,17 +45,17 @@ fn unavailable(mut talk: Talk) {
     }
 }
 
-/// So long the first peer is waited for in vain: enough for the second one to answer in, however busy the machine is.
+/// Timeout for the first peer: long enough for the second one to answer on a busy machine.
 const FOR_THE_SECOND: &str = "proxy_read_timeout 2s;";
 
 fn post_body() -> String {
     post("Content-Length: 5\r\n") + "world"
 }
 
-/// One request to a group whose first peer has a fault and whose second is well.
+/// One request to a group with a faulty first peer and a healthy second one.
 struct Outcome {
     response: Response,
-    /// Requests that the first and the second peer have read.
+    /// Requests read by the first and the second peer.
     asked: (usize, usize),
     gateway: Gateway,
 }
@@ -66,19 +66,19 @@ fn ask(fault: Fault, location: &str, request: &str) -> Outcome {
     let mut client = gateway.client();
     client.send(request);
     let response = client.response();
-    // The client is well: its connection serves the next request.
+    // The client is not affected: its connection serves the next request.
     client.send("GET /alive HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(client.response().text(), "alive");
     is_alive(&gateway);
     for (_, request) in second.requests() {
         assert!(request.method() != "POST" || request.text() == "world", "sent again in part: {request:?}");
     }
-    // A short timeout may be over before the first peer, which is always asked, has noted what it got.
+    // A short timeout may pass before the first peer, which is always asked, has recorded its request.
     until("the first peer was asked", || (!first.requests().is_empty()).then_some(()));
     Outcome { response, asked: (first.requests().len(), second.requests().len()), gateway }
 }
 
-/// The first peer is unreachable in a way that nothing of the request can have come to it.
+/// The first peer is unreachable in such a way that it cannot have received any byte of the request.
 fn ask_unreachable(first: SocketAddr, location: &str, request: &str) -> (Response, Gateway) {
     let second = Peer::saying(HELLO);
     let gateway = Gateway::start(&text(2, "", location), &[first, second.address()]);
@@ -260,7 +260,7 @@ fn u10_the_time_for_tries_is_honoured() {
 
 #[test]
 fn u10_a_body_that_has_begun_to_arrive_is_not_sent_twice() {
-    // What is passed on next is gone: the next peer would get half of a request.
+    // Bytes that were passed on are not kept: the next peer would get half of a request.
     let (first, second) = (Peer::script(|mut talk| drop(talk.read(40))), Peer::saying(HELLO));
     let text = text(2, "", "proxy_request_buffering off;");
     let gateway = Gateway::start(&text, &[first.address(), second.address()]);
@@ -282,7 +282,7 @@ fn u10_a_body_that_has_arrived_is_sent_again_although_it_may_be_streamed() {
 
 #[test]
 fn u07_passes_on_the_last_answer_when_no_peer_is_left() {
-    // The second server is down, or drained, or was ejected by the first request.
+    // The second server is down, draining, or was ejected by the first request.
     for (second, before) in [("down", 0), ("drain", 0), ("max_fails=1 fail_timeout=1000s", 1)] {
         let (first, other) = (Peer::script(unavailable), Refusing::new());
         let conf = text(2, "", "proxy_next_upstream error http_503;")
@@ -363,7 +363,7 @@ fn u12_a_name_without_an_address_is_a_configuration_error() {
 
 #[test]
 fn u05_an_upstream_that_does_not_take_the_request() {
-    // proxy_send_timeout: between two writes that went through.
+    // proxy_send_timeout applies between two successful writes.
     let peer = Peer::script(|talk| talk.sits_still());
     let location = "proxy_send_timeout 300ms; client_body_buffer_size 64m;";
     let gateway = Gateway::start(&text(1, "", location), &[peer.address()]);
@@ -375,7 +375,7 @@ fn u05_an_upstream_that_does_not_take_the_request() {
     is_alive(&gateway);
 }
 
-/// A client that goes on talking while it waits: bytes of a next request, whenever nothing has come for a moment.
+/// A client that keeps sending while it waits: bytes of a next request whenever nothing arrives for a moment.
 fn keeps_talking(client: &mut Talk, at_most: Duration) {
     let begun = Instant::now();
     while !client.hears_within(Duration::from_millis(30)) {

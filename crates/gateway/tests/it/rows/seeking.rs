@@ -1,21 +1,21 @@
-//! P9: a request that found no idle connection opens one, and takes one that comes free meanwhile. The peers here let
-//! connecting hang, so that there is time for that.
+//! P9: a request that found no idle connection opens one, and takes another one that comes free first. The peers here
+//! delay connects, so that there is time for that.
 
 use crate::site::{GET, HELLO, post, text};
 use testkit::{Gateway, Peer, Queued, Signal, Talk, Then, until};
 
-/// The first connection's first request is answered when `answer` is raised, everything else at once.
+/// The first request of the first connection is answered when `answer` is raised, everything else at once.
 struct Scene {
     gateway: Gateway,
     peer: Peer,
     answer: Signal,
     go_on: Signal,
-    /// Its response is awaited.
+    /// The client that waits for its response.
     one: Talk,
     queued: Option<Queued>,
 }
 
-/// `servers` names the peer, and others.
+/// `servers` names the peer, and other servers.
 fn scene(then: Then, servers: &str, others: &[&Peer]) -> Scene {
     let (answer, asked, go_on) = (Signal::new(), Signal::new(), Signal::new());
     let peer = Peer::pausing(&go_on, then, {
@@ -44,7 +44,7 @@ fn scene(then: Then, servers: &str, others: &[&Peer]) -> Scene {
 }
 
 impl Scene {
-    /// Sends a request whose connection hangs in the making.
+    /// Sends a request whose connect does not complete.
     fn connecting(&self, request: &str) -> Talk {
         let mut client = self.gateway.client();
         client.send(request);
@@ -52,7 +52,7 @@ impl Scene {
         client
     }
 
-    /// Waits until that many of the group's connections are in that state.
+    /// Waits until this many of the group's connections are in this state.
     fn until_pool(&self, state: &str, count: usize) {
         let wanted = format!("state=\"{state}\"}} {count}");
         until("the pool's state", || {
@@ -89,7 +89,7 @@ fn p09_a_request_takes_a_connection_that_comes_free_before_its_own_is_there() {
         let is_of_two = |line: &String| line.contains("tries=200 reused=1 connect=0.000 ");
         assert_eq!(lines.iter().filter(|line| is_of_two(line)).count(), 1, "{lines:?}");
 
-        // What was being opened is pooled when it is established.
+        // The connection being opened is pooled once it is established.
         scene.queued = None;
         scene.go_on.raise();
         scene.until_pool("idle", 2);
@@ -107,7 +107,8 @@ fn p09_a_connection_that_its_request_did_not_wait_for_serves_the_next_one() {
     scene.go_on.raise();
     scene.until_pool("idle", 2);
     assert_eq!(scene.ask(GET).text(), "hello");
-    // What the peer has accepted says nothing: it goes on accepting what had filled its queue.
+    // The number of connections that the peer accepted proves nothing: it still accepts those that had filled its
+    // queue.
     let lines = scene.gateway.access_lines(3);
     assert_eq!(
         lines.iter().filter(|line| line.contains(" reused=1 ")).count(),

@@ -1,16 +1,16 @@
-//! One pool for the whole process: with as many connections as there are clients, everything is reused, whichever of the
-//! workers has the client; and limits that do not fit together are found before anything is served.
+//! One pool for the whole process: with as many connections as clients, all connections are reused, regardless of which
+//! worker has the client. And contradictory limits are found at start.
 
 use crate::site::{GET, HELLO, text};
 use std::sync::Barrier;
 use testkit::{Gateway, Peer};
 
-/// Clients, each of which sends its next request when it has the answer to the last.
+/// Number of clients; each sends its next request when it has the answer to the last.
 const CLIENTS: usize = 64;
-/// Requests of each that are counted.
+/// Number of counted requests of each.
 const COUNTED: usize = 40;
 
-/// Connections that the peer has accepted when as many were in use as there are clients, and in the end.
+/// Connections that the peer has accepted when there were as many as clients, and at the end.
 fn closed_loop(workers: u16) -> (usize, usize) {
     let together = Barrier::new(CLIENTS);
     let peer = Peer::script(move |mut talk| {
@@ -53,13 +53,13 @@ fn p00_a_pool_of_64_is_enough_for_64_clients_however_many_workers_there_are() {
     for workers in [2, 8, 32] {
         let (warm, all) = closed_loop(workers);
         assert_eq!(warm, CLIENTS, "{workers} workers");
-        // 99.9 % of the requests on a connection that was there.
+        // 99.9 % of the requests use an existing connection.
         let allowed = CLIENTS * COUNTED / 1000;
         assert!(all - warm <= allowed, "{} of {} not reused, {workers} workers", all - warm, CLIENTS * COUNTED);
     }
 }
 
-/// What `-t` says about a group with these words.
+/// The output of `-t` for a group with these directives.
 fn group(words: &str) {
     let conf = text(1, words, "").replace("keepalive 4;", "");
     drop(Gateway::start(&conf, &[([127, 0, 0, 1], 9).into()]));
@@ -82,7 +82,7 @@ fn f4_limits_that_fit_are_not_spoken_of() {
     group("keepalive 50 per_peer=50; max_connections 50 connecting=50 queue=10 timeout=1s;");
 }
 
-/// The warnings about a group's words, two workers being given.
+/// The warnings about a group's directives, with two workers.
 fn warned(words: &str) -> Vec<String> {
     let conf = text(1, words, "").replace("keepalive 4;", "");
     Gateway::start_workers(2, &conf, &[([127, 0, 0, 1], 9).into()]).warnings()
@@ -110,7 +110,7 @@ fn f4_a_pool_that_does_not_fit_its_limit_is_warned_of_with_the_numbers() {
             ],
         ),
         ("keepalive 30; max_connections 60;", &[]),
-        // The default was not written, so there is no warning that it does not fit.
+        // The default was not written, so there is no warning about it.
         ("max_connections 10;", &[]),
         ("keepalive 0; max_connections 10;", &[]),
     ] {

@@ -1,5 +1,6 @@
-//! A short soak: clients with pauses of all lengths before peers that close after an idle time, after some requests, that
-//! half-close, and that execute and then reset. `cargo xtask bench soak` is the long one, beside nginx and `HAProxy`.
+//! A short soak test: clients with pauses of all lengths, and peers that close after an idle time or after some
+//! requests, that half-close, or that execute a request and then reset. `cargo xtask bench soak` is the long one, with
+//! nginx and `HAProxy` for comparison.
 
 use crate::site::{HELLO, text};
 use std::collections::HashMap;
@@ -7,12 +8,12 @@ use std::sync::Mutex;
 use std::time::Duration;
 use testkit::{Gateway, Peer, Talk};
 
-/// Clients at a time, more than some of the peers keep patience for.
+/// Concurrent clients, more than some of the peers keep idle connections for.
 const CLIENTS: usize = 12;
 /// Requests of each.
 const REQUESTS: usize = 150;
 
-/// Numbers that look random and are the same in every run.
+/// Numbers that look random but are the same in every run.
 fn mixed(seed: usize, below: u64) -> u64 {
     let mut bits = (seed as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     bits ^= bits >> 32;
@@ -23,7 +24,7 @@ fn mixed(seed: usize, below: u64) -> u64 {
 /// What a peer does when a connection has served some requests, or has been idle for some time.
 type Fault = fn(&mut Talk);
 
-/// A peer that ends its connections by a fault, after a number of requests or of milliseconds without one.
+/// A peer that ends its connections with a fault, after a number of requests or of idle milliseconds.
 fn peer(requests_max: u64, idle_max_ms: u64, fault: Fault) -> Peer {
     Peer::script(move |mut talk| {
         let requests = 2 + mixed(talk.serial(), requests_max);
@@ -70,7 +71,7 @@ fn p03_soak_no_get_fails_and_no_post_is_executed_twice() {
                 let mut talk = gateway.client();
                 for request in 0..REQUESTS {
                     let seed = client * REQUESTS + request;
-                    // Most requests follow at once, some after a pause that is about as long as the peers' patience.
+                    // Most requests follow at once, some after a pause about as long as the peers' idle timeout.
                     if mixed(seed, 10) == 0 {
                         let pause = Duration::from_millis(30 + mixed(seed + 7, 40));
                         assert!(!talk.hears_within(pause), "no peer was asked");

@@ -1,6 +1,6 @@
-//! How bytes are split over segments means nothing: any split of what a client says gives the same requests upstream and
-//! the same responses, and any split of what an upstream says the same response. Between two pieces another connection is
-//! served, so that the worker, of which there is one, has really seen the first piece alone.
+//! The split of bytes into segments has no effect: any split of a client's bytes gives the same upstream requests and
+//! the same responses, and any split of an upstream's bytes the same response. Between two pieces another connection is
+//! served, so that the only worker has really processed the first piece alone.
 
 use crate::site::{Site, is_alive, text};
 use proptest::collection::vec;
@@ -25,7 +25,8 @@ const RESPONSES: [&str; 4] = [
     "HTTP/1.0 200 OK\r\nX-A: until the end\r\n\r\nhello\r\n\r\n",
 ];
 
-/// The text in pieces that end at these places, in percent of its length, so that cuts stay meaningful when it changes.
+/// The text in pieces that end at these places, in percent of its length, so that cuts stay meaningful if the text
+/// changes.
 fn pieces<'a>(bytes: &'a [u8], cuts: &[prop::sample::Index]) -> Vec<&'a [u8]> {
     let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len())).collect();
     places.extend([0, bytes.len()]);
@@ -34,14 +35,14 @@ fn pieces<'a>(bytes: &'a [u8], cuts: &[prop::sample::Index]) -> Vec<&'a [u8]> {
     places.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect()
 }
 
-/// What a response says, without its second.
+/// The content of a response, without its Date.
 fn without_date(mut response: Message) -> (String, Vec<(String, String)>, Vec<u8>) {
     response.fields.retain(|(name, _)| name != "Date");
     (response.line, response.fields, response.body)
 }
 
-/// What the upstream got: the heads byte by byte (but for the framing), the bodies without their framing: a body that is not
-/// buffered has a length where it has arrived before it is passed on, and chunks where not.
+/// What the upstream received: the heads byte by byte (except for the framing), and the bodies without their framing.
+/// An unbuffered body has a length if it arrived before it was passed on; otherwise it has chunks.
 type Seen = Vec<(Vec<u8>, Vec<u8>)>;
 type Said = Vec<(String, Vec<(String, String)>, Vec<u8>)>;
 

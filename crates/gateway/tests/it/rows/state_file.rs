@@ -1,5 +1,5 @@
-//! `state`: a group whose servers are in a file of their own. nginx's open source does not know the word, so what nginx
-//! documents is written here.
+//! `state`: a group with its servers in a separate file. nginx's open-source version does not have the directive, so
+//! this tests nginx's documentation.
 
 use crate::site::{GET, HELLO};
 use testkit::{Gateway, Peer};

@@ -1,5 +1,5 @@
-//! Subrequests when something goes wrong: clients leave, upstreams are silent, the process drains; and what is logged of them. What
-//! they answer is compared with nginx in the differential suite.
+//! Faults during subrequests: clients leave, upstreams are silent, the process drains; and their log lines. The
+//! differential suite compares their responses with nginx.
 
 use crate::site::{HELLO, post};
 use testkit::{Gateway, Peer, Signal, Talk};
@@ -41,7 +41,7 @@ fn pair(auth: Peer, app: Peer, location: &str) -> Pair {
     Pair { gateway, auth, app }
 }
 
-/// Answers every request alike.
+/// Gives every request the same answer.
 fn always(answer: &'static str) -> Peer {
     Peer::script(move |mut talk| {
         while talk.request().is_some() {
@@ -50,7 +50,7 @@ fn always(answer: &'static str) -> Peer {
     })
 }
 
-/// Says nothing, and raises the second signal when its client has gone.
+/// Does not answer, and raises the second signal when its client has left.
 fn silent(asked: &Signal, left: &Signal) -> Peer {
     let (asked, left) = (asked.clone(), left.clone());
     Peer::script(move |mut talk| {
@@ -149,7 +149,7 @@ fn log_subrequest_writes_a_line_for_each_before_that_of_the_request() {
     assert!(lines[1].starts_with("200 / tries=200 "), "{lines:?}");
 }
 
-/// Keeps every body that it gets, and answers when told.
+/// Keeps every body that it receives, and answers after the signal.
 fn recorder(go: &Signal, sender: std::sync::mpsc::Sender<Vec<u8>>) -> Peer {
     let go = go.clone();
     let sender = std::sync::Mutex::new(sender);
@@ -207,7 +207,7 @@ fn a_client_that_leaves_frees_what_is_added_to_its_response() {
     let pair = pair(silent(&asked, &left), always(HELLO), words);
     let mut client = pair.gateway.client();
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    // The head does not wait for what comes before the body.
+    // The head does not wait for the response that is added before the body.
     assert_eq!(client.head().unwrap().status(), 200);
     asked.wait();
     client.reset();
@@ -233,7 +233,7 @@ fn added_bodies_stream_within_bounds() {
     let mut client = pair.gateway.client();
     client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     assert_eq!(client.head().unwrap().status(), 200);
-    // The client reads nothing more: what is held for it has its bounds.
+    // The client reads nothing more: the bytes held for it are bounded.
     stuck.wait();
     let held = pair.gateway.shared().memory().held;
     assert!(held < 2_000_000, "{held}");
@@ -246,7 +246,7 @@ fn added_bodies_stream_within_bounds() {
 fn x07_a_panic_in_a_subrequest_ends_it_and_the_request_is_answered() {
     let slow = Peer::script(|mut talk| {
         while talk.request().is_some() {
-            // Only a body that has not come with its head is relayed, which is where the panic is.
+            // Only a body that did not come with its head is relayed, and the panic is in the relay.
             let is_cut = talk.serial() == 0;
             talk.send(if is_cut { "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello" } else { HELLO });
         }

@@ -1,4 +1,4 @@
-//! `tunnel_ping`: pings of the gateway's own in silent WebSockets, and nowhere else (W6, W7, W9).
+//! `tunnel_ping`: the gateway's own pings in silent WebSockets, and in no other tunnels (W6, W7, W9).
 
 use crate::site::Site;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use testkit::{End, Peer, Talk};
 const UPGRADE: &str = "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
 const PASS: &str = "proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;";
 const PING: &[u8] = b"\x89\x08holdfast";
-/// What a client answers: a pong with the same payload, masked with zeros.
+/// A client's answer: a pong with the same payload, masked with zeros.
 const CLIENT_PONG: &[u8] = b"\x8a\x88\0\0\0\0holdfast";
 const SERVER_PONG: &[u8] = b"\x8a\x08holdfast";
 
@@ -49,7 +49,7 @@ fn both_ends_of_a_silent_websocket_are_pinged_and_live_on_their_answers() {
         let mut heard = Vec::new();
         while let Some(bytes) = talk.whatever_came() {
             heard.extend_from_slice(&bytes);
-            // Each ping is answered; the client's pongs, which are as long, come through as well.
+            // Each ping is answered; the client's pongs have the same length and arrive as well.
             while heard.len() >= CLIENT_PONG.len() {
                 let frame: Vec<u8> = heard.drain(..CLIENT_PONG.len()).collect();
                 if frame != CLIENT_PONG {
@@ -62,7 +62,7 @@ fn both_ends_of_a_silent_websocket_are_pinged_and_live_on_their_answers() {
     let mut client = tunnelled(&site);
     let began = Instant::now();
     let mut pings = 0;
-    // Far longer than an idle tunnel may live.
+    // Much longer than the idle timeout of a tunnel.
     while began.elapsed() < 2 * IDLE {
         let frame = client.read(10);
         if frame == PING {
@@ -85,7 +85,7 @@ fn an_end_that_does_not_answer_ends_the_tunnel_although_the_other_lives() {
         }
     });
     let mut client = tunnelled(&site);
-    // It hears pings, and says nothing.
+    // It receives pings, and sends nothing.
     let (heard, end) = client.rest();
     assert_eq!(end, End::Fin);
     assert!(heard.starts_with(PING) || heard.starts_with(SERVER_PONG), "{}", heard.escape_ascii());
@@ -128,14 +128,14 @@ fn what_is_no_plain_websocket_is_not_pinged() {
 fn a_compressed_websocket_is_pinged_too() {
     let fields = "Upgrade: websocket\r\nSec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover\r\n";
     let site = switching(fields, "tunnel_timeout 30s; tunnel_ping 100ms;", |mut talk| {
-        // A frame of the extension's goes before.
+        // A frame of the extension comes first.
         talk.send(b"\xc1\x02hi");
         talk.rest();
     });
     let mut client = tunnelled(&site);
     client.expect(b"\xc1\x02hi");
     client.expect(PING);
-    // A ping that would never be sent is worth a word.
+    // A ping that would never be sent causes a warning.
     let site = switching(WEBSOCKET, "proxy_read_timeout 10s; tunnel_ping 10s;", |_| {});
     let warnings = site.gateway.warnings();
     assert!(warnings.iter().any(|warning| warning.contains("\"tunnel_ping\" of 10s is not shorter")), "{warnings:?}");

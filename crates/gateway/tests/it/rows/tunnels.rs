@@ -1,4 +1,4 @@
-//! W1–W7, W9 and W10: what follows an Upgrade.
+//! W1–W7, W9 and W10: tunnels after an Upgrade.
 
 use crate::site::{GET, HELLO, Site};
 use std::time::Duration;
@@ -7,11 +7,11 @@ use testkit::{End, Peer, Signal, Talk};
 const UPGRADE: &str = "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
 const SWITCHING: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
 const PASS: &str = "proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;";
-/// More than all buffers between two ends can hold: two receive and two send buffers of the kernel at their largest, and
+/// More than all buffers between two ends can hold: the kernel's two receive and two send buffers at their largest, and
 /// ours.
 const FLOOD: usize = 96 << 20;
 
-/// A site whose upstream switches protocols and then plays the script.
+/// A site with an upstream that switches protocols and then runs the script.
 fn switching(location: &str, script: impl Fn(Talk) + Send + Sync + 'static) -> Site {
     let peer = Peer::script(move |mut talk| {
         if let Some(request) = talk.request() {
@@ -34,14 +34,14 @@ fn tunnelled(site: &Site) -> Talk {
     client
 }
 
-/// Every byte that comes goes back; the end, too.
+/// Sends every byte back, and the end.
 fn echo(mut talk: Talk) {
     while let Some(bytes) = talk.whatever_came() {
         talk.send(bytes);
     }
 }
 
-/// No tunnel is left, and others are served.
+/// Checks that no tunnel is left, and that other clients are served.
 #[track_caller]
 fn ended(site: &Site) {
     site.gateway.until_totals("no tunnel is left", |totals| totals.active == 0);
@@ -126,7 +126,7 @@ fn w03_a_client_that_does_not_read_stops_the_upstream() {
     let taken = taken.load(std::sync::atomic::Ordering::SeqCst);
     assert!(taken < FLOOD, "the client did not read, and {taken} bytes were taken");
     site.is_alive();
-    // Nothing of it is lost, and it goes on.
+    // No byte is lost, and the tunnel continues.
     assert!(client.read(taken).iter().all(|byte| *byte == b'x'));
     drained.raise();
     client.expect("end");
@@ -228,7 +228,7 @@ fn w05_a_reset_by_the_upstream_is_a_reset_for_the_client() {
 
 #[test]
 fn w05_a_reset_passes_a_direction_that_is_stuck() {
-    // The client does not read, so what the upstream sent is stuck here; the reset must not wait behind it.
+    // The client does not read, so the upstream's bytes are stuck here; the reset must not wait behind them.
     let stuck = Signal::new();
     let reset = Signal::new();
     let site = switching("", {
@@ -275,7 +275,7 @@ fn w06_tunnel_timeout_is_apart_from_the_read_timeout() {
     ended(&site);
 }
 
-/// The idle limit of the ping tests, and the pause between two pings: five of them are longer than the limit.
+/// The idle timeout of the ping tests, and the pause between two pings: five pauses are longer than the timeout.
 const LIMIT: &str = "proxy_read_timeout 2500ms;";
 const PAUSE: Duration = Duration::from_millis(600);
 
@@ -312,7 +312,7 @@ fn w07_bytes_from_the_upstream_keep_a_tunnel_open() {
 fn w09_any_bytes_in_any_pieces_pass_unaltered_both_ways() {
     let site = switching("", echo);
     let mut client = tunnelled(&site);
-    // Frames that no codec would accept: reserved bits, control frames of 2^63 bytes, unmasked, cut in the middle.
+    // Frames that no decoder would accept: reserved bits, control frames of 2^63 bytes, unmasked, truncated.
     let mut bytes: Vec<u8> = (0..=255).collect();
     bytes.extend([0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF]);
     bytes.extend(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n0\r\n\r\n");

@@ -1,9 +1,9 @@
-//! Expressions that reach the limit of their work: what hangs on one is never passed, wherever the variable is.
+//! Expressions that reach their match limit: a rule that depends on one never passes, wherever the variable is used.
 
 use crate::site::{HELLO, text};
 use testkit::{Gateway, Peer};
 
-/// A value that `^(a+)+$` cannot be decided on within its limits.
+/// A value on which `^(a+)+$` exceeds its match limit.
 const HARD: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!";
 
 const HTTP: &str = "
@@ -54,7 +54,7 @@ fn a_variable_that_is_not_known_is_answered_with_500() {
         assert_eq!(client.response().status(), 500, "{location}");
         gateway.logged("pcre2_match() failed: match limit exceeded");
         crate::site::is_alive(&gateway);
-        // What can be decided is.
+        // Expressions that stay within the limit are decided.
         let mut client = gateway.client();
         client.send(request("b"));
         assert_ne!(client.response().status(), 500, "{location}");

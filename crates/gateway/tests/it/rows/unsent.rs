@@ -1,18 +1,18 @@
-//! P3 with `retry_unsent on`: peers that close, reset and half-close a reused connection while a POST is on its way, some
-//! of them after they have executed it. Each race is run often, with delays that move the one event past the other; what
-//! holds in every outcome is asserted, and the peer's own count is the witness.
+//! P3 with `retry_unsent on`: peers that close, reset and half-close a reused connection while a POST is in flight,
+//! some of them after executing it. Each race runs often, with delays that shift one event past the other. The tests
+//! assert what holds in every outcome, and use the peer's own count.
 
 use crate::site::{GET, HELLO, text};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 use testkit::{Gateway, Peer, Talk};
 
-/// How often each race is run.
+/// Number of runs of each race.
 const ROUNDS: usize = 250;
 /// The delays go up to this: longer than the gateway needs from a request to its answer.
 const DELAY_MAX_US: u64 = 400;
 
-/// Lets an exact time pass, which sleeping cannot.
+/// Waits for an exact time, which sleeping cannot do.
 fn spin(us: u64) {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_micros(us) {
@@ -20,12 +20,12 @@ fn spin(us: u64) {
     }
 }
 
-/// A delay that differs from round to round and is the same in every run.
+/// A delay that differs from round to round but is the same in every run.
 fn delay_us(seed: usize) -> u64 {
     ((seed as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % DELAY_MAX_US
 }
 
-/// Answers the first request of each connection and does something worse after that.
+/// Answers the first request of each connection and then applies the fault.
 fn answers_once_then(fault: fn(&mut Talk)) -> Peer {
     Peer::script(move |mut talk| {
         if talk.request().is_some() {
@@ -36,17 +36,17 @@ fn answers_once_then(fault: fn(&mut Talk)) -> Peer {
     })
 }
 
-/// What became of the POSTs of a race, each distinguished from the others by its target.
+/// The results of the POSTs of a race; each has its own target.
 struct Tally {
     served: usize,
     failed: usize,
-    /// Failed, and executed.
+    /// Failed although executed.
     failed_executed: usize,
 }
 
 fn race(fault: fn(&mut Talk)) -> Tally {
     let peer = answers_once_then(fault);
-    // Otherwise it is soon known that this peer serves one request on a connection, and there is no race any more.
+    // Otherwise the gateway would learn that this peer serves one request per connection, and there would be no race.
     let conf = text(1, "keepalive_learn off;", "retry_unsent on;");
     let gateway = Gateway::start(&conf, &[peer.address()]);
     let mut client = gateway.client();
@@ -87,7 +87,7 @@ fn race(fault: fn(&mut Talk)) -> Tally {
 #[test]
 fn p03_a_peer_that_closes_costs_no_post_that_it_has_not_received() {
     let tally = race(Talk::close);
-    // Where the request came before the close, the peer's kernel resets without a FIN, and nothing is proved.
+    // If the request arrived before the close, the peer's kernel resets without a FIN, which proves nothing.
     assert_eq!(tally.failed_executed, 0);
     assert!(tally.served > 0, "{} failed", tally.failed);
 }

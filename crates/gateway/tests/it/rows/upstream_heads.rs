@@ -1,10 +1,10 @@
-//! What variables bring into the head that an upstream gets: it is one request whatever they are, it always has a Host, and
-//! what cannot be sent is answered with 500 and a line that names who brought it.
+//! Variables in the head for an upstream: the head is one request for all values, it always has a Host, and a value
+//! that cannot be sent causes a 500 and a log line that names the variable.
 
 use crate::site::{HELLO, Site, text};
 use testkit::{Gateway, Message, Peer};
 
-/// Answers with the target that was asked for.
+/// Answers with the requested target.
 fn mirror() -> Peer {
     Peer::answering(|request| {
         let target = request.target();
@@ -76,7 +76,7 @@ fn a_field_that_would_be_two_is_answered_with_500() {
     ] {
         let site = Site::with(Peer::saying(HELLO), &format!("set $copy \"<$uri>\"; proxy_set_header {field};"));
         for bad in ["%0d%0aX:%20y", "%0a", "%01", "%7f"] {
-            // `a\r\nX: y` as a user.
+            // `a\r\nX: y` as the user name.
             let fields = "Authorization: Basic YQ0KWDogeTpi\r\n";
             let request = format!("GET /a{bad} HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
             assert_eq!(site.ask(request).status(), 500, "{field} {bad}");
@@ -86,7 +86,7 @@ fn a_field_that_would_be_two_is_answered_with_500() {
     }
 }
 
-/// None of the requests before this one came to the upstream.
+/// None of the earlier requests reached the upstream.
 #[track_caller]
 fn peer_saw_only_first(site: &Site, field: &str) {
     let status = site.ask("GET /first HTTP/1.1\r\nHost: a\r\nAuthorization: Basic YTpi\r\n\r\n").status();
@@ -94,7 +94,7 @@ fn peer_saw_only_first(site: &Site, field: &str) {
     assert_eq!(site.peer.only_request().target(), "/first", "{field}");
 }
 
-/// The only request that comes of a client's.
+/// The only request that the upstream gets for a client's request.
 fn sent(location: &str, request: &str) -> Message {
     let site = Site::with(Peer::saying(HELLO), location);
     assert_eq!(site.ask(request).status(), 200, "{location}");

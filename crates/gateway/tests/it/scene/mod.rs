@@ -1,4 +1,4 @@
-//! One server of a real gateway, described by the content of its `server {}`, and requests on connections of their own.
+//! One server of a real gateway, given the content of its `server {}`, and requests on connections of their own.
 #![allow(clippy::unwrap_used)] // it is part of tests, which clippy sees only in functions marked so
 
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    /// Starts it with the content of a `server {}` and what is beside it in `http {}`.
+    /// Starts it with the content of a `server {}` and further text for `http {}`.
     pub(crate) fn start(server: &str, http: &str) -> Self {
         Self::start_before(server, http, &[])
     }
@@ -27,14 +27,14 @@ impl Gateway {
         Self { address: running.address(), directory, running }
     }
 
-    /// Puts a file below the prefix.
+    /// Writes a file below the prefix.
     pub(crate) fn write(&self, path: &str, content: impl AsRef<[u8]>) {
         let path = self.directory.join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, content).unwrap();
     }
 
-    /// How many files a directory of the prefix and the directories in it have.
+    /// Number of files in a directory of the prefix and its subdirectories.
     pub(crate) fn files_below(&self, path: &str) -> usize {
         let mut directories = vec![self.directory.join(path)];
         let mut files = 0;
@@ -61,7 +61,7 @@ impl Gateway {
         response
     }
 
-    /// A request with further field lines, each with its line end.
+    /// Sends a request with further field lines, each with its line end.
     #[track_caller]
     pub(crate) fn request(&self, method: &str, target: &str, fields: &str) -> Response {
         let mut client = self.connect();
@@ -81,7 +81,7 @@ impl Gateway {
         self.running.logged(text);
     }
 
-    /// The first line of the access logs, as soon as it is there.
+    /// The first line of the access logs, once it is there.
     pub(crate) fn access_line(&self) -> String {
         self.running.access_lines(1).remove(0)
     }

@@ -1,5 +1,5 @@
-//! The same sessions through nginx and through the gateway: what the client gets, how it ends, and the line of the access log.
-//! What depends on the clock, or on a port of the kernel's choice, is compared by its shape.
+//! The same sessions through nginx and through the gateway: compares what the client gets, how the session ends, and
+//! the access-log line. Values that depend on the clock or on a port chosen by the kernel are compared by shape.
 
 use super::{dead, echo};
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use testkit::sides::{Nginx, Side, Sides, nginx_or_skip};
 use testkit::{End, Talk};
 
-/// What a client does.
+/// A client's action.
 #[derive(Clone, Copy)]
 enum Act {
     Send(&'static str),
@@ -17,9 +17,9 @@ enum Act {
 }
 use Act::{Close, Expect, HalfClose, Send};
 
-/// What a server of `stream` holds, behind `listen ADDRESS`, and what its client does.
+/// The text of a `stream` server after `listen ADDRESS`, and its client's actions.
 const CASES: &[(&str, &[Act])] = &[
-    // Its port is asked before the first case.
+    // Its port is queried before the first case.
     ("; return '';", &[]),
     ("; proxy_pass echo;", &[Send("hello"), Expect("hello"), Send("bye")]),
     ("; proxy_pass echo;", &[Send("hello"), Expect("hello"), HalfClose]),
@@ -49,7 +49,7 @@ const CASES: &[(&str, &[Act])] = &[
     (" proxy_protocol; proxy_pass echo;", &[Send(NONSENSE)]),
 ];
 
-/// nginx leaves it unread, so that its end is a reset.
+/// nginx leaves it unread, so the connection ends with a reset.
 const NONSENSE: &str = "nonsense\r\n";
 
 const HEADER: &str = "PROXY TCP4 192.0.2.1 192.0.2.2 1111 2222\r\n";
@@ -77,7 +77,7 @@ fn sessions_end_and_are_logged_as_in_nginx() {
     let peer = echo();
     let mut text = STREAM.to_owned();
     for (number, (server, _)) in CASES.iter().enumerate() {
-        // Each case has a port of its own, which is how its line is found.
+        // Each case has its own port, by which its log line is found.
         let place = if number == 0 { "{listen}".to_owned() } else { format!("{{listen:{number}}}") };
         let case = if server.contains("set $case") { "" } else { "set $case -;" };
         let _ = writeln!(text, "server {{ listen {place}{server} {case} }}");
@@ -97,7 +97,7 @@ fn sessions_end_and_are_logged_as_in_nginx() {
     assert!(wrong.is_empty(), "{}\n{}", wrong.join("\n"), sides.logs());
 }
 
-/// What a client gets, and whether it was a good end.
+/// What a client receives, and whether the session ended regularly.
 fn play(address: SocketAddr, acts: &[Act]) -> (String, bool) {
     let mut client = Talk::connect(address);
     for act in acts {
@@ -116,7 +116,7 @@ fn play(address: SocketAddr, acts: &[Act]) -> (String, bool) {
     (shape(&rest.escape_ascii().to_string()), end == End::Fin || is_nonsense)
 }
 
-/// Every number with three decimals is a time, and so is a date: `T`. Both sides have an address of their own.
+/// Numbers with three decimals and dates are times: replaced by `T`. Each side has its own address.
 fn shape(line: &str) -> String {
     let is_number = |digits: &str| digits.bytes().all(|digit| digit.is_ascii_digit());
     let word = |word: &str| {

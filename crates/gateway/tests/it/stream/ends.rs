@@ -1,10 +1,10 @@
-//! How sessions end: by either side, by silence, by a reset, by the operator, by a reload.
+//! The ends of sessions: by either side, by a timeout, by a reset, by the operator, by a reload.
 
 use super::{echo, greeted, start};
 use std::time::Duration;
 use testkit::{End, Gateway, Peer, Talk};
 
-/// J3: the end of either side is the end of the session, once what came before it was passed on.
+/// J3: when either side ends, the session ends after the bytes before that were passed on.
 #[test]
 fn an_end_of_one_side_ends_the_session() {
     let gateway = start("", "proxy_pass {upstream:0};", [echo()]);
@@ -51,7 +51,7 @@ fn a_silent_session_ends_after_proxy_timeout() {
     gateway.logged("connection timed out (110: Connection timed out)");
 }
 
-/// J13: a reload changes what new sessions get, and leaves those under way alone.
+/// J13: a reload applies to new sessions, and does not affect running ones.
 #[test]
 fn a_reload_leaves_sessions_alone() {
     let peer = echo();
@@ -61,7 +61,7 @@ fn a_reload_leaves_sessions_alone() {
     gateway.reload(&text("return new;"));
     testkit::until("the reload holds", || {
         let mut other = Talk::connect(gateway.address());
-        // The peer behind the old configuration waits for the client's word.
+        // The peer of the old configuration waits for the client's bytes.
         let heard = other.hears_within(Duration::from_millis(200));
         (heard && other.whatever_came().as_deref() == Some(b"new")).then_some(())
     });

@@ -1,4 +1,4 @@
-//! Section J of the catalogue: clients and peers that do not behave.
+//! Section J of the catalogue: misbehaving clients and peers.
 
 use super::{echo, greeted, start};
 use testkit::{Deaf, End, Talk};

@@ -1,4 +1,4 @@
-//! `stream`: sessions of TCP, with scripted clients and peers, and beside real nginx.
+//! `stream`: TCP sessions, with scripted clients and peers, and compared with real nginx.
 
 mod beside_nginx;
 mod ends;
@@ -8,7 +8,7 @@ mod words;
 
 use testkit::{End, Gateway, Peer, Talk};
 
-/// A peer that sends back what it gets; `bye` ends it, and so does the client's end, to which it says `rest`.
+/// A peer that echoes; `bye` ends it, and so does the client's FIN, which it answers with `rest`.
 fn echo() -> Peer {
     Peer::script(|mut talk| {
         while let Some(bytes) = talk.whatever_came() {
@@ -24,7 +24,7 @@ fn echo() -> Peer {
     })
 }
 
-/// A gateway before its peers, which end with it.
+/// A gateway with its peers, which end with it.
 struct Site {
     gateway: Gateway,
     peers: Vec<Peer>,
@@ -38,7 +38,7 @@ impl std::ops::Deref for Site {
     }
 }
 
-/// A gateway with this inside `stream {}` and `server {}`, before these peers.
+/// A gateway with this text in `stream {}` and `server {}`, and these peers.
 fn start(stream: &str, server: &str, peers: impl Into<Vec<Peer>>) -> Site {
     let peers = peers.into();
     let addresses: Vec<_> = peers.iter().map(Peer::address).collect();
@@ -46,7 +46,7 @@ fn start(stream: &str, server: &str, peers: impl Into<Vec<Peer>>) -> Site {
     Site { gateway: Gateway::start(&text, &addresses), peers }
 }
 
-/// A client that has exchanged a word with the peer behind the gateway.
+/// A client that has exchanged bytes with the peer behind the gateway.
 fn greeted(gateway: &Gateway) -> Talk {
     let mut client = Talk::connect(gateway.address());
     client.send("hello");
@@ -59,7 +59,7 @@ fn dead() -> std::net::SocketAddr {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     let address = socket.local_addr().unwrap().as_socket().unwrap();
-    // It is taken until the test program ends.
+    // The port stays bound until the test program ends.
     std::mem::forget(socket);
     address
 }

@@ -1,9 +1,9 @@
-//! Which peer a session goes to, and what happens where one cannot be reached.
+//! Which peer a session goes to, and what happens if one cannot be reached.
 
 use super::{dead, echo, greeted, start};
 use testkit::{End, Peer, Talk};
 
-/// A peer that says its name and waits for the end.
+/// A peer that sends its name and waits for the end.
 fn named(name: &'static str) -> Peer {
     Peer::script(move |mut talk| {
         talk.send(name);
@@ -11,7 +11,7 @@ fn named(name: &'static str) -> Peer {
     })
 }
 
-/// What the peer behind the gateway calls itself.
+/// The name of the peer that the gateway chose.
 fn asked(gateway: &testkit::Gateway) -> String {
     let mut client = Talk::connect(gateway.address());
     String::from_utf8(client.read(1)).unwrap()

@@ -1,4 +1,4 @@
-//! What the words of `stream` do to a session.
+//! The effects of `stream` directives on a session.
 
 use super::{echo, greeted, start};
 use std::time::{Duration, Instant};
@@ -43,7 +43,7 @@ fn the_client_is_whom_a_trusted_proxy_names() {
     assert_eq!(client.rest(), (b"192.0.2.7:5000 127.0.0.1 443".to_vec(), End::Fin));
 }
 
-/// Both versions, behind each other: what one gateway writes the next one reads.
+/// Both versions, one after the other: the next gateway reads the header that the first one writes.
 #[test]
 fn a_chain_passes_the_client_on() {
     for version in ["on", "v2"] {
@@ -99,7 +99,7 @@ fn a_client_that_does_not_read_stops_its_peer() {
     let stopped = Signal::new();
     let tell = stopped.clone();
     let peer = Peer::script(move |mut talk| {
-        // More than both sockets and the buffer between them take.
+        // More than both sockets and the buffer between them can hold.
         let sent = talk.flood(64 << 20);
         assert!(sent < 64 << 20, "{sent} bytes went to a client that does not read");
         tell.raise();
@@ -113,7 +113,7 @@ fn a_client_that_does_not_read_stops_its_peer() {
     drop(client);
 }
 
-/// The header of the PROXY protocol goes ahead of the handshake, and the certificate is verified by the name that is asked for.
+/// The PROXY protocol header precedes the handshake, and the certificate is verified against the requested name.
 #[test]
 fn tls_is_spoken_to_a_peer() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Certificates of clients: asked for, checked, required, and bound to the server that asks.
+//! Client certificates: requested, verified, required, and bound to the server that requires them.
 
 use crate::tls::scene::{Scene, get};
 use testkit::{Authority, Issued};
@@ -52,7 +52,7 @@ fn a_server_that_asks_for_certificates_is_reached_by_its_own_handshake_only() {
     let two = format!("server {{ listen {{listen}} ssl; server_name b.test; {{b}} return 200 b; }} {}", server("on"));
     let scene = Scene::new(&two, &[]);
     let good = scene.authority.issue(&["client"]);
-    // Shaken hands with b.test, which asks for nothing, and then asked for a.test.
+    // A handshake with b.test, which requires nothing, and then a request for a.test.
     assert_eq!(ask(&scene, &with(&scene, Some(&good)), "b.test", "a.test").0, 421);
     scene.gateway.logged("client attempted to request the server name different from the one that was negotiated");
     assert_eq!(ask(&scene, &with(&scene, Some(&good)), "a.test", "b.test"), (200, "b".to_owned()));
@@ -70,11 +70,11 @@ fn a_certificate_that_another_servers_authority_vouches_for_counts_for_that_serv
     let scene = Scene::new(two, &[]);
     let shown = scene.authority.issue(&["client"]);
     assert_eq!(ask(&scene, &with(&scene, Some(&shown)), "a.test", "a.test").1, "[SUCCESS,CN=client]");
-    // Without a name the default server asks, whose authority is another one.
+    // Without a name the default server requires the certificate, and it trusts another authority.
     assert_eq!(ask(&scene, &nameless(&shown), "127.0.0.1", "a.test").1, "[NONE,]");
 }
 
-/// A client that sends no name, since it asks for an address.
+/// A client that sends no name, since it connects to an IP address.
 fn nameless(shown: &Issued) -> ClientSide {
     let pair = Pair::from_pem(shown.chain.as_bytes(), shown.key.as_bytes(), b"").unwrap();
     ClientSide::new(tls::Trust::Anyone).pair(Some(pair)).build().unwrap()

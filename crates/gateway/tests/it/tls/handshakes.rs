@@ -1,4 +1,4 @@
-//! Which certificate a client gets, and what becomes of handshakes that fail.
+//! Which certificate a client gets, and how failed handshakes are handled.
 
 use crate::tls::scene::{Scene, get};
 use gateway::CloseReason;
@@ -13,11 +13,11 @@ const TWO: &str = "server { listen {listen} ssl; server_name a.test; {a} return 
 #[test]
 fn the_name_that_a_client_asks_for_chooses_certificate_and_server() {
     let scene = Scene::new(TWO, &[]);
-    // The client checks the names: another certificate than the right one would end the handshake.
+    // The client verifies the names: a wrong certificate would end the handshake.
     assert_eq!(scene.ask("a.test", "a.test"), (200, "a".to_owned()));
     assert_eq!(scene.ask("b.test", "b.test"), (200, "b".to_owned()));
     assert_eq!(scene.ask("www.wild.test", "www.wild.test"), (200, "wild".to_owned()));
-    // As without TLS the request's host chooses the server.
+    // As without TLS, the request's Host selects the server.
     assert_eq!(scene.ask("a.test", "b.test"), (200, "b".to_owned()));
 }
 
@@ -28,7 +28,7 @@ fn an_unknown_name_gets_the_default_servers_certificate() {
     let mut client = scene.try_client(&anyone, "nobody.test").unwrap();
     client.send(get("nobody.test"));
     assert_eq!(client.response().text(), "a");
-    // An address sends no name.
+    // A client that connects to an IP address sends no name.
     let mut client = scene.try_client(&anyone, "127.0.0.1").unwrap();
     client.send(get("b.test"));
     assert_eq!(client.response().text(), "b");
@@ -40,7 +40,7 @@ fn a_request_without_host_is_the_server_of_the_handshake() {
     let mut client = scene.client("b.test");
     client.send("GET / HTTP/1.0\r\n\r\n");
     assert_eq!(client.response().text(), "b");
-    // The end is announced: nothing can have been cut off.
+    // The end is announced by a close_notify: nothing can have been cut off.
     assert_eq!(client.end(), End::Fin);
 }
 
@@ -117,17 +117,17 @@ fn a_handshake_has_the_time_of_a_head() {
 #[test]
 fn handshakes_that_fail_are_logged_with_their_reason() {
     let scene = Scene::new(TWO, &[]);
-    // A client that trusts somebody else.
+    // A client that trusts another authority.
     let stranger = Authority::new("Another Authority").client();
     assert!(scene.try_client(&stranger, "a.test").is_err());
     let line = scene.gateway.logged("alert unknown ca");
     assert!(line.contains("while SSL handshaking, client: 127.0.0.1") && line.contains("a.test"), "{line}");
-    // Something that is not TLS, behind a byte that is.
+    // Bytes that are not TLS, after a first byte that is.
     let mut odd = Talk::connect(scene.gateway.address());
     odd.send([22, 9, 9, 0, 5, 1, 2, 3, 4, 5]);
     odd.rest();
     scene.gateway.logged("SSL_do_handshake() failed (SSL: error:0A00010B:SSL routines::wrong version number)");
-    // One that leaves in the middle.
+    // A client that leaves in the middle of its first message.
     let gone = TcpStream::connect(scene.gateway.address()).unwrap();
     std::io::Write::write_all(&mut { &gone }, &[22, 3, 1, 0, 200, 1, 0]).unwrap();
     drop(gone);

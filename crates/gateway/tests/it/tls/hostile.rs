@@ -1,5 +1,6 @@
-//! Handshakes of clients that break the rules, through the whole gateway: an alert and an end for the client, one line with its reason, a
-//! counter, and nothing for anybody else. What exactly is refused is tested at the engine (`tls/tests/it/hostile`).
+//! Clients whose handshakes violate the protocol, through the whole gateway. The client gets an alert and a close, the
+//! log one line with the reason, and a counter increases; other clients are not affected. `tls/tests/it/hostile` tests
+//! what exactly the engine refuses.
 
 use crate::tls::scene::{Scene, get};
 use gateway::CloseReason;
@@ -18,7 +19,7 @@ fn hello(scene: &Scene) -> Vec<u8> {
     hello
 }
 
-/// The failed handshakes that the metrics count: for this reason, or all.
+/// The metric of failed handshakes: for this reason, or for all.
 fn failed(scene: &Scene, reason: &str) -> u64 {
     let mut client = scene.client("a.test");
     client.send("GET /status HTTP/1.1\r\nHost: a.test\r\nAccept: text/plain\r\n\r\n");
@@ -97,7 +98,7 @@ fn a_first_message_in_records_of_one_byte_is_served() {
     let pieces: Vec<u8> = hello[5..].iter().flat_map(|byte| [22, 3, 1, 0, 1, *byte]).collect();
     let mut client = Talk::connect(scene.gateway.address());
     client.send(pieces);
-    // The first message of both is the same without the heads of records.
+    // The first message of both is the same without the record headers.
     client.secure(session).unwrap();
     client.send(get("a.test"));
     assert_eq!(client.response().text(), "here");
@@ -109,7 +110,7 @@ fn a_connection_that_is_cut_after_its_handshake_ends_without_a_farewell() {
     let mut client = scene.client("a.test");
     client.send(get("a.test"));
     assert_eq!(client.response().text(), "here");
-    // Half of a record, and nothing more: no request begins with it.
+    // Half a record and nothing more: no request begins with it.
     client.socket().shutdown(std::net::Shutdown::Write).unwrap();
     assert_eq!(client.end(), End::Fin);
     scene.gateway.until_totals("it is closed", |totals| totals.active == 0);

@@ -1,4 +1,4 @@
-//! TLS towards clients: handshakes, certificates, names, and everything that plain connections have, over TLS.
+//! TLS towards clients: handshakes, certificates, names, and the features of plain connections over TLS.
 #![allow(clippy::unwrap_used)] // a failed step is the end of a test
 
 mod clients;

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::thread;
 use testkit::{Talk, peer_program, until};
 
-/// `{at}/a.crt`, `{at}/b.crt` and so on, by the label in front of the first dot.
+/// `{at}/a.crt`, `{at}/b.crt` and so on, by the label before the first dot.
 const BY_NAME: &str = "map $ssl_server_name $label { default a; ~^(?<first>[^.]+)\\.test$ $first; } \
     server { listen {listen} ssl; server_name _; ssl_certificate {at}/$label.crt; ssl_certificate_key {at}/$label.key; \
     return 200 $label; }";
@@ -100,14 +100,14 @@ fn a_slow_disk_holds_up_no_other_handshake_and_has_the_time_of_a_head() {
             client.response().status()
         })
     };
-    // The end of a pipe opens when somebody reads it: the handshake waits for its file.
+    // Opening the writing end of a pipe blocks until a reader opens the other: the handshake waits for its file.
     let slow = thread::spawn(shake.clone());
     let mut write = fs::OpenOptions::new().write(true).open(&pipe).unwrap();
     assert_eq!(scene.ask("a.test", "a.test").0, 200);
     write.write_all(&fs::read(scene.path("kept.crt")).unwrap()).unwrap();
     drop(write);
     assert_eq!(slow.join().unwrap().unwrap(), 200);
-    // No thread writes this time.
+    // This time no thread writes.
     let timed_out = thread::spawn(shake);
     let _write = fs::OpenOptions::new().write(true).open(&pipe).unwrap();
     assert!(timed_out.join().unwrap().is_err());

@@ -1,4 +1,4 @@
-//! Servers with certificates of an authority of the test's own.
+//! Servers with certificates of the test's own authority.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ pub(crate) fn get(host: &str) -> String {
     format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n")
 }
 
-/// A gateway with certificates in a folder, which `{at}` means in its configuration.
+/// A gateway with certificates in a directory; `{at}` in its configuration stands for that.
 pub(crate) struct Scene {
     pub(crate) gateway: Gateway,
     pub(crate) authority: Authority,
@@ -19,8 +19,8 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// A gateway with this in its `http`. `a.test`, `b.test` and `*.wild.test` have certificates: `{a}`, `{b}` and `{wild}` mean
-    /// the words that name them, `{ca}` for the authority's file.
+    /// A gateway with this text in its `http`. `a.test`, `b.test` and `*.wild.test` have certificates: `{a}`, `{b}` and
+    /// `{wild}` stand for the directives that name them, `{ca}` for the authority's file.
     pub(crate) fn new(http: &str, upstreams: &[SocketAddr]) -> Self {
         Self::of_workers(1, http, upstreams)
     }
@@ -58,7 +58,7 @@ impl Scene {
         self.folder.path().join(name)
     }
 
-    /// A client that trusts the authority and asks for this name.
+    /// A client that trusts the authority and sends this name.
     pub(crate) fn client(&self, name: &str) -> Talk {
         self.try_client(&self.authority.client(), name).unwrap()
     }

@@ -119,7 +119,7 @@ fn new_certificates_count_for_new_handshakes_and_broken_ones_for_none() {
     assert_eq!((renewal.renewed.len(), renewal.broken.len()), (1, 0), "{renewal:?}");
     let second = shown(&scene);
     assert_ne!(first, second);
-    // A key that is not the certificate's.
+    // A key that does not match the certificate.
     scene.authority.issue(&["a.test"]).write(scene.folder.path(), "other");
     fs::copy(scene.path("other.key"), scene.path("a.key")).unwrap();
     let renewal = scene.gateway.shared().renew_certificates(&changed, &|path| fs::read(path));

@@ -1,10 +1,10 @@
-//! What TLS tells templates: `$ssl_…`, `$scheme`, `$https`, and the URLs that the gateway makes itself.
+//! TLS in templates: `$ssl_…`, `$scheme`, `$https`, and the URLs that the gateway makes itself.
 
 use crate::tls::scene::{Scene, get};
 use testkit::Talk;
 use tls::Pair;
 
-/// A server that answers with these variables, one a line.
+/// A server that answers with these variables, one per line.
 fn server(words: &str, variables: &str) -> String {
     let lines = variables.split(' ').map(|name| format!("{name}=[${name}]\\n")).collect::<Vec<_>>().concat();
     format!(
@@ -82,7 +82,8 @@ fn a_subrequest_knows_what_the_request_knows() {
     assert!(own.contains("ssl_client_verify=[SUCCESS]") && own.contains("ssl_protocol=[TLSv1.3]"), "{own}");
 }
 
-/// A server's words are read in their order, and what a later one asks for is kept for handshakes of an earlier one.
+/// The servers are lowered in order; offers that only a later one uses must be kept in handshakes of an earlier one
+/// too.
 #[test]
 fn offers_are_kept_if_any_server_asks_for_them() {
     let two = format!(

@@ -1,4 +1,4 @@
-//! Connections under TLS: kept, resumed, opened ahead, moved between workers, turned into tunnels.
+//! TLS connections: kept, resumed, opened ahead of demand, moved between workers, turned into tunnels.
 
 use crate::upstream_tls::peer::{Authority, Secure, SecurePeer};
 use crate::upstream_tls::site::{GET, ask, site, text};
@@ -76,7 +76,7 @@ fn a_session_is_resumed_with_the_peer_that_gave_it_also_after_a_reload() {
 fn idle_connections_move_between_workers() {
     let peer = counting();
     let gateway = Gateway::start_workers(2, &text(1, "keepalive 4;", ""), &[peer.address()]);
-    // Clients are given to the least loaded worker, so that two at once are of different ones.
+    // The least loaded worker gets a new client, so two concurrent clients have different workers.
     for round in 0..4 {
         let (mut first, mut second) = (gateway.client(), gateway.client());
         gateway.until_totals("both are accepted", |totals| totals.active == 2);
@@ -97,7 +97,7 @@ fn connections_that_are_opened_ahead_shake_hands_and_take_tickets_in() {
     let gateway = Gateway::start(&conf, &[peer.address()]);
     let is_shaken = |met: &crate::upstream_tls::peer::Met| met.sni.as_deref() == Some("a.test");
     until("two handshakes", || (peer.met().iter().filter(|met| is_shaken(met)).count() == 2).then_some(()));
-    // The tickets come behind the handshake, while the connections are idle: they stay.
+    // The session tickets arrive after the handshake, while the connections are idle: the connections stay.
     for _ in 0..6 {
         ask(&gateway, "/");
     }
@@ -118,7 +118,7 @@ fn data_on_an_idle_connection_and_close_notify_end_it() {
                     secure.send(HELLO);
                     if secure.serial() == 0 {
                         if closes {
-                            // The socket stays open: the end is that of TLS alone.
+                            // The socket stays open: only TLS ends.
                             let stream = secure.stream.try_clone().unwrap();
                             secure.close();
                             sent.raise();
@@ -160,7 +160,7 @@ fn p03_a_post_that_lost_the_race_is_repeated_with_the_proof_alone() {
     assert_eq!(client.response().status(), 502);
     assert_eq!(peer.met()[0].targets.len(), 2);
     gateway.logged("while reading response header from upstream, reused connection");
-    // An idempotent one is, on a fresh connection.
+    // An idempotent request is repeated, on a fresh connection.
     let mut client = gateway.client();
     client.send(GET);
     assert_eq!(client.response().text(), "hello");
@@ -221,7 +221,7 @@ fn a_websocket_goes_through_a_tunnel_over_tls() {
         client.send(&text);
         client.expect(&text);
     }
-    // Its state of TLS is in the account.
+    // Its TLS state counts as held memory.
     let held = until("the tunnel is accounted for", || {
         Some(gateway.shared().memory().held_by_tunnels).filter(|&held| held > 0)
     });

@@ -1,4 +1,4 @@
-//! Handshakes that fail, stall or come slowly.
+//! Handshakes that fail, stall or are slow.
 
 use crate::upstream_tls::peer::{Authority, SecurePeer};
 use crate::upstream_tls::site::{ask, fails, site, text};
@@ -7,7 +7,7 @@ use testkit::{Gateway, Peer};
 #[test]
 fn s20_an_upstream_that_speaks_plain_http() {
     let peer = Peer::script(|mut talk| {
-        // It takes our first message for a request.
+        // It takes our first message for an HTTP request.
         talk.send("HTTP/1.1 400 Bad Request\r\nContent-Length: 3\r\nConnection: close\r\n\r\nbad");
         talk.rest();
     });
@@ -87,7 +87,7 @@ fn a_failed_handshake_leads_to_the_next_peer() {
     let good = SecurePeer::counting(Authority::new("Authority").usual().side());
     let gateway = Gateway::start(&text(2, "", ""), &[plain.address(), good.address()]);
     let mut client = gateway.client();
-    // Nothing of the request has left, so that any method goes on.
+    // No byte of the request was sent, so every method is retried.
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx");
     assert_eq!(client.response().text(), "1");
     let line = gateway.access_lines(1).remove(0);

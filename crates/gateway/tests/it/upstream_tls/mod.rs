@@ -1,5 +1,5 @@
-//! TLS towards upstreams: what is sent and verified, which connection serves whom, and what fails how. The upstreams are sessions of
-//! the engine over blocking sockets, which play scripts; `real_peers` has others' programs.
+//! TLS towards upstreams: what is sent and verified, which requests share a connection, and how failures are handled.
+//! The upstreams are engine sessions over blocking sockets that run scripts; `real_peers` uses external programs.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 mod connections;

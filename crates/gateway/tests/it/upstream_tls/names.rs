@@ -1,4 +1,4 @@
-//! Which name goes into SNI, and which connections belong to it.
+//! Which name SNI has, and which connections belong to it.
 
 use crate::upstream_tls::peer::{Authority, SecurePeer};
 use crate::upstream_tls::site::{ask, site, text};
@@ -59,7 +59,7 @@ fn p08_connections_of_two_names_are_never_shared() {
         for target in own {
             ask(&gateway, target);
         }
-        // The names that requests bring share with written ones what is the same.
+        // Names from requests share connections with equal names that are written.
         assert_eq!(peer.met().len(), 4, "round {round}: {:?}", names(&peer));
     }
     gateway.reload(conf);
@@ -90,7 +90,7 @@ fn a_url_with_variables_leads_over_tls_or_in_clear() {
     assert_eq!(ask(&gateway, "/both?scheme=https&to=app").text(), "1");
     assert_eq!(ask(&gateway, &format!("/both?scheme=https&to={to_secure}")).status(), 200);
     assert_eq!(ask(&gateway, &format!("/both?scheme=HTTP&to={to_plain}")).text(), "plain");
-    // It takes over the connection of the other location.
+    // It reuses the connection of the other location.
     assert_eq!(ask(&gateway, &format!("/secure?to={to_secure}")).text(), "2");
     assert_eq!(names(&secure), [Some("app".to_owned()), None]);
     assert_eq!(secure.met()[1].targets[1], "/x");

@@ -1,4 +1,4 @@
-//! Upstreams that speak TLS and play a script, and the certificates that they show.
+//! Upstreams with TLS that run a script, and the certificates that they show.
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use std::io::{Read as _, Write as _};
@@ -56,7 +56,7 @@ impl Issued {
     }
 }
 
-/// A file for a configuration, in a directory that ends with the test.
+/// Files for a configuration, in a directory that ends with the test.
 pub(crate) struct Files(tempfile::TempDir);
 
 impl Files {
@@ -75,7 +75,7 @@ impl Files {
     }
 }
 
-/// What a peer has learned of one connection.
+/// What a peer has learned about one connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Met {
     pub(crate) sni: Option<String>,
@@ -83,7 +83,7 @@ pub(crate) struct Met {
     pub(crate) protocol: String,
     /// `$ssl_client_verify`
     pub(crate) client: String,
-    /// Targets of the requests that came.
+    /// Targets of the received requests.
     pub(crate) targets: Vec<String>,
 }
 
@@ -91,7 +91,7 @@ pub(crate) struct Met {
 pub(crate) struct Secure {
     pub(crate) stream: TcpStream,
     session: Session,
-    /// Decrypted and not yet asked for.
+    /// Decrypted bytes that were not read yet.
     pending: Vec<u8>,
     ended: bool,
     serial: usize,
@@ -125,7 +125,7 @@ impl Secure {
         Some(())
     }
 
-    /// Reads once. `None`: the end, or what breaks TLS.
+    /// Reads once. `None`: the end, or invalid TLS.
     fn receive(&mut self) -> Option<()> {
         let mut bytes = vec![0; 32 * 1024];
         let count = self.stream.read(&mut bytes).ok().filter(|&count| count > 0)?;
@@ -140,7 +140,7 @@ impl Secure {
         self.serial
     }
 
-    /// Requests that came on this connection.
+    /// Number of requests received on this connection.
     pub(crate) fn requests_here(&self) -> usize {
         self.met.lock().unwrap()[self.serial].targets.len()
     }
@@ -168,7 +168,7 @@ impl Secure {
         Some(head)
     }
 
-    /// Whatever comes next.
+    /// The next bytes, of any kind.
     pub(crate) fn whatever_comes(&mut self) -> Option<Vec<u8>> {
         while self.pending.is_empty() {
             if self.ended {
@@ -190,7 +190,7 @@ impl Secure {
         }
     }
 
-    /// Ends it as TLS wants it.
+    /// Ends it with a `close_notify`.
     pub(crate) fn close(mut self) {
         self.session.close();
         let _ = self.flush_in(usize::MAX);
@@ -206,12 +206,12 @@ pub(crate) struct SecurePeer {
 }
 
 impl SecurePeer {
-    /// Plays the script on every connection whose handshake is complete.
+    /// Runs the script on every connection that has completed its handshake.
     pub(crate) fn script(side: ServerSideBuilder, script: impl Fn(Secure) + Send + Sync + 'static) -> Self {
         Self::in_pieces(side, usize::MAX, script)
     }
 
-    /// As [`Self::script`]; its part of the handshake comes in pieces of this size.
+    /// Like [`Self::script`], but sends its part of the handshake in pieces of this size.
     pub(crate) fn in_pieces(
         side: ServerSideBuilder,
         piece: usize,
@@ -260,7 +260,7 @@ impl SecurePeer {
         self.address
     }
 
-    /// What it has learned of each connection.
+    /// What it has learned about each connection.
     pub(crate) fn met(&self) -> Vec<Met> {
         self.met.lock().unwrap().clone()
     }

@@ -1,4 +1,4 @@
-//! Others' programs as upstreams: nginx and OpenSSL's server.
+//! External programs as upstreams: nginx and OpenSSL's server.
 
 use crate::upstream_tls::peer::{Authority, Files, Issued};
 use crate::upstream_tls::site::{ask, fails, site};
@@ -56,7 +56,7 @@ fn nginx_sees_what_is_configured() {
     let gateway = site(address, &format!("{words} proxy_ssl_certificate {chain}; proxy_ssl_certificate_key {key};"));
     assert_eq!(ask(&gateway, "/").text(), "TLSv1.3|a.test|.|SUCCESS|1");
     assert_eq!(ask(&gateway, "/").text(), "TLSv1.3|a.test|.|SUCCESS|2");
-    // Without its certificate nginx answers itself, as it does to everybody.
+    // Without its certificate nginx itself answers, as to every such client.
     let gateway = site(address, &words);
     assert_eq!(ask(&gateway, "/").status(), 400);
     let gateway = site(address, &words.replace("a.test", "c.test"));

@@ -1,11 +1,11 @@
-//! A gateway before upstreams that speak TLS.
+//! A gateway with TLS upstreams.
 
 use std::net::SocketAddr;
 use testkit::{Gateway, Response};
 
 pub(crate) const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// A group `app` of these upstreams, and a location that passes everything there over TLS.
+/// A group `app` of these upstreams, and a location that passes everything to it over TLS.
 pub(crate) fn text(peers: usize, group: &str, location: &str) -> String {
     let servers: String = (0..peers).map(|index| format!("server {{upstream:{index}}}; ")).collect::<Vec<_>>().concat();
     format!(
@@ -30,7 +30,7 @@ pub(crate) fn ask(gateway: &Gateway, target: &str) -> Response {
     client.response()
 }
 
-/// The request is answered with this status, and this is in the error log.
+/// The request gets this status, and the error log contains this phrase.
 #[track_caller]
 pub(crate) fn fails(gateway: &Gateway, status: u16, phrase: &str) {
     assert_eq!(ask(gateway, "/").status(), status);

@@ -1,4 +1,4 @@
-//! Which certificates of upstreams are believed, and what is shown to them.
+//! Which certificates of upstreams are trusted, and which certificate the gateway shows.
 
 use crate::upstream_tls::peer::{Authority, Files, Issued, SecurePeer};
 use crate::upstream_tls::site::{ask, fails, site, text};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use testkit::Gateway;
 use tls::{ClientCheck, Protocol, Protocols};
 
-/// A gateway that verifies with this authority and name, before a peer with this certificate.
+/// A gateway that verifies with this authority and name, and a peer with this certificate.
 fn verifying(issued: &Issued, authority: &str, name: &str) -> (SecurePeer, Gateway) {
     let files = Files::new();
     let peer = SecurePeer::counting(issued.side());
@@ -51,7 +51,7 @@ fn certificates_that_do_not_verify_are_named_as_in_nginx() {
 
 fn self_signed() -> Issued {
     let mut params = rcgen::CertificateParams::new(vec!["a.test".to_owned()]).unwrap();
-    // As `openssl req -x509` makes them.
+    // As `openssl req -x509` generates them.
     params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     let key = rcgen::KeyPair::generate().unwrap();
     Issued { chain: params.self_signed(&key).unwrap().pem(), key: key.serialize_pem() }

@@ -1,6 +1,7 @@
-//! `holdfast origin --processes N`: for more connections than one process may have descriptors. The parent only starts the others and
-//! waits: each listens at the same addresses (`SO_REUSEPORT`), and the kernel divides the connections among them. They end with
-//! their parent, whatever becomes of it, since their standard input then ends; it ends with the first of them.
+//! `holdfast origin --processes N`: for more connections than one process may have descriptors. The parent only starts
+//! the parts and waits. Each part listens at the same addresses (`SO_REUSEPORT`), and the kernel divides the
+//! connections among them. If the parent ends for any reason, the standard input of the parts ends, and so do they. The
+//! parent ends when the first part does.
 
 use super::{Args, LISTENING, say_where};
 use crate::report::errno;
@@ -12,12 +13,12 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A process that was told to end and has not by then is killed.
+/// Time for a process to end after it was told to; then it is killed.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Between two looks whether all have ended.
+/// Pause between two checks whether all processes have ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// The others. Dropping it ends them and waits for them.
+/// The other processes. Dropping this ends them and waits for them.
 #[derive(Debug, Default)]
 struct Parts(Vec<Child>);
 
@@ -27,7 +28,7 @@ pub(super) fn serve(args: &Args) -> Result<(), String> {
     }
     let signals = Signals::open().map_err(|error| format!("signalfd() failed {}", errno(&error)))?;
     let mut parts = Parts::default();
-    // The first one has the kernel choose the ports that were left open, and keeps them as long as it lives.
+    // The kernel chooses ports for the first part where none was given. That part holds them as long as it lives.
     let mut listening: Vec<String> = args.listen.iter().map(ToString::to_string).collect();
     for _ in 0..args.processes {
         listening = parts.start(&listening)?;
@@ -49,15 +50,15 @@ pub(super) fn serve(args: &Args) -> Result<(), String> {
 }
 
 impl Parts {
-    /// Starts one more that listens there, and returns where it does.
+    /// Starts another part at these addresses, and returns the addresses that it listens on.
     fn start(&mut self, listen: &[String]) -> Result<Vec<String>, String> {
         let mut command = Command::new("/proc/self/exe");
-        // As this one was called, and what makes it a part.
+        // The arguments of this process, and the flag that makes it a part.
         command.args(std::env::args_os().skip(1));
         for address in listen {
             command.args(["--part", address]);
         }
-        // A group of its own: a terminal's Ctrl-C reaches the parent alone, who ends all others.
+        // A process group of its own: Ctrl-C of a terminal reaches only the parent, which then ends the parts.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let mut child =
             command.spawn().map_err(|error| format!("a process of the origin cannot start {}", errno(&error)))?;
@@ -66,7 +67,7 @@ impl Parts {
         let lines = said.into_iter().flat_map(|said| BufReader::new(said).lines().map_while(Result::ok));
         let listening = lines.filter_map(|line| line.strip_prefix(LISTENING).map(str::to_owned));
         let listening: Vec<String> = listening.take(listen.len()).collect();
-        // Why it could not, it has said itself.
+        // The part has printed its error itself.
         if listening.len() < listen.len() {
             Err("a process of the origin cannot listen".to_owned())
         } else {
@@ -74,7 +75,7 @@ impl Parts {
         }
     }
 
-    /// An origin with some of its processes would serve some of its connections.
+    /// Reports a part that has ended: the others would serve only some of the connections.
     fn check(&mut self) -> Result<(), String> {
         for child in &mut self.0 {
             if let Ok(Some(status)) = child.try_wait() {
@@ -95,7 +96,7 @@ impl Drop for Parts {
             std::thread::park_timeout(LOOK_AGAIN);
         }
         for child in &mut self.0 {
-            // One that has ended cannot be killed, which is well.
+            // A process that has ended already cannot be killed, which is fine.
             let _ = child.kill();
             let _ = child.wait();
         }

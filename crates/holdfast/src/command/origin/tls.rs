@@ -1,11 +1,11 @@
-//! `holdfast origin --tls`: the certificate, from files or made for this run.
+//! The certificate of `holdfast origin --tls`, from files or made for this run.
 
 use super::Args;
 use ::tls::{Pair, ServerSide};
 use origin::Tls;
 use reactor::PeerAddress;
 
-/// Names of a certificate that is made here, beside the addresses.
+/// Names in a certificate made here, besides the addresses.
 const NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 pub(super) fn side(args: &Args) -> Result<Tls, String> {
@@ -23,7 +23,7 @@ pub(super) fn side(args: &Args) -> Result<Tls, String> {
     side.map(Tls::new).map_err(|error| format!("TLS cannot be set up: {error}"))
 }
 
-/// What clients may call this origin.
+/// The names by which clients may address this origin.
 fn names(args: &Args) -> Vec<String> {
     let ip = |address: &PeerAddress| match address {
         PeerAddress::Ip(address) if !address.ip().is_unspecified() => Some(address.ip().to_string()),

@@ -27,7 +27,7 @@ pub(crate) struct FileArgs {
     listen: Option<SocketAddr>,
 }
 
-/// A URL behind a `--json` without a file would otherwise be taken for the file.
+/// Refuses a URL after `--json`: the flag would take it as its file.
 fn parse_file(text: &str) -> Result<PathBuf, String> {
     if text.contains("://") {
         return Err("a file; to print, write the URL first, or --json=-".to_owned());

@@ -42,7 +42,7 @@ fn parse_switch(text: &str) -> Result<bool, String> {
 }
 
 impl TlsFlags {
-    /// What becomes of them, where some URL wants TLS; otherwise none may be given.
+    /// The TLS options if some URL needs TLS; otherwise none of the flags may be given.
     pub(super) fn options(&self, is_tls: bool) -> Result<TlsOptions, String> {
         let given = [
             (self.insecure, "--insecure"),
@@ -70,7 +70,7 @@ impl TlsFlags {
         })
     }
 
-    /// Handshakes are what is counted.
+    /// Whether only handshakes are counted.
     pub(super) fn handshakes_only(&self) -> bool {
         self.handshakes
     }

@@ -1,4 +1,4 @@
-//! The flags of a load of WebSockets, and what they become together with those that it shares with HTTP.
+//! The flags of a WebSocket load, and the options they give together with those shared with HTTP.
 
 use super::super::typed::{parse_duration_range, parse_rate};
 use super::{LoadArgs, THREADS_DEFAULT};
@@ -6,7 +6,7 @@ use crate::typed::{bytes, count, duration};
 use load::websocket::{Options, Storm, parse_url};
 use std::time::Duration;
 
-/// Pauses before a connection that a storm has cut is opened again, unless `--reconnect` says otherwise.
+/// Pause before a connection cut by a storm is opened again, unless `--reconnect` gives another.
 const RECONNECT_DEFAULT: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -72,7 +72,7 @@ fn parse_storm(text: &str) -> Result<Storm, String> {
 }
 
 impl LoadArgs {
-    /// Whether WebSockets are to be loaded; a mistake where flags of the one are used for the other.
+    /// Whether it is a WebSocket load; an error if flags of one kind of load are used for the other.
     pub(in crate::load) fn is_websocket(&self) -> Result<bool, String> {
         let is_websocket = |url: &String| {
             let lower = url.get(..6).unwrap_or(url).to_ascii_lowercase();
@@ -87,7 +87,7 @@ impl LoadArgs {
         Ok(true)
     }
 
-    /// The load of WebSockets that is asked for.
+    /// The options of the WebSocket load.
     pub(in crate::load) fn websocket_options(&self) -> Result<Options, String> {
         let [url] = self.urls.as_slice() else { return Err("a load of WebSockets has one URL".to_owned()) };
         let for_http = [

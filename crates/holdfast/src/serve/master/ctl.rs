@@ -1,5 +1,5 @@
-//! What `holdfast ctl` asks of the master: it reloads, or plans to, itself, and passes the rest to the child. Every change is logged with
-//! the one that asked.
+//! Handles the requests of `holdfast ctl` in the master: it does reloads and dry runs itself, and passes other requests
+//! to the child. Every change is logged with the caller.
 
 use super::dry_run::{self, DryRun};
 use super::offspring::Offspring;
@@ -11,20 +11,20 @@ use gateway::Level;
 use serde_json::{Value, json};
 use std::time::Instant;
 
-/// Clients that wait for something the master has begun.
+/// Clients that wait for work in progress.
 #[derive(Debug, Default)]
 pub(super) struct Awaited {
     reloads: Vec<Reload>,
-    /// Answers of the child that the master adds something to, by the client's number.
+    /// Data that the master adds to a child's answers, by the client's number.
     additions: Vec<(u64, Addition)>,
-    /// Clients whose request the child carries out.
+    /// Clients with a request that the child executes.
     passed_on: Vec<u64>,
 }
 
 #[derive(Debug)]
 struct Reload {
     id: u64,
-    /// Another reload is under way, and this one comes behind it.
+    /// Whether another reload is in progress and this one follows it.
     is_next: bool,
 }
 
@@ -35,10 +35,10 @@ enum Addition {
 }
 
 impl Master<'_> {
-    /// Looks at the control socket.
+    /// Serves the control socket.
     pub(super) fn look_at_ctl(&mut self) {
         let asked = self.ctl.turn(Instant::now());
-        // Clients that have left are not answered any more.
+        // Clients that have left get no answer.
         self.awaited.additions.retain(|(id, _)| self.ctl.waits(*id));
         self.awaited.passed_on.retain(|id| self.ctl.waits(*id));
         self.awaited.reloads.retain(|reload| self.ctl.waits(reload.id));
@@ -90,7 +90,7 @@ impl Master<'_> {
         Ok(())
     }
 
-    /// The child has ended or retires, and is not listened to any more: what it was asked has no answer.
+    /// The child has ended or retires: its pending requests get an error.
     pub(super) fn child_left(&mut self) {
         for id in std::mem::take(&mut self.awaited.passed_on) {
             let message = "the worker process was replaced before it answered; ask again, or look first whether a change was made";
@@ -115,7 +115,7 @@ impl Master<'_> {
         self.ctl.answer(id, &answer);
     }
 
-    /// A reload has come to its end: those that wait for it are told.
+    /// A reload has ended: the clients that wait for it get the result.
     pub(super) fn reloaded(&mut self, outcome: Result<(), &str>) {
         let waiting = std::mem::take(&mut self.awaited.reloads);
         let (next, done): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|reload| reload.is_next);
@@ -126,7 +126,7 @@ impl Master<'_> {
         }
     }
 
-    /// The reload that came in between begins.
+    /// The reload requested during the last one starts.
     pub(super) fn begins_again(&mut self) {
         self.awaited.reloads.iter_mut().for_each(|reload| reload.is_next = false);
     }
@@ -143,7 +143,7 @@ impl Master<'_> {
         })
     }
 
-    /// What a reload would do, without doing it.
+    /// Computes the changes of a reload without doing it.
     fn dry_run(&mut self) -> DryRun {
         let (prepared, texts) = self.read(self.instance.loader());
         dry_run::compare(&self.plan, &prepared, &texts)

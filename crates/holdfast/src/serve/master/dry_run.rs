@@ -1,4 +1,4 @@
-//! What a reload would change: the configuration that is in the files now beside the one that holds. Pure but for reading neither.
+//! The changes of a reload: compares the configuration in the files with the current one. It reads neither itself.
 
 use super::Plan;
 use crate::process::ChildPlan;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// What a reload would do.
+/// The changes that a reload would make.
 #[derive(Debug, Default)]
 pub(super) struct DryRun {
     errors: Vec<String>,
@@ -20,11 +20,11 @@ pub(super) struct DryRun {
     listeners: Vec<String>,
     groups: Vec<String>,
     logs: Vec<String>,
-    /// Settings that a running worker process cannot take on.
+    /// Settings that a running worker process cannot apply.
     process: Vec<String>,
 }
 
-/// Compares.
+/// Compares the current configuration with the new one.
 pub(super) fn compare(holds: &Plan, new: &Prepared, texts: &Texts) -> DryRun {
     let of_level = |wanted: fn(Level) -> bool| {
         let lines = report::log_lines(new).into_iter();
@@ -51,12 +51,12 @@ pub(super) fn compare(holds: &Plan, new: &Prepared, texts: &Texts) -> DryRun {
 }
 
 impl DryRun {
-    /// Whether a new worker process takes over from the one that serves.
+    /// Whether a new worker process would replace the one that serves.
     pub(super) fn replaces_child(&self) -> bool {
         self.errors.is_empty() && !self.process.is_empty()
     }
 
-    /// For the answer. `status` is that of the process that serves, where it would be replaced.
+    /// The answer as JSON. `status` is that of the serving process if it would be replaced.
     pub(super) fn into_json(self, status: Option<&Value>) -> Value {
         let count = |status: &Value, part: &str, field: &str| status[part][field].as_u64().unwrap_or_default();
         let (mut exchanges, mut tunnels) = (0, 0);
@@ -84,7 +84,7 @@ impl DryRun {
     }
 }
 
-/// What is in one of two and not in the other, and what is in both with another value.
+/// Entries that are in only one of two maps, and entries with different values.
 fn differences(
     before: &BTreeMap<String, String>,
     after: &BTreeMap<String, String>,
@@ -117,7 +117,7 @@ fn listeners(plan: Option<&BoundPlan>) -> BTreeMap<String, String> {
     all.map(|spec| (spec.address.to_string(), format!("{:?}", spec.options))).collect()
 }
 
-/// Groups with the servers as they are written.
+/// Groups with their servers as written.
 fn groups(model: Option<&Model>) -> BTreeMap<String, String> {
     let upstreams = model.and_then(|model| model.http.as_ref()).into_iter().flat_map(|http| &http.upstreams);
     let servers = |upstream: &conf::model::Upstream| {

@@ -1,4 +1,4 @@
-//! A child as its master sees it: a process, the line to it, and what it was offered and has not answered yet.
+//! A child from its master's view: a process, the channel to it, and the offer that it has not answered yet.
 
 use super::Plan;
 use crate::ctl::request::Answer;
@@ -20,27 +20,27 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// What it is called in lists of processes.
+/// Name in process lists.
 const TITLE: &str = "holdfast: worker process";
 
 /// A child.
 pub(super) struct Offspring {
     process: std::process::Child,
     pub(super) channel: Channel,
-    /// Sent, and not answered.
+    /// The configuration that was sent and is not answered.
     pub(super) offered: Option<Rc<Plan>>,
     since: Instant,
-    /// The other end is closed: it is about to end.
+    /// Whether the other end is closed: the child is about to end.
     hung_up: bool,
 }
 
-/// What a child said.
+/// A message from a child.
 pub(super) enum Word {
-    /// It has taken on what it was offered.
+    /// It has applied the offered configuration.
     Ready(Rc<Plan>),
-    /// It cannot, for this reason.
+    /// It refuses the configuration, for this reason.
     Refused(Rc<Plan>, String),
-    /// It has done what `holdfast ctl` asked; the client's number is first.
+    /// The answer to a request of `holdfast ctl`, with the client's number.
     Answered(u64, Answer),
 }
 
@@ -55,7 +55,7 @@ impl Offspring {
     ) -> Result<Self, String> {
         let failed = |error: io::Error| format!("the child could not be started {}", errno(&error));
         let (channel, theirs) = Channel::pair().map_err(failed)?;
-        // The program as it was when the master was started, even if the file was replaced since.
+        // The program file as of the master's start, even if it was replaced since.
         let mut command = Command::new("/proc/self/exe");
         command.arg0(TITLE).env_clear().env(ROLE, Role::Child.name()).stdin(Stdio::from(theirs));
         let ChildPlan { env, uses_stderr, .. } = &plan.process().child;
@@ -69,7 +69,7 @@ impl Offspring {
         Ok(child)
     }
 
-    /// Hands over a configuration with its sockets and logs.
+    /// Sends a configuration with its sockets and logs.
     pub(super) fn offer(&mut self, plan: &Rc<Plan>, instance: &Instance, files: &LogFiles) -> Result<(), String> {
         self.offer_with(plan, instance, files, None)
     }
@@ -97,49 +97,49 @@ impl Offspring {
         Ok(())
     }
 
-    /// Hands over newly opened logs.
+    /// Sends newly opened logs.
     pub(super) fn reopen(&mut self, instance: &Instance, files: &LogFiles) {
         let mut order = Order::new(instance.clone());
         let mut descriptors = Vec::new();
         add_logs(files, &mut order, &mut descriptors);
-        // A child that takes no orders is about to end, which is noticed elsewhere.
+        // If sending fails, the child is about to end, which another place detects.
         let _ = self.channel.send_body(Kind::Reopen, &order.encode(), &descriptors);
     }
 
-    /// Hands over files of certificates that have changed.
+    /// Sends changed certificate files.
     pub(super) fn renew_certificates(&mut self, instance: &Instance, texts: &Texts) {
         let mut order = Order::new(instance.clone());
         order.texts = texts.clone();
-        // A child that takes no orders is about to end, which is noticed elsewhere.
+        // If sending fails, the child is about to end, which another place detects.
         let _ = self.channel.send_body(Kind::Certificates, &order.encode(), &[]);
     }
 
-    /// Tells it something that needs no words.
+    /// Sends an order without a text.
     pub(super) fn tell(&mut self, kind: Kind) {
         let _ = self.channel.send(kind, "");
     }
 
-    /// Hands it a request of `holdfast ctl`.
+    /// Passes on a request of `holdfast ctl`.
     pub(super) fn pass_on(&self, packet: &str) -> io::Result<()> {
         self.channel.send(Kind::Ctl, packet)
     }
 
-    /// Its process.
+    /// The process id.
     pub(super) fn pid(&self) -> u32 {
         self.process.id()
     }
 
-    /// How long it has lived.
+    /// The time since its start.
     pub(super) fn age(&self) -> Duration {
         self.since.elapsed()
     }
 
-    /// Whether something may come from it.
+    /// Whether it may still send something.
     pub(super) fn speaks(&self) -> bool {
         !self.hung_up
     }
 
-    /// What it has said, if anything.
+    /// Receives the next message, if any.
     pub(super) fn listen(&mut self) -> Option<Word> {
         if self.hung_up {
             return None;
@@ -166,7 +166,7 @@ impl Offspring {
         }
     }
 
-    /// How long it lived, if it has ended; says so in nginx's words.
+    /// The child's lifetime, if it has ended. Logs its end in nginx's words.
     pub(super) fn ended(&mut self, journal: &Journal) -> Option<Duration> {
         let status = self.process.try_wait().ok()??;
         let pid = self.process.id();
@@ -175,7 +175,7 @@ impl Offspring {
         Some(self.since.elapsed())
     }
 
-    /// Ends it the hard way.
+    /// Kills it.
     pub(super) fn kill(&mut self) {
         let _ = self.process.kill();
     }
@@ -188,7 +188,7 @@ fn add_logs<'f>(files: &'f LogFiles, order: &mut Order, descriptors: &mut Vec<Bo
     }
 }
 
-/// How a process has ended, as nginx writes it behind its name and pid.
+/// The end of a process, as nginx writes it after its name and pid.
 pub(super) fn describe(status: ExitStatus) -> (Level, String) {
     match (status.signal(), status.code()) {
         (Some(signal), _) if status.core_dumped() => (Level::Alert, format!("exited on signal {signal} (core dumped)")),

@@ -1,6 +1,6 @@
-//! Another program takes over while this one runs, by nginx's steps: USR2 starts it with the listening sockets of this one,
-//! both accept; WINCH lets the workers of this one finish and end; QUIT ends this one. HUP instead of QUIT takes everything
-//! back, and so does the end of the other one.
+//! Replaces the running program by another, in nginx's steps. USR2 starts the new program with the listening sockets of
+//! this one, and both accept. WINCH lets the workers of this one finish and end. QUIT ends this one. HUP instead of
+//! QUIT cancels the upgrade, and so does the end of the new program.
 
 use super::Master;
 use super::offspring::describe;
@@ -17,15 +17,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tls::TicketState;
 
-/// Who else has the sockets of this master.
+/// Other programs with the sockets of this master.
 pub(super) struct Takeover {
-    /// What is started to take over.
+    /// The program file to start for an upgrade.
     program: PathBuf,
-    /// The program that handed its sockets to this one, if any, is this process's parent as long as it lives.
+    /// The program that passed its sockets to this one, if any. It is the parent process as long as it lives.
     predecessor: Option<u32>,
-    /// The program that takes over from this one.
+    /// The program that replaces this one.
     newcomer: Option<Child>,
-    /// The workers were told to end, and are started again only when asked for.
+    /// Whether the workers were told to end; they are restarted only on request.
     pub(super) rests: bool,
 }
 
@@ -39,7 +39,7 @@ impl Takeover {
         self.newcomer.is_some() || self.predecessor_lives()
     }
 
-    /// The program that handed over has ended since this was last asked: its pid.
+    /// Checks whether the predecessor has ended since the last call; returns its pid.
     fn predecessor_ended(&mut self) -> Option<u32> {
         if self.predecessor_lives() { None } else { self.predecessor.take() }
     }
@@ -55,7 +55,7 @@ impl Takeover {
             command.arg0(name);
         }
         command.args(words).env_remove(ROLE).env(INHERITED, sockets.value()).stdin(Stdio::null());
-        // The other one may be nginx, and needs none.
+        // The new program may be nginx, which needs no tickets.
         let _ = leave_tickets(&mut command, tickets);
         command.spawn()
     }
@@ -65,7 +65,7 @@ impl Master<'_> {
     /// USR2
     pub(super) fn upgrade(&mut self) {
         if self.takeover.shares_sockets() {
-            // Three programs on the same sockets would be one too many for the pid files, too.
+            // With three programs on the same sockets the names of the pid files would not suffice.
             let message = "the changing binary signal is ignored: you should shutdown or terminate before either old or \
                            new binary's process";
             return self.journal.log(Level::Crit, message);
@@ -93,7 +93,7 @@ impl Master<'_> {
 
     /// WINCH
     pub(super) fn rest(&mut self) {
-        // A terminal sends this signal whenever its window changes: it must not end the process then.
+        // A terminal sends this signal when its window changes: it must not end the workers then.
         if self.takeover.rests || File::open("/dev/tty").is_ok() {
             return;
         }
@@ -107,20 +107,20 @@ impl Master<'_> {
         }
     }
 
-    /// HUP after WINCH: the configuration that holds, unread, as in nginx.
+    /// HUP after WINCH: restarts the workers with the current configuration without reading it again, as in nginx.
     pub(super) fn work_again(&mut self) {
         self.journal.log(Level::Notice, "signal 1 (SIGHUP) received, starting workers again");
         self.takeover.rests = false;
         self.start_child();
     }
 
-    /// Looks whether the program that takes over has ended; then this one goes on as before.
+    /// Checks whether the new program has ended; then this one continues as before.
     pub(super) fn bury_newcomer(&mut self) {
         let Some(newcomer) = &mut self.takeover.newcomer else { return };
         let Ok(Some(status)) = newcomer.try_wait() else { return };
         let (level, end) = describe(status);
         self.journal.log(level, &format!("new binary process {} {end}", newcomer.id()));
-        // If it was killed, its children go on beside ours.
+        // If it was killed, its children still run beside ours: tell them to finish.
         tell_left_behind(newcomer.id(), false);
         self.takeover.newcomer = None;
         self.take_name_back();
@@ -130,7 +130,7 @@ impl Master<'_> {
         }
     }
 
-    /// If the program before this one was killed, its children go on with its configuration until they are told.
+    /// If the predecessor was killed, its children run with its configuration until they are told to finish.
     pub(super) fn look_after_predecessor(&mut self) {
         if let Some(pid) = self.takeover.predecessor_ended()
             && tell_left_behind(pid, false)
@@ -147,15 +147,15 @@ impl Master<'_> {
     }
 }
 
-/// The program as it was called: the file behind the name may be another one by the time of the upgrade, and a link may
-/// lead elsewhere.
+/// The program by the name it was called with: at the time of the upgrade the name may lead to a new file, and a link
+/// to another target.
 fn program() -> PathBuf {
     let own = || std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into());
     let Some(name) = std::env::args_os().next() else { return own() };
     find_program(&name, std::env::var_os("PATH").as_deref(), Path::is_file).unwrap_or_else(own)
 }
 
-/// As a shell finds it: a name with a slash is a path, any other is looked for in the folders of `PATH`.
+/// Finds a program as a shell does: a name with a slash is a path, any other is looked up in the folders of `PATH`.
 fn find_program(name: &OsStr, path: Option<&OsStr>, exists: impl Fn(&Path) -> bool) -> Option<PathBuf> {
     if name.as_encoded_bytes().contains(&b'/') {
         return std::path::absolute(name).ok().filter(|path| exists(path));

@@ -1,6 +1,6 @@
-//! What one program leaves to the next. Listening sockets pass in nginx's way: open descriptors, whose numbers are in the variable
-//! `NGINX`. So this program takes over from nginx, and nginx from this one. Keys of session tickets pass through the standard
-//! input of the next one, which finds them there if it is one of ours.
+//! What one program passes to the next. Listening sockets pass in nginx's way: open descriptors, with their numbers in
+//! the variable `NGINX`. So this program can replace nginx, and nginx can replace it. Ticket keys pass through the
+//! standard input of the next program, which reads them if it is Holdfast.
 
 use super::{Bound, Sockets};
 use reactor::{ListenOptions, Listener};
@@ -12,22 +12,22 @@ use std::process::Command;
 use std::sync::Arc;
 use tls::TicketState;
 
-/// The variable.
+/// nginx's variable.
 pub(in crate::serve) const INHERITED: &str = "NGINX";
 
-/// Says that the standard input has keys of tickets.
+/// Its presence means that standard input has ticket keys.
 const TICKETS: &str = "HOLDFAST_TICKETS";
-/// Most of them that are handed over: a pipe takes this at once, so that the program does not wait until the next one reads. A state has 44 bytes,
-/// and a configuration a handful of `ssl_session_timeout`s.
+/// Most bytes of ticket keys: a pipe holds this much, so the program does not wait until the next one reads. A state
+/// has 44 bytes, and a configuration has few different `ssl_session_timeout`s.
 const TICKETS_BYTES_MAX: usize = 4096;
 
-/// Descriptors that the next program inherits, as long as this lives.
+/// Descriptors that the next program inherits, as long as this value lives.
 pub(in crate::serve) struct Handover {
     descriptors: Vec<OwnedFd>,
 }
 
 impl Handover {
-    /// Copies that stay open when another program is started.
+    /// Makes duplicates that stay open across exec.
     pub(in crate::serve) fn of(bound: &[Bound]) -> io::Result<Self> {
         let listeners = bound.iter().flat_map(|bound| &bound.listeners);
         let copies = listeners.map(|listener| rustix::io::dup(listener.descriptor()));
@@ -43,7 +43,7 @@ impl Handover {
     }
 }
 
-/// Prepares a program that takes over: it finds these keys, so that the sessions of clients go on.
+/// Passes the keys to the program about to start, so that it can resume the sessions of clients.
 pub(in crate::serve) fn leave_tickets(command: &mut Command, states: &[TicketState]) -> io::Result<()> {
     let mut bytes = Vec::new();
     for state in states {
@@ -59,13 +59,13 @@ pub(in crate::serve) fn leave_tickets(command: &mut Command, states: &[TicketSta
     Ok(())
 }
 
-/// The keys that the program before this one has left.
+/// The keys from the previous program.
 pub(in crate::serve) fn tickets_left() -> Vec<TicketState> {
     let mut bytes = Vec::new();
     if std::env::var_os(TICKETS).is_none() || std::env::var_os(INHERITED).is_none() {
         return Vec::new();
     }
-    // Without keys new ones are made, and clients shake hands once more.
+    // If reading fails, new keys are made, and clients do a full handshake once.
     let _ = io::stdin().lock().take(TICKETS_BYTES_MAX as u64).read_to_end(&mut bytes);
     decode_tickets(&bytes)
 }
@@ -82,7 +82,7 @@ fn decode_tickets(mut bytes: &[u8]) -> Vec<TicketState> {
 }
 
 impl Sockets {
-    /// What this process was started with; what is wrong with it is in the second part.
+    /// The sockets that this process was started with; the second part has the errors.
     pub(in crate::serve) fn inherited() -> (Self, Vec<String>) {
         let (mut sockets, mut troubles) = (Self::default(), Vec::new());
         let Some(value) = std::env::var_os(INHERITED) else { return (sockets, troubles) };
@@ -95,7 +95,7 @@ impl Sockets {
             match taken {
                 Ok((address, listener)) => match sockets.bound.iter_mut().find(|bound| bound.address == address) {
                     Some(bound) => bound.listeners.push(listener),
-                    // Its real options are not known; those of the configuration are set when it is taken on.
+                    // The socket's real options are unknown; those of the configuration are set when it is applied.
                     None => sockets.bound.push(Bound {
                         address,
                         options: ListenOptions::default(),

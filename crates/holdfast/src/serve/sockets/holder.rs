@@ -1,5 +1,5 @@
-//! Who listens on an address that is in use, as far as /proc tells: the socket's inode from the table of TCP sockets, and
-//! the process that has it open. Other users' processes are only seen by root.
+//! Finds the process that listens on an address in use, as far as /proc shows it: the socket's inode from the table of
+//! TCP sockets, and the process that has it open. Only root sees the processes of other users.
 
 use reactor::PeerAddress;
 use std::fs;
@@ -18,7 +18,7 @@ pub(super) fn find(address: &PeerAddress) -> Option<String> {
     Some(format!("{name} (pid {pid}) listens on {held}"))
 }
 
-/// Address and inode of a line that keeps others from an address.
+/// Address and inode of a table line whose socket blocks the wanted address.
 fn listener(line: &str, wanted: SocketAddr) -> Option<(SocketAddr, u64)> {
     let mut words = line.split_ascii_whitespace();
     let local = parse_address(words.nth(1)?)?;
@@ -28,7 +28,7 @@ fn listener(line: &str, wanted: SocketAddr) -> Option<(SocketAddr, u64)> {
     (state == LISTEN && local.port() == wanted.port() && overlaps).then_some((local, inode))
 }
 
-/// `0100007F:0050`: 32-bit words in the byte order of the machine, the port in that of the network.
+/// `0100007F:0050`: 32-bit words in host byte order, the port in network byte order.
 fn parse_address(text: &str) -> Option<SocketAddr> {
     let (ip, port) = text.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;

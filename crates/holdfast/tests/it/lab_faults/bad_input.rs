@@ -1,11 +1,11 @@
-//! Experiments that cannot be, processes that die or never serve, ports that are taken, disks that fill.
+//! Experiments that cannot run, processes that die or never serve, ports in use, full disks.
 
 use super::{Bench, Ended, place_of};
 use std::fs;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
-/// An origin under load in arm `good`, and beside it in arm `bad` the process of the row, at `SIDE`.
+/// An origin under load in arm `good`, and in arm `bad` the process under test beside it, at `SIDE`.
 const BESIDE: &str = r#"
 name = "beside"
 title = "A process beside"
@@ -49,7 +49,7 @@ fn beside(side: &str) -> String {
     BESIDE.replace("SIDE", side)
 }
 
-/// The run ends with this said of the process beside, and keeps the sample before it.
+/// The run ends with this message about the process, and keeps the sample before it.
 fn row(side: &str, words: &[&str]) {
     let text = beside(side);
     let bench = Bench::new(&text);
@@ -95,7 +95,7 @@ fn a_process_that_dies_under_load() {
 
 #[test]
 fn a_process_that_writes_without_end_is_ended_by_the_kernel_at_a_bound() {
-    // A hole of that size, and a byte behind it: what counts is how long the file would be.
+    // A sparse file of that size with one byte at the end: the length counts, not the space used.
     let words =
         ["side ended with signal: 25", "it wrote more than 512 MiB into one file, which no program of the lab may"];
     row(&shell("exec dd if=/dev/zero bs=1 count=1 seek=600000000 conv=notrunc", ""), &words);
@@ -127,7 +127,7 @@ fn a_program_that_is_nowhere_makes_its_arm_absent_and_the_run_undecided() {
     let text = beside("program = \"no-such-server\"");
     let bench = Bench::new(&text);
     let ended = bench.run(&[]);
-    // Nothing is claimed, so nothing is open; the arm is told of all the same.
+    // There is no claim, so none is undecided; the arm is reported all the same.
     ended.assert_code(0);
     let place = place_of(&text, "[[process]]\nname = \"side\"");
     let why = format!("{place}1: process side: there is no program `no-such-server`, as a path or on $PATH");
@@ -172,8 +172,8 @@ fn refuses_impossible_loads_before_the_start() {
     ended.assert_says(&["x.toml", "cannot be read: ", "UTF-8"]);
 }
 
-/// The run with a file system of this size at `folder`, whose files are copied to `kept` when it is over; `None` where that is not
-/// to be had.
+/// Runs with a file system of this size at `folder`, and copies its files to `kept` afterwards; `None` if mounting is
+/// not possible.
 fn on_a_small_disk(bench: &Bench, size: &str, folder: &str, flags: &[&str]) -> Option<Ended> {
     fs::create_dir_all(bench.path(folder)).expect("there is room");
     fs::create_dir(bench.path("kept")).expect("there is room");

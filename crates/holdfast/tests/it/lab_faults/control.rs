@@ -1,4 +1,4 @@
-//! `--control`: an arm against itself, on real servers.
+//! `--control`: each arm against itself, on real servers.
 
 use super::Bench;
 use report::Outcome;
@@ -11,7 +11,7 @@ fn a_control_is_labelled_and_judges_an_arm_against_itself() {
          [[claim]]\nsays = \"three clients ask for more\"\nfigure = \"requests\"\nof = \"other\"\nagainst = \"only\"\ntimes_at_least = 1.1\n",
     ));
     let ended = bench.run(&["--control", "--arm", "only", "--rounds", "6", "--seed", "5"]);
-    // Whatever the verdicts: the questions of a control do not make a run fail.
+    // With any verdicts: the questions of a control do not make a run fail.
     ended.assert_code(0);
     ended.assert_says(&["chain: 6 rounds of 2 arms, seed 5"]);
     let record = bench.record();

@@ -6,10 +6,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
-/// A process that is started last and lives on without serving anything.
+/// A process that starts last and runs on without serving anything.
 const LAST: &str = "[[process]]\nname = \"last\"\nhost = \"proxy\"\nprogram = \"sleep\"\narguments = [\"600\"]\n";
 
-/// Runs the experiment until the file of its sample is there, interrupts it, and looks at what is left.
+/// Runs the experiment until the file of its sample exists, interrupts it, and checks what is left.
 fn interrupt(text: &str, file: &str, signal: Signal, part: &str, words: &str) {
     let bench = Bench::new(text);
     let mut run = bench.start(&[]);
@@ -35,7 +35,7 @@ fn while_a_process_is_started() {
 
 #[test]
 fn before_anything_is_loaded() {
-    // Half a second after its start, which is when the idle time has begun.
+    // It serves half a second after its start; then the idle time begins.
     let late = "program = \"sh\"\narguments = [\"-c\", \"sleep 0.5; touch served; exec sleep 600\"]\n";
     let text = chain("60.0", "0.0", "60.0", &LAST.replace("program = \"sleep\"\narguments = [\"600\"]\n", late));
     interrupt(&text, "last/served", Signal::SIGTERM, "[[arm]]", "before anything was loaded");
@@ -79,7 +79,7 @@ fn while_the_report_is_printed_to_a_reader_that_stalls() {
     let mut command = bench.command(&["--json", "--rounds", "1"]);
     let mut run = super::Running { child: command.stdout(Stdio::from(write)).spawn().expect("it starts") };
     drop(command);
-    // The Markdown is the last file; what remains is to print.
+    // The Markdown is the last file; only printing remains.
     let is_markdown = |path: &Path| path.extension().is_some_and(|extension| extension == "md");
     let files = || fs::read_dir(bench.path("results")).into_iter().flatten().flatten().map(|entry| entry.path());
     run.wait_until("the Markdown", || files().any(|path| is_markdown(&path)));

@@ -1,6 +1,6 @@
-//! `holdfast lab run` when something goes wrong: interruptions and kills at every stage, experiments that cannot be, processes
-//! that die or never serve, disks that fill, programs and rights that are not there. Real processes in network namespaces, and
-//! after each of them: the exit code, the words, what is kept of the record, and that nothing else is left.
+//! `holdfast lab run` with faults: interruptions and kills at every stage, experiments that cannot run, processes that
+//! die or never serve, full disks, missing programs and permissions. Real processes in network namespaces. After each
+//! fault the tests check the exit code, the messages, the record, and that nothing else is left.
 
 mod bad_input;
 mod control;
@@ -14,10 +14,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longer than anything here takes on a machine that is busy with other builds.
+/// Longer than any step here takes on a machine that is busy with other builds.
 const DEADLINE: Duration = Duration::from_mins(1);
 
-/// nginx behind Holdfast, each on a host of its own. `WARM_UP`, `IDLE` and `SECONDS` vary, and more may appear at `MORE`.
+/// nginx behind Holdfast, each on its own host. `WARM_UP`, `IDLE` and `SECONDS` vary, and `MORE` is a place for more
+/// text.
 const CHAIN: &str = r#"
 name = "chain"
 title = "Two servers"
@@ -77,7 +78,7 @@ fn chain(idle: &str, warm_up: &str, seconds: &str, more: &str) -> String {
     CHAIN.replace("WARM_UP", warm_up).replace("IDLE", idle).replace("SECONDS", seconds).replace("MORE", more)
 }
 
-/// A folder with an experiment, with a folder for what runs leave behind and one for results.
+/// A folder with an experiment, with one folder for temporary files of runs and one for results.
 struct Bench {
     folder: tempfile::TempDir,
     program: PathBuf,
@@ -118,7 +119,7 @@ impl Bench {
         Running { child: self.command(flags).spawn().expect("it starts") }
     }
 
-    /// To its end.
+    /// Runs it to the end.
     fn run(&self, flags: &[&str]) -> Ended {
         self.start(flags).end()
     }
@@ -138,7 +139,7 @@ impl Bench {
         Record::read(&record).expect("whole")
     }
 
-    /// Processes that work in this folder, or speak of it in their command lines.
+    /// Processes with this folder as working directory or in their command lines.
     fn processes(&self) -> Vec<String> {
         let folder = self.path("tmp").display().to_string();
         let all = fs::read_dir("/proc").expect("processes").flatten().map(|entry| entry.path());
@@ -151,7 +152,7 @@ impl Bench {
         ours.collect()
     }
 
-    /// Nothing is left of the run with this process id: no process, no folder, no namespace.
+    /// Asserts that nothing is left of the run with this process id: no process, no folder, no namespace.
     fn assert_clean(&self, run: u32) {
         assert_eq!(self.processes(), [""; 0], "every process has ended");
         let left: Vec<_> =
@@ -168,12 +169,12 @@ fn namespaces(run: u32) -> Vec<String> {
     names.filter(|name| name.starts_with(&format!("holdfast-lab-{run}-"))).collect()
 }
 
-/// A run under way. Killed if the test ends before it does.
+/// A run in progress. Killed if the test ends before it does.
 struct Running {
     child: Child,
 }
 
-/// A run that is over.
+/// A finished run.
 struct Ended {
     id: u32,
     status: ExitStatus,
@@ -187,7 +188,7 @@ impl Running {
         nix::sys::signal::kill(id, signal).expect("it is there");
     }
 
-    /// Waits until a file is there.
+    /// Waits until a file exists.
     fn wait_for(&mut self, file: &Path) {
         self.wait_until(&file.display().to_string(), || file.exists());
     }
@@ -208,7 +209,7 @@ impl Running {
         said
     }
 
-    /// Waits for its end; what it writes is little enough for a pipe, or read meanwhile.
+    /// Waits for the end. The output either fits into a pipe or is read meanwhile.
     fn end(mut self) -> Ended {
         let mut stdout = self.child.stdout.take().expect("piped");
         let reader = std::thread::spawn(move || {
@@ -240,7 +241,7 @@ impl Drop for Running {
 }
 
 impl Ended {
-    /// The exit code, with the output if it is another.
+    /// Asserts the exit code; prints the output if it differs.
     #[track_caller]
     fn assert_code(&self, code: i32) {
         assert_eq!(self.status.code(), Some(code), "{}\n{}", self.stderr, self.stdout);
@@ -254,7 +255,7 @@ impl Ended {
     }
 }
 
-/// Where a part of the text is, as messages name it.
+/// The position of a part of the text, as in messages.
 fn place_of(text: &str, part: &str) -> String {
     let before = text.split(part).next().expect("text");
     format!("x.toml:{}:", before.matches('\n').count() + 1)

@@ -1,5 +1,4 @@
-//! A user without rights over the machine: root of a user namespace where that is allowed, on the loopback where it is not; and
-//! programs that are not there.
+//! A user without privileges: root of a user namespace if that is allowed, on loopback otherwise; and missing programs.
 
 use super::{Bench, chain, place_of};
 use std::fs;
@@ -11,7 +10,7 @@ use std::process::Command;
 /// The user `nobody`, by number.
 const NOBODY: u32 = 65_534;
 
-/// Makes the command a plain user's, if it would be root's.
+/// Runs the command as a plain user if the test runs as root.
 fn as_plain_user(command: &mut Command) {
     if nix::unistd::geteuid().is_root() {
         command.uid(NOBODY).gid(NOBODY);
@@ -19,11 +18,11 @@ fn as_plain_user(command: &mut Command) {
 }
 
 impl Bench {
-    /// The same with everything in the folder the plain user's own, and the program where that user can start it.
+    /// Gives the plain user everything in the folder, and puts the program where that user can start it.
     fn of_plain_user(mut self) -> Self {
         self.program = self.program_apart(self.folder.path());
         if nix::unistd::geteuid().is_root() {
-            // Whatever the umask of the user that runs the tests allows.
+            // The permissions do not depend on the umask of the user that runs the tests.
             for path in [".", "x.toml", "tmp", "a", "a/b"] {
                 chown(self.path(path), Some(NOBODY), Some(NOBODY)).expect("root may");
             }
@@ -31,7 +30,7 @@ impl Bench {
         self
     }
 
-    /// The program in another folder, beside which nothing is found.
+    /// A copy of the program in another folder, with no peers beside it.
     fn program_apart(&self, folder: &Path) -> PathBuf {
         let apart = folder.join("a/b/holdfast");
         fs::create_dir_all(folder.join("a/b")).expect("there is room");
@@ -46,7 +45,7 @@ fn run_as_plain_user(command: &mut Command) -> super::Ended {
     super::Running { child: command.spawn().expect("the plain user can start it") }.end()
 }
 
-/// Why a plain user has no namespaces here; `None` if there are some.
+/// Why a plain user has no namespaces here; `None` if they work.
 fn why_no_user_namespaces() -> Option<String> {
     let mut unshare = Command::new("unshare");
     unshare.args(["--user", "--map-root-user", "--net", "--mount", "true"]).current_dir("/");
@@ -74,7 +73,7 @@ fn a_plain_user_has_namespaces_with_what_a_user_may_set_and_arms_that_need_more_
     assert_eq!(of("run by"), Some("root of a user namespace, with no rights over the machine"));
     let sample = record.samples.iter().find(|sample| sample.arm == "only").expect("taken");
     assert!(sample.figures["requests"] > 0.0 && sample.figures["failed"] == 0.0, "{sample:?}");
-    // Kernels differ in whether a user may set it; either way it is told.
+    // Kernels differ in whether a user may set it; either way the record reports it.
     match record.absent.as_slice() {
         [] => assert!(record.samples.iter().any(|sample| sample.arm == "deep"), "{record:?}"),
         [(arm, why)] => {
@@ -87,7 +86,7 @@ fn a_plain_user_has_namespaces_with_what_a_user_may_set_and_arms_that_need_more_
     bench.assert_clean(ended.id);
 }
 
-/// A folder of links to these programs alone, to be the whole `$PATH`.
+/// A folder of links to these programs only, used as the whole `$PATH`.
 fn path_of(bench: &Bench, programs: &[&str]) -> PathBuf {
     let bin = bench.path("bin");
     fs::create_dir(&bin).expect("there is room");
@@ -100,7 +99,7 @@ fn path_of(bench: &Bench, programs: &[&str]) -> PathBuf {
     bin
 }
 
-/// One origin of ours, on whatever network there is; `MORE` arms.
+/// One of our origins, on any kind of network; `MORE` is a place for arms.
 const ORIGIN: &str = r#"
 name = "origin"
 title = "An origin"

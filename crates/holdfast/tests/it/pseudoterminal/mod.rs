@@ -9,15 +9,15 @@ use std::os::fd::AsFd as _;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-/// What the terminal has.
+/// The size of the terminal.
 const ROWS: u16 = 24;
 const COLUMNS: u16 = 80;
 
-/// The program on a terminal of its own, and all that it wrote there.
+/// The program on its own terminal, and all its output there.
 pub(crate) struct Live {
     child: Child,
     terminal: File,
-    /// What a person sees.
+    /// The screen as a person sees it.
     screen: vt100::Parser,
     pub(crate) written: String,
 }
@@ -27,7 +27,7 @@ impl Live {
         let size = Winsize { ws_row: ROWS, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 };
         let pty = openpty(Some(&size), None).expect("a pseudoterminal");
         let end = || Stdio::from(pty.slave.try_clone().expect("a descriptor"));
-        // A session of its own, whose terminal is this one and not that of the test run.
+        // A session of its own, with this terminal instead of the test run's.
         let child = Command::new("setsid")
             .args(["--ctty", "--wait", env!("CARGO_BIN_EXE_holdfast"), subcommand])
             .args(arguments)
@@ -41,12 +41,12 @@ impl Live {
         Self { child, terminal: File::from(pty.master), screen, written: String::new() }
     }
 
-    /// The lines of the screen, without the spaces at their ends.
+    /// The lines of the screen, without trailing spaces.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.screen.screen().rows(0, COLUMNS).map(|line| line.trim_end().to_owned()).collect()
     }
 
-    /// Reads until the screen is as `seen` wants it.
+    /// Reads until the screen satisfies `seen`.
     pub(crate) fn wait_until(&mut self, what: &str, seen: impl Fn(&[String]) -> bool) {
         let deadline = Instant::now() + DEADLINE;
         while !seen(&self.lines()) {
@@ -55,7 +55,7 @@ impl Live {
         }
     }
 
-    /// Reads until the text was written since the last key.
+    /// Reads until the text has appeared since the last key.
     pub(crate) fn wait_for(&mut self, text: &str) {
         let deadline = Instant::now() + DEADLINE;
         while !self.written.contains(text) {
@@ -64,7 +64,7 @@ impl Live {
         }
     }
 
-    /// What there is within a tenth of a second; a terminal whose other end is closed has no more.
+    /// Reads what arrives within a tenth of a second; a closed terminal has nothing more.
     fn read(&mut self) {
         let mut watched = [PollFd::new(self.terminal.as_fd(), PollFlags::POLLIN)];
         if poll(&mut watched, PollTimeout::from(100_u8)).expect("polled") > 0 {

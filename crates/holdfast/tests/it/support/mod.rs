@@ -1,5 +1,5 @@
-//! An instance of the real program in a directory of its own, and the few questions that tests ask of it. Every wait has a
-//! deadline, and every process is ended by its pid.
+//! An instance of the real program in its own directory, with the helpers that tests need. Every wait has a deadline,
+//! and every process is ended by its pid.
 
 pub(crate) mod observer;
 pub(crate) mod pebble;
@@ -12,7 +12,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use testkit::free_port;
 
-/// Longer than anything here takes on a machine that is busy with other builds.
+/// Longer than any step takes on a machine that is busy with other builds.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
 /// The program.
@@ -32,7 +32,7 @@ fn comes_true(mut condition: impl FnMut() -> bool) -> bool {
         if Instant::now() >= deadline {
             return false;
         }
-        // The conditions are states of other processes, which nothing here is told of.
+        // The conditions are states of other processes, which cannot notify this one.
         std::thread::park_timeout(Duration::from_millis(5));
     }
     true
@@ -57,7 +57,7 @@ impl Instance {
 
     /// Writes another configuration.
     pub(crate) fn configure(&self, top: &str, servers: &str) {
-        // The user stays who it is: the directory belongs to the one who runs the tests.
+        // The user stays the same: the directory belongs to the user who runs the tests.
         let user = if nix::unistd::geteuid().is_root() { "user root;" } else { "" };
         let servers = servers.replace("PORT", &self.port.to_string());
         let text = format!(
@@ -71,7 +71,7 @@ impl Instance {
         self.folder.path().join(name)
     }
 
-    /// The program with this instance's file and prefix, and further flags.
+    /// The program with this instance's file and prefix, and more flags.
     pub(crate) fn command(&self, flags: &[&str]) -> Command {
         let mut command = holdfast();
         command.arg("-p").arg(self.folder.path()).arg("-c").arg(self.path("nginx.conf")).args(flags);
@@ -89,14 +89,14 @@ impl Instance {
         self.start_as(|command| command);
     }
 
-    /// Starts it in the foreground where its log does not tell when it serves.
+    /// Starts it in the foreground if its log does not show when it serves.
     pub(crate) fn start_unseen(&mut self) {
         let errors = fs::File::create(self.path("stderr")).expect("made");
         let child = self.command(&["-g", "daemon off;"]).stderr(errors).spawn().expect("the program starts");
         self.running = Some(child);
     }
 
-    /// As [`Self::start`], by a command that runs the given one.
+    /// As [`Self::start`], but `around` wraps the command.
     pub(crate) fn start_as(&mut self, around: impl FnOnce(Command) -> Command) {
         let errors = fs::File::create(self.path("stderr")).expect("made");
         let mut command = around(self.command(&["-g", "daemon off;"]));
@@ -113,12 +113,12 @@ impl Instance {
         fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    /// What the pid file says.
+    /// The pid in the pid file.
     pub(crate) fn pid_file(&self) -> Option<u32> {
         self.text("logs/holdfast.pid").trim_end().parse().ok()
     }
 
-    /// The pid of what was started here.
+    /// The pid of the started process.
     pub(crate) fn pid(&self) -> u32 {
         self.running.as_ref().map(Child::id).or(self.pid_file()).expect("it runs")
     }
@@ -129,13 +129,13 @@ impl Instance {
         assert!(comes_true(|| log().contains(text)), "waited in vain for {text:?} in the error log:\n{}", log());
     }
 
-    /// `-s`, which must work.
+    /// Runs `-s`, which must succeed.
     pub(crate) fn signal(&self, word: &str) {
         let output = self.run(&["-s", word]);
         assert!(output.status.success(), "-s {word}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// One request with a connection of its own; the whole response.
+    /// Sends one request on a new connection; returns the whole response.
     pub(crate) fn fetch(&self, path: &str) -> std::io::Result<String> {
         fetch(self.port, path)
     }
@@ -155,7 +155,7 @@ impl Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         if let Some(child) = &mut self.running {
-            // The master takes its child along only if it is asked; the child notices a lost master by itself.
+            // After SIGTERM the master ends its child; after SIGKILL the child would run on.
             let _ = nix::sys::signal::kill(pid(child.id()), nix::sys::signal::Signal::SIGTERM);
             let deadline = Instant::now() + DEADLINE;
             while Instant::now() < deadline && child.try_wait().is_ok_and(|status| status.is_none()) {
@@ -167,12 +167,12 @@ impl Drop for Instance {
     }
 }
 
-/// A pid as system calls take it.
+/// Converts a pid for system calls.
 pub(crate) fn pid(pid: u32) -> nix::unistd::Pid {
     nix::unistd::Pid::from_raw(i32::try_from(pid).expect("pids are small"))
 }
 
-/// One request with a connection of its own; the whole response.
+/// Sends one request on a new connection; returns the whole response.
 pub(crate) fn fetch(port: u16, path: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_read_timeout(Some(DEADLINE))?;
@@ -182,14 +182,14 @@ pub(crate) fn fetch(port: u16, path: &str) -> std::io::Result<String> {
     Ok(response)
 }
 
-/// The children of a process, as /proc tells.
+/// The children of a process, from /proc.
 pub(crate) fn children(pid: u32) -> Vec<u32> {
     let path = format!("/proc/{pid}/task/{pid}/children");
     let text = fs::read_to_string(Path::new(&path)).unwrap_or_default();
     text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
-/// Whether no thread of a process runs or can be woken: a signal that stops it reaches one after the other.
+/// Whether no thread of a process runs or can be woken: a stop signal reaches the threads one after the other.
 pub(crate) fn threads_stopped(pid: u32) -> bool {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("it is there");
     threads.flatten().all(|thread| {

@@ -1,4 +1,4 @@
-//! `holdfast watch` beside scenes in a network namespace of the test's own, read as Prometheus would.
+//! Runs `holdfast watch` next to test scenes in a separate network namespace, and reads it like Prometheus.
 
 use super::{DEADLINE, holdfast, until};
 use nix::libc::{AF_NETLINK, EPROTONOSUPPORT, SYS_socket};
@@ -11,7 +11,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
-/// Runs in a thread that is alone in its network namespace.
+/// Runs the work in a thread with its own network namespace.
 pub(crate) fn in_a_namespace(name: &str, work: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         let worked = scope.spawn(|| {
@@ -28,7 +28,7 @@ pub(crate) fn in_a_namespace(name: &str, work: impl FnOnce() + Send) {
     });
 }
 
-/// Runs in a thread to which, and to whose children, the kernel gives no netlink, as sandboxes do.
+/// Runs the work in a thread where the kernel refuses netlink to the thread and its children, as sandboxes do.
 pub(crate) fn without_netlink<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let worked = scope.spawn(|| {
@@ -54,7 +54,7 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
-    /// Looks five times a second, and serves what it saw; `more` are further flags.
+    /// Takes five readings a second and serves the last one; `more` are further flags.
     pub(crate) fn start(more: &[String]) -> Self {
         let mut child = holdfast()
             .args(["watch", "--interval", "0.2", "--listen", "127.0.0.1:0"])
@@ -72,7 +72,7 @@ impl Observer {
         observer
     }
 
-    /// The page as it is served.
+    /// The served page.
     pub(crate) fn page(&self) -> String {
         let mut stream = TcpStream::connect(&self.address).expect("it listens");
         stream.set_read_timeout(Some(DEADLINE)).expect("set");

@@ -1,4 +1,4 @@
-//! Pebble, a small authority for tests of ACME clients, on loopback with ports of its own.
+//! Pebble, a small authority for tests of ACME clients, on loopback with its own ports.
 
 use super::{DEADLINE, pid};
 use rcgen::generate_simple_self_signed;
@@ -9,34 +9,35 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 use testkit::{NameServer, free_port, peer_program};
 
-/// How it checks and issues.
+/// How it validates and issues.
 pub(crate) struct Settings {
-    /// Where it asks for `http-01`.
+    /// Port where it validates `http-01`.
     pub(crate) http_port: u16,
-    /// Where it asks for `tls-alpn-01`.
+    /// Port where it validates `tls-alpn-01`.
     pub(crate) tls_port: u16,
     /// How long certificates are valid, in seconds.
     pub(crate) validity_s: u32,
-    /// It wants accounts to be bound by the key `kid`.
+    /// Whether it requires accounts to be bound by the key `kid`.
     pub(crate) bound_accounts: bool,
 }
 
 /// The MAC key of `kid` in base64url.
 pub(crate) const MAC_KEY: &str = "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W";
 
-/// An authority. It has a directory at `https://127.0.0.1:{port}/dir` and a certificate of its own in `{folder}/pebble.pem`.
+/// An authority. Its directory is at `https://127.0.0.1:{port}/dir`, and its own certificate is in
+/// `{folder}/pebble.pem`.
 pub(crate) struct Pebble {
     pub(crate) port: u16,
     management_port: u16,
     folder: tempfile::TempDir,
     settings: Settings,
     running: Option<Child>,
-    /// Every name is 127.0.0.1, but `nowhere.test` has no address.
+    /// Resolves every name to 127.0.0.1, except that `nowhere.test` has no address.
     names: NameServer,
 }
 
 impl Pebble {
-    /// Makes its files; nothing runs yet.
+    /// Makes its files without starting it.
     pub(crate) fn new(settings: Settings) -> Self {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let made = generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("made");
@@ -51,7 +52,7 @@ impl Pebble {
         Self { port: free_port(), management_port: free_port(), folder, settings, running: None, names }
     }
 
-    /// Started.
+    /// A new authority that runs.
     pub(crate) fn started(settings: Settings) -> Self {
         let mut pebble = Self::new(settings);
         pebble.start();
@@ -79,7 +80,7 @@ impl Pebble {
             .arg(path)
             .args(["-dnsserver", &self.names.address().to_string()])
             .env("PEBBLE_VA_NOSLEEP", "1")
-            // Each order has challenges of its own.
+            // Each order gets new challenges.
             .env("PEBBLE_AUTHZREUSE", "0")
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("cloned"))
@@ -103,7 +104,7 @@ impl Pebble {
         let _ = child.wait();
     }
 
-    /// `acme_issuer ca` with this authority, and further words.
+    /// `acme_issuer ca` with this authority, and further directives.
     pub(crate) fn issuer(&self, words: &str) -> String {
         format!(
             "acme_issuer ca {{ uri https://127.0.0.1:{}/dir; ssl_trusted_certificate {}/pebble.pem; {words} }}\n",
@@ -112,7 +113,7 @@ impl Pebble {
         )
     }
 
-    /// Lets the authority say that a certificate has to be renewed at once, as it does when it has to revoke it.
+    /// Makes the authority ask for immediate renewal of a certificate, as it does before it revokes one.
     pub(crate) fn ask_to_renew(&self, certificate: &str) {
         let window = r#"{"suggestedWindow":{"start":"2020-01-01T00:00:00Z","end":"2020-01-02T00:00:00Z"}}"#;
         let body = serde_json::json!({ "Certificate": certificate, "ARIResponse": window }).to_string();
@@ -124,7 +125,7 @@ impl Pebble {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// The certificate of the authority that issues: what a browser would trust.
+    /// The root certificate of the issuing authority, which a browser would trust.
     pub(crate) fn root(&self) -> String {
         let output = Command::new(peer_program("curl"))
             .args(["--silent", "--fail", "--insecure"])
@@ -138,7 +139,7 @@ impl Pebble {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    /// Others may read the certificate.
+    /// Every user may read the certificate.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }

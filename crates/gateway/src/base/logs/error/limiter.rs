@@ -1,17 +1,17 @@
-//! How many lines of the same reason are written: a client that sends nonsense as fast as it can must not fill a disk, and
-//! the first lines of each reason must not be lost. Pure: the time comes in. Called by the error log for lines that
-//! requests cause.
+//! Limits how many lines with the same reason are written: a client that sends garbage as fast as it can must not fill
+//! a disk, and the first lines of each reason must not be lost. Pure: the caller passes the time. The error log calls
+//! it for lines that requests cause.
 
-/// Lines of one reason within a second that are written whole. A person reads fewer, a program that counts has the number
-/// of those that were not; at 300 bytes a line this is 15 KB a second for each worker and reason.
+/// Lines of one reason within a second that are written whole. A person reads fewer, and a program that counts gets the
+/// number of suppressed lines. At 300 bytes a line this is 15 KB a second for each worker and reason.
 const LINES_MAX: u32 = 50;
-/// Milliseconds for which lines are counted together.
+/// Milliseconds over which lines are counted together.
 const PERIOD_MS: u64 = 1000;
-/// Reasons remembered at a time. The program has about a hundred phrases, of which few are heard in one second; where more
-/// are, the oldest is forgotten, which costs lines on the disk and loses none.
+/// Reasons remembered at a time. The program has about a hundred phrases, of which few occur in one second. Beyond the
+/// limit the oldest reason is forgotten: more lines are written, none is lost.
 const REASONS_MAX: usize = 64;
 
-/// What was written of late.
+/// The lines written in the current periods.
 #[derive(Debug, Default)]
 pub(crate) struct Limiter {
     reasons: Vec<Reason>,
@@ -25,7 +25,7 @@ struct Reason {
     since_ms: u64,
     written: u32,
     suppressed: u64,
-    /// The report of suppressed lines.
+    /// The text for the report of suppressed lines.
     phrase: Box<[u8]>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Suppressed {
 }
 
 impl Limiter {
-    /// Whether a line is written. `told` gets what has to be reported first.
+    /// Whether to write a line. Reports that are due before it are added to `told`.
     pub(crate) fn admits(&mut self, key: u64, phrase: &[u8], now_ms: u64, told: &mut Vec<Suppressed>) -> bool {
         let Some(at) = self.reasons.iter().position(|reason| reason.key == key) else {
             if self.reasons.len() >= REASONS_MAX {
@@ -63,7 +63,7 @@ impl Limiter {
         admitted
     }
 
-    /// The report of periods that are over.
+    /// Adds the reports of periods that are over to `told`.
     pub(crate) fn settle(&mut self, now_ms: u64, told: &mut Vec<Suppressed>) {
         self.reasons.retain_mut(|reason| {
             let over = now_ms.saturating_sub(reason.since_ms) >= PERIOD_MS;
@@ -82,7 +82,7 @@ impl Reason {
     }
 }
 
-/// What two lines of the same reason have in common: the words of the message, without numbers and what is quoted.
+/// A key that lines of the same reason share: the words of the message, without numbers and quoted text.
 pub(crate) fn reason_key(level: u8, server: &[u8], upstream: &[u8], message: &str) -> u64 {
     use std::hash::Hasher as _;
     let mut hasher = rustc_hash::FxHasher::default();

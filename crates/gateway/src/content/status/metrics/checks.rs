@@ -4,7 +4,7 @@ use crate::content::status::metrics::{Family, Kind, Labels, Samples};
 use crate::content::status::snapshot::Snapshot;
 use crate::content::status::snapshot::checks::{CheckStatus, STATES};
 
-/// They exist for peers that are checked.
+/// Only peers that are checked have them.
 pub(crate) const FAMILIES: &[Family] = &[
     Family {
         name: "holdfast_peer_check_state",

@@ -1,4 +1,4 @@
-//! Families about what is left, ports and memory, and what was turned away for want of it.
+//! Families about free ports and memory, and about work that was refused because they ran out.
 
 use crate::content::status::metrics::{Family, Kind, Labels, Samples};
 use crate::content::status::snapshot::room::PairStatus;

@@ -6,7 +6,7 @@ use crate::content::status::snapshot::checks::CheckStatus;
 use crate::content::status::snapshot::room::PairStatus;
 use std::fmt::Write as _;
 
-/// Ports that are gone in less time than this are shown in red: about as long as somebody takes who is called.
+/// Ports that run out sooner than this are shown in red: about the time that an operator needs to respond to a call.
 const EXHAUSTED_SOON_S: f64 = 600.0;
 
 pub(crate) fn checks(page: &mut String, now: &Snapshot) {

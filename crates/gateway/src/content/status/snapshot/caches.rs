@@ -1,4 +1,4 @@
-//! What a status page knows of caches.
+//! Caches on a status page.
 
 use crate::content::status::snapshot::Labelled;
 use crate::registry::cache::{CacheStatus, CacheZone};
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 pub(crate) struct CacheZoneStatus {
     pub(crate) name: String,
     pub(crate) keys: u64,
-    /// Keys at most.
+    /// Most keys.
     pub(crate) keys_limit: u64,
     /// Bytes of its files.
     pub(crate) bytes: u64,

@@ -1,4 +1,4 @@
-//! The state of the peers that are checked.
+//! The state of checked peers.
 
 use crate::content::status::snapshot::Labelled;
 use crate::registry::checks::Finding;
@@ -13,15 +13,15 @@ use upstream::balance::Checked;
 #[derive(Debug, Serialize)]
 pub(crate) struct CheckStatus {
     pub(crate) state: &'static str,
-    /// Unix time since which it is in this state.
+    /// Unix time of its last change of state.
     pub(crate) changed_at_s: u64,
     pub(crate) passed: u64,
     pub(crate) failed: u64,
-    /// How many of the last results were alike.
+    /// Number of equal results in a row, up to the last check.
     pub(crate) in_a_row: u32,
-    /// Checks by what they came to.
+    /// Checks, by result.
     pub(crate) results: Labelled,
-    /// Absent before the first one.
+    /// Absent before the first check.
     pub(crate) last: Option<LastCheck>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct CheckStatus {
 #[derive(Debug, Serialize)]
 pub(crate) struct LastCheck {
     pub(crate) result: &'static str,
-    /// What was seen, where it did not pass.
+    /// What went wrong, if it did not pass.
     pub(crate) detail: String,
     pub(crate) ago_s: f64,
 }
@@ -45,7 +45,7 @@ fn state(checked: Checked) -> &'static str {
     }
 }
 
-/// Checked peers by their group's name and what they are called there.
+/// Checked peers by the name of their group and their name in it.
 pub(crate) fn by_peer(checks: &Checks) -> FxHashMap<(String, String), Standing> {
     let standings = checks.standings().into_iter();
     let name = |standing: &Standing| peer_label(&standing.address.to_string(), standing.ordinal);
@@ -53,7 +53,7 @@ pub(crate) fn by_peer(checks: &Checks) -> FxHashMap<(String, String), Standing> 
 }
 
 impl CheckStatus {
-    /// `now` and `now_s` are the same moment, by the process's clock and by the world's.
+    /// `now` and `now_s` are the same moment, on the process's clock and on the wall clock.
     pub(crate) fn new(standing: &Standing, now: Millis, now_s: u64) -> Self {
         let results: Labelled = Finding::ALL.into_iter().map(Finding::label).zip(standing.counts).collect();
         let of = |finding: Finding| standing.counts[finding as usize];

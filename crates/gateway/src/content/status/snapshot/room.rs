@@ -1,21 +1,22 @@
-//! What is left: local ports, memory; and what was turned away for want of room.
+//! Free local ports and memory, and work refused because something ran out.
 
 use crate::content::status::snapshot::Labelled;
 use crate::registry::process::Registry;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// Pairs that are shown, those with the fewest free ports first. Sources times peers may be many, and each is some lines.
+/// Most pairs shown, those with the fewest free ports first. There may be many (sources times peers), and each takes
+/// several lines.
 const PAIRS_SHOWN_MAX: usize = 256;
 
 /// The ledger of local ports.
 #[derive(Debug, Serialize)]
 pub(crate) struct PortsStatus {
-    /// Pairs of a source address and a peer that connections were lately opened between.
+    /// Pairs of a source address and a peer with recently opened connections.
     pub(crate) pairs_total: u64,
-    /// The fewest ports that are left in any of them; absent without one.
+    /// The fewest free ports of any pair; absent if there is no pair.
     pub(crate) free_least: Option<u32>,
-    /// Those of the peers that the configuration names.
+    /// The pairs of peers that the configuration names.
     pub(crate) pairs: Vec<PairStatus>,
 }
 
@@ -24,16 +25,16 @@ pub(crate) struct PortsStatus {
 pub(crate) struct PairStatus {
     pub(crate) source: String,
     pub(crate) peer: String,
-    /// Those that the kernel hands out.
+    /// Ports that the kernel hands out.
     pub(crate) ports: u32,
     pub(crate) used: u32,
-    /// As far as we closed first.
+    /// Ports in TIME_WAIT, as far as this side closed first.
     pub(crate) time_wait: u32,
-    /// Of these the ones that the kernel hands out all the same (`tcp_tw_reuse`).
+    /// Of these, the ports that the kernel hands out anyway (`tcp_tw_reuse`).
     pub(crate) reusable: u32,
     pub(crate) free: u32,
     pub(crate) opened_per_second: f64,
-    /// At the rate of the last ten seconds; absent where they do not become fewer.
+    /// At the rate of the last ten seconds; absent if they do not become fewer.
     pub(crate) exhausted_in_s: Option<f64>,
 }
 
@@ -43,18 +44,18 @@ pub(crate) struct MemoryStatus {
     /// Absent without a limit.
     pub(crate) budget_bytes: Option<u64>,
     pub(crate) held_bytes: u64,
-    /// The same by what it is held for; `kept`: buffers for the next exchange.
+    /// The same by use; `kept`: buffers for the next exchange.
     pub(crate) held_by: Labelled,
-    /// Taken from the budget by workers, spent or not.
+    /// Bytes that workers have taken from the budget, spent or not.
     pub(crate) claimed_bytes: u64,
     pub(crate) claimed_peak_bytes: u64,
-    /// What is given up at present.
+    /// What is being shed now.
     pub(crate) pressure: &'static str,
-    /// What was given up since the start, in occurrences.
+    /// Occurrences of shedding since the start.
     pub(crate) shed: Labelled,
 }
 
-/// What was turned away since the start.
+/// Connections refused since the start.
 #[derive(Debug, Serialize)]
 pub(crate) struct OverloadStatus {
     /// `accept4()` found no descriptor or no memory.
@@ -65,7 +66,7 @@ pub(crate) struct OverloadStatus {
     pub(crate) accept_queue_full: u64,
 }
 
-/// The ledger as far as it is about these peers: what only requests have named must not decide how much is shown.
+/// The ledger for these peers only: peers that only requests name must not decide how much is shown.
 pub(crate) fn ports(shared: &Registry, peers: &BTreeSet<&str>) -> PortsStatus {
     let stands = shared.ports();
     let (pairs_total, free_least) = (stands.len() as u64, stands.iter().map(|stand| stand.free).min());
@@ -96,7 +97,7 @@ pub(crate) fn memory(shared: &Registry) -> MemoryStatus {
             ("connections", used.held_by_connections),
             ("exchanges", used.held_by_exchanges),
             ("tunnels", used.held_by_tunnels),
-            // Read one after the other, the parts may be more than the whole for a moment.
+            // The parts are read one after the other, so their sum may exceed the whole for a moment.
             ("kept", used.held.saturating_sub(named)),
         ]),
         claimed_bytes: used.claimed,

@@ -4,7 +4,7 @@ use super::Case;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// What the root holds, and the files of users.
+/// The files of the root, and the user files.
 pub(super) fn files() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("html/a.txt", b"0123456789".to_vec()),
@@ -14,7 +14,7 @@ pub(super) fn files() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Places that ask for a password, and some that do not.
+/// Locations that ask for a password, and some that do not.
 const PLACES: &[&str] = &[
     "/basic/a.txt",
     "/basic/none",
@@ -98,7 +98,7 @@ const USERS: &[&str] = &[
     "# users of the differential suite",
 ];
 
-/// Values of `Authorization` that are no usual credentials.
+/// Unusual values of `Authorization`.
 const VALUES: &[&str] = &[
     "",
     "Basic",

@@ -1,4 +1,4 @@
-//! Complete configurations of applications, and what browsers, their clients and scanners ask of them.
+//! Complete configurations of applications, and the requests of browsers, clients and scanners.
 
 use super::{Case, chunked, pattern};
 
@@ -38,7 +38,7 @@ const HOSTS: &[&str] = &[
     "metrics.test",
 ];
 
-/// Asked of everybody.
+/// Requested from every host.
 const COMMON: &[&str] = &[
     "/",
     "/?a=1&b=2",
@@ -63,7 +63,7 @@ const COMMON: &[&str] = &[
     "/x%25y",
 ];
 
-/// What clients of each ask for.
+/// Requests of each application's clients.
 const OWN: &[(&str, &[&str])] = &[
     (
         "cloud.test",
@@ -240,7 +240,7 @@ const OWN: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Further fields of a request, asked of each host's `/api/x` with a name.
+/// Further request fields, sent to each host's `/api/x` with a name.
 const FIELDS: &[&str] = &[
     "Range: bytes=0-9",
     "If-None-Match: \"x\"",
@@ -257,7 +257,7 @@ const FIELDS: &[&str] = &[
     "TE: trailers",
 ];
 
-/// Where each host leads to its application.
+/// The URL by which each host reaches its application.
 const PROXIED: &[(&str, &str)] = &[
     ("cloud.test", "/index.php/x"),
     ("auth.test", "/auth/x"),
@@ -274,7 +274,7 @@ const PROXIED: &[(&str, &str)] = &[
     ("metrics.test", "/prometheus/x"),
 ];
 
-/// What applications answer.
+/// Answers of applications.
 const ANSWERS: &[&str] = &[
     "r=301&f=Location:/y",
     "r=302&f=Location:y%20z?a=b",

@@ -1,4 +1,4 @@
-//! Bodies that have arrived completely where they are not buffered.
+//! Unbuffered bodies that have arrived completely.
 
 use super::{Case, chunked, pattern};
 

@@ -3,22 +3,23 @@
 use super::Case;
 use std::time::Duration;
 
-/// Longer than one second of `proxy_cache_valid`, whose clock is in whole seconds.
+/// Longer than one second of `proxy_cache_valid`, which counts whole seconds.
 const PAUSE: Duration = Duration::from_millis(2300);
 
-/// One thing after the other.
+/// One step of a conversation.
 pub(crate) enum Move {
     Ask(Case),
     Pause(Duration),
 }
 
-/// Requests that follow each other, each on a connection of its own.
+/// Successive requests, each on a connection of its own.
 pub(crate) struct Conversation {
     pub(crate) name: String,
     pub(crate) moves: Vec<Move>,
 }
 
-/// The same path, asked with these methods and fields; an empty entry is a pause. `$` means the path of the conversation.
+/// The same path, requested with these methods and fields; an empty entry is a pause. `$` stands for the path of the
+/// conversation.
 fn conversation(number: usize, location: &str, query: &str, asks: &[&str]) -> Conversation {
     let path = format!("/{location}/{number}?{query}");
     let moves = asks.iter().enumerate().map(|(at, ask)| {
@@ -34,7 +35,7 @@ fn conversation(number: usize, location: &str, query: &str, asks: &[&str]) -> Co
     Conversation { name: format!("{location} {query} {asks:?}"), moves: moves.collect() }
 }
 
-/// What a response may say about being kept.
+/// Response fields about caching.
 const SAID: &[&str] = &[
     "",
     "f=Cache-Control:max-age=60",
@@ -107,7 +108,7 @@ const CONDITIONS: &[&str] = &[
     "If-Unmodified-Since: Fri, 01 Jan 2021 00:00:00 GMT",
 ];
 
-/// Parts that a client asks for.
+/// Ranges that a client asks for.
 const RANGES: &[&str] = &[
     "Range: bytes=0-9",
     "Range: bytes=5-",
@@ -123,13 +124,13 @@ const RANGES: &[&str] = &[
 
 const VALIDATED: &str = "f=ETag:\"e\"&f=Last-Modified:Wed, 01 Jan 2020 00:00:00 GMT&f=Content-Type:text/plain";
 
-/// Takes a location, a query and what is asked.
+/// Takes a location, a query and the requests.
 type Add<'a> = &'a mut dyn FnMut(&str, &str, &[&str]);
 
 pub(crate) fn conversations() -> Vec<Conversation> {
     let mut all = Vec::new();
     let mut add = |location: &str, query: &str, asks: &[&str]| {
-        // A query is sent as it is.
+        // A query is sent unchanged.
         let query = query.replace(' ', "%20").replace('"', "%22");
         all.push(conversation(all.len(), location, &query, asks));
     };
@@ -139,7 +140,7 @@ pub(crate) fn conversations() -> Vec<Conversation> {
     all
 }
 
-/// `slice`: pieces of 100 bytes.
+/// `slice`: slices of 100 bytes.
 fn slices(add: Add<'_>) {
     let said =
         "f=ETag:\"a\"&f=Accept-Ranges:bytes&f=Last-Modified:Mon, 23 Nov 2026 10:00:00 GMT&f=Content-Type:text/plain";
@@ -155,7 +156,7 @@ fn slices(add: Add<'_>) {
         &["GET|If-Range: \"a\"|Range: bytes=150-160", "GET|If-Range: \"b\"|Range: bytes=150-160"],
         &["GET|If-Modified-Since: Mon, 23 Nov 2026 10:00:00 GMT", "HEAD|Range: bytes=105-106"],
     ];
-    // nginx sends a wrong length where a range is asked for and none are given: a piece is as far as it comes.
+    // nginx sends a wrong length if a range is asked for and ranges are off: the slice ends where its data ends.
     add("slice-no-ranges", &format!("g=1&b=250&{said}"), &["GET", "GET|Range: bytes=10-20", "HEAD"]);
     for location in ["slice", "slice-passed", "slice-zipped"] {
         for asks in asks {
@@ -184,7 +185,7 @@ fn slices(add: Add<'_>) {
     }
 }
 
-/// What responses say, and statuses.
+/// Response fields, and statuses.
 fn kept(add: Add<'_>) {
     for said in SAID {
         add("plain", said, &["GET", "GET"]);
@@ -201,7 +202,7 @@ fn kept(add: Add<'_>) {
     }
 }
 
-/// Methods, uses, zones.
+/// Methods, uses and zones.
 fn words(add: Add<'_>) {
     add("post", "", &["POST", "POST", "GET"]);
     add("valid", "post", &["POST", "POST", "GET", "GET", "POST"]);

@@ -2,7 +2,7 @@
 
 use super::Case;
 
-/// Letters, a line, and bytes that the tables do not have.
+/// Letters, a line end, and bytes that the tables lack.
 fn koi() -> Vec<u8> {
     b"<p>a page \xe1\xe2\xc1\xc2 \x80 \xa3 \xff\n".repeat(3)
 }
@@ -143,7 +143,7 @@ pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for target in TARGETS {
         cases.push(Case::simple("GET", "charset.test", target));
-        // The length of a page that names the server is not the same.
+        // The page's length differs if it contains the server's name.
         if !["/name/none.html", "/name-error/", "/name-303/"].contains(target) {
             cases.push(Case::simple("HEAD", "charset.test", target));
         }

@@ -1,4 +1,4 @@
-//! Which server and which location, and what they return by themselves.
+//! Selection of servers and locations, and their `return`.
 
 use super::Case;
 

@@ -28,7 +28,7 @@ const VALUES: &[&str] = &[
     "192.0.2.7 192.0.2.8",
 ];
 
-/// Headers of the PROXY protocol, with what follows.
+/// Headers of the PROXY protocol, with the bytes that follow.
 const HEADERS: &[(&str, &[u8])] = &[
     ("TCP4", b"PROXY TCP4 192.0.2.7 198.51.100.1 4660 443\r\n"),
     ("TCP6", b"PROXY TCP6 2001:db8::7 2001:db8::1 4660 443\r\n"),
@@ -93,7 +93,7 @@ pub(super) fn cases() -> Vec<Case> {
     }
     let fields = "X-Real-IP: 192.0.2.7\r\n";
     cases.push(Case::raw("a field that is not asked for", request("/none", "all.test", fields)));
-    // The client of one request is not that of the next.
+    // Each request determines its own client.
     let first = request("/file/page", "a.test", fields);
     cases.push(Case::pipeline("one after the other", &[&first, &request("/file/page", "a.test", "")]));
     for (name, header) in HEADERS {

@@ -1,8 +1,8 @@
-//! What a FastCGI application gets, and what becomes of what it answers.
+//! What a FastCGI application receives, and how its answers are passed on.
 
 use super::{Case, chunked, pattern};
 
-/// What the root holds.
+/// The files of the root.
 pub(super) fn files() -> Vec<(&'static str, Vec<u8>)> {
     vec![("site/index.php", b"<?php".to_vec()), ("site/dir/page.php", b"<?php".to_vec())]
 }
@@ -38,7 +38,7 @@ const TARGETS: &[&str] = &[
     "/dir/",
 ];
 
-/// What an application may answer, as its query says it.
+/// Answers of an application, as selected by its query.
 const ANSWERS: &[&str] = &[
     "r=200%20OK",
     "r=201",
@@ -131,7 +131,7 @@ pub(super) fn cases() -> Vec<Case> {
         for place in ["/x", "/kept/x", "/streamed/x", "/on-disk/x"] {
             cases.push(Case::raw(format!("{place} with {size} bytes"), post(place, &pattern(size))));
             let head = format!("POST {place} HTTP/1.1\r\nHost: php.test\r\nTransfer-Encoding: chunked\r\n\r\n");
-            // Without a length nginx says none where the body is streamed.
+            // Without a length nginx states none if the body is streamed.
             if place != "/streamed/x" {
                 let bytes = [head.as_bytes(), &chunked(&pattern(size), 1000 + at)].concat();
                 cases.push(Case::raw(format!("{place} with {size} bytes in chunks"), bytes));
@@ -150,7 +150,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-/// What is asked of applications behind SCGI and uwsgi.
+/// Requests to applications behind SCGI and uwsgi.
 fn of_others(host: &str) -> Vec<Case> {
     let mut cases = Vec::new();
     let line = |target: &str| format!("{target} HTTP/1.1\r\nHost: {host}.test\r\n");
@@ -159,7 +159,7 @@ fn of_others(host: &str) -> Vec<Case> {
         cases.push(Case::simple("HEAD", &format!("{host}.test"), target));
     }
     for place in ["/x", "/intercept/x", "/unbuffered/x"] {
-        // How a connection ends that all of these end with shows nothing.
+        // The end of the connection is always the same, so it shows nothing.
         for answer in ANSWERS
             .iter()
             .filter(|answer| !answer.contains("cut") && !answer.contains("pad=") && !answer.starts_with("e="))

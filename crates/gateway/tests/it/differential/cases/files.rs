@@ -1,8 +1,8 @@
-//! Files, and pages instead of errors.
+//! Files, and error pages.
 
 use super::{Case, pattern};
 
-/// What the two roots hold.
+/// The files of the two roots.
 pub(super) fn files() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("html/index.html", b"the index\n".to_vec()),
@@ -157,7 +157,7 @@ const RANGES: &[&str] = &[
 const PAST: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 const FUTURE: &str = "Fri, 31 Dec 2100 08:49:37 GMT";
 
-/// Errors, on the server with pages for them.
+/// Errors on the server with error pages.
 const ERRORS: &[&str] = &[
     "/none",
     "/none.html",

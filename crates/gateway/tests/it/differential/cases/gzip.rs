@@ -94,7 +94,7 @@ const ENCODINGS: &[&str] = &[
     "Accept-Encoding: identity\r\n",
 ];
 
-/// Targets with what else is sent besides `Accept-Encoding: gzip`.
+/// Targets with further fields besides `Accept-Encoding: gzip`.
 const FIELDS: &[(&str, &str)] = &[
     ("/plain/page.html", "Range: bytes=0-9\r\n"),
     ("/plain/image.png", "Range: bytes=0-9\r\n"),

@@ -1,4 +1,4 @@
-//! Requests as such: methods, targets, fields, bodies, and what is wrong with them.
+//! Requests: methods, targets, fields, bodies, and their errors.
 
 use super::{Case, chunked, pattern};
 
@@ -33,7 +33,7 @@ const METHODS: &[&str] = &[
     "QUERY",
 ];
 
-/// Sent by GET to a location that passes the URI on as it came.
+/// Sent by GET to a location that passes the URI on unchanged.
 const TARGETS: &[&str] = &[
     "/echo",
     "/echo?",
@@ -180,7 +180,7 @@ const FIELDS: &[(&str, &str)] = &[
     ("content-type without body", "Content-Type: text/plain\r\n"),
     ("content-length 0", "Content-Length: 0\r\n"),
     ("unknown expectation", "Expect: something\r\n"),
-    // What is wrong.
+    // Errors.
     ("no colon", "X-A\r\n"),
     ("empty name", ": a\r\n"),
     ("space in the name", "X A: a\r\n"),
@@ -227,7 +227,7 @@ const HOSTS: &[&str] = &[
     "a,b",
 ];
 
-/// Whole heads that are not as they should be, or only just.
+/// Whole heads that are invalid, or barely valid.
 const HEADS: &[(&str, &str)] = &[
     ("no host on 1.1", "GET /echo HTTP/1.1\r\n\r\n"),
     ("no host on 1.0", "GET /echo HTTP/1.0\r\n\r\n"),
@@ -265,7 +265,7 @@ const HEADS: &[(&str, &str)] = &[
     ("absolute form on 1.0", "GET http://first.test/echo HTTP/1.0\r\n\r\n"),
 ];
 
-/// Fields that frame a body, and the bytes behind the head of a POST.
+/// Fields that frame a body, and the bytes after the head of a POST.
 const FRAMINGS: &[(&str, &str, &str)] = &[
     ("length", "Content-Length: 5\r\n", "hello"),
     ("length with zeros", "Content-Length: 005\r\n", "hello"),
@@ -321,7 +321,7 @@ const FRAMINGS: &[(&str, &str, &str)] = &[
     ("unknown expectation", "Expect: 200-ok\r\nContent-Length: 5\r\n", "hello"),
 ];
 
-/// Where bodies go, and how long they are: at the edges of buffers and limits.
+/// Locations for bodies, and lengths at the limits of buffers.
 const BODIES: &[(&str, &[usize])] = &[
     ("/echo", &[1, 1023, 1024, 8191, 16_383, 16_384, 16_385, 32_769, 102_399, 102_400, 102_401, 300_000]),
     ("/small/", &[0, 9, 10, 11, 5000]),
@@ -334,7 +334,7 @@ const BODIES: &[(&str, &[usize])] = &[
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for method in METHODS {
-        // The echo's length depends on what happened before, and the answer to HEAD says nothing but its length.
+        // The echo's length depends on earlier requests, and the answer to HEAD states only its length.
         let target = if *method == "HEAD" { "/bytes/10" } else { "/echo" };
         cases.push(Case::simple(method, "first.test", target).named("method"));
     }

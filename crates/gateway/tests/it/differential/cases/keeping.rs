@@ -1,4 +1,4 @@
-//! How long a client's connection is kept, and how that is announced.
+//! How long a client's connection is kept, and what the response says about it.
 
 use super::Case;
 

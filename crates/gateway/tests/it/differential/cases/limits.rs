@@ -10,7 +10,7 @@ pub(super) fn files() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Requests of one key, one after the other on one connection: the targets, and further fields.
+/// Requests with one key, one after the other on one connection: the targets, and further fields.
 const SEQUENCES: &[(&[&str], &str)] = &[
     (&["/one/page.html", "/one/page.html"], ""),
     (&["/one/none", "/one/page.html"], ""),
@@ -54,7 +54,7 @@ pub(super) fn cases() -> Vec<Case> {
         let requests: Vec<&[u8]> = requests.iter().map(Vec::as_slice).collect();
         cases.push(Case::pipeline(format!("{number}: {}", targets[0]), &requests));
     }
-    // Nothing to count by, and more than can be counted by.
+    // An empty key, and one that is too long.
     for (name, key) in [("no key", String::new()), ("a long key", "k".repeat(300))] {
         let request = |target: &str| {
             let field = if key.is_empty() { String::new() } else { format!("X-Key: {key}\r\n") };

@@ -1,5 +1,5 @@
-//! What is asked: suites of cases, each suite with one configuration for both sides. A case is a line in a table; how a
-//! table becomes bytes is here.
+//! The test cases: suites of cases, each suite with one configuration for both sides. A case is a line in a table; this
+//! module turns tables into bytes.
 
 mod access;
 mod applications;
@@ -37,24 +37,24 @@ pub(crate) struct Case {
     pub(crate) name: String,
     /// Number of the listener.
     pub(crate) listener: usize,
-    /// Everything the client says.
+    /// All bytes that the client sends.
     pub(crate) bytes: Vec<u8>,
-    /// One entry for each request in it: whether its answer is one to HEAD.
+    /// For each request in it, whether it is a HEAD.
     pub(crate) to_head: Vec<bool>,
 }
 
-/// Cases with the configuration that they are about.
+/// Cases with their configuration.
 pub(crate) struct Suite {
     pub(crate) name: &'static str,
-    /// The inside of `http {}`.
+    /// The content of `http {}`.
     pub(crate) text: &'static str,
     pub(crate) cases: Vec<Case>,
-    /// Files in the prefix folder.
+    /// Files in the prefix directory.
     pub(crate) files: Vec<(&'static str, Vec<u8>)>,
 }
 
 impl Suite {
-    /// The name of a case among those of all suites.
+    /// The name of a case, unique among all suites.
     pub(crate) fn path_of(&self, case: &Case) -> String {
         format!("{}/{}", self.name, case.name)
     }
@@ -133,12 +133,12 @@ pub(crate) fn suites() -> Vec<Suite> {
 }
 
 impl Case {
-    /// A request as it is, byte by byte.
+    /// A request as given, byte by byte.
     pub(crate) fn raw(name: impl Into<String>, bytes: impl AsRef<[u8]>) -> Self {
         Self::pipeline(name, &[bytes.as_ref()])
     }
 
-    /// Several requests in one go.
+    /// Several requests in one write.
     pub(crate) fn pipeline(name: impl Into<String>, requests: &[&[u8]]) -> Self {
         Self {
             name: name.into().escape_debug().to_string(),
@@ -164,7 +164,7 @@ impl Case {
     }
 }
 
-/// A body that shows any loss or doubling.
+/// A body that reveals any loss or repetition.
 pub(crate) fn pattern(count: usize) -> Vec<u8> {
     (0..count).map(|at| b'a' + (at % 23) as u8).collect()
 }

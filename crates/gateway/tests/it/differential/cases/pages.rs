@@ -1,4 +1,4 @@
-//! Pages for heads that are too large, and what stays of a reply in the page that is shown for it.
+//! Pages for heads that are too large, and which fields of a reply its error page keeps.
 
 use super::Case;
 
@@ -29,7 +29,7 @@ const RETURNED: &[&str] = &[
     "/not494",
 ];
 
-/// What comes behind Host in a head that is refused.
+/// The lines after Host in a head that is refused.
 const FAULTS: &[(&str, &str)] = &[
     ("a second Host", "Host: other.test\r\n"),
     ("two lengths", "Content-Length: 1\r\nContent-Length: 2\r\n"),

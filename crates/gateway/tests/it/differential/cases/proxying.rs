@@ -1,8 +1,8 @@
-//! What goes to the upstream and what comes back.
+//! What the upstream receives, and what the client gets back.
 
 use super::{Case, chunked, pattern};
 
-/// GETs, told by their target.
+/// GET requests, by their target.
 const GETS: &[&str] = &[
     "/a/",
     "/a/x",
@@ -34,7 +34,7 @@ const GETS: &[&str] = &[
     "/one-zero/x",
     "/one-zero-defaults/x",
     "/no-fields/x",
-    // Statuses.
+    // Statuses
     "/status/200",
     "/status/201",
     "/status/202",
@@ -59,7 +59,7 @@ const GETS: &[&str] = &[
     "/status/999",
     "/status/abc",
     "/nothing",
-    // Fields of the response.
+    // Response fields
     "/status/200?header=X-A:1&header=x-a:2",
     "/status/200?header=Set-Cookie:a%3D1&header=Set-Cookie:b%3D2%3B%20Path%3D/x",
     "/status/200?header=Connection:X-Hop&header=X-Hop:1&header=X-End:2",
@@ -83,7 +83,7 @@ const GETS: &[&str] = &[
     "/hide/200?header=X-Secret:1&header=X-Other:2&header=X-Open:3",
     "/pass/200?header=X-Accel-Expires:1&header=X-Accel-Charset:x",
     "/hide-and-pass/200?header=X-Secret:1",
-    // Redirects of the upstream.
+    // Redirects of the upstream
     "/r-default/302?header=Location:http://origin/status/x?y",
     "/r-default/302?header=Location:http://origin/other/x",
     "/r-default/302?header=Location:http://ORIGIN/status/x",
@@ -106,7 +106,7 @@ const GETS: &[&str] = &[
     "/r-regex/302?header=Location:http://any.test/p/q",
     "/r-regex/302?header=Location:ftp://any.test/p/q",
     "/r-caseless/302?header=Location:http://origin/p",
-    // Bodies.
+    // Bodies
     "/bytes/0",
     "/bytes/1",
     "/bytes/4095",
@@ -134,14 +134,15 @@ const GETS: &[&str] = &[
     "/small-buffers/bytes/100000",
     "/small-buffers/chunked/10000?chunk=100",
     "/small-buffers/status/200?header=X-A:1",
-    // Bodies that end badly, by FIN: what comes before a reset or a bad chunk depends on how fast each side reads.
+    // Bodies that end with an error, by FIN: the bytes before a reset or an invalid chunk depend on how fast each side
+    // reads.
     "/bytes/1000?cut=500",
     "/bytes/1000?cut=0",
     "/chunked/1000?cut=500&chunk=100",
     "/unbuffered/bytes/1000?cut=500",
     "/reset/at?point=request",
     "/reset/at?point=head",
-    // Failures.
+    // Failures
     "/dead/x",
     "/two-dead/x",
     "/dead-then-good/x",
@@ -157,7 +158,7 @@ const GETS: &[&str] = &[
     "/late/slow/20?step=5&every=400",
 ];
 
-/// Methods and targets whose answers depend on the method.
+/// Methods and targets with answers that depend on the method.
 const OTHERS: &[(&str, &str)] = &[
     ("HEAD", "/bytes/1000"),
     ("HEAD", "/chunked/1000"),
@@ -181,7 +182,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("OPTIONS", "/status/200?header=Allow:GET"),
 ];
 
-/// Asked again by a client of version 1.0, which knows no chunks.
+/// Requested again by an HTTP/1.0 client, which knows no chunks.
 const ON_1_0: &[&str] = &[
     "/echo",
     "/bytes/1000",
@@ -194,7 +195,7 @@ const ON_1_0: &[&str] = &[
     "/dead/x",
 ];
 
-/// Conditions and ranges, which the upstream answers.
+/// Conditions and ranges that the upstream answers.
 const CONDITIONS: &[&str] = &[
     "Range: bytes=0-9",
     "Range: bytes=5-",

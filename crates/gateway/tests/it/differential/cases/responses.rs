@@ -1,4 +1,4 @@
-//! What is put around an answer: intercepted errors, redirects, fields, access.
+//! Edits of responses: intercepted errors, redirects, fields, access.
 
 use super::Case;
 

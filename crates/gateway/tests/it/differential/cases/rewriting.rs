@@ -206,7 +206,7 @@ const PLACES: &[&str] = &[
     "/re/abc?x=1",
 ];
 
-/// What lies below the folder of both sides.
+/// Files in the directory of both sides.
 pub(super) fn files() -> Vec<(&'static str, Vec<u8>)> {
     ["site/files/a.txt", "site/files/dir/x", "site/index/i.html", "site/wp/real.txt", "site/root-if", "other/root-if"]
         .map(|path| (path, path.as_bytes().to_vec()))

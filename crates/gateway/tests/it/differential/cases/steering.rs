@@ -1,4 +1,4 @@
-//! `X-Accel-*`, `merge_slashes`, `ignore_invalid_headers`, and how `error_page` goes on.
+//! `X-Accel-*`, `merge_slashes`, `ignore_invalid_headers`, and `error_page`.
 
 use super::Case;
 
@@ -76,7 +76,7 @@ const PAGES: &[&str] = &[
     "/file206/x",
 ];
 
-/// Asked of pages that are files.
+/// Conditions on error pages that are files.
 const CONDITIONS: &[&str] = &[
     "Range: bytes=2-4",
     "Range: bytes=20-",
@@ -86,7 +86,7 @@ const CONDITIONS: &[&str] = &[
     "If-Modified-Since: Fri, 31 Dec 2100 08:49:37 GMT",
 ];
 
-/// What lies below the folder of both sides.
+/// Files in the directory of both sides.
 pub(super) fn files() -> Vec<(&'static str, Vec<u8>)> {
     vec![("site/a.txt", b"0123456789".to_vec()), ("site/a b.txt", b"spaced".to_vec())]
 }

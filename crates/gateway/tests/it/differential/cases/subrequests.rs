@@ -2,7 +2,7 @@
 
 use super::{Case, chunked, pattern};
 
-/// What the root holds.
+/// The files of the root.
 pub(super) fn files() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("site/a.txt", b"0123456789".to_vec()),
@@ -54,7 +54,7 @@ const AUTH: &[&str] = &[
     "/auth-200",
 ];
 
-/// Each with `?is=` a status of the upstream that is asked.
+/// Statuses of the upstream of `auth_request`, each selected by `?is=`.
 const STATUSES: [&str; 8] = ["200", "201", "401", "403", "429", "500", "502", "999"];
 
 const AROUND: &[&str] = &[
@@ -119,7 +119,7 @@ pub(super) fn cases() -> Vec<Case> {
     ] {
         cases.extend(["/p/x", "/a/files/a.txt", "/a/204"].map(|target| with(field, target)));
     }
-    // Both requests of a pipeline are asked about, and the connection goes on.
+    // Both requests of a pipeline cause a subrequest, and the connection continues.
     let get = |target: &str| format!("GET {target} HTTP/1.1\r\nHost: auth.test\r\n\r\n").into_bytes();
     let pipeline = [get("/a/403"), post("auth.test", "/p/x", b"body"), get("/a/200")];
     cases.push(Case::pipeline("pipeline", &pipeline.each_ref().map(Vec::as_slice)));

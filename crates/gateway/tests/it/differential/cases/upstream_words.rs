@@ -1,8 +1,8 @@
-//! Words about what an upstream's response becomes, and about what it is sent in place of the client's.
+//! Directives that change an upstream's response, or the request that it receives.
 
 use super::Case;
 
-/// Cookies, as the origin is to set them.
+/// Cookies for the origin to set.
 const COOKIES: &[&str] = &[
     "one=1",
     "two=2; Path=/app/x",

@@ -1,4 +1,4 @@
-//! `userid` and clients that have a cookie.
+//! `userid`, and clients that have a cookie.
 
 use super::Case;
 
@@ -18,7 +18,7 @@ const TARGETS: &[&str] = &[
     "/unreset",
 ];
 
-/// A number as it is sent, with marks, with padding left out, and in other company.
+/// An id as it is sent, with marks, without padding, and beside other cookies.
 const COOKIES: &[&str] = &[
     "id=fwAAAQECAwQSNFZ4AwMDAg==; other=fwAAAQECAwQSNFZ4AwMDAg==",
     "id=fwAAAQECAwQSNFZ4AwMDAgz=; other=fwAAAQECAwQSNFZ4AwMDAgx=",
@@ -27,7 +27,7 @@ const COOKIES: &[&str] = &[
     "id=fwAAAQECAwQSNFZ4AwMDAgAndMore; other=fwAAAQECAwQSNFZ4AwMDAgAndMore",
 ];
 
-/// What holds no number.
+/// Cookies without a valid id.
 const BAD: &[&str] = &["id=short", "id=!!!!!!!!!!!!!!!!!!!!!!!!", "id=AAAAAAAAAAAAAAAAAAAAAA==", "id=", "x=y"];
 
 pub(super) fn cases() -> Vec<Case> {

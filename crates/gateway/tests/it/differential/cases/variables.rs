@@ -98,7 +98,7 @@ pub(super) fn cases() -> Vec<Case> {
     }
     cases.push(Case::raw("map of hostnames: none", "GET / HTTP/1.0\r\n\r\n").on(1));
     for key in 0..120 {
-        // Lengths of all residues, since the hash works on words.
+        // Lengths with all remainders, since the hash works on words.
         let key = format!("{}{key}", &"client-of-some-length"[..key % 13]);
         cases.push(Case::simple("GET", "plain.test", &format!("/split?k={key}")).named("split"));
     }

@@ -1,12 +1,12 @@
-//! What variables bring into heads: escapes of groups, bytes that clients send raw, values over several lines.
+//! Bytes that variables bring into heads: escapes in groups, raw bytes of clients, values over several lines.
 
 use super::Case;
 
-/// Places that have a group of the path.
+/// Locations that use a group of the path.
 const GROUPS: &[&str] =
     &["set", "both", "ifset", "setargs", "named", "eq", "miss", "rewritten", "rewritten-if", "direct", "header"];
 
-/// What the group holds.
+/// Contents of the group.
 const PARTS: &[&str] = &[
     "plain",
     "a%20b",
@@ -24,7 +24,7 @@ const PARTS: &[&str] = &[
     "plain?q=a%20b",
 ];
 
-/// Places that show bytes as they come.
+/// Locations that show bytes unchanged.
 const RAW: &[&str] = &["raw", "replaced", "computed", "shown", "moved", "direct"];
 
 pub(crate) fn cases() -> Vec<Case> {

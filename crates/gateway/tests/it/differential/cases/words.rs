@@ -1,4 +1,4 @@
-//! Words of nginx's configurations beside the newer nginx.
+//! Directives compared with the newer nginx.
 
 use super::Case;
 
