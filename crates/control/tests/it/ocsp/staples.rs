@@ -183,7 +183,7 @@ fn what_cannot_be_asked_about_is_named_and_serves_without() {
 
 /// A server whose certificate comes by ACME, from an authority that is down.
 fn by_acme(files: &Files, words: &str) -> String {
-    let issuer = "acme_issuer ca { uri http://127.0.0.1:1/; state_path off; accept_terms_of_service; }";
+    let issuer = "acme_issuer ca { uri https://127.0.0.1:1/; state_path off; accept_terms_of_service; }";
     let server = "server { listen {listen} ssl; server_name a.test; acme_certificate ca; ssl_certificate $acme_certificate; \
                   ssl_certificate_key $acme_certificate_key; ssl_trusted_certificate {at}/ca.pem;";
     let server = server.replace("{at}", &files.folder.path().display().to_string());

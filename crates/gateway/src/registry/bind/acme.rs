@@ -19,9 +19,9 @@ impl Binding<'_> {
         let orders = self.plan.acme_orders.iter().enumerate().map(|(place, plan)| {
             let certificate = Arc::clone(self.known.acme.entry(BoundOrder::key(plan)).or_default());
             // Servers share the certificate, and so its staple.
-            let mut servers = self.plan.servers.iter().filter_map(|server| server.tls.as_deref());
+            let servers = self.plan.servers.iter().filter_map(|server| server.tls.as_deref());
             let is_its = |tls: &&TlsPlan| tls.acme.is_some_and(|id| id.0 as usize == place);
-            let stapling = servers.by_ref().filter(is_its).find_map(|tls| tls.acme_stapling.as_ref());
+            let stapling = servers.filter(is_its).find_map(|tls| tls.acme_stapling.as_ref());
             may_staple |= certificate.staple_as(stapling, &plan.shown());
             certificate.load(plan);
             BoundOrder { plan: Arc::clone(plan), certificate }
