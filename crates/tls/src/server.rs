@@ -228,7 +228,7 @@ impl ServerSideBuilder {
     }
 
     /// `ssl_early_data`: bytes that are taken before the handshake is complete. rustls takes them with a session cache and without
-    /// tickets only: a ticket could be sent twice.
+    /// tickets only: a ticket could be sent twice. They are not taken where client certificates are asked for.
     pub fn early_data(mut self, bytes_max: u32) -> Self {
         self.early_data_bytes_max = bytes_max;
         self
@@ -278,8 +278,11 @@ impl ServerSideBuilder {
         }
         // As nginx: a client's certificate is not taken compressed.
         config.cert_decompressors.clear();
-        let early = self.early_data_bytes_max > 0 && self.cache.is_some() && self.tickets.is_none();
+        let is_once = self.cache.is_some() && self.tickets.is_none();
+        let early = self.early_data_bytes_max > 0 && is_once && self.check.is_none();
         config.max_early_data_size = if early { self.early_data_bytes_max } else { 0 };
+        // An answer to early data goes out ahead of the client's Finished.
+        config.send_half_rtt_data = early;
         let context = Resumption::context(&self.name, self.check.as_deref());
         config.session_storage = match self.cache {
             Some(cache) => Arc::new(Resumption::of_cache(cache, context)),

@@ -126,6 +126,8 @@ pub struct Session {
     sent_close: bool,
     failed: bool,
     early_data: bool,
+    /// Early data is answered before the client's part of the handshake is complete.
+    answers_early: bool,
 }
 
 impl Session {
@@ -163,10 +165,11 @@ impl Session {
             sent_close: false,
             failed: false,
             early_data: false,
+            answers_early: false,
         }
     }
 
-    /// Whether the handshake is incomplete. No data can be sent before its end.
+    /// Whether the handshake is incomplete. No data can be sent before its end, unless early data is answered.
     pub fn is_handshaking(&self) -> bool {
         self.handshaking
     }
@@ -258,7 +261,7 @@ impl Session {
     /// Encrypts plaintext into a caller's buffer, in records of at most `record_bytes_max`. It takes what fits: a record needs
     /// [`RECORD_OVERHEAD_BYTES`] more than its plaintext. Output that waits must be taken and sent before.
     pub fn seal(&mut self, plaintext: &[u8], record_bytes_max: usize, into: &mut [u8]) -> Result<Sealed, TlsError> {
-        if self.handshaking || self.failed || self.sent_close {
+        if !self.may_send() || self.failed || self.sent_close {
             return Err(TlsError::NotOpen);
         }
         let Self { side, held, output, .. } = self;
@@ -273,7 +276,7 @@ impl Session {
 
     /// Puts `close_notify` into the output, once.
     pub fn close(&mut self) {
-        if self.sent_close || self.failed || self.handshaking {
+        if self.sent_close || self.failed || !self.may_send() {
             return;
         }
         self.sent_close = true;
@@ -341,8 +344,8 @@ impl Session {
     }
 
     /// Whether what was received came before the handshake was complete: it may be a copy of what a client sent before (RFC 8446 §8).
-    /// A complete handshake proves that the client is there, and nothing is early data any more. `transport` hands out no data
-    /// before that, so its owners answer no request that may be a copy.
+    /// A complete handshake proves that the client is there, and nothing is early data any more. `transport` keeps such data back
+    /// until then, unless its owner answers it.
     pub fn is_early_data(&self) -> bool {
         self.early_data && self.handshaking
     }
@@ -350,6 +353,19 @@ impl Session {
     /// Whether the client's early data was taken.
     pub fn took_early_data(&self) -> bool {
         self.early_data
+    }
+
+    /// From now on data can be sent although the client's part of the handshake is missing (RFC 8446 §2.3). `false`: there is no early
+    /// data, or the client has to be verified first.
+    pub fn answer_early_data(&mut self) -> bool {
+        let verifies = self.server.as_ref().is_none_or(|server| server.client_check().is_some());
+        self.answers_early |= self.is_early_data() && !verifies;
+        self.answers_early
+    }
+
+    /// Whether data can be sent, as far as the handshake is concerned.
+    pub fn may_send(&self) -> bool {
+        !self.handshaking || self.answers_early
     }
 
     /// What became of the client's certificate; nothing where none was asked for.

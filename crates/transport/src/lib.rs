@@ -84,6 +84,13 @@ impl Transport {
         }
     }
 
+    /// While a client's handshake is incomplete, shows the early data that it sent along. If the closure says so, that is read and
+    /// answered from now on; an attacker may have copied it from a connection of the client. What else comes before the end of the
+    /// handshake waits for it, and reads go on with the handshake. `false` where early data cannot be answered.
+    pub fn answer_early_data(&self, look: impl FnOnce(&[u8]) -> bool) -> bool {
+        self.secure.as_ref().is_some_and(|secure| secure.borrow_mut().answer_early_data(look))
+    }
+
     /// The certificates that the handshake has waited for ([`Session::awaits_certificate`]). [`Self::handshake`] goes on with them, and
     /// must not wait for an event.
     pub fn show_certificates(&self, pairs: Pairs) -> io::Result<()> {

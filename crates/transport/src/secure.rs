@@ -43,8 +43,11 @@ pub(crate) struct Secure {
     unsent: Vec<u8>,
     /// Bytes of plaintext that are sealed in `unsent` and were not counted as written yet.
     promised: usize,
-    /// Plaintext that was read ahead: behind a handshake, beyond what was asked for, or to see whether the peer has left.
+    /// Plaintext that was read ahead: early data and what came behind a handshake, beyond what was asked for, or to see whether the peer
+    /// has left.
     early: Vec<u8>,
+    /// How much of `early` may be read before the handshake is complete.
+    released: usize,
     /// The session holds bytes that it has not looked at: they were read before TLS began.
     unseen: bool,
     truncated: bool,
@@ -63,6 +66,7 @@ impl Secure {
             unsent: Vec::new(),
             promised: 0,
             early: Vec::new(),
+            released: 0,
             unseen,
             truncated: false,
             pace: Pace::default(),
@@ -70,7 +74,12 @@ impl Secure {
     }
 
     pub(crate) fn is_readable(&self) -> bool {
-        self.unseen || !self.early.is_empty() || self.session.is_peer_closed()
+        self.unseen || self.readable() > 0 || self.session.is_peer_closed()
+    }
+
+    /// Bytes of `early` that may be read.
+    fn readable(&self) -> usize {
+        if self.session.is_handshaking() { self.released } else { self.early.len() }
     }
 
     pub(crate) fn held_bytes(&self) -> usize {
@@ -142,6 +151,15 @@ impl Secure {
         Err(io::Error::other(TlsError::TooLong))
     }
 
+    /// Shows the early data to a closure, which says whether it is answered before the handshake is complete.
+    pub(crate) fn answer_early_data(&mut self, look: impl FnOnce(&[u8]) -> bool) -> bool {
+        let is_answered = self.session.is_early_data() && look(&self.early) && self.session.answer_early_data();
+        if is_answered {
+            self.released = self.early.len();
+        }
+        is_answered
+    }
+
     /// Goes on with these certificates at the next call of [`Self::handshake`].
     pub(crate) fn show(&mut self, pairs: Pairs) -> io::Result<()> {
         self.unseen = true;
@@ -198,7 +216,7 @@ impl Secure {
     }
 
     fn read(&mut self, stream: &Stream, max: usize, plain: &mut Vec<u8>) -> io::Result<Read<()>> {
-        if !self.early.is_empty() {
+        if self.readable() > 0 {
             self.take_early(max, plain);
             return Ok(Read::Data(()));
         }
@@ -209,7 +227,14 @@ impl Secure {
             match receive(&mut self.session, stream, max, plain)? {
                 Read::Data(Ok(())) => {
                     self.flush(stream)?;
-                    if !plain.is_empty() {
+                    if self.session.is_handshaking() || !self.early.is_empty() {
+                        // More early data waits for the end of the handshake. The session takes as much as the server allows.
+                        self.early.append(plain);
+                        if self.readable() > 0 {
+                            self.take_early(max, plain);
+                            return Ok(Read::Data(()));
+                        }
+                    } else if !plain.is_empty() {
                         // A record's last bytes bring all of it, which may be more than was asked for.
                         if plain.len() > max {
                             self.early = plain.split_off(max);
@@ -228,8 +253,10 @@ impl Secure {
         }
     }
 
-    /// Moves up to `max` bytes of what was read ahead behind `plain`.
+    /// Moves up to `max` bytes of what was read ahead and may be read behind `plain`.
     fn take_early(&mut self, max: usize, plain: &mut Vec<u8>) {
+        let max = max.min(self.readable());
+        self.released = self.released.saturating_sub(max);
         if self.early.len() <= max {
             plain.append(&mut self.early);
             self.early = Vec::new();
@@ -262,7 +289,7 @@ impl Secure {
     }
 
     pub(crate) fn write(&mut self, stream: &Stream, parts: &[IoSlice<'_>], more: bool) -> io::Result<usize> {
-        if self.session.is_handshaking() || !self.flush(stream)? {
+        if !self.session.may_send() || !self.flush(stream)? {
             return Ok(0);
         }
         let total: usize = parts.iter().map(|part| part.len()).sum();

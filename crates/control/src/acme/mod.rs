@@ -127,6 +127,7 @@ impl Issuer {
             for place in 0..self.wanted.len() {
                 if self.wanted[place].due <= SystemTime::now() {
                     self.attempt(place).await;
+                    self.shared.acme_staples_changed();
                 } else if self.wanted[place].window.is_due() {
                     self.look_at_window(place).await;
                 }
@@ -289,7 +290,7 @@ impl Wanted {
     }
 
     fn install(&mut self, pair: Pair) {
-        self.order.certificate.install(pair);
+        self.order.install(pair);
         self.failures = 0;
         self.due = renewal::due(&self.order, fastrand::f64());
         self.window = Window::default();

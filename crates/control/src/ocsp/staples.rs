@@ -74,6 +74,9 @@ pub(crate) async fn run(shared: &'static Registry, bell: Arc<Notify>) {
 
 /// Updates the list of certificates.
 fn follow(shared: &'static Registry, kept: &mut Vec<Kept>) {
+    for message in shared.staples_refused() {
+        shared.error_log().log(Level::Warn, &message);
+    }
     let wanted = shared.staples_wanted();
     kept.retain(|one| wanted.iter().any(|ask| ask.is_same(&one.ask)));
     for ask in wanted {

@@ -36,8 +36,8 @@ fn write(variable: TlsVariable, session: &dyn SessionFacts, now: Duration, out: 
         TlsVariable::ServerName => append(session.server_name(), out),
         TlsVariable::SessionId => append(session.session_id().map(hexadecimal), out),
         TlsVariable::SessionReused => append(Some(if session.is_resumed() { "r" } else { "." }), out),
-        // Early data waits for the end of the handshake: no request can be a replay (ADR 46).
-        TlsVariable::EarlyData => false,
+        // As in nginx it is empty once the handshake is complete.
+        TlsVariable::EarlyData => session.is_early_data() && append(Some("1"), out),
         TlsVariable::AlpnProtocol => append(session.alpn(), out),
         TlsVariable::ClientVerify => {
             let verification = session.client_verification();

@@ -49,6 +49,12 @@ impl Lowering<'_> {
         let is_made = acme.is_none() && server.acme.is_none() && has_variables(settings);
         let made = if is_made { self.made_pairs(settings) } else { None };
         let pairs = if acme.is_some() || is_made { Vec::new() } else { self.pairs(settings, server) };
+        let acme_stapling = acme.and_then(|id| self.acme_stapling(settings, server, id));
+        if is_made && settings.stapling {
+            let message = "\"ssl_stapling\" has no effect for certificates that variables name";
+            let hint = "only certificates that are known before a handshake can have a response: name each in a server of its own";
+            self.found.push(Diagnostic::note(server.span, message).with_hint(hint));
+        }
         self.check_names(server, &pairs);
         let agreeable = self.agreeable(&openssl_words(settings, server.span));
         self.check_dhparam(settings);
@@ -62,6 +68,7 @@ impl Lowering<'_> {
             pairs,
             made,
             acme,
+            acme_stapling,
             reject: settings.reject_handshake,
             protocols,
             ciphers,
@@ -133,6 +140,31 @@ impl Lowering<'_> {
             verify: settings.stapling_verify,
             authorities: authorities.into(),
         }))
+    }
+
+    /// Who is asked for what is stapled to a certificate by ACME.
+    fn acme_stapling(
+        &mut self,
+        settings: &TlsSettings,
+        server: &Server,
+        order: AcmeOrderId,
+    ) -> Option<Arc<StaplingPlan>> {
+        if !settings.stapling {
+            return None;
+        }
+        if let Some(file) = &settings.stapling_file {
+            let message = "\"ssl_stapling_file\" has no effect for a certificate by ACME";
+            let hint = "the file's response is for one certificate, and ACME replaces it: without the file a response is fetched";
+            self.found.push(Diagnostic::note(file.span, message).with_hint(hint));
+        }
+        let issuer = self.plan.acme_orders.get(order.0 as usize).map(|order| &order.issuer);
+        let has_none = issuer.is_some_and(|issuer| is_of_lets_encrypt(&issuer.uri));
+        if has_none && settings.stapling_responder.is_none() {
+            let message = "\"ssl_stapling\" has no effect for certificates of Let's Encrypt";
+            let hint = "they have named no OCSP responder since 2025: remove `ssl_stapling`";
+            self.found.push(Diagnostic::note(server.span, message).with_hint(hint));
+        }
+        self.stapling(settings, server)
     }
 
     fn server_resolver(&mut self, server: &Server) -> Option<Arc<ResolverPlan>> {
@@ -301,7 +333,11 @@ impl Lowering<'_> {
     /// rustls accepts early data only for sessions that the server keeps, since each can be used once.
     fn early_data(&mut self, settings: &TlsSettings, server: Span) -> bool {
         let keeps = !matches!(settings.session_cache, SessionCache::None | SessionCache::Off);
-        if settings.early_data && (settings.session_tickets || !keeps) {
+        if settings.early_data && settings.verify_client != VerifyClient::Off {
+            let message = "\"ssl_early_data\" has no effect with \"ssl_verify_client\"";
+            let hint = "a request waits until the client's certificate is checked, at the end of the handshake";
+            self.found.push(Diagnostic::note(server, message).with_hint(hint));
+        } else if settings.early_data && (settings.session_tickets || !keeps) {
             let message = "\"ssl_early_data\" has no effect: a ticket could be used twice";
             let hint = "`ssl_session_tickets off; ssl_session_cache shared:NAME:10m;` lets each session be used once";
             self.found.push(Diagnostic::note(server, message).with_hint(hint));
@@ -356,6 +392,12 @@ impl Lowering<'_> {
             Diagnostic::error(file.span, format!("open() \"{path}\" failed ({error})"))
         })
     }
+}
+
+/// Whether an issuer's directory is one of Let's Encrypt.
+fn is_of_lets_encrypt(uri: &str) -> bool {
+    let host = uri.strip_prefix("https://").and_then(|rest| rest.split(['/', ':']).next());
+    host.is_some_and(|host| host.to_ascii_lowercase().ends_with(".letsencrypt.org"))
 }
 
 fn has_variables(settings: &TlsSettings) -> bool {

@@ -188,11 +188,13 @@ impl Exchange {
     pub(crate) fn conclude(&mut self, sent: Result<(), CloseReason>) -> Concluded {
         let plan = self.client_plan();
         let linger = LingerPlan { total: plan.lingering_time, silence: plan.lingering_timeout };
+        // The end of a client's handshake is still to come, and must not meet a closed socket.
+        let is_shaking = self.down.tls(|session| session.is_early_data()).unwrap_or_default();
         let settled = Settled {
             sent,
             is_complete: self.down.is_complete(),
             until_close: self.down.is_until_close(),
-            is_unread: !self.intake.body.is_done() || self.down.has_pending(),
+            is_unread: !self.intake.body.is_done() || self.down.has_pending() || is_shaking,
             lingers: !linger.total.is_zero(),
             resets: plan.reset_timed_out,
         };

@@ -66,6 +66,11 @@ impl AcmeOrderPlan {
         id
     }
 
+    /// The certificate's name in messages.
+    pub(crate) fn shown(&self) -> String {
+        format!("acme {}/{}", self.issuer.name, self.id())
+    }
+
     /// The file with the certificate's chain and its key.
     pub fn file(&self) -> Option<PathBuf> {
         self.issuer.state.as_ref().map(|state| state.join(format!("{}.pem", self.id())))

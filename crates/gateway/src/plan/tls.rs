@@ -206,6 +206,8 @@ pub(crate) struct TlsPlan {
     pub(crate) made: Option<Arc<MadePairs>>,
     /// `$acme_certificate`: the certificate of this order, in place of `pairs`.
     pub(crate) acme: Option<AcmeOrderId>,
+    /// `ssl_stapling` for that certificate.
+    pub(crate) acme_stapling: Option<Arc<StaplingPlan>>,
     /// `ssl_reject_handshake`
     pub(crate) reject: bool,
     pub(crate) protocols: Protocols,

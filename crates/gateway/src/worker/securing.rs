@@ -9,6 +9,7 @@ use crate::downstream::h1::connection::{Connection, Securing};
 use crate::registry::generation::BoundListener;
 use crate::worker::certificates::Search;
 use crate::worker::{Body, Worker};
+use http1::{HeadEnd, find_head_end};
 use reactor::Read;
 use std::io;
 use std::rc::Rc;
@@ -24,6 +25,9 @@ const SSL2_BIT: u8 = 0x80;
 /// Bytes of the first read: a usual first message has 500 to 2,000.
 const FIRST_READ_BYTES: usize = 4096;
 
+/// How requests begin that are answered while the client's handshake is incomplete. No server answers TRACE.
+const SAFE_METHODS: [&[u8]; 3] = [b"GET ", b"HEAD ", b"OPTIONS "];
+
 /// The kind of the client's first byte.
 enum FirstByte {
     Nothing,
@@ -34,8 +38,8 @@ enum FirstByte {
 }
 
 impl Worker {
-    /// Returns the connection once its handshake is complete, or it is clear that there is none, and whether the time
-    /// for the request has passed. `fired`: the time has passed.
+    /// Returns the connection once its handshake is complete, its early data is answered, or it is clear that there is
+    /// no handshake; and whether the time for the request has passed. `fired`: the time has passed.
     pub(crate) fn secure(
         self: &Rc<Self>,
         mut connection: Box<Connection>,
@@ -142,13 +146,8 @@ impl Worker {
             // The client is there, but the responder does not answer.
             Ok(true) if connection.standing.is_some() => self.give_up_handshake(connection),
             Ok(true) => {
-                connection.securing = Securing::Done;
-                let resumed = connection.stream.session(Session::is_resumed).unwrap_or_default();
-                bump(&self.thread.counters().handshakes[usize::from(resumed)], 1);
-                let now = self.thread.reactor.now();
-                self.thread.reactor.set_deadline(task, Some(now.after(listener.header_timeout)));
-                let is_http2 = |session: &Session| session.alpn() == Some(b"h2");
-                if connection.stream.session(is_http2).unwrap_or_default() {
+                self.note_handshake(&mut connection, listener);
+                if is_http2(&connection) {
                     self.begin_http2(connection, listener);
                     return None;
                 }
@@ -161,10 +160,23 @@ impl Worker {
             Ok(false) if self.thread.refuses_growth() => {
                 self.close(connection, CloseReason::MemoryBudget);
             }
+            Ok(false) if answers_early_data(&connection) => {
+                self.note_handshake(&mut connection, listener);
+                return Some((connection, false));
+            }
             Ok(false) => self.put(task, Body::Idle(connection)),
             Err(error) => self.fail_handshake(connection, &error),
         }
         None
+    }
+
+    /// The connection waits for a head from now on, as any other does.
+    fn note_handshake(&self, connection: &mut Connection, listener: &BoundListener) {
+        connection.securing = Securing::Done;
+        let resumed = connection.stream.session(Session::is_resumed).unwrap_or_default();
+        bump(&self.thread.counters().handshakes[usize::from(resumed)], 1);
+        let now = self.thread.reactor.now();
+        self.thread.reactor.set_deadline(connection.task, Some(now.after(listener.header_timeout)));
     }
 
     fn go_on_with_certificates(
@@ -244,6 +256,22 @@ impl Worker {
             connection.line_waits.set(true);
         }
     }
+}
+
+fn is_http2(connection: &Connection) -> bool {
+    connection.stream.session(|session| session.alpn() == Some(b"h2")).unwrap_or_default()
+}
+
+/// Whether the client's early data is a request that is answered before its handshake is complete. Requests over HTTP/2 wait.
+fn answers_early_data(connection: &Connection) -> bool {
+    !is_http2(connection) && connection.stream.answer_early_data(is_one_safe_request)
+}
+
+/// Whether these bytes are the head of one request with a safe method (RFC 9110, 9.2.1), and nothing else. Any other request waits for
+/// the end of the handshake, which an attacker that copied it cannot bring (RFC 8470, 3).
+fn is_one_safe_request(bytes: &[u8]) -> bool {
+    SAFE_METHODS.iter().any(|method| bytes.starts_with(method))
+        && matches!(find_head_end(bytes, 0), HeadEnd::Found(end) if end == bytes.len())
 }
 
 /// Whether a connection without TLS begins with the HTTP/2 preface.

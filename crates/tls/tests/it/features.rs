@@ -8,7 +8,9 @@ use rustls::compress::{BROTLI_DECOMPRESSOR, ZLIB_DECOMPRESSOR};
 use rustls::crypto::aws_lc_rs::{ALL_CIPHER_SUITES, cipher_suite::TLS13_AES_128_GCM_SHA256};
 use std::io::{Read, Write};
 use std::sync::Arc;
-use tls::{OneServer, Pair, Pairs, Protocol, Protocols, ServerSide, ServerSideBuilder, Session, SessionCache};
+use tls::{
+    ClientCheck, OneServer, Pair, Pairs, Protocol, Protocols, ServerSide, ServerSideBuilder, Session, SessionCache,
+};
 
 fn side() -> ServerSideBuilder {
     ServerSide::new().pair(pair(false))
@@ -98,6 +100,48 @@ fn early_data_comes_once_and_a_copy_of_it_never() {
     again.writer().write_all(b"later").unwrap();
     assert_eq!(to_server(&mut session, &mut of_client(&mut again)).unwrap(), b"later");
     assert!(!session.is_early_data());
+}
+
+#[test]
+fn early_data_is_answered_before_the_client_has_finished() {
+    let settings = side().session_cache(Some(Arc::new(SessionCache::new(10)))).ticket_keys(None).early_data(16_384);
+    let listener = server(settings);
+    let mut config = config(vec![TLS13_AES_128_GCM_SHA256]).0;
+    config.enable_early_data = true;
+    let config = Arc::new(config);
+    let mut first = Session::server(Arc::<OneServer>::clone(&listener));
+    shake(&mut client(&config), &mut first);
+    assert!(!first.answer_early_data(), "there was none");
+
+    let (mut again, mut session) = (client(&config), Session::server(listener));
+    again.early_data().unwrap().write_all(b"request").unwrap();
+    assert_eq!(to_server(&mut session, &mut of_client(&mut again)).unwrap(), b"request");
+    let mut record = vec![0; 200];
+    assert!(session.seal(b"answer", 100, &mut record).is_err(), "not unless its owner says so");
+    assert!(session.answer_early_data() && session.is_early_data() && session.may_send());
+    let mut wire = Vec::new();
+    session.take_output(&mut wire);
+    let sealed = session.seal(b"answer", 100, &mut record).unwrap();
+    wire.extend_from_slice(&record[..sealed.written]);
+    assert_eq!(raw::to_client(&mut again, &wire).unwrap(), b"answer");
+    assert!(again.is_early_data_accepted() && session.is_handshaking());
+
+    assert_eq!(shake(&mut again, &mut session), b"");
+    assert!(!session.is_early_data() && session.may_send());
+    let sealed = session.seal(b"more", 100, &mut record).unwrap();
+    assert_eq!(raw::to_client(&mut again, &record[..sealed.written]).unwrap(), b"more");
+}
+
+#[test]
+fn early_data_is_not_taken_where_clients_are_verified() {
+    let check = Arc::new(ClientCheck::new(b"", b"").unwrap());
+    let cache = Some(Arc::new(SessionCache::new(10)));
+    let listener = server(side().session_cache(cache).ticket_keys(None).early_data(16_384).client_check(check));
+    let mut config = config(vec![TLS13_AES_128_GCM_SHA256]).0;
+    config.enable_early_data = true;
+    let config = Arc::new(config);
+    shake(&mut client(&config), &mut Session::server(listener));
+    assert!(client(&config).early_data().is_none());
 }
 
 #[test]

@@ -6,7 +6,8 @@ use rcgen::ExtendedKeyUsagePurpose;
 use std::fs;
 use std::net::SocketAddr;
 use std::process::Command;
-use testkit::{Gateway, Habit, peer_program, until};
+use testkit::{Gateway, Habit, Issued, peer_program, until};
+use tls::Pair;
 
 const HERE: &str = "return 200 here;";
 
@@ -178,4 +179,44 @@ fn what_cannot_be_asked_about_is_named_and_serves_without() {
     let gateway = Gateway::start(&conf(&alone), &[]);
     let phrase = "\"ssl_stapling\" ignored, issuer certificate not found for certificate";
     assert!(gateway.warnings().iter().any(|warning| warning.contains(phrase)), "{:?}", gateway.warnings());
+}
+
+/// A server whose certificate comes by ACME, from an authority that is down.
+fn by_acme(files: &Files, words: &str) -> String {
+    let issuer = "acme_issuer ca { uri https://127.0.0.1:1/; state_path off; accept_terms_of_service; }";
+    let server = "server { listen {listen} ssl; server_name a.test; acme_certificate ca; ssl_certificate $acme_certificate; \
+                  ssl_certificate_key $acme_certificate_key; ssl_trusted_certificate {at}/ca.pem;";
+    let server = server.replace("{at}", &files.folder.path().display().to_string());
+    conf(&format!("{issuer} {server} {words} {HERE} }}"))
+}
+
+#[test]
+fn a_certificate_by_acme_has_a_staple_and_so_has_the_next_one() {
+    let files = Files::new();
+    let mut gateway = Gateway::start(&by_acme(&files, "ssl_stapling on;"), &[]);
+    let _control = Control::start(gateway.shared()).unwrap();
+    let order = until("it is wanted", || gateway.shared().acme().wanted().1.first().cloned());
+    // As the control plane does with what it gets.
+    let install = |issued: &Issued| {
+        order.install(Pair::from_pem(issued.chain.as_bytes(), issued.key.as_bytes(), b"").unwrap());
+        gateway.shared().acme_staples_changed();
+    };
+    let shown = |gateway: &Gateway| s_client(gateway.address(), &["-status"], LAST_REQUEST);
+    for (serial, text) in [(10, "Serial Number: 0A"), (12, "Serial Number: 0C")] {
+        files.responder.note(serial, 'V');
+        install(&files.responder.issue(&files.authority, &["a.test"], serial));
+        until("it is stapled", || shown(&gateway).contains(text).then_some(()));
+        assert!(stapled(gateway.address(), &[]));
+    }
+    assert_eq!(files.responder.asked().len(), 2);
+    // One whose authority has no responder.
+    install(&files.authority.issue_with(&["a.test"], |_| ()));
+    let line = gateway.logged("\"ssl_stapling\" ignored, no OCSP responder URL in the certificate acme ca/a.test-");
+    assert!(line.contains("[warn]"), "{line}");
+    assert!(!stapled(gateway.address(), &[]));
+    // A reload that wants no staple takes it off.
+    install(&files.responder.issue(&files.authority, &["a.test"], 12));
+    until("it is stapled", || stapled(gateway.address(), &[]).then_some(()));
+    gateway.reload(&by_acme(&files, ""));
+    assert!(!stapled(gateway.address(), &[]));
 }

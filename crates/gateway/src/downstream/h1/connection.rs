@@ -23,7 +23,7 @@ pub(crate) enum Securing {
     NotBegun,
     /// The handshake is incomplete.
     UnderWay,
-    /// It is complete, or the address is one for plain HTTP.
+    /// It is complete, its early data is answered, or the address is one for plain HTTP.
     Done,
     /// Plain HTTP arrived on a TLS address.
     PlainHttp,

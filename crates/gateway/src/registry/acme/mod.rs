@@ -7,6 +7,7 @@ pub use crate::plan::acme::{AcmeIssuerPlan, AcmeOrderPlan};
 pub use challenges::{Challenge, Challenges};
 pub use conf::model::{AcmeChallenge, AcmeIdentifier, CertificateKey};
 
+use crate::plan::ocsp::{StapleAsk, StaplingPlan};
 use crate::registry::Notify;
 use crate::registry::certificates::CertificateInUse;
 use std::fs::File;
@@ -21,7 +22,30 @@ use tls::{Pair, Pairs};
 #[derive(Debug, Default)]
 pub struct AcmeCertificate {
     pairs: Pairs,
-    current: Mutex<Option<Pair>>,
+    current: Mutex<Current>,
+}
+
+#[derive(Debug, Default)]
+struct Current {
+    pair: Option<Pair>,
+    /// `ssl_stapling`
+    stapling: Option<Arc<StaplingPlan>>,
+    /// What is asked for the pair's staple.
+    staple: Option<Arc<StapleAsk>>,
+    /// Why nothing can be asked, until that is logged.
+    unasked: Option<String>,
+}
+
+impl Current {
+    /// Finds out who is asked for the pair's staple; the pair has none so far.
+    fn find_responder(&mut self, name: &str) {
+        (self.staple, self.unasked) = (None, None);
+        let (Some(pair), Some(plan)) = (&self.pair, &self.stapling) else { return };
+        match StapleAsk::new(name.to_owned(), pair, plan) {
+            Ok(ask) => self.staple = Some(Arc::new(ask)),
+            Err(reason) => self.unasked = Some(format!("\"ssl_stapling\" ignored, {reason}")),
+        }
+    }
 }
 
 impl AcmeCertificate {
@@ -32,26 +56,63 @@ impl AcmeCertificate {
 
     /// The certificate in use.
     pub fn current(&self) -> Option<Pair> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lock().pair.clone()
     }
 
-    /// Replaces the certificate in use.
-    pub fn install(&self, pair: Pair) {
+    fn lock(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn show(&self, current: &mut Current, pair: Pair) {
         self.pairs.replace([pair.clone()]);
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(pair);
+        current.pair = Some(pair);
+    }
+
+    /// Sets the responder to ask for staples; `None`: none is asked. Returns whether the control plane must look again.
+    pub(crate) fn staple_as(&self, plan: Option<&Arc<StaplingPlan>>, name: &str) -> bool {
+        let mut current = self.lock();
+        if current.stapling.as_ref() == plan {
+            return false;
+        }
+        current.stapling = plan.cloned();
+        if let Some(pair) = current.pair.clone().filter(|pair| pair.ocsp().is_some()) {
+            self.show(&mut current, pair.with_ocsp(b""));
+        }
+        current.find_responder(name);
+        true
+    }
+
+    /// The question for the responder of its staple.
+    pub(crate) fn staple_wanted(&self) -> Option<Arc<StapleAsk>> {
+        self.lock().staple.clone()
+    }
+
+    /// Why nothing can be asked, once.
+    pub(crate) fn take_unasked(&self) -> Option<String> {
+        self.lock().unasked.take()
+    }
+
+    /// Sets the response that handshakes staple, or none, if it answers this certificate's question.
+    pub(crate) fn staple(&self, ask: &StapleAsk, response: Option<&[u8]>) {
+        let mut current = self.lock();
+        if current.staple.as_ref().is_some_and(|own| own.is_same(ask))
+            && let Some(pair) = current.pair.clone().filter(|pair| pair.ocsp() != response)
+        {
+            self.show(&mut current, pair.with_ocsp(response.unwrap_or_default()));
+        }
     }
 
     /// Loads the certificate that an earlier process has stored, unless there is one in use. If the file is missing or
     /// invalid nothing happens, and the control plane orders a new one.
     pub(crate) fn load(&self, plan: &AcmeOrderPlan) {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if current.is_some() {
+        let mut current = self.lock();
+        if current.pair.is_some() {
             return;
         }
         let Some(text) = plan.file().and_then(|path| read_own(&path).ok()) else { return };
         if let Ok(pair) = Pair::from_pem(&text, &text, b"") {
-            self.pairs.replace([pair.clone()]);
-            *current = Some(pair);
+            self.show(&mut current, pair);
+            current.find_responder(&plan.shown());
         }
     }
 }
@@ -83,10 +144,17 @@ pub struct BoundOrder {
 }
 
 impl BoundOrder {
+    /// Replaces the certificate in use.
+    pub fn install(&self, pair: Pair) {
+        let mut current = self.certificate.lock();
+        self.certificate.show(&mut current, pair);
+        current.find_responder(&self.plan.shown());
+    }
+
     /// The certificate for the status page.
     pub(crate) fn in_use(&self) -> Option<CertificateInUse> {
         let facts = self.certificate.current()?.facts()?;
-        let source = format!("acme {}/{}", self.plan.issuer.name, self.plan.id());
+        let source = self.plan.shown();
         Some(CertificateInUse { source, subject: facts.subject, not_after: facts.not_after })
     }
 

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)] // a failed step is the end of a test
 
 mod clients;
+mod early_data;
 mod handshakes;
 mod hostile;
 mod named_certificates;
