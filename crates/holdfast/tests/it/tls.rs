@@ -209,6 +209,51 @@ fn sessions_survive_a_child_that_dies() {
 }
 
 #[test]
+fn tickets_under_keys_from_files_survive_a_restart_and_new_files_count_without_a_reload() {
+    for top in MODELS {
+        let mut scene = Scene::new(top, "ssl_session_ticket_key ticket.key; location / { return 200 hello; }");
+        let side = scene.authority.client();
+        let is_resumed = |scene: &Scene| {
+            let mut talk = Talk::connect_secure(scene.address(), &side, "a.test").unwrap();
+            talk.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+            assert_eq!(talk.response().status(), 200);
+            talk.session().is_resumed()
+        };
+        fs::write(scene.instance.path("ticket.key"), [7; 80]).unwrap();
+        scene.instance.start();
+        assert_eq!([is_resumed(&scene), is_resumed(&scene)], [false, true], "{top}");
+        scene.instance.signal("quit");
+        scene.instance.wait();
+        scene.instance.start();
+        assert!(is_resumed(&scene), "{top}");
+        fs::write(scene.instance.path("ticket.key"), [9; 80]).unwrap();
+        until("the new key counts", || !is_resumed(&scene));
+        scene.instance.wait_for_line("ticket.key\" changed: the configuration is bound again");
+        assert!(is_resumed(&scene), "{top}");
+    }
+}
+
+#[test]
+fn sessions_survive_a_reload_in_one_process() {
+    let mut scene = Scene::new("master_process off; worker_processes 2;", HELLO);
+    scene.instance.start();
+    let side = scene.authority.client();
+    let is_resumed = || {
+        let mut talk = Talk::connect_secure(scene.address(), &side, "a.test").unwrap();
+        talk.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        assert_eq!(talk.response().status(), 200);
+        talk.session().is_resumed()
+    };
+    assert!(!is_resumed());
+    assert!((0..6).all(|_| is_resumed()), "the workers share the keys");
+    let first = scene.serial();
+    scene.renew();
+    scene.hang_up();
+    until("the reload counts", || scene.serial() != first);
+    assert!(is_resumed());
+}
+
+#[test]
 fn curl_and_openssl_are_served() {
     let words =
         "ssl_client_certificate ca.pem; ssl_verify_client optional; location / { return 200 $ssl_client_s_dn; }";
@@ -411,4 +456,40 @@ fn an_expired_certificate_or_one_for_other_names_is_served_with_a_warning() {
     let (good, said) = scene.test_server("c.test", words);
     assert!(good && said.contains("has expired"), "{said}");
     assert!(said.contains("no certificate of this server is for \"c.test\""), "{said}");
+}
+
+/// Words of a server that have no effect, and what `-t` notes.
+const WITHOUT_EFFECT: [(&str, &str); 6] = [
+    ("PAIR ssl_early_data on;", "\"ssl_early_data\" has no effect: a ticket could be used twice"),
+    (
+        "PAIR ssl_early_data on; ssl_session_tickets off; ssl_session_cache shared:s:1m; ssl_client_certificate ca.pem; \
+         ssl_verify_client on;",
+        "\"ssl_early_data\" has no effect with \"ssl_verify_client\"",
+    ),
+    (
+        "ssl_certificate keys/$ssl_server_name.crt; ssl_certificate_key keys/a.key; ssl_stapling on;",
+        "\"ssl_stapling\" has no effect for certificates that variables name",
+    ),
+    (
+        "ACME ssl_stapling on; } acme_issuer le { uri https://acme-v02.api.letsencrypt.org/directory; state_path off; \
+         accept_terms_of_service;",
+        "\"ssl_stapling\" has no effect for certificates of Let's Encrypt",
+    ),
+    (
+        "ACME ssl_stapling on; ssl_stapling_file ca.pem; } acme_issuer le { uri https://ca.test/; state_path off; \
+         accept_terms_of_service;",
+        "\"ssl_stapling_file\" has no effect for a certificate by ACME",
+    ),
+    ("PAIR ssl_early_data on; ssl_session_tickets off; ssl_session_cache shared:s:1m;", ""),
+];
+
+#[test]
+fn words_without_effect_are_noted() {
+    let scene = Scene::new("", HELLO);
+    let acme = "acme_certificate le; ssl_certificate $acme_certificate; ssl_certificate_key $acme_certificate_key;";
+    for (words, note) in WITHOUT_EFFECT {
+        let (good, said) = scene.test_server("b.test", &words.replace("ACME", acme));
+        assert!(good, "{words}: {said}");
+        assert_eq!((said.contains(note), said.contains("no effect")), (true, !note.is_empty()), "{words}: {said}");
+    }
 }
