@@ -2,7 +2,7 @@
 //! drives it; exchanges work on their streams through it, and what they frame leaves when the carrier has its turn.
 
 use crate::connector::h2::hub::StreamKey;
-use crate::multiplex::carried::{Carried, OUT_BYTES_MAX};
+use crate::multiplex::carried::{Carried, OUT_BYTES_MAX, Unread};
 use crate::multiplex::failure::{ConnectionEnd, StreamFailure};
 use crate::multiplex::head::trailer_lines;
 use crate::multiplex::stream::{Stream, StreamEnding, TrailerField};
@@ -332,7 +332,7 @@ impl UpstreamSession {
 
     /// The exchange is over; where the stream is not, it is reset.
     pub(super) fn remove(&self, key: usize, code: ErrorCode) {
-        self.work(|carried| carried.remove(key, code, code));
+        self.work(|carried| carried.remove(key, code, Unread::Reset(code)));
     }
 
     /// Writes what waits of all streams.
@@ -402,7 +402,7 @@ impl UpstreamSession {
     pub(super) fn sleep(&self) -> Box<Engine> {
         let mut state = self.state.borrow_mut();
         state.carried.trim();
-        Box::new(std::mem::replace(&mut state.carried.engine, begin(Millis(0), &mut Vec::new())))
+        Box::new(std::mem::replace(&mut state.carried.engine, Engine::over(Role::Client)))
     }
 
     /// Takes bytes of the peer.

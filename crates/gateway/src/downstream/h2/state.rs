@@ -3,6 +3,7 @@
 use crate::base::close::CloseReason;
 use crate::downstream::client::ClientCopy;
 use crate::downstream::h1::connection::Connection;
+use crate::downstream::h2::lingering::Lingering;
 use crate::multiplex::carried::Carried;
 use crate::thread::WorkerThread;
 use reactor::Millis;
@@ -15,6 +16,7 @@ pub(super) struct SessionState {
     /// What exchanges that go on may still ask about it then.
     pub(super) copy: Option<Rc<ClientCopy>>,
     pub(super) carried: Carried,
+    pub(super) lingering: Lingering,
     pub(super) times: Times,
     /// Why it goes away.
     pub(super) going: Option<CloseReason>,
@@ -33,6 +35,8 @@ pub(crate) struct Times {
     pub(crate) going_since: Option<Millis>,
     /// When our settings must be acknowledged.
     pub(crate) settings_deadline: Option<Millis>,
+    /// When the first of the streams whose rest is dropped is to be looked at.
+    pub(crate) lingering_until: Option<Millis>,
     /// What the location of the last response says of idle connections.
     pub(crate) keepalive_ms: u64,
     pub(crate) has_streams: bool,

@@ -96,6 +96,21 @@ fn curl_uploads_and_downloads() {
     }
 }
 
+/// curl 7.88 lost one answer in five when a reset followed it at once.
+#[test]
+fn h105_curl_gets_an_answer_that_comes_before_the_end_of_its_body() {
+    let server =
+        "client_max_body_size 10; location / { proxy_pass http://{listen}/none; } location /none { return 404; }";
+    let gateway = super::gateway(server, &[]);
+    let url = format!("http://{}/", gateway.address());
+    for _ in 0..30 {
+        let mut curl = Command::new(peer_program("curl"));
+        curl.args(["--silent", "--show-error", "--http2-prior-knowledge", "--output", "/dev/null"]);
+        curl.args(["--write-out", "%{response_code}", "--data", "more than ten bytes"]);
+        assert_eq!(run(curl.arg(&url)), "413");
+    }
+}
+
 #[test]
 fn nghttp_gets_several_streams() {
     let scene = Scene::start();
