@@ -58,6 +58,8 @@ pub(crate) struct Stream {
     pub(crate) waiting: Waiting,
     /// The request is HEAD: the response's Content-Length announces no body.
     pub(crate) no_body: bool,
+    /// What still comes is dropped.
+    pub(crate) discards: bool,
 }
 
 impl Stream {
@@ -78,6 +80,7 @@ impl Stream {
             priority: Priority::default(),
             waiting: Waiting::No,
             no_body: false,
+            discards: false,
         }
     }
 }
@@ -123,7 +126,7 @@ impl Default for Streams {
             slab: Slab::new(),
             order: Vec::new(),
             queues: [Queue { first: NIL, last: NIL }; URGENCIES],
-            over: [0; REMEMBERED],
+            over: [NIL; REMEMBERED],
             over_at: 0,
         }
     }
@@ -187,7 +190,7 @@ impl Streams {
 
     /// How a stream ended; `None` if that was too long ago, or it was never opened.
     pub(crate) fn over(&self, id: u32) -> Option<Over> {
-        let known = self.over.iter().find(|&&over| over != 0 && over | 1 == id)?;
+        let known = self.over.iter().find(|&&over| over | 1 == id)?;
         Some(if known & 1 == 0 { Over::ByPeer } else { Over::ByUs })
     }
 
@@ -348,5 +351,8 @@ mod tests {
         assert_eq!(streams.over(99), Some(Over::ByPeer));
         assert_eq!(streams.over(1), None);
         assert_eq!(streams.over(101), None);
+        let mut first = Streams::default();
+        first.remember(1, Over::ByPeer);
+        assert_eq!((first.over(1), first.over(3)), (Some(Over::ByPeer), None));
     }
 }

@@ -186,17 +186,30 @@ impl Carried {
         engine.consume(stream.id, of_body, out);
     }
 
-    /// Removes a stream. It is reset with the first code if not everything was sent, with the second one if the peer
-    /// has not sent everything.
-    pub(crate) fn remove(&mut self, key: usize, unsent: ErrorCode, unread: ErrorCode) {
+    /// Removes a stream. It is reset with this code if not everything was sent. Returns the stream if the peer still sends
+    /// on it and `unread` says to discard that.
+    pub(crate) fn remove(&mut self, key: usize, unsent: ErrorCode, unread: Unread) -> Option<StreamId> {
         let Self { engine, out, streams } = self;
-        let Some(stream) = streams.try_remove(key).filter(|stream| !stream.is_gone) else { return };
+        let stream = streams.try_remove(key).filter(|stream| !stream.is_gone)?;
         if !matches!(stream.end, StreamEnding::Sent) {
             engine.reset(stream.id, unsent, out);
         } else if !stream.is_received {
-            engine.reset(stream.id, unread, out);
+            match unread {
+                Unread::Reset(code) => engine.reset(stream.id, code, out),
+                Unread::Discard => return engine.discard_rest(stream.id, out).then_some(stream.id),
+            }
         }
+        None
     }
+}
+
+/// What becomes of a stream on which the peer has not sent everything.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Unread {
+    /// It is reset.
+    Reset(ErrorCode),
+    /// What comes is dropped, as far as the peer has a window.
+    Discard,
 }
 
 pub(crate) fn broken() -> io::Error {

@@ -69,7 +69,7 @@ impl Concluded {
         let mut connection = match left {
             Left::Connection(connection, _) => connection,
             Left::Stream(mut stream) => {
-                stream.finish(after);
+                stream.finish(after, linger);
                 return Next::Nothing;
             }
             Left::Internal(internal) => {

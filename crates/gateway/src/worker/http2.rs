@@ -214,6 +214,10 @@ impl Worker {
         generation: &Generation,
     ) -> Option<Http2End> {
         let now = self.thread.reactor.now();
+        session.end_lingering();
+        if session.has_unsent() && session.flush().is_err() {
+            return Some(Http2End::Gone(CloseReason::ClientAborted));
+        }
         let mut times = session.times();
         if times.going_since.is_some_and(|since| now.since(since) >= GOING_MS) {
             session.shut_down_at_last();
@@ -239,7 +243,8 @@ impl Worker {
         if deadline <= now {
             return Some(end);
         }
-        let others = [times.going_since.map(|since| Millis(since.0 + GOING_MS)), times.settings_deadline];
+        let going_until = times.going_since.map(|since| Millis(since.0 + GOING_MS));
+        let others = [going_until, times.settings_deadline, times.lingering_until];
         let deadline = others.into_iter().flatten().fold(deadline, Millis::min);
         self.thread.reactor.set_deadline(session.task, (deadline.0 < u64::MAX).then_some(deadline));
         None

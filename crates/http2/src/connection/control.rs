@@ -8,7 +8,7 @@ use crate::frame::{self, Header, flag, kind, number_31, number_32};
 use crate::head::Head;
 use crate::priority::Priority;
 use crate::reason::Reason;
-use crate::settings::{Role, WINDOW_MAX};
+use crate::settings::{Role, WINDOW_DEFAULT, WINDOW_MAX};
 use crate::streams::{Over, Phase, Waiting};
 
 /// Number of priority updates that one new stream refills.
@@ -49,6 +49,7 @@ impl Connection {
                 return Err(Reason::SettingsAck);
             }
             self.decoder.set_size_max(self.config.decoder_table_bytes);
+            self.take_back_default_windows(out);
             return Ok(Some(Event::SettingsAcked));
         }
         self.budgets.charge(Cost::Settings, now_ms)?;
@@ -59,6 +60,33 @@ impl Connection {
         frame::encode(kind::SETTINGS, flag::ACK, 0, &[], out);
         self.reading = super::receive::Reading::Frame;
         Ok(Some(Event::PeerSettings))
+    }
+
+    /// The window of a stream that is opened now. A peer that has not seen our settings may use the default (RFC 9113 §6.9.2).
+    pub(super) fn initial_window(&self) -> u32 {
+        if self.settings_deadline_ms.is_some() {
+            self.config.stream_window.max(WINDOW_DEFAULT)
+        } else {
+            self.config.stream_window
+        }
+    }
+
+    /// The peer has seen our settings: streams that are older than that get the window that we have asked for. It may be below 0.
+    fn take_back_default_windows(&mut self, out: &mut Vec<u8>) {
+        let excess = WINDOW_DEFAULT.saturating_sub(self.config.stream_window);
+        if excess == 0 {
+            return;
+        }
+        for stream in self.streams.iter_mut() {
+            stream.receive_window -= excess as i32;
+            stream.window_target = stream.window_target.saturating_sub(excess);
+        }
+        let ids: Vec<u32> = self.streams.ids().collect();
+        for id in ids {
+            // Half of the window is less now, and the peer may wait for what was consumed.
+            self.credit_stream(id, 0, out);
+            self.reset_if_stuck(id, out);
+        }
     }
 
     /// Applies a changed initial window to the windows of all streams (RFC 9113 §6.9.2).
@@ -231,8 +259,10 @@ impl Connection {
 
     /// Enlarges the window of a stream: this many bytes of its body may be in flight or unconsumed.
     pub fn grow_window(&mut self, stream: StreamId, bytes: u32, out: &mut Vec<u8>) {
+        // The default, which the peer may use until it knows our settings, does not count: it is taken back then.
+        let excess = self.initial_window() - self.config.stream_window;
         let Some(known) = self.streams.get(stream.0) else { return };
-        let more = bytes.min(WINDOW_MAX).saturating_sub(known.window_target);
+        let more = bytes.min(WINDOW_MAX - excess).saturating_sub(known.window_target.saturating_sub(excess));
         if more > 0 && known.receives != Phase::Ended {
             known.window_target += more;
             known.receive_window += more as i32;
@@ -249,7 +279,11 @@ impl Connection {
     fn credit_stream(&mut self, id: u32, bytes: u32, out: &mut Vec<u8>) {
         let Some(stream) = self.streams.get(id) else { return };
         stream.credit += bytes;
-        if stream.receives != Phase::Ended && stream.credit > 0 && stream.credit >= stream.window_target / 2 {
+        if stream.receives != Phase::Ended
+            && !stream.discards
+            && stream.credit > 0
+            && stream.credit >= stream.window_target / 2
+        {
             frame::encode_window_update(id, stream.credit, out);
             stream.receive_window += stream.credit as i32;
             stream.credit = 0;

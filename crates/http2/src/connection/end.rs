@@ -8,7 +8,7 @@ use crate::event::{Closed, StreamId};
 use crate::frame;
 use crate::reason::Reason;
 use crate::settings::Role;
-use crate::streams::{Over, Streams};
+use crate::streams::{Over, Phase, Streams, UNKNOWN_LENGTH};
 
 /// The state of our own GOAWAY.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,6 +122,28 @@ impl Connection {
             frame::encode_reset(stream.0, code, out);
             self.has_reset = true;
             self.remove(stream.0, Over::ByUs, out);
+        }
+    }
+
+    /// Drops what the peer still sends on a stream of which everything was sent: an answer came before the end of its request, and some
+    /// clients lose it where a reset follows at once. The window that the peer has is not filled up again. The stream ends with the peer's
+    /// end, or by a reset with `NO_ERROR` (RFC 9113 §8.1): here or with the last bytes of that window, or when the caller asks for one.
+    /// It counts as open until then. Whether it goes on.
+    pub fn discard_rest(&mut self, stream: StreamId, out: &mut Vec<u8>) -> bool {
+        let Some(known) = self.streams.get(stream.0) else { return false };
+        debug_assert_eq!(known.sends, Phase::Ended, "what was not sent would not be missed");
+        known.discards = true;
+        (known.token, known.body_left) = (0, UNKNOWN_LENGTH);
+        let unconsumed = std::mem::take(&mut known.unconsumed);
+        self.credit_connection(unconsumed, out);
+        self.reset_if_stuck(stream.0, out);
+        self.is_open(stream)
+    }
+
+    /// Resets a stream whose rest is dropped, and that can bring no more: the peer would wait for a window in vain.
+    pub(super) fn reset_if_stuck(&mut self, id: u32, out: &mut Vec<u8>) {
+        if self.streams.look(id).is_some_and(|stream| stream.discards && stream.receive_window <= 0) {
+            self.reset(StreamId(id), ErrorCode::NO_ERROR, out);
         }
     }
 

@@ -185,7 +185,7 @@ impl Connection {
         if self.streams.len() >= self.config.streams_max as usize {
             return self.refuse_stream(id, now_ms, out).map(Some);
         }
-        let mut stream = Stream::new(id, self.peer.stream_window, self.config.stream_window);
+        let mut stream = Stream::new(id, self.peer.stream_window, self.initial_window());
         let fault = opening.fault.or_else(|| message_fault(head, opening.end, &mut stream).err());
         if let Some(fault) = fault {
             return self.reset_for(id, fault, now_ms, out).map(Some);
@@ -249,7 +249,11 @@ impl Connection {
         if let Some(fault) = fault {
             return self.refuse(opening, fault, now_ms, out);
         }
+        let is_dropped = self.streams.look(opening.stream).is_some_and(|stream| stream.discards);
         self.end_receiving(opening.stream, out);
+        if is_dropped {
+            return Ok(None);
+        }
         Ok(Some(Event::Trailers { stream: StreamId(opening.stream) }))
     }
 

@@ -74,23 +74,35 @@ impl Connection {
             frame::encode_window_update(0, config.connection_window - WINDOW_DEFAULT, out);
         }
         Self {
-            role,
             config,
+            encoder: Encoder::new(config.encoder_table_bytes),
+            reading: if role == Role::Server { Reading::Preface(0) } else { Reading::FirstFrame },
+            receive_window: config.connection_window as i32,
+            settings_deadline_ms: Some(now_ms.saturating_add(u64::from(config.settings_timeout_ms))),
+            ..Self::over(role)
+        }
+    }
+
+    /// A connection that is over, without memory behind it: what is left where one was taken out.
+    pub fn over(role: Role) -> Self {
+        Self {
+            role,
+            config: Config::default(),
             peer: PeerSettings::default(),
             decoder: Decoder::default(),
-            encoder: Encoder::new(config.encoder_table_bytes),
+            encoder: Encoder::new(0),
             streams: Streams::default(),
             budgets: Budgets::default(),
-            reading: if role == Role::Server { Reading::Preface(0) } else { Reading::FirstFrame },
+            reading: Reading::Closed,
             partial: Vec::new(),
             block: None,
             send_window: WINDOW_DEFAULT as i32,
-            receive_window: config.connection_window as i32,
+            receive_window: 0,
             credit: 0,
             last_opened: 0,
             chosen: 0,
             has_reset: false,
-            settings_deadline_ms: Some(now_ms.saturating_add(u64::from(config.settings_timeout_ms))),
+            settings_deadline_ms: None,
             going: Going::No,
             peer_last: None,
             sweep_above: None,

@@ -333,6 +333,10 @@ impl Connection {
             self.credit_connection(len, out);
             return Ok(None);
         };
+        if stream.discards {
+            self.discard(id, len, end, out);
+            return Ok(None);
+        }
         stream.unconsumed += len;
         if stream.body_left != UNKNOWN_LENGTH {
             let left = stream.body_left.checked_sub(u64::from(len));
@@ -347,6 +351,16 @@ impl Connection {
             return Ok(None);
         }
         Ok(Some(Event::Data { stream: StreamId(id), bytes, end }))
+    }
+
+    /// Drops a piece of a body.
+    fn discard(&mut self, id: u32, len: u32, end: bool, out: &mut Vec<u8>) {
+        self.credit_connection(len, out);
+        if end {
+            self.end_receiving(id, out);
+        } else {
+            self.reset_if_stuck(id, out);
+        }
     }
 
     /// The peer has sent everything of a stream.

@@ -94,7 +94,7 @@ impl Connection {
             }
         }
         self.last_opened = id;
-        let mut stream = Stream::new(id, self.peer.stream_window, self.config.stream_window);
+        let mut stream = Stream::new(id, self.peer.stream_window, self.initial_window());
         stream.sends = if end { Phase::Ended } else { Phase::Body };
         stream.no_body = request.method == b"HEAD";
         self.streams.insert(stream);

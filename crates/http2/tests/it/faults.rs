@@ -306,6 +306,40 @@ fn a_body_must_fit_its_windows() {
     assert_eq!(server.fails(&[post(1), [&full[..]; 4].concat()].concat()), Reason::WindowExceeded);
 }
 
+/// RFC 9113 §6.9.2: the setting counts for a peer from its acknowledgement on, and for streams that are open already, too.
+#[test]
+fn a_peer_that_has_not_seen_our_settings_has_the_default_window() {
+    let config = Config { stream_window: 1000, ..Config::default() };
+    let full = frame(DATA, 0, 1, &[b'x'; 16_000]);
+    let hello = [PREFACE, &settings(&[])].concat();
+    let acknowledged = frame(SETTINGS, ACK, 0, &[]);
+
+    let mut server = Side::new(Role::Server, config);
+    server.feed(&hello).unwrap();
+    let seen = server.feed(&[post(1), [&full[..]; 4].concat()].concat()).unwrap();
+    assert_eq!(seen.len(), 5, "{seen:?}");
+    assert_eq!(server.resets(&frame(DATA, 0, 1, &[b'x'; 2000])), (1, Reason::WindowExceeded));
+
+    let mut server = Side::new(Role::Server, config);
+    server.feed(&hello).unwrap();
+    server.feed(&[post(1), full].concat()).unwrap();
+    server.engine.consume(http2::StreamId(1), 16_000, &mut server.out);
+    server.sent();
+    server.feed(&acknowledged).unwrap();
+    assert_eq!(server.sent(), frames(&window_update(1, 16_000)), "the peer would wait for what was consumed");
+    server.feed(&frame(DATA, 0, 1, &[b'x'; 1000])).unwrap();
+    assert_eq!(server.resets(&frame(DATA, 0, 1, b"x")), (1, Reason::WindowExceeded));
+    assert_eq!(server.resets(&[post(3), frame(DATA, 0, 3, &[b'x'; 1001])].concat()), (3, Reason::WindowExceeded));
+
+    // A window that was made larger meanwhile is as large as was said.
+    let mut server = Side::new(Role::Server, config);
+    server.feed(&[hello, post(1)].concat()).unwrap();
+    server.engine.grow_window(http2::StreamId(1), 20_000, &mut server.out);
+    server.feed(&acknowledged).unwrap();
+    server.feed(&[frame(DATA, 0, 1, &[b'x'; 10_000]), frame(DATA, 0, 1, &[b'x'; 10_000])].concat()).unwrap();
+    assert_eq!(server.resets(&frame(DATA, 0, 1, b"x")), (1, Reason::WindowExceeded));
+}
+
 #[test]
 fn more_streams_than_allowed_are_refused() {
     let config = Config { streams_max: 2, ..Config::default() };

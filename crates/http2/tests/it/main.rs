@@ -4,6 +4,7 @@
 mod abuse;
 mod client;
 mod conversation;
+mod early_answers;
 mod faults;
 mod memory;
 mod peers;

@@ -3,7 +3,7 @@
 //! turn.
 
 use crate::connector::h2::hub::StreamKey;
-use crate::multiplex::carried::{Carried, OUT_BYTES_MAX};
+use crate::multiplex::carried::{Carried, OUT_BYTES_MAX, Unread};
 use crate::multiplex::failure::{ConnectionEnd, StreamFailure};
 use crate::multiplex::head::trailer_lines;
 use crate::multiplex::stream::{Stream, StreamEnding, TrailerField};
@@ -334,7 +334,7 @@ impl UpstreamSession {
 
     /// Removes the stream of a finished exchange; if it is not complete, it is reset.
     pub(super) fn remove(&self, key: usize, code: ErrorCode) {
-        self.work(|carried| carried.remove(key, code, code));
+        self.work(|carried| carried.remove(key, code, Unread::Reset(code)));
     }
 
     /// Writes the waiting bytes of all streams.
@@ -404,7 +404,7 @@ impl UpstreamSession {
     pub(super) fn sleep(&self) -> Box<Engine> {
         let mut state = self.state.borrow_mut();
         state.carried.trim();
-        Box::new(std::mem::replace(&mut state.carried.engine, begin(Millis(0), &mut Vec::new())))
+        Box::new(std::mem::replace(&mut state.carried.engine, Engine::over(Role::Client)))
     }
 
     /// Processes bytes of the peer.

@@ -24,7 +24,7 @@ pub(super) fn write_fields(view: HeadView<'_>, length: Option<u64>, out: &mut Fi
             entry => {
                 let Some((name, value)) = head.fields.parts(entry, answer) else { continue };
                 let id = entry.id().unwrap_or(FieldId::Other);
-                if id == FieldId::Other && name.eq_ignore_ascii_case(b"priority") {
+                if name.eq_ignore_ascii_case(b"priority") {
                     priority = Some(Priority::parse(value));
                 }
                 // A field that cannot be encoded is dropped: the client could not accept it either.

@@ -3,6 +3,7 @@
 //! writes them in its next step.
 
 mod head;
+mod lingering;
 pub(crate) mod reading;
 pub(crate) mod session;
 pub(crate) mod state;
@@ -14,6 +15,7 @@ use crate::base::memory::HeldFor;
 use crate::downstream::body::{BodyError, BodyRead, RequestBody};
 use crate::downstream::client::ClientFacts;
 use crate::downstream::ending::After;
+use crate::downstream::h1::linger::LingerPlan;
 use crate::downstream::h2::reading::Arrived;
 use crate::downstream::h2::session::Session;
 use crate::downstream::reply_head::{Fields, HeadView, Mark, ReplyHead};
@@ -56,6 +58,8 @@ pub(crate) struct H2 {
     head_ends_at: u64,
     /// The error code sent to the client if the stream is reset.
     code: ErrorCode,
+    /// How long what the client still sends behind a whole response is dropped; `None`: not at all.
+    linger: Option<Duration>,
 }
 
 impl H2 {
@@ -84,6 +88,7 @@ impl H2 {
             has_read: false,
             head_ends_at: 0,
             code: ErrorCode::INTERNAL_ERROR,
+            linger: None,
         }))
     }
 
@@ -279,8 +284,10 @@ impl H2 {
         }
     }
 
-    /// Ends the stream when the exchange is settled, with an error code if not everything was sent.
-    pub(crate) fn finish(&mut self, after: After) {
+    /// Ends the stream when the exchange is settled, with an error code if not everything was sent. `linger`: how long
+    /// the rest of the request is awaited.
+    pub(crate) fn finish(&mut self, after: After, linger: LingerPlan) {
+        self.linger = Some(linger.silence.min(linger.total)).filter(|time| !time.is_zero());
         if let After::Close(reason) | After::Linger(reason) | After::Reset(reason) = after {
             self.code = match reason {
                 CloseReason::SendTimeout | CloseReason::BodyTimeout => ErrorCode::CANCEL,
@@ -297,7 +304,7 @@ fn is_success(status: u16) -> bool {
 
 impl Drop for H2 {
     fn drop(&mut self) {
-        self.session.remove(self.key, self.code);
+        self.session.remove(self.key, self.code, self.linger);
         let thread = &self.session.thread;
         thread.memory.hold(self.task, HeldFor::Exchange, 0);
         thread.reactor.end_task(self.task);

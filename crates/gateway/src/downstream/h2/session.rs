@@ -7,9 +7,10 @@ use crate::base::memory::CONNECTION_BYTES;
 use crate::downstream::client::{ClientCopy, ClientFacts};
 use crate::downstream::h1::connection::Connection;
 use crate::downstream::h2::head::write_fields;
+use crate::downstream::h2::lingering::Lingering;
 use crate::downstream::h2::state::{SessionState, Times};
 use crate::downstream::reply_head::HeadView;
-use crate::multiplex::carried::{Carried, OUT_BYTES_MAX};
+use crate::multiplex::carried::{Carried, OUT_BYTES_MAX, Unread};
 use crate::multiplex::stream::{StreamEnding, TrailerField};
 use crate::thread::WorkerThread;
 use http2::{Closed, Connection as Engine, ErrorCode, Reason, Role, StreamId};
@@ -55,13 +56,20 @@ impl Session {
             stalled_since: None,
             going_since: None,
             settings_deadline: None,
+            lingering_until: None,
             keepalive_ms: millis_of(keepalive_timeout),
             has_streams: false,
             has_begun: false,
         };
         let engine = Engine::new(Role::Server, config, now.0, &mut out);
-        let state =
-            SessionState { carried: Carried::new(engine, out), copy: None, times, going: None, connection: None };
+        let state = SessionState {
+            carried: Carried::new(engine, out),
+            lingering: Lingering::default(),
+            copy: None,
+            times,
+            going: None,
+            connection: None,
+        };
         let task = connection.task;
         let session = Self {
             thread: Rc::clone(thread),
@@ -131,13 +139,14 @@ impl Session {
     pub(crate) fn held_bytes(&self) -> usize {
         let state = self.state.borrow();
         let socket = state.connection.as_ref().map_or(0, |connection| connection.stream.held_bytes());
-        CONNECTION_BYTES + size_of::<Self>() + state.carried.held_bytes() + socket
+        CONNECTION_BYTES + size_of::<Self>() + state.carried.held_bytes() + state.lingering.held_bytes() + socket
     }
 
     pub(crate) fn times(&self) -> Times {
         let state = self.state.borrow();
         Times {
             settings_deadline: state.carried.engine.deadline_ms().map(Millis),
+            lingering_until: state.lingering.until(),
             has_streams: !state.carried.streams.is_empty(),
             ..state.times
         }
@@ -257,6 +266,20 @@ impl Session {
         engine.reset(stream.id, ErrorCode::REFUSED_STREAM, out);
     }
 
+    /// Resets streams whose clients have had time enough to send the rest of their requests.
+    pub(crate) fn end_lingering(&self) {
+        let mut state = self.state.borrow_mut();
+        if state.lingering.until().is_none() {
+            return;
+        }
+        state.prepare_out(&self.thread);
+        let now = self.thread.reactor.now();
+        let SessionState { carried: Carried { engine, out, .. }, lingering, .. } = &mut *state;
+        while let Some(id) = lingering.next_over(now, engine) {
+            engine.reset(id, ErrorCode::NO_ERROR, out);
+        }
+    }
+
     /// Sets the keepalive timeout, from the location of a response.
     pub(in crate::downstream) fn set_keepalive(&self, timeout: Duration) {
         self.state.borrow_mut().times.keepalive_ms = millis_of(timeout);
@@ -363,12 +386,16 @@ impl Session {
         trailers
     }
 
-    /// Removes the stream of a finished exchange; if it is not complete, it is reset.
-    pub(super) fn remove(&self, key: usize, code: ErrorCode) {
+    /// Removes the stream of a finished exchange; if it is not complete, it is reset. A response need not wait for the whole
+    /// request (RFC 9113 §8.1): for the time `linger` the rest of it is dropped; without one the stream is reset at once.
+    pub(super) fn remove(&self, key: usize, code: ErrorCode, linger: Option<Duration>) {
         let mut state = self.state.borrow_mut();
         state.prepare_out(&self.thread);
-        // A response need not wait for the whole request (RFC 9113 §8.1).
-        state.carried.remove(key, code, ErrorCode::NO_ERROR);
+        let unread = if linger.is_some() { Unread::Discard } else { Unread::Reset(ErrorCode::NO_ERROR) };
+        let SessionState { carried, lingering, .. } = &mut *state;
+        if let (Some(id), Some(time)) = (carried.remove(key, code, unread), linger) {
+            lingering.push(id, self.thread.reactor.now().after(time), &carried.engine);
+        }
         if state.carried.streams.is_empty() {
             state.times.idle_since = self.thread.reactor.now();
         }

@@ -3,6 +3,7 @@
 use crate::base::close::CloseReason;
 use crate::downstream::client::ClientCopy;
 use crate::downstream::h1::connection::Connection;
+use crate::downstream::h2::lingering::Lingering;
 use crate::multiplex::carried::Carried;
 use crate::thread::WorkerThread;
 use reactor::Millis;
@@ -15,6 +16,7 @@ pub(super) struct SessionState {
     /// What exchanges that go on may still ask about the closed connection.
     pub(super) copy: Option<Rc<ClientCopy>>,
     pub(super) carried: Carried,
+    pub(super) lingering: Lingering,
     pub(super) times: Times,
     /// Why it is shutting down.
     pub(super) going: Option<CloseReason>,
@@ -33,6 +35,8 @@ pub(crate) struct Times {
     pub(crate) going_since: Option<Millis>,
     /// When our settings must be acknowledged.
     pub(crate) settings_deadline: Option<Millis>,
+    /// When to look at the first of the streams that drop the rest of their request.
+    pub(crate) lingering_until: Option<Millis>,
     /// The keepalive timeout of the last response's location.
     pub(crate) keepalive_ms: u64,
     pub(crate) has_streams: bool,

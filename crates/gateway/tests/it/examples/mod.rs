@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 mod applications;
+mod calls;
 mod run;
 mod services;
 mod sites;

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::process::{Command, Output};
-use testkit::{Authority, Gateway, peer_program};
+use testkit::{Authority, Browser, Gateway, peer_program};
 
 /// A gateway with one address without TLS, and one with TLS.
 struct Scene {
@@ -94,6 +94,41 @@ fn curl_uploads_and_downloads() {
         curl.arg("--data-binary").arg(format!("@{}", large.display()));
         assert_eq!(run(curl.arg(scene.url(tls, "/echo"))), "200");
     }
+}
+
+/// curl 7.88 lost one answer in five when a reset followed it at once.
+#[test]
+fn h105_curl_gets_an_answer_that_comes_before_the_end_of_its_body() {
+    let server =
+        "client_max_body_size 10; location / { proxy_pass http://{listen}/none; } location /none { return 404; }";
+    let gateway = super::gateway(server, &[]);
+    let url = format!("http://{}/", gateway.address());
+    for _ in 0..30 {
+        let mut curl = Command::new(peer_program("curl"));
+        curl.args(["--silent", "--show-error", "--http2-prior-knowledge", "--output", "/dev/null"]);
+        curl.args(["--write-out", "%{response_code}", "--data", "more than ten bytes"]);
+        assert_eq!(run(curl.arg(&url)), "413");
+    }
+}
+
+#[test]
+fn h105_a_browser_gets_an_answer_that_comes_before_the_end_of_its_body() {
+    let Some(mut browser) = Browser::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    Authority::new("Test").issue(&["localhost"]).write(folder.path(), "pair");
+    let at = folder.path().display();
+    let text = format!(
+        "events {{}} http {{ access_log off; server {{ listen {{listen}} ssl; http2 on; ssl_certificate {at}/pair.crt; \
+         ssl_certificate_key {at}/pair.key; client_max_body_size 10; location / {{ default_type text/html; \
+         return 200 '<title>page</title>'; }} location /small {{ proxy_pass http://{{listen}}; }} }} }}"
+    );
+    let gateway = Gateway::start(&text, &[]);
+    // Within the window, and far above it.
+    let script = "(async () => { const said = []; for (const size of [100, 50000, 100, 3000000, 100]) { \
+        const answer = await fetch('/small', { method: 'POST', body: new Uint8Array(size) }); \
+        said.push(answer.status); } return said.join(); })()";
+    let said = browser.run_at(&format!("https://localhost:{}/", gateway.address().port()), script);
+    assert_eq!(said, "413,413,413,413,413");
 }
 
 #[test]

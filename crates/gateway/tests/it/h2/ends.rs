@@ -168,19 +168,77 @@ fn h20_a_window_that_never_opens_ends_the_stream_after_send_timeout() {
     assert_eq!(client.get("/own").text(), "own", "the connection goes on");
 }
 
+/// Opens a stream, sends a part of its body, and gets the answer that does not wait for the rest.
+#[track_caller]
+fn early_answer(client: &mut Http2Talk, path: &str) -> u32 {
+    let stream = client.open("POST", path, &[], false);
+    client.send(stream, b"some", false);
+    client.until("the answer", |talk| talk.so_far(stream).is_whole);
+    assert_eq!((client.so_far(stream).status, client.so_far(stream).text()), (200, "early".into()));
+    stream
+}
+
+/// Waits for the reset that says that nothing is wrong.
+#[track_caller]
+fn until_no_error(client: &mut Http2Talk, stream: u32) {
+    client.until("the reset", |talk| talk.so_far(stream).reset.is_some());
+    assert_eq!(client.so_far(stream).reset, Some(ErrorCode::NO_ERROR));
+    assert_eq!(client.get("/").text(), "early", "the connection goes on");
+}
+
 #[test]
-fn h21_an_answer_that_does_not_wait_for_the_body_ends_it_without_an_error() {
+fn h21_the_rest_of_a_body_is_dropped_behind_an_early_answer() {
     let gateway = gateway("return 200 early;", &[]);
     let mut client = connect(&gateway);
-    let stream = client.open("POST", "/", &[], false);
-    client.send(stream, b"some", false);
-    client.until("the answer and the reset", |talk| {
-        let answer = talk.so_far(stream);
-        answer.is_whole && answer.reset.is_some()
-    });
-    let answer = client.so_far(stream).clone();
-    assert_eq!((answer.text(), answer.reset), ("early".into(), Some(ErrorCode::NO_ERROR)));
+    let stream = early_answer(&mut client, "/");
+    client.send(stream, &[b'x'; 30_000], false);
+    client.ping();
+    client.send(stream, b"end", true);
+    client.ping();
+    assert_eq!(client.so_far(stream).reset, None, "the client has ended it itself");
     assert_eq!(client.get("/").text(), "early");
+    let line = &gateway.access_lines(2)[0];
+    assert!(line.starts_with("200 HTTP/2.0 \"POST / "), "{line}");
+}
+
+#[test]
+fn h21_a_client_that_sends_more_than_its_window_is_reset_without_an_error() {
+    let gateway = gateway("return 200 early;", &[]);
+    let mut client = connect(&gateway);
+    for _ in 0..20 {
+        // More than the connection's window in all: what is dropped is given back to it.
+        let stream = early_answer(&mut client, "/");
+        client.send(stream, &[b'x'; 200_000], false);
+        until_no_error(&mut client, stream);
+    }
+}
+
+#[test]
+fn h21_a_client_that_does_not_go_on_is_reset_after_lingering_timeout() {
+    let gateway = gateway("lingering_timeout 200ms; return 200 early;", &[]);
+    let mut client = connect(&gateway);
+    let streams = [early_answer(&mut client, "/"), early_answer(&mut client, "/")];
+    for stream in streams {
+        until_no_error(&mut client, stream);
+    }
+    gateway.until_totals("one connection at rest", |totals| totals.active == 1 && totals.waiting == 1);
+}
+
+#[test]
+fn h21_lingering_close_off_resets_at_once() {
+    let server = "lingering_timeout 1h; lingering_time 1h; location / { lingering_close off; return 200 early; } \
+                  location /on { return 200 early; }";
+    let gateway = gateway(server, &[]);
+    let mut client = connect(&gateway);
+    let lingering = early_answer(&mut client, "/on");
+    let stream = early_answer(&mut client, "/");
+    until_no_error(&mut client, stream);
+    assert_eq!(client.so_far(lingering).reset, None);
+    // A process that ends waits for it, as for any other stream.
+    gateway.shared().send(0, Message::Drain);
+    client.until("GOAWAY", |talk| talk.goaway.is_some());
+    client.send(lingering, b"", true);
+    client.end();
 }
 
 #[test]

@@ -11,7 +11,7 @@ use testkit::sides::{Nginx, Side, Sides, nginx_or_skip};
 use testkit::{Authority, Http2Talk, Refusing, peer_or_skip};
 
 /// Python with grpcio.
-fn python() -> Option<PathBuf> {
+pub(crate) fn python() -> Option<PathBuf> {
     peer_or_skip(&["python-grpc"])
 }
 
@@ -20,14 +20,14 @@ fn script(name: &str) -> PathBuf {
 }
 
 /// A gRPC server that ends when this is dropped.
-struct Server {
+pub(crate) struct Server {
     child: Child,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Server {
-    fn start(python: &Path, pair: &[PathBuf]) -> Self {
+    pub(crate) fn start(python: &Path, pair: &[PathBuf]) -> Self {
         let mut command = Command::new(python);
         let mut child = command.arg(script("server.py")).args(pair).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -50,16 +50,17 @@ impl Drop for Server {
 
 /// The result of a scenario of the client.
 #[track_caller]
-fn run(python: &Path, address: SocketAddr, scenario: &str) -> String {
+pub(crate) fn run(python: &Path, address: SocketAddr, scenario: &str) -> String {
     let output = Command::new(python).arg(script("client.py")).args([&address.to_string(), scenario]).output().unwrap();
     let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{scenario}: {said}\n{errors}");
     said.into_owned()
 }
 
-const KINDS: &str = "unary hello there behind b'\\x00\\xff'\nserver True\nclient 200 19900\nbidi True OK\n\
+pub(crate) const KINDS: &str = "unary hello there behind b'\\x00\\xff'\nserver True\nclient 200 19900\nbidi True OK\n\
                      first hello before the first request\nthen answer\nend OK\n";
-const ERRORS: &str = "/t.T/Unary NOT_FOUND no such thing, at all: ü\n/t.T/Nothing UNIMPLEMENTED Method not found!\n";
+pub(crate) const ERRORS: &str =
+    "/t.T/Unary NOT_FOUND no such thing, at all: ü\n/t.T/Nothing UNIMPLEMENTED Method not found!\n";
 
 /// The results through both, with the same configuration.
 #[test]

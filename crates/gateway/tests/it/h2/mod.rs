@@ -5,8 +5,9 @@
 mod abuse;
 mod clients;
 mod ends;
-mod grpc;
+pub(crate) mod grpc;
 mod messages;
+mod priorities;
 mod smuggling;
 mod tunnels;
 mod words;
