@@ -20,10 +20,16 @@ use std::io::{self, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A connection within a host's own network is there at once or never.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(1);
+/// How long a port may belong to a process that is ending.
+const ENDING_MAX: Duration = Duration::from_secs(2);
+/// Between two looks at such a port.
+const ENDING_LOOK: Duration = Duration::from_millis(20);
+/// The holder of a socket that no process has open: as a rule its process is ending.
+const UNKNOWN: &str = "an unknown process";
 /// A file of this many `x` is written in pieces of this size.
 const FILL_PIECE_BYTES: usize = 64 * 1024;
 /// Ports that an error about ports in use looks for: what is in the last lines of a program.
@@ -57,7 +63,7 @@ impl Starting<'_> {
         let space = self.network.space(&process.host)?;
         let ready = process.ready.as_ref().map(Asked::parse).transpose()?;
         if let Some(holders) =
-            ready.as_ref().and_then(|asked| holders_of(space, asked.address().port(), asked.address()))
+            ready.as_ref().and_then(|asked| lasting_holders_of(space, asked.address().port(), asked.address()))
         {
             let address = asked_address(ready.as_ref());
             return Err(StageError::new(format!("{} cannot have {address}: {holders} listens there", process.name)));
@@ -202,6 +208,18 @@ fn asked_address(asked: Option<&Asked>) -> String {
     asked.map(|asked| asked.address().to_string()).unwrap_or_default()
 }
 
+/// As [`holders_of`], but a process that is ending gets time to do so.
+fn lasting_holders_of(space: &Space, port: u16, address: SocketAddr) -> Option<String> {
+    let deadline = Instant::now() + ENDING_MAX;
+    loop {
+        let holders = holders_of(space, port, address)?;
+        if !holders.contains(UNKNOWN) || Instant::now() >= deadline {
+            return Some(holders);
+        }
+        std::thread::sleep(ENDING_LOOK);
+    }
+}
+
 /// Who listens on a port of a host, at an address or at all of them: `nginx (pid 17)`. `None`: no process.
 fn holders_of(space: &Space, port: u16, address: SocketAddr) -> Option<String> {
     let inodes = || -> Option<Vec<u32>> {
@@ -226,9 +244,7 @@ fn holders_of(space: &Space, port: u16, address: SocketAddr) -> Option<String> {
     let mut names: Vec<String> = inodes
         .iter()
         .map(|inode| {
-            owners
-                .of(*inode)
-                .map_or_else(|| "somebody".to_owned(), |owner| format!("{} (pid {})", owner.name, owner.pid))
+            owners.of(*inode).map_or_else(|| UNKNOWN.to_owned(), |owner| format!("{} (pid {})", owner.name, owner.pid))
         })
         .collect();
     names.sort_unstable();

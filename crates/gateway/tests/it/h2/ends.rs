@@ -191,7 +191,7 @@ fn h21_the_rest_of_a_body_is_dropped_behind_an_early_answer() {
     let gateway = gateway("return 200 early;", &[]);
     let mut client = connect(&gateway);
     let stream = early_answer(&mut client, "/");
-    client.send(stream, &[b'x'; 30_000], false);
+    client.send(stream, &vec![b'x'; 30_000], false);
     client.ping();
     client.send(stream, b"end", true);
     client.ping();
@@ -208,7 +208,7 @@ fn h21_a_client_that_sends_more_than_its_window_is_reset_without_an_error() {
     for _ in 0..20 {
         // More than the connection's window in all: what is dropped is given back to it.
         let stream = early_answer(&mut client, "/");
-        client.send(stream, &[b'x'; 200_000], false);
+        client.send(stream, &vec![b'x'; 200_000], false);
         until_no_error(&mut client, stream);
     }
 }
