@@ -216,7 +216,7 @@ fn lasting_holders_of(space: &Space, port: u16, address: SocketAddr) -> Option<S
         if !holders.contains(UNKNOWN) || Instant::now() >= deadline {
             return Some(holders);
         }
-        std::thread::sleep(ENDING_LOOK);
+        std::thread::park_timeout(ENDING_LOOK);
     }
 }
 
