@@ -41,7 +41,7 @@ const OVER_LOOKS: [&str; 4] = ["", ".idle", ".net", ".end"];
 /// Prefix of the names of shares.
 pub(crate) const SHARE: &str = "share.";
 
-/// All figures of an experiment, except those of the processes in `without`. A name that ends with a dot stands for all
+/// All figures of an experiment, except those of the processes in `without`. A name that ends with a dot means all
 /// names with that prefix, because kernels and programs decide what they count.
 pub fn names(experiment: &Experiment, without: &[String]) -> Vec<String> {
     let mut names: Vec<String> = OF_LOADS.map(str::to_owned).into();
