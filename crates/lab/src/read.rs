@@ -35,7 +35,7 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// Text for the terminal; control characters of the file are escaped.
+    /// Text for the terminal, without raw control characters from the file.
     pub fn render(&self, colour: bool) -> String {
         self.diagnostics.iter().map(|diagnostic| diagnostic.render(&self.sources, colour)).collect()
     }

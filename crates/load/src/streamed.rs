@@ -87,7 +87,7 @@ impl Streamed {
         }
         self.body.render(values, &mut bytes);
         if self.grpc {
-            // The options limit a body to 1 GB, and gRPC messages to 4 GB, so the length fits.
+            // gRPC allows 4 GB, and `holdfast load` limits a body to 1 GB, so the length fits.
             let len = (bytes.len() - GRPC_PREFIX_BYTES) as u32;
             if let Some(place) = bytes.get_mut(1..GRPC_PREFIX_BYTES) {
                 place.copy_from_slice(&len.to_be_bytes());

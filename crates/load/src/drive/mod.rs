@@ -322,7 +322,7 @@ fn start<L: Load>(
     if !quiet {
         terminal::say(&words::plan_line(plan));
     }
-    // The plan has checked that this is enough. Other processes raise their own limit.
+    // The plan has reported whether this is enough. Other processes raise their own limit.
     let wanted = match plan.processes {
         1 => connections,
         processes => processes as u64 * DESCRIPTORS_PER_PROCESS,
