@@ -119,7 +119,7 @@ impl Missed {
     }
 }
 
-/// At most 100: the counters are read a moment after the sockets, and a connection may change in between.
+/// At most 100: the counters and the sockets are read a moment apart, and a connection may change in between.
 fn percent(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| (part as f64 / whole as f64 * 100.0).min(100.0))
 }

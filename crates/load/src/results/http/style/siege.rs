@@ -1,6 +1,6 @@
-//! siege's report. Its transactions are the responses with a status below 500; those below 400 are successful. Responses from
-//! 500 on and requests without a response count as failed. Its concurrency is the mean number of requests in flight, computed
-//! from all complete responses.
+//! siege's report. Its transactions are the responses with a status below 500; those below 400 are successful.
+//! Responses from 500 on and requests without a response count as failed. Its concurrency is the mean number of
+//! requests in flight, computed from all complete responses.
 
 use crate::results::http::Results;
 use std::fmt::Write as _;
