@@ -86,7 +86,7 @@ pub(crate) struct Group {
     /// Connections of all workers to this address.
     pub(crate) connections: usize,
     ways: Vec<ConnectOptions>,
-    /// The TLS server name (SNI); `None` without TLS.
+    /// The name that TLS requests and verifies; `None` without TLS.
     name: Option<String>,
 }
 

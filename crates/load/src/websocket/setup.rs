@@ -169,7 +169,7 @@ impl Setup {
         self.counters.get(index).expect("the list was made with these")
     }
 
-    /// Replaces the numbers of room and connection in a text.
+    /// Fills the numbers of room and connection into a text.
     pub(super) fn fill(&self, text: &str, number: usize) -> String {
         if !text.contains("{{") {
             return text.to_owned();
@@ -178,7 +178,7 @@ impl Setup {
     }
 }
 
-/// The TLS server name (SNI).
+/// The name that TLS requests and verifies.
 fn name(options: &Options) -> &str {
     options.tls.name.as_deref().unwrap_or(&options.url.host)
 }
