@@ -1,33 +1,33 @@
-//! What options make of an experiment: fewer rounds, other values, some of the arms, each arm against itself. The result is what
-//! a record keeps, so that nothing about a run depends on options that are no longer known.
+//! Applies command-line options to an experiment: fewer rounds, other values, some of the arms, each arm against itself.
+//! The record stores the adapted experiment, so nothing about a run depends on options that are no longer known.
 
 use crate::experiment::{Claim, Experiment, Form, Order};
 use crate::fault::suggestion;
 use crate::limits::ROUNDS_MAX;
 use std::collections::BTreeSet;
 
-/// What the second name of an arm in a control ends with.
+/// Suffix of the second name of an arm in a control.
 const AGAIN: &str = " (again)";
 
-/// What is to be changed.
+/// The changes to an experiment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Adaptation {
-    /// Apply what the experiment says under `quick`.
+    /// Whether to apply the experiment's `quick` section.
     pub quick: bool,
-    /// Another number of rounds; wins over `quick`.
+    /// Another number of rounds; overrides `quick`.
     pub rounds: Option<u32>,
     /// Another order.
     pub order: Option<Order>,
-    /// Values over the experiment's and the arms', and instead of a sweep. Win over `quick`.
+    /// Values that override those of the experiment and the arms, and replace a sweep. They override `quick`, too.
     pub values: Vec<(String, String)>,
-    /// Only these arms; none: all. Wins over `quick`.
+    /// Run only these arms; empty for all. Overrides `quick`.
     pub arms: Vec<String>,
-    /// Each arm against itself, instead of the claims.
+    /// Whether to run each arm against itself instead of testing the claims.
     pub control: bool,
 }
 
 impl Experiment {
-    /// The experiment as it is to be run. The error names what is not there.
+    /// The adapted experiment. The error names an arm or value that does not exist.
     pub fn adapted(&self, how: &Adaptation) -> Result<Self, String> {
         let mut adapted = self.clone();
         if how.quick {
@@ -77,7 +77,7 @@ impl Experiment {
         method.look = quick.look.unwrap_or(method.look);
         method.idle = quick.idle.unwrap_or(method.idle);
         for load in &mut self.loads {
-            // A load has the one or the other, and keeps it so.
+            // A load has either seconds or requests, and keeps that kind.
             load.seconds = load.seconds.map(|seconds| quick.seconds.unwrap_or(seconds));
             load.requests = load.requests.map(|requests| quick.requests.unwrap_or(requests));
         }
@@ -89,14 +89,16 @@ impl Experiment {
         }
     }
 
-    /// In the experiment's order. Claims about the others stay: the report says that they were not run.
+    /// Keeps these arms in the experiment's order. Claims about the others stay, and the report says that they were not
+    /// run.
     fn keep_arms(&mut self, names: &[String]) {
         if !names.is_empty() {
             self.arms.retain(|arm| names.contains(&arm.name));
         }
     }
 
-    /// Each arm twice, side by side, and for each figure that is claimed of an arm the question whether it differs from itself.
+    /// Runs each arm twice, side by side. For each claimed figure of an arm the question is whether the arm differs from
+    /// itself.
     fn make_control(&mut self) {
         let mut asked: Vec<(String, String)> = Vec::new();
         for claim in &self.claims {

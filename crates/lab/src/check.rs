@@ -1,5 +1,5 @@
-//! Whether an experiment can be run: what the shape of its file cannot tell. Names that lead nowhere, names that are taken, arms
-//! that differ in nothing, claims that nothing can decide. All faults at once; pure.
+//! Checks what the schema cannot: unknown or duplicate names, arms that do not differ, claims that nothing can decide.
+//! Reports all faults at once; pure.
 
 mod arms;
 mod claims;
@@ -9,8 +9,8 @@ mod topology;
 use crate::experiment::Experiment;
 use crate::fault::{Fault, Path, suggestion};
 
-/// Everything that is wrong with it. Of an experiment that is not whole, since its file has slips, templates and effects of arms
-/// are not looked at: what is missing would be told again at each.
+/// All faults of an experiment. If its file had faults in its shape (`is_whole` is false), templates and the effects of
+/// arms are not checked, because each missing part would be reported again there.
 pub fn check(experiment: &Experiment, is_whole: bool) -> Vec<Fault> {
     let mut faults = Vec::new();
     names::check(experiment, &mut faults);
@@ -21,7 +21,7 @@ pub fn check(experiment: &Experiment, is_whole: bool) -> Vec<Fault> {
     faults
 }
 
-/// A name that leads nowhere.
+/// The fault for an unknown name.
 fn unknown<'c>(path: Path, kind: &str, name: &str, known: impl Iterator<Item = &'c str> + Clone) -> Fault {
     Fault::new(path, format!("there is no {kind} \"{name}\"")).with_hint(suggestion(name, known))
 }

@@ -1,5 +1,5 @@
-//! An experiment in words: what it does and claims, how long it takes, and what is started in an arm. Pure; `holdfast lab show`, `list` and
-//! `check` print it.
+//! Describes an experiment: what it does and claims, how long it takes, and what an arm starts. Pure; `holdfast lab show`,
+//! `list` and `check` print it.
 
 use crate::experiment::{Arm, Claim, Form, Order};
 use crate::plan::{self, Content, Site, Staged};
@@ -9,7 +9,7 @@ use ::report::{Document, Section, Severity, Table};
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// What it does and claims.
+/// What the experiment does and claims.
 pub fn document(experiment: &Experiment) -> Document {
     let method = experiment.method;
     let order = match method.order {
@@ -48,7 +48,7 @@ pub fn document(experiment: &Experiment) -> Document {
         .section(Section::new("What is claimed").table(claims))
 }
 
-/// With the conditions under which it is run, where there are several.
+/// Adds the conditions of a sweep, if there are several.
 fn swept(experiment: &Experiment, section: Section) -> Section {
     if experiment.sweep.is_empty() {
         return section;
@@ -60,7 +60,7 @@ fn swept(experiment: &Experiment, section: Section) -> Section {
     section.table(table)
 }
 
-/// What sets an arm apart, in the words of its file.
+/// How an arm differs from the others, in the words of the file.
 fn difference(arm: &Arm) -> String {
     let mut parts: Vec<String> = Vec::new();
     parts.extend(arm.without.iter().map(|name| format!("no {name}")));
@@ -98,15 +98,15 @@ fn bound(claim: &Claim) -> String {
     format!("{between}{}{shown}{only}", said.collect::<Vec<_>>().join(", "))
 }
 
-/// A document of the lab without a section.
+/// A document of the lab without sections.
 pub fn titled(title: &str) -> Document {
     Document::new(title, &format!("holdfast lab {}", env!("CARGO_PKG_VERSION")))
 }
 
-/// About how long a run takes.
+/// The approximate length of a run.
 pub fn takes(experiment: &Experiment) -> String {
-    /// Making the network, starting and ending processes: 0.3 s for one process on one host, 0.6 s for a chain of four hosts, on a
-    /// machine of two cores that does nothing else.
+    /// Creating the network, starting and ending processes: 0.3 s for one process on one host, 0.6 s for a chain of four
+    /// hosts, on an otherwise idle machine of two cores.
     const BESIDE_S: f64 = 0.5;
     let samples = f64::from(experiment.method.rounds) * experiment.arms.len() as f64 * experiment.cell_count() as f64;
     let seconds = (experiment.seconds_per_sample() + BESIDE_S) * samples;
@@ -115,10 +115,10 @@ pub fn takes(experiment: &Experiment) -> String {
     if seconds < 120.0 { format!("{seconds:.0} s{more}") } else { format!("{:.0} min{more}", seconds / 60.0) }
 }
 
-/// Every command line and file of an arm. The error names everything that keeps it from being started.
+/// Every command line and file of an arm. The error lists everything that prevents its start.
 pub fn started(loaded: &Loaded, arm: &str) -> Result<String, String> {
     let Loaded { experiment, places } = loaded;
-    // Of a sweep the first.
+    // For a sweep, the first combination.
     let cells = experiment.cells();
     let experiment = cells.first().unwrap_or(experiment);
     let site = Site { folder: Path::new("/sample"), network: experiment.network.kind, places };

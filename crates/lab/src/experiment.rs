@@ -1,9 +1,10 @@
-//! What an experiment file says, as plain values: hosts, processes, arms, loads, probes, rounds, and what is claimed.
+//! The contents of an experiment file as plain values: hosts, processes, arms, loads, probes, rounds and claims.
 //!
-//! Nothing is started or judged here. The text of every file, argument, URL and value is a [template](crate::template): `{{proxy}}`
-//! is the first address of host `proxy`, `{{proxy.2}}` its second, `{{proxy.*}}` all of them with commas between; `{{keepalive}}` is a
-//! value of the arm or the experiment; `{{folder}}` is the own folder of the process or load, which ends with the sample;
-//! `{{file:nginx.conf}}` is the path of a file of this experiment with its own templates filled in; `{{{{` is `{{` itself.
+//! Nothing is started or judged here. Every file, argument, URL and value is a [template](crate::template): `{{proxy}}` is
+//! the first address of host `proxy`, `{{proxy.2}}` its second, `{{proxy.*}}` all of them separated by commas.
+//! `{{keepalive}}` is a value of the arm or the experiment. `{{folder}}` is the folder of the process or load, which is
+//! removed after the sample. `{{file:nginx.conf}}` is the path of a file of this experiment, whose templates are filled in.
+//! `{{{{` is a literal `{{`.
 
 use crate::limits::{
     ADDRESSES_MAX, ARGUMENTS_MAX, ARMS_MAX, CLAIMS_MAX, CORE_MAX, DESCRIPTORS_MAX, LOADS_MAX, LOOK_SECONDS_MAX,

@@ -1,14 +1,14 @@
-//! What is wrong with an experiment, and where: found on plain values, so that places are paths of keys. The caller that has the text
-//! makes lines and columns of them (`read`).
+//! Faults of an experiment and their places. They are found on plain values, so a place is a path of keys; `read`, which
+//! has the text, turns paths into lines and columns.
 
 use std::fmt;
 
-/// One step into a tree of tables and arrays.
+/// One step in a tree of tables and arrays.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
-    /// Into a table.
+    /// A key of a table.
     Key(String),
-    /// Into an array; from 0.
+    /// An index of an array, from 0.
     Index(usize),
 }
 
@@ -30,12 +30,12 @@ impl From<usize> for Step {
     }
 }
 
-/// From the root of the experiment to one of its values.
+/// The path from the root of the experiment to one of its values.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Path(pub Vec<Step>);
 
 impl Path {
-    /// One step further.
+    /// The path with one more step.
     #[must_use]
     pub fn then(&self, step: impl Into<Step>) -> Self {
         let mut steps = self.0.clone();
@@ -44,7 +44,7 @@ impl Path {
     }
 }
 
-/// A path of these steps.
+/// Builds a path from these steps.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! path {
@@ -52,7 +52,7 @@ macro_rules! path {
 }
 
 impl fmt::Display for Path {
-    /// As in `process[2].arguments[0]`, counted from one as people do.
+    /// Formats it as `process[2].arguments[0]`, counted from one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, step) in self.0.iter().enumerate() {
             match step {
@@ -65,14 +65,14 @@ impl fmt::Display for Path {
     }
 }
 
-/// One thing that is wrong.
+/// One fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Of the value; of what should hold it, where something is missing.
+    /// The path of the value; if something is missing, the path of its container.
     pub path: Path,
-    /// Whether the key is meant rather than the value.
+    /// Whether the fault concerns the key rather than the value.
     pub at_key: bool,
-    /// What of the value is meant, where it is a part of a text.
+    /// The part of a text value that the fault concerns.
     pub part: Option<String>,
     /// What is wrong.
     pub what: String,
@@ -81,17 +81,17 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// Of a value.
+    /// A fault of a value.
     pub fn new(path: Path, what: impl Into<String>) -> Self {
         Self { path, at_key: false, part: None, what: what.into(), hint: None }
     }
 
-    /// Of a key.
+    /// A fault of a key.
     pub fn of_key(path: Path, what: impl Into<String>) -> Self {
         Self { at_key: true, ..Self::new(path, what) }
     }
 
-    /// Adds what to do about it.
+    /// Adds a hint.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -113,7 +113,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The candidate that was probably meant: few enough edits away, or one that the word begins.
+/// The candidate that was probably meant: with few edits, or beginning with the word.
 pub fn nearest<'c>(word: &str, candidates: impl Iterator<Item = &'c str> + Clone) -> Option<&'c str> {
     let lower = word.to_lowercase();
     let edits_max = match lower.chars().count() {
@@ -132,12 +132,12 @@ pub fn nearest<'c>(word: &str, candidates: impl Iterator<Item = &'c str> + Clone
     by_edits.map(|(_, candidate)| candidate).or_else(begun)
 }
 
-/// ``did you mean `x`?``, or which there are.
+/// ``did you mean `x`?``, or a list of the candidates.
 pub fn suggestion<'c>(word: &str, candidates: impl Iterator<Item = &'c str> + Clone) -> String {
     if let Some(near) = nearest(word, candidates.clone()) {
         return format!("did you mean `{near}`?");
     }
-    /// A list that long is still read.
+    /// Longest list of candidates; a longer one would not be read.
     const LISTED_MAX: usize = 16;
     let mut names: Vec<String> = candidates.map(|name| format!("`{name}`")).collect();
     let more = names.len().saturating_sub(LISTED_MAX);

@@ -1,5 +1,4 @@
-//! Names of figures: which an experiment has, and in what unit each is shown. Their meaning is at
-//! [`record`](crate::record).
+//! Names and units of the figures that an experiment has. [`record`](crate::record) explains their meaning.
 
 use crate::experiment::{Experiment, Load, Probe};
 use crate::fault::{nearest, suggestion};
@@ -8,7 +7,7 @@ use report::Unit;
 use sockdiag::State;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Of all loads together, and of each with its name before it.
+/// Figures of all loads together, and of each load with its name as prefix.
 const OF_LOADS: [&str; 10] = [
     "requests",
     "requests_per_second",
@@ -22,7 +21,7 @@ const OF_LOADS: [&str; 10] = [
     "latency_ms.max",
 ];
 
-/// With the name of a process or load behind them.
+/// Figures with the name of a process or load as suffix.
 const OF_PROCESSES: [&str; 9] = [
     "cpu_us_per_request",
     "cpu_user_us_per_request",
@@ -35,20 +34,21 @@ const OF_PROCESSES: [&str; 9] = [
     "died",
 ];
 
-/// Behind the name of what is counted at each look: the mean over the load, before it, the one less the other, and right after it.
+/// Suffixes of a figure that each look counts: the mean during the load, the mean before it, the difference, and the value
+/// right after it.
 const OVER_LOOKS: [&str; 4] = ["", ".idle", ".net", ".end"];
 
-/// What the names of shares begin with.
+/// Prefix of the names of shares.
 pub(crate) const SHARE: &str = "share.";
 
-/// All figures of an experiment, without the processes that are named. One that ends with a dot means all that begin so:
-/// kernels and programs decide what they count.
+/// All figures of an experiment, except those of the processes in `without`. A name that ends with a dot means all
+/// names with that prefix, because kernels and programs decide what they count.
 pub fn names(experiment: &Experiment, without: &[String]) -> Vec<String> {
     let mut names: Vec<String> = OF_LOADS.map(str::to_owned).into();
     names.extend(["failed.", "cores.looking", "cores_used", "stolen"].map(str::to_owned));
     for load in &experiment.loads {
         names.extend(OF_LOADS.map(|name| format!("{}.{name}", load.name())));
-        // What else its program tells, by the program's own names.
+        // Further figures of the load's program, under the program's own names.
         names.push(format!("{}.", load.name()));
     }
     let processes = experiment.processes.iter().map(|process| process.name.as_str());
@@ -86,7 +86,7 @@ pub fn names(experiment: &Experiment, without: &[String]) -> Vec<String> {
     names
 }
 
-/// Adds the shares of an experiment to the figures of a sample that they are made of.
+/// Adds the shares of an experiment to a sample's figures.
 pub(crate) fn add_shares(experiment: &Experiment, figures: &mut BTreeMap<String, f64>) {
     for share in &experiment.shares {
         let (part, whole) = (figures.get(&share.of).copied(), figures.get(&share.over).copied());
@@ -103,7 +103,7 @@ fn add_sockets(names: &mut Vec<String>, of: &str) {
     }
 }
 
-/// Whether the name is one of these; otherwise what is meant, in words.
+/// Checks that the name is one of these; otherwise the error suggests a name.
 pub(crate) fn check(name: &str, names: &[String]) -> Result<(), String> {
     let is = |known: &String| {
         known == name || (known.ends_with('.') && name.len() > known.len() && name.starts_with(known.as_str()))
@@ -114,7 +114,7 @@ pub(crate) fn check(name: &str, names: &[String]) -> Result<(), String> {
     if let Some(near) = nearest(name, names.iter().map(String::as_str)) {
         return Err(format!("did you mean `{near}`?"));
     }
-    // There are hundreds: told is what may appear in the place of the first word that leads nowhere.
+    // There are hundreds of names, so list only the words that may replace the first unknown word.
     let mut begun = String::new();
     for word in name.split('.') {
         let next = format!("{begun}{word}.");
@@ -131,11 +131,11 @@ pub(crate) fn check(name: &str, names: &[String]) -> Result<(), String> {
     Err(if begun.is_empty() { hint } else { format!("behind `{begun}`: {hint}") })
 }
 
-/// What the figure counts, and by how much its value is multiplied to be in that unit.
+/// The unit of a figure, and the factor that converts its value to that unit.
 pub fn unit(name: &str) -> (Unit, f64) {
     let mut words = name.split('.').rev();
     let has = |word: &str| name.split('.').any(|one| one == word);
-    // What our own load tells in milliseconds besides: `client.lag_ms.p99`.
+    // Further figures of `holdfast load` in milliseconds, such as `client.lag_ms.p99`.
     if name.split('.').any(|word| word.ends_with("_ms")) {
         return (Unit::Nanoseconds, 1e6);
     }
@@ -164,7 +164,7 @@ pub fn unit(name: &str) -> (Unit, f64) {
     }
 }
 
-/// Values of the figure as a report shows them: median and spread.
+/// The values of a figure as a report shows them: median and spread.
 pub fn shown(name: &str, values: &[f64]) -> report::Figure {
     let (unit, factor) = unit(name);
     let values: Vec<f64> = values.iter().map(|value| value * factor).collect();

@@ -1,8 +1,9 @@
-//! What a record says about the claims of its experiment. Everything follows from the record alone: judged again it says the same.
+//! Judges the claims of an experiment from its record. The verdicts depend only on the record, so judging it again gives
+//! the same result.
 //!
-//! The round is the unit. A comparison takes both arms of a round or neither, so that a void sample takes its partner with it.
-//! The whole interval decides, never the middle alone: a claim holds where all of the interval keeps its bound, fails where none
-//! of it does, and is undecided where the bound lies inside.
+//! The unit is the round. A comparison uses both arms of a round or neither, so a void sample also drops its partner. The
+//! whole interval decides, never only its middle: a claim holds if the whole interval is within the bound, fails if the
+//! whole interval is outside, and is undecided if the bound lies inside.
 
 mod bounds;
 mod values;
@@ -19,31 +20,31 @@ use values::{Counted, Pairs};
 /// A claim with its verdict.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
-    /// What was claimed.
+    /// The claim.
     pub claim: Claim,
-    /// Whether it holds.
+    /// The verdict on it.
     pub verdict: Verdict,
-    /// Whether its arms were to be run. By choice (`quick`, `--arm`) they may not be, and then nothing was asked.
+    /// Whether its arms were selected to run. With `quick` or `--arm` they may not be, and then the claim was not tested.
     pub asked: bool,
 }
 
-/// What a run as a whole says.
+/// The conclusion of a whole run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Conclusion {
-    /// Everything that is claimed holds.
+    /// All claims hold.
     Holds,
-    /// Something that is claimed fails.
+    /// At least one claim fails.
     Fails,
-    /// Nothing fails, but something is undecided, void or was not run.
+    /// No claim fails, but at least one is undecided, void or was not run.
     Open,
 }
 
-/// All claims, in the experiment's order.
+/// Judges all claims, in the experiment's order.
 pub fn judge(record: &Record) -> Vec<Judged> {
     judge_drawn(record, RESAMPLES)
 }
 
-/// The same with this many draws of the bootstrap, whose interval is beside and decides nothing; 0 leaves it out.
+/// The same with this many bootstrap samples. The bootstrap interval is shown but decides nothing; 0 omits it.
 pub fn judge_drawn(record: &Record, resamples: usize) -> Vec<Judged> {
     let claims = record.experiment.claims.iter();
     let judged = |claim: &Claim| Judged {
@@ -54,14 +55,14 @@ pub fn judge_drawn(record: &Record, resamples: usize) -> Vec<Judged> {
     claims.map(judged).collect()
 }
 
-/// The first of its arms that was not to be run.
+/// The first arm of a claim that was not selected to run.
 fn missing<'c>(record: &Record, claim: &'c Claim) -> Option<&'c String> {
     let is_known = |name: &String| record.experiment.arms.iter().any(|arm| arm.name == *name);
     std::iter::once(&claim.of).chain(&claim.against).find(|name| !is_known(name))
 }
 
-/// What the claims come to. What is merely shown or was not asked does not count, nor do the questions of a control: one in twenty of those is
-/// answered wrongly by design.
+/// The conclusion from all verdicts. It ignores claims that are only shown or were not tested, and those of a control, of
+/// which one in twenty is answered wrongly by design.
 pub fn conclude(judged: &[Judged]) -> Conclusion {
     let counts = |judged: &&Judged| judged.asked && !judged.claim.observed;
     let counted = || judged.iter().filter(counts).map(|judged| judged.verdict.outcome);
@@ -74,14 +75,14 @@ pub fn conclude(judged: &[Judged]) -> Conclusion {
     }
 }
 
-/// Whether something that is claimed has too few rounds only because samples were void: another round would help. Values play no
-/// part in it, so that a run cannot go on until a claim holds.
+/// Whether a claim has too few rounds only because samples were void, so that another round would help. Measured values are
+/// not considered, so a run cannot continue until a claim holds.
 pub fn lacks_rounds(record: &Record) -> bool {
     let lacks = |judged: &Judged| judged.verdict.outcome == Outcome::Void && !judged.claim.observed;
     judge_drawn(record, 0).iter().any(lacks)
 }
 
-/// Draws of the bootstrap that is beside; see [`stats::bootstrap`].
+/// Number of bootstrap samples; see [`stats::bootstrap`].
 const RESAMPLES: usize = stats::bootstrap::RESAMPLES;
 
 fn verdict(record: &Record, claim: &Claim, resamples: usize) -> Verdict {
@@ -100,7 +101,7 @@ fn verdict(record: &Record, claim: &Claim, resamples: usize) -> Verdict {
     }
 }
 
-/// One arm against another, round by round.
+/// Compares one arm with another, round by round.
 fn compared(record: &Record, claim: &Claim, against: &str, resamples: usize) -> Verdict {
     let pairs = Pairs::of(record, &claim.figure, against, &claim.of);
     let evidence = vec![
@@ -124,7 +125,7 @@ fn compared(record: &Record, claim: &Claim, against: &str, resamples: usize) -> 
     finished(claim, &pairs.counted, evidence, bounded)
 }
 
-/// A figure of one arm by itself.
+/// Judges a figure of a single arm.
 fn valued(record: &Record, claim: &Claim) -> Verdict {
     let (values, counted) = values::of_arm(record, &claim.figure, &claim.of);
     let evidence = vec![(claim.of.clone(), figure::shown(&claim.figure, &values))];
@@ -134,7 +135,7 @@ fn valued(record: &Record, claim: &Claim) -> Verdict {
     finished(claim, &counted, evidence, bounds::of_values(claim, &values))
 }
 
-/// What is missing for a verdict, and whether that was asked for.
+/// The verdict if there are too few rounds, and what is missing.
 fn too_few(record: &Record, claim: &Claim, counted: &Counted, evidence: Vec<(String, Figure)>) -> Verdict {
     let rounds = counted.rounds();
     let (outcome, what) = if counted.taken > 0 && counted.unmeasured == counted.taken {

@@ -1,8 +1,8 @@
-//! Controlled experiments: arms that differ in named ways, run in turn over real processes, measured alike, and judged by what
-//! was claimed beforehand. The engine behind `holdfast lab` and `cargo xtask bench`; it prints nothing.
+//! Controlled experiments: arms that differ in named ways run in turn on real processes, are measured in the same way, and
+//! are judged by claims that were made beforehand. The engine of `holdfast lab` and `cargo xtask bench`; it prints nothing.
 //!
-//! An [`Experiment`] is what a TOML file says; a [`Record`] is what one run of it saw, and everything that is ever said about
-//! the run (verdicts, report) follows from the record alone.
+//! An [`Experiment`] is the content of a TOML file; a [`Record`] has the measurements of one run. Verdicts and reports are
+//! computed from the record alone.
 
 pub mod adapt;
 pub mod check;

@@ -1,5 +1,5 @@
-//! What an experiment comes to for one arm: every process and load with its host, folder, files, arguments and limits, and with
-//! nothing left to fill in or to look up. Plain values in, plain values out; `stage` starts what is here.
+//! Resolves an experiment for one arm: every process and load with its host, folder, files, arguments and limits, and all
+//! templates filled in. Plain values in, plain values out; `stage` starts the result.
 
 mod fill;
 
@@ -12,89 +12,89 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-/// The host on which everything is where the experiment names none.
+/// The host of everything if the experiment names none.
 pub const HERE: &str = "here";
-/// The host that loads run on, if there is one of that name; and what a load is called.
+/// The host that loads run on, if it exists; also the default name of a load.
 pub const CLIENT: &str = "client";
 
-/// One arm, ready to be started.
+/// One arm, ready to start.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Staged {
     /// The arm's name.
     pub arm: String,
     /// `experiment.toml:14:1`, for errors about the whole arm.
     pub place: String,
-    /// How the hosts are connected: what the site has, not what the experiment asks for.
+    /// How the hosts are connected on this site, which may differ from the experiment.
     pub network: NetworkKind,
-    /// In the order of their names, which is that of their addresses.
+    /// Hosts in the order of their names, which is also the order of their addresses.
     pub hosts: Vec<StagedHost>,
-    /// In the order in which they are started; those that the arm does without are not here.
+    /// Processes in the order of their start, without those that the arm omits.
     pub processes: Vec<StagedProcess>,
-    /// Run one after the other, before what is measured.
+    /// Loads that run one after the other before the measurement.
     pub fills: Vec<StagedLoad>,
-    /// Run at the same time.
+    /// Loads that run at the same time.
     pub loads: Vec<StagedLoad>,
-    /// Their URLs filled in.
+    /// Probes, with their URLs filled in.
     pub probes: Vec<Probe>,
 }
 
 /// A host with its addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StagedHost {
-    /// As the experiment names it.
+    /// The name in the experiment.
     pub name: String,
     /// At least one. With [`NetworkKind::Hosts`] in 10.77.0.0/16, otherwise in 127.0.0.0/8.
     pub addresses: Vec<Ipv4Addr>,
-    /// The host's, with those of the arm over them. Name with dots, and value.
+    /// The host's sysctls, overridden by those of the arm: dotted name and value.
     pub sysctls: BTreeMap<String, String>,
 }
 
-/// A process as it is to be started.
+/// A process to start.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StagedProcess {
-    /// As claims and tables name it.
+    /// The name in claims and tables.
     pub name: String,
-    /// Where it is in the experiment: `experiment.toml:14:1`.
+    /// Its place in the experiment: `experiment.toml:14:1`.
     pub place: String,
-    /// One of the hosts.
+    /// The name of its host.
     pub host: String,
-    /// What is started.
+    /// The program to start.
     pub program: Program,
-    /// Its own, to be made empty before it is started; it may write there.
+    /// Its folder, which is emptied before the start and which it may write to.
     pub folder: PathBuf,
-    /// To be written into the folder before it is started.
+    /// Files to write into the folder before the start.
     pub files: Vec<StagedFile>,
-    /// Which of them is its configuration.
+    /// The path of its configuration, one of the files.
     pub conf: Option<PathBuf>,
-    /// Behind those that the program always gets.
+    /// Arguments after those that the program always gets.
     pub arguments: Vec<String>,
-    /// Its texts filled in.
+    /// The readiness check, with its text filled in.
     pub ready: Option<Ready>,
     /// `RLIMIT_NOFILE`, soft and hard.
     pub descriptors: Option<u64>,
-    /// Pinned to this core, modulo how many there are.
+    /// The core it is pinned to, modulo the number of cores.
     pub core: Option<usize>,
-    /// Its end does not end the run.
+    /// Whether the run continues when it ends.
     pub may_die: bool,
 }
 
-/// What a process runs.
+/// The program of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Program {
-    /// In the foreground, with the configuration and its folder as prefix.
+    /// nginx in the foreground, with the configuration, and its folder as prefix.
     Nginx,
-    /// In the foreground, with the configuration.
+    /// HAProxy in the foreground, with the configuration.
     Haproxy,
-    /// With a configuration as nginx is started; without one the arguments are a subcommand of this program.
+    /// Holdfast: with a configuration it is started like nginx; without one the arguments are a subcommand.
     Holdfast,
-    /// The program in Go that is built from the file, or the folder of files, of its first argument.
+    /// A Go program that is built from its first argument, a file or a folder.
     Go,
-    /// A path, or a name that is looked up in PATH.
+    /// A path, or a name that is searched in PATH.
     Command(String),
 }
 
 impl Program {
-    /// What the word in the file means.
+    /// The program for a word of the experiment file.
     pub fn parse(word: &str) -> Self {
         match word {
             "nginx" => Self::Nginx,
@@ -106,70 +106,70 @@ impl Program {
     }
 }
 
-/// A load as it is to be run.
+/// A load to run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StagedLoad {
-    /// As claims and tables name it.
+    /// The name in claims and tables.
     pub name: String,
-    /// Where it is in the experiment: `experiment.toml:14:1`.
+    /// Its place in the experiment: `experiment.toml:14:1`.
     pub place: String,
-    /// One of the hosts.
+    /// The name of its host.
     pub host: String,
-    /// What makes the load.
+    /// The load generator.
     pub program: Client,
-    /// Its own.
+    /// Its folder.
     pub folder: PathBuf,
-    /// To be written into the folder before it is started.
+    /// Files to write into the folder before the start.
     pub files: Vec<StagedFile>,
-    /// What is asked for; empty if nothing is requested.
+    /// The URL to request; empty if it sends nothing.
     pub url: String,
-    /// In the program's own words.
+    /// Arguments in the program's own syntax.
     pub arguments: Vec<String>,
-    /// How much of it there is.
+    /// The length of the load.
     pub amount: Amount,
     /// `RLIMIT_NOFILE`, soft and hard.
     pub descriptors: Option<u64>,
-    /// Pinned to this core, modulo how many there are.
+    /// The core it is pinned to, modulo the number of cores.
     pub core: Option<usize>,
-    /// That it was the bottleneck does not void the sample.
+    /// Whether the sample stays valid if this load was the bottleneck.
     pub may_limit: bool,
 }
 
-/// How much load.
+/// The length of a load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Amount {
-    /// For so long.
+    /// This many seconds.
     Seconds(f64),
-    /// This many.
+    /// This many requests.
     Requests(u64),
 }
 
-/// A file as it is to be written.
+/// A file to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StagedFile {
-    /// In the reader's folder.
+    /// Its path, in the folder of the process that reads it.
     pub path: PathBuf,
-    /// What is in it.
+    /// Its content.
     pub content: Content,
 }
 
-/// What is in a file.
+/// The content of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
     /// Text.
     Text(String),
-    /// This many `x`.
+    /// This many bytes of `x`.
     Fill(u64),
 }
 
-/// Where and on what a sample is staged.
+/// Where a sample runs.
 #[derive(Debug, Clone, Copy)]
 pub struct Site<'a> {
-    /// The folder of the sample, absolute. Each process and load has a folder of its name in it.
+    /// The folder of the sample, absolute. Each process and load has a subfolder with its name.
     pub folder: &'a Path,
-    /// What there is; another than the experiment asks for where namespaces are not to be had.
+    /// The available kind of network; it differs from the experiment's where namespaces are not possible.
     pub network: NetworkKind,
-    /// Where the parts of the experiment are in its file.
+    /// The places of the experiment's parts in its file.
     pub places: &'a Places,
 }
 
@@ -178,18 +178,18 @@ pub fn addresses(network: NetworkKind, host: usize, count: u32) -> Vec<Ipv4Addr>
     let host = host.min(crate::limits::HOSTS_MAX) as u8;
     let count = count.clamp(1, crate::limits::ADDRESSES_MAX) as u8;
     let address = |number| match network {
-        // 0 and 255 at the end of an address mean something to some programs; the switch is 10.77.255.254.
+        // Some programs treat a last byte of 0 or 255 specially; the switch has 10.77.255.254.
         NetworkKind::Hosts => Ipv4Addr::new(10, 77, host, number),
-        // The first is 127.0.0.1, which programs take that are told a port alone.
+        // The first address is 127.0.0.1, the default of programs that are given only a port.
         NetworkKind::Namespace => Ipv4Addr::new(127, 0, host, number),
-        // Away from what else the machine has on its loopback.
+        // Away from other services on the machine's loopback.
         NetworkKind::Loopback => Ipv4Addr::new(127, 77, host, number),
     };
     (1..=count).map(address).collect()
 }
 
-/// Applies the arm to the experiment, and fills in every template. All that is wrong comes at once; an experiment that was
-/// checked has nothing wrong for any of its arms.
+/// Applies the arm to the experiment and fills in all templates. Returns all faults at once; a checked experiment has none
+/// for any of its arms.
 pub fn staged(experiment: &Experiment, arm: &str, site: Site<'_>) -> Result<Staged, Vec<Fault>> {
     let Some((index, arm)) = experiment.arms.iter().enumerate().find(|(_, known)| known.name == arm) else {
         let hint = suggestion(arm, experiment.arms.iter().map(|arm| arm.name.as_str()));
@@ -202,7 +202,7 @@ pub fn staged(experiment: &Experiment, arm: &str, site: Site<'_>) -> Result<Stag
         processes.extend(process(experiment, arm, at, site, &mut scope));
     }
     let fills = experiment.fills.iter().enumerate();
-    // What an arm adds is in the words of the program of the loads; fills have one of their own.
+    // An arm's additional arguments are for the program of the loads; fills may have another program.
     let fills = fills.map(|(at, fill)| load(experiment, fill, &path!["fill", at], &[], site, &mut scope)).collect();
     let loads = experiment.loads.iter().enumerate();
     let loads =
@@ -216,7 +216,7 @@ pub fn staged(experiment: &Experiment, arm: &str, site: Site<'_>) -> Result<Stag
     Ok(Staged { arm: arm.name.clone(), place, network: site.network, hosts, processes, fills, loads, probes })
 }
 
-/// All hosts, `here` where the experiment names none.
+/// All hosts; only `here` if the experiment names none.
 fn hosts(experiment: &Experiment, arm: &Arm, network: NetworkKind) -> Vec<StagedHost> {
     let here = BTreeMap::from([(HERE.to_owned(), Host::default())]);
     let named = if experiment.hosts.is_empty() { &here } else { &experiment.hosts };
@@ -229,13 +229,14 @@ fn hosts(experiment: &Experiment, arm: &Arm, network: NetworkKind) -> Vec<Staged
 }
 
 impl Experiment {
-    /// What a sample takes at least: idle time, warm-up, and the longest load. Loads that count requests are not in it.
+    /// The minimum length of a sample: idle time, warm-up, and the longest load. Loads with a number of requests are not
+    /// included.
     pub fn seconds_per_sample(&self) -> f64 {
         let load = self.loads.iter().filter_map(|load| load.seconds).fold(0.0, f64::max);
         load + self.method.warm_up + self.method.idle
     }
 
-    /// The host of a process: the one it names, or the only one. `None` where neither is there.
+    /// The host of a process: the one it names, or the only one. `None` if there is neither.
     pub fn host_of_process(&self, host: Option<&str>) -> Option<String> {
         match host {
             Some(host) => Some(host.to_owned()),
@@ -245,7 +246,7 @@ impl Experiment {
         }
     }
 
-    /// The host of a load: the one it names, `client` if there is one, or the only one. `None` where none of them is there.
+    /// The host of a load: the one it names, `client` if it exists, or the only one. `None` if there is none of these.
     pub fn host_of_load(&self, host: Option<&str>) -> Option<String> {
         match host {
             None if self.hosts.contains_key(CLIENT) => Some(CLIENT.to_owned()),
@@ -254,7 +255,7 @@ impl Experiment {
     }
 }
 
-/// `None` where the arm does without it, or where it has no host, which checking says.
+/// `None` if the arm omits the process, or if it has no host, which the check reports.
 fn process(
     experiment: &Experiment,
     arm: &Arm,
@@ -296,7 +297,7 @@ fn process(
     })
 }
 
-/// A load or a fill, with the arguments that the arm puts behind its own.
+/// A load or a fill, with the arm's arguments after its own.
 fn load(
     experiment: &Experiment,
     load: &Load,
@@ -314,7 +315,7 @@ fn load(
         None => (&load.url, here.then("url")),
     };
     let program = arm.and_then(|arm| arm.clients.get(&name)).copied().unwrap_or(load.program);
-    // A load that sends nothing needs nothing of the others' URL.
+    // A load that sends nothing ignores the arm's URL.
     let url = if program.asks() { scope.text(&mut owner, url, &url_path) } else { String::new() };
     let mut arguments = scope.texts(&mut owner, &load.arguments, &here.then("arguments"));
     arguments.extend(scope.texts(&mut owner, of_arm, &arm_path.then("arguments")));
@@ -324,7 +325,7 @@ fn load(
     };
     StagedLoad {
         place: site.places.of(here),
-        // A load without a host is refused when the experiment is checked.
+        // The check refuses a load without a host.
         host: experiment.host_of_load(load.host.as_deref()).unwrap_or_default(),
         program,
         files: scope.files(&mut owner),

@@ -1,5 +1,5 @@
-//! From the text of an experiment file to an [`Experiment`], or to everything that is wrong with it at once, each thing with file,
-//! line, column and what to do. Called by the command line, the tests and programs that ship experiments.
+//! Reads the text of an experiment file: returns an [`Experiment`], or all faults at once, each with file, line, column and
+//! a hint. Called by the command line, the tests and programs that ship experiments.
 
 mod places;
 mod shape;
@@ -19,23 +19,23 @@ pub use places::Places;
 /// An experiment with the places of its parts.
 #[derive(Debug, Clone)]
 pub struct Loaded {
-    /// Checked; every file that was beside it is in it.
+    /// The checked experiment, including the contents of the files beside it.
     pub experiment: Experiment,
-    /// Where its parts are.
+    /// The places of its parts.
     pub places: Places,
 }
 
-/// Everything that is wrong with a file; at least one thing.
+/// All faults of a file, at least one.
 #[derive(Debug, Clone)]
 pub struct Refused {
     /// In the order of the text.
     pub diagnostics: Vec<Diagnostic>,
-    /// What they speak of.
+    /// The texts of the diagnostics.
     pub sources: SourceMap,
 }
 
 impl Refused {
-    /// For people; control characters of the file do not get through.
+    /// Text for the terminal, without raw control characters from the file.
     pub fn render(&self, colour: bool) -> String {
         self.diagnostics.iter().map(|diagnostic| diagnostic.render(&self.sources, colour)).collect()
     }
@@ -49,10 +49,10 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// More errors than anybody mends before trying again.
+/// Most errors that are shown; with more, a user fixes some and tries again.
 const DIAGNOSTICS_MAX: usize = 100;
 
-/// Reads what is beside the experiment file, by its path from there.
+/// Reads a file beside the experiment file, by its relative path.
 pub type Beside<'a> = &'a mut dyn FnMut(&str) -> Result<String, String>;
 
 impl Experiment {
@@ -84,7 +84,7 @@ impl Experiment {
                     return Ok(Loaded { experiment, places });
                 }
             }
-            // What is missing or of another kind has been found by then, with its place.
+            // Missing or mistyped values have been reported by then, with their places.
             Err(error) if faults.is_empty() => {
                 faults.push(Fault::new(path![], format!("this is no experiment: {error}")));
             }
@@ -113,7 +113,7 @@ impl Experiment {
     }
 }
 
-/// Whether it may come of another fault in the same table, whose value is missing then.
+/// Whether this fault may be a consequence of an earlier one in the same table, where a value is now missing.
 fn follows(fault: &Fault, earlier: &[Fault]) -> bool {
     let tables = earlier.iter().filter_map(|fault| fault.path.0.split_last()).map(|(_, table)| table);
     tables.into_iter().any(|table| !table.is_empty() && fault.path.0.starts_with(table))
@@ -123,13 +123,13 @@ fn read_text(path: &std::path::Path, bytes_max: u64) -> Result<String, String> {
     use std::io::Read as _;
     let file = std::fs::File::open(path).map_err(|error| format!("cannot be read: {error}"))?;
     let mut text = String::new();
-    // One more than there may be tells a long file from a whole one; a device has no size to ask for.
+    // Reading one byte more than allowed detects a file that is too long; a device has no size to check.
     let read =
         file.take(bytes_max + 1).read_to_string(&mut text).map_err(|error| format!("cannot be read: {error}"))?;
     if read as u64 > bytes_max { Err(format!("is longer than {bytes_max} bytes")) } else { Ok(text) }
 }
 
-/// Puts the files that are beside the experiment into it: a record of a run keeps everything.
+/// Copies the files beside the experiment into it, because a record must contain everything.
 fn read_beside(experiment: &mut Experiment, beside: Beside<'_>, faults: &mut Vec<Fault>) {
     for (name, file) in &mut experiment.files {
         let File::Path(path) = file else { continue };
@@ -152,7 +152,7 @@ fn read_beside(experiment: &mut Experiment, beside: Beside<'_>, faults: &mut Vec
     }
 }
 
-/// The text that diagnostics speak of.
+/// The text that diagnostics refer to.
 struct Reading {
     sources: SourceMap,
     file: FileId,

@@ -1,4 +1,4 @@
-//! In which order arms are run. Numbers in, numbers out; the seed is the only source of chance.
+//! The order in which the arms run. Pure; the seed is the only source of randomness.
 
 use crate::experiment::Order;
 use stats::Random;
@@ -8,14 +8,14 @@ use stats::Random;
 pub struct Turn {
     /// From 0.
     pub round: u32,
-    /// Its number in the experiment.
+    /// The number of the arm in the experiment.
     pub arm: usize,
 }
 
 /// All turns of a run, round by round, each arm once in each.
 ///
-/// Mirrored, a machine that grows slower or faster steadily disturbs all arms alike over two rounds. At random, nothing that
-/// repeats itself can keep step with the arms.
+/// In mirrored order, a machine that gets slower or faster steadily affects all arms alike over two rounds. In random
+/// order, a periodic disturbance cannot coincide with an arm.
 pub fn turns(arms: usize, rounds: u32, order: Order, seed: u64) -> Vec<Turn> {
     let mut random = Random::from_seed(seed);
     let round_of = |round: u32| {

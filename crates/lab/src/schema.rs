@@ -1,5 +1,5 @@
-//! The JSON schema of experiment files, made from the types. It is shipped for editors, and it is what a file is checked
-//! against before its values are: keys, kinds and bounds appear once, on the types.
+//! The JSON schema of experiment files, generated from the types. It ships for editors, and a file is checked against it
+//! first. So keys, kinds and bounds are defined once, on the types.
 
 use crate::Experiment;
 use serde_json::Value;
@@ -12,7 +12,7 @@ pub fn schema() -> &'static Value {
     &SCHEMA
 }
 
-/// The schema as it is shipped.
+/// The text of the schema as it ships.
 pub fn text() -> String {
     let mut text = serde_json::to_string_pretty(schema()).expect("a JSON value is always JSON");
     text.push('\n');

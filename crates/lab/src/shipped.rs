@@ -1,5 +1,5 @@
-//! The experiments that come with the program: the five founding ones, each a folder below `experiments/` whose files are part of
-//! the program. They are read and checked like anybody's; nothing about them is special but where their text is.
+//! The experiments that ship with the program: the five founding ones, each a folder below `experiments/` whose files are
+//! compiled in. They are read and checked like any other experiment.
 
 use crate::Experiment;
 use crate::read::{Loaded, Refused};
@@ -7,11 +7,11 @@ use crate::read::{Loaded, Refused};
 /// An experiment with the files beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shipped {
-    /// As in `holdfast lab run NAME`.
+    /// The name for `holdfast lab run NAME`.
     pub name: &'static str,
     /// The experiment file.
     pub text: &'static str,
-    /// What is beside it: path and text.
+    /// The files beside it: path and text.
     pub beside: &'static [(&'static str, &'static str)],
 }
 
@@ -34,7 +34,7 @@ shipped! {
     "two-limit-pool": "gateway.go" "proxy.conf" "post.lua";
 }
 
-/// The one of that name.
+/// The experiment with this name.
 pub fn find(name: &str) -> Option<&'static Shipped> {
     ALL.iter().find(|shipped| shipped.name == name)
 }

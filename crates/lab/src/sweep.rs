@@ -1,11 +1,11 @@
-//! One experiment under several conditions: each combination of swept values is an experiment of its own, with its own record and
+//! One experiment under several conditions: each combination of swept values is its own experiment, with its own record and
 //! report. Values in, values out.
 
 use crate::experiment::Experiment;
 use std::collections::BTreeMap;
 
 impl Experiment {
-    /// One experiment for each combination of the values in `sweep`, the last name's changing fastest; without a sweep the
+    /// One experiment for each combination of the values in `sweep`; the last name changes fastest. Without a sweep, the
     /// experiment itself.
     pub fn cells(&self) -> Vec<Self> {
         let mut cells = vec![Self { sweep: BTreeMap::new(), ..self.clone() }];
@@ -16,7 +16,7 @@ impl Experiment {
         cells
     }
 
-    /// How many there are.
+    /// Number of combinations.
     pub fn cell_count(&self) -> usize {
         self.sweep.values().map(Vec::len).fold(1, usize::saturating_mul)
     }
@@ -31,7 +31,7 @@ impl Experiment {
         cell
     }
 
-    /// Over the experiment's and the arms' own, and instead of a sweep.
+    /// Overrides a value of the experiment and the arms, and removes it from the sweep.
     pub(crate) fn set_value(&mut self, name: &str, value: &str) {
         for own in self.arms.iter_mut().filter_map(|arm| arm.values.get_mut(name)) {
             value.clone_into(own);

@@ -1,6 +1,6 @@
-//! Templates: text with `{{names}}`, filled in by the caller, which knows what they mean. Text in, text out.
+//! Templates: text with `{{names}}`. The caller supplies the meaning of the names. Text in, text out.
 //!
-//! A name may appear with spaces around it. `{{{{` means `{{`; `}}` and single braces are what they are, so that
+//! A name may have spaces around it. `{{{{` means `{{`; `}}` and single braces are literal, so that
 //! configurations and scripts can be written as usual.
 
 use crate::limits::FILLED_BYTES_MAX;
@@ -8,18 +8,18 @@ use crate::limits::FILLED_BYTES_MAX;
 /// Why a template cannot be filled in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateError {
-    /// The part of the text, braces included.
+    /// The faulty part of the text, including its braces.
     pub part: String,
-    /// What is wrong with it.
+    /// The error.
     pub what: String,
-    /// What to do about it.
+    /// How to fix it.
     pub hint: Option<String>,
 }
 
-/// What a name means, or what is wrong with it and what to do.
+/// The meaning of a name, or the error and a hint.
 pub type Meaning = Result<String, (String, Option<String>)>;
 
-/// Fills in the text. All errors at once.
+/// Fills in the text. Returns all errors at once.
 pub fn fill(text: &str, meaning: &mut dyn FnMut(&str) -> Meaning) -> Result<String, Vec<TemplateError>> {
     let (mut filled, mut errors) = (String::with_capacity(text.len()), Vec::new());
     let mut rest = text;
@@ -59,9 +59,9 @@ pub fn fill(text: &str, meaning: &mut dyn FnMut(&str) -> Meaning) -> Result<Stri
     if errors.is_empty() { Ok(filled) } else { Err(errors) }
 }
 
-/// Of one text: a reader of more has another file than was meant.
+/// Most errors of one text: with more, it is probably the wrong file.
 const ERRORS_MAX: usize = 32;
-/// Of an unclosed template: enough to find it by.
+/// Most characters of an unclosed template in an error, enough to find it.
 const PART_CHARS_MAX: usize = 20;
 
 #[cfg(test)]

@@ -11,11 +11,11 @@ use std::ops::{Deref, DerefMut};
 pub enum Blame {
     /// The target, or the way to it.
     Target,
-    /// The machine that the load comes from: it makes a run void.
+    /// The machine that runs the load generator. Too many of these failures make a run void.
     Generator,
 }
 
-/// What wrk tells apart.
+/// The kinds of socket errors that wrk reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SocketErrorKind {
     Connect,
@@ -119,9 +119,9 @@ impl DerefMut for ByCause {
 }
 
 impl Cause {
-    /// What an error of `connect` means.
+    /// The cause for an error of `connect`.
     pub(crate) fn of_connect(error: &io::Error) -> Self {
-        /// `ENFILE`, which the standard library has no word for: the table of the whole system is full.
+        /// `ENFILE`: the file table of the whole system is full. `std::io::ErrorKind` has no variant for it.
         const ENFILE: i32 = 23;
         const EMFILE: i32 = 24;
         const EADDRNOTAVAIL: i32 = 99;
@@ -142,7 +142,7 @@ impl Cause {
         }
     }
 
-    /// Its kind in wrk's words.
+    /// The kind under which wrk counts this cause.
     pub(crate) fn kind(self) -> SocketErrorKind {
         match self {
             Self::Refused
@@ -162,7 +162,8 @@ impl Cause {
         }
     }
 
-    /// Whether a generator that did not run for a while can be the cause: its own timeouts and those of the target pass meanwhile.
+    /// Whether a generator that was not scheduled for a while can cause this failure: its own timeouts and those of the
+    /// target expire meanwhile.
     pub(crate) fn may_come_of_lateness(self) -> bool {
         let closed = [
             Self::KeepaliveRace,
@@ -175,7 +176,7 @@ impl Cause {
         self.is_waited_for() || closed.contains(&self)
     }
 
-    /// Whether the request was waited for in vain, so that its latency is at least what was waited.
+    /// Whether the load waited for this request until a timeout. Its latency is then at least the time it waited.
     pub fn is_waited_for(self) -> bool {
         matches!(
             self,
@@ -195,7 +196,7 @@ impl Serialize for Cause {
     }
 }
 
-/// What bytes are that do not begin with `HTTP/1.`: often the port is another one than was thought.
+/// The cause for a response that does not begin with `HTTP/1.`: often the port serves another protocol.
 pub(crate) fn of_foreign_bytes(bytes: &[u8]) -> Cause {
     match bytes {
         // A TLS record: alert (21) or handshake (22), version 3.x.

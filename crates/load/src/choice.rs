@@ -1,15 +1,17 @@
-//! Which target is next: shares kept exactly and evenly, without randomness, so that two runs ask the same. Pure.
+//! Selects the next target. It keeps the weights exactly and without randomness, so two runs send the same
+//! sequence. Pure.
 
-/// Smooth weighted round robin: each turn every target gains its weight, and the one with most pays the sum of all.
+/// Smooth weighted round robin: at each turn every target gains its weight, and the target with the highest credit
+/// is chosen and pays the sum of all weights.
 #[derive(Debug, Clone)]
 pub(crate) struct Choice {
-    /// Number of the target, its weight, its credit.
+    /// Target number, weight, credit.
     entries: Vec<(u16, i64, i64)>,
     sum: i64,
 }
 
 impl Choice {
-    /// Among these targets, given by number and weight; those with weight 0 are never chosen.
+    /// Chooses among these targets, given as number and weight. Targets with weight 0 are never chosen.
     pub(crate) fn new(weights: impl IntoIterator<Item = (u16, u32)>) -> Self {
         let entries: Vec<_> = weights
             .into_iter()

@@ -1,5 +1,5 @@
-//! What comes from the workers of a run, brought together: the whole, and each interval when all have finished it. Pure;
-//! `crew` receives the messages.
+//! Merges what the workers of a run record: the totals of the run, and each interval once all workers have finished it.
+//! Pure; `crew` receives the messages.
 
 use crate::generator::GeneratorRecord;
 use crate::processors::{Spent, Ticks};
@@ -10,58 +10,59 @@ use std::collections::btree_map::Entry;
 
 /// What workers of any protocol record.
 pub(crate) trait Recorded: Default {
-    /// Adds what was seen in another interval. `pause` is called between two histograms, as each takes some ten microseconds.
+    /// Adds a record of another interval. Calls `pause` between two histograms, because merging one takes some ten
+    /// microseconds.
     fn add(&mut self, other: &Self, pause: fn());
 
-    /// Adds what another worker has seen in the same interval.
+    /// Adds a record of the same interval from another worker.
     fn add_beside(&mut self, other: &Self, pause: fn()) {
         self.add(other, pause);
     }
 
-    /// An empty one for the same load that a worker could go on with, if it is worth its memory.
+    /// An empty record for the same load that a worker can reuse, if reusing its memory is worthwhile.
     fn spare(&self) -> Option<Self> {
         None
     }
 
-    /// Forgets everything, and keeps the memory.
+    /// Clears all counts and keeps the allocated memory.
     fn clear(&mut self);
 
-    /// What it says of the generator itself.
+    /// The generator's own part of the record.
     fn generator(&self) -> &GeneratorRecord;
 
-    /// The same, to record in.
+    /// The same, mutable.
     fn generator_mut(&mut self) -> &mut GeneratorRecord;
 }
 
-/// Records as they come from the workers, whose intervals end at slightly different times.
+/// Merges the records of the workers, whose intervals end at slightly different times.
 #[derive(Debug)]
 pub(crate) struct Collected<R> {
     pub(crate) whole: R,
-    /// Intervals that some worker has not finished.
+    /// Intervals that at least one worker has not finished.
     open: BTreeMap<u64, R>,
-    /// Empty, and where it is from an interval that was handed out before, with its memory: a new one for each would be half a megabyte
-    /// of fresh pages.
+    /// An empty record, usually one that was handed out before. Reusing it avoids half a megabyte of fresh pages for each
+    /// interval.
     spare: Option<R>,
-    /// The spare one has all the memory that a worker wants.
+    /// Whether `spare` has all the memory that a worker needs.
     has_room: bool,
-    /// By worker: the first interval that it has not finished.
+    /// By worker: the first interval that the worker has not finished.
     progress: Vec<u64>,
-    /// By worker, from the start.
+    /// By worker: time spent since the start of the run.
     spent: Vec<Spent>,
-    /// What became of the machine's processors: added by the receiver of the messages.
+    /// Processor ticks of the machine during the run. The receiver of the messages adds them.
     pub(crate) processors: Ticks,
     pub(crate) ended_ns: u64,
     pub(crate) completed_ns: u64,
-    /// Why the run ended before its time: what the first worker said that could not go on.
+    /// Why the run ended early: the error of the first worker that failed.
     pub(crate) failure: Option<String>,
-    /// What was lost with workers that ended without a word.
+    /// What was lost with worker processes that ended without a report.
     pub(crate) lost: Vec<String>,
-    /// What the scripts of workers in other processes left, by worker.
+    /// Script globals of workers in other processes, by worker.
     pub(crate) scripts: Vec<(usize, Globals)>,
 }
 
 impl<R: Recorded> Collected<R> {
-    /// `whole` is what nothing was added to yet.
+    /// `whole` is an empty record.
     pub(crate) fn new(workers: usize, whole: R) -> Self {
         let spare = whole.spare();
         Self {
@@ -80,7 +81,7 @@ impl<R: Recorded> Collected<R> {
         }
     }
 
-    /// Takes a message. `pause` is called between two pieces of work.
+    /// Processes one message. Calls `pause` between two steps.
     pub(crate) fn take(&mut self, message: Message<R>, pause: fn()) {
         match message {
             Message::Interval { worker, interval, mut record, last } => {
@@ -90,7 +91,7 @@ impl<R: Recorded> Collected<R> {
                 }
                 self.whole.generator_mut().spent_most = self.spent.iter().copied().fold(Spent::default(), Spent::most);
                 self.put(interval, &mut record, pause);
-                // The last interval is shown when it is known how long it was.
+                // The length of the last interval is known only at `Done`, so it is shown then.
                 if !last {
                     self.move_on(worker, interval + 1);
                 }
@@ -112,8 +113,8 @@ impl<R: Recorded> Collected<R> {
         }
     }
 
-    /// Puts a record to those of its interval. The first one changes places with the spare one, which goes home in its stead, instead
-    /// of being copied and cleared.
+    /// Adds a record to its interval. The first record of an interval is swapped with the spare one instead of being copied
+    /// and cleared; the worker gets the spare back.
     fn put(&mut self, interval: u64, record: &mut R, pause: fn()) {
         match self.open.entry(interval) {
             Entry::Occupied(mut together) => together.get_mut().add_beside(record, pause),
@@ -145,7 +146,7 @@ impl<R: Recorded> Collected<R> {
         (entry.key() < all).then(|| entry.remove_entry())
     }
 
-    /// Takes back what was handed out, when it was shown.
+    /// Takes back a record after it was shown.
     pub(crate) fn take_back(&mut self, mut record: R) {
         record.clear();
         self.spare = Some(record);
@@ -182,7 +183,7 @@ mod tests {
         let (number, record) = collected.finished().unwrap();
         assert_eq!((number, record.whole().responses), (0, 2));
         assert!(collected.finished().is_none() && !collected.is_over());
-        // The next one begins with nothing, in the same memory.
+        // The next record starts empty and reuses the memory.
         collected.take_back(record);
         for (worker, number) in [(0, 2), (1, 1), (1, 2)] {
             collected.take_now(interval(worker, number, 8));

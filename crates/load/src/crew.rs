@@ -1,5 +1,5 @@
-//! The workers of a load of any protocol: those of a process until they begin ([`Crew`]), and all of a run until they have ended
-//! ([`Workers`]), in this process or in several. What they do is given by the protocol's own module.
+//! The workers of a load of any protocol: those of one process until they begin ([`Crew`]), and all workers of a run until
+//! they end ([`Workers`]), in this process or in several. The module of the protocol defines their work.
 
 use crate::collect::{Collected, Recorded};
 use crate::processors::Processors;
@@ -14,11 +14,11 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Which share of a load a process has. All workers of all processes are numbered through, and share requests, connections
-/// and arrivals by that number alone: whether they live in one process or in several changes nothing.
+/// The share of a load that one process has. Workers are numbered across all processes and share requests, connections and
+/// arrivals by that number. So the number of processes does not change the load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Part {
-    /// From 0.
+    /// Number of this process, from 0.
     pub(crate) index: usize,
     /// Processes in all.
     pub(crate) of: usize,
@@ -27,13 +27,14 @@ pub(crate) struct Part {
 impl Part {
     pub(crate) const WHOLE: Self = Self { index: 0, of: 1 };
 
-    /// Workers of each process, of this many threads in all: one without a connection could not keep its share of the rate.
+    /// Workers of each process for this many threads in all. A worker needs at least one connection to keep its share of
+    /// the rate.
     pub(crate) fn workers(self, threads: usize, connections: usize) -> usize {
         threads.div_ceil(self.of).min(connections / self.of).max(1)
     }
 }
 
-/// The workers of this process, ready and waiting for the begin.
+/// The workers of this process, ready to begin.
 #[derive(Debug)]
 pub(crate) struct Crew<R> {
     pub(crate) together: Arc<Together>,
@@ -41,19 +42,19 @@ pub(crate) struct Crew<R> {
     pub(crate) messages: Receiver<Message<R>>,
 }
 
-/// What a worker's thread is given.
+/// Passed to the thread of each worker.
 pub(crate) struct Place<R> {
-    /// Its number among all workers of all processes.
+    /// Number among all workers of all processes.
     pub(crate) index: usize,
-    /// How many those are.
+    /// Number of all workers.
     pub(crate) of: usize,
     pub(crate) together: Arc<Together>,
     pub(crate) messages: Sender<Message<R>>,
 }
 
 impl<R: Send + 'static> Crew<R> {
-    /// Starts `workers` threads of this part; they are built, or have failed to be, when this returns. `work` makes what each does,
-    /// which says [`Message::Ready`] once.
+    /// Starts `workers` threads of this part. When this returns, each worker is built or has failed. `work` creates the
+    /// function of each thread, which must send [`Message::Ready`] once.
     pub(crate) fn start<W: FnOnce() + Send + 'static>(
         part: Part,
         workers: usize,
@@ -73,13 +74,13 @@ impl<R: Send + 'static> Crew<R> {
             }
         }
         for _ in 0..crew.threads.len() {
-            // Each worker says so once; the channel cannot end before, as a sender is held here.
+            // Each worker sends Ready once. The channel stays open because a sender is held here.
             let _ = crew.messages.recv();
         }
         drop(sender);
         if let Some(error) = failure {
             crew.together.stop.store(true, Ordering::Relaxed);
-            // Those that were started run, if only to see that they are to stop.
+            // Let the workers that were started run, so that they see the stop flag and end.
             crew.together.begin(Instant::now());
             crew.threads.drain(..).for_each(|thread| drop(thread.join()));
             return Err(StartError::Worker(error));
@@ -87,7 +88,7 @@ impl<R: Send + 'static> Crew<R> {
         Ok(crew)
     }
 
-    /// All begin now, as the whole of a run. What they record comes to this.
+    /// Begins all workers as one complete run. Their records are merged into `collected`.
     pub(crate) fn begin(self, collected: Collected<R>) -> Workers<R> {
         let begun = Instant::now();
         self.together.begin(begun);
@@ -97,7 +98,7 @@ impl<R: Send + 'static> Crew<R> {
         Workers { count: threads.len(), threads, stop, begun, messages, collected, processes: Vec::new() }
     }
 
-    /// How many they are.
+    /// Number of workers.
     pub(crate) fn count(&self) -> usize {
         self.threads.len()
     }
@@ -107,26 +108,27 @@ impl<R: Send + 'static> Crew<R> {
 #[derive(Debug)]
 pub(crate) struct Workers<R> {
     pub(crate) stop: Arc<AtomicBool>,
-    /// The workers', or those that speak with the processes which have them.
+    /// The threads of the workers, or the threads that read from the worker processes.
     pub(crate) threads: Vec<JoinHandle<()>>,
     pub(crate) begun: Instant,
     pub(crate) messages: Receiver<Message<R>>,
-    /// Made before they began: its memory is a millisecond's work, which would be in the way of the first requests. Taken by `watch`.
+    /// Allocated before the workers begin: that takes a millisecond, which would delay the first requests. `watch` takes
+    /// it.
     pub(crate) collected: Option<Collected<R>>,
-    /// Of all processes.
+    /// Number of workers in all processes.
     pub(crate) count: usize,
-    /// The other processes that have them; none if it is this one.
+    /// Process ids of the worker processes; empty if the workers run in this process.
     pub(crate) processes: Vec<u32>,
 }
 
 impl<R: Recorded> Workers<R> {
-    /// Processes that load.
+    /// Number of processes that generate load.
     pub(crate) fn process_count(&self) -> usize {
         self.processes.len().max(1)
     }
 
-    /// Waits for the end, and shows each interval when all workers have finished it. An error is a panic; a worker that cannot go on
-    /// ends the run, and what was recorded until then is there.
+    /// Waits for the end and shows each interval once all workers have finished it. The error is a panic of a worker. If a
+    /// worker fails otherwise, the run ends and keeps the records up to then.
     pub(crate) fn watch(&mut self, length: Duration, show: &mut dyn FnMut(&Interval<R>)) -> io::Result<Collected<R>> {
         let mut collected = self.collected.take().ok_or_else(|| io::Error::other("the load was watched before"))?;
         let mut processors = Processors::new();
@@ -157,8 +159,8 @@ impl<R: Recorded> Workers<R> {
     }
 }
 
-/// Lets a worker run that has to share this processor. What is merged and shown at the end of an interval takes some hundred
-/// microseconds, and a thread that runs keeps its slice of milliseconds, even if work is due in another one that has just woken up.
+/// Yields to a worker that shares this processor. Merging and showing an interval takes some hundred microseconds, and the
+/// kernel lets a running thread keep its slice of milliseconds although a worker has just woken up.
 fn give_way() {
     std::thread::yield_now();
 }
@@ -167,7 +169,7 @@ impl<R> Drop for Workers<R> {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // There is no receiver left.
+            // The receiver is gone.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,5 @@
-//! The figures of a run over HTTP that thresholds are set on, as `p99<50ms` or `errors<0.1%`; `threshold` parses and judges. Pure.
+//! The figures of an HTTP run that a threshold can use, such as `p99<50ms` or `errors<0.1%`. `threshold` parses and judges.
+//! Pure.
 
 use crate::cause::Cause;
 use crate::health::{Health, Late};
@@ -30,7 +31,7 @@ refused silent keepalive_race … failures by cause, as a number or a share";
 /// ```
 pub type Expectation = Threshold<HttpFigure>;
 
-/// What is compared.
+/// The figure that is compared.
 #[derive(Debug, Clone, PartialEq)]
 pub enum HttpFigure {
     Latency(Times, Point),
@@ -80,12 +81,12 @@ impl Compared for HttpFigure {
         let record = &summary.record;
         let whole = record.whole();
         let late = health.late.is_some();
-        // Of no request at all nothing is known.
+        // A run without any finished request has no figures.
         let known = |value: f64| (whole.ended() > 0).then_some(value);
         match self {
             Self::Rate => {
                 let rate = summary.rate();
-                // At most the time by which a request was late would the run have been shorter.
+                // Without the lag, the run would have been shorter by at most the largest lag.
                 let lag_s = record.generator.lag.max_ns() as f64 / 1e9;
                 let shorter_s = (summary.elapsed.as_secs_f64() - lag_s).max(f64::MIN_POSITIVE);
                 let other = late.then(|| whole.responses as f64 / shorter_s);
@@ -94,7 +95,7 @@ impl Compared for HttpFigure {
             Self::Latency(series, point) => {
                 let (latencies, has_lag) = match series {
                     Times::Service if summary.options.pace.is_open() => (&record.service, false),
-                    // In closed loop both are the same.
+                    // In a closed loop both are the same.
                     Times::Latency | Times::Service => (&whole.latency, true),
                     Times::Lag => (&record.generator.lag, false),
                     Times::OwnLag => (&record.generator.lag_own, false),
@@ -129,7 +130,7 @@ impl Compared for HttpFigure {
 }
 
 impl Counted {
-    /// The count, and what it is a part of.
+    /// The count, and the total it is a part of.
     fn of(self, whole: &Tally) -> (u64, u64) {
         match self {
             Self::Responses => (whole.responses, whole.begun),
@@ -141,7 +142,8 @@ impl Counted {
         }
     }
 
-    /// The part of it that a generator which sleeps can cause: it lets its own timeouts pass, and those of the target.
+    /// The part of the count that a generator that was not scheduled can cause: its own timeouts and those of the target
+    /// expire meanwhile.
     fn caused_by_lateness(self, whole: &Tally) -> u64 {
         let by_lateness = |cause: &&Cause| match self {
             Self::Errors | Self::Failed => cause.may_come_of_lateness(),
@@ -193,7 +195,8 @@ mod tests {
     use crate::{HttpRecord, Options, Target};
     use std::time::Duration;
 
-    /// 1000 responses within 1 to 1000 ms in 10 s, of which 900 reused and 5 with 503; 10 timeouts of 2 s.
+    /// 1000 responses within 1 to 1000 ms in 10 s, 900 of them on reused connections and 5 with status 503; and 10 timeouts
+    /// of 2 s.
     fn summary() -> Summary {
         let mut record = HttpRecord::new(1);
         let tally = &mut record.targets[0];

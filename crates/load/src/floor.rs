@@ -1,6 +1,6 @@
-//! How late a program is on this machine that does nothing but wait for the next request of an open loop: the least lag that any
-//! generator can have here, at that rate and on those processors. A lag beside it tells a slow generator from a machine that does not
-//! give it the processor in time. It opens no socket.
+//! Measures how late this machine wakes a program that only waits for the next request of an open loop. This is the
+//! smallest lag any generator can have here, at that rate and on those processors. Compare a generator's lag with it to
+//! tell a slow generator from a machine that schedules it late. It opens no socket.
 
 use crate::pace::{Schedule, Stage};
 use crate::processors::{Processors, Spent, Ticks, Waiting};
@@ -16,38 +16,37 @@ use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What a sleeping thread grants the kernel by which its timer may be late: as good as nothing, instead of 50 us. The generator's own
-/// timer has none.
+/// The timer slack of the sleeping thread: 1 ns instead of the default 50 us. The generator's own timer has no slack.
 const SLACK_NS: NonZeroU64 = NonZeroU64::MIN;
-/// A sleep ends so soon, to see whether it is to stop.
+/// A sleep lasts at most this long before the stop flag is checked.
 const LOOK_PERIOD_NS: u64 = 50_000_000;
 
-/// What is waited for.
+/// What to wait for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ask {
     /// Wake-ups per second, at even distances.
     pub rate: f64,
-    /// For how long.
+    /// How long to measure.
     pub duration: Duration,
-    /// Processor time that is used after each, for a processor that is as busy as under a generator: a host takes a busy one away more
-    /// often than an idle one, and wakes an idle one later.
+    /// Processor time to use after each wake-up, so that the processor is as busy as under a generator. A host takes a busy
+    /// processor away more often than an idle one, and wakes an idle one later.
     pub work: Duration,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug, Clone, Serialize)]
 pub struct Floor {
     /// How late each wake-up was, in nanoseconds.
     pub lag: Latencies,
-    /// What became of the thread's time.
+    /// How the thread's time was spent.
     pub spent: Spent,
-    /// What became of the processors.
+    /// How the processors' time was spent.
     pub processors: Ticks,
-    /// How long it took.
+    /// Elapsed time.
     pub elapsed: Duration,
 }
 
-/// Waits in the calling thread until everything was due, or `stop` is set.
+/// Waits in the calling thread until all wake-ups were due, or until `stop` is set.
 pub fn measure_floor(ask: &Ask, stop: &AtomicBool) -> io::Result<Floor> {
     set_current_timer_slack(Some(SLACK_NS))?;
     let schedule = Schedule::new(vec![Stage { duration: ask.duration, from: ask.rate, to: ask.rate }]);
@@ -77,7 +76,7 @@ pub fn measure_floor(ask: &Ask, stop: &AtomicBool) -> io::Result<Floor> {
     Ok(Floor { lag, spent, processors: processors.lap(), elapsed: begun.elapsed() })
 }
 
-/// `false` if it was stopped before.
+/// Returns `false` if it was stopped before.
 fn sleep_until(due_ns: u64, stop: &AtomicBool) -> io::Result<bool> {
     loop {
         if stop.load(Ordering::Relaxed) {
@@ -105,7 +104,7 @@ mod tests {
         let ask = Ask { rate: 500.0, duration: Duration::from_millis(100), work: Duration::from_micros(50) };
         let floor = measure_floor(&ask, &AtomicBool::new(false)).unwrap();
         assert_eq!(floor.lag.count(), 50);
-        // The last one is due at 98 ms; and it has worked after each.
+        // The last wake-up is due at 98 ms, and the work of each adds to that.
         assert!(floor.elapsed >= Duration::from_millis(98), "{:?}", floor.elapsed);
         assert!(floor.spent.cpu_ns >= 50 * 50_000, "{:?}", floor.spent);
     }

@@ -1,26 +1,27 @@
-//! What a record says of the load generator itself: how late it was, and what became of its time.
+//! What a record holds about the load generator itself: its lag, and how its time was spent.
 
 use crate::processors::Spent;
 use crate::tally::Latencies;
 use serde::{Deserialize, Serialize};
 
-/// How late the generator was in an interval, and what became of its time; merged, in a run.
+/// The generator's lag and time in one interval or, merged, in a run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct GeneratorRecord {
-    /// How late it was: for everything that was due at a time, and for a timer every 10 ms where nothing was.
+    /// How late the generator was for everything due at a fixed time, and for a probe every 10 ms where nothing was due.
     pub lag: Latencies,
-    /// The part of the lag in which the worker ran, on what was ahead. For the rest it had no processor, or its timer was late.
+    /// The part of the lag in which the worker ran earlier work. For the rest the worker had no processor, or its timer
+    /// fired late.
     pub lag_own: Latencies,
-    /// How long each turn of a worker's loop took: what arrived lay unread for at most this long.
+    /// How long each turn of a worker's loop took. Received data waits at most this long before it is read.
     pub turn: Latencies,
-    /// What became of the workers' time.
+    /// How the workers' time was spent.
     pub spent: Spent,
-    /// Of the worker that ran most, and of the one that waited most: in an interval, or in the run.
+    /// The longest running time and the longest waiting time of any worker, in the interval or in the run.
     pub spent_most: Spent,
 }
 
 impl GeneratorRecord {
-    /// Adds what another worker has seen, or what was seen in another interval. `pause` is called between two histograms.
+    /// Adds a record of another worker or another interval. Calls `pause` between two histograms.
     pub(crate) fn add(&mut self, other: &Self, pause: fn()) {
         for (sum, more) in self.latencies().into_iter().zip([&other.lag, &other.lag_own, &other.turn]) {
             sum.add(more);
@@ -30,7 +31,7 @@ impl GeneratorRecord {
         self.spent_most = self.spent_most.most(other.spent_most);
     }
 
-    /// Forgets everything, and keeps the memory.
+    /// Clears all counts and keeps the allocated memory.
     pub(crate) fn clear(&mut self) {
         self.latencies().into_iter().for_each(Latencies::clear);
         (self.spent, self.spent_most) = (Spent::default(), Spent::default());

@@ -1,9 +1,9 @@
-//! Whether the generator itself was in the way. What it lags behind, what it lacks, how busy it was: measured apart from the
-//! target, and judged here. Pure: a summary comes in.
+//! Judges whether the generator itself distorted the run: its lag, missing resources, and how busy it was. These are
+//! measured separately from the target. Pure: it takes a summary.
 //!
-//! Latencies of an open loop count from the moment a request is due, so what the generator was late by is part of them: it can turn
-//! a threshold that is met into one that is missed, never the other way round. So a late run is not void as such. Each threshold is
-//! judged twice, with the lag and without it ([`Late`]), and only one that comes out differently counts for nothing.
+//! In an open loop a latency counts from the moment the request is due, so it includes the generator's lag. Lag can make a
+//! met threshold look missed, never the reverse. So a late run is not void as such. Each threshold is judged twice, with
+//! and without the lag ([`Late`]), and counts for nothing only if the two verdicts differ.
 
 use crate::cause::{Blame, Cause};
 use crate::generator::GeneratorRecord;
@@ -15,39 +15,39 @@ use crate::threshold::{Point, Verdict};
 use serde::Serialize;
 use std::time::Duration;
 
-/// Lag below this is not counted as late: it is within what an idle machine does when a timer fires.
+/// Lag below this does not count as late: an idle machine's timers are that late, too.
 const LAG_NS_FREE: u64 = 1_000_000;
-/// Beyond it, the generator may be late by this share of what is measured: then a tenth of a latency is the generator's own.
+/// Above `LAG_NS_FREE`, the lag may be this share of the figure it is compared with: a tenth of the latency.
 pub(crate) const LAG_SHARE_MAX: f64 = 0.1;
-/// Where lag and latency are compared. One alone would not do: behind a p99 of five seconds of a target that stalls, a lag
-/// of half a second would hide, and falsify the median.
+/// Quantiles at which lag and latency are compared. p99 alone is not enough: if the target stalls and p99 is five seconds,
+/// a lag of half a second would not count, but it falsifies the median.
 const LAG_QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)];
-/// Requests that the generator could not send for want of a port, a descriptor or memory, of all: what is lost is not the
-/// target's, and above this the quantiles that people look at move.
+/// Largest share of requests that the generator could not send for lack of a port, a descriptor or memory. Above this share
+/// the usual quantiles change, and not because of the target.
 const STARVED_SHARE_MAX: f64 = 0.001;
-/// A thread that used this much of its time had no room left: in closed loop the throughput is then the generator's.
+/// A thread that used this share of its time had no room left: in a closed loop the generator then limits the throughput.
 const BUSY_SHARE: f64 = 0.95;
 
 /// The generator's own condition.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Health {
-    /// Why the run says nothing about the target; empty if it does. Thresholds that count for nothing are added by
-    /// [`void_with`](Self::void_with).
+    /// Why the run says nothing about the target; empty if it does. [`void_with`](Self::void_with) adds thresholds that
+    /// count for nothing.
     pub void: Vec<String>,
-    /// The generator was late by more than is negligible beside the latencies: by how much, and whose doing it was.
+    /// Set if the lag was not negligible beside the latencies: how large it was, and what caused it.
     pub late: Option<String>,
-    /// What a reader should know although the run is valid.
+    /// Remarks for the reader of a valid run.
     pub notes: Vec<String>,
-    /// Share of the time (0 to 1) that the busiest thread ran on a core.
+    /// Share of the time (0 to 1) that the busiest thread ran on a processor.
     pub busy_share: f64,
-    /// The busiest thread had no time left.
+    /// Whether the busiest thread had no time left.
     pub saturated: bool,
-    /// What the machine had to do with the part of [`lag`](crate::GeneratorRecord::lag) that is not the generator's
+    /// How the machine caused the part of [`lag`](crate::GeneratorRecord::lag) that is not the generator's
     /// [own](crate::GeneratorRecord::lag_own).
     pub machine: Machine,
 }
 
-/// Of this much of a lag the generator's own work is the cause, and not the machine.
+/// From this share of a lag on, its cause is the generator's own work and not the machine.
 const OWN_SHARE_MOST: f64 = 0.5;
 
 impl Summary {
@@ -60,7 +60,7 @@ impl Summary {
             let latency_ns = whole.latency.quantile_ns(quantile);
             (latency_ns as f64 * LAG_SHARE_MAX, format!(", where the {name} of the latencies is {}", ms(latency_ns)))
         });
-        // In closed loop nothing is due at a time; being late there delays the target's load, and is shown.
+        // In a closed loop no request has a due time. Lag there delays the load on the target, and is shown.
         match self.options.pace {
             Pace::Open { .. } => health.late = late,
             Pace::Closed { .. } => health.notes.extend(late.map(|text| format!("the generator was late: {text}"))),
@@ -77,13 +77,13 @@ impl Summary {
     }
 }
 
-/// Nanoseconds, in milliseconds.
+/// Formats nanoseconds as milliseconds.
 pub(crate) fn ms(ns: u64) -> String {
     format!("{:.1} ms", ns as f64 / 1e6)
 }
 
 impl Health {
-    /// Of a run of that length.
+    /// The condition of a generator in a run of this length.
     pub(crate) fn new(generator: &GeneratorRecord, processors: Ticks, elapsed: Duration) -> Self {
         let most = generator.spent_most;
         let (elapsed_ns, busy_ns) = (elapsed.as_nanos() as f64, most.cpu_ns as f64);
@@ -93,8 +93,8 @@ impl Health {
         Self { void: Vec::new(), late: None, notes: Vec::new(), busy_share, saturated, machine }
     }
 
-    /// By how much the generator was late and whose doing that was, at the first quantile where the lag matters. `beside` says for a
-    /// quantile, given by its name and its share, the least lag in nanoseconds that matters, and what it is compared with in words.
+    /// The generator's lag and its cause, at the first quantile where the lag matters. For a quantile, given as name and
+    /// share, `beside` returns the smallest lag in nanoseconds that matters, and a text for what it is compared with.
     pub(crate) fn lateness(
         &self,
         generator: &GeneratorRecord,
@@ -108,7 +108,7 @@ impl Health {
         })
     }
 
-    /// Why the run, or a threshold of it, counts for nothing.
+    /// Why the run or one of its thresholds counts for nothing.
     pub fn void_with(&self, verdicts: &[Verdict]) -> Vec<String> {
         let undecided = verdicts.iter().filter_map(|verdict| {
             let why = verdict.undecided.as_ref()?;
@@ -117,7 +117,7 @@ impl Health {
         self.void.iter().cloned().chain(undecided).collect()
     }
 
-    /// What lateness means for this run, in a sentence; `None` where the generator was in time.
+    /// What the lag means for this run, in a sentence; `None` if the generator was on time.
     pub fn of_lateness(&self, verdicts: &[Verdict]) -> Option<&'static str> {
         self.late.as_ref()?;
         Some(if verdicts.is_empty() {
@@ -129,14 +129,15 @@ impl Health {
         })
     }
 
-    /// What is missing, as the run ended before its time or a process of it was lost.
+    /// Reports missing figures: the run ended early, or a process of it was lost.
     pub(crate) fn end(&mut self, failure: Option<&str>, lost: &[String]) {
         let failure = failure.map(|why| format!("it ended before its time, as a worker could not go on: {why}"));
         let lost = lost.iter().map(|lost| format!("a process of the load {lost}: its figures are missing"));
         self.void.extend(failure.into_iter().chain(lost));
     }
 
-    /// What could not be begun for want of something that the generator needs; `what` became of it, in words.
+    /// Reports requests that could not begin because the generator lacked a resource. `what` says in words what happened to
+    /// them.
     pub(crate) fn starve(&mut self, what: &str, begun: u64, failed_by: impl Fn(Cause) -> u64) {
         for cause in Cause::ALL.iter().filter(|cause| cause.blame() == Blame::Generator) {
             let count = failed_by(*cause);
@@ -150,20 +151,21 @@ impl Health {
     }
 }
 
-/// What latencies would be without the lag that is part of them.
+/// Estimates latencies without the lag that they include.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Late<'a> {
     pub(crate) lag: &'a Latencies,
-    /// The same requests from their sending, where that is measured: without the lag none would be shorter.
+    /// The same requests measured from sending, if available: removing the lag makes no latency shorter than this.
     pub(crate) service: Option<&'a Latencies>,
 }
 
 impl Late<'_> {
-    /// Nanoseconds that a figure of `latencies` would have at the least without the lag.
+    /// The smallest value in nanoseconds that a figure of `latencies` can have without the lag.
     ///
-    /// Which request was late by how much is not kept, so this is a bound. Let L be the latencies and G the lags. Of all requests at most
-    /// 1 - p have an L - G above its quantile p, and at most 1 - r a G above its quantile r; so at most (1 - p) + (1 - r) have an L
-    /// above the sum of both quantiles. The quantile s of L with 1 - s = (1 - p) + (1 - r) is therefore no larger than that sum.
+    /// The lag of each single request is not kept, so this is a bound. Let L be the latencies and G the lags. At most 1 - p
+    /// of all requests have an L - G above its quantile p, and at most 1 - r have a G above its quantile r. So at most (1 -
+    /// p) + (1 - r) have an L above the sum of both quantiles. The quantile s of L with 1 - s = (1 - p) + (1 - r) is
+    /// therefore no larger than that sum.
     pub(crate) fn least_ns(&self, latencies: &Latencies, point: Point) -> f64 {
         let less = |latency_ns: f64, lag_ns: f64| (latency_ns - lag_ns).max(0.0);
         let bound = match point {
@@ -176,7 +178,7 @@ impl Late<'_> {
                     let (s, r) = ((p - rest).max(0.0), 1.0 - rest);
                     less(latencies.quantile_ns(s) as f64, self.lag.quantile_ns(r) as f64)
                 };
-                // How much of the rest is given to the lag: any choice holds, so the best of a few is taken.
+                // Any split of the rest between latency and lag gives a valid bound, so take the best of a few.
                 [0.0, 0.01, 0.1, 0.5, 1.0].map(|share| of(beyond * share)).into_iter().fold(0.0, f64::max)
             }
         };
@@ -185,7 +187,7 @@ impl Late<'_> {
     }
 }
 
-/// Whether a lag is the generator's own, or this machine's.
+/// Whether the generator or this machine caused a lag, in words.
 pub(crate) fn whose(lag_ns: u64, own_ns: u64, machine: &str) -> String {
     if own_ns as f64 >= lag_ns as f64 * OWN_SHARE_MOST {
         return "it had too much to do itself (more threads with -t, or more machines)".to_owned();
@@ -224,7 +226,7 @@ mod tests {
         let late = "p50 5.0 ms, where the p50 of the latencies is 20.0 ms; ";
         let whose = "it had too much to do itself (more threads with -t, or more machines)";
         assert_eq!((health.late, health.void.len()), (Some(format!("{late}{whose}")), 0));
-        // A target that stalls for half of the run: the p99 is seconds, the median is the generator's.
+        // A target that stalls for half of the run: p99 is seconds, but the generator's lag falsifies the median.
         let mut stalled = summary(5_000_000, 200_000, true);
         (0..90).for_each(|_| stalled.record.targets[0].response(200, 1, 5_000_000_000));
         assert!(stalled.health().late.is_some());
@@ -246,7 +248,7 @@ mod tests {
         assert_eq!(rest(&summary), known);
     }
 
-    /// Thresholds of an open loop, each with what came of it: met, missed, or undecided.
+    /// The outcome of each threshold in an open loop: met, missed, or undecided.
     fn judged(summary: &Summary, thresholds: &[&str]) -> Vec<&'static str> {
         let health = summary.health();
         let judge = |text: &&str| text.parse::<Expectation>().unwrap().judge(summary, &health);
@@ -263,7 +265,7 @@ mod tests {
 
     #[test]
     fn lateness_voids_only_the_threshold_that_it_decides() {
-        // 20 ms each, of which the generator was late by 5.
+        // Latencies of 20 ms, of which 5 ms are lag.
         let late = summary(5_000_000, 20_000_000, true);
         assert_eq!(judged(&late, &["p99<100ms", "p99<10ms", "p99<18ms"]), ["met", "missed", "undecided"]);
         assert_eq!(judged(&late, &["mean<18ms", "max<14ms", "p50>18ms"]), ["undecided", "missed", "undecided"]);
@@ -274,7 +276,7 @@ mod tests {
         assert_eq!(said.undecided.as_deref(), Some(expected));
         let in_time = summary(100_000, 20_000_000, true);
         assert_eq!(judged(&in_time, &["p99<18ms"]), ["missed"], "nothing but the target");
-        // From sending it took 19 ms, so without the lag no less.
+        // Measured from sending the requests took 19 ms, so without the lag they take no less.
         let mut slow = summary(5_000_000, 20_000_000, true);
         (0..100).for_each(|_| slow.record.service.record(19_000_000));
         assert_eq!(judged(&slow, &["p99<18ms"]), ["missed"]);
@@ -304,7 +306,7 @@ mod tests {
     #[test]
     fn without_the_lag_a_quantile_is_bounded_by_what_the_lags_allow() {
         let (mut latencies, mut lag) = (Latencies::default(), Latencies::default());
-        // One request of a hundred was late, by 80 ms, and took 90; the others took 50.
+        // One request in a hundred took 90 ms, of which 80 ms are lag; the others took 50 ms.
         (0..990).for_each(|_| latencies.record(50_000_000));
         (0..10).for_each(|_| latencies.record(90_000_000));
         (0..990).for_each(|_| lag.record(1_000));

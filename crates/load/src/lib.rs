@@ -1,7 +1,7 @@
-//! The load generator behind `holdfast load`: requests at a rate or in a loop, over HTTP/1.1, on the same event loop and
-//! codecs as the gateway. It tells the truth about time: in open loop latency counts from when a request was due, and what
-//! the generator itself was late by is measured apart. [`drive`] runs it for a person, and
-//! [`results`] tell of it; flags and exit codes are the program's.
+//! The load generator behind `holdfast load`: requests at a rate or in a loop, over HTTP/1.1, HTTP/2 and WebSockets, on the
+//! same event loop and codecs as the gateway. In an open loop a latency counts from the time the request was due, and the
+//! generator's own lag is measured separately. [`drive`] runs a load, and [`results`] writes the reports; the program has
+//! the flags and exit codes.
 //!
 //! # A load from start to end
 //!
@@ -11,20 +11,20 @@
 //!
 //! let origin = origin::Origin::bind(origin::Options::default())?.start()?;
 //! let target = Target::new(format!("http://{}/", origin.address()).parse()?);
-//! // Open loop: a request every 10 ms, whether or not the last one is answered.
+//! Open loop: a request every 10 ms, even if the previous one is not answered.
 //! let pace = Pace::constant(100.0, Duration::from_millis(300));
 //! let summary = load::start(Options { pace, ..Options::new(target) })?.wait()?;
 //! let whole = summary.record.whole();
 //! assert_eq!((whole.responses, whole.failed()), (30, 0));
-//! // Latencies are nanoseconds, and count from when a request was due.
+//! Latencies are in nanoseconds and count from the time a request was due.
 //! assert!(whole.latency.quantile_ns(0.99) > 0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # While it runs
 //!
-//! [`Running::watch`] hands out each interval when all workers have finished it; a [`Series`] keeps them in bounded memory.
-//! [`Stopper`] ends a run from another thread.
+//! [`Running::watch`] returns each interval once all workers have finished it; a [`Series`] keeps the intervals in bounded
+//! memory. [`Stopper`] ends a run from another thread.
 //!
 //! ```
 //! use load::{Options, Series, Target};
@@ -46,8 +46,8 @@
 //!
 //! # Before it runs, and after it
 //!
-//! [`prepare`] resolves names and makes the [`Plan`] without a socket. [`Summary::health`] says whether the generator was in the
-//! way, and an [`Expectation`] whether the target did what was wanted.
+//! [`prepare`] resolves names and makes the [`Plan`] without opening a socket. [`Summary::health`] says whether the
+//! generator distorted the run, and an [`Expectation`] checks a figure of the target.
 //!
 //! ```
 //! use load::{Expectation, Options, Target};
@@ -64,10 +64,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Whose a lag is
+//! # What causes a lag
 //!
-//! [`GeneratorRecord::lag`] is how late the generator was, [`GeneratorRecord::lag_own`] the part of it that its own work was the cause of, and
-//! [`Machine`] what the kernel says of the rest. [`measure_floor`] waits at the same rate and does nothing else.
+//! [`GeneratorRecord::lag`] is how late the generator was, and [`GeneratorRecord::lag_own`] the part that its own work
+//! caused. [`Machine`] has the kernel's figures for the rest. [`measure_floor`] waits at the same rate and does nothing
+//! else.
 //!
 //! ```
 //! use load::{Ask, measure_floor};
@@ -83,16 +84,17 @@
 //!
 //! # In several processes
 //!
-//! Where one process may have too few descriptors, [`Prepared::start_with`] starts as many as the plan says, by a command that
-//! calls [`serve_part`]; what they count is merged without loss. [`Options::new`] asks for one process; `None` in
-//! [`Options::processes`] leaves it to the plan. Loads of WebSockets are shared in the same way
+//! If one process has too few descriptors, [`Prepared::start_with`] starts as many processes as the plan says, with a
+//! command that calls [`serve_part`]. Their figures are merged without loss. [`Options::new`] asks for one process; `None`
+//! in [`Options::processes`] leaves the number to the plan. Loads of WebSockets are shared in the same way
 //! ([`websocket::prepare`]).
 //!
-//! Parts of a load of any kind: `run` starts it and leads it to its end, `crew` has the workers of a process and `processes` those of
-//! others, `worker` is a thread (`loan` brings its records back), `collect` brings together what they record, `generator` is what a
-//! record says of the generator itself, `floor` and `processors` tell its lag from the machine's. Parts of a load over HTTP: `prepare`
-//! makes it of its options, `pace` says when, `http` is the protocol (a driver of the worker), `record` what was seen, `summary` what it
-//! comes to. [`websocket`] has those of the other kind. `drive` and `results` are what a person sees of all that.
+//! Parts of a load of any kind: `run` starts it and waits for its end. `crew` has the workers of this process, `processes`
+//! those of others. `worker` is a thread, and `loan` returns its records for reuse. `collect` merges the records,
+//! `generator` is the part of a record about the generator itself, and `floor` and `processors` tell its lag from the
+//! machine's. Parts of a load over HTTP: `prepare` builds it from its options, `pace` says when requests are due, `http` is
+//! the protocol (a driver of the worker), `record` has the counts, and `summary` the figures. [`websocket`] has the same
+//! parts for WebSockets. `drive` and `results` are the user interface.
 
 mod cause;
 mod choice;

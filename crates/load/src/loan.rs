@@ -1,28 +1,28 @@
-//! A record on its way from the worker that filled it to the thread that merges it, and back: a record that came new at each interval would
-//! be half a megabyte of fresh memory, whose pages the worker would have to wait for while requests are due.
+//! A record that a worker lends to the merging thread and gets back. A new record for each interval would be half a
+//! megabyte of fresh pages, and the worker would wait for them while requests are due.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, TryLockError};
 
-/// Records that wait for their next use in a worker; more would only be there after a stall of the merging thread.
+/// Spare records of a worker; more exist only after the merging thread has stalled.
 const SPARE_MAX: usize = 4;
 
-/// Where a worker's records come back to.
+/// The place to which a worker's records return.
 #[derive(Debug)]
 pub(crate) struct Home<R> {
     spare: Mutex<Vec<Box<R>>>,
-    /// Empties a record, and keeps its memory.
+    /// Clears a record and keeps its memory.
     clear: fn(&mut R),
 }
 
 impl<R> Home<R> {
-    /// With these to begin with.
+    /// Starts with these empty records.
     pub(crate) fn new(spare: Vec<Box<R>>, clear: fn(&mut R)) -> Arc<Self> {
         Arc::new(Self { spare: Mutex::new(spare), clear })
     }
 
-    /// An empty record that was used before, if there is one. The worker does not wait.
+    /// An empty used record, if there is one. The worker does not wait for one.
     pub(crate) fn take(&self) -> Option<Box<R>> {
         match self.spare.try_lock() {
             Ok(mut spare) => spare.pop(),
@@ -32,16 +32,16 @@ impl<R> Home<R> {
     }
 }
 
-/// A record that is somewhere else; dropping it sends it home, empty.
+/// A lent record. Dropping it clears it and returns it to its worker.
 #[derive(Debug)]
 pub(crate) struct Loan<R> {
-    /// `None` only while it is dropped.
+    /// `None` only while it is being dropped.
     record: Option<Box<R>>,
     home: Option<Arc<Home<R>>>,
 }
 
 impl<R> Loan<R> {
-    /// Of a record that is not returned.
+    /// Wraps a record that is not returned.
     pub(crate) fn of(record: R) -> Self {
         Self { record: Some(Box::new(record)), home: None }
     }

@@ -1,4 +1,5 @@
-//! What a load consists of, as plain values, and what contradicts itself among them. The binary maps flags to fields here.
+//! The options of a load as plain values, and the checks for contradictions between them. The binary maps its flags to
+//! these fields.
 
 use crate::pace::{Spacing, Stage};
 use crate::script::Script;
@@ -10,61 +11,61 @@ use std::net::IpAddr;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Processes at most: each has threads and pipes of its own, and a million connections need fifty where one may have 20,000
-/// descriptors.
+/// Most processes. Each has its own threads and pipes. A million connections need fifty processes with 20,000 descriptors
+/// each.
 pub const PROCESSES_MAX: usize = 256;
-/// Threads at most: more than the cores of any machine, few enough that a slip of the finger starts no million.
+/// Most threads: more than the cores of any machine, and few enough that a typo does not start a million.
 pub const THREADS_MAX: usize = 1024;
-/// Connections of a load at most, all processes together: task indices and rings are 32 bits wide, should one process have them all,
-/// and a machine has fewer tuples anyway.
+/// Most connections of a load, over all processes. Task indices and rings are 32 bits wide, and one process may have all
+/// connections. A machine has fewer tuples anyway.
 pub const CONNECTIONS_MAX: usize = 10_000_000;
-/// Targets at most: each has its histograms in every thread.
+/// Most targets: each has its own histograms in every thread.
 pub const TARGETS_MAX: usize = 1024;
-/// Requests in flight on one connection at most. No server reads further ahead, and the buffer of one write is bounded by it.
+/// Most requests in flight on one connection. No server reads further ahead, and this bounds the buffer of one write.
 pub const PIPELINE_MAX: usize = 256;
-/// Streams on one connection at most: servers allow a hundred or some hundreds.
+/// Most streams on one connection: servers allow a hundred to a few hundred.
 pub const STREAMS_MAX: usize = 10_000;
-/// Latencies are counted up to here, in nanoseconds: one hour, which is above every timeout that is accepted.
+/// Largest latency that is counted, in nanoseconds: one hour, which is above every timeout that is accepted.
 pub const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
-/// Shortest interval of the series: below, the recording would be what is measured.
+/// Shortest interval of the series: in shorter ones the recording itself would distort the measurement.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 
-/// One URL and what is sent to it.
+/// One URL and the request for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
-    /// Where.
+    /// Where to send the request.
     pub url: Url,
-    /// Share among the targets; 0 is never asked.
+    /// Share among the targets; a target with weight 0 gets no requests.
     pub weight: u32,
-    /// Method as sent.
+    /// Method as it is sent.
     pub method: String,
-    /// Fields in order. `Host` here takes the place of the URL's.
+    /// Header fields in order. A `Host` field replaces the URL's host.
     pub fields: Vec<(String, String)>,
-    /// Body; Content-Length is added unless `fields` has it or a Transfer-Encoding.
+    /// Body; Content-Length is added unless `fields` contains it or a Transfer-Encoding.
     pub body: Vec<u8>,
 }
 
 impl Target {
-    /// A GET without fields.
+    /// A GET without header fields.
     pub fn new(url: Url) -> Self {
         Self { url, weight: 1, method: "GET".to_owned(), fields: Vec::new(), body: Vec::new() }
     }
 }
 
-/// What decides when a request begins.
+/// When requests begin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Pace {
-    /// Closed loop: a connection sends its next request when the last one is answered and it has thought. A slow answer
-    /// delays what would have come behind it, so the latencies flatter a target that stalls.
+    /// Closed loop: a connection sends its next request after the last response and the think time. A slow response delays
+    /// the requests after it, so the latencies flatter a target that stalls.
     Closed {
-        /// Pause between an answer and the next request, drawn evenly from these two.
+        /// Pause between a response and the next request, uniformly distributed between these two.
         think: (Duration, Duration),
     },
-    /// Open loop: requests are due at times of their own, and latency counts from there.
+    /// Open loop: requests are due at fixed times, and latency counts from those times.
     Open {
         /// The rate over time. The run ends with the last stage.
         stages: Vec<Stage>,
-        /// How arrivals scatter.
+        /// How arrivals are spread.
         spacing: Spacing,
     },
 }
@@ -81,13 +82,13 @@ impl Pace {
         Self::Open { stages: vec![stage], spacing: Spacing::Constant }
     }
 
-    /// Whether latency counts from an intended time.
+    /// Whether latency counts from the time a request was due.
     pub fn is_open(&self) -> bool {
         matches!(self, Self::Open { .. })
     }
 }
 
-/// Options of before there were streams.
+/// The default for options that were written before there were streams.
 fn one() -> usize {
     1
 }
@@ -95,17 +96,17 @@ fn one() -> usize {
 /// HTTP version of the requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Version {
-    /// As `ab` sends.
+    /// HTTP/1.0, as `ab` sends.
     Http10,
-    /// As other clients do.
+    /// HTTP/1.1, as other clients send.
     #[default]
     Http11,
-    /// HTTP/2: by ALPN under TLS, with prior knowledge in clear.
+    /// HTTP/2: by ALPN under TLS, with prior knowledge without TLS.
     Http2,
 }
 
 impl Version {
-    /// As people write it.
+    /// The usual way to write it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Http10 => "HTTP/1.0",
@@ -115,66 +116,67 @@ impl Version {
     }
 }
 
-/// Everything that can be chosen for a load.
+/// All options of a load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Options {
-    /// What is asked, at least one.
+    /// The targets, at least one.
     pub targets: Vec<Target>,
-    /// When.
+    /// When requests begin.
     pub pace: Pace,
-    /// Connections, all threads together. In open loop the maximum; they are opened as they are needed.
+    /// Connections of all threads together. In an open loop this is the maximum; they are opened when needed.
     pub connections: usize,
-    /// Threads with an event loop each, all processes together; no more than there are connections are started, and at least
-    /// one in each process.
+    /// Threads with an event loop each, in all processes together. At least one starts in each process, and no more than
+    /// there are connections.
     pub threads: usize,
-    /// Processes that share the load, or `None` for as many as the limit of descriptors makes necessary. More than one needs
+    /// Processes that share the load; `None` starts as many as the descriptor limit requires. More than one needs
     /// [`crate::Prepared::start_with`].
     pub processes: Option<usize>,
-    /// The run ends after this many requests,
+    /// The run ends after this many requests, or after `duration` if that comes first.
     pub requests: Option<u64>,
-    /// … or after this time, whichever comes first. In open loop the stages say how long.
+    /// The run ends after this time, or after `requests` if that comes first. In an open loop the stages set the length.
     pub duration: Option<Duration>,
-    /// Keep connections; otherwise each request has its own and says `Connection: close`.
+    /// Whether to keep connections. Otherwise each request has its own and sends `Connection: close`.
     pub keepalive: bool,
-    /// Version of the requests.
+    /// HTTP version of the requests.
     pub version: Version,
-    /// Requests in flight on a connection; above 1 only in closed loop with keepalive.
+    /// Requests in flight on a connection; above 1 only in a closed loop with keepalive.
     pub pipeline: usize,
-    /// Streams on each connection of HTTP/2, if the target allows as many.
+    /// Streams on each HTTP/2 connection, if the target allows that many.
     #[serde(default = "one")]
     pub streams: usize,
-    /// Bodies are messages of gRPC, and a response without `grpc-status: 0` is a failure. Over HTTP/2 only.
+    /// Whether bodies are gRPC messages; a response without `grpc-status: 0` is then a failure. Over HTTP/2 only.
     #[serde(default)]
     pub grpc: bool,
-    /// Time for a connection to be established.
+    /// Timeout for establishing a connection.
     pub connect_timeout: Duration,
     /// Time from sending a request to the end of its response.
     pub response_timeout: Duration,
-    /// Time to wait at the end for requests in flight.
+    /// How long to wait at the end for requests in flight.
     pub drain: Duration,
-    /// Source addresses, in turn; empty leaves it to the kernel.
+    /// Source addresses, used in turn; if empty, the kernel chooses.
     pub sources: Vec<IpAddr>,
     /// Length of an interval of the series.
     pub interval: Duration,
-    /// Measure the parts of a request as well that `ab` shows: to the first byte of the response, and from sending to its end.
+    /// Whether to measure the parts of a request that `ab` shows: to the first byte of the response, and from sending to
+    /// the end.
     pub parts: bool,
-    /// `ab -l`: bodies of different lengths are no failures. For reports; the lengths are compared anyway.
+    /// `ab -l`: whether bodies of different lengths count as successful in reports. The lengths are compared anyway.
     pub ignore_length: bool,
-    /// A script of wrk's that says what is sent, to the first target; in closed loop only.
+    /// A wrk script that creates the requests, for the first target; in a closed loop only.
     pub script: Option<Script>,
-    /// Refuse to start where the system does not have what is needed ([`crate::Plan`]).
+    /// Whether to refuse a load that the system cannot carry ([`crate::Plan`]).
     pub plan: bool,
     /// Whether `{{…}}` in path, fields and body is replaced ([`crate::TEMPLATES`]).
     pub templates: bool,
-    /// Seed of everything random: two runs with the same seed send the same.
+    /// Seed of all random values: two runs with the same seed send the same requests.
     pub seed: u64,
-    /// For `https://` targets.
+    /// TLS options for `https://` targets.
     #[serde(default)]
     pub tls: TlsOptions,
 }
 
 impl Options {
-    /// One target with wrk's defaults: 10 connections, 10 seconds, closed loop; and one thread.
+    /// One target with wrk's defaults (10 connections, 10 seconds, closed loop) and one thread.
     pub fn new(target: Target) -> Self {
         Self {
             targets: vec![target],
@@ -204,7 +206,7 @@ impl Options {
         }
     }
 
-    /// Finds what contradicts itself.
+    /// Checks the options for contradictions.
     pub fn check(&self) -> Result<(), OptionsError> {
         let wrong = |text: &'static str| Err(OptionsError::Contradiction(text));
         if self.targets.is_empty() || self.targets.iter().all(|target| target.weight == 0) {
@@ -266,12 +268,12 @@ impl Options {
         }
     }
 
-    /// Whether HTTP/2 is spoken.
+    /// Whether the requests use HTTP/2.
     pub fn is_http2(&self) -> bool {
         self.version == Version::Http2
     }
 
-    /// What HTTP/2 alone has, and what it does not have.
+    /// Checks the options that HTTP/2 alone has, and those that it does not have.
     fn check_version(&self) -> Result<(), OptionsError> {
         let wrong = |text: &'static str| Err(OptionsError::Contradiction(text));
         if self.streams == 0 || self.streams > STREAMS_MAX {
@@ -333,28 +335,28 @@ impl Options {
         Ok(())
     }
 
-    /// A text as the options want it read.
+    /// Parses a text as a template or as plain text, depending on the options.
     pub(crate) fn template(&self, text: &[u8]) -> Result<Template, TemplateError> {
         if self.templates { Template::parse(text) } else { Ok(Template::literal(text)) }
     }
 }
 
-/// Why options cannot be run.
+/// Why options are invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum OptionsError {
-    /// Two of them, or one with itself.
+    /// Two options contradict each other, or one has an invalid value.
     #[error("{0}")]
     Contradiction(&'static str),
-    /// The method is no token.
+    /// The method is not a token.
     #[error("`{0}` is no method")]
     Method(String),
-    /// A field's name is no token, or its value has a line end.
+    /// The name of a field is not a token, or its value contains a line end.
     #[error("`{0}` is no header field that can be sent")]
     Field(String),
     /// A field that HTTP/2 does not have (RFC 9113 section 8.2.2).
     #[error("`{0}` concerns one connection of HTTP/1, and HTTP/2 does not have it")]
     FieldOfHttp1(String),
-    /// A template that cannot be understood.
+    /// A template is invalid.
     #[error("{0}")]
     Template(#[from] TemplateError),
 }

@@ -1,8 +1,10 @@
-//! When requests are due in open loop: stages of constant or changing rate, arrivals at even distances or at random. Pure:
-//! the times are nanoseconds from the start of the run, the randomness comes from a seed. `worker` asks for the next time.
+//! When requests are due in an open loop: stages of constant or changing rate, with arrivals at even distances or at
+//! random. Pure: times are nanoseconds from the start of the run, and a seed supplies the randomness. `worker` asks for
+//! the next time.
 //!
-//! All arrivals of a run are one sequence. Worker k of n takes every n-th of them, so that the workers together keep the
-//! rate however many they are; of a random sequence each has its own with an n-th of the rate, which add up to the same.
+//! All arrivals of a run form one sequence. With even spacing, worker k of n takes every n-th arrival, so the rate does
+//! not depend on the number of workers. With random spacing, each worker has its own sequence at an n-th of the rate,
+//! which adds up to the same process.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -11,7 +13,7 @@ use std::time::Duration;
 /// Nanoseconds per second.
 const NS: f64 = 1e9;
 
-/// A part of a run: the rate goes from one value to another in a straight line.
+/// A part of a run in which the rate changes linearly from one value to another.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
     /// How long it lasts.
@@ -23,13 +25,13 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Requests that are due in it.
+    /// Number of requests that are due in the stage.
     fn requests(&self) -> f64 {
         f64::midpoint(self.from, self.to) * self.duration.as_secs_f64()
     }
 
-    /// Seconds after its start at which the n-th request is due: the inverse of `from·t + (to - from)·t² / 2·duration`, in
-    /// the form that divides by no difference of rates.
+    /// Seconds after the start of the stage at which the n-th request is due: the inverse of `from·t + (to - from)·t² /
+    /// 2·duration`, in a form that does not divide by a difference of rates.
     fn seconds_until(&self, n: f64) -> f64 {
         let slope = (self.to - self.from) / self.duration.as_secs_f64();
         let root = (self.from * self.from + 2.0 * slope * n).max(0.0).sqrt();
@@ -43,11 +45,11 @@ pub enum Spacing {
     /// At even distances.
     #[default]
     Constant,
-    /// At random, independently of each other: exponential distances, as of many users who know nothing of each other.
+    /// At random and independently: exponential distances, as from many independent users.
     Poisson,
 }
 
-/// The stages of a run, one after the other.
+/// The stages of a run, in order.
 ///
 /// ```
 /// use load::{Schedule, Stage};
@@ -66,22 +68,22 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Without stages nothing is ever due.
+    /// Without stages no request is ever due.
     pub fn new(stages: Vec<Stage>) -> Self {
         Self { stages }
     }
 
-    /// All stages together.
+    /// Total length of all stages.
     pub fn duration(&self) -> Duration {
         self.stages.iter().map(|stage| stage.duration).fold(Duration::ZERO, Duration::saturating_add)
     }
 
-    /// Requests that are due in all stages.
+    /// Number of requests that are due in all stages.
     pub fn requests(&self) -> f64 {
         self.stages.iter().map(Stage::requests).sum()
     }
 
-    /// Requests per second: the highest of all stages.
+    /// The highest rate of all stages, in requests per second.
     pub fn rate_max(&self) -> f64 {
         self.stages.iter().fold(0.0, |most, stage| most.max(stage.from).max(stage.to))
     }
@@ -108,7 +110,7 @@ pub struct Arrivals {
     spacing: Spacing,
     /// Workers that share the schedule.
     workers: f64,
-    /// Position of the next arrival in the sequence of all.
+    /// Position of this worker's next arrival in the whole sequence.
     next: f64,
     random: fastrand::Rng,
 }
@@ -126,7 +128,7 @@ impl Arrivals {
     }
 
     fn random_distance(&mut self) -> f64 {
-        // 1 - f64 lies in (0, 1], of which the logarithm exists.
+        // 1 - f64 lies in (0, 1], where the logarithm is defined.
         -(1.0 - self.random.f64()).ln() * self.workers
     }
 }
@@ -134,7 +136,7 @@ impl Arrivals {
 impl Iterator for Arrivals {
     type Item = u64;
 
-    /// When the next request is due, in nanoseconds from the start; `None` when the schedule is at its end.
+    /// When the next request is due, in nanoseconds from the start; `None` after the end of the schedule.
     fn next(&mut self) -> Option<u64> {
         let time = self.schedule.time_ns(self.next)?;
         self.next += match self.spacing {
@@ -207,7 +209,7 @@ mod tests {
             let spacing = if poisson { Spacing::Poisson } else { Spacing::Constant };
             let times = arrivals(&stages, spacing, workers - 1, workers);
             prop_assert!(times.windows(2).all(|pair| pair[0] <= pair[1]));
-            // One microsecond for rounding.
+            // Allow one microsecond for rounding.
             prop_assert!(times.last().is_none_or(|last| *last <= end + 1_000));
         }
     }

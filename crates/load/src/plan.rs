@@ -1,8 +1,8 @@
-//! What a load will need, computed before its first socket: tuples, descriptors, memory; and which limit would bind first. The
-//! arithmetic is pure, [`Limits::read`] asks the system.
+//! Computes what a load will need before its first socket: tuples, descriptors, memory; and which limit it would reach
+//! first. The computation is pure; [`Limits::read`] queries the system.
 //!
-//! A connection needs a tuple (source address, source port, destination address, destination port) that no other one has. A
-//! connection that this side closed first keeps its tuple for a minute in `TIME_WAIT`, unless `tcp_tw_reuse` lets `connect` take
+//! A connection needs a tuple (source address, source port, destination address, destination port) that no other connection
+//! has. If this side closes first, the tuple stays in `TIME_WAIT` for a minute, unless `tcp_tw_reuse` lets `connect` take
 //! it again after a second (by default on loopback only).
 
 use crate::options::{Options, PROCESSES_MAX, Pace};
@@ -11,23 +11,25 @@ use serde::Serialize;
 use std::fs;
 use std::net::SocketAddr;
 
-/// User memory of a connection of the load: its state (bounded in a test), its ring of flights, its slot in the reactor, its timer.
+/// User memory of a connection of the load: its state (a test bounds it), its queue of flights, its slot in the reactor,
+/// its timer.
 pub const CONNECTION_BYTES: u64 = 1024;
-/// What HTTP/2 takes more for a connection: its engine with both header tables filled a quarter, and an empty table of calls.
+/// Additional memory of an HTTP/2 connection: its engine with both header tables a quarter full, and an empty table of
+/// calls.
 const HTTP2_BYTES: u64 = 4096;
-/// What a stream takes: in the engine, and the call on it with its place in a table that is half full.
+/// Memory of a stream: in the engine, and its call in a table that is half full.
 const STREAM_BYTES: u64 = 512;
-/// Kernel memory of a socket: TCP 2368, inode 832, file 192, dentry 192, and what epoll keeps of it.
+/// Kernel memory of a socket: TCP 2368, inode 832, file 192, dentry 192, and epoll's entry.
 const SOCKET_BYTES: u64 = 4096;
-/// Descriptors beside the connections: epoll, timers, files, standard streams; per thread, and once.
+/// Descriptors besides the connections (epoll, timers, files, standard streams): this many per thread, and once more.
 const DESCRIPTORS_PER_THREAD: u64 = 4;
 const DESCRIPTORS_BESIDE: u64 = 32;
-/// How long a tuple is not free after this side has closed first.
+/// Seconds that a tuple stays in `TIME_WAIT` after this side has closed first.
 const TIME_WAIT_S: f64 = 60.0;
-/// The same where `tcp_tw_reuse` allows to take it again.
+/// The same where `tcp_tw_reuse` allows `connect` to take it again.
 const TIME_WAIT_REUSED_S: f64 = 1.0;
 
-/// What the system allows.
+/// The limits of the system.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Limits {
     /// Descriptors of this process: what `RLIMIT_NOFILE` can be raised to.
@@ -36,12 +38,12 @@ pub struct Limits {
     pub ports: (u16, u16),
     /// `net.ipv4.tcp_tw_reuse`: 0 off, 1 on, 2 on loopback.
     pub tcp_tw_reuse: u32,
-    /// Memory that can be had without swapping, in bytes.
+    /// Available memory without swapping, in bytes.
     pub memory_bytes: Option<u64>,
 }
 
 impl Limits {
-    /// As they are now. What cannot be read counts as Linux' default.
+    /// Reads the current limits. A value that cannot be read counts as Linux's default.
     pub fn read() -> Self {
         let descriptors = reactor::descriptor_limit().map_or(1024, |(_, hard)| hard);
         let setting = |name: &str| fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default();
@@ -63,16 +65,16 @@ impl Limits {
     }
 }
 
-/// One limit beside what is needed of it.
+/// A limit, and how much of it the load needs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Need {
-    /// What is counted.
+    /// The resource.
     pub what: &'static str,
     /// How much the load needs.
     pub needed: u64,
-    /// How much there is.
+    /// How much is available.
     pub available: u64,
-    /// What would help.
+    /// How to raise the limit.
     pub cure: &'static str,
 }
 
@@ -82,7 +84,7 @@ impl Need {
         self.needed <= self.available
     }
 
-    /// How much of what there is would be used; above 1 it does not suffice.
+    /// The share of the available amount that the load needs; above 1 it is not enough.
     pub fn share(&self) -> f64 {
         if self.available == 0 { f64::INFINITY } else { self.needed as f64 / self.available as f64 }
     }
@@ -91,14 +93,14 @@ impl Need {
 /// What a load will need.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plan {
-    /// Processes that share it: as many as were asked for, or as the limit of descriptors makes necessary.
+    /// Number of processes: as requested, or as the descriptor limit requires.
     pub processes: usize,
-    /// Everything that was computed, the scarcest first.
+    /// All computed needs, the scarcest first.
     pub needs: Vec<Need>,
 }
 
 impl Plan {
-    /// For a load of these addresses.
+    /// The plan for a load on these addresses.
     pub fn new(options: &Options, addresses: &[SocketAddr], limits: &Limits) -> Self {
         let connections = options.connections as u64;
         let sources = options.sources.len().max(1) as u64;
@@ -134,37 +136,37 @@ impl Plan {
         Self { processes, needs }
     }
 
-    /// The limit that would bind first.
+    /// The limit that the load would reach first.
     pub fn scarcest(&self) -> Option<&Need> {
         self.needs.first()
     }
 
-    /// What does not suffice.
+    /// The needs that exceed their limit.
     pub fn unmet(&self) -> impl Iterator<Item = &Need> {
         self.needs.iter().filter(|need| !need.is_met())
     }
 }
 
-/// User memory of a connection beyond what one of HTTP/1 takes.
+/// User memory of an HTTP/2 connection beyond that of an HTTP/1 connection.
 fn http2_bytes(options: &Options) -> u64 {
     if options.is_http2() { HTTP2_BYTES + options.streams as u64 * STREAM_BYTES } else { 0 }
 }
 
-/// Descriptors of the process that has most connections.
+/// Descriptors of the process with the most connections.
 pub(crate) fn descriptors_needed(connections: usize, threads: usize, processes: usize) -> u64 {
     let share = |whole: usize| whole.div_ceil(processes.max(1)) as u64;
     share(connections) + share(threads) * DESCRIPTORS_PER_THREAD + DESCRIPTORS_BESIDE
 }
 
-/// The fewest processes of which each has enough descriptors; as many as there may be where none suffices.
+/// The smallest number of processes in which each has enough descriptors; the maximum if that is still too few.
 fn processes_needed(options: &Options, limits: &Limits) -> usize {
     let most = PROCESSES_MAX.min(options.connections.max(1));
     let needed = |processes| descriptors_needed(options.connections, options.threads, processes);
     (1..most).find(|processes| needed(*processes) <= limits.descriptors).unwrap_or(most)
 }
 
-/// Tuples that are in `TIME_WAIT` while a connection per request is opened at a known rate, should the load close first. A
-/// closed loop has no rate to be known; and a server that closes first keeps its own.
+/// Tuples in `TIME_WAIT` if every request opens a connection at a known rate and the load closes first. A closed loop has
+/// no known rate, and a server that closes first keeps its own tuples.
 fn waiting(options: &Options, addresses: &[SocketAddr], limits: &Limits) -> u64 {
     let Pace::Open { stages, .. } = &options.pace else { return 0 };
     if options.keepalive {
@@ -226,7 +228,7 @@ mod tests {
         let one = plan(&options, &few);
         assert_eq!((one.processes, descriptors(&one).needed, descriptors(&one).is_met()), (1, 100_048, false));
         options.processes = None;
-        // Five would need 20,036 each.
+        // Five processes would need 20,036 descriptors each.
         let several = plan(&options, &few);
         assert_eq!((several.processes, descriptors(&several).needed), (6, 16_667 + 4 + 32));
         assert!(descriptors(&several).is_met());

@@ -1,5 +1,5 @@
-//! A load over HTTP, from its options to its summary: names are resolved and the plan is made before the first socket. `run` starts
-//! the workers, in this process or in several.
+//! A load over HTTP, from its options to its summary. Names are resolved and the plan is made before the first socket.
+//! `run` starts the workers, in this process or in several.
 
 use crate::collect::Collected;
 use crate::crew::{Crew, Part};
@@ -28,13 +28,13 @@ pub struct HttpLoad {
     script: Option<Finished>,
 }
 
-/// A load over HTTP that can begin.
+/// A load over HTTP that is ready to begin.
 pub type Prepared = PreparedLoad<HttpLoad>;
-/// A load over HTTP that runs.
+/// A running load over HTTP.
 pub type Running = RunningLoad<HttpLoad>;
 
-/// Resolves names, and computes what the load will need. A load that cannot fit is refused, unless [`Options::plan`] says
-/// that it is to be tried.
+/// Resolves names and computes what the load will need. If the load cannot fit, it is refused, unless [`Options::plan`] is
+/// `false`.
 pub fn prepare(options: Options) -> Result<Prepared, StartError> {
     let setup = Arc::new(Setup::new(&options, None)?);
     PreparedLoad::new(HttpLoad { options, setup, script: None })
@@ -67,7 +67,7 @@ impl Kind for HttpLoad {
         (self.options.threads, self.setup.connections_least())
     }
 
-    /// With the room of the workers' own, since those that are alike are added in a tenth of the time.
+    /// With the same histogram sizes as the workers' records, because adding equal sizes takes a tenth of the time.
     fn empty(&self) -> HttpRecord {
         *HttpRecord::new(self.options.targets.len()).make_room()
     }
@@ -120,7 +120,7 @@ impl Kind for HttpLoad {
     }
 }
 
-/// How long it ran: to the last response, or to the end of the duration, whichever came later.
+/// Length of the run: to the last response or to the end of the duration, the later of the two.
 fn elapsed(options: &Options, ran: &Ran<HttpRecord>) -> Duration {
     let planned = match &options.pace {
         Pace::Open { .. } if options.requests.is_some() => None,
@@ -132,14 +132,14 @@ fn elapsed(options: &Options, ran: &Ran<HttpRecord>) -> Duration {
     match planned {
         _ if ran.is_early => ended,
         _ if completed.is_zero() => ended.max(planned.unwrap_or_default()),
-        // An open loop ends with its schedule, also when its last request is answered before that.
+        // An open loop ends with its schedule, even if its last response came before that.
         Some(planned) if options.pace.is_open() || planned <= ended => completed.max(planned),
-        // By number of requests: to the last response.
+        // With a number of requests the run ends at the last response.
         _ => completed,
     }
 }
 
-/// The workers of a part, in this process, each with its script if there is one.
+/// The workers of a part in this process, each with its script if there is one.
 pub(crate) fn crew(
     options: &Options,
     setup: &Arc<Setup>,

@@ -1,6 +1,6 @@
-//! What became of the processors' time during a run, as the kernel accounts for it: how long a thread that could have run waited
-//! for a processor, and how much of the machine's time its host took away. It tells the generator's lag from the machine's. It
-//! judges nothing; `health` does.
+//! How the processors' time was spent during a run, as the kernel reports it: how long a runnable thread waited for a
+//! processor, and how much of the machine's time its host took. This tells the generator's lag from the machine's; `health`
+//! judges it.
 
 use rustix::thread::{CpuSet, sched_getaffinity};
 use serde::{Deserialize, Serialize};
@@ -10,16 +10,16 @@ use std::ops::AddAssign;
 use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
-/// A line of `schedstat` is three numbers of at most twenty digits.
+/// A line of `schedstat` has three numbers of at most twenty digits.
 const SCHEDSTAT_BYTES: usize = 80;
 
-/// What threads of the generator did with their time. Additive.
+/// How the generator's threads spent their time. Additive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Spent {
     /// Nanoseconds on a processor.
     pub cpu_ns: u64,
-    /// Nanoseconds in which they could have run and waited for a processor, which another thread or the host had; `None` where the
-    /// kernel does not tell (`CONFIG_SCHED_INFO`).
+    /// Nanoseconds in which the threads were runnable but another thread or the host had the processor. `None` if the
+    /// kernel does not report it (`CONFIG_SCHED_INFO`).
     pub waited_ns: Option<u64>,
 }
 
@@ -34,23 +34,23 @@ impl AddAssign for Spent {
 }
 
 impl Spent {
-    /// The most of each of the two.
+    /// The larger value of each field.
     pub(crate) fn most(self, other: Self) -> Self {
         Self { cpu_ns: self.cpu_ns.max(other.cpu_ns), waited_ns: self.waited_ns.max(other.waited_ns) }
     }
 }
 
-/// Time of the processors that the load may run on, in the ticks of `/proc/stat` (as a rule 10 ms). Additive.
+/// Time of the processors that the load may use, in the ticks of `/proc/stat` (usually 10 ms). Additive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Ticks {
-    /// All: at work, idle and stolen.
+    /// All ticks: busy, idle and stolen.
     pub all: u64,
-    /// In which a processor was wanted and the host ran something else: steal.
+    /// Ticks in which a processor was wanted but the host ran something else (steal).
     pub stolen: u64,
 }
 
 impl Ticks {
-    /// Share (0 to 1) that the host took away; `None` where no tick was seen.
+    /// Share (0 to 1) that the host took away; `None` without any tick.
     pub fn stolen_share(&self) -> Option<f64> {
         (self.all > 0).then(|| self.stolen as f64 / self.all as f64)
     }
@@ -63,18 +63,18 @@ impl AddAssign for Ticks {
     }
 }
 
-/// What the machine had to do with a lag, in shares of the time (0 to 1). Shown in words, of which there are none where the kernel
-/// does not tell.
+/// The machine's part in a lag, as shares of the time (0 to 1). It is displayed in words, and as an empty text if the
+/// kernel does not report it.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Machine {
-    /// That the thread which waited most could have run and had no processor.
+    /// Share of the time that the thread that waited most was runnable without a processor.
     pub waited_share: Option<f64>,
-    /// That the host took away (steal), of the processors' time.
+    /// Share of the processors' time that the host took away (steal).
     pub stolen_share: Option<f64>,
 }
 
 impl Machine {
-    /// Of a run.
+    /// The shares for a run of this length.
     pub fn new(spent_most: Spent, processors: Ticks, elapsed: Duration) -> Self {
         let elapsed_ns = elapsed.as_nanos() as f64;
         let waited_ns = spent_most.waited_ns.filter(|_| elapsed_ns > 0.0);
@@ -112,28 +112,28 @@ impl Processors {
         processors
     }
 
-    /// What has passed since the last call. Nothing where `/proc/stat` cannot be read.
+    /// The ticks since the last call; zero if `/proc/stat` cannot be read.
     pub(crate) fn lap(&mut self) -> Ticks {
         let text = fs::read_to_string("/proc/stat").unwrap_or_default();
         let is_ours = |processor| self.ours.as_ref().is_none_or(|ours| ours.is_set(processor));
         let now = parse_stat(&text, is_ours);
         let before = std::mem::replace(&mut self.before, now);
-        // A processor that is taken out of service takes its ticks along.
+        // Ticks of a processor that goes offline disappear from the sum.
         Ticks { all: now.all.saturating_sub(before.all), stolen: now.stolen.saturating_sub(before.stolen) }
     }
 }
 
-/// The ticks since the machine's start, of those processors (`proc_stat(5)`).
+/// The ticks of the selected processors since boot (`proc_stat(5)`).
 fn parse_stat(text: &str, is_ours: impl Fn(usize) -> bool) -> Ticks {
     let mut sum = Ticks::default();
     for line in text.lines() {
         let Some((name, rest)) = line.strip_prefix("cpu").and_then(|line| line.split_once(' ')) else { continue };
-        // The line without a number is the sum of all.
+        // The line without a number is the sum of all processors.
         let Some(processor) = name.parse::<usize>().ok() else { continue };
         if processor >= CpuSet::MAX_CPU || !is_ours(processor) {
             continue;
         }
-        // user nice system idle iowait irq softirq steal; what guests used is part of user.
+        // user nice system idle iowait irq softirq steal; guest time is part of user.
         let ticks: Vec<u64> = rest.split_ascii_whitespace().take(8).filter_map(|word| word.parse().ok()).collect();
         sum.all = ticks.iter().fold(sum.all, |all, ticks| all.saturating_add(*ticks));
         sum.stolen = sum.stolen.saturating_add(ticks.get(7).copied().unwrap_or_default());
@@ -141,17 +141,17 @@ fn parse_stat(text: &str, is_ours: impl Fn(usize) -> bool) -> Ticks {
     sum
 }
 
-/// Counts how long the thread that made it has waited for a processor.
+/// Counts how long the thread that created it has waited for a processor.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    /// None where the kernel does not tell.
+    /// `None` if the kernel does not report it.
     file: Option<File>,
     before_ns: u64,
 }
 
 impl Waiting {
     pub(crate) fn new() -> Self {
-        // It stays the file of this thread, whichever thread reads it.
+        // The file stays that of this thread, even if another thread reads it.
         let mut waiting = Self { file: File::open("/proc/thread-self/schedstat").ok(), before_ns: 0 };
         waiting.lap();
         waiting
@@ -166,7 +166,7 @@ impl Waiting {
     }
 }
 
-/// The second of the three numbers: nanoseconds on a run queue (`Documentation/scheduler/sched-stats.rst`).
+/// The second of three numbers: nanoseconds on a run queue (`Documentation/scheduler/sched-stats.rst`).
 fn parse_schedstat(text: &[u8]) -> Option<u64> {
     str::from_utf8(text).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()
 }
@@ -181,7 +181,7 @@ mod tests {
             "cpu  90 0 0 0 0 0 0 9 0 0\ncpu0 10 1 2 80 3 0 1 3 7 7\ncpu1 20 0 0 70 0 0 0 10 0 0\nintr 5\nctxt 6\n";
         assert_eq!(parse_stat(text, |_| true), Ticks { all: 200, stolen: 13 });
         assert_eq!(parse_stat(text, |processor| processor == 1).stolen_share(), Some(0.1));
-        // Kernels before steal, and nothing at all.
+        // A kernel without steal, and an empty file.
         assert_eq!(parse_stat("cpu0 1 2 3 4\n", |_| true), Ticks { all: 10, stolen: 0 });
         assert_eq!(parse_stat("cpu99999 1\ncpux 1\ncpu\n", |_| true).stolen_share(), None);
     }
@@ -212,7 +212,7 @@ mod tests {
         assert!(processors.before.all > 0);
         assert!(processors.lap().all < processors.before.all, "a lap is less than everything since the start");
         let mut waiting = Waiting::new();
-        // Where the kernel tells once it tells always.
+        // If the kernel reports it once, it always does.
         assert_eq!(waiting.lap().is_some(), waiting.file.is_some());
     }
 

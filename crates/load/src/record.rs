@@ -1,4 +1,4 @@
-//! What a worker of a load over HTTP has seen in an interval; merged, what all have seen in all.
+//! The counts of one worker of an HTTP load in one interval; merged, those of all workers and intervals.
 
 use crate::collect::Recorded;
 use crate::generator::GeneratorRecord;
@@ -8,46 +8,46 @@ use crate::tls::Handshakes;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// Latencies that memory is there for before a run begins; others are made room for when they come.
+/// Latencies up to this value have memory before the run begins; larger ones allocate when they occur.
 pub(crate) const ROOM_NS: u64 = 1_000_000_000;
-/// Targets whose memory is there: a hundred kilobytes and a half each, in each of the records below.
+/// Targets with preallocated memory: 150 KB each, in each of the records below.
 const ROOM_TARGETS_MAX: usize = 8;
-/// Records of a worker: one that it fills, one that is merged, one that waits.
+/// Records of a worker: one being filled, one being merged, one waiting.
 pub(crate) const RECORDS: usize = 3;
 
-/// Everything that a worker counts in one interval; merged, everything that all workers have counted in all.
+/// Everything that a worker counts in one interval; merged, the counts of all workers and intervals.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct HttpRecord {
     /// By target, in the order of the options.
     pub targets: Vec<Tally>,
-    /// Open loop: from the moment a request was written to the end of its response. What a closed loop would have shown.
+    /// Open loop: from writing a request to the end of its response. A closed loop would show this.
     pub service: Latencies,
-    /// From sending to the end of a response; only if [`parts`](crate::Options::parts) asks for it.
+    /// From sending to the end of a response; only with [`parts`](crate::Options::parts).
     pub processing: Latencies,
-    /// From sending to the first byte of a response; likewise.
+    /// From sending to the first byte of a response; only with [`parts`](crate::Options::parts).
     pub first_byte: Latencies,
-    /// The Server field of some response.
+    /// The Server field of one of the responses.
     pub server: Option<String>,
     /// From `connect` to an established connection.
     pub connect: Latencies,
-    /// How late the generator itself was (of each request in open loop, of a timer every 10 ms in closed loop), and its time.
+    /// The generator's own lag (of each request in an open loop, of a probe every 10 ms in a closed loop) and its time.
     pub generator: GeneratorRecord,
-    /// Connections opened, whether or not they came to be.
+    /// Connections that were begun, established or not.
     pub opened: u64,
     /// Connections that were established.
     pub established: u64,
-    /// Connections that the target closed first while nothing was in flight.
+    /// Idle connections that the target closed first.
     pub closed_by_target: u64,
     /// Connections that the load closed first.
     pub closed_by_load: u64,
-    /// Requests that were under way when the run was stopped by hand.
+    /// Requests in flight when the run was stopped by hand.
     pub cut_off: u64,
     /// Most requests that waited for a free connection at one time, in one worker.
     pub waiting_max: u64,
-    /// Handshakes of TLS; none where nothing of it is spoken.
+    /// TLS handshakes; `None` without TLS.
     #[serde(default)]
     pub tls: Option<Box<Handshakes>>,
-    /// Streams of HTTP/2; none where it is not spoken.
+    /// HTTP/2 streams; `None` without HTTP/2.
     #[serde(default)]
     pub streams: Option<Box<StreamsRecord>>,
 }
@@ -79,7 +79,7 @@ impl HttpRecord {
         Self { targets: (0..targets).map(|_| Tally::default()).collect(), ..Self::default() }
     }
 
-    /// Adds what another worker has seen, or what was seen in another interval.
+    /// Adds a record of another worker or another interval.
     pub fn add(&mut self, other: &Self) {
         self.add_with_pauses(other, || ());
     }
@@ -119,7 +119,8 @@ impl HttpRecord {
         }
     }
 
-    /// Forgets everything, and keeps the memory. In place: a new record in between would be a hundred kilobytes of zeros.
+    /// Clears all counts and keeps the memory. In place, because a temporary new record would be a hundred kilobytes of
+    /// zeros.
     pub(crate) fn clear(&mut self) {
         let Self {
             targets,
@@ -151,8 +152,8 @@ impl HttpRecord {
         }
     }
 
-    /// Takes the memory that a usual run needs, before it begins: a page that comes with its first use costs a microsecond, and a
-    /// histogram that grows asks for dozens at once.
+    /// Allocates the memory of a usual run before it begins. The first use of a page costs a microsecond, and a growing
+    /// histogram touches dozens at once.
     pub(crate) fn make_room(mut self) -> Box<Self> {
         let Self { targets, service, connect, generator, .. } = &mut self;
         let of_targets = targets.iter_mut().take(ROOM_TARGETS_MAX).map(|tally| &mut tally.latency);
@@ -162,12 +163,12 @@ impl HttpRecord {
         Box::new(self)
     }
 
-    /// All targets together.
+    /// The sum of all targets.
     pub fn whole(&self) -> Tally {
         self.together().into_owned()
     }
 
-    /// The same; where there is one target, without a copy of its histogram.
+    /// The same, without copying the histogram if there is only one target.
     pub fn together(&self) -> Cow<'_, Tally> {
         if let [only] = self.targets.as_slice() {
             return Cow::Borrowed(only);
@@ -176,7 +177,7 @@ impl HttpRecord {
         for tally in &self.targets {
             whole.add(tally);
         }
-        // Lengths are compared within a target.
+        // Lengths are compared only within a target.
         whole.lengths_other = self.targets.iter().map(|tally| tally.lengths_other).sum();
         Cow::Owned(whole)
     }

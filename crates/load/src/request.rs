@@ -1,5 +1,5 @@
-//! Requests as bytes: prepared once per target, and rendered for each request only where something in them differs. Called
-//! by the HTTP driver.
+//! Requests as bytes: prepared once per target, and rendered for each request only if it contains templates. The HTTP
+//! driver calls this.
 
 use crate::options::{Options, OptionsError, Target, Version};
 use crate::streamed::Streamed;
@@ -7,7 +7,7 @@ use crate::template::{Template, Values};
 use http1::RequestKind;
 use std::sync::Arc;
 
-/// What a target sends.
+/// The request of a target.
 #[derive(Debug, Clone)]
 pub(crate) struct Prepared {
     pub(crate) kind: RequestKind,
@@ -19,16 +19,16 @@ enum Content {
     /// The same bytes each time.
     Same(Arc<[u8]>),
     Rendered(Arc<Rendered>),
-    /// Over HTTP/2.
+    /// A request over HTTP/2.
     Streamed(Arc<Streamed>),
 }
 
 #[derive(Debug)]
 struct Rendered {
-    /// Up to the last field.
+    /// Everything up to the last field.
     head: Template,
     body: Template,
-    /// Whether Content-Length is ours to add.
+    /// Whether to add Content-Length.
     length: bool,
 }
 
@@ -67,7 +67,7 @@ impl Prepared {
         }
     }
 
-    /// What is sent on a stream of HTTP/2.
+    /// The request for an HTTP/2 stream.
     pub(crate) fn streamed(&self) -> Option<&Arc<Streamed>> {
         match &self.content {
             Content::Streamed(streamed) => Some(streamed),
@@ -75,12 +75,12 @@ impl Prepared {
         }
     }
 
-    /// Appends one request; `body` is room to work in.
+    /// Appends one request; `body` is a work buffer.
     pub(crate) fn encode(&self, values: &mut Values, body: &mut Vec<u8>, out: &mut Vec<u8>) {
         match &self.content {
             Content::Same(bytes) => out.extend_from_slice(bytes),
             Content::Rendered(rendered) => rendered.encode(values, body, out),
-            // Streams have no bytes of their own.
+            // `Streamed` encodes itself when it opens a stream.
             Content::Streamed(_) => {}
         }
     }
@@ -99,7 +99,7 @@ impl Rendered {
     }
 }
 
-/// Request line and fields without the empty line.
+/// Request line and fields, without the empty line.
 fn head(target: &Target, options: &Options) -> String {
     let version = options.version.name();
     let mut head = format!("{} {} {version}\r\n", target.method, target.url.path);

@@ -1,5 +1,5 @@
-//! A load of any protocol that can begin, and one that runs: in this process or in several, with its intervals and its end. What
-//! differs between kinds is a [`Kind`]: `prepare` has that of HTTP, `websocket` that of WebSockets.
+//! A load of any protocol before and during its run, in this process or in several, with its intervals and its end. A
+//! [`Kind`] has what differs between protocols: `prepare` implements it for HTTP, `websocket` for WebSockets.
 
 use crate::collect::{Collected, Recorded};
 use crate::crew::{Crew, Part, Workers};
@@ -17,39 +17,39 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What all workers recorded in one interval.
+/// The merged records of all workers for one interval.
 #[derive(Debug, Clone)]
 pub struct Interval<R = HttpRecord> {
     /// Its number, from 0.
     pub number: u64,
-    /// When it began, from the start of the run.
+    /// Start of the interval, from the start of the run.
     pub begun: Duration,
-    /// How long it lasted: the last one ends with the run.
+    /// Length of the interval; the last one may be shorter.
     pub length: Duration,
-    /// What became of the processors meanwhile. An interval that is handed out together with the one before has none.
+    /// Processor ticks during the interval. If it is shown together with the one before, it has none.
     pub processors: Ticks,
-    /// What was recorded.
+    /// The merged record.
     pub record: R,
 }
 
 impl<R> Interval<R> {
-    /// Its length in seconds, never 0: what counts are divided by.
+    /// Length in seconds, never 0, so that counts can be divided by it.
     pub(crate) fn seconds(&self) -> f64 {
         self.length.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 
-    /// From the start of the run to its end.
+    /// End of the interval, from the start of the run.
     pub(crate) fn ended(&self) -> Duration {
         self.begun + self.length
     }
 }
 
-/// Ends a run from another thread. Clones are equal.
+/// Stops a run from another thread. Clones stop the same run.
 #[derive(Debug, Clone)]
 pub struct Stopper(pub(crate) Arc<AtomicBool>);
 
 impl Stopper {
-    /// The run ends within some 50 ms; what is under way counts as cut off.
+    /// Ends the run within some 50 ms; requests in flight count as cut off.
     pub fn stop(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -57,59 +57,59 @@ impl Stopper {
 
 /// A kind of load: [`HttpLoad`](crate::HttpLoad) or [`WebSocketLoad`](crate::websocket::WebSocketLoad).
 pub trait LoadKind {
-    /// What its workers record.
+    /// The record of its workers.
     type Record;
-    /// What is known in the end.
+    /// The summary of its run.
     type Summary;
 }
 
-/// What a kind of load adds to workers that begin, record and end together.
+/// The parts of a load that differ between protocols. Workers of all protocols begin, record and end together.
 pub(crate) trait Kind: LoadKind<Record: Recorded + DeserializeOwned + Send + 'static> + Sized {
-    /// What it will need, and in how many processes.
+    /// What the load will need, and its number of processes.
     fn plan(&self) -> &Plan;
     /// Length of an interval.
     fn interval(&self) -> Duration;
     /// The address of each target.
     fn addresses(&self) -> Vec<SocketAddr>;
-    /// Threads in all, and the connections that they share at least.
+    /// Number of all threads, and of the connections that each address has at least.
     fn shares(&self) -> (usize, usize);
-    /// What nothing was added to yet, with the memory that a usual run needs.
+    /// An empty record with the memory that a usual run needs.
     fn empty(&self) -> Self::Record;
     /// Its workers in this process, ready to begin.
     fn crew(&mut self) -> Result<Crew<Self::Record>, StartError>;
-    /// What other processes are told, for this many workers in all. A script that asks for the end of the run sets `stop`.
+    /// The orders for other processes, for this many workers in all. A script that ends the run sets `stop`.
     fn work(&mut self, workers: usize, stop: &Arc<AtomicBool>) -> Result<Work, StartError>;
-    /// All workers wait for the begin, in these processes; none is this one.
+    /// Called when all workers wait, before they begin. `_processes` is empty if they are in this process.
     fn ready(&mut self, _processes: &[u32]) {}
-    /// An interval is over.
+    /// Called after each interval.
     fn observe(&mut self, _interval: &Interval<Self::Record>, _processes: &[u32]) {}
-    /// What it did.
+    /// The summary of the finished run.
     fn sum_up(self, ran: Ran<Self::Record>) -> io::Result<Self::Summary>;
 }
 
-/// A run that is over.
+/// A finished run.
 pub(crate) struct Ran<R> {
     pub(crate) collected: Collected<R>,
     pub(crate) threads: usize,
     pub(crate) processes: usize,
-    /// It was told to stop, or ended before its time.
+    /// Whether it was stopped, or ended early.
     pub(crate) is_early: bool,
 }
 
-/// A load that can begin. It has no socket yet.
+/// A load that is ready to begin. It has no socket yet.
 #[derive(Debug)]
 pub struct PreparedLoad<K>(K);
 
 #[expect(private_bounds, reason = "the kinds of load are this crate's")]
 impl<K: Kind> PreparedLoad<K> {
-    /// Refused where some process would have no connection.
+    /// Refuses a load in which some process would have no connection.
     pub(crate) fn new(kind: K) -> Result<Self, StartError> {
         let processes = kind.plan().processes;
         let (_, connections) = kind.shares();
         if processes > connections { Err(StartError::TooManyProcesses { processes }) } else { Ok(Self(kind)) }
     }
 
-    /// What it will need, and in how many processes.
+    /// What the load will need, and its number of processes.
     pub fn plan(&self) -> &Plan {
         self.0.plan()
     }
@@ -119,7 +119,7 @@ impl<K: Kind> PreparedLoad<K> {
         self.0.addresses()
     }
 
-    /// Starts it in this process; refused where the plan says several.
+    /// Starts the load in this process; refuses it if the plan needs several processes.
     pub fn start(self) -> Result<RunningLoad<K>, StartError> {
         let Self(mut kind) = self;
         if kind.plan().processes > 1 {
@@ -131,9 +131,9 @@ impl<K: Kind> PreparedLoad<K> {
         Ok(RunningLoad { workers: crew.begin(collected), kind })
     }
 
-    /// Starts it in as many processes as the plan says. Each is made by a command of `command`'s that calls [`crate::serve_part`]
-    /// with its standard input and output; what it says on its standard error is the user's to see. One process alone is
-    /// this one.
+    /// Starts the load in as many processes as the plan says. `command` creates the command of each; that program calls
+    /// [`crate::serve_part`] with its standard input and output, and shares the user's standard error. If the plan says one
+    /// process, it is this one.
     pub fn start_with(self, command: impl FnMut() -> Command) -> Result<RunningLoad<K>, StartError> {
         let count = self.0.plan().processes;
         if count <= 1 {
@@ -151,7 +151,7 @@ impl<K: Kind> PreparedLoad<K> {
     }
 }
 
-/// A load that runs. Dropping it stops it and waits for its threads and processes.
+/// A running load. Dropping it stops the run and waits for its threads and processes.
 pub struct RunningLoad<K: LoadKind> {
     kind: K,
     workers: Workers<K::Record>,
@@ -165,12 +165,12 @@ impl<K: LoadKind + fmt::Debug> fmt::Debug for RunningLoad<K> {
 
 #[expect(private_bounds, reason = "the kinds of load are this crate's")]
 impl<K: Kind> RunningLoad<K> {
-    /// For ending it early.
+    /// A handle to stop the run early.
     pub fn stopper(&self) -> Stopper {
         Stopper(Arc::clone(&self.workers.stop))
     }
 
-    /// When it began: schedules, ramps and intervals count from here.
+    /// When the run began: schedules, ramps and intervals count from here.
     pub fn begun(&self) -> Instant {
         self.workers.begun
     }
@@ -180,17 +180,17 @@ impl<K: Kind> RunningLoad<K> {
         self.kind.addresses()
     }
 
-    /// Threads that load, of all processes.
+    /// Number of threads that generate load, in all processes.
     pub fn threads(&self) -> usize {
         self.workers.count
     }
 
-    /// Processes that load.
+    /// Number of processes that generate load.
     pub fn processes(&self) -> usize {
         self.workers.process_count()
     }
 
-    /// What it was computed to need.
+    /// What the load was computed to need.
     pub fn plan(&self) -> &Plan {
         self.kind.plan()
     }
@@ -200,7 +200,7 @@ impl<K: Kind> RunningLoad<K> {
         self.watch(|_| ())
     }
 
-    /// Waits for the end, and shows each interval when all workers have finished it.
+    /// Waits for the end, and shows each interval once all workers have finished it.
     pub fn watch(mut self, mut show: impl FnMut(&Interval<K::Record>)) -> io::Result<K::Summary> {
         let (threads, length) = (self.threads(), self.kind.interval());
         let processes = self.workers.processes.clone();

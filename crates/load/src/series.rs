@@ -1,5 +1,5 @@
-//! A run over time, in bounded memory: one row per interval, and when there are too many, neighbours become one row. Also the
-//! sparse form of histograms, which rows and files keep. Pure.
+//! A run over time, in bounded memory: one row per interval; when there are too many rows, neighbours are merged. Also the
+//! sparse form of histograms, which rows and files use. Pure.
 
 use crate::cause::Cause;
 use crate::processors::{Spent, Ticks};
@@ -9,11 +9,12 @@ use crate::tally::Latencies;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Rows at most: a quarter of an hour by the second, and enough for a chart of any run. An even number, as rows are paired.
+/// Most rows: a quarter of an hour at one a second, and enough for a chart of any run. Even, because rows are merged in
+/// pairs.
 const ROWS_MAX: usize = 1024;
 
-/// A histogram as the values that were seen, ascending, with their counts: for latencies in nanoseconds, each the upper end
-/// of its bucket. Nothing is lost: recorded again, each value falls into the bucket that it came from.
+/// A histogram as its recorded values, ascending, with their counts. For latencies each value is the upper end of its
+/// bucket in nanoseconds. Nothing is lost: recording a value again puts it into the same bucket.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Sparse(pub Vec<(u64, u64)>);
@@ -25,12 +26,12 @@ impl From<&Latencies> for Sparse {
 }
 
 impl Sparse {
-    /// How many values were counted.
+    /// Number of recorded values.
     pub fn count(&self) -> u64 {
         self.0.iter().map(|(_, count)| count).sum()
     }
 
-    /// Adds another one.
+    /// Adds another histogram.
     pub fn add(&mut self, other: &Self) {
         self.0.extend_from_slice(&other.0);
         self.0.sort_unstable();
@@ -43,7 +44,7 @@ impl Sparse {
         });
     }
 
-    /// The value that a share (0 to 1) did not exceed; 0 if there are none.
+    /// The value that this share (0 to 1) of the values does not exceed; 0 if there are none.
     pub fn quantile(&self, quantile: f64) -> u64 {
         let wanted = (quantile.clamp(0.0, 1.0) * self.count() as f64).ceil().max(1.0) as u64;
         let mut passed = 0;
@@ -55,12 +56,12 @@ impl Sparse {
     }
 }
 
-/// What happened in one interval, or in several that became one row.
+/// The figures of one interval, or of several that were merged into one row.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
-    /// When it began, from the start of the run.
+    /// Start of the row, from the start of the run.
     pub begun: Duration,
-    /// How long it lasted.
+    /// Length of the row.
     pub length: Duration,
     /// Requests begun.
     pub begun_requests: u64,
@@ -76,13 +77,13 @@ pub struct Row {
     pub opened: u64,
     /// Most requests in line at one time, in one thread.
     pub waiting_max: u64,
-    /// What became of the generator's time, of all its threads together.
+    /// How the generator's time was spent, all threads together.
     pub spent: Spent,
-    /// What became of the processors.
+    /// Processor ticks during the row.
     pub processors: Ticks,
     /// How late the generator itself was, in nanoseconds.
     pub lag: Sparse,
-    /// The part of it in which it ran, on what was ahead.
+    /// The part of the lag in which the generator ran earlier work.
     pub lag_own: Sparse,
     /// Latencies in nanoseconds.
     pub latency: Sparse,
@@ -109,7 +110,7 @@ impl Row {
         }
     }
 
-    /// Failures of a cause.
+    /// Number of failures by this cause.
     pub fn failed_by(&self, cause: Cause) -> u64 {
         self.failures.get(cause as usize).copied().unwrap_or_default()
     }
@@ -119,8 +120,8 @@ impl Row {
         self.responses as f64 / self.length.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 
-    /// The rate of each row. A last one of less than half the length of the first is left out: a run that ends right behind
-    /// an interval leaves a row of nearly nothing, and that gives no rate.
+    /// The rate of each row. The last row is left out if it is shorter than half the first: a run that ends just after an
+    /// interval leaves a tiny row, whose rate means nothing.
     pub fn rates(rows: &[Self]) -> impl Iterator<Item = f64> + '_ {
         let least = rows.first().map_or(Duration::ZERO, |first| first.length / 2);
         let last = rows.len().saturating_sub(1);
@@ -145,16 +146,16 @@ impl Row {
     }
 }
 
-/// What a series is made of: what happened in an interval, or in several that became one row.
+/// A row of a series: the figures of one interval, or of several merged ones.
 pub trait SeriesRow {
-    /// What an interval has recorded.
+    /// The record of an interval.
     type Record;
 
-    /// Of an interval.
+    /// The row of one interval.
     fn of(interval: &Interval<Self::Record>) -> Self;
-    /// When it began, from the start of the run, and how long it lasted.
+    /// Start of the row, from the start of the run, and its length.
     fn place(&mut self) -> (&mut Duration, &mut Duration);
-    /// Adds the row behind it.
+    /// Adds the row that follows.
     fn add(&mut self, later: &Self);
 }
 
@@ -178,17 +179,17 @@ impl SeriesRow for Row {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series<R = Row> {
     rows: Vec<R>,
-    /// Length of a row; doubles when there are too many.
+    /// Length of a row; doubles when there are too many rows.
     length: Duration,
 }
 
 impl<R: SeriesRow> Series<R> {
-    /// For intervals of this length.
+    /// An empty series for intervals of this length.
     pub fn new(interval: Duration) -> Self {
         Self { rows: Vec::new(), length: interval }
     }
 
-    /// The rows in order. Intervals in which nothing was recorded have none.
+    /// The rows in order. Intervals without a record have no row.
     pub fn rows(&self) -> &[R] {
         &self.rows
     }
@@ -221,7 +222,7 @@ impl<R: SeriesRow> Series<R> {
         self.rows.push(row);
     }
 
-    /// When the row begins that this moment belongs to.
+    /// The start of the row that contains this moment.
     fn slot(&self, at: Duration) -> Duration {
         let length = self.length.as_nanos().max(1);
         Duration::from_nanos(u64::try_from(at.as_nanos() / length * length).unwrap_or(u64::MAX))

@@ -1,5 +1,5 @@
-//! What all workers of a run share and none changes: the requests as bytes, the addresses, the timeouts. Made once, before
-//! the first socket.
+//! Data that all workers of a run share and none changes: the requests as bytes, the addresses, the timeouts. It is created
+//! once, before the first socket.
 
 use crate::options::{Options, OptionsError, Target};
 use crate::plan::{Limits, Need, Plan};
@@ -15,14 +15,14 @@ use std::time::Duration;
 use thiserror::Error;
 use transport::Transport;
 
-/// How long one of several addresses of a name is tried before the next: as long as a SYN is waited for before it is sent
-/// again, and a bit more.
+/// How long each address of a name is tried before the next one: slightly longer than the kernel waits before it
+/// retransmits a SYN.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// Why a run cannot begin.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// The options contradict themselves.
+    /// The options contradict each other.
     #[error("{0}")]
     Options(#[from] OptionsError),
     /// A name could not be resolved.
@@ -30,10 +30,10 @@ pub enum StartError {
     Name {
         /// The name.
         host: String,
-        /// What the resolver said.
+        /// The resolver's error.
         error: io::Error,
     },
-    /// There are fewer connections than addresses to load.
+    /// There are fewer connections than addresses.
     #[error("{connections} connections do not suffice for {addresses} different addresses")]
     TooFewConnections {
         /// Connections asked for.
@@ -47,24 +47,24 @@ pub enum StartError {
         /// Processes asked for.
         processes: usize,
     },
-    /// Another process that was to take a share could not.
+    /// Another process could not take its part of the load.
     #[error("a process of the load {0}")]
     Process(String),
-    /// The system does not have what the load needs.
+    /// The system lacks something that the load needs.
     #[error("{}", starved(.0))]
     Starved(Vec<Need>),
-    /// A source address is not one of this machine, or may not be bound.
+    /// A source address does not belong to this machine, or may not be bound.
     #[error("the source address {address} cannot be used: {error}")]
     Source {
         /// The address.
         address: IpAddr,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
-    /// The options of a WebSocket load contradict themselves.
+    /// The options of a WebSocket load contradict each other.
     #[error("{0}")]
     WebSocket(String),
-    /// The counters that the processes of a WebSocket load share could not be made, or not be found.
+    /// The shared counters of a WebSocket load's processes could not be created or found.
     #[error("no memory that processes share: {0}")]
     Counters(io::Error),
     /// The options for TLS cannot be used.
@@ -73,7 +73,7 @@ pub enum StartError {
     /// A script could not be read, or failed in `setup` or `init`.
     #[error("the script failed: {0}")]
     Script(#[from] ScriptError),
-    /// A thread or an event loop could not be made.
+    /// A thread or an event loop could not be created.
     #[error("a worker cannot be started: {0}")]
     Worker(io::Error),
 }
@@ -83,14 +83,14 @@ pub enum StartError {
 pub(crate) struct Group {
     pub(crate) address: SocketAddr,
     peer: PeerAddress,
-    /// Of all workers.
+    /// Connections of all workers to this address.
     pub(crate) connections: usize,
     ways: Vec<ConnectOptions>,
-    /// The name that is asked for under TLS; none where nothing of it is spoken.
+    /// The name that TLS requests and verifies; `None` without TLS.
     name: Option<String>,
 }
 
-/// What the workers share.
+/// Data that the workers share.
 #[derive(Debug)]
 pub(crate) struct Setup {
     pub(crate) plan: Plan,
@@ -99,7 +99,7 @@ pub(crate) struct Setup {
     pub(crate) groups: Vec<Group>,
     pub(crate) keepalive: bool,
     pub(crate) pipeline: usize,
-    /// Streams on each connection of HTTP/2; `None` where HTTP/1 is spoken.
+    /// Streams on each HTTP/2 connection; `None` over HTTP/1.
     pub(crate) streams: Option<usize>,
     pub(crate) grpc: bool,
     pub(crate) connect_timeout: Duration,
@@ -109,7 +109,7 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// Resolves names, or takes the addresses of the targets as they are known already, and prepares requests.
+    /// Resolves names, or takes the known addresses of the targets, and prepares the requests.
     pub(crate) fn new(options: &Options, known_addresses: Option<&[SocketAddr]>) -> Result<Self, StartError> {
         options.check()?;
         let mut requests = Vec::new();
@@ -118,7 +118,7 @@ impl Setup {
         }
         let limits = Limits::read();
         let of_targets = match known_addresses {
-            // An operator who gives the addresses has made the plan.
+            // The process that supplies the addresses has checked the plan.
             Some(addresses) => addresses.to_vec(),
             None => resolve_all(options, &limits)?,
         };
@@ -145,7 +145,7 @@ impl Setup {
         let sockets: Vec<SocketAddr> = addresses.iter().map(|(address, _)| *address).collect();
         let plan = Plan::new(options, &sockets, &limits);
         let names = addresses.iter().filter_map(|(_, name)| name.as_deref());
-        // A target that has no HTTP/2 says so by choosing the other.
+        // A target without HTTP/2 shows that by selecting http/1.1.
         let protocols: &[&str] = if options.is_http2() { &["h2", "http/1.1"] } else { &["http/1.1"] };
         let is_tls = options.targets.iter().any(|target| target.url.tls);
         let tls = if is_tls { Some(Side::new(&options.tls, protocols, names)?) } else { None };
@@ -179,7 +179,7 @@ impl Setup {
         groups.map(|group| group.address).collect()
     }
 
-    /// The fewest connections that there are to an address: a worker without one could not keep its share of the rate.
+    /// The smallest number of connections to an address: a worker without one could not keep its share of the rate.
     pub(crate) fn connections_least(&self) -> usize {
         self.groups.iter().map(|group| group.connections).min().unwrap_or(1)
     }
@@ -195,7 +195,7 @@ impl Setup {
         self.group_of.get(usize::from(target)).copied().map_or(0, usize::from)
     }
 
-    /// A connection of a group, under TLS where its targets want that.
+    /// A connection of a group, under TLS if its targets require it.
     pub(crate) fn transport(&self, group: u16, stream: Stream) -> Transport {
         let name = self.groups.get(usize::from(group)).and_then(|group| group.name.as_deref());
         match (&self.tls, name) {
@@ -204,14 +204,14 @@ impl Setup {
         }
     }
 
-    /// How a connection is opened, given by its number among those of all workers.
+    /// The address and options of a connection, given by its number among those of all workers.
     pub(crate) fn way(&self, group: u16, number: usize) -> Option<(&PeerAddress, &ConnectOptions)> {
         let group = self.groups.get(usize::from(group))?;
         group.ways.get(number % group.ways.len().max(1)).map(|way| (&group.peer, way))
     }
 }
 
-/// Afterwards "cannot assign requested address" can only mean that no port is free.
+/// After this check, "cannot assign requested address" can only mean that no port is free.
 pub(crate) fn check_sources(sources: &[IpAddr]) -> Result<(), StartError> {
     let check = |&address: &IpAddr| {
         TcpListener::bind((address, 0)).map(drop).map_err(|error| StartError::Source { address, error })
@@ -219,7 +219,7 @@ pub(crate) fn check_sources(sources: &[IpAddr]) -> Result<(), StartError> {
     sources.iter().try_for_each(check)
 }
 
-/// What does not suffice, the scarcest first.
+/// The unmet needs in words, the scarcest first.
 fn starved(needs: &[Need]) -> String {
     let line =
         |need: &Need| format!("{} {} are needed, {} are there: {}", need.needed, need.what, need.available, need.cure);
@@ -233,7 +233,7 @@ pub(crate) fn ways(sources: &[IpAddr], address: SocketAddr) -> Vec<ConnectOption
     if ways.is_empty() { vec![ConnectOptions::default()] } else { ways }
 }
 
-/// Shares by weight, each at least 1; the largest takes what rounding leaves.
+/// Divides connections by weight, each share at least 1; the largest share takes the rounding error.
 fn divide(connections: usize, weights: &[u64]) -> Vec<usize> {
     let sum = weights.iter().sum::<u64>().max(1);
     let share = |weight: &u64| ((connections as u128 * u128::from(*weight)) / u128::from(sum)) as usize;
@@ -245,8 +245,8 @@ fn divide(connections: usize, weights: &[u64]) -> Vec<usize> {
     shares
 }
 
-/// The address of each target. What the load needs is held against the limits before a socket is opened, be it only to see which of
-/// a name's addresses is served.
+/// The address of each target. The plan is checked before any socket is opened, even before the probes that select one of a
+/// name's addresses.
 fn resolve_all(options: &Options, limits: &Limits) -> Result<Vec<SocketAddr>, StartError> {
     let mut known: HashMap<(&str, u16), Addresses> = HashMap::new();
     for target in &options.targets {
@@ -261,13 +261,13 @@ fn resolve_all(options: &Options, limits: &Limits) -> Result<Vec<SocketAddr>, St
     Ok(options.targets.iter().filter_map(of_target).collect())
 }
 
-/// A load that cannot fit is refused, where plans are to be kept.
+/// Refuses a load that cannot fit, if plans are enforced.
 pub(crate) fn refuse_unless_met(keep: bool, plan: &Plan) -> Result<(), StartError> {
     let unmet: Vec<Need> = plan.unmet().filter(|_| keep).cloned().collect();
     if unmet.is_empty() { Ok(()) } else { Err(StartError::Starved(unmet)) }
 }
 
-/// The addresses that a name means.
+/// The addresses of a name.
 #[derive(Debug)]
 pub(crate) struct Addresses {
     pub(crate) first: SocketAddr,
@@ -282,7 +282,8 @@ impl Addresses {
         Ok(Self { first: addresses.next().ok_or_else(nothing)?, others: addresses.collect() })
     }
 
-    /// Of several the first that accepts a connection, as `localhost` is often two and served on one; if none does, the first.
+    /// The first address that accepts a connection, or the first one if none does. For example, `localhost` often has two
+    /// addresses and a server on one.
     pub(crate) fn choose(&self) -> SocketAddr {
         if self.others.is_empty() {
             return self.first;
@@ -315,7 +316,7 @@ mod tests {
         let served = TcpListener::bind("127.0.0.1:0").unwrap();
         served.set_nonblocking(true).unwrap();
         let address = served.local_addr().unwrap();
-        // No other socket's either: these tests listen on 127.0.0.1.
+        // No other socket has this port there, because these tests listen on 127.0.0.1.
         let closed = TcpListener::bind("127.0.0.77:0").unwrap().local_addr().unwrap();
         let addresses = Addresses { first: closed, others: vec![address] };
         assert_eq!(addresses.choose(), address);

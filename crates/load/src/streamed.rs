@@ -1,5 +1,5 @@
-//! A target's request over HTTP/2: its pseudo-header fields, fields and body, rendered each time that a stream is opened. `request` has the
-//! bytes of HTTP/1.
+//! A target's request over HTTP/2: pseudo-header fields, fields and body, rendered for each stream. `request` has the bytes
+//! for HTTP/1.
 
 use crate::options::{Options, OptionsError, Target};
 use crate::template::{Template, Values};
@@ -7,10 +7,10 @@ use http1::FieldId;
 use http2::{Connection, OpenFault, RequestLine, StreamId};
 use std::sync::Arc;
 
-/// The prefix of a message of gRPC: whether it is compressed, and its length.
+/// The prefix of a gRPC message: whether it is compressed, and its length.
 const GRPC_PREFIX_BYTES: usize = 5;
 
-/// What a target sends on a stream.
+/// The request of a target on a stream.
 #[derive(Debug)]
 pub(crate) struct Streamed {
     method: Vec<u8>,
@@ -21,17 +21,17 @@ pub(crate) struct Streamed {
     body: Template,
     /// The body, if it is always the same.
     same_body: Option<Arc<[u8]>>,
-    /// Whether Content-Length is ours to add.
+    /// Whether to add Content-Length.
     length: bool,
     grpc: bool,
 }
 
-/// Room to render in, one for all connections of a worker.
+/// Buffers for rendering, shared by all connections of a worker.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
-    /// Authority, path and values of fields, one behind the other.
+    /// Authority, path and field values, concatenated.
     text: Vec<u8>,
-    /// Where the values of the fields end.
+    /// Where each field value ends.
     ends: Vec<usize>,
 }
 
@@ -87,7 +87,7 @@ impl Streamed {
         }
         self.body.render(values, &mut bytes);
         if self.grpc {
-            // A message of more than 4 GB is none that gRPC has; the body is at most one.
+            // gRPC allows 4 GB, and `holdfast load` limits a body to 1 GB, so the length fits.
             let len = (bytes.len() - GRPC_PREFIX_BYTES) as u32;
             if let Some(place) = bytes.get_mut(1..GRPC_PREFIX_BYTES) {
                 place.copy_from_slice(&len.to_be_bytes());
@@ -96,7 +96,7 @@ impl Streamed {
         bytes.into()
     }
 
-    /// Opens a stream with the head of one request, and gives its body, which is to follow.
+    /// Opens a stream with the head of one request and returns the body to send.
     pub(crate) fn open(
         &self,
         engine: &mut Connection,
@@ -126,7 +126,7 @@ impl Streamed {
         let stream = engine.open(&line, body.is_empty(), out, |fields| {
             let mut at = path_end;
             for ((id, name, _), end) in self.fields.iter().zip(ends.iter()) {
-                // The options were checked; what a template makes may still be no value, and is left out.
+                // The options are checked; but a template may produce an invalid value, which is left out.
                 let _ = fields.add_known(*id, name, text.get(at..*end).unwrap_or_default());
                 at = *end;
             }
@@ -146,7 +146,7 @@ mod tests {
     use http2::{Config, Event, Head, Role};
     use std::fmt::Write as _;
 
-    /// The head and the body as a server gets them.
+    /// The head and the body as a server receives them.
     fn sent(target: Target, grpc: bool) -> (String, Vec<u8>) {
         let options = Options { version: Version::Http2, grpc, ..Options::new(target) };
         let streamed = Streamed::new(&options.targets[0], &options).unwrap();

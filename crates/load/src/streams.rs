@@ -1,34 +1,36 @@
-//! What a load over HTTP/2 sees beside requests and responses: streams and the target's limit for them, windows, GOAWAY, resets, and how
-//! calls of gRPC end.
+//! What a load over HTTP/2 counts besides requests and responses: streams and the target's limit, windows, GOAWAY, resets,
+//! and the statuses of gRPC calls.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Counts of one interval; merged, of all.
+/// Counts of one interval; merged, of the whole run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct StreamsRecord {
     /// Streams that were opened.
     pub opened: u64,
     /// Most streams at one time on one connection.
     pub most: u64,
-    /// The least number of streams at once that a target allowed (`SETTINGS_MAX_CONCURRENT_STREAMS`); `None` where it set no limit.
+    /// The lowest limit of concurrent streams that a target set (`SETTINGS_MAX_CONCURRENT_STREAMS`); `None` without a
+    /// limit.
     pub allowed: Option<u32>,
     /// Nanoseconds in which a body was ready and a window of the target was closed, summed over all connections.
     pub window_limited_ns: u64,
-    /// GOAWAY frames of the target, by the name of their code.
+    /// GOAWAY frames from the target, by the name of their code.
     pub goaways: BTreeMap<String, u64>,
-    /// Streams that the target reset (`RST_STREAM`), by the name of the code.
+    /// Streams that the target reset (`RST_STREAM`), by the name of their code.
     pub resets: BTreeMap<String, u64>,
-    /// Requests that the target has not looked at before it went away: they were sent again, or do not count.
+    /// Requests that the target had not processed when it sent GOAWAY or refused them. They were sent again, or do not
+    /// count.
     pub unprocessed: u64,
-    /// Calls of gRPC, by their `grpc-status`.
+    /// gRPC calls by `grpc-status`.
     pub grpc: BTreeMap<u32, u64>,
-    /// What was wrong with some connection that broke the rules, in words.
+    /// The first HTTP/2 protocol error of a connection, in words.
     pub failure: Option<String>,
 }
 
 impl StreamsRecord {
-    /// Adds what others have seen.
+    /// Adds the counts of another worker or interval.
     pub(crate) fn add(&mut self, other: &Self) {
         self.opened += other.opened;
         self.most = self.most.max(other.most);
@@ -48,7 +50,7 @@ impl StreamsRecord {
         }
     }
 
-    /// Whether the target's limit was below the streams that were asked for.
+    /// Whether the target's limit was below the requested number of streams.
     pub fn is_bound(&self, asked: usize) -> bool {
         self.allowed.is_some_and(|allowed| (allowed as usize) < asked)
     }

@@ -1,4 +1,4 @@
-//! What a load over HTTP did, and the figures that follow from it. Pure.
+//! The outcome of a load over HTTP, and the figures derived from it. Pure.
 
 use crate::options::Options;
 use crate::plan::Plan;
@@ -9,10 +9,10 @@ use crate::tally::Latencies;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// What a load did.
+/// The outcome of a load.
 #[derive(Debug, Clone)]
 pub struct Summary {
-    /// What it was asked to do.
+    /// The options of the run.
     pub options: Options,
     /// Address of each target, in the order of the options.
     pub addresses: Vec<SocketAddr>,
@@ -20,26 +20,26 @@ pub struct Summary {
     pub threads: usize,
     /// Processes that ran.
     pub processes: usize,
-    /// What it was known to need.
+    /// What the load was computed to need.
     pub plan: Plan,
-    /// What is missing in the record: processes that ended without a word, each in a phrase.
+    /// What is missing in the record: each phrase describes a process that ended without a report.
     pub lost: Vec<String>,
     /// Everything that was recorded.
     pub record: HttpRecord,
-    /// What became of the processors from the start to the end.
+    /// Processor ticks from the start to the end.
     pub processors: Ticks,
-    /// From the start to the last response, or to the end of the duration, whichever came later.
+    /// From the start to the last response or to the end of the duration, the later of the two.
     pub elapsed: Duration,
-    /// It was stopped by hand.
+    /// Whether the run was stopped by hand.
     pub stopped: bool,
-    /// Why it ended before its time: a script that failed, or an event loop that did. Everything until then is recorded.
+    /// Why the run ended early: a script or an event loop failed. The record has everything up to then.
     pub failure: Option<String>,
     /// The script's state, for its `done`.
     pub script: Option<Finished>,
 }
 
 impl Summary {
-    /// Of a load that has done nothing, to be filled in: by tests, and by callers with figures from elsewhere.
+    /// The summary of an empty run, to be filled in by tests and by callers with figures from elsewhere.
     pub fn of_nothing(options: Options) -> Self {
         let plan = Plan { processes: 1, needs: Vec::new() };
         Self {
@@ -65,7 +65,8 @@ impl Summary {
         if seconds > 0.0 { responses as f64 / seconds } else { 0.0 }
     }
 
-    /// Mean time between two requests of a connection, in nanoseconds: what a closed loop's latencies are corrected with.
+    /// Mean time between two requests of a connection, in nanoseconds. The latencies of a closed loop are corrected with
+    /// it.
     pub fn loop_interval_ns(&self) -> u64 {
         let ended: u64 = self.record.targets.iter().map(crate::Tally::ended).sum();
         // One of the two factors is 1.
@@ -74,7 +75,7 @@ impl Summary {
         (self.elapsed.as_nanos() * users).checked_div(u128::from(ended)).unwrap_or_default() as u64
     }
 
-    /// Closed loop: the latencies as they would be had each connection kept its pace while it waited. Open loop: as they are.
+    /// Closed loop: the latencies as if each connection had kept its pace while it waited. Open loop: unchanged.
     pub fn corrected(&self) -> Latencies {
         let latency = self.record.whole().latency;
         if self.options.pace.is_open() { latency } else { latency.corrected(self.loop_interval_ns()) }

@@ -1,5 +1,5 @@
-//! What is counted: per target and interval, in the worker that sees it; merged without loss by `collect`. Memory does not grow
-//! with the number of requests: latencies are histograms (HDR, three digits), statuses a short list.
+//! Counts per target and interval. The worker that sees an event counts it, and `collect` merges the counts without loss.
+//! Memory does not grow with the number of requests: latencies are histograms (HDR, three digits), statuses a short list.
 
 use crate::cause::{ByCause, Cause, SocketErrorKind};
 use crate::options::LATENCY_NS_MAX;
@@ -15,11 +15,11 @@ pub const LATENCY_DIGITS: u8 = 3;
 #[serde(try_from = "Counted", into = "Counted")]
 pub struct Latencies {
     histogram: Histogram<u64>,
-    /// Exact, where the histogram has three digits.
+    /// Exact, while the histogram has three digits.
     sum_ns: u128,
 }
 
-/// The same latencies were counted; for how many others there is room is no matter.
+/// Compares the recorded latencies, not the allocated size.
 impl PartialEq for Latencies {
     fn eq(&self, other: &Self) -> bool {
         self.sum_ns == other.sum_ns && self.recorded().eq(other.recorded())
@@ -33,11 +33,11 @@ impl Default for Latencies {
     }
 }
 
-/// Latencies as another process sends them. Nothing is lost: each value is the upper end of its bucket and falls into the
-/// same one again, and the exact sum goes along.
+/// Latencies for transfer between processes. Nothing is lost: each value is the upper end of its bucket and falls into the
+/// same one again, and the exact sum is included.
 #[derive(Serialize, Deserialize)]
 struct Counted {
-    /// Upper and lower 64 bits: JSON readers have no integers of 128.
+    /// Upper and lower 64 bits, because JSON readers have no 128-bit integers.
     sum_ns: (u64, u64),
     counts: Sparse,
 }
@@ -69,42 +69,42 @@ impl TryFrom<Counted> for Latencies {
 }
 
 impl Latencies {
-    /// Counts one; what is above one hour counts as one hour.
+    /// Records one latency; values above one hour count as one hour.
     #[inline]
     pub fn record(&mut self, latency_ns: u64) {
         let latency_ns = latency_ns.min(LATENCY_NS_MAX);
         self.sum_ns += u128::from(latency_ns);
-        // It resizes itself, so no value up to a u64 is too large for it.
+        // The histogram resizes itself, so it accepts any u64.
         let _ = self.histogram.record(latency_ns);
     }
 
-    /// Forgets everything, and keeps the memory.
+    /// Clears all counts and keeps the memory.
     pub(crate) fn clear(&mut self) {
-        // Most histograms of most records are empty, and have room for some hundred kilobytes.
+        // Most histograms are empty, and clearing one would write some hundred kilobytes.
         if !self.histogram.is_empty() {
             self.histogram.reset();
         }
         self.sum_ns = 0;
     }
 
-    /// Takes the memory for latencies up to this one, before the load begins.
+    /// Allocates memory for latencies up to this one, before the load begins.
     pub(crate) fn make_room(&mut self, latency_ns: u64) {
         self.record(latency_ns);
         self.clear();
     }
 
-    /// Adds all of another one.
+    /// Adds another histogram.
     pub fn add(&mut self, other: &Self) {
         self.sum_ns += other.sum_ns;
         let _ = self.histogram.add(&other.histogram);
     }
 
-    /// How many were counted.
+    /// Number of recorded latencies.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// The latency that a share of the requests (0 to 1) did not exceed, in nanoseconds; 0 if there are none.
+    /// The latency that this share (0 to 1) of the requests did not exceed, in nanoseconds; 0 if there are none.
     pub fn quantile_ns(&self, quantile: f64) -> u64 {
         if self.histogram.is_empty() { 0 } else { self.histogram.value_at_quantile(quantile) }
     }
@@ -134,7 +134,8 @@ impl Latencies {
         if self.histogram.is_empty() { 1.0 } else { self.histogram.quantile_below(latency_ns) }
     }
 
-    /// With what a closed loop did not send while it waited, had each connection sent every `interval_ns`.
+    /// Adds the latencies of requests that a closed loop did not send while it waited, if each connection had sent every
+    /// `interval_ns`.
     pub fn corrected(&self, interval_ns: u64) -> Self {
         let corrected = self.histogram().corrected(interval_ns);
         let mut latencies = Self::default();
@@ -145,12 +146,13 @@ impl Latencies {
         latencies
     }
 
-    /// The values that were seen, each the upper end of its bucket, ascending, with their counts.
+    /// The recorded values, each the upper end of its bucket, ascending, with their counts.
     pub fn recorded(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.histogram.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value()))
     }
 
-    /// The same as a histogram of fixed size, for corrections and exports. Nothing is lost: the buckets are the same.
+    /// The same as a histogram of fixed size, for corrections and exports. Nothing is lost, because the buckets are the
+    /// same.
     pub fn histogram(&self) -> stats::Histogram {
         let mut histogram = stats::Histogram::new();
         self.recorded().for_each(|(latency_ns, count)| histogram.record_n(latency_ns, count));
@@ -158,22 +160,22 @@ impl Latencies {
     }
 }
 
-/// Failures in wrk's words: each is one of the three. A write that fails is a read that fails here, since what the target
-/// said before it reset is read first.
+/// Failures in wrk's three categories. Here a failed write counts as a failed read, because data that the target sent
+/// before its reset is read first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SocketErrors {
-    /// No connection came to be.
+    /// The connection could not be established.
     pub connect: u64,
-    /// The connection broke, or what came over it is no response.
+    /// The connection broke, or the received data is no response.
     pub read: u64,
-    /// It was waited for in vain.
+    /// A timeout.
     pub timeout: u64,
 }
 
 /// Counts of one target.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Tally {
-    /// Requests that were sent, or should have been.
+    /// Requests that were sent or should have been sent.
     pub begun: u64,
     /// Complete responses.
     pub responses: u64,
@@ -193,12 +195,12 @@ pub struct Tally {
     pub length_first: Option<u64>,
     /// Responses whose body had another length.
     pub lengths_other: u64,
-    /// Open loop: from the intended time. Closed loop: from when the connection could send. To the end of the response;
-    /// of those that were waited for in vain, to the end of the waiting.
+    /// Open loop: from the time the request was due. Closed loop: from the time the connection could send. Up to the end of
+    /// the response, or for a timeout up to the end of the wait.
     pub latency: Latencies,
 }
 
-/// Counts by the number of a cause or an ending, as a list: serde has no arrays of every length.
+/// Serializes counts indexed by cause or ending as a list, because serde does not support arrays of every length.
 pub(crate) mod by_index {
     use serde::de::Error as _;
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
@@ -222,7 +224,7 @@ impl Tally {
         self.latency.record(latency_ns);
         match self.statuses.iter_mut().find(|(known, _)| *known == status) {
             Some((_, count)) => *count += 1,
-            // At most 900 are possible.
+            // There are at most 900 statuses.
             None => self.statuses.push((status, 1)),
         }
         if *self.length_first.get_or_insert(body_bytes) != body_bytes {
@@ -230,7 +232,7 @@ impl Tally {
         }
     }
 
-    /// Counts a handshake of TLS that was all that was asked for.
+    /// Counts a TLS handshake in a load of handshakes only.
     pub(crate) fn handshake(&mut self, latency_ns: u64) {
         self.responses += 1;
         self.latency.record(latency_ns);
@@ -246,7 +248,7 @@ impl Tally {
         }
     }
 
-    /// Forgets everything, and keeps the memory.
+    /// Clears all counts and keeps the memory.
     pub(crate) fn clear(&mut self) {
         let Self {
             begun,
@@ -270,7 +272,7 @@ impl Tally {
         latency.clear();
     }
 
-    /// Adds all of another one.
+    /// Adds another tally.
     pub fn add(&mut self, other: &Self) {
         self.begun += other.begun;
         self.responses += other.responses;
@@ -287,7 +289,7 @@ impl Tally {
         self.bytes_received += other.bytes_received;
         self.bytes_body += other.bytes_body;
         self.bytes_sent += other.bytes_sent;
-        // Which came first in another thread is chance; one of them is taken, and the others compare with it at least there.
+        // The first body is a different one in each thread. One length is kept for the comparison.
         self.length_first = self.length_first.or(other.length_first);
         self.lengths_other += other.lengths_other;
         if self.length_first.is_some() && other.length_first.is_some() && self.length_first != other.length_first {
@@ -321,7 +323,7 @@ impl Tally {
         self.responses + self.failed()
     }
 
-    /// Failures in the three kinds that wrk and its scripts know.
+    /// Failures in the three categories of wrk and its scripts.
     pub fn socket_errors(&self) -> SocketErrors {
         let mut errors = SocketErrors::default();
         for cause in Cause::ALL {
@@ -363,7 +365,7 @@ mod tests {
         let text = serde_json::to_string(&sent).unwrap();
         let read: Tally = serde_json::from_str(&text).unwrap();
         assert_eq!(read, sent);
-        // To the last bit: every output has the same bytes.
+        // Bit for bit, so that every output has the same bytes.
         assert_eq!(read.latency.histogram().encode(), sent.latency.histogram().encode());
         assert_eq!(serde_json::to_string(&read).unwrap(), text);
         for damaged in [
@@ -381,7 +383,7 @@ mod tests {
         (0..99).for_each(|_| raw.record(1_000_000));
         raw.record(1_000_000_000);
         let corrected = raw.corrected(10_000_000);
-        // One second without an answer hides 99 requests that were due every 10 ms.
+        // One second without an answer hides 99 requests, one every 10 ms.
         assert_eq!((raw.count(), corrected.count()), (100, 199));
         assert!(raw.quantile_ns(0.9) < 2_000_000 && corrected.quantile_ns(0.9) > 700_000_000);
     }
@@ -397,7 +399,7 @@ mod tests {
         assert_eq!(tally.statuses, [(200, 2), (503, 1)]);
         assert_eq!((tally.errors(), tally.failed(), tally.lengths_other), (3, 2, 1));
         assert_eq!(tally.socket_errors(), SocketErrors { connect: 1, read: 0, timeout: 1 });
-        // A refused request has no latency, one that was waited for has.
+        // A refused request has no latency, a timeout has one.
         assert_eq!(tally.latency.count(), 4);
         let mut sum = tally.clone();
         sum.add(&tally);
@@ -410,7 +412,7 @@ mod tests {
         tally.response(503, 9, LATENCY_NS_MAX);
         tally.failure(Cause::Silent, 30);
         tally.clear();
-        // To the last bit, although the one has room for an hour.
+        // Bit for bit, although one has memory for an hour.
         let text = |tally: &Tally| serde_json::to_string(tally).unwrap();
         assert!(tally == Tally::default() && text(&tally) == text(&Tally::default()));
         let mut fresh = Tally::default();

@@ -1,15 +1,15 @@
-//! Values that differ from request to request, in a text: `{{counter}}`, `{{random:1-100}}` and the like. A template is read
-//! once; rendering it allocates nothing beyond its output. Pure: counter and random source are arguments.
+//! Values that differ between requests, in a text: `{{counter}}`, `{{random:1-100}}` and the like. A template is parsed
+//! once, and rendering allocates only its output. Pure: counter and random source are arguments.
 
 use thiserror::Error;
 
-/// Parts of one template at most: a body of a megabyte with a counter in every line stays below, and a slip of the finger
-/// that repeats a file does not.
+/// Most parts of one template: enough for a body of a megabyte with a counter in every line, and too few for a file that is
+/// repeated by mistake.
 const PARTS_MAX: usize = 100_000;
-/// Random characters of one part at most.
+/// Most random digits in one part.
 const HEX_DIGITS_MAX: u64 = 4096;
 
-/// The words that are understood, for help texts.
+/// The known words, for help texts.
 pub const TEMPLATES: &str = "\
 {{counter}}          0, 1, 2 … over all requests of the run; {{counter:100}} begins at 100
 {{random:1-100}}     a whole number from 1 to 100, evenly distributed
@@ -29,39 +29,39 @@ enum Part {
     Worker,
 }
 
-/// A text with places for values.
+/// A text with placeholders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Template {
     parts: Vec<Part>,
 }
 
-/// What is wrong with the words between the braces.
+/// An error in a placeholder.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TemplateError {
-    /// None of [`TEMPLATES`].
+    /// The word is none of [`TEMPLATES`].
     #[error("`{{{{{0}}}}}` is none of counter, random, hex, uuid, choice and worker")]
     Unknown(String),
-    /// The word is known, what is behind its colon is not.
+    /// The word is known, but not its argument.
     #[error("`{{{{{0}}}}}`: {1}")]
     Argument(String, &'static str),
-    /// More than a hundred thousand places.
+    /// More than a hundred thousand placeholders.
     #[error("more than {PARTS_MAX} places for values")]
     TooMany,
 }
 
-/// Where the values come from: one for each worker.
+/// The source of the values: one for each worker.
 #[derive(Debug)]
 pub(crate) struct Values {
-    /// The next number of `{{counter}}`; moved on once per request.
+    /// The next value of `{{counter}}`; advances once per request.
     pub(crate) counter: u64,
     /// Number of the worker.
     pub(crate) worker: u64,
-    /// For everything random.
+    /// The source of random values.
     pub(crate) random: fastrand::Rng,
 }
 
 impl Template {
-    /// Reads a template. Braces without an end are text.
+    /// Parses a template. Unclosed braces are plain text.
     pub(crate) fn parse(text: &[u8]) -> Result<Self, TemplateError> {
         let mut parts = Vec::new();
         let mut rest = text;
@@ -84,12 +84,12 @@ impl Template {
         Ok(Self { parts })
     }
 
-    /// A text in which nothing is replaced.
+    /// A text without placeholders.
     pub(crate) fn literal(text: &[u8]) -> Self {
         Self { parts: if text.is_empty() { Vec::new() } else { vec![Part::Text(text.to_vec())] } }
     }
 
-    /// Whether it is the same for every request.
+    /// Whether the text is the same for every request.
     pub(crate) fn is_static(&self) -> bool {
         self.parts.iter().all(|part| matches!(part, Part::Text(_)))
     }

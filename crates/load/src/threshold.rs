@@ -1,5 +1,5 @@
-//! A threshold on a figure of a run of any protocol: how it is written, and how it is judged after the run. The figures are in
-//! `expect` and in `websocket`. Pure.
+//! A threshold on a figure of a run, for any protocol: its syntax, and its judgement after the run. `expect` and
+//! `websocket` have the figures. Pure.
 
 use crate::health::Health;
 use crate::tally::Latencies;
@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 use thiserror::Error;
 
-/// One threshold.
-/// Such as [`Expectation`](crate::Expectation).
+/// One threshold, such as an [`Expectation`](crate::Expectation).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Threshold<F> {
     text: String,
@@ -16,13 +15,13 @@ pub struct Threshold<F> {
     operator: Operator,
     /// Nanoseconds, requests per second, a number, or a share from 0 to 1.
     bound: f64,
-    /// The bound is a share.
+    /// Whether the bound is a share.
     share: bool,
 }
 
-/// A figure of some kind of load.
+/// A figure of one kind of load.
 pub trait LoadFigure {
-    /// What a load of this kind did.
+    /// The summary of this kind of load.
     type Summary;
 }
 
@@ -33,38 +32,38 @@ pub(crate) trait Compared: LoadFigure + Sized {
 
     /// The figure of that name.
     fn parse(name: &str) -> Option<Self>;
-    /// What its bound is written as.
+    /// The unit of its bound.
     fn bound(&self) -> Bound;
-    /// The figure of a run. `counted` makes a figure of a count and of what it is a part of.
+    /// The figure of a run. `counted` turns a count and its total into a figure.
     fn measure(&self, counted: &Counting<'_>, summary: &Self::Summary, health: &Health) -> Measured;
-    /// Why a threshold that was missed counts for nothing although the generator was in time.
+    /// Why a missed threshold counts for nothing although the generator was on time.
     fn limited_by_generator(&self, _summary: &Self::Summary, _health: &Health) -> Option<String> {
         None
     }
 }
 
-/// A count, and what it is a part of: the number or the share, as the bound is written, and both in words.
+/// Takes a count and its total; returns the number or the share, depending on the bound, and both in words.
 pub(crate) type Counting<'a> = dyn Fn(u64, u64) -> (f64, String) + 'a;
 
-/// What a bound is written as.
+/// The unit of a bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bound {
     Time,
     Rate,
-    /// Or a share.
+    /// A number or a share.
     Count,
 }
 
 /// A figure of a run.
 pub(crate) struct Measured {
-    /// `None` where nothing is known; then the threshold is not met.
+    /// `None` if it is unknown; then the threshold is not met.
     pub(crate) value: Option<f64>,
     pub(crate) words: String,
-    /// What it may have been at the other end, had the generator been in time; `None` where that makes no difference.
+    /// The value that the figure could have had without the generator's lag; `None` if the lag does not matter.
     pub(crate) other: Option<f64>,
 }
 
-/// What of a distribution of times is compared.
+/// The point of a distribution of times that is compared.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Point {
     Quantile(f64),
@@ -96,7 +95,7 @@ impl<F: Compared> FromStr for Threshold<F> {
 
 #[expect(private_bounds, reason = "the figures are this crate's")]
 impl<F: Compared> Threshold<F> {
-    /// Compares with a run, in whose way the generator may have been. A value that is not known is not what was expected.
+    /// Judges a run. The generator may have distorted the figure; an unknown value does not meet the threshold.
     pub fn judge(&self, summary: &F::Summary, health: &Health) -> Verdict {
         let Measured { value, words, other } =
             self.figure.measure(&|count, of| self.counted(count, of), summary, health);
@@ -109,14 +108,15 @@ impl<F: Compared> Threshold<F> {
         Verdict { expected: self.text.clone(), measured: words, met, undecided }
     }
 
-    /// Whether the threshold lies between what was measured and what it would be at the other end: then the measurement decides nothing.
+    /// Whether the bound lies between the measured value and the value without lag, so that the measurement does not
+    /// decide.
     fn lies_between(&self, value: f64, other: f64) -> bool {
         let holds = |value| self.operator.holds(value, self.bound);
         let is_within = self.bound >= value.min(other) && self.bound <= value.max(other);
         holds(value) != holds(other) || (self.operator == Operator::Equal && is_within && !holds(value))
     }
 
-    /// Why a threshold between two values is not decided.
+    /// Why a threshold between two values is undecided.
     fn between(&self, least: f64, most: f64) -> String {
         let words = match self.figure.bound() {
             Bound::Time => |ns: f64| format!("{:.1} ms", ns / 1e6),
@@ -134,35 +134,35 @@ impl<F: Compared> Threshold<F> {
     }
 }
 
-/// What became of a threshold.
+/// The verdict on a threshold.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// As it was written.
+    /// The threshold as it was written.
     pub expected: String,
     /// What was measured, with its unit.
     pub measured: String,
-    /// Whether it was reached.
+    /// Whether the threshold was met.
     pub met: bool,
-    /// Why that counts for nothing: the generator, and not the target, may have decided it.
+    /// Why the verdict counts for nothing: the generator, not the target, may have decided it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undecided: Option<String>,
 }
 
-/// Why a threshold cannot be understood.
+/// Why a threshold cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ExpectationError {
     /// No `<`, `<=`, `>`, `>=` or `=`.
     #[error("`{0}` has none of < <= > >= =")]
     NoOperator(String),
-    /// A word that is no figure.
+    /// The name of the figure is unknown.
     #[error("`{0}` is no figure of a run; such as p99, mean, errors, rate, reused, 5xx, refused")]
     UnknownFigure(String),
-    /// A bound that does not fit the figure.
+    /// The bound does not fit the figure.
     #[error("`{0}` is no bound for `{1}`: {2}")]
     Bound(String, String, &'static str),
 }
 
-/// The figure's name, the operator, the bound.
+/// Splits a threshold into figure, operator and bound.
 fn split(text: &str) -> Result<(&str, Operator, &str), ExpectationError> {
     let at = text.find(['<', '>', '=']).ok_or_else(|| ExpectationError::NoOperator(text.to_owned()))?;
     let (name, rest) = text.split_at(at);
@@ -203,12 +203,12 @@ impl Point {
     }
 }
 
-/// A rate in words.
+/// Formats a rate.
 pub(crate) fn per_second(rate: f64) -> String {
     format!("{rate:.1}/s")
 }
 
-/// A latency in words.
+/// Formats a latency.
 pub(crate) fn millis(ns: f64) -> String {
     format!("{:.3} ms", ns / 1e6)
 }
@@ -226,14 +226,14 @@ pub(crate) fn parse_point(name: &str) -> Option<Point> {
     })
 }
 
-/// A number that is no less than 0.
+/// A number that is not negative.
 fn parse_number(text: &str) -> Option<f64> {
     report::typed::scaled(text, &[("k", 1e3), ("m", 1e6), ("g", 1e9)])
 }
 
 /// A time with its unit, in nanoseconds.
 fn parse_time(text: &str) -> Option<f64> {
-    // A bare number could be meant in any unit.
+    // The unit of a bare number would be ambiguous.
     let has_unit = text.ends_with(|last: char| last.is_alphabetic());
     report::typed::duration(text).ok().filter(|_| has_unit).map(|time| time.as_secs_f64() * 1e9)
 }

@@ -1,5 +1,5 @@
-//! What a load does under TLS: whom it believes, what it shows, how its handshakes went. The protocol is in `tls`, the socket in
-//! `transport`.
+//! TLS on the load's side: trusted authorities, the client certificate, and the record of handshakes. `tls` has the
+//! protocol, `transport` the socket.
 
 use crate::cause::Cause;
 use crate::setup::StartError;
@@ -11,20 +11,20 @@ use std::io;
 use tls::{ClientSide, Pair, Session, TlsError, Trust};
 use transport::{Transport, tls_error};
 
-/// What is asked of `https://` and `wss://` targets.
+/// TLS options for `https://` and `wss://` targets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TlsOptions {
-    /// Any certificate is taken.
+    /// Whether to accept any certificate.
     pub insecure: bool,
-    /// Certificates of authorities, as PEM; without them the system's.
+    /// Trusted authorities as PEM; `None` uses the system's.
     pub authorities: Option<Vec<u8>>,
-    /// The certificate that the load shows, with its key, both as PEM.
+    /// The client certificate with its key, both as PEM.
     pub pair: Option<(Vec<u8>, Vec<u8>)>,
-    /// The name that is asked for and checked, in place of the URL's host.
+    /// The server name to request and verify, in place of the URL's host.
     pub name: Option<String>,
-    /// Sessions are resumed.
+    /// Whether to resume sessions.
     pub resume: bool,
-    /// A handshake counts as a request, and nothing is sent behind it.
+    /// Whether a handshake counts as a request and nothing is sent after it.
     pub handshakes_only: bool,
 }
 
@@ -34,12 +34,12 @@ impl Default for TlsOptions {
     }
 }
 
-/// The load's side of all its connections.
+/// The TLS configuration of all connections.
 #[derive(Debug)]
 pub(crate) struct Side(ClientSide);
 
 impl Side {
-    /// For connections that ask for these names, and speak one of these protocols (ALPN), the first if the target does.
+    /// For these server names and ALPN protocols; the first protocol is preferred.
     pub(crate) fn new<'a>(
         options: &TlsOptions,
         protocols: &[&str],
@@ -63,33 +63,33 @@ impl Side {
         Ok(Self(side))
     }
 
-    /// A connection that asks for this name, not yet secured.
+    /// A connection with this server name, before its handshake.
     pub(crate) fn wrap(&self, stream: Stream, name: &str) -> Transport {
         match Session::client(&self.0, name) {
             Ok(session) => Transport::secure(stream, session),
-            // It was tried before the start; without a session the target refuses what it hears.
+            // Each name was checked before the start. Without a session the target would refuse the plain bytes.
             Err(_) => Transport::plain(stream),
         }
     }
 }
 
-/// How the handshakes of an interval, or of a run, went.
+/// The handshakes of an interval or of a run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Handshakes {
-    /// With a key exchange and a certificate: from established TCP to the end of the handshake.
+    /// Full handshakes, with a key exchange and a certificate: from established TCP to the end of the handshake.
     pub full: Latencies,
-    /// Of a session that was resumed.
+    /// Handshakes that resumed a session.
     pub resumed: Latencies,
-    /// Protocol and cipher, in OpenSSL's words, of each handshake.
+    /// Number of handshakes by protocol and cipher, in OpenSSL's names.
     pub agreed: BTreeMap<String, u64>,
     /// Connections that the target closed between two responses without `close_notify`.
     pub truncated: u64,
-    /// What was wrong with some handshake that failed, in words, with what to do.
+    /// The first error of a failed handshake, with advice.
     pub failure: Option<String>,
 }
 
 impl Handshakes {
-    /// Counts one that is complete.
+    /// Counts a complete handshake.
     pub(crate) fn complete(&mut self, session: &Session, time_ns: u64) {
         let times = if session.is_resumed() { &mut self.resumed } else { &mut self.full };
         times.record(time_ns);
@@ -101,7 +101,7 @@ impl Handshakes {
         }
     }
 
-    /// Notes why one has failed; gives the cause.
+    /// Records the error of a failed handshake; returns the cause.
     pub(crate) fn fail(&mut self, error: &io::Error) -> Cause {
         let Some(error) = tls_error(error) else { return Cause::ResetUnanswered };
         if self.failure.is_none() {
@@ -111,7 +111,7 @@ impl Handshakes {
         cause(error)
     }
 
-    /// Adds what others have seen.
+    /// Adds the counts of another worker or interval.
     pub(crate) fn add(&mut self, other: &Self) {
         self.full.add(&other.full);
         self.resumed.add(&other.resumed);
@@ -124,13 +124,13 @@ impl Handshakes {
         }
     }
 
-    /// Handshakes that were complete.
+    /// Number of complete handshakes.
     pub fn count(&self) -> u64 {
         self.full.count() + self.resumed.count()
     }
 }
 
-/// The cause that a request has failed by, where its handshake has.
+/// The cause of a request's failure if its handshake has failed.
 fn cause(error: &TlsError) -> Cause {
     match error {
         TlsError::ClosedInHandshake => Cause::TlsClosed,

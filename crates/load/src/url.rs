@@ -1,5 +1,5 @@
-//! The part of URLs that a load needs: where to connect, what to send as Host and as target. Not a general URL library: no
-//! relative references, nothing is normalised, since the target must see what was typed.
+//! The parts of a URL that a load needs: the address to connect to, the Host value and the request target. Not a general
+//! URL library: it has no relative references and normalises nothing, because the target must see the URL as typed.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -11,13 +11,13 @@ use thiserror::Error;
 pub struct Url {
     /// Name or address, an IPv6 address without its brackets.
     pub host: String,
-    /// Port; 80 or 443 where none is given.
+    /// Port; 80 or 443 by default.
     pub port: u16,
     /// Value of the Host field: as typed, without user information.
     pub authority: String,
-    /// Path and query as typed; `/` where there is none. A fragment is left out.
+    /// Path and query as typed; `/` if empty. A fragment is dropped.
     pub path: String,
-    /// It is `https://`.
+    /// Whether the scheme is `https`.
     #[serde(default)]
     pub tls: bool,
 }
@@ -25,19 +25,19 @@ pub struct Url {
 /// Why a URL cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum UrlError {
-    /// Another scheme, or none.
+    /// The scheme is another one or missing.
     #[error("a URL begins with http:// or https://")]
     NotHttp,
-    /// No host.
+    /// The host is missing.
     #[error("a URL has a host behind http://")]
     NoHost,
-    /// A port that is no number from 1 to 65535.
+    /// The port is not a number from 1 to 65535.
     #[error("`{0}` is no port from 1 to 65535")]
     Port(String),
-    /// A space or control character.
+    /// The URL contains a space or control character.
     #[error("a URL has no spaces or control characters; write them as %20 and so on")]
     Space,
-    /// User information, which would be lost silently otherwise.
+    /// The URL contains user information, which the load would not send.
     #[error("user and password in a URL are not sent; use the header Authorization")]
     UserInformation,
 }

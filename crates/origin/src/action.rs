@@ -1,5 +1,5 @@
-//! From a request head to what will be done once its body has been read: the table of behaviours as code. Looks at the
-//! head only and does nothing yet; `connection` performs the action.
+//! Selects the action for a request head: the table of behaviours as code. It reads only the head and performs nothing;
+//! `connection` performs the action once the body has been read.
 
 use crate::body::{Body, CutBy, Framing};
 use crate::options::{Closing, ClosingStyle};
@@ -13,28 +13,28 @@ use reactor::PeerAddress;
 use serde::Serialize;
 use std::time::Duration;
 
-/// Longest body that can be asked for: 1 TB takes minutes on a loopback, so more is not needed.
+/// Longest body of a response: 1 TB takes minutes on loopback, so more is not needed.
 const BODY_BYTES_MAX: u64 = 1 << 40;
-/// Longest wait that can be asked for: an hour is beyond every timeout that is tested.
+/// Longest wait that a request can specify: an hour is longer than every timeout under test.
 const WAIT_MS_MAX: u64 = 3_600_000;
-/// Bytes behind a 101; a proxy's buffers are smaller by far.
+/// Most bytes after a 101; a proxy's buffers are much smaller.
 const EARLY_BYTES_MAX: u64 = 1 << 20;
-/// Fields that can be added to a response by `header=`.
+/// Most fields that `header=` can add to a response.
 const ADDED_FIELDS_MAX: usize = 32;
-/// Interim responses before one answer; a proxy gives up long before.
+/// Most interim responses before a final one; a proxy gives up much earlier.
 const INTERIMS_MAX: u64 = 10_000;
-/// Bytes of an execution id: a UUID with some context.
+/// Longest execution id: a UUID with some context.
 const ID_BYTES_MAX: usize = 128;
-/// Data per chunk where the request does not say.
+/// Data per chunk if the request does not specify it.
 const CHUNK_BYTES_DEFAULT: u64 = 1024;
 /// Size of the body that `/reset/at?point=body` promises.
 const RESET_BODY_BYTES_DEFAULT: u64 = 1000;
 
-/// A request as the behaviours see it.
+/// A request, as input for the behaviours.
 #[derive(Debug)]
 pub(crate) struct Request<'a> {
     pub(crate) head: &'a RequestHead,
-    /// What the head's spans refer to.
+    /// The bytes that the spans of the head refer to.
     pub(crate) bytes: &'a [u8],
     pub(crate) page: &'a Page,
     /// Serial number of the connection, from 1.
@@ -42,32 +42,32 @@ pub(crate) struct Request<'a> {
     /// Number of the request on it, from 1.
     pub(crate) number: u64,
     pub(crate) from: &'a PeerAddress,
-    /// Other processes serve the same address.
+    /// Whether other processes serve the same address.
     pub(crate) is_one_of_several: bool,
-    /// It came over HTTP/2.
+    /// Whether the request came over HTTP/2.
     pub(crate) is_http2: bool,
 }
 
-/// What to do.
+/// The action for a request.
 #[derive(Debug)]
 pub(crate) enum Action {
     Page(PagePart),
     Reply(Reply),
-    /// A reply after this many milliseconds.
+    /// Reply after this many milliseconds.
     Delay(u64, Reply),
-    /// The echo as far as it is known before the body: a JSON object without its closing brace.
+    /// The part of an echo that is known before the body: a JSON object without its closing brace.
     Echo(Vec<u8>),
-    /// RST without a byte of response.
+    /// Send RST before any byte of a response.
     Reset {
-        /// The request counts as executed.
+        /// Whether the request counts as executed.
         executed: bool,
     },
-    /// A part of the head, then RST.
+    /// Send part of the head, then RST.
     CutHead(Reply),
-    /// The next connections are reset when they are accepted.
+    /// Reset this many of the next connections at accept.
     ArmResets(u64),
     CloseAfter(Closing),
-    /// How often an id was executed, or the sum over all.
+    /// Report how often an id was executed, or the sum over all ids.
     Executed(Option<String>),
     ForgetExecuted,
     Counters,
@@ -76,13 +76,13 @@ pub(crate) enum Action {
         early_bytes: u64,
     },
     WebSocket(Box<Opening>),
-    /// A call of gRPC.
+    /// Answer a gRPC call.
     Grpc(Call),
 }
 
 impl Action {
-    /// What is left of it where other processes serve the same address: none of them knows what the others have counted, and who
-    /// else is in a room.
+    /// The action if other processes serve the same address. Each process knows only its own counters and room members, so
+    /// actions that need them are refused.
     fn of_one_of_several(self) -> Self {
         let is_impossible = match &self {
             Self::ArmResets(_) | Self::Executed(_) | Self::ForgetExecuted | Self::Counters => true,
@@ -97,7 +97,7 @@ impl Action {
     }
 }
 
-/// An action, and the id under which it is counted.
+/// An action, and the execution id of the request.
 #[derive(Debug)]
 pub(crate) struct Chosen {
     pub(crate) action: Action,
@@ -111,12 +111,12 @@ impl From<Action> for Chosen {
     }
 }
 
-/// What becomes of a stream of HTTP/2 where a connection of HTTP/1 would be reset or closed early.
+/// The HTTP/2 equivalent of a reset or an early close of an HTTP/1 connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StreamFault {
-    /// It is reset with this code.
+    /// Reset the stream with this code.
     Stream(ErrorCode),
-    /// Its connection is reset.
+    /// Reset the connection.
     Connection,
 }
 
@@ -126,18 +126,18 @@ impl Default for StreamFault {
     }
 }
 
-/// How a call of gRPC is answered.
+/// The answer to a gRPC call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
-    /// With what it sent.
+    /// Return the messages of the request.
     Echo,
-    /// With this status and no message.
+    /// Return this status without a message.
     Status(u32),
-    /// `grpc.health.v1.Health/Check`: it serves.
+    /// `grpc.health.v1.Health/Check`: report that it serves.
     Healthy,
 }
 
-/// Chooses by path and query. A complaint is answered with 400.
+/// Selects the action by path and query. The error becomes a 400.
 pub(crate) fn choose(request: &Request<'_>) -> Result<Chosen, Complaint> {
     let target = &request.head.target;
     let path = target.path.of(request.bytes);
@@ -218,7 +218,7 @@ fn action(request: &Request<'_>, path: &[u8], query: Query<'_>) -> Result<Action
 
 fn chunked(request: &Request<'_>, query: Query<'_>) -> Result<Framing, Complaint> {
     let chunk = query.number("chunk", 1, BODY_BYTES_MAX)?.unwrap_or(CHUNK_BYTES_DEFAULT);
-    // An HTTP/1.0 client knows no chunks (RFC 9112 §6.1).
+    // HTTP/1.0 has no chunked coding (RFC 9112 §6.1).
     Ok(if request.head.version == Version::Http10 { Framing::UntilClose } else { Framing::Chunked(chunk) })
 }
 
@@ -251,7 +251,7 @@ fn slow(request: &Request<'_>, argument: &str, query: Query<'_>) -> Result<Body,
     Ok(body(framing, argument, query)?.paced(step_bytes, every_ms))
 }
 
-/// Appends the lines that the parameters of this name ask for, `Name:value` each.
+/// Appends a field line for each parameter of this name, with the value `Name:value`.
 fn add_fields(parameter: &str, query: Query<'_>, lines: &mut Vec<u8>) -> Result<(), Complaint> {
     for (count, line) in query.values(parameter).enumerate() {
         let mut parts = line.splitn(2, |&byte| byte == b':');
@@ -320,7 +320,8 @@ fn close_after(query: Query<'_>) -> Result<Closing, Complaint> {
 }
 
 fn upgrade(request: &Request<'_>, query: Query<'_>) -> Result<Action, Complaint> {
-    // What h2c asks for is HTTP/2, which is spoken here by ALPN and with prior knowledge alone (RFC 9113 section 3.1).
+    // h2c asks for HTTP/2 by upgrade. The origin supports HTTP/2 only by ALPN and with prior knowledge (RFC 9113 section
+    // 3.1).
     let Some(upgrade) = request.head.upgrade.filter(|upgrade| upgrade.kind != UpgradeKind::H2c) else {
         let mut reply = Reply::text(426, "send Connection: upgrade and an Upgrade field".to_owned());
         encode_field(b"Upgrade", b"echo", &mut reply.fields);
@@ -331,7 +332,7 @@ fn upgrade(request: &Request<'_>, query: Query<'_>) -> Result<Action, Complaint>
     Ok(Action::Upgrade { protocol: first.to_vec(), early_bytes })
 }
 
-/// What `/echo` says about a request, but for its body.
+/// The JSON of `/echo` for a request, except its body.
 #[derive(Serialize)]
 struct Echo {
     method: String,
@@ -363,12 +364,12 @@ fn echo(request: &Request<'_>) -> Vec<u8> {
     json
 }
 
-/// One character per byte, so that every byte can be read from the JSON text.
+/// One character per byte, so that every byte can be recovered from the JSON text.
 pub(crate) fn latin1(bytes: &[u8]) -> String {
     bytes.iter().map(|&byte| char::from(byte)).collect()
 }
 
-/// The JSON text of a value of ours.
+/// The JSON text of a value.
 pub(crate) fn to_json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("strings and numbers under string keys always serialize")
 }

@@ -1,18 +1,18 @@
-//! Response bodies that are made as they are sent: a known pattern of any length, framed in any way, in one go or step by
-//! step, whole or cut off. Pure: `connection` holds the socket and the clock.
+//! Response bodies that are generated while they are sent: a known pattern of any length, in any framing, at once or in
+//! steps, complete or cut off. Pure: `connection` has the socket and the clock.
 
 use http1::chunked::{CHUNK_END, ChunkHeader, LAST_CHUNK};
 use reactor::Millis;
 use std::io::IoSlice;
 
-/// Length of the pattern after which it repeats. A prime: no power-of-two buffer that is lost, doubled or moved leaves the
-/// body looking right.
+/// Period of the pattern. It is a prime, so a lost, duplicated or moved buffer with a power-of-two size always changes the
+/// body.
 const PATTERN_PERIOD: usize = 251;
-/// Bytes of the block that bodies are written from.
+/// Bytes of the block from which bodies are written.
 const BLOCK_BYTES: usize = PATTERN_PERIOD * 256;
-/// Blocks given to one write: about 1 MB, several times what a socket takes at once.
+/// Blocks per write: about 1 MB, several times what a socket takes at once.
 pub(crate) const BLOCKS_PER_WRITE: usize = 16;
-/// Bytes made at once where the body is copied into a buffer first: as much as a socket takes at once, roughly.
+/// Bytes per step if the body is copied into a buffer first: roughly what a socket takes at once.
 const FILL_BYTES: u64 = 64 * 1024;
 
 static BLOCK: [u8; BLOCK_BYTES] = block();
@@ -30,12 +30,12 @@ const fn block() -> [u8; BLOCK_BYTES] {
     block
 }
 
-/// The byte at `offset` of every body of the origin: what a client compares with.
+/// The byte at `offset` of every body of the origin, for clients to compare with.
 pub fn pattern_byte(offset: u64) -> u8 {
     BLOCK[(offset % PATTERN_PERIOD as u64) as usize]
 }
 
-/// The pattern from `offset` on, at most `len` bytes and at most what one block holds.
+/// The pattern from `offset`, at most `len` bytes and at most the rest of one block.
 fn pattern(offset: u64, len: u64) -> &'static [u8] {
     let start = (offset % PATTERN_PERIOD as u64) as usize;
     let len = usize::try_from(len).unwrap_or(usize::MAX).min(BLOCK_BYTES - start);
@@ -52,34 +52,34 @@ pub(crate) fn push_pattern(mut offset: u64, mut len: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// How the client learns where the body ends.
+/// How the client finds the end of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// Content-Length.
     Length,
     /// Chunked, with chunks of this many bytes (above 0).
     Chunked(u64),
-    /// The end of the connection.
+    /// By the end of the connection.
     UntilClose,
 }
 
-/// A body that comes slowly.
+/// The pace of a slow body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Pace {
-    /// Bytes at a time, above 0.
+    /// Bytes per step, above 0.
     step_bytes: u64,
     /// Milliseconds between two steps.
     every_ms: u64,
 }
 
-/// How a response ends that ends too early.
+/// How a response ends that is cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CutBy {
     /// Close.
     Fin,
     /// RST.
     Reset,
-    /// A chunk size that is none, then FIN. Only in a chunked body.
+    /// An invalid chunk size, then FIN. Only in a chunked body.
     BadChunk,
 }
 
@@ -92,34 +92,34 @@ struct Cut {
     by: CutBy,
 }
 
-/// One body and how far it has been made.
+/// One body and its progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Body {
     pub(crate) framing: Framing,
-    /// Bytes of data that the framing promises.
+    /// Bytes of data that the framing announces.
     pub(crate) total: u64,
-    /// Where in the pattern it begins.
+    /// Where in the pattern the body begins.
     offset: u64,
     pace: Option<Pace>,
     cut: Option<Cut>,
-    /// Trailer lines behind a chunked body.
+    /// Trailer lines after a chunked body.
     pub(crate) trailers: Vec<u8>,
     made: u64,
-    /// What ends the body was appended, too.
+    /// Whether the end of the framing was appended.
     ended: bool,
     next_step: Millis,
 }
 
-/// What a call to [`Body::fill`] has done.
+/// The result of [`Body::fill`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Filled {
     /// There are bytes to send; more may follow.
     More,
-    /// Nothing until then.
+    /// Nothing to send until this time.
     Until(Millis),
     /// The body is complete.
     Done,
-    /// It ends here, incomplete.
+    /// The body ends here, incomplete.
     Cut(CutBy),
 }
 
@@ -138,32 +138,32 @@ impl Body {
         }
     }
 
-    /// The same, from another place in the pattern.
+    /// The same body, starting at another offset of the pattern.
     pub(crate) fn starting_at(self, offset: u64) -> Self {
         Self { offset, ..self }
     }
 
-    /// The same, step by step.
+    /// The same body, sent in steps.
     pub(crate) fn paced(self, step_bytes: u64, every_ms: u64) -> Self {
         Self { pace: Some(Pace { step_bytes, every_ms }), ..self }
     }
 
-    /// The same, ended early.
+    /// The same body, cut off early.
     pub(crate) fn cut_off(self, after_bytes: u64, by: CutBy) -> Self {
         Self { cut: Some(Cut { after_bytes, by }), ..self }
     }
 
-    /// The data that is really sent.
+    /// Bytes of data that are really sent.
     fn end(&self) -> u64 {
         self.cut.map_or(self.total, |cut| cut.after_bytes.min(self.total))
     }
 
-    /// Whether its bytes can be written from the block without being copied.
+    /// Whether its bytes can be written directly from the block.
     pub(crate) fn is_direct(&self) -> bool {
         !matches!(self.framing, Framing::Chunked(_)) && self.pace.is_none() && self.made < self.end()
     }
 
-    /// The next slices of a direct body, for one write; returns how many of `parts` are filled.
+    /// The next slices of a direct body for one write; returns how many of `parts` were filled.
     pub(crate) fn slices(&self, parts: &mut [IoSlice<'static>]) -> usize {
         let (mut at, end) = (self.made, self.end());
         let mut count = 0;
@@ -179,7 +179,7 @@ impl Body {
         count
     }
 
-    /// The same without any framing of HTTP/1: what follows tells where it ends. Gives the trailers with it.
+    /// The same body without HTTP/1 framing, for a protocol that marks its end otherwise. Also returns the trailers.
     pub(crate) fn unframed(mut self) -> (Self, Vec<u8>) {
         self.framing = Framing::UntilClose;
         let trailers = std::mem::take(&mut self.trailers);
@@ -191,23 +191,23 @@ impl Body {
         pattern(self.offset + self.made, self.end() - self.made)
     }
 
-    /// Whether nothing of a direct body comes behind this many bytes, and it is not cut off there.
+    /// Whether a direct body ends after this many bytes and is not cut off there.
     pub(crate) fn ends_after(&self, bytes: usize) -> bool {
         self.cut.is_none() && self.made + bytes as u64 == self.total
     }
 
-    /// Whether there is nothing to send at all.
+    /// Whether there is nothing to send.
     pub(crate) fn is_empty(&self) -> bool {
         self.total == 0 && self.cut.is_none()
     }
 
-    /// Takes note that this many bytes of [`Self::slices`] were sent.
+    /// Records that this many bytes of [`Self::slices`] were sent.
     pub(crate) fn advance(&mut self, bytes: u64) {
         self.made += bytes;
     }
 
-    /// Appends what may be sent next, about [`FILL_BYTES`] at most. `now` is the clock itself, not the loop's last look at
-    /// it, which may be older than the step before.
+    /// Appends what may be sent next, at most about [`FILL_BYTES`]. `now` must be read from the clock; the loop's time may
+    /// be older than the previous step.
     pub(crate) fn fill(&mut self, now: Millis, out: &mut Vec<u8>) -> Filled {
         if self.made >= self.end() {
             return self.finish(out);
@@ -266,8 +266,8 @@ impl Body {
     }
 }
 
-/// When a pause of `wait_ms` that begins now, by the clock itself, is over. The loop's own time is that of the
-/// turn's beginning: counted from there a pause would end early. One is added because the clock is cut to whole milliseconds.
+/// The end of a pause of `wait_ms` that begins at `now`, which must be read from the clock. The loop's time is that of the
+/// start of the turn, so a pause would end early. One is added because the clock is truncated to milliseconds.
 pub(crate) fn pause_end(now: Millis, wait_ms: u64) -> Millis {
     Millis(now.0.saturating_add(wait_ms).saturating_add(1))
 }

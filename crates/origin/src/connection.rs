@@ -1,6 +1,6 @@
-//! One connection: reads requests, performs what `action` chose, sends, and ends for a reason. A state machine that is
-//! driven whenever something happened on its socket; `worker` drives it. A connection that speaks HTTP/2 hands what it reads to
-//! `multiplex`.
+//! One connection: reads requests, performs the actions from `action`, sends responses, and ends for a reason. A state
+//! machine that `worker` drives on every event of its socket. If the connection speaks HTTP/2, `multiplex` handles the
+//! received bytes.
 
 mod multiplexed;
 mod respond;
@@ -22,21 +22,21 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use transport::Transport;
 
-/// Bytes per read: a body of 1 MB takes some reads, and other connections get their turn between them.
+/// Bytes per read: a body of 1 MB takes several reads, with other connections in between.
 const READ_BYTES: usize = 64 * 1024;
-/// Rounds of reading and writing before other connections are served.
+/// Rounds of reading and writing before other connections get their turn.
 const ROUNDS_MAX: u32 = 16;
-/// How long a client that was refused may go on sending before the connection is closed under it, as nginx's
-/// `lingering_timeout`; without it the RST would overtake the response.
+/// How long a refused client may continue sending before the connection is closed, like nginx's `lingering_timeout`.
+/// Closing at once would send an RST that overtakes the response.
 const LINGER_MS: u64 = 5_000;
-/// How long the origin keeps its receiving half open after it has closed its sending half.
+/// How long the origin continues reading after it has sent FIN.
 const HALF_CLOSED_MS: u64 = 60_000;
-/// What is sent for `Expect: 100-continue`.
+/// The response to `Expect: 100-continue`.
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
-/// What a connection of HTTP/2 begins with (RFC 9113 section 3.4).
+/// The client preface of an HTTP/2 connection (RFC 9113 section 3.4).
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// How a connection leaves the kernel.
+/// How the socket is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EndBy {
     Fin,
@@ -52,28 +52,28 @@ pub(crate) struct Ended {
 
 #[derive(Debug)]
 enum State {
-    /// Before or in a request head; an incomplete one is in `input`.
+    /// Before or within a request head; `input` has the incomplete head.
     Head,
     Body(Box<Receiving>),
-    /// The reply goes out at the deadline.
+    /// The reply is sent at the deadline.
     Delayed(Box<Reply>),
     Send(Box<Sending>),
-    /// After 101: `out[sent..]` is still to be echoed.
+    /// A tunnel after 101: `out[sent..]` is still to be echoed.
     Tunnel {
         out: Vec<u8>,
         sent: usize,
     },
     WebSocket(Box<Session>),
-    /// HTTP/2, to the end of the connection.
+    /// HTTP/2 until the connection ends.
     Http2(Box<Multiplex>),
-    /// We have sent FIN; what still comes is thrown away until the client closes, too, or the deadline.
+    /// The origin has sent FIN; it discards received bytes until the client closes, or until the deadline.
     Discard(CloseReason),
-    /// Accepted, and then nothing.
+    /// Accepted, without reading or writing.
     Silent,
     Ended(Ended),
 }
 
-/// Whether there is more to do at once.
+/// Whether the connection has more to do at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Round {
     Again,
@@ -87,29 +87,29 @@ pub(crate) struct Connection {
     dialogue: Dialogue,
 }
 
-/// Everything about a connection but its socket.
+/// The state of a connection, except its socket.
 #[derive(Debug)]
 struct Dialogue {
     task: TaskId,
     serial: u64,
     from: PeerAddress,
-    /// Bytes received and not yet consumed: an incomplete head, or requests behind one that is being answered.
+    /// Received bytes that are not consumed: an incomplete head, or requests after the one being answered.
     input: Vec<u8>,
-    /// `input` has not been looked at since the state changed.
+    /// Whether `input` has not been parsed since the state changed.
     input_is_fresh: bool,
-    /// Where the search for the end of the head in `input` goes on.
+    /// Where the search for the end of the head in `input` continues.
     searched: usize,
     requests: u64,
     requests_left: Option<u64>,
     closing: Closing,
     due: Option<Millis>,
-    /// The current request allows another one.
+    /// Whether the current request allows another one.
     keepalive: bool,
-    /// The current request is HEAD.
+    /// Whether the current request is HEAD.
     head_only: bool,
-    /// The handshake of TLS is complete, or there is none.
+    /// Whether the TLS handshake is complete, or not needed.
     is_secured: bool,
-    /// The room that it has entered as a WebSocket, until its end.
+    /// The room that it joined as a WebSocket.
     room: Option<Arc<str>>,
     state: State,
 }
@@ -142,7 +142,7 @@ impl Connection {
         self.dialogue.task
     }
 
-    /// Does what can be done now. Something is returned when the connection is over.
+    /// Does all work that is possible now. Returns `Some` when the connection is over.
     pub(crate) fn drive(&mut self, site: &mut Site) -> Option<Ended> {
         let Self { stream, dialogue } = self;
         dialogue.check_due(stream, site);
@@ -169,7 +169,7 @@ impl Connection {
         None
     }
 
-    /// Gives it a frame of its room. What comes of that is seen when it is driven.
+    /// Sends it a frame of its room. Errors are handled when it is driven next.
     pub(crate) fn deliver(&mut self, broadcast: &Broadcast, site: &Site) {
         let State::WebSocket(session) = &mut self.dialogue.state else { return };
         if session.deliver(&broadcast.frame, &self.stream, site).is_err() {
@@ -180,7 +180,7 @@ impl Connection {
         site.reactor.wake(self.dialogue.task);
     }
 
-    /// The room that it is in.
+    /// The room that it has joined.
     pub(crate) fn room(&self) -> Option<&Arc<str>> {
         self.dialogue.room.as_ref()
     }
@@ -194,7 +194,7 @@ impl Dialogue {
         }
     }
 
-    /// Goes on with a handshake of TLS; `false` while it waits for the client.
+    /// Continues a TLS handshake; `false` while it waits for the client.
     fn secure(&mut self, stream: &Transport, site: &Site) -> bool {
         if self.is_secured || matches!(self.state, State::Ended(_) | State::Silent) {
             return true;
@@ -226,7 +226,7 @@ impl Dialogue {
         }
         self.set_due(site, None);
         match std::mem::replace(&mut self.state, State::Head) {
-            // What has arrived is a request that came in time.
+            // A request has arrived in time.
             State::Head if stream.is_readable() && !stream.is_peer_closed() => self.arm_idle(site),
             State::Head => self.close(CloseReason::Idle, self.closing.style, stream, site),
             State::Delayed(reply) => self.respond(*reply, site),
@@ -239,9 +239,9 @@ impl Dialogue {
         self.state = State::Ended(Ended { reason, by });
     }
 
-    /// Ends the connection from our side.
+    /// Ends the connection from the origin's side.
     fn close(&mut self, reason: CloseReason, style: ClosingStyle, stream: &Transport, site: &Site) {
-        // Closing a socket with unread bytes sends RST, which takes the response from the client's hands.
+        // Closing a socket with unread bytes sends RST, which can destroy the response at the client.
         let is_refused = matches!(reason, CloseReason::BadRequest | CloseReason::Http2Fault);
         let unread = is_refused || stream.is_readable();
         let wait_ms = match style {
@@ -257,7 +257,8 @@ impl Dialogue {
         self.set_due(site, Some(pause_end(monotonic_millis(), wait_ms)));
     }
 
-    /// In a state that neither reads nor writes: only the client's RST ends it, and its FIN where nothing is owed to it.
+    /// Watches a connection in a state that neither reads nor writes. An RST from the client ends it; a FIN ends it only if
+    /// it is silent.
     fn watch(&mut self, stream: &Transport) -> Round {
         if stream.is_failed() {
             self.end(CloseReason::ClientReset, EndBy::Fin);
@@ -293,7 +294,7 @@ impl Dialogue {
         Round::Again
     }
 
-    /// Takes bytes that were just read.
+    /// Handles bytes that were just read.
     fn take(&mut self, stream: &Transport, site: &mut Site, bytes: &[u8]) {
         if self.input.is_empty() {
             let used = self.consume(stream, site, bytes);
@@ -304,7 +305,7 @@ impl Dialogue {
         }
         let mut input = std::mem::take(&mut self.input);
         input.extend_from_slice(bytes);
-        // A head in many pieces is searched for its end, and parsed when that is there or can no longer come.
+        // A head in several pieces is parsed only when its end has arrived or cannot arrive any more.
         if let HeadEnd::NotYet(from) = find_head_end(&input, self.searched)
             && input.len() < site.limits.head_bytes_max
         {
@@ -325,7 +326,7 @@ impl Dialogue {
         self.input_is_fresh = !self.input.is_empty() && !matches!(self.state, State::Head);
     }
 
-    /// Works through received bytes as far as the state allows; returns how many are dealt with.
+    /// Processes received bytes as far as the state allows; returns the number of consumed bytes.
     fn consume(&mut self, stream: &Transport, site: &mut Site, bytes: &[u8]) -> usize {
         let mut at = 0;
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
@@ -382,7 +383,7 @@ impl Dialogue {
         at
     }
 
-    /// A head is complete: `site.head`, with its bytes at the start of `bytes`.
+    /// Handles a complete head: `site.head`, with its bytes at the start of `bytes`.
     fn begin(&mut self, stream: &Transport, site: &mut Site, bytes: &[u8]) {
         self.requests += 1;
         site.counters().request();
@@ -430,7 +431,7 @@ impl Dialogue {
         self.refuse(Reply::text(error.status(), error.to_string()), site);
     }
 
-    /// Answers a request that cannot be read to its end, and closes.
+    /// Answers a request whose body cannot be read, and closes.
     fn refuse(&mut self, reply: Reply, site: &Site) {
         self.send_reply(reply, Announced::Close, Then::Close(CloseReason::BadRequest), site);
     }
@@ -450,7 +451,7 @@ impl Dialogue {
         Round::Wait
     }
 
-    /// Everything was sent.
+    /// Continues after everything was sent.
     fn finish(&mut self, then: Then, stream: &Transport, site: &Site) {
         self.state = State::Head;
         match then {
@@ -484,7 +485,7 @@ impl Dialogue {
         Round::Again
     }
 
-    /// Echoes what is left; reading goes on when it is gone.
+    /// Echoes the remaining bytes; reading continues after that.
     fn echo_rest(&mut self, stream: &Transport) -> Round {
         let State::Tunnel { out, sent } = &mut self.state else { return Round::Again };
         match stream.write(&[IoSlice::new(out.get(*sent..).unwrap_or_default())], false) {

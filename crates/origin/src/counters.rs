@@ -1,5 +1,5 @@
-//! What the origin counts, readable from any thread at any time: connections, requests, executions, closes by reason.
-//! Counts are kept per worker and summed when they are asked for, so that workers share no cache line.
+//! The origin's counters, readable from any thread: connections, requests, executions, closes by reason. Each worker has
+//! its own counters, which are summed when they are read, so that workers share no cache line.
 
 use crate::websocket::OnTheWay;
 use rustc_hash::FxHashMap;
@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Ids whose executions are counted. A soak of 10^6 requests with an id each fits with room to spare, at some 100 bytes
-/// each; what is beyond is refused with 507, because a count that is silently wrong would prove nothing.
+/// Most ids whose executions are counted, at some 100 bytes each. A soak of 10^6 requests with an id each fits easily.
+/// Further ids are refused with 507, because a wrong count would prove nothing.
 const EXECUTION_IDS_MAX: usize = 4_000_000;
 
 macro_rules! close_reasons {
@@ -25,7 +25,7 @@ macro_rules! close_reasons {
             /// All reasons, in the order of their discriminants.
             pub const ALL: &'static [Self] = &[$( Self::$variant ),*];
 
-            /// The name under which it is counted.
+            /// The name of its counter.
             pub fn name(self) -> &'static str {
                 match self { $( Self::$variant => $name ),* }
             }
@@ -59,7 +59,8 @@ close_reasons! {
 
 const REASONS: usize = CloseReason::ALL.len();
 
-/// Counts of one worker. Only that worker writes them, but for `open`, to which a worker that hands over a connection adds.
+/// Counters of one worker. Only that worker writes them, except `open`, which another worker increments when it hands over
+/// a connection.
 #[derive(Debug, Default)]
 #[repr(align(128))] // two cache lines: neighbours are fetched in pairs
 pub(crate) struct WorkerCounters {
@@ -73,7 +74,7 @@ pub(crate) struct WorkerCounters {
     handshakes_full: AtomicU64,
     handshakes_resumed: AtomicU64,
     http2_connections: AtomicU64,
-    /// Broadcasts of other workers on their way here.
+    /// Broadcasts from other workers that this worker has not handled yet.
     pub(crate) on_the_way: OnTheWay,
     closes: [AtomicU64; REASONS],
 }
@@ -123,21 +124,21 @@ pub struct Counts {
     pub connections_accepted: u64,
     /// Connections that are open now.
     pub connections_open: u64,
-    /// Requests whose head was read whole and was in order.
+    /// Requests with a complete and valid head.
     pub requests: u64,
-    /// Requests that were executed: their body was read whole and what they ask for was begun.
+    /// Executed requests: the body was read completely and the action was begun.
     pub executed: u64,
     /// WebSocket messages received.
     pub websocket_messages: u64,
-    /// Messages given to the members of rooms, one for each member.
+    /// Messages delivered to members of rooms, one for each member.
     pub websocket_deliveries: u64,
-    /// Messages that a member was not given because too much waited for it already, or a worker because it fell behind.
+    /// Messages that were not delivered because the member's queue was full, or because a worker fell behind.
     pub websocket_drops: u64,
-    /// Handshakes of TLS with a key exchange and a certificate.
+    /// Full TLS handshakes, with a key exchange and a certificate.
     pub handshakes_full: u64,
-    /// Handshakes of TLS that resumed a session.
+    /// TLS handshakes that resumed a session.
     pub handshakes_resumed: u64,
-    /// Connections on which HTTP/2 was spoken.
+    /// Connections that used HTTP/2.
     pub http2_connections: u64,
     /// Connections closed, by [`CloseReason::name`]; reasons that did not occur are left out.
     pub closes: BTreeMap<&'static str, u64>,
@@ -179,7 +180,7 @@ pub(crate) struct Executions {
     by_id: Mutex<FxHashMap<Box<str>, u32>>,
 }
 
-/// All ids together.
+/// The sums over all ids.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct ExecutionsSummary {
     /// Number of ids.
@@ -192,11 +193,11 @@ pub struct ExecutionsSummary {
 
 impl Executions {
     fn lock(&self) -> std::sync::MutexGuard<'_, FxHashMap<Box<str>, u32>> {
-        // Every update is a single insertion or addition, so the table is whole even after a panic.
+        // Every update is a single insertion or addition, so the table is consistent even after a panic.
         self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds one; `false` if the id is new and there is no room for it.
+    /// Counts one execution; `false` if the id is new and there is no room for it.
     pub(crate) fn count(&self, id: &str) -> bool {
         let mut by_id = self.lock();
         if let Some(count) = by_id.get_mut(id) {

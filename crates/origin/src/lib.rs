@@ -1,9 +1,9 @@
-//! The built-in test origin behind `holdfast origin`: a fast static page to measure against, and every behaviour of an
-//! upstream that a proxy must cope with, chosen per request by path, so that one running origin serves all tests. Tests,
-//! benches and experiments use it. Not a web server: it has no files and no configuration language.
+//! The test origin behind `holdfast origin`: a fast static page for measurements, and every behaviour of an upstream that a
+//! proxy must handle. The path of each request selects the behaviour, so one running origin serves all tests. Used by
+//! tests, benches and experiments. Not a web server: it has no files and no configuration language.
 //!
-//! One event loop per worker thread, nothing but the page on the fast path: head and body are prepared once and leave in
-//! one write.
+//! One event loop per worker thread. The fast path serves only the page: head and body are prepared once and sent with one
+//! write.
 //!
 //! ```no_run
 //! let origin = origin::Origin::bind(origin::Options::default())?.start()?;
@@ -41,13 +41,13 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use worker::{Doors, Shared, Worker};
 
-/// The table of behaviours in Markdown: the same text that is in the documentation of this crate, for `--help`.
+/// The table of behaviours in Markdown, also part of this crate's documentation; for `--help`.
 pub const BEHAVIOURS: &str = include_str!("behaviours.md");
 
-/// Worker threads at most: more than the cores of any machine, few enough that a slip of the finger starts no thousand.
+/// Most worker threads: more than the cores of any machine, and few enough that a typo does not start thousands.
 const WORKERS_MAX: usize = 1024;
 
-/// An origin whose sockets are bound and listen; it answers from [`Origin::start`] on.
+/// An origin whose sockets are bound and listen; it serves from [`Origin::start`] on.
 #[derive(Debug)]
 pub struct Origin {
     addresses: Vec<PeerAddress>,
@@ -56,7 +56,7 @@ pub struct Origin {
     shared: Arc<Shared>,
 }
 
-/// Stops all workers when one ends for any reason: an origin with half of its workers would serve half of its
+/// Stops all workers when one ends for any reason: with half of its workers, an origin would serve only half of its
 /// connections.
 struct StopAll(Arc<Shared>);
 
@@ -69,7 +69,7 @@ impl Drop for StopAll {
 impl Origin {
     /// Binds all addresses. Connections wait in the backlog until [`Self::start`].
     ///
-    /// Errors: that of the first address that cannot be bound; `InvalidInput` for options that contradict themselves.
+    /// Errors: that of the first address that cannot be bound; `InvalidInput` for options that contradict each other.
     pub fn bind(options: Options) -> io::Result<Self> {
         check(&options)?;
         let reuseport = options.is_one_of_several;
@@ -90,17 +90,18 @@ impl Origin {
         Ok(Self { addresses, backlogs, doors: Arc::new(doors), shared: Arc::new(Shared::new(options)?) })
     }
 
-    /// Where it listens, in the order of [`Options::listen`], with the ports that the kernel chose.
+    /// The addresses it listens on, in the order of [`Options::listen`], with the ports that the kernel chose.
     pub fn addresses(&self) -> &[PeerAddress] {
         &self.addresses
     }
 
-    /// The accept queue of each TCP listener as the kernel granted it: less than asked for is worth a warning.
+    /// The accept queue of each TCP listener as the kernel granted it. The caller should warn if it is shorter than
+    /// requested.
     pub fn backlogs_granted(&self) -> &[BacklogGranted] {
         &self.backlogs
     }
 
-    /// For stopping it, and for reading its counters, from elsewhere.
+    /// A handle to stop it and to read its counters from another thread.
     pub fn handle(&self) -> Handle {
         Handle { shared: Arc::clone(&self.shared) }
     }
@@ -112,7 +113,7 @@ impl Origin {
         for index in 0..running.handle.shared.workers.len() {
             let stop_all = StopAll(Arc::clone(&running.handle.shared));
             let doors = Arc::clone(&doors);
-            // Should this fail, dropping `running` stops the workers that have started.
+            // If this fails, dropping `running` stops the workers that have started.
             let thread = std::thread::Builder::new()
                 .name(format!("origin-{index}"))
                 .spawn(move || Worker::new(Arc::clone(&stop_all.0), doors, index)?.run())?;
@@ -121,7 +122,7 @@ impl Origin {
         Ok(running)
     }
 
-    /// Starts, and returns after a call of [`Handle::stop`].
+    /// Runs until [`Handle::stop`] is called.
     pub fn run(self) -> io::Result<()> {
         self.start()?.wait()
     }
@@ -141,14 +142,14 @@ fn check(options: &Options) -> io::Result<()> {
     Ok(())
 }
 
-/// Stops an origin and reads its counters, from any thread. Clones are equal.
+/// Stops an origin and reads its counters, from any thread. Clones refer to the same origin.
 #[derive(Debug, Clone)]
 pub struct Handle {
     shared: Arc<Shared>,
 }
 
 impl Handle {
-    /// Tells all workers to stop. Open connections are closed: with FIN, but where something of the client's lies unread, with RST.
+    /// Stops all workers. Open connections are closed with FIN, or with RST if they have unread bytes.
     pub fn stop(&self) {
         self.shared.stop();
     }
@@ -163,7 +164,7 @@ impl Handle {
         self.shared.executions.of(id)
     }
 
-    /// All ids together.
+    /// The sums over all ids.
     pub fn executions(&self) -> ExecutionsSummary {
         self.shared.executions.summary()
     }
@@ -178,7 +179,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Where it listens, in the order of [`Options::listen`].
+    /// The addresses it listens on, in the order of [`Options::listen`].
     pub fn addresses(&self) -> &[PeerAddress] {
         &self.addresses
     }
@@ -192,7 +193,7 @@ impl Running {
         ip.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)))
     }
 
-    /// For stopping it, and for reading its counters, from elsewhere.
+    /// A handle to stop it and to read its counters from another thread.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
@@ -207,7 +208,7 @@ impl Running {
         self.handle.executed(id)
     }
 
-    /// Waits until it was stopped by a [`Handle`], or until a worker has failed; then all of them are stopped.
+    /// Waits until a [`Handle`] stops it, or until a worker fails, which stops all workers.
     pub fn wait(mut self) -> io::Result<()> {
         self.join()
     }
@@ -231,7 +232,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.handle.stop();
-        // There is no reader left for an error.
+        // An error has no reader here.
         let _ = self.join();
     }
 }

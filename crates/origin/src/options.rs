@@ -1,5 +1,5 @@
-//! What holds for the whole origin, as opposed to what a request's path chooses. Plain values: the binary maps each flag
-//! of `holdfast origin` to one field here, tests fill in what they need.
+//! Options of the whole origin; the path of a request selects the others. Plain values: the binary maps each flag of
+//! `holdfast origin` to one field here, and tests set the fields they need.
 
 use reactor::PeerAddress;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -8,33 +8,34 @@ use std::sync::Arc;
 use std::time::Duration;
 use tls::{OneServer, ServerSide};
 
-/// Bytes of nginx's welcome page, which comparisons of proxies customarily serve.
+/// Bytes of nginx's welcome page, which proxy benchmarks usually serve.
 pub const PAGE_BYTES_DEFAULT: u64 = 612;
 
-/// Longest request body that is read. Bodies are never stored, so this bounds time and not memory; more than any test
-/// sends, less than an endless sender.
+/// Longest request body that is read. Bodies are not stored, so this limits time and not memory. It is more than any test
+/// sends, and stops an endless sender.
 pub const BODY_BYTES_MAX_DEFAULT: u64 = 1 << 30;
 
-/// Accept queue asked for. More than nginx's 511: the origin must not be the one that drops connections of a load test.
+/// Requested accept queue. Longer than nginx's 511, so that the origin does not drop connections of a load test.
 pub const BACKLOG_DEFAULT: u32 = 4096;
 
-/// Streams at once on a connection of HTTP/2, as in nginx.
+/// Concurrent streams on an HTTP/2 connection, as in nginx.
 pub const HTTP2_STREAMS_DEFAULT: u32 = 128;
 
-/// How the origin leaves a connection of its own accord.
+/// How the origin closes a connection by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum ClosingStyle {
-    /// Close: FIN.
+    /// Close with FIN.
     #[default]
     Fin,
-    /// FIN on the sending side only; what the peer still sends is read and ignored until it closes, too.
+    /// FIN in the sending direction only. The origin reads and ignores what the peer still sends, until the peer closes,
+    /// too.
     HalfClose,
-    /// RST. On a Unix socket, which knows none, an ordinary close.
+    /// RST. Unix sockets have no RST, so there it is an ordinary close.
     Reset,
 }
 
 impl ClosingStyle {
-    /// The word for it in flags and queries.
+    /// Its name in flags and queries.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fin => "fin",
@@ -44,7 +45,7 @@ impl ClosingStyle {
     }
 }
 
-/// The word is none of `fin`, `half-close` and `reset`.
+/// The name is none of `fin`, `half-close` and `reset`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnknownClosingStyle;
 
@@ -74,19 +75,19 @@ pub struct Closing {
     pub after_requests: Option<u64>,
     /// After this long without a request, counted from the accept or from the end of the last response.
     pub after_idle: Option<Duration>,
-    /// How.
+    /// How to close.
     pub style: ClosingStyle,
-    /// The last response before `after_requests` does not say `Connection: close`: the client finds out by the close
-    /// itself, which is the keepalive race.
+    /// Whether the last response before `after_requests` omits `Connection: close`. The client then learns of the close
+    /// only from the FIN, which is the keepalive race.
     pub unannounced: bool,
 }
 
-/// TLS for all connections. Equal are clones only.
+/// TLS for all connections. Only clones are equal.
 #[derive(Debug, Clone)]
 pub struct Tls(pub(crate) Arc<OneServer>);
 
 impl Tls {
-    /// With these settings.
+    /// Creates it with these settings.
     pub fn new(side: ServerSide) -> Self {
         Self(Arc::new(OneServer(Arc::new(side))))
     }
@@ -100,17 +101,17 @@ impl PartialEq for Tls {
 
 impl Eq for Tls {}
 
-/// Everything that can be chosen for an origin. One field is one flag of `holdfast origin`.
+/// All options of an origin. Each field is one flag of `holdfast origin`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// `--listen`, repeatable: where to listen; port 0 lets the kernel choose. Default `127.0.0.1:0`.
     pub listen: Vec<PeerAddress>,
-    /// Other processes listen at the same addresses (`SO_REUSEPORT`), and the kernel divides the connections: `--processes`. What only one
-    /// process can know is then refused: rooms, counters, executions.
+    /// `--processes`: whether other processes listen at the same addresses (`SO_REUSEPORT`), so that the kernel divides the
+    /// connections. Requests that need the state of all processes are then refused: rooms, counters, executions.
     pub is_one_of_several: bool,
     /// `--workers`: threads with an event loop each; 0 counts as 1. Default 1.
     pub workers: usize,
-    /// `--backlog`: accept queue asked for, in connections.
+    /// `--backlog`: requested accept queue, in connections.
     pub backlog: u32,
     /// `--size`: bytes of the page at `/` and `/page`.
     pub page_bytes: u64,
@@ -118,20 +119,20 @@ pub struct Options {
     pub server: String,
     /// `--close-after-requests`, `--close-after-idle`, `--closing-style`, `--unannounced`.
     pub closing: Closing,
-    /// `--always-close`: every response says `Connection: close` and ends its connection.
+    /// `--always-close`: whether every response has `Connection: close` and ends its connection.
     pub always_close: bool,
-    /// `--keep-alive-timeout`: keepalive responses have `Keep-Alive: timeout=` with this many seconds. What is announced
-    /// is independent of `closing.after_idle`, so that an origin can be made to lie.
+    /// `--keep-alive-timeout`: keepalive responses have `Keep-Alive: timeout=` with this many seconds. It is independent of
+    /// `closing.after_idle`, so that an origin can announce a wrong timeout.
     pub keep_alive_timeout_s: Option<u64>,
-    /// `--silent`: accept connections and neither read nor write.
+    /// `--silent`: whether to accept connections and neither read nor write.
     pub silent: bool,
-    /// `--reset-at-accept`: answer every connection with RST.
+    /// `--reset-at-accept`: whether to answer every connection with RST.
     pub reset_at_accept: bool,
     /// `--body-max`: longest request body that is read, in bytes; a longer one is answered with 413.
     pub body_bytes_max: u64,
-    /// `--tls`: all connections speak TLS.
+    /// `--tls`: TLS for all connections.
     pub tls: Option<Tls>,
-    /// `--http2-streams`: streams that a client may have open at once on a connection of HTTP/2.
+    /// `--http2-streams`: streams that a client may have open at the same time on an HTTP/2 connection.
     pub http2_streams: u32,
 }
 

@@ -1,9 +1,9 @@
-//! Parts of a request target: path segments and query parameters. Not which behaviour they choose, which is `action`'s.
+//! Splits a request target into path segments and query parameters. `action` selects the behaviour.
 
-/// Query parameters that are looked at. People do not write that many by hand, and a search must not be as long as a head.
+/// Most query parameters that are read: more than a user types, and a search stays shorter than scanning a whole head.
 const PARAMETERS_MAX: usize = 64;
 
-/// What is wrong with a request's path or query; the text of the 400.
+/// The error in a request's path or query; it becomes the text of the 400.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Complaint(pub(crate) String);
 
@@ -12,7 +12,7 @@ pub(crate) struct Complaint(pub(crate) String);
 pub(crate) struct Query<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Query<'a> {
-    /// The values of a parameter, percent-decoded. A `+` stays a plus.
+    /// The values of a parameter, percent-decoded. A `+` stays a plus sign.
     pub(crate) fn values(self, name: &'a str) -> impl Iterator<Item = Vec<u8>> + 'a {
         self.0.split(|&byte| byte == b'&').take(PARAMETERS_MAX).filter_map(move |pair| {
             let mut parts = pair.splitn(2, |&byte| byte == b'=');
@@ -21,7 +21,7 @@ impl<'a> Query<'a> {
         })
     }
 
-    /// The first value of a parameter as text; what is no UTF-8 is replaced.
+    /// The first value of a parameter as text; invalid UTF-8 is replaced.
     pub(crate) fn text(self, name: &'a str) -> Option<String> {
         self.values(name).next().map(|value| String::from_utf8_lossy(&value).into_owned())
     }
@@ -42,7 +42,7 @@ pub(crate) fn number(name: &str, text: &str, min: u64, max: u64) -> Result<u64, 
     }
 }
 
-/// Replaces `%XX`; a `%` without two hexadecimal digits stays as it is.
+/// Decodes `%XX`; a `%` without two hexadecimal digits stays unchanged.
 fn percent_decode(raw: &[u8]) -> Vec<u8> {
     let digit = |byte: Option<&u8>| byte.and_then(|&byte| (byte as char).to_digit(16));
     let mut decoded = Vec::with_capacity(raw.len());

@@ -1,31 +1,32 @@
-//! The body of a request: read to its end, measured and summed, not stored but for what gRPC echoes. `connection` gives it the bytes.
+//! The body of a request: read to its end, measured and checksummed. It is not stored, except for gRPC echoes. `connection`
+//! supplies the bytes.
 
 use crate::action::{Chosen, latin1, to_json};
 use http1::BodyFraming;
 use http1::chunked::Decoder;
 use serde::Serialize;
 
-/// Bytes of a body that is kept: the longest message that gRPC takes without being told otherwise, with its prefix.
+/// Longest body that is kept: gRPC's default limit for a message, with its prefix.
 const KEPT_BYTES_MAX: u64 = (4 << 20) + 5;
 
 #[derive(Debug)]
 enum Incoming {
-    /// This many bytes are still to come.
+    /// This many bytes are still missing.
     Length(u64),
     Chunked(Decoder),
-    /// A stream of HTTP/2, whose frames say where it ends.
+    /// A body on an HTTP/2 stream, whose frames mark its end.
     Stream(Stream),
 }
 
-/// What is kept of a body that comes over HTTP/2.
+/// The stored part of a body over HTTP/2.
 #[derive(Debug, Default)]
 struct Stream {
     trailers: Vec<(String, String)>,
-    /// The body itself, where the answer needs it.
+    /// The body itself, if the response needs it.
     kept: Option<Vec<u8>>,
 }
 
-/// A body on its way in, and what to do when it is there.
+/// A body in progress, and the action after it.
 #[derive(Debug)]
 pub(crate) struct Receiving {
     pub(crate) chosen: Option<Chosen>,
@@ -34,14 +35,14 @@ pub(crate) struct Receiving {
     checksum: crc32fast::Hasher,
 }
 
-/// What became of some bytes.
+/// The result of handling some bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// All of them are body, and more is to come.
+    /// All of them belong to the body, and more will follow.
     Part,
     /// The body ended after this many of them.
     All(usize),
-    /// The request is to be answered with this status and text.
+    /// Answer the request with this status and text.
     Refused(u16, String),
 }
 
@@ -62,18 +63,18 @@ impl Receiving {
         Self { chosen: Some(chosen), incoming, bytes: 0, checksum: crc32fast::Hasher::new() }
     }
 
-    /// What a request without body has received.
+    /// The received body of a request without one.
     pub(crate) fn nothing() -> Self {
         Self { chosen: None, incoming: Incoming::Length(0), bytes: 0, checksum: crc32fast::Hasher::new() }
     }
 
-    /// A body that comes over HTTP/2; it is kept where the answer is made of it.
+    /// A body over HTTP/2; it is kept if the response needs it.
     pub(crate) fn of_stream(chosen: Chosen, keep: bool) -> Self {
         let incoming = Incoming::Stream(Stream { trailers: Vec::new(), kept: keep.then(Vec::new) });
         Self { chosen: Some(chosen), incoming, bytes: 0, checksum: crc32fast::Hasher::new() }
     }
 
-    /// Takes a piece of a body that comes over HTTP/2; `false`: there is more of it than may be.
+    /// Takes a piece of a body over HTTP/2; `false` if the body is too long.
     pub(crate) fn take_piece(&mut self, piece: &[u8], bytes_max: u64) -> bool {
         self.add(piece);
         let mut most = bytes_max;
@@ -86,14 +87,14 @@ impl Receiving {
         self.bytes <= most
     }
 
-    /// Takes a trailer field of HTTP/2.
+    /// Takes a trailer field over HTTP/2.
     pub(crate) fn take_trailer(&mut self, name: &[u8], value: &[u8]) {
         if let Incoming::Stream(stream) = &mut self.incoming {
             stream.trailers.push((latin1(name), latin1(value)));
         }
     }
 
-    /// The body that was kept.
+    /// The kept body.
     pub(crate) fn kept(&self) -> &[u8] {
         match &self.incoming {
             Incoming::Stream(Stream { kept: Some(kept), .. }) => kept,
@@ -112,7 +113,7 @@ impl Receiving {
                 if ended { Taken::All(count) } else { Taken::Part }
             }
             Incoming::Chunked(_) => self.take_chunked(input, bytes_max),
-            // Its pieces are taken one by one.
+            // Pieces of a stream are handled by `take_piece`.
             Incoming::Stream(_) => Taken::Part,
         }
     }

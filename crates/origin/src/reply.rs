@@ -1,4 +1,4 @@
-//! Response heads, and the page that is prepared once and written whole. `connection` sends what is made here.
+//! Response heads, and the page that is prepared once and written as a whole. `connection` sends them.
 
 use crate::body::{Body, Framing, push_pattern};
 use crate::websocket::Opening;
@@ -8,15 +8,15 @@ use std::ops::Range;
 use std::time::{Duration, SystemTime};
 use websocket::handshake::encode_response_fields;
 
-/// Bytes of an IMF-fixdate, which never vary.
+/// Bytes of an IMF-fixdate, which has a fixed length.
 const DATE_BYTES: usize = 29;
-/// A page up to this size is prepared with its head and leaves in one write; a larger one is written from the pattern's
-/// block, which a worker then need not hold twice.
+/// A page up to this size is prepared with its head and sent with one write. A larger one is written from the pattern's
+/// block, so that a worker need not store it again.
 const PREPARED_BODY_BYTES_MAX: u64 = 64 * 1024;
-/// When the page was last modified: an arbitrary fixed moment, so that runs compare.
+/// The page's modification time: fixed, so that runs can be compared.
 const PAGE_MODIFIED: Duration = Duration::from_secs(1_700_000_000);
 
-/// What the end of a response means for the connection, as the head announces it.
+/// What the head announces for the connection after the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Announced {
     /// `Connection: keep-alive`, which nginx also sends to HTTP/1.1 clients.
@@ -28,7 +28,7 @@ pub(crate) enum Announced {
 /// The body of a reply.
 #[derive(Debug)]
 pub(crate) enum Content {
-    /// None, and no Content-Length either: 204 and 304.
+    /// No body and no Content-Length: 204 and 304.
     None,
     /// These bytes.
     Bytes(Vec<u8>),
@@ -36,14 +36,14 @@ pub(crate) enum Content {
     Pattern(Body),
 }
 
-/// A response that is no prepared page.
+/// A response other than the prepared page.
 #[derive(Debug)]
 pub(crate) struct Reply {
-    /// Interim responses that come before: their status, and how many.
+    /// Interim responses before it: their status and number.
     pub(crate) interim: Option<(u16, u64)>,
     pub(crate) status: u16,
     pub(crate) content_type: &'static str,
-    /// Further field lines, each with its CRLF.
+    /// Additional field lines, each with its CRLF.
     pub(crate) fields: Vec<u8>,
     pub(crate) content: Content,
 }
@@ -64,7 +64,7 @@ impl Reply {
         Self { content: Content::Pattern(body), ..Self::text(200, String::new()) }
     }
 
-    /// Appends the interim responses, for HTTP/1.1.
+    /// Appends the interim responses for HTTP/1.1.
     pub(crate) fn encode_interim(&self, out: &mut Vec<u8>) {
         let Some((status, count)) = self.interim else { return };
         for _ in 0..count {
@@ -73,13 +73,13 @@ impl Reply {
         }
     }
 
-    /// The further fields, by name and value.
+    /// The additional fields, by name and value.
     pub(crate) fn added(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         field_lines(&self.fields)
     }
 }
 
-/// Field lines as `encode_field` makes them, by name and value.
+/// Splits field lines written by `encode_field` into names and values.
 pub(crate) fn field_lines(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     lines.split(|&byte| byte == b'\n').filter_map(|line| {
         let line = line.strip_suffix(b"\r")?;
@@ -88,11 +88,11 @@ pub(crate) fn field_lines(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> 
     })
 }
 
-/// What all heads of a worker have in common.
+/// The common parts of all heads of a worker.
 #[derive(Debug)]
 pub(crate) struct SharedFields {
     server: Vec<u8>,
-    /// The line `Keep-Alive: timeout=…`, or nothing.
+    /// The line `Keep-Alive: timeout=…`, or empty.
     keep_alive_line: Vec<u8>,
     date: [u8; DATE_BYTES],
 }
@@ -106,14 +106,14 @@ impl SharedFields {
         Self { server: server.as_bytes().to_vec(), keep_alive_line, date: http_date(SystemTime::now()) }
     }
 
-    /// Server and Date, for a head that is no text.
+    /// Server and Date, for HTTP/2.
     pub(crate) fn each(&self) -> [(&'static [u8], &[u8]); 2] {
         [(b"server", &self.server), (b"date", &self.date)]
     }
 
-    /// Status line to Date.
+    /// Appends the status line and the fields up to Date.
     fn encode_start(&self, status: u16, out: &mut Vec<u8>) {
-        // As nginx: the status line says 1.1 also to an HTTP/1.0 client (RFC 9110 §2.5 allows it).
+        // As in nginx, the status line has HTTP/1.1 even for an HTTP/1.0 client (RFC 9110 §2.5 allows it).
         encode_status_line(Version::Http11, status, None, out);
         encode_field(b"Server", &self.server, out);
         encode_field(b"Date", &self.date, out);
@@ -129,7 +129,7 @@ impl SharedFields {
         }
     }
 
-    /// The head of a reply.
+    /// Appends the head of a reply.
     pub(crate) fn encode_head(&self, reply: &Reply, announced: Announced, out: &mut Vec<u8>) {
         self.encode_start(reply.status, out);
         match &reply.content {
@@ -152,7 +152,7 @@ impl SharedFields {
         encode_head_end(out);
     }
 
-    /// The head that begins a tunnel.
+    /// Appends the head that opens a tunnel.
     pub(crate) fn encode_switching(&self, protocol: &[u8], out: &mut Vec<u8>) {
         self.encode_start(101, out);
         encode_field(b"Connection", b"upgrade", out);
@@ -160,7 +160,7 @@ impl SharedFields {
         encode_head_end(out);
     }
 
-    /// The 101 that opens a WebSocket.
+    /// Appends the 101 that opens a WebSocket.
     pub(crate) fn encode_websocket(&self, opening: &Opening, out: &mut Vec<u8>) {
         self.encode_start(101, out);
         encode_response_fields(&opening.key, opening.protocol.as_deref(), out);
@@ -173,11 +173,11 @@ fn http_date(time: SystemTime) -> [u8; DATE_BYTES] {
     text.as_bytes().first_chunk().copied().expect("an IMF-fixdate has 29 characters")
 }
 
-/// Which part of the page a request is to have.
+/// The part of the page that a request asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PagePart {
     Whole,
-    /// 206; not empty, and inside of the page.
+    /// 206; not empty, and within the page.
     Range {
         start: u64,
         end: u64,
@@ -188,7 +188,7 @@ pub(crate) enum PagePart {
     NotModified,
 }
 
-/// One prepared response: bytes, and where in them the date is.
+/// One prepared response: its bytes, and the position of the date in them.
 #[derive(Debug)]
 struct Prepared {
     bytes: Vec<u8>,
@@ -196,7 +196,7 @@ struct Prepared {
     date: Range<usize>,
 }
 
-/// The page, ready to be written.
+/// The page, ready to be sent.
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) common: SharedFields,
@@ -243,7 +243,7 @@ impl Page {
         Prepared { bytes, head_len, date: date_end - DATE_BYTES..date_end }
     }
 
-    /// Head and body of the page; the head alone for HEAD, and where the body is too long to be prepared.
+    /// Head and body of the page; only the head for HEAD, or if the body is too long to be prepared.
     pub(crate) fn bytes(&self, announced: Announced, head_only: bool) -> &[u8] {
         let prepared = match announced {
             Announced::KeepAlive => &self.keepalive,
@@ -253,7 +253,7 @@ impl Page {
         prepared.bytes.get(..len).unwrap_or_default()
     }
 
-    /// The fields of the page beside its length, for a head that is no text.
+    /// The fields of the page except its length, for HTTP/2.
     pub(crate) fn each(&self) -> [(&'static [u8], &[u8]); 4] {
         [
             (b"content-type", b"text/html"),
@@ -263,7 +263,7 @@ impl Page {
         ]
     }
 
-    /// Whether [`Self::bytes`] has the body, too.
+    /// Whether [`Self::bytes`] includes the body.
     pub(crate) fn is_prepared_whole(&self) -> bool {
         self.len <= PREPARED_BODY_BYTES_MAX
     }
@@ -279,8 +279,8 @@ impl Page {
         }
     }
 
-    /// What the conditional fields and Range of a request ask for. One range is served; of several, or of what is no
-    /// range, the whole page is the answer (RFC 9110 §14.2).
+    /// Evaluates the conditional fields and Range of a request. A single range is served; for several ranges or an
+    /// invalid one, the response is the whole page (RFC 9110 §14.2).
     pub(crate) fn part(&self, head: &RequestHead, bytes: &[u8]) -> PagePart {
         let unchanged = match head.value(FieldId::IfNoneMatch, bytes) {
             Some(tags) => {
@@ -301,7 +301,7 @@ impl Page {
         head.value(FieldId::Range, bytes).and_then(|range| parse_range(range, self.len)).unwrap_or(PagePart::Whole)
     }
 
-    /// The reply for a part that is not the whole page.
+    /// The reply for a part other than the whole page.
     pub(crate) fn partial_reply(&self, part: PagePart) -> Reply {
         let mut fields = Vec::new();
         encode_field(b"Last-Modified", &self.modified, &mut fields);
@@ -325,7 +325,7 @@ impl Page {
     }
 }
 
-/// One range of a page; `None` for what is to be ignored.
+/// Parses a single range of a page; `None` if the field is to be ignored.
 fn parse_range(value: &[u8], len: u64) -> Option<PagePart> {
     let spec = std::str::from_utf8(value).ok()?.strip_prefix("bytes=")?;
     let (first, last) = spec.split_once('-')?;

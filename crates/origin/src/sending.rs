@@ -1,4 +1,4 @@
-//! What a connection is sending, and what follows when that is gone. `connection` drives it.
+//! What a connection is sending, and what follows after that. `connection` drives it.
 
 use crate::body::{BLOCKS_PER_WRITE, Body, Filled};
 use crate::counters::CloseReason;
@@ -7,22 +7,22 @@ use reactor::monotonic_millis;
 use std::io::{self, IoSlice};
 use transport::Transport;
 
-/// What follows when everything was sent.
+/// What follows after everything was sent.
 #[derive(Debug)]
 pub(crate) enum Then {
-    /// The next request.
+    /// Read the next request.
     Next,
-    /// The end, for this reason.
+    /// Close for this reason.
     Close(CloseReason),
-    /// RST.
+    /// Send RST.
     Reset(CloseReason),
-    /// The request's body, after 100 (Continue).
+    /// Receive the request's body, after 100 (Continue).
     Receive(Box<Receiving>),
-    /// Raw bytes, after 101.
+    /// Forward raw bytes, after 101.
     Tunnel,
 }
 
-/// What is being sent.
+/// The data being sent.
 #[derive(Debug)]
 pub(crate) struct Sending {
     pub(crate) out: Vec<u8>,
@@ -32,7 +32,7 @@ pub(crate) struct Sending {
 }
 
 impl Sending {
-    /// One write, or the making of the next bytes. `None`: the socket takes no more for now.
+    /// Writes once, or generates the next bytes. `None` if the socket takes no more for now.
     pub(crate) fn step(&mut self, stream: &Transport) -> io::Result<Option<Filled>> {
         let rest = self.out.get(self.sent..).unwrap_or_default();
         if let Some(body) = self.body.as_mut().filter(|body| body.is_direct()) {

@@ -1,5 +1,5 @@
-//! One thread with its event loop: accepts, hands connections to the least loaded worker, drives its own. Not what a
-//! connection says, which is `connection`'s.
+//! One thread with its event loop: accepts connections, hands them to the least loaded worker, and drives its own.
+//! `connection` has the protocol.
 
 use crate::action::{Action, to_json};
 use crate::connection::{Connection, EndBy, Ended};
@@ -18,45 +18,44 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tls::Session;
 use transport::Transport;
 
-/// The mailbox's number; listeners have theirs from 0.
+/// The id of the mailbox; listeners are numbered from 0.
 const MAILBOX: SourceId = SourceId(u32::MAX);
-/// Connections accepted before the ones that are there are served.
+/// Connections accepted in a row before the existing ones are served.
 const ACCEPTS_PER_TURN: usize = 64;
-/// How long accepting pauses when there is no descriptor left, so that the loop does not spin on a listener that stays
-/// readable.
+/// How long accepting pauses when no descriptor is left, because the listener stays readable and the loop would spin.
 const ACCEPT_PAUSE_MS: u64 = 50;
-/// How long a Date is used: it has no finer unit.
+/// How long a Date is used: its resolution is a second.
 const DATE_MS: u64 = 1000;
-/// Lines of a request head. A proxy under test may add a lot to what its client was allowed, and the origin must not be
-/// the one that complains.
+/// Buffer lines for a request head. A proxy under test may add much to a head, and the origin should not be the one
+/// that rejects it.
 pub(crate) const HEAD_LINES: usize = 8;
-/// Bytes of each.
+/// Bytes of each line.
 pub(crate) const HEAD_LINE_BYTES: usize = 32 * 1024;
-/// Fields of a head, as nginx's default.
+/// Most fields of a head, as nginx's default.
 pub(crate) const HEAD_FIELDS_MAX: usize = 1000;
 
-/// To a worker from another thread.
+/// A message to a worker from another thread.
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// A connection that another worker accepted, already counted as open here, with its serial number.
+    /// A connection that another worker accepted, with its serial number; it is already counted as open here.
     Take(Accepted, u64),
-    /// For the members of a room, from a member that another worker serves.
+    /// A message for the members of a room, from a member at another worker.
     Broadcast(Broadcast),
     Stop,
 }
 
-/// What a worker shows to other threads.
+/// The part of a worker that other threads can use.
 #[derive(Debug)]
 pub(crate) struct WorkerPort {
     pub(crate) counters: WorkerCounters,
     pub(crate) mailbox: Mailbox<Message>,
 }
 
-/// Where connections come in. Dropped with the last worker, or with an origin that was never started.
+/// The listening sockets. Dropped with the last worker, or with an origin that was never started.
 #[derive(Debug)]
 pub(crate) struct Doors {
     pub(crate) listeners: Vec<Listener>,
-    /// Of Unix sockets. The kernel leaves the files there, and a later origin could not bind them.
+    /// Paths of Unix sockets. The kernel leaves these files, and a later origin could not bind them.
     pub(crate) paths: Vec<PathBuf>,
 }
 
@@ -69,7 +68,7 @@ impl Drop for Doors {
     }
 }
 
-/// What all workers have in common.
+/// The data that all workers share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) options: Options,
@@ -134,20 +133,20 @@ impl Shared {
     }
 }
 
-/// What the connections of a worker use together.
+/// The data that the connections of a worker share.
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) reactor: Rc<Reactor>,
     pub(crate) shared: Arc<Shared>,
     index: usize,
     pub(crate) page: Page,
-    /// Filled by each parse.
+    /// Reused for each request.
     pub(crate) head: RequestHead,
     pub(crate) limits: Limits,
-    /// Filled by each head of HTTP/2.
+    /// Reused for each HTTP/2 head.
     pub(crate) http2_head: http2::Head,
     pub(crate) rooms: Rooms,
-    /// Frames in the making.
+    /// Buffer for outgoing frames.
     pub(crate) frames: Vec<u8>,
 }
 
@@ -165,22 +164,22 @@ impl Site {
     }
 }
 
-/// A worker thread's state.
+/// The state of a worker thread.
 #[derive(Debug)]
 pub(crate) struct Worker {
     site: Site,
-    /// Not a part of `Shared`: when the last worker ends nothing listens any more, even if counters are still read.
+    /// Not part of `Shared`: when the last worker ends, nothing must listen any more, even if counters are still read.
     doors: Arc<Doors>,
-    /// By index of task.
+    /// Indexed by task.
     connections: Vec<Option<Connection>>,
-    /// Accepting goes on then.
+    /// When accepting continues.
     paused_until: Option<Millis>,
     date_until: Millis,
     inbox: Vec<Message>,
 }
 
 impl Worker {
-    /// The worker with this index; called in its thread.
+    /// The worker with this index; called in its own thread.
     pub(crate) fn new(shared: Arc<Shared>, doors: Arc<Doors>, index: usize) -> io::Result<Self> {
         let reactor = Reactor::new()?;
         let common = SharedFields::new(&shared.options.server, shared.options.keep_alive_timeout_s);
@@ -211,13 +210,13 @@ impl Worker {
         Ok(())
     }
 
-    /// Serves until it is told to stop.
+    /// Serves until it is stopped.
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut stopped = false;
         while !stopped {
             self.site.reactor.turn(self.paused_until.map(|_| ACCEPT_PAUSE_MS))?;
             self.keep_time()?;
-            // Tasks that yield go to the end of the list and are for the next turn.
+            // Tasks that yield go to the end of the list, so they run in the next turn.
             let ready = self.site.reactor.ready_len().max(1);
             let mut tasks = 0;
             while tasks < ready {
@@ -233,7 +232,7 @@ impl Worker {
                 }
             }
         }
-        // What another worker has handed over meanwhile is counted as open, too.
+        // Connections that another worker has handed over meanwhile are counted as open, too.
         self.empty_mailbox();
         for connection in self.connections.drain(..).flatten() {
             self.site.counters().close(CloseReason::Stopped);
@@ -261,7 +260,7 @@ impl Worker {
             match listener.accept() {
                 Ok(Some(accepted)) => self.place(accepted),
                 Ok(None) => break,
-                // Out of descriptors or memory: connections wait in the backlog meanwhile.
+                // No descriptors or memory are left; connections wait in the backlog meanwhile.
                 Err(_) => return self.pause(),
             }
         }
@@ -278,8 +277,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Decides who serves a connection: this worker, unless another one has clearly fewer. EPOLLEXCLUSIVE alone gives
-    /// nearly all connections to one idle worker.
+    /// Chooses the worker for a connection: this one, unless another one clearly has fewer. EPOLLEXCLUSIVE alone would
+    /// give nearly all connections to one idle worker.
     fn place(&mut self, accepted: Accepted) {
         let shared = Arc::clone(&self.site.shared);
         let serial = shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
@@ -353,7 +352,7 @@ impl Worker {
 
     fn end(&mut self, task: TaskId, ended: Ended) {
         let Some(place) = self.connections.get_mut(task.index as usize) else { return };
-        // Counted before the socket is closed: a client that has seen the end finds it in the counters.
+        // Counted before the socket is closed, so that a client that sees the end finds it in the counters.
         self.site.counters().close(ended.reason);
         if let Some(connection) = place.take() {
             if let Some(room) = connection.room() {
@@ -366,7 +365,7 @@ impl Worker {
         self.site.reactor.end_task(task);
     }
 
-    /// Gives what the connections have sent to their rooms to the members, here and at the other workers.
+    /// Delivers pending messages to the members of their rooms, here and at the other workers.
     fn broadcast(&mut self) {
         for broadcast in std::mem::take(&mut self.site.rooms.pending) {
             for (index, other) in self.site.shared.workers.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What an nginx.conf asks for: the backlog of each address it listens on, to be shown beside what the kernel granted.
+//! Reads from an nginx.conf the backlog of each listening address, to show it beside the backlog that the kernel granted.
 
 use super::model::listeners::ConfiguredListener;
 use conf::Loader;
@@ -10,8 +10,8 @@ use std::path::Path;
 /// nginx's `NGX_LISTEN_BACKLOG`, and so ours.
 const BACKLOG_DEFAULT: u32 = 511;
 
-/// The addresses of a configuration with their backlogs. A file that cannot be parsed is refused; words of modules that we
-/// do not have are none of our business here, since the file may be another server's.
+/// The addresses of a configuration with their backlogs. Returns an error for a file that cannot be parsed. Unknown
+/// directives are ignored, because the file may belong to another server.
 pub(super) fn backlogs(file: &Path, loader: &mut dyn Loader) -> Result<Vec<ConfiguredListener>, String> {
     let prefix = file.parent().unwrap_or(Path::new("."));
     let loaded = conf::load(file, prefix, None, loader);
@@ -36,7 +36,7 @@ mod tests {
     use std::io;
     use std::path::PathBuf;
 
-    /// A file that is not on a disk.
+    /// A file that exists only in memory.
     struct OneText(&'static str);
 
     impl Loader for OneText {

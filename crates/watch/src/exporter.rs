@@ -1,5 +1,5 @@
-//! `watch --listen` and `load --listen`: the last look, or interval, as a page for Prometheus. One thread, one connection at a time: a scraper comes every few
-//! seconds, and slow clients are cut off.
+//! `watch --listen` and `load --listen`: serves the last look or interval as a page for Prometheus. One thread, one
+//! connection at a time: a scraper comes every few seconds, and slow clients are cut off.
 
 use http1::{Limits, Method, Parse, RequestHead};
 use std::io::{Read as _, Write as _};
@@ -8,40 +8,40 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use terminal::errno;
 
-/// A scraper's request has a few hundred bytes.
+/// Longest request head; a scraper's request has a few hundred bytes.
 const HEAD_BYTES_MAX: usize = 8 * 1024;
-/// A client has this long for its request and its response.
+/// The time limit for a client's request and its response.
 const CLIENT_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// The page that is served.
 #[derive(Debug, Clone, Default)]
 pub struct Exporter(Arc<Mutex<String>>);
 
-/// A bound socket that is not served yet. It is bound before another network namespace is entered.
+/// A bound socket that does not serve yet. It is bound before the program enters another network namespace.
 #[derive(Debug)]
 pub struct Bound(TcpListener);
 
 impl Bound {
-    /// Binds it; the error is for the operator.
+    /// Binds the socket; the error is for the operator.
     pub fn to(address: SocketAddr) -> Result<Self, String> {
         TcpListener::bind(address).map(Self).map_err(|error| format!("cannot listen on {address} {}", errno(&error)))
     }
 
-    /// Where it listens; the port was chosen by the kernel if it was 0.
+    /// The address it listens on; if the port was 0, with the port that the kernel chose.
     pub fn address(&self) -> Option<SocketAddr> {
         self.0.local_addr().ok()
     }
 
-    /// Answers from now on, until the process ends.
+    /// Serves until the process ends.
     pub fn serve(self) -> Exporter {
         let exporter = Exporter::default();
         let page = exporter.clone();
         std::thread::spawn(move || {
             for stream in self.0.incoming() {
                 match stream {
-                    // A client that goes away harms only itself.
+                    // An error of one client does not matter to the others.
                     Ok(stream) => drop(answer(stream, &page)),
-                    // Out of descriptors, as a rule; trying again at once would only burn the processor.
+                    // Usually no descriptor is left; trying again at once would only waste processor time.
                     Err(_) => std::thread::park_timeout(CLIENT_TIME_MAX),
                 }
             }
@@ -51,7 +51,7 @@ impl Bound {
 }
 
 impl Exporter {
-    /// What is served from now on.
+    /// Sets the page that is served.
     pub fn show(&self, page: String) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = page;
     }

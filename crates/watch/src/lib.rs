@@ -1,7 +1,7 @@
-//! The observer behind `holdfast watch`: in which state every connection is, where bytes pile up, who closed first, and how far the
-//! ports reach. It works beside any server. `log` writes samples, `read_logs` reads them, `plain` and `view` show looks; what is
-//! made of the sockets is `model`, which is pure. Flags and exit codes are the program's. `load` uses the model and the exporter,
-//! too, for the sockets towards its targets.
+//! The observer behind `holdfast watch`: the state of every connection, where bytes pile up, who closed first, and how long
+//! the ports last. It works beside any server. `log` writes samples, `read_logs` reads them, and `plain` and `view` show
+//! looks; `model` evaluates the sockets and is pure. The program has the flags and exit codes. `load` also uses the model
+//! and the exporter, for the sockets towards its targets.
 
 mod configured;
 mod exporter;
@@ -31,42 +31,42 @@ use std::time::Duration;
 use terminal::signals::Signals;
 use terminal::{Terminal, say};
 
-/// What is looked at, how often, and where it is shown.
+/// What to look at, how often, and where to show it.
 #[derive(Debug)]
 pub struct Watch {
-    /// Between two looks.
+    /// The time between two looks.
     pub interval: Duration,
-    /// The last look; none: until a signal comes.
+    /// The number of looks; `None` continues until a signal.
     pub count: Option<NonZeroU64>,
-    /// A histogram of states per look goes into this file, `-` for standard output, and nothing else is shown.
+    /// Writes a histogram of states per look to this file (`-` for standard output) and shows nothing else.
     pub log: Option<PathBuf>,
-    /// How that is written.
+    /// The format of the log.
     pub format: Format,
-    /// Ports whose sockets are counted by themselves, at either end.
+    /// Ports whose sockets are counted separately, at either end.
     pub ports: Vec<u16>,
-    /// The nginx.conf files whose backlogs are shown beside each listener.
+    /// nginx.conf files whose backlogs are shown beside each listener.
     pub confs: Vec<PathBuf>,
-    /// Where the last look is served as /metrics.
+    /// The address that serves the last look at /metrics.
     pub listen: Option<SocketAddr>,
-    /// Tables, also on a terminal.
+    /// Whether to print tables, even on a terminal.
     pub plain: bool,
-    /// Each look as a line of JSON on standard output, also on a terminal.
+    /// Whether to print each look as a line of JSON, even on a terminal.
     pub json: bool,
-    /// The network namespace that is looked into, if not this process's.
+    /// The network namespace to look into; `None` is that of this process.
     pub namespace: Option<Namespace>,
-    /// Only sockets that pass this, in ss's words; empty for all.
+    /// A filter for the sockets, in the syntax of ss; empty for all sockets.
     pub filter: String,
 }
 
 impl Watch {
-    /// Looks until the count is reached, a signal comes or the reader is gone; `loader` reads the files of `confs`. The error is
-    /// for the operator.
+    /// Looks until the count is reached, a signal comes or the reader is gone. `loader` reads the files of `confs`. The
+    /// error is for the operator.
     pub fn run(&self, loader: &mut (dyn Loader + Send), signals: &Signals) -> Result<(), String> {
         if self.ports.len() > PORTS_MAX {
             return Err(format!("at most {PORTS_MAX} ports can be counted by themselves"));
         }
         let filter = parse_filter(&self.filter)?;
-        // Scrapers come from here, not from the namespace that is looked into.
+        // Scrapers connect from this namespace, not from the one that is observed.
         let exporter = self.listen.map(Bound::to).transpose()?.map(|bound| {
             let address = bound.address().map_or_else(String::new, |address| address.to_string());
             say(&format!("holdfast: metrics at http://{address}/metrics"));
@@ -79,7 +79,7 @@ impl Watch {
         }
     }
 
-    /// In the network namespace that was asked for.
+    /// Looks, within the network namespace of this thread.
     fn look(
         &self,
         filter: Option<&Filter>,

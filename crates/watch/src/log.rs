@@ -1,4 +1,4 @@
-//! `watch --log`: a histogram of all sockets by TCP state at each look, into a file. The formats are in `model::log_file`.
+//! `watch --log`: writes a histogram of all sockets by TCP state to a file at each look. `model::log_file` has the formats.
 
 use super::Watch;
 use super::model::log_file::{Head, Sample, encode_head, encode_sample};
@@ -55,8 +55,8 @@ pub(super) fn write(watch: &Watch, path: &Path, filter: Option<&Filter>, signals
     }
 }
 
-/// When the look after the one that was due at `due` comes, seen at `now` (both since the first), and how many are left out
-/// since this one took longer than its interval.
+/// The time of the next look, and the number of skipped looks. The last look was due at `due` and ended at `now` (both
+/// since the first look); looks are skipped if it took longer than the interval.
 pub(super) fn next_look(interval: Duration, due: Duration, now: Duration) -> (Duration, u32) {
     let next = due.saturating_add(interval);
     let late = now.saturating_sub(next).as_nanos();
@@ -77,13 +77,13 @@ fn count(census: &mut Census, filter: Option<&Filter>, ports: &[u16]) -> Result<
     Ok((tally, summary.interrupted))
 }
 
-/// Waits; `false`, and at once, if a signal came that ends the program.
+/// Waits; returns `false` at once if a signal ends the program.
 pub(super) fn pause(signals: &Signals, duration: Duration) -> Result<bool, String> {
     let until = Instant::now() + duration;
     loop {
         let left = until.saturating_duration_since(Instant::now());
         let mut watched = [PollFd::new(signals.descriptor(), PollFlags::POLLIN)];
-        // Rounded up: a wait that ends early would look at the same time again.
+        // Rounded up, because a wait that ends early would look twice at the same time.
         let left_ms = left.as_nanos().div_ceil(1_000_000);
         match poll(&mut watched, PollTimeout::try_from(left_ms).unwrap_or(PollTimeout::MAX)) {
             Ok(0) if left_ms == 0 => return Ok(true),
@@ -109,14 +109,14 @@ impl Output {
         if path == Path::new("-") {
             return Ok(Self::Standard);
         }
-        // A log is a measurement: it is not written over.
+        // A log is a measurement, so an existing file is not overwritten.
         match File::create_new(path) {
             Ok(file) => Ok(Self::File(file, path.display().to_string())),
             Err(error) => Err(format!("the log {} cannot be made {}", path.display(), errno(&error))),
         }
     }
 
-    /// At once, so that a reader sees whole samples.
+    /// Writes at once, so that a reader sees complete samples.
     fn write(&mut self, text: &str) -> Result<(), String> {
         match self {
             Self::File(file, name) => {

@@ -1,20 +1,20 @@
-//! What names in a filter mean on this system: control groups by their directories, services by /etc/services.
+//! Resolves names in a filter on this system: control groups by their directories, services by /etc/services.
 
 use sockdiag::Names;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::linux::fs::MetadataExt as _;
 
-/// Debian's has 13 KB; what is longer is cut.
+/// Largest part of the file that is read; Debian's has 13 KB.
 const SERVICES_BYTES_MAX: u64 = 1 << 20;
 
-/// Looks into the system's files at each name.
+/// Looks up each name in the system's files.
 pub(super) struct SystemNames;
 
 impl Names for SystemNames {
-    /// The path is absolute or below the mount point.
+    /// The path is absolute or relative to the mount point.
     fn cgroup(&mut self, path: &str) -> Option<u64> {
-        // Sockets name groups of the unified hierarchy, which is in a folder of its own beside hierarchies of the older kind.
+        // Sockets refer to groups of the unified hierarchy, which has a separate folder beside hierarchies of version 1.
         const MOUNTED: [&str; 2] = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
         let inode =
             |path: &str| std::fs::metadata(path).ok().filter(std::fs::Metadata::is_dir).map(|found| found.st_ino());
@@ -31,7 +31,7 @@ impl Names for SystemNames {
     }
 }
 
-/// `https 443/tcp www-ssl # comment`: the port of the line that has the name, first or as an alias, and is TCP's.
+/// `https 443/tcp www-ssl # comment`: the TCP port of the line that contains the name, as the first word or as an alias.
 fn port_of(services: &str, name: &str) -> Option<u16> {
     services.lines().find_map(|line| {
         let mut words = line.split('#').next().unwrap_or_default().split_ascii_whitespace();

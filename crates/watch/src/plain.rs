@@ -1,5 +1,5 @@
-//! The plain output: tables for each look, one after another, where standard output is no terminal or `--plain` was given; or a
-//! line of JSON for each, with `--json`.
+//! The plain output: tables for each look, if standard output is not a terminal or with `--plain`; or a line of JSON for
+//! each look, with `--json`.
 
 use super::log::next_look;
 use super::model::json;
@@ -11,22 +11,22 @@ use std::time::{Duration, Instant};
 use terminal::signals::Signals;
 use terminal::{errno, print_on, say};
 
-/// What a person reads on paper; pipes have no width.
+/// Width of the tables; pipes have no width.
 const COLUMNS: usize = 100;
-/// Rows of each table: the rest is counted.
+/// Most rows of each table; the others are counted.
 const ROWS_MAX: usize = 20;
 
-/// One look as tables; `false` once the reader is gone.
+/// Prints one look as tables; `false` once the reader is gone.
 pub(super) fn print_picture(picture: &Picture) -> bool {
     print_on(format!("{}\n", write_plain(picture, COLUMNS, ROWS_MAX)).as_bytes())
 }
 
-/// One look as a line of JSON; `false` once the reader is gone.
+/// Prints one look as a line of JSON; `false` once the reader is gone.
 pub(super) fn print_line(picture: &Picture) -> bool {
     print_on((json::encode(picture) + "\n").as_bytes())
 }
 
-/// Looks and hands each picture to `show` until that says `false`, the count is reached or a signal comes.
+/// Looks and passes each picture to `show`, until that returns `false`, the count is reached or a signal comes.
 pub(super) fn look_on(
     sampler: &mut Sampler,
     interval: Duration,

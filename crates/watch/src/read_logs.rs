@@ -1,4 +1,4 @@
-//! `watch report`: logs of `watch --log`, read again, and what `model::account` makes of them.
+//! `watch report`: reads logs of `watch --log` for `model::account`.
 
 use crate::model::account;
 use crate::model::log_file::{Log, parse};
@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use terminal::errno;
 
-/// A day of samples every two seconds, with 64 ports in all states, takes about 500 MB as CSV; what is longer is no log that
-/// a person reads an average of.
+/// Largest log: a day of samples every two seconds, with 64 ports in all states, takes about 500 MB as CSV. An average over
+/// a longer log means little.
 const LOG_BYTES_MAX: u64 = 1 << 30;
 
 /// Logs in any of the formats, each an arm of the comparison.
@@ -22,8 +22,8 @@ pub struct Logs {
 }
 
 impl Logs {
-    /// Reads them. `reference` is a log of the same machine without the load; the samples of the first `skip` of each log are left
-    /// out of the output. The error names the file.
+    /// Reads the logs. `reference` is a log of the same machine without the load. The samples of the first `skip` of each
+    /// log are omitted from the output. The error names the file.
     pub fn read(logs: &[PathBuf], reference: Option<&Path>, skip: Duration) -> Result<Self, String> {
         let arms = logs.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
         Ok(Self { arms, reference: reference.map(read).transpose()?, skip })
@@ -40,7 +40,7 @@ impl Logs {
     }
 }
 
-/// A log with the name that it is shown under.
+/// A log with its display name.
 fn read(path: &Path) -> Result<(String, Log), String> {
     let mut text = String::new();
     let mut read = || File::open(path)?.take(LOG_BYTES_MAX).read_to_string(&mut text);

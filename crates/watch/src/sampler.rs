@@ -1,5 +1,5 @@
-//! Looks: brings sockets, destroy events, counters, owners and settings of the kernel to `model::picture`, and the clock with
-//! them. Belongs to the thread and the network namespace it was opened in.
+//! Takes looks: passes sockets, destroy events, counters, owners and settings of the kernel to `model::picture`, with the
+//! time. Belongs to the thread and the network namespace in which it was opened.
 
 use super::model::listeners::{ConfiguredListener, LISTENERS_MAX};
 use super::model::picture::{Evidence, Gathering, Look, Memory, Picture};
@@ -14,23 +14,23 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Default)]
 pub(super) struct Wanted {
     pub(super) ports: Vec<u16>,
-    /// Backlogs that configurations ask for.
+    /// Backlogs from configurations.
     pub(super) asked: Vec<ConfiguredListener>,
     pub(super) filter: Option<Filter>,
 }
 
-/// Between two times that destroy events are taken: the queue holds ten times what comes meanwhile at 60,000 closes a second.
+/// How often destroy events are read: the queue holds ten times the events of this period at 60,000 closes a second.
 const EVENTS_REST: Duration = Duration::from_millis(20);
 
-/// Listeners that are distinguished from connections when they die, 16 bytes each: a megabyte.
+/// Most listeners that are distinguished from connections when they die: a megabyte at 16 bytes each.
 const LISTENER_COOKIES_MAX: usize = 65_536;
 
-/// Looks at the kernel again and again.
+/// Takes repeated looks at the kernel.
 #[derive(Debug)]
 pub(super) struct Sampler {
     wanted: Wanted,
     census: Census,
-    /// None where the kernel does not tell, with the reason.
+    /// The error says why the kernel does not report events.
     events: Result<DestroyEvents, String>,
     evidence: Evidence,
     memory: Memory,
@@ -38,7 +38,7 @@ pub(super) struct Sampler {
     before: Option<(Instant, Counters)>,
     /// The counters at the first look.
     first: Option<Counters>,
-    /// Ports with a listener, by the last look.
+    /// Ports with a listener at the last look.
     listening: HashSet<u16>,
 }
 
@@ -57,17 +57,17 @@ impl Sampler {
             first: None,
             listening: HashSet::new(),
         };
-        // What dies before the first look can be told apart already.
+        // With the listeners known, deaths before the first look can be classified already.
         sampler.find_listeners()?;
         Ok(sampler)
     }
 
-    /// Waits until the time comes (`false`) or `other` becomes readable (`true`), and takes destroy events meanwhile.
+    /// Waits until the time comes (`false`) or `other` becomes readable (`true`), and reads destroy events meanwhile.
     pub(super) fn wait(&mut self, other: Option<BorrowedFd<'_>>, until: Instant) -> Result<bool, String> {
         loop {
             self.drain()?;
             let left = until.saturating_duration_since(Instant::now());
-            // Not at each event: many in one go cost less, and the kernel's queue holds what comes meanwhile.
+            // Not at each event: reading many at once costs less, and the kernel's queue holds them meanwhile.
             let wait_ms = left.min(EVENTS_REST).as_nanos().div_ceil(1_000_000);
             let mut watched: Vec<PollFd<'_>> =
                 other.iter().map(|descriptor| PollFd::new(*descriptor, PollFlags::POLLIN)).collect();
@@ -80,13 +80,13 @@ impl Sampler {
         }
     }
 
-    /// Takes the destroy events that have come.
+    /// Reads the destroy events that have arrived.
     pub(super) fn drain(&mut self) -> Result<(), String> {
         let Ok(events) = &mut self.events else { return Ok(()) };
         let (memory, filter) = (&mut self.memory, self.wanted.filter.as_ref());
         let is_counted = self.evidence == Evidence::Events;
         let drained = events.drain(|socket| {
-            // A dead socket has no owner any more; a caller that asks for one has other evidence.
+            // A dead socket has no owner any more; for a filter by owner, `evidence` does not use events.
             if is_counted && filter.is_none_or(|filter| filter.matches(socket, None)) {
                 memory.died(socket);
             }
@@ -96,11 +96,11 @@ impl Sampler {
         Ok(())
     }
 
-    /// One look at everything.
+    /// Takes one look at everything.
     pub(super) fn look(&mut self) -> Result<Picture, String> {
         let begun = Instant::now();
         self.drain()?;
-        // Close to the events, so that what is counted and what was seen dying are of the same time.
+        // Read right after the events, so that counters and deaths belong to the same moment.
         let counters = Counters::read().map_err(|error| format!("the counters cannot be read: {error}"))?;
         self.find_listeners()?;
         let settings = Settings::read();
@@ -143,9 +143,10 @@ impl Sampler {
         Ok(picture)
     }
 
-    /// The ports with a listener, also those that the filter leaves out: who accepted and who connected follows from it.
+    /// Finds all ports with a listener, including those that the filter excludes. They tell accepted from connecting
+    /// sockets.
     fn find_listeners(&mut self) -> Result<(), String> {
-        // From /proc a question about listeners costs as much as all sockets, so there the last look's answer is taken.
+        // From /proc a query for listeners costs as much as one for all sockets, so use the result of the last look.
         if self.census.source() == &Source::Netlink || self.before.is_none() {
             let states = StateSet::of(&[State::Listen]);
             let question = Question { states, tcp_info: false, memory: false, ..Question::default() };
@@ -166,7 +167,7 @@ impl Sampler {
         Ok(())
     }
 
-    /// What limits what is shown.
+    /// Adds the limitations of the data to the picture.
     fn note(&self, picture: &mut Picture, interrupted: bool) {
         if let Source::Proc(_) = self.census.source() {
             picture.notes.push(format!("the sockets come from {}", self.census.source()));

@@ -1,4 +1,5 @@
-//! Arms: what they change has to be there, what comes of them has to be whole, and no two may be the same.
+//! Checks the arms: what they change must exist, the result must be complete, and no two arms may be the
+//! same.
 
 use super::{topology, unknown};
 use crate::Adaptation;
@@ -72,11 +73,11 @@ fn names(experiment: &Experiment, arm: &Arm, here: &Path, faults: &mut Vec<Fault
     }
 }
 
-/// Every template filled in, for each arm under each condition; and what comes of them compared.
+/// Fills in every template for each arm under each condition, and compares the resulting arms.
 fn whole(experiment: &Experiment, faults: &mut Vec<Fault>) {
     for cell in experiment.cells() {
         compared(&cell, faults);
-        // What is wrong under one condition is mostly wrong under all of them.
+        // A fault under one condition usually occurs under all of them, so stop after the first.
         if !faults.is_empty() {
             return;
         }
@@ -106,7 +107,7 @@ fn compared(experiment: &Experiment, faults: &mut Vec<Fault>) {
     }
 }
 
-/// What is wrong in a file that all arms share is reported once.
+/// Reports a fault in a file that all arms share only once.
 fn filled_in(experiment: &Experiment, arm: &str, faults: &mut Vec<Fault>) -> Option<Staged> {
     let (folder, places) = (std::path::Path::new("/"), Places::default());
     let site = Site { folder, network: experiment.network.kind, places: &places };

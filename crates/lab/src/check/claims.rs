@@ -1,4 +1,4 @@
-//! Claims and shares: arms and figures that exist, and bounds that something can meet.
+//! Checks claims and shares: their arms and figures must exist, and their bounds must be possible.
 
 use super::unknown;
 use crate::experiment::{Claim, Experiment, Form, Share};
@@ -18,7 +18,7 @@ pub(super) fn check(experiment: &Experiment, is_whole: bool, faults: &mut Vec<Fa
     }
 }
 
-/// A share of what is measured in some arm at least; arms may do without it, and then have no such share.
+/// Both figures of a share must be measured in at least one arm. An arm without them has no such share.
 fn parts(experiment: &Experiment, share: &Share, here: &Path) -> Option<Fault> {
     let mut names = figure::names(experiment, &[]);
     names.retain(|name| !name.starts_with(figure::SHARE));
@@ -37,7 +37,7 @@ fn arms(experiment: &Experiment, claim: &Claim, here: &Path, is_whole: bool, fau
             faults.push(unknown(here.then(key), "arm", name, arms()));
             continue;
         };
-        // What is measured of processes and probes that have slips is not known.
+        // With faults in processes or probes, the available figures are not known.
         if !is_whole || faults.len() > before {
             continue;
         }
@@ -57,7 +57,7 @@ fn arms(experiment: &Experiment, claim: &Claim, here: &Path, is_whole: bool, fau
     }
 }
 
-/// What is claimed of the quick form alone is about arms that it has.
+/// A claim for the quick form must be about arms that the quick form runs.
 fn of_quick(experiment: &Experiment, claim: &Claim, here: &Path) -> Option<Fault> {
     let chosen = &experiment.quick.arms;
     let is_left_out = |arm: &String| !chosen.is_empty() && !chosen.contains(arm);
@@ -69,7 +69,7 @@ fn of_quick(experiment: &Experiment, claim: &Claim, here: &Path) -> Option<Fault
     })
 }
 
-/// What is claimed contradicts itself, or cannot be asked.
+/// Reports bounds that contradict each other or make no sense.
 fn bounds(claim: &Claim, here: &Path) -> Option<Fault> {
     let kinds = [
         ("times", claim.times_at_least, claim.times_at_most),

@@ -1,4 +1,4 @@
-//! Names and texts: letters that may appear in them, and that nothing is called like something else.
+//! Checks names and texts: allowed characters, and no duplicate names.
 
 use crate::experiment::{Experiment, Probe};
 use crate::fault::{Fault, Path};
@@ -12,7 +12,7 @@ pub(super) fn check(experiment: &Experiment, faults: &mut Vec<Fault>) {
     taken(experiment, faults);
 }
 
-/// What figures, folders and templates are made of.
+/// Whether a name consists of the characters allowed in figures, folders and templates.
 fn is_word(name: &str) -> bool {
     let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     name.chars().all(is_letter) && name.chars().next().is_some_and(|c| c.is_ascii_alphanumeric())
@@ -78,7 +78,7 @@ fn name_of(probe: &Probe) -> &str {
     }
 }
 
-/// Reports, tables and the terminal show these as they are.
+/// Texts that reports, tables and the terminal show unchanged.
 fn texts(experiment: &Experiment, faults: &mut Vec<Fault>) {
     let mut text = |text: &str, path: Path, one_line: bool| {
         if text.trim().is_empty() {
@@ -99,7 +99,7 @@ fn texts(experiment: &Experiment, faults: &mut Vec<Fault>) {
     }
 }
 
-/// Figures and tables tell things apart by their names alone.
+/// Names must be unique, because figures and tables distinguish things only by name.
 fn taken(experiment: &Experiment, faults: &mut Vec<Fault>) {
     let processes = experiment.processes.iter().enumerate();
     let processes = processes.map(|(at, process)| (process.name.as_str(), path!["process", at, "name"], "process"));

@@ -1,4 +1,4 @@
-//! Hosts, processes, loads, probes and times: what has to be there, and what cannot be together.
+//! Checks hosts, processes, loads, probes and times: required parts, and parts that exclude each other.
 
 use super::unknown;
 use crate::experiment::{Client, Experiment, File, Load, NetworkKind, Probe, Process};
@@ -44,13 +44,14 @@ pub(super) fn check(experiment: &Experiment, faults: &mut Vec<Fault>) {
     duration(experiment, faults);
 }
 
-/// All loads and fills, with their places.
+/// All loads and fills with their paths.
 fn loads(experiment: &Experiment) -> impl Iterator<Item = (&Load, Path)> {
     let loads = experiment.loads.iter().enumerate().map(|(at, load)| (load, path!["load", at]));
     loads.chain(experiment.fills.iter().enumerate().map(|(at, fill)| (fill, path!["fill", at])))
 }
 
-/// A load ends in one way, and in one that its program knows; `counted` is where it says that it counts requests.
+/// A load needs exactly one end condition, and one that its program supports. `counted` is the path of its number of
+/// requests.
 fn end(load: &Load, program: Client, counted: &Path, here: &Path) -> Option<Fault> {
     match (load.seconds, load.requests) {
         (None, None) => {
@@ -69,7 +70,7 @@ fn end(load: &Load, program: Client, counted: &Path, here: &Path) -> Option<Faul
     }
 }
 
-/// Who asks, asks for something.
+/// A load that sends requests needs a URL.
 fn goal(load: &Load, program: Client, here: &Path) -> Option<Fault> {
     (program.asks() && load.url.is_empty()).then(|| {
         let fault = Fault::of_key(here.clone(), format!("load \"{}\" has no \"url\"", load.name()));
@@ -77,7 +78,7 @@ fn goal(load: &Load, program: Client, here: &Path) -> Option<Fault> {
     })
 }
 
-/// Each combination is a run; none is none.
+/// Checks the number of combinations of a sweep. Each combination is a run.
 fn sweep(experiment: &Experiment, faults: &mut Vec<Fault>) {
     for (name, values) in &experiment.sweep {
         let here = path!["sweep", name];
@@ -155,7 +156,7 @@ fn hosts(experiment: &Experiment, faults: &mut Vec<Fault>) {
     faults.extend(no_port);
 }
 
-/// Processes that probes look into.
+/// Checks the processes that probes trace.
 fn traced(experiment: &Experiment, faults: &mut Vec<Fault>) {
     let known = || experiment.processes.iter().map(|process| process.name.as_str());
     for (at, probe) in experiment.probes.iter().enumerate() {
@@ -167,7 +168,7 @@ fn traced(experiment: &Experiment, faults: &mut Vec<Fault>) {
     }
 }
 
-/// Settings that every namespace shows and none owns: writing them would change the machine.
+/// Settings that every namespace shows but that belong to the machine: writing them would change the machine.
 const GLOBAL: [&str; 5] = [
     "net.core.netdev_max_backlog",
     "net.ipv4.tcp_mem",
@@ -227,7 +228,7 @@ fn sysctl(experiment: &Experiment, name: &str, value: &str, path: Path) -> Optio
     None
 }
 
-/// What each kind of program cannot do without. Arms may change program and configuration, and are looked at one by one.
+/// What each kind of program requires. Arms may change program and configuration, so they are checked one by one.
 pub(super) fn program(process: &Process, path: &Path) -> Option<Fault> {
     let name = &process.name;
     match Program::parse(&process.program) {
@@ -253,7 +254,7 @@ pub(super) fn program(process: &Process, path: &Path) -> Option<Fault> {
     }
 }
 
-/// What a whole run takes at least.
+/// Checks the minimum length of the whole run.
 fn duration(experiment: &Experiment, faults: &mut Vec<Fault>) {
     let sample = experiment.seconds_per_sample();
     let samples = f64::from(experiment.method.rounds) * experiment.arms.len() as f64 * experiment.cell_count() as f64;

@@ -1,5 +1,6 @@
-//! The demo: the experiment `pool-throughput` in its quick form, as long as there is time for another round, on ports that are free, and
-//! what its record means in words. It performs nothing and shows nothing: the program's `demo` does, with the same code as `lab run`.
+//! The demo: the quick form of the experiment `pool-throughput`, with as many rounds as the time allows, on free ports, and
+//! an explanation of its record. It runs and prints nothing itself; the command `demo` does that with the same code as `lab
+//! run`.
 
 mod pace;
 mod ports;
@@ -9,5 +10,5 @@ pub use pace::Pace;
 pub use ports::give_free;
 pub use story::{document, kept};
 
-/// What is performed.
+/// The experiment that the demo runs.
 pub const EXPERIMENT: &str = "pool-throughput";

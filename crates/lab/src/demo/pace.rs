@@ -1,26 +1,27 @@
-//! Whether another round fits into the time that a demo may take. Pure: times come in, counted from its beginning.
+//! Decides whether another round fits into the time of a demo. Pure: it takes times since the start of the demo.
 
 use std::time::Duration;
 
-/// The rounds so far.
+/// The progress of the rounds.
 #[derive(Debug)]
 pub struct Pace {
     limit: Duration,
     rounds: u32,
-    /// Samples of a round with all arms, once that is known.
+    /// Samples of a round with all arms; 0 until that is known.
     per_round: usize,
-    /// Samples of a round from here on.
+    /// Samples of each further round.
     wanted: usize,
-    /// The round under way, from 0, when it began, and the samples that it has.
+    /// The current round, from 0, and when it began; `in_round` counts its samples.
     round: Option<(usize, Duration)>,
     in_round: usize,
-    /// Of one sample, in the slowest round.
+    /// Time per sample in the slowest round.
     longest: Duration,
     is_over: bool,
 }
 
 impl Pace {
-    /// Maximum number of rounds, all of which end within the limit; but for the first, without which nothing can be told.
+    /// At most `rounds` rounds, all of which end within the limit, except the first, which always runs because the demo
+    /// needs its figures.
     pub fn new(limit: Duration, rounds: u32) -> Self {
         Self {
             limit,
@@ -34,7 +35,7 @@ impl Pace {
         }
     }
 
-    /// A sample begins: its number from 0, and how many there are in all rounds with all arms.
+    /// Called when a sample begins: its number from 0, and the number of samples in all rounds with all arms.
     pub fn sample(&mut self, number: usize, count: usize, now: Duration) {
         if self.per_round == 0 {
             self.per_round = (count / self.rounds as usize).max(1);
@@ -46,7 +47,7 @@ impl Pace {
         }
     }
 
-    /// It has been taken. `false`: it was the last of a round, and the next one would end too late.
+    /// Called when a sample has been taken. `false` if it was the last of a round and the next round would end too late.
     pub fn taken(&mut self, now: Duration) -> bool {
         self.in_round += 1;
         let Some((round, began)) = self.round else { return true };
@@ -59,7 +60,7 @@ impl Pace {
         !self.is_over
     }
 
-    /// After the first round: how many arms the rest of the time has room for, if each is to have this many rounds. `None` at any other
+    /// After the first round: how many arms fit into the remaining time if each has this many rounds. `None` at any other
     /// time.
     pub fn arms_that_fit(&self, now: Duration, rounds: usize) -> Option<usize> {
         let (round, began) = self.round?;
@@ -71,12 +72,12 @@ impl Pace {
         Some((left / (rounds.saturating_sub(1).max(1) as f64 * each.max(1e-9))) as usize)
     }
 
-    /// Rounds have this number of arms from here on.
+    /// Further rounds have this number of arms.
     pub fn keep(&mut self, arms: usize) {
         self.wanted = arms.clamp(1, self.per_round.max(1));
     }
 
-    /// Whether the time was over before the rounds were.
+    /// Whether the time was over before all rounds were run.
     pub fn is_over(&self) -> bool {
         self.is_over
     }
@@ -86,7 +87,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Samples of this many seconds each, three to a round; how many are taken.
+    /// Runs samples of this many seconds, three to a round; returns the number of samples taken.
     fn taken(limit_s: u64, rounds: u32, sample_s: u64) -> (usize, bool) {
         let mut pace = Pace::new(Duration::from_secs(limit_s), rounds);
         let count = rounds as usize * 3;

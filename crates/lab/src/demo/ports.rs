@@ -1,17 +1,19 @@
-//! Ports for a demo that has to be on the machine's own loopback, where another program may listen already. In a network namespace
-//! any port is free. Called before the run, which would otherwise end with the name of who has them.
+//! Chooses free ports for a demo on the machine's own loopback, where another program may already listen. In a network
+//! namespace all ports are free. Called before the run, which would otherwise fail and name the process that has a port.
 
 use crate::Experiment;
 use crate::experiment::{NetworkKind, Probe};
 use crate::plan;
 use std::net::{Ipv4Addr, TcpListener};
 
-/// Values of the experiment that are ports, with the probes that look there.
+/// Values of the experiment that are ports, with the probes on these ports.
 const PORTS: [(&str, &str); 2] = [("origin_port", "origin"), ("proxy_port", "proxy")];
-/// Added to the experiment's own ports, in this order: below those that the kernel hands out, which clients have.
+/// Offsets from the experiment's ports, tried in this order. The results are below the ephemeral ports, which the clients
+/// use.
 const STEPS: [u16; 4] = [0, 10_000, 14_000, 18_000];
 
-/// Has the experiment are on free ports. If all are taken it stays as it is, and the run reports which process has them.
+/// Moves the experiment to free ports. If all candidates are taken, it stays unchanged, and the run reports which process
+/// has them.
 pub fn give_free(experiment: &mut Experiment) {
     let Some(address) = plan::addresses(NetworkKind::Loopback, 0, 1).first().copied() else { return };
     let own: Option<Vec<u16>> = PORTS.iter().map(|(value, _)| experiment.values.get(*value)?.parse().ok()).collect();
@@ -61,7 +63,7 @@ mod tests {
             probes.iter().map(u16::to_string).collect::<Vec<_>>(),
             "the probes look where the values say"
         );
-        // It is taken.
+        // Take a port.
         let address = plan::addresses(NetworkKind::Loopback, 0, 1)[0];
         let _held = TcpListener::bind((address, probes[1]));
         give_free(&mut experiment);

@@ -1,5 +1,5 @@
-//! What a demo tells people: the record's figures in tables that fit a terminal, and what they mean in words. Everything here
-//! follows from the record; the whole of it is `lab::report`'s.
+//! The report of the demo: the record's figures in tables that fit a terminal, and an explanation in words. Everything here
+//! is computed from the record; `lab::report` writes the full report.
 
 use crate::judge::{Judged, counted_word};
 use crate::record::{Record, Sample};
@@ -9,13 +9,13 @@ use ::report::{Cell, Document, Section, Severity, Table, Unit, Verdict};
 use stats::Summary;
 use stats::verdict::ROUNDS_MIN;
 
-/// The process that is compared, and its port.
+/// The process that is compared; its probe has the same name.
 const PROXY: &str = "proxy";
-/// The port that it connects to.
+/// The probe of the origin's port, to which the proxy connects.
 const ORIGIN: &str = "origin";
-/// What is behind the program in the names of arms without and with a pool.
+/// The suffixes of the arm names without and with a pool, after the program.
 const KINDS: [&str; 2] = ["unpooled", "pooled"];
-/// What figures belong to, of everything that the record knows about the machine.
+/// The facts of the record's fingerprint that the demo shows.
 const FACTS: [&str; 7] = [
     "processor",
     "kernel",
@@ -47,7 +47,7 @@ pub fn document(record: &Record, judged: &[Judged]) -> Document {
         .section(meaning(record, &arms, judged))
 }
 
-/// What a pool changed for the programs that ran both ways.
+/// The answer in a sentence: how a pool changed the programs that ran both ways.
 fn answer(record: &Record, arms: &Arms<'_>) -> Option<String> {
     let parts: Vec<String> = PROGRAMS
         .iter()
@@ -68,10 +68,11 @@ fn answer(record: &Record, arms: &Arms<'_>) -> Option<String> {
     })
 }
 
-/// Programs that are compared.
+/// The programs that are compared.
 const PROGRAMS: [&str; 2] = ["nginx", "holdfast"];
 
-/// The arms that are run on where there is time for this many: all, or all but the one without a proxy, or one program's two.
+/// The arms that continue if there is time for `fit` arms: all of them, all that have a proxy, or the two arms of one
+/// program.
 pub fn kept<'a>(arms: &[&'a str], fit: usize) -> Vec<&'a str> {
     if fit >= arms.len() {
         return arms.to_vec();
@@ -115,7 +116,7 @@ fn facts(record: &Record) -> Vec<(String, String)> {
     facts
 }
 
-/// The arms, each with what sets it apart.
+/// Compares the arms in a table.
 fn compared(record: &Record) -> Section {
     let experiment = &record.experiment;
     let mut section = Section::new("What is compared");
@@ -136,7 +137,7 @@ fn compared(record: &Record) -> Section {
     section
 }
 
-/// What is missing: arms that are absent with the reason, rounds, samples.
+/// Adds what is missing: absent arms with the reason, rounds, samples.
 fn warned(record: &Record, arms: &Arms<'_>, mut section: Section) -> Section {
     for (arm, reason) in &record.absent {
         section = section.note(Severity::Warning, format!("arm \"{arm}\" is absent: {reason}"));
@@ -237,18 +238,19 @@ fn by_client(sample: &Sample) -> Option<f64> {
     per_request(sample, *sample.figures.get("client.connections_opened")?)
 }
 
-/// Those that the proxy opened: what was opened on the whole host, less the client's. `None` where there is no proxy.
+/// Connections that the proxy opened per request: those opened on the whole host, less the client's. `None` without a
+/// proxy.
 fn by_proxy(sample: &Sample) -> Option<f64> {
     sample.figures.get(&format!("cpu_us_per_request.{PROXY}"))?;
     let all = sample.figures.get("tcp.here.Tcp.ActiveOpens")?;
     per_request(sample, all - sample.figures.get("client.connections_opened")?)
 }
 
-/// Fewer sockets than this say nothing about who closes first.
+/// With fewer sockets it is not clear who closed first.
 const CLOSED_MIN: f64 = 10.0;
 
-/// How much of what is left in TIME_WAIT at a port is the side's that listens there, which closed first then. `None` where
-/// next to nothing is.
+/// The share of the sockets in TIME_WAIT at a port that belong to the side that listens there, which closed first. `None`
+/// if there are too few sockets.
 fn closed_first_share(sample: &Sample, port: &str) -> Option<f64> {
     let of = |name: &str| sample.figures.get(name).copied();
     let all = of(&format!("sockets.{port}.TIME_WAIT.end")).filter(|all| *all >= CLOSED_MIN)?;
@@ -260,7 +262,7 @@ fn per_request(sample: &Sample, count: f64) -> Option<f64> {
     Some((count / requests).max(0.0))
 }
 
-/// What it comes to in words, what of it was claimed, and what it must not be taken for.
+/// The explanation: the result in words, the claims, and what the figures do not show.
 fn meaning(record: &Record, arms: &Arms<'_>, judged: &[Judged]) -> Section {
     let mut section = Section::new("What it means");
     let find = |name: &str| arms.iter().find(|arm| arm.name == name);
@@ -285,7 +287,7 @@ fn meaning(record: &Record, arms: &Arms<'_>, judged: &[Judged]) -> Section {
     } else {
         let was_run = |name: &String| find(name).is_some() && !few.contains(&name.as_str());
         let about_these = judged.iter().filter(|one| was_run(&one.claim.of) && one.claim.against.iter().all(was_run));
-        // The sentence has its numbers; those behind it are for the whole report.
+        // The reason contains the numbers; the evidence is only in the full report.
         let short = |one: &Judged| Verdict { evidence: Vec::new(), ..one.verdict.clone() };
         section = about_these.fold(section, |section, one| section.verdict(short(one)));
     }
@@ -317,13 +319,13 @@ fn meaning(record: &Record, arms: &Arms<'_>, judged: &[Judged]) -> Section {
     section.note(Severity::Note, held).note(Severity::Note, more)
 }
 
-/// How many the demo might use, where the record says so: `2 × Xeon`.
+/// Number of cores that the demo could use, if the record says so (`2 × Xeon`).
 fn cores(record: &Record) -> Option<u32> {
     let (_, processor) = record.fingerprint.iter().find(|(name, _)| name == "processor")?;
     processor.split_once(" × ")?.0.parse().ok()
 }
 
-/// What the pool changed for one program.
+/// How the pool changed one program.
 fn in_words(program: &str, without: &Arm<'_>, with: &Arm<'_>) -> Option<String> {
     let median = |values: &[f64]| Summary::of(values).map(|summary| summary.median);
     let cpu = format!("cpu_us_per_request.{PROXY}");
@@ -345,7 +347,7 @@ fn in_words(program: &str, without: &Arm<'_>, with: &Arm<'_>) -> Option<String> 
     ))
 }
 
-/// How many for each request, as people say it.
+/// Formats the number of connections to the origin per request.
 fn connections_to_origin(per_request: f64) -> String {
     match digits(per_request).as_str() {
         "0" => "no connection to the origin".to_owned(),
@@ -354,10 +356,10 @@ fn connections_to_origin(per_request: f64) -> String {
     }
 }
 
-/// One side closed first if it did so of this part.
+/// One side counts as closing first from this share on.
 const ONE_SIDE: f64 = 0.9;
 
-/// Whose the sockets are that are in TIME_WAIT at the origin's port without a pool, and what that means for whom.
+/// Who has the sockets in TIME_WAIT at the origin's port without a pool, and whether they hold the proxy's ports.
 fn closed_first_sentence(program: &str, share_of_origin: f64) -> String {
     let part = |share: f64| format!("{:.0} % of what is left in TIME_WAIT", share * 100.0);
     if share_of_origin >= ONE_SIDE {
@@ -382,7 +384,8 @@ fn computed(arm: &Arm<'_>, of: impl Fn(&Sample) -> Option<f64>) -> Vec<f64> {
     arm.samples.iter().filter_map(|sample| of(sample)).collect()
 }
 
-/// `median [least–most]`, each times `factor`, or the median alone where all are shown alike. The count is in the head.
+/// `median [least–most]`, each multiplied by `factor`, or only the median if all look the same. The head of the report has
+/// the count.
 fn spread(values: &[f64], factor: f64) -> Cell {
     let values: Vec<f64> = values.iter().map(|value| value * factor).collect();
     let Some(Summary { median, min, max, .. }) = Summary::of(&values) else { return "–".into() };

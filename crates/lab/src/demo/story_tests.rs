@@ -1,11 +1,11 @@
-//! The story of records that were made up: what is in them is told, and what is not is named.
+//! The demo's report on invented records: it shows what they contain, and names what is missing.
 
 use super::*;
 use crate::judge::judge;
 use crate::{Adaptation, shipped};
 use std::collections::BTreeMap;
 
-/// Requests/s, CPU of the proxy per request, and connections opened by client and on the host, of 1000 requests.
+/// For 1000 requests: requests/s, CPU of the proxy per request, connections opened by the client and on the whole host.
 const ARMS: [(&str, f64, Option<f64>, f64); 5] = [
     ("direct", 20_000.0, None, 1000.0),
     ("nginx unpooled", 9000.0, Some(80.0), 2000.0),
@@ -14,7 +14,7 @@ const ARMS: [(&str, f64, Option<f64>, f64); 5] = [
     ("holdfast pooled", 16_000.0, Some(35.0), 1030.0),
 ];
 
-/// A record of this many rounds of the arms whose names the program is part of, or none.
+/// A record of this many rounds, with the arms whose name passes `with`.
 fn record(rounds: u32, with: impl Fn(&str) -> bool) -> Record {
     let loaded = shipped::find(super::super::EXPERIMENT).and_then(|shipped| shipped.load().ok()).expect("it is sound");
     let quick = Adaptation { quick: true, ..Adaptation::default() };
@@ -33,7 +33,7 @@ fn record(rounds: u32, with: impl Fn(&str) -> bool) -> Record {
     };
     for round in 0..rounds {
         for (name, rate, cpu, opened) in ARMS.into_iter().filter(|(name, ..)| with(name)) {
-            // A little weather, which all arms of a round share.
+            // A small variation that all arms of a round share.
             let weather = 1.0 + 0.01 * f64::from(round);
             let mut figures: BTreeMap<String, f64> = [
                 ("requests_per_second", rate * weather),
@@ -71,7 +71,7 @@ fn told(record: &Record) -> String {
 }
 
 fn has(text: &str, words: &[&str]) {
-    // As a reader sees it: wherever the lines end.
+    // The text without line breaks, as a reader sees it.
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for word in words {
         assert!(flat.contains(word), "{word:?} is not in\n{text}");
@@ -150,7 +150,7 @@ fn reports_which_side_closed_first_and_pays_ports() {
         &of_nginx(0.5),
         &["now the origin closed first (50 % of what is left in TIME_WAIT at its port is its own), now nginx, or both"],
     );
-    // With a pool there is next to nothing: of 30 sockets, one way or the other, a line is no news; of none there is none.
+    // Without sockets in TIME_WAIT the report does not say who closed first.
     let mut none = record(1, |_| true);
     for sample in &mut none.samples {
         sample.figures.insert("sockets.origin.TIME_WAIT.end".to_owned(), 0.0);

@@ -1,4 +1,4 @@
-//! Intervals held against bounds.
+//! Compares intervals with the bounds of claims.
 
 use super::values::Pairs;
 use crate::experiment::Claim;
@@ -11,27 +11,27 @@ use stats::rounds::{RoundsError, Scale};
 use stats::verdict::{CONFIDENCE, Direction, Question, Verdict, judge};
 use std::fmt::Write as _;
 
-/// What is claimed.
+/// The quantity that a claim bounds.
 #[derive(Clone, Copy)]
 pub(super) enum Bounded {
-    /// Of the ratio.
+    /// The ratio.
     Times(Range),
-    /// Of the difference.
+    /// The difference.
     More(Range),
-    /// Of the figure itself.
+    /// The figure itself.
     Value(Range),
-    /// Nothing but that the arms do not differ: the question of a control.
+    /// No bound: the question of a control is whether the arms differ.
     None,
 }
 
-/// From, to; either may be open.
+/// Lower and upper bound; either may be missing.
 #[derive(Clone, Copy)]
 pub(super) struct Range {
     least: Option<f64>,
     most: Option<f64>,
 }
 
-/// Whether the claim holds, and on what evidence.
+/// Whether the claim holds, with the evidence.
 pub(super) struct Judgement {
     pub(super) outcome: Outcome,
     pub(super) reason: String,
@@ -48,7 +48,7 @@ pub(super) fn of(claim: &Claim) -> Bounded {
 }
 
 impl Range {
-    /// Holds where all of the interval keeps both bounds, fails where none of it keeps one of them.
+    /// Holds if the whole interval is within both bounds; fails if the whole interval is outside one of them.
     fn outcome(self, interval: Interval) -> Outcome {
         let Interval { low, high, .. } = interval;
         let lower = self.least.map(|least| {
@@ -72,10 +72,10 @@ impl Range {
         both(lower, upper)
     }
 
-    /// Rounds that would decide, if the middle stays where it is: an interval shrinks with the root of their number. `None` where the
-    /// middle is so close to a bound that no sensible number does.
+    /// Number of rounds that would decide, if the middle stays the same: an interval shrinks with the square root of the
+    /// rounds. `None` if the middle is so close to a bound that no sensible number would.
     fn rounds_wanted(self, middle: f64, interval: Interval, rounds: usize) -> Option<usize> {
-        /// A run of more rounds than this takes hours, and the machine is another one at its end.
+        /// More rounds than this take hours, in which the machine changes.
         const ROUNDS_MAX: f64 = 200.0;
         let Interval { low, high, .. } = interval;
         let bounds = [self.least, self.most].into_iter().flatten();
@@ -87,7 +87,7 @@ impl Range {
         (wanted > rounds as f64 && wanted <= ROUNDS_MAX).then_some(wanted as usize)
     }
 
-    /// What would decide it, behind a reason.
+    /// What would decide the claim, as the end of a sentence.
     fn what_is_missing(self, middle: f64, interval: Interval, rounds: usize) -> String {
         match self.rounds_wanted(middle, interval, rounds) {
             Some(wanted) => format!("; about {} more rounds would decide it", wanted - rounds),
@@ -102,7 +102,7 @@ impl Range {
     }
 }
 
-/// The worse of the two; one that is not claimed does not count.
+/// The worse of two outcomes; a missing bound does not count.
 fn both(lower: Option<Outcome>, upper: Option<Outcome>) -> Outcome {
     let outcomes = || [lower, upper].into_iter().flatten();
     [Outcome::Fails, Outcome::Undecided]
@@ -111,7 +111,7 @@ fn both(lower: Option<Outcome>, upper: Option<Outcome>) -> Outcome {
         .unwrap_or(Outcome::Holds)
 }
 
-/// A ratio or a difference that the rounds have.
+/// Judges a ratio or a difference.
 pub(super) fn of_effect(claim: &Claim, found: &Verdict) -> Judgement {
     let (unit, factor) = match found.question.scale {
         Scale::Ratio => (Unit::Ratio, 1.0),
@@ -166,8 +166,8 @@ fn evidence_of(found: &Verdict, unit: &Unit, factor: f64) -> Vec<(String, Figure
     evidence
 }
 
-/// Where some round has no ratio, since a value is zero or below: `of ≥ T × against` is asked of each round as the difference
-/// `of − T × against`, which has an answer there.
+/// Judges a ratio if some round has none because a value is not above zero. `of ≥ T × against` is tested in each round as
+/// the difference `of − T × against`, which always exists.
 pub(super) fn without_ratio(claim: &Claim, pairs: &Pairs, question: Question) -> Result<Judgement, RoundsError> {
     let question = Question { scale: Scale::Difference, ..question };
     let zeros = |values: &[f64]| values.iter().filter(|value| **value <= 0.0).count();
@@ -206,7 +206,7 @@ pub(super) fn without_ratio(claim: &Claim, pairs: &Pairs, question: Question) ->
             interval_words(found.effect, found.interval, show),
             test_words(&found)
         );
-        // Nothing is a hundred times nothing, and as true as nothing.
+        // If all values are zero, a minimum ratio is neither true nor false.
         let is_nothing = is_least && pairs.first.iter().chain(&pairs.second).all(|value| *value == 0.0);
         Ok(Some(if is_nothing { Outcome::Undecided } else { range.outcome(found.interval) }))
     };
@@ -214,7 +214,7 @@ pub(super) fn without_ratio(claim: &Claim, pairs: &Pairs, question: Question) ->
     Ok(Judgement { outcome: both(lower, upper), reason, evidence: evidence_of(&plain, &unit, factor) })
 }
 
-/// A figure by itself: the interval that belongs to the signed-rank test around the middle of its rounds.
+/// Judges a figure of one arm, with the interval of the signed-rank test around the middle of its rounds.
 pub(super) fn of_values(claim: &Claim, values: &[f64]) -> Result<Judgement, RoundsError> {
     let too_few = RoundsError::TooFew { rounds: values.len() };
     let (middle, interval) = centre(values).zip(centre_interval(values, CONFIDENCE)).ok_or(too_few)?;
@@ -247,7 +247,7 @@ mod tests {
     fn rounds_that_would_decide_follow_from_the_distance_to_the_bound() {
         let interval = Interval { low: 1.8, high: 2.2, confidence: 0.95 };
         let range = |least| Range { least: Some(least), most: None };
-        // Half of the interval is twice the distance: four times the rounds.
+        // Half of the interval is twice the distance, so it takes four times the rounds.
         assert_eq!(range(1.9).rounds_wanted(2.0, interval, 6), Some(24));
         assert_eq!(range(2.1).rounds_wanted(2.0, interval, 6), Some(24), "it would fail then");
         assert_eq!(range(1.999).rounds_wanted(2.0, interval, 6), None);

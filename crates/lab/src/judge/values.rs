@@ -1,19 +1,19 @@
-//! Which samples a claim is on, and which are left out with what reason.
+//! Selects the samples for a claim, and explains which are left out and why.
 
 use super::counted_word;
 use crate::record::{Record, Sample, includes_lateness};
 use std::fmt::Write as _;
 
-/// Left-out rounds that are told one by one.
+/// Most left-out rounds that are listed one by one.
 const TOLD_MAX: usize = 3;
 
-/// What became of the rounds.
+/// Which rounds count.
 pub(super) struct Counted {
     /// Rounds in which each arm has a sample.
     pub(super) taken: usize,
-    /// Of these, void in one arm at least: round from 1, arm, reason.
+    /// Void rounds among them: round from 1, arm, reason.
     void: Vec<(u32, String, String)>,
-    /// Of these, without the figure.
+    /// Rounds among them without the figure.
     pub(super) unmeasured: usize,
 }
 
@@ -22,12 +22,12 @@ impl Counted {
         Self { taken: 0, void: Vec::new(), unmeasured: 0 }
     }
 
-    /// How many count.
+    /// Number of rounds that count.
     pub(super) fn rounds(&self) -> usize {
         self.taken - self.void.len() - self.unmeasured
     }
 
-    /// What is left out, to be behind a sentence; empty where nothing is.
+    /// The rounds that are left out, as the end of a sentence; empty if there are none.
     pub(super) fn in_words(&self) -> String {
         let mut text = String::new();
         if !self.void.is_empty() {
@@ -45,7 +45,7 @@ impl Counted {
         text
     }
 
-    /// The values of one round, one for each arm, if all of them count.
+    /// The values of one round, one for each arm, if all samples of the round count.
     fn take(&mut self, samples: &[&Sample], figure: &str) -> Option<Vec<f64>> {
         self.taken += 1;
         let why = |sample: &Sample| {
@@ -64,7 +64,7 @@ impl Counted {
     }
 }
 
-/// Both arms of the rounds that count, in the order of the rounds.
+/// The values of both arms in the rounds that count, in the order of the rounds.
 pub(super) struct Pairs {
     pub(super) first: Vec<f64>,
     pub(super) second: Vec<f64>,

@@ -1,4 +1,4 @@
-//! What the names in templates mean in one arm, and which files of the experiment a program reads. Called by `plan`.
+//! Resolves the names in templates for one arm, and collects the files that a program reads. Called by `plan`.
 
 use super::{Content, StagedFile, StagedHost};
 use crate::experiment::{Experiment, File};
@@ -9,12 +9,12 @@ use crate::template::{Meaning, fill};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// Who the text belongs to: a process or a load with its folder.
+/// The owner of a text: a process or a load with its folder.
 pub(super) struct Owner {
     pub(super) folder: PathBuf,
-    /// Files that it reads, by their names in the experiment.
+    /// Names of the files that it reads.
     reads: BTreeSet<String>,
-    /// Values filled in before: each is so once, however often values speak of values.
+    /// Values that are already filled in, so that each is filled in only once.
     values: BTreeMap<String, String>,
 }
 
@@ -27,7 +27,7 @@ impl Owner {
 /// The names of one arm.
 pub(super) struct Scope<'a> {
     experiment: &'a Experiment,
-    /// Its number.
+    /// The number of the arm.
     pub(super) arm: usize,
     hosts: &'a [StagedHost],
     faults: Vec<Fault>,
@@ -38,7 +38,7 @@ impl<'a> Scope<'a> {
         Self { experiment, arm, hosts, faults: Vec::new() }
     }
 
-    /// Each once: a file that two processes read has its faults twice.
+    /// Each fault once: a file that two processes read reports its faults twice.
     pub(super) fn into_faults(self) -> Vec<Fault> {
         let mut faults: Vec<Fault> = Vec::new();
         for fault in self.faults {
@@ -49,12 +49,12 @@ impl<'a> Scope<'a> {
         faults
     }
 
-    /// One text filled in; what is wrong is kept, and leaves it empty.
+    /// Fills in one text. Records faults, and then returns an empty text.
     pub(super) fn text(&mut self, owner: &mut Owner, text: &str, path: &Path) -> String {
         self.filled(owner, text, path, 0).unwrap_or_default()
     }
 
-    /// A list of texts.
+    /// Fills in a list of texts.
     pub(super) fn texts(&mut self, owner: &mut Owner, texts: &[String], path: &Path) -> Vec<String> {
         texts.iter().enumerate().map(|(at, text)| self.text(owner, text, &path.then(at))).collect()
     }
@@ -69,10 +69,10 @@ impl<'a> Scope<'a> {
         owner.folder.join(name)
     }
 
-    /// All files that the owner reads, and those that these speak of.
+    /// All files that the owner reads, including those that these files refer to.
     pub(super) fn files(&mut self, owner: &mut Owner) -> Vec<StagedFile> {
         let mut staged: BTreeMap<String, StagedFile> = BTreeMap::new();
-        // Each file is filled in once, so that files which speak of each other come to an end.
+        // Each file is filled in once, so files that refer to each other do not loop.
         while let Some(name) = owner.reads.iter().find(|name| !staged.contains_key(*name)).cloned() {
             let content = match self.experiment.files.get(&name) {
                 Some(File::Text(text)) => Content::Text(self.text(owner, text, &path!["files", &name, "text"])),
@@ -82,7 +82,7 @@ impl<'a> Scope<'a> {
                     self.faults.push(fault);
                     Content::Fill(0)
                 }
-                // The one that named it has reported it.
+                // The text that named it has already reported the fault.
                 None => Content::Fill(0),
             };
             staged.insert(name.clone(), StagedFile { path: owner.folder.join(&name), content });
@@ -127,7 +127,7 @@ impl<'a> Scope<'a> {
             if let Some(known) = owner.values.get(name) {
                 return Ok(known.clone());
             }
-            // What is wrong within the value is reported at its own place.
+            // A fault within the value is reported at the place of the value.
             let filled = self.filled(owner, value, &path, depth + 1).unwrap_or_default();
             owner.values.insert(name.to_owned(), filled.clone());
             return Ok(filled);

@@ -1,4 +1,4 @@
-//! Where the parts of an experiment are in its text: from paths of keys to bytes, lines and columns.
+//! The places of an experiment's parts in its text: maps paths of keys to bytes, lines and columns.
 
 use crate::fault::{Fault, Path};
 use crate::path;
@@ -7,15 +7,15 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Bytes of one value.
+/// The bytes of one value.
 #[derive(Debug, Clone)]
 struct Place {
-    /// Of the key that leads to it; its own in an array.
+    /// The bytes of its key; in an array those of the value itself.
     key: Range<usize>,
     value: Range<usize>,
 }
 
-/// Where the parts of an experiment are. Without a text, as for an experiment that no file holds, places are paths of keys.
+/// The places of an experiment's parts. Without a text, a place is shown as a path of keys.
 #[derive(Debug, Clone, Default)]
 pub struct Places {
     name: String,
@@ -24,7 +24,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// Of the text and what was read from it.
+    /// The places in a text and the tree that was parsed from it.
     pub(super) fn new(name: &str, text: &str, tree: &Spanned<DeTable<'_>>) -> Self {
         let mut places = Self { name: name.to_owned(), text: text.to_owned(), by_path: BTreeMap::new() };
         places.add_table(&path![], tree.get_ref());
@@ -50,7 +50,7 @@ impl Places {
         self.by_path.insert(at, Place { key, value: value.span() });
     }
 
-    /// `experiment.toml:14:1` for the part, or for what holds it.
+    /// `experiment.toml:14:1` for the part, or for its nearest container.
     pub fn of(&self, path: &Path) -> String {
         match self.nearest(path) {
             Some((place, _)) => {
@@ -62,10 +62,10 @@ impl Places {
         }
     }
 
-    /// The bytes that a fault is about.
+    /// The bytes that a fault concerns.
     pub(super) fn range(&self, fault: &Fault) -> Range<usize> {
         let Some((place, whole)) = self.nearest(&fault.path) else { return 0..0 };
-        // Of a table that has a header of its own, that header.
+        // For a table with a header, the bytes of that header.
         let range = if fault.at_key && whole { place.key.clone() } else { place.value.clone() };
         let within = |part: &String| {
             let at = range.start + self.text.get(range.clone())?.find(part.as_str())?;
@@ -74,13 +74,13 @@ impl Places {
         fault.part.as_ref().and_then(within).unwrap_or_else(|| self.first_line(range))
     }
 
-    /// A marker under more than one line marks nothing.
+    /// Only the first line, because a marker over several lines shows nothing.
     fn first_line(&self, range: Range<usize>) -> Range<usize> {
         let line = self.text.get(range.clone()).and_then(|text| text.find('\n'));
         line.map_or(range.clone(), |length| range.start..range.start + length)
     }
 
-    /// The place of the part or of the nearest that holds it, and whether it is the part itself.
+    /// The place of the part or of its nearest container, and whether it is the part itself.
     fn nearest(&self, path: &Path) -> Option<(&Place, bool)> {
         let mut steps = path.0.as_slice();
         while !steps.is_empty() {
@@ -92,7 +92,7 @@ impl Places {
         None
     }
 
-    /// Counted from one, columns in bytes.
+    /// Line and column, counted from one; columns in bytes.
     fn line_column(&self, offset: usize) -> (usize, usize) {
         let before = self.text.as_bytes().get(..offset).unwrap_or_default();
         let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;

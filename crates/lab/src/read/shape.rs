@@ -1,5 +1,5 @@
-//! Whether a file has the shape of an experiment: known keys, kinds of values, bounds. The schema of the types is what it is
-//! held against, so that nothing is reported twice. All faults at once; what has none goes on as JSON.
+//! Checks the shape of a file: known keys, kinds of values, bounds. It uses the schema of the types, so each rule exists
+//! only once. Reports all faults at once, and returns the valid part as JSON.
 
 use crate::fault::{Fault, Path, nearest, suggestion};
 use crate::path;
@@ -8,7 +8,7 @@ use serde_json::{Map, Number, Value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// What of the file has its shape, and what is wrong with the rest.
+/// The valid part of the file as JSON, and the faults of the rest.
 pub(super) fn check(tree: &Spanned<DeTable<'_>>) -> (Value, Vec<Fault>) {
     let mut walk = Walk { root: schema(), faults: Vec::new() };
     let value = walk.table(schema(), tree.get_ref(), &path![]);
@@ -20,7 +20,7 @@ struct Walk {
     faults: Vec<Fault>,
 }
 
-/// What of a schema a value is held against.
+/// A field of a schema.
 fn field<'s>(schema: &'s Value, name: &str) -> Option<&'s Value> {
     schema.get(name)
 }
@@ -29,7 +29,7 @@ fn text<'s>(schema: &'s Value, name: &str) -> Option<&'s str> {
     field(schema, name).and_then(Value::as_str)
 }
 
-/// The first sentence of what the type's comment says, as a hint.
+/// The first sentence of the type's doc comment, as a hint.
 fn description(schema: &Value) -> Option<String> {
     let whole = text(schema, "description")?;
     Some(whole.split("\n\n").next().unwrap_or(whole).replace('\n', " "))
@@ -40,10 +40,10 @@ fn keys(map: Option<&Value>) -> impl Iterator<Item = &str> + Clone {
 }
 
 impl Walk {
-    /// Follows references and leaves out null, which TOML does not have.
+    /// Follows references, and drops the null variant, which TOML does not have.
     fn resolve(&self, schema: &'static Value) -> &'static Value {
         let mut schema = schema;
-        // A reference to a reference is all that the types make.
+        // The types produce at most a reference to a reference.
         for _ in 0..4 {
             if let Some(name) = text(schema, "$ref").and_then(|to| to.strip_prefix("#/$defs/")) {
                 schema = self.root.get("$defs").and_then(|defs| defs.get(name)).unwrap_or(&Value::Null);
@@ -125,7 +125,7 @@ impl Walk {
         }
         let required = field(schema, "required").and_then(Value::as_array);
         for name in required.into_iter().flatten().filter_map(Value::as_str) {
-            // What was written otherwise has been told already.
+            // If the key was misspelt, that has been reported already.
             let is_there = meant.contains(&name) || table.keys().any(|key| key.get_ref() == name);
             if !is_there {
                 let fault = Fault::of_key(at.clone(), format!("{} has no \"{name}\"", container(at)));
@@ -136,7 +136,7 @@ impl Walk {
         Value::Object(found)
     }
 
-    /// One of several shapes, told apart by the word itself, by a tag, or by the key that each has.
+    /// Selects one of several shapes by the word itself, by a tag, or by the key that distinguishes it.
     fn variant(&mut self, variants: &'static [Value], value: &Spanned<DeValue<'_>>, at: &Path) -> Option<Value> {
         let table = match value.get_ref() {
             DeValue::Table(table) => table,
@@ -251,7 +251,7 @@ impl Walk {
     }
 }
 
-/// The last word of a path, as the file has it.
+/// The last key of a path, as the file has it.
 fn last(at: &Path) -> String {
     use crate::fault::Step;
     match at.0.as_slice() {
@@ -261,7 +261,7 @@ fn last(at: &Path) -> String {
     }
 }
 
-/// As the header of the table is written.
+/// The container of a path, formatted like the header of a table.
 fn container(at: &Path) -> String {
     use crate::fault::Step;
     match at.0.as_slice() {

@@ -1,4 +1,5 @@
-//! Records as files: written whole or not at all, and read back with an error in words.
+//! Reads and writes records as files. A file is written completely or not at all, and read errors are explained
+//! in words.
 
 use super::{Record, VERSION};
 use serde::Deserialize;
@@ -10,10 +11,10 @@ use std::path::{Path, PathBuf};
 /// Largest file that is read: 100 rounds of 32 arms with a look every 50 ms have some hundred megabytes.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// Why a file is no record.
+/// Why a file cannot be read as a record.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// Not there, not readable.
+    /// The file is missing or unreadable.
     #[error("{}: {error}", path.display())]
     Io {
         /// Which file.
@@ -21,15 +22,15 @@ pub enum RecordError {
         /// Why.
         error: io::Error,
     },
-    /// Larger than a run writes.
+    /// The file is larger than any run writes.
     #[error("{}: {bytes} bytes are more than a run writes", path.display())]
     TooLong {
         /// Which file.
         path: PathBuf,
-        /// How many it has.
+        /// Its size in bytes.
         bytes: u64,
     },
-    /// Something else, or cut off.
+    /// The file is not a record, or is cut off.
     #[error("{} is no record of a run: {error}", path.display())]
     NoRecord {
         /// Which file.
@@ -37,24 +38,24 @@ pub enum RecordError {
         /// What is wrong with it.
         error: serde_json::Error,
     },
-    /// Of another release.
+    /// The record was written by another release.
     #[error("{} has version {found}, and this program reads version {VERSION}", path.display())]
     Version {
         /// Which file.
         path: PathBuf,
-        /// What it says.
+        /// The version in the file.
         found: u32,
     },
 }
 
-/// What every version has.
+/// The fields that every version has.
 #[derive(Deserialize)]
 struct Versioned {
     version: u32,
 }
 
 impl Record {
-    /// Writes the file anew. A reader meanwhile, or after a crash, finds the old one or the new one.
+    /// Replaces the file. A reader at the same time, or after a crash, finds the old file or the new one.
     pub fn write(&self, path: &Path) -> Result<(), RecordError> {
         let at = |error| RecordError::Io { path: path.to_owned(), error };
         let mut name = path.file_name().unwrap_or_default().to_owned();
@@ -62,7 +63,7 @@ impl Record {
         let new = path.with_file_name(name);
         let written = self.write_to(&new).and_then(|()| fs::rename(&new, path));
         if written.is_err() {
-            // A disk that is full should not keep half a record.
+            // On a full disk, do not keep half a record.
             let _ = fs::remove_file(&new);
         }
         written.map_err(at)
@@ -72,7 +73,7 @@ impl Record {
         let mut file = BufWriter::new(File::create(path)?);
         serde_json::to_writer(&mut file, self)?;
         file.write_all(b"\n")?;
-        // Without it a rename may reach the disk before the bytes do.
+        // Without the sync, a rename may reach the disk before the data.
         file.into_inner()?.sync_all()
     }
 
@@ -95,15 +96,15 @@ impl Record {
     }
 }
 
-/// JSON has no infinity: a figure that is not finite is written as null, and is as if it had not been measured.
+/// JSON has no infinity: a figure that is not finite is written as null and counts as not measured.
 pub(super) fn figures<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, f64>, D::Error> {
     let read = BTreeMap::<String, Option<f64>>::deserialize(deserializer)?;
     Ok(read.into_iter().filter_map(|(name, value)| value.map(|value| (name, value))).collect())
 }
 
-/// Seconds and value, as they are measured.
+/// Seconds and value, as measured.
 type Points = Vec<(f64, f64)>;
-/// The same as it is read.
+/// The same as read from JSON.
 type PointsRead = Vec<(Option<f64>, Option<f64>)>;
 
 /// The same for series.

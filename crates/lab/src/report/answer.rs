@@ -1,5 +1,5 @@
-//! What a reader sees first: the answer in a sentence, the figures that it rests on, one chart of them, and one table that fits a
-//! terminal. Everything else of the report is behind it.
+//! The top of the report: the answer in a sentence, its figures, one chart of them, and one table that fits a terminal. All
+//! other parts come after it.
 
 use super::arms::{Arm, Arms};
 use super::ceiling;
@@ -8,12 +8,12 @@ use crate::judge::Judged;
 use crate::{Record, figure};
 use report::{Axis, Card, Chart, Figure, Outcome, Section, Severity, Table, Unit};
 
-/// Figures that have cards, one for each of two arms.
+/// Figures with cards, one card for each of two arms.
 const FIGURES_MAX: usize = 2;
-/// Bars of the chart; an experiment with more arms has them in the tables.
+/// Most bars of the chart; with more arms, only the tables show them.
 const BARS_MAX: usize = 16;
 
-/// What the run came to.
+/// The result of the run in a sentence.
 pub(super) fn sentence(record: &Record, judged: &[Judged]) -> String {
     if record.control {
         let differ = judged.iter().filter(|judged| judged.asked && judged.verdict.outcome == Outcome::Fails).count();
@@ -47,7 +47,7 @@ pub(super) fn sentence(record: &Record, judged: &[Judged]) -> String {
     format!("{partial}{answer}")
 }
 
-/// The claims that compare arms and were asked, those that are made before those that are only shown.
+/// The tested claims that compare arms: first the claims, then the figures that are only shown.
 fn leading(judged: &[Judged]) -> Vec<&Claim> {
     let mut asked: Vec<&Judged> =
         judged.iter().filter(|judged| judged.asked && judged.claim.against.is_some()).collect();
@@ -61,7 +61,7 @@ fn leading(judged: &[Judged]) -> Vec<&Claim> {
     claims
 }
 
-/// Both arms of the figures that the claims are about.
+/// Cards with both arms of the figures in the claims.
 pub(super) fn cards(record: &Record, arms: &Arms<'_>, judged: &[Judged]) -> Vec<Card> {
     let mut cards = Vec::new();
     for claim in leading(judged).into_iter().take(FIGURES_MAX) {
@@ -77,7 +77,7 @@ pub(super) fn cards(record: &Record, arms: &Arms<'_>, judged: &[Judged]) -> Vec<
     cards
 }
 
-/// The first claim's figure by arm.
+/// A chart of the first claim's figure by arm.
 pub(super) fn chart(arms: &Arms<'_>, judged: &[Judged]) -> Option<Section> {
     let claim = *leading(judged).first()?;
     let (unit, factor) = figure::unit(&claim.figure);
@@ -89,7 +89,7 @@ pub(super) fn chart(arms: &Arms<'_>, judged: &[Judged]) -> Option<Section> {
     (!bars.is_empty()).then(|| Section::new("Compared").chart(chart))
 }
 
-/// `cpu_us_per_request.proxy` as people would say it.
+/// A figure's name in words, for example for `cpu_us_per_request.proxy`.
 fn figure_words(name: &str) -> String {
     let (kind, of) = name.split_once('.').unwrap_or((name, ""));
     let words = match kind {
@@ -106,7 +106,7 @@ fn figure_words(name: &str) -> String {
     if of.is_empty() { words.to_owned() } else { format!("{words}: {}", of.replace('.', " ")) }
 }
 
-/// One table that fits a terminal, and what of the figures must not be taken for a load.
+/// One table that fits a terminal, and warnings about plateaus that are not a load.
 pub(super) fn in_short(record: &Record, arms: &Arms<'_>, judged: &[Judged]) -> Option<Section> {
     let mut section = Section::new("Figures");
     for ceiling in ceiling::found(record, arms) {
@@ -146,7 +146,7 @@ fn cell(arm: &Arm<'_>, name: &str) -> report::Cell {
     if values.is_empty() { "–".into() } else { without_unit_in_heading(figure::shown(name, &values)).into() }
 }
 
-/// `requests/s` is in the heading already.
+/// Omits a unit that the heading already has, such as `requests/s`.
 fn without_unit_in_heading(figure: Figure) -> Figure {
     match figure {
         Figure::Sampled { median, min, max, n, unit: Unit::Of(_) } => {

@@ -1,5 +1,5 @@
-//! A record sorted by arm: the samples that count, those that do not, and figures over the rounds. Used by every part of the
-//! report, and by other reports of a record.
+//! A record sorted by arm: the samples that count, those that do not, and figures over the rounds. All parts of the report
+//! and other reports of a record use it.
 
 use crate::figure;
 use crate::stage::bottleneck::{CORES_FULL, NEVER_IDLE};
@@ -7,24 +7,24 @@ use crate::{Record, Sample};
 use report::{Cell, Figure, Unit};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One arm with its samples, in the order of their rounds.
+/// One arm with its samples, in the order of the rounds.
 pub struct Arm<'a> {
-    /// As the experiment calls it.
+    /// The name in the experiment.
     pub name: &'a str,
-    /// Those that count.
+    /// The samples that count.
     pub samples: Vec<&'a Sample>,
-    /// Rounds of those that do not, from 0, with the reason.
+    /// The rounds of void samples, from 0, with the reason.
     pub void: Vec<(u32, &'a str)>,
 }
 
-/// All arms of which there are samples, in the experiment's order.
+/// All arms with samples, in the experiment's order.
 pub struct Arms<'a> {
     pub(super) record: &'a Record,
     arms: Vec<Arm<'a>>,
 }
 
 impl<'a> Arms<'a> {
-    /// Sorts it.
+    /// Sorts the samples of a record.
     pub fn of(record: &'a Record) -> Self {
         let arms = record.experiment.arms.iter().map(|arm| {
             let of_arm = || record.samples.iter().filter(|sample| sample.arm == arm.name);
@@ -47,7 +47,7 @@ impl<'a> Arms<'a> {
         &self.arms
     }
 
-    /// Names of all figures that any sample that counts has.
+    /// Names of all figures in any sample that counts.
     pub(super) fn figure_names(&self) -> BTreeSet<&'a str> {
         self.arms
             .iter()
@@ -56,12 +56,12 @@ impl<'a> Arms<'a> {
             .collect()
     }
 
-    /// What is behind the prefix in the names of figures, each once: the processes of `cores.`.
+    /// The distinct suffixes of figure names with this prefix, for example the processes of `cores.`.
     pub(super) fn named(&self, prefix: &str) -> Vec<&'a str> {
         self.figure_names().into_iter().filter_map(|name| name.strip_prefix(prefix)).collect()
     }
 
-    /// Processes and loads, in the experiment's order; the loads first, since that is the way of a request.
+    /// Processes and loads in the experiment's order, with the loads first, as a request passes them.
     pub fn processes(&self) -> Vec<&'a str> {
         let experiment = &self.record.experiment;
         let loads = experiment.loads.iter().map(crate::experiment::Load::name);
@@ -75,19 +75,19 @@ impl<'a> Arms<'a> {
         names
     }
 
-    /// Whether any sample of any arm has a number other than zero under this name.
+    /// Whether this figure is not zero in any sample of any arm.
     pub(super) fn has(&self, name: &str) -> bool {
         self.arms.iter().any(|arm| arm.values(name).iter().any(|value| *value != 0.0))
     }
 }
 
 impl<'a> Arm<'a> {
-    /// The figure of each round that has it.
+    /// The values of the figure in the rounds that have it.
     pub fn values(&self, name: &str) -> Vec<f64> {
         self.samples.iter().filter_map(|sample| sample.figures.get(name).copied()).collect()
     }
 
-    /// The figure over that of another arm, within each round that both have: 1 where they are the same.
+    /// The figure divided by that of another arm, in each round that both have; 1 means that they are equal.
     pub fn over(&self, other: &Self, name: &str) -> Vec<f64> {
         let of = |sample: &Sample| sample.figures.get(name).copied();
         let ratios = self.samples.iter().filter_map(|sample| {
@@ -98,8 +98,8 @@ impl<'a> Arm<'a> {
         ratios.collect()
     }
 
-    /// Which processes were the bottleneck, and in how many samples; `cores` where each was idle at times and the cores were not.
-    /// `None` if there was none, or no look.
+    /// Which processes were the bottleneck, and in how many samples; `cores` if each was idle at times but the cores were
+    /// not. `None` if there was none, or no look.
     pub fn bottleneck(&self) -> Option<String> {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for sample in &self.samples {
@@ -123,8 +123,8 @@ impl<'a> Arm<'a> {
         Some(words.join(", "))
     }
 
-    /// Median and spread over the rounds; a dash in words where no sample has it. A unit that is a name is left to the heading:
-    /// three times in each cell it would hide the numbers.
+    /// Median and spread over the rounds; a dash if no sample has the figure. A unit that is a word belongs in the heading,
+    /// because three times in each cell it would hide the numbers.
     pub(super) fn cell(&self, name: &str) -> Cell {
         let values = self.values(name);
         if values.is_empty() {
@@ -133,7 +133,7 @@ impl<'a> Arm<'a> {
         let (unit, factor) = figure::unit(name);
         let unit = if matches!(unit, Unit::Of(_)) { Unit::of("") } else { unit };
         let values: Vec<f64> = values.into_iter().map(|value| value * factor).collect();
-        // The same in every round: nothing to spread.
+        // All rounds have the same value, so there is no spread.
         match values.split_first() {
             Some((first, rest)) if !rest.is_empty() && rest.iter().all(|value| value.total_cmp(first).is_eq()) => {
                 Figure::exact(*first, unit).into()
@@ -147,7 +147,7 @@ impl<'a> Arm<'a> {
         stats::Summary::of(&self.values(name)).map(|summary| summary.median)
     }
 
-    /// The round that means the arm in charts over time: that of the median throughput, or of the middle one.
+    /// The round that represents the arm in charts over time: the one with the median throughput, or the middle one.
     pub(super) fn typical(&self) -> Option<&'a Sample> {
         let mut samples = self.samples.clone();
         let rate = |sample: &Sample| sample.figures.get("requests_per_second").copied().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Plateaus that are no load: sockets on a port that stay at the number of ports that `connect()` can choose from. F0's report
-//! took one for a property of its gateway.
+//! Finds plateaus that are not a load: the number of sockets on a port stays at the number of ports that `connect()` can
+//! choose from. The report of F0 mistook one for a property of its gateway.
 
 use super::arms::Arms;
 use crate::experiment::{Arm as Setting, NetworkKind, Probe};
@@ -9,16 +9,18 @@ use report::figure::shown;
 
 /// Linux's default, which every new network namespace has.
 const RANGE_DEFAULT: (u32, u32) = (32_768, 60_999);
-/// The last part of the load in which nothing may move: half of it, so that a slow climb is not taken for a plateau.
+/// The last part of the load in which the count must not change: half of it, so that a slow climb does not count as a
+/// plateau.
 const TAIL: f64 = 0.5;
-/// Fewer looks than this in it show no plateau.
+/// With fewer looks in that part no plateau is reported.
 const LOOKS_MIN: usize = 4;
-/// How far the looks may differ from each other.
+/// How much the looks may differ.
 const FLAT_SHARE: f64 = 0.04;
-/// How near they must be to the number of ports: some are in use by other destinations, or between two states.
+/// How near they must be to the number of ports. Other destinations use some ports, and some sockets are between two
+/// states.
 const NEAR_SHARE: f64 = 0.08;
 
-/// A sentence for each arm and port whose sockets was at a ceiling, typically.
+/// A sentence for each arm and port whose number of sockets was at a ceiling in the typical round.
 pub(super) fn found(record: &Record, arms: &Arms<'_>) -> Vec<String> {
     let mut sentences = Vec::new();
     for arm in arms.iter() {
@@ -51,7 +53,7 @@ pub(super) fn found(record: &Record, arms: &Arms<'_>) -> Vec<String> {
     sentences
 }
 
-/// The level of the last half of the load, if it is flat.
+/// The level in the last half of the load, if it is constant.
 fn plateau(sample: &Sample, probe: &str) -> Option<f64> {
     let totals = total(sample, probe);
     let end = totals.last().map(|(at, _)| *at)?;
@@ -62,7 +64,7 @@ fn plateau(sample: &Sample, probe: &str) -> Option<f64> {
     (tail.len() >= LOOKS_MIN && most > 0.0 && most - least <= most * FLAT_SHARE).then_some(most)
 }
 
-/// All sockets of a probe over time: its own series, or the sum of those by state.
+/// All sockets of a probe over time: its own series, or the sum of its states.
 pub(super) fn total(sample: &Sample, probe: &str) -> Vec<(f64, f64)> {
     if let Some(series) = sample.series.get(&format!("sockets.{probe}")) {
         return series.clone();
@@ -81,10 +83,10 @@ pub(super) fn total(sample: &Sample, probe: &str) -> Vec<(f64, f64)> {
     sum
 }
 
-/// The ports that a host's `connect()` chooses from in an arm.
+/// The port range of a host in an arm.
 fn range(record: &Record, arm: &Setting, host: &str) -> (u32, u32) {
     const NAME: &str = "net.ipv4.ip_local_port_range";
-    // On the machine's own loopback no sysctl of the experiment was set.
+    // On the machine's own loopback the experiment sets no sysctls.
     let is_set = record.experiment.network.kind != NetworkKind::Loopback;
     let of_arm = arm.sysctls.get(host).and_then(|sysctls| sysctls.get(NAME));
     let of_host = || record.experiment.hosts.get(host).and_then(|host| host.sysctls.get(NAME));

@@ -1,5 +1,5 @@
 //! The charts: sockets by TCP state over time, throughput and percentiles over the rounds, CPU by arm, memory over time. A
-//! page stays small for every run: a chart over time shows one typical round of an arm, and a series has a bounded number
+//! page stays small for every run: a chart over time shows one typical round of each arm, and a series has a limited number
 //! of points.
 
 use super::arms::{Arm, Arms};
@@ -8,12 +8,13 @@ use super::tables::probed_port;
 use crate::{Sample, figure};
 use report::{Axis, Chart, Kind, Section, Series, Unit};
 
-/// Points of one series that go into the report: more cannot be told apart, and each is some bytes of a page. The record has all.
+/// Most points of a series in the report: more are indistinguishable, and each adds to the page. The record has all of
+/// them.
 const POINTS_MAX: usize = 300;
-/// Lines of one chart: as many as differ by colour and dash.
+/// Most lines of a chart: as many as colour and dash can distinguish.
 const LINES_MAX: usize = 8;
 
-/// All charts; what was not measured has none.
+/// All charts; figures without measurements have none.
 pub(super) fn sections(arms: &Arms<'_>) -> Vec<Section> {
     let sections = [over_rounds(arms), cpu(arms), states(arms), memory(arms)];
     sections.into_iter().filter(|section| !section.blocks.is_empty()).collect()
@@ -59,8 +60,8 @@ fn cpu(arms: &Arms<'_>) -> Section {
     section
 }
 
-/// By state for each arm where it says most: at the first probed port, or else on the host with the most sockets. And all sockets
-/// of each probed port, one line per arm.
+/// A chart of the states for each arm, at the first probed port, or else on the host with the most sockets. Also a chart of
+/// all sockets at each probed port, with one line per arm.
 fn states(arms: &Arms<'_>) -> Section {
     let mut section = Section::new("Sockets over time");
     let probes: Vec<&str> = arms.record.experiment.probes.iter().filter_map(probed_port).collect();
@@ -98,7 +99,7 @@ fn states(arms: &Arms<'_>) -> Section {
     section
 }
 
-/// The host on which a sample saw the most sockets at one time.
+/// The host with the most sockets at one time in a sample.
 fn busiest_host<'a>(sample: &Sample, arms: &Arms<'a>) -> Option<&'a str> {
     let most = |host: &str| total(sample, host).iter().map(|(_, value)| *value).fold(0.0, f64::max);
     let hosts = arms.record.experiment.hosts.keys().map(String::as_str);
@@ -106,7 +107,7 @@ fn busiest_host<'a>(sample: &Sample, arms: &Arms<'a>) -> Option<&'a str> {
     hosts.max_by(|a, b| most(a).total_cmp(&most(b)))
 }
 
-/// A chart for each process whose memory was followed, with a line for each arm.
+/// A chart for each process with memory figures, with a line for each arm.
 fn memory(arms: &Arms<'_>) -> Section {
     let mut section = Section::new("Memory and CPU over time");
     for (prefix, what) in [("rss_mb", "Resident memory"), ("cores", "Cores used")] {
@@ -138,7 +139,7 @@ fn round_of(sample: &Sample, arm: &Arm<'_>) -> String {
     format!("round {}, that of the median throughput of {}", sample.round + 1, arm.samples.len())
 }
 
-/// A unit that is a name is in the title, once: marks on an axis have no room for it at phone width.
+/// A unit that is a word goes into the title once, because the axis has no room for it on a phone.
 fn axis(title: &str, unit: Unit) -> Axis {
     match unit {
         Unit::Of(name) if name.is_empty() || name == title => Axis::new(title, Unit::of("")),
@@ -159,8 +160,8 @@ fn in_nanoseconds(points: &[(f64, f64)]) -> impl Iterator<Item = (f64, f64)> {
     points.iter().map(|(seconds, value)| (seconds * 1e9, *value))
 }
 
-/// Few enough points: of each stretch its end, with the most that was seen in it, so that what was there for one look only is
-/// seen. All series of a sample are cut alike, so that they can be stacked.
+/// Reduces the number of points: each group becomes its last time with its largest value, so that short peaks stay visible.
+/// All series of a sample are grouped alike, so that they can be stacked.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let stride = points.len().div_ceil(POINTS_MAX).max(1);
     let stretches = points.chunks(stride).filter_map(|stretch| {

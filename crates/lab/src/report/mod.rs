@@ -1,6 +1,6 @@
-//! What a record says to people: one [`Document`] of claims, figures by arm, charts, and everything that speaks against them.
-//! It can be made again from a record. It judges nothing (the verdicts come in), and writes nothing: the caller renders it as
-//! text, Markdown, JSON or HTML.
+//! The report of a record: one [`Document`] with the claims, figures by arm, charts, and everything that limits the
+//! figures. It can be generated again from a record. It takes the verdicts as input and writes no files; the caller renders
+//! it as text, Markdown, JSON or HTML.
 
 mod answer;
 pub mod arms;
@@ -16,7 +16,8 @@ use report::figure::shown;
 use report::{Document, Outcome, Section, Severity, Table, Unit};
 use std::collections::BTreeMap;
 
-/// The whole report. `judged` are the record's claims with their verdicts, as [`judge`](crate::judge::judge) returns them.
+/// The whole report. `judged` contains the record's claims with their verdicts, as [`judge`](crate::judge::judge) returns
+/// them.
 pub fn document(record: &Record, judged: &[Judged]) -> Document {
     let arms = Arms::of(record);
     let mut document = Document::new(&record.experiment.title, &made_by()).answer(answer::sentence(record, judged));
@@ -25,7 +26,7 @@ pub fn document(record: &Record, judged: &[Judged]) -> Document {
     document.sections.extend(answer::chart(&arms, judged));
     document.sections.push(claims(record, judged));
     document.sections.extend(answer::in_short(record, &arms, judged));
-    // From here on for who wants to know more, or doubts it.
+    // The following sections are details.
     let details = std::iter::once(about(record)).chain(tables::sections(&arms)).chain(charts::sections(&arms));
     let details = details.chain(against(record, &arms)).chain([order(record)]);
     document.sections.extend(details.map(Section::folded));
@@ -36,7 +37,7 @@ fn made_by() -> String {
     format!("holdfast lab {}", env!("CARGO_PKG_VERSION"))
 }
 
-/// What the figures belong to, and how to have them again.
+/// The machine and the method, and how to repeat the run.
 fn facts(record: &Record, arms: &Arms<'_>) -> Vec<(String, String)> {
     let experiment = &record.experiment;
     let order = match experiment.method.order {
@@ -75,7 +76,7 @@ fn facts(record: &Record, arms: &Arms<'_>) -> Vec<(String, String)> {
     facts
 }
 
-/// How much of a virtual machine's time was others'. `None` where no sample tells.
+/// How much of a virtual machine's time its host took. `None` if no sample has the figure.
 fn stolen(record: &Record) -> Option<(String, String)> {
     let shares: Vec<f64> = record.samples.iter().filter_map(|sample| sample.figures.get("stolen").copied()).collect();
     let summary = stats::Summary::of(&shares)?;
@@ -100,12 +101,12 @@ fn seconds(value: f64) -> String {
     format!("{value} s")
 }
 
-/// What the verdicts of a control say.
+/// Explains the verdicts of a control.
 const CONTROL: &str = "This is a control (A/A): each arm ran against itself, and nothing is claimed of it. \"Holds\" says that \
                        the rounds do not tell an arm from itself, as it should be; \"fails\" that they do, which chance does \
                        once in twenty questions. More of them than that, and this machine is too restless for its verdicts.";
 
-/// Verdicts first: what the run was for. What is only shown is behind what is claimed.
+/// The verdicts, which are the purpose of the run. Claims come before figures that are only shown.
 fn claims(record: &Record, judged: &[Judged]) -> Section {
     let mut section = Section::new(if record.control { "Control" } else { "Claims" });
     if record.control {
@@ -147,14 +148,14 @@ fn outcomes(judged: &[&Judged]) -> String {
     counts.map(|(word, count)| format!("{count} {word}")).collect::<Vec<_>>().join(", ")
 }
 
-/// What the experiment says of itself.
+/// The description in the experiment.
 fn about(record: &Record) -> Section {
     let section = Section::new("What it is about");
     let paragraphs = record.experiment.about.split("\n\n").map(str::trim).filter(|paragraph| !paragraph.is_empty());
     paragraphs.fold(section, |section, paragraph| section.note(Severity::Note, paragraph))
 }
 
-/// What speaks against the figures: samples that count for nothing, and what was seen beside them.
+/// What limits the figures: void samples, and remarks.
 fn against(record: &Record, arms: &Arms<'_>) -> Option<Section> {
     let mut section = Section::new("Void samples and remarks");
     for arm in arms.iter().filter(|arm| !arm.void.is_empty()) {
@@ -183,10 +184,10 @@ fn against(record: &Record, arms: &Arms<'_>) -> Option<Section> {
     (!section.blocks.is_empty()).then_some(section)
 }
 
-/// Of one arm: remarks with numbers in them differ from sample to sample, and a hundred of them are unreadable.
+/// Most remarks of one arm: remarks with numbers differ between samples, and a hundred of them are unreadable.
 const REMARKS_MAX: usize = 12;
 
-/// Remarks that differ in what is in parentheses alone are one, with the parentheses of the first; most frequent first.
+/// Merges remarks that differ only in parentheses, and keeps the parentheses of the first; most frequent first.
 fn alike<'a>(remarks: impl Iterator<Item = &'a str>) -> Vec<(String, usize)> {
     let mut kinds: BTreeMap<&str, (&str, usize, bool)> = BTreeMap::new();
     for remark in remarks {
@@ -207,7 +208,7 @@ fn alike<'a>(remarks: impl Iterator<Item = &'a str>) -> Vec<(String, usize)> {
     remarks
 }
 
-/// Each text once, with how often it came where that was more than once.
+/// Each text once, with its count if it occurred more than once.
 fn counted<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for text in texts {
@@ -219,7 +220,7 @@ fn counted<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<String> {
         .collect()
 }
 
-/// The order in which the samples were taken: what a drift of the machine would be looked for in.
+/// The order of the samples, in which a drift of the machine would show.
 fn order(record: &Record) -> Section {
     let mut table = Table::new("Arms in the order in which they ran", &["round", "order"]);
     let mut rounds: BTreeMap<u32, Vec<String>> = BTreeMap::new();

@@ -5,7 +5,7 @@ use crate::figure;
 use report::{Cell, Figure, Section, Severity, Table, Unit};
 use std::collections::BTreeSet;
 
-/// All tables; what was not measured has none.
+/// All tables; figures without measurements have none.
 pub(super) fn sections(arms: &Arms<'_>) -> Vec<Section> {
     let sections = [throughput(arms), shares(arms), cpu(arms), memory(arms), sockets(arms), counters(arms)];
     sections.into_iter().filter(|section| !section.blocks.is_empty()).collect()
@@ -50,7 +50,7 @@ fn throughput(arms: &Arms<'_>) -> Section {
     section.table(by_figure("Failures by cause", arms, causes.iter().map(String::as_str)))
 }
 
-/// What loads tell of their own lag, where they do.
+/// The lag that the loads report, if they do.
 fn lateness(arms: &Arms<'_>) -> Vec<String> {
     const TOLD: [&str; 5] = ["lag_ms.p50", "lag_ms.p99", "lag_ms.p99.9", "lag_ms.max", "lag_own_ms.p99.9"];
     let loads = arms.record.experiment.loads.iter().map(crate::experiment::Load::name);
@@ -58,12 +58,12 @@ fn lateness(arms: &Arms<'_>) -> Vec<String> {
     names.filter(|name| arms.has(name)).collect()
 }
 
-/// With the number of samples that count, where they are not all that were taken.
+/// The arm's name, with the number of samples that count if some are void.
 fn name(arm: &Arm<'_>) -> Cell {
     if arm.void.is_empty() { arm.name.into() } else { format!("{} ({} void)", arm.name, arm.void.len()).into() }
 }
 
-/// The figure over that of another arm, within each round.
+/// The figure divided by that of another arm, in each round.
 fn over(arm: &Arm<'_>, other: &Arm<'_>, figure: &str) -> Cell {
     let percent: Vec<f64> = arm.over(other, figure).iter().map(|ratio| 100.0 * ratio).collect();
     match percent.as_slice() {
@@ -73,7 +73,7 @@ fn over(arm: &Arm<'_>, other: &Arm<'_>, figure: &str) -> Cell {
     }
 }
 
-/// What the quantiles of several loads together are.
+/// Explains the quantiles of several loads together.
 fn together(arms: &Arms<'_>) -> &'static str {
     let mut loads = arms.record.experiment.loads.iter();
     if loads.all(|load| load.program == crate::experiment::Client::Load) {
@@ -84,7 +84,7 @@ fn together(arms: &Arms<'_>) -> &'static str {
     }
 }
 
-/// Figures of each load, where there are several.
+/// Figures of each load, if there are several.
 fn by_load(arms: &Arms<'_>) -> Option<Table> {
     let loads: Vec<&str> = arms.record.experiment.loads.iter().map(crate::experiment::Load::name).collect();
     if loads.len() < 2 {
@@ -105,7 +105,7 @@ fn by_load(arms: &Arms<'_>) -> Option<Table> {
     (!figures.is_empty()).then_some(table)
 }
 
-/// What the experiment itself divides: a column for each.
+/// The experiment's shares, with a column for each.
 fn shares(arms: &Arms<'_>) -> Section {
     let section = Section::new("Shares");
     let shares = &arms.record.experiment.shares;
@@ -144,7 +144,7 @@ fn memory(arms: &Arms<'_>) -> Section {
         ("Open descriptors, by process", "descriptors"),
         ("Samples in which a process died", "died"),
     ] {
-        // Nothing died: nothing to report.
+        // Without any death there is nothing to report.
         if prefix != "died" || arms.named("died.").iter().any(|process| arms.has(&format!("died.{process}"))) {
             section.blocks.extend(by_process(title, prefix, arms).map(report::Block::Table));
         }
@@ -152,7 +152,7 @@ fn memory(arms: &Arms<'_>) -> Section {
     section
 }
 
-/// A column for each process that has the figure.
+/// A table with a column for each process that has the figure.
 fn by_process(title: &str, prefix: &str, arms: &Arms<'_>) -> Option<Table> {
     let known: BTreeSet<&str> = arms.named(&format!("{prefix}.")).into_iter().collect();
     let processes: Vec<&str> = arms.processes().into_iter().filter(|process| known.contains(process)).collect();
@@ -183,7 +183,7 @@ fn sockets(arms: &Arms<'_>) -> Section {
     section
 }
 
-/// What the load has left on each probed port, and whose it is.
+/// The sockets left on each probed port after the load, and which side they belong to.
 fn at_end(probes: &[&str], arms: &Arms<'_>) -> Option<Table> {
     let mut table = Table::new("Right after the load, by probe", &["arm"]);
     let columns = probes.iter().flat_map(|probe| {
@@ -209,7 +209,7 @@ pub(super) fn probed_port(probe: &crate::experiment::Probe) -> Option<&str> {
     }
 }
 
-/// Only states in which there were sockets; idle and net only where there was something before the load.
+/// A table by state. It omits states without sockets, and idle and net columns if there was nothing before the load.
 fn by_state(place: &str, what: &str, words: &str, arms: &Arms<'_>) -> Option<Table> {
     let prefix = format!("sockets.{place}.");
     let states = arms.named(&prefix).into_iter().filter(|state| !state.contains('.'));
@@ -233,7 +233,7 @@ fn by_state(place: &str, what: &str, words: &str, arms: &Arms<'_>) -> Option<Tab
     (!columns.is_empty()).then_some(table)
 }
 
-/// Of the kernel's some three hundred counters, those that say how connections went.
+/// Of the kernel's some three hundred counters, those about connections.
 const COUNTERS: [&str; 26] = [
     "Tcp.ActiveOpens",
     "Tcp.PassiveOpens",
@@ -262,7 +262,7 @@ const COUNTERS: [&str; 26] = [
     "TcpExt.TCPBacklogDrop",
     "TcpExt.TCPMemoryPressures",
 ];
-/// Rows of what processes tell of themselves; Holdfast's metrics alone are some hundred.
+/// Most rows of metrics that processes report; Holdfast alone has some hundred.
 const TOLD_MAX: usize = 40;
 
 fn counters(arms: &Arms<'_>) -> Section {

@@ -1,21 +1,21 @@
-//! One question over HTTP, and numbers in its answer: whether a process serves, and what it tells of itself. Called by
-//! `processes` for readiness and by `looks` for what is told. It is no HTTP client: HTTP/1.0, one request per connection, and an
-//! answer that ends with it.
+//! Sends one HTTP request, and parses numbers in the response: whether a process serves, and which metrics it reports.
+//! `processes` uses it for readiness, `looks` for metrics. Not a general HTTP client: it uses HTTP/1.0 with one request per
+//! connection, and the response ends with the connection.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// An answer within a host's own network takes a millisecond; a server that needs longer than this is overloaded, and asking
-/// on would hold up the looks.
+/// A response within a host's own network takes a millisecond. A server that needs longer than this is overloaded, and
+/// waiting would delay the looks.
 const TIME_MAX: Duration = Duration::from_secs(1);
-/// A page of metrics has some ten thousand bytes; what is longer is not read to its end.
+/// A page of metrics has some ten thousand bytes; the rest of a longer one is not read.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
-/// Numbers that are kept of one page; Holdfast tells some hundred.
+/// Most numbers that are kept of one page; Holdfast has some hundred.
 const NUMBERS_MAX: usize = 1000;
 
-/// Whom to ask for what.
+/// The server and the path of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Url {
     pub(super) address: SocketAddr,
@@ -23,7 +23,7 @@ pub(super) struct Url {
 }
 
 impl Url {
-    /// `http://10.77.0.1:8080/status`; the port is 80 if there is none. `None` where it has no address.
+    /// Parses `http://10.77.0.1:8080/status`; the default port is 80. `None` if the host is not an IP address.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let rest = text.strip_prefix("http://")?;
         let (authority, path) = match rest.find('/') {
@@ -34,7 +34,7 @@ impl Url {
         Some(Self { address, path: path.to_owned() })
     }
 
-    /// The status and the whole text of the answer, head included.
+    /// The status and the complete response as text, including the head.
     pub(super) fn ask(&self) -> io::Result<(u16, String)> {
         let mut stream = TcpStream::connect_timeout(&self.address, TIME_MAX)?;
         stream.set_read_timeout(Some(TIME_MAX))?;
@@ -42,7 +42,7 @@ impl Url {
         write!(stream, "GET {} HTTP/1.0\r\nHost: {}\r\nConnection: close\r\n\r\n", self.path, self.address)?;
         let mut answer = Vec::new();
         match stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer) {
-            // A server that keeps the connection all the same has answered.
+            // A server that keeps the connection open anyway has still responded.
             Err(error) if answer.is_empty() => return Err(error),
             _ => {}
         }
@@ -53,9 +53,9 @@ impl Url {
     }
 }
 
-/// The numbers of an answer by their names: nginx's `stub_status`, or Prometheus text, where those of one name that differ in
-/// labels are added up. Empty where it is neither. `asked` is how many times the question was asked, this time included:
-/// `stub_status` counts a connection and a request for each, and what is told of is the load.
+/// The numbers of a response by name: nginx's `stub_status`, or Prometheus text, where the values of one name with
+/// different labels are summed. Empty for other formats. `asked` is the number of requests sent so far, including this one:
+/// `stub_status` counts a connection and a request for each, and these are subtracted.
 pub(super) fn parse_numbers(answer: &str, asked: u64) -> BTreeMap<String, f64> {
     let body = answer.split_once("\r\n\r\n").map_or(answer, |(_, body)| body);
     if !body.starts_with("Active connections:") {

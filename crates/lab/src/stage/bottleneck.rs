@@ -1,33 +1,33 @@
-//! Which program held the others up, from what its busiest thread did: running counts, and so does waiting for a core, for
-//! a thread that waits for one has work. And whether a load that was itself the bottleneck says anything. Pure.
+//! Finds the program that was the bottleneck from its busiest thread. Both running and waiting for a core count, because a
+//! thread that waits for a core has work. Also judges whether a load that was the bottleneck makes its sample void. Pure.
 
 use super::threads::Busiest;
 use std::fmt;
 
-/// A thread that ran or waited for a core for this part of the time was never idle to speak of.
+/// A thread that ran or waited for a core for this share of the time counts as never idle.
 pub const NEVER_IDLE: f64 = 0.85;
-/// A load's is judged a little later, since with it the sample is lost.
+/// The same for a load. It is higher, because such a sample is lost.
 const LOAD_NEVER_IDLE: f64 = 0.9;
-/// A thread that waited for a core for this part of the time would be faster with one of its own.
+/// A thread that waited for a core for this share of the time would be faster with its own core.
 const SHORT_OF_CORES: f64 = 0.15;
-/// Cores of which this part was used leave no room for a thread that wakes.
+/// With this share of the cores in use, a thread that wakes has to wait.
 pub const CORES_FULL: f64 = 0.9;
 
-/// What held the others up.
+/// What limited the throughput.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bottleneck {
     /// Programs that were never idle, the busiest first.
     pub programs: Vec<String>,
-    /// One of them would be faster with a core of its own.
+    /// Whether one of them would be faster with its own core.
     pub short_of_cores: bool,
-    /// All were idle at times, but the cores were not.
+    /// Whether all programs were idle at times but the cores were not.
     pub cores: bool,
-    /// Programs whose busiest thread may have been one that no look has seen, where nothing else was never idle.
+    /// Programs whose busiest thread may have been one that no look saw, if no other program was never idle.
     pub unknown: Vec<String>,
 }
 
 impl Bottleneck {
-    /// Of the busiest threads of some programs, by name, and the part of all cores that was used.
+    /// The bottleneck among programs with these busiest threads, given the share of all cores in use.
     pub fn find(programs: &[(&str, Busiest)], cores_used: f64) -> Self {
         let mut never_idle: Vec<_> = programs.iter().filter(|(_, busiest)| busiest.occupied() >= NEVER_IDLE).collect();
         never_idle.sort_by(|(_, one), (_, other)| other.running.total_cmp(&one.running));
@@ -43,7 +43,8 @@ impl Bottleneck {
 }
 
 impl fmt::Display for Bottleneck {
-    /// `proxy`, `client+origin, short of cores`, `cores`, `none`, `unknown: threads of client ended before a look saw them`.
+    /// Formats it as `proxy`, `client+origin, short of cores`, `cores`, `none`, or `unknown: threads of client ended before
+    /// a look saw them`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.programs.as_slice(), self.cores) {
             ([], _) if !self.unknown.is_empty() => {
@@ -59,7 +60,7 @@ impl fmt::Display for Bottleneck {
     }
 }
 
-/// Why a closed loop says nothing about what it loads: it was never idle itself, and nothing else was as busy.
+/// Why a closed loop says nothing about its target: the load was never idle, and no server was as busy.
 pub fn void_by_load(loads: &[(&str, Busiest)], servers: &[(&str, Busiest)]) -> Option<String> {
     let (name, load) = loads.iter().max_by(|(_, one), (_, other)| one.occupied().total_cmp(&other.occupied()))?;
     if load.occupied() < LOAD_NEVER_IDLE || servers.iter().any(|(_, server)| server.occupied() >= NEVER_IDLE) {

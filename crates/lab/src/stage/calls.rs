@@ -1,5 +1,5 @@
-//! System calls of a process while the load runs, counted by strace, which makes everything slow: nothing else should be taken from a
-//! sample that is traced. Called by `sample`.
+//! Counts the system calls of a process during the load with strace. strace slows everything down, so other figures of such
+//! a sample are not usable. Called by `sample`.
 
 use super::StageError;
 use super::process::Started;
@@ -8,16 +8,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A strace at work.
+/// A running strace.
 pub(super) struct Tracer {
-    /// The probe's.
+    /// The name of the probe.
     pub(super) name: String,
     started: Started,
     summary: PathBuf,
 }
 
 impl Tracer {
-    /// Attaches to a process and everything that it has started. `Err`: it may not, or is not there; in strace's own words.
+    /// Attaches to a process and all its descendants. The error quotes strace: it has no permission, or the process is
+    /// gone.
     pub(super) fn attach(strace: &Path, name: &str, pid: u32, folder: &Path) -> Result<Self, StageError> {
         let (summary, output) = (folder.join(format!("{name}.calls")), folder.join(format!("{name}.strace")));
         let _ = fs::remove_file(&summary);
@@ -32,10 +33,10 @@ impl Tracer {
         Ok(Self { name: name.to_owned(), started, summary })
     }
 
-    /// Ends it; how many calls there were.
+    /// Ends strace and returns the number of calls.
     pub(super) fn calls(mut self) -> Result<u64, StageError> {
         self.started.interrupt();
-        // strace ends with the signal's own status after it has written its table.
+        // strace writes its table and then ends with the signal's own status.
         let _ = self.started.wait();
         let summary = fs::read_to_string(&self.summary)?;
         parse_total(&summary).ok_or_else(|| StageError::new(self.started.quote("strace wrote no total")))

@@ -1,32 +1,32 @@
-//! Why something on the stage could not be done, and which line of the experiment it is about.
+//! Errors of the stage, with the line of the experiment that they concern.
 
 use std::fmt;
 use std::io;
 
-/// What went wrong, in words for people.
+/// An error, in words for the user.
 #[derive(Debug)]
 pub struct StageError {
-    /// Where the part of the experiment is that it is about, as `experiment.toml:14:1`; `None`: the machine, or the run as
-    /// a whole.
+    /// The place of the part of the experiment that the error concerns, such as `experiment.toml:14:1`. `None` if it
+    /// concerns the machine, or the whole run.
     pub place: Option<String>,
-    /// A sentence, with what the program said below it where there is one.
+    /// A sentence, followed by the program's output if there is any.
     pub text: String,
 }
 
 impl StageError {
-    /// About nothing in particular.
+    /// An error without a place.
     pub fn new(text: impl Into<String>) -> Self {
         Self { place: None, text: text.into() }
     }
 
-    /// The same about a part of the experiment, unless it is about one already.
+    /// Adds the place of a part of the experiment, unless the error has one.
     #[must_use]
     pub fn at(mut self, place: &str) -> Self {
         self.place.get_or_insert_with(|| place.to_owned());
         self
     }
 
-    /// The same with words before it.
+    /// Adds words at the beginning.
     #[must_use]
     pub fn within(mut self, what: &str) -> Self {
         self.text = format!("{what}: {}", self.text);

@@ -1,5 +1,5 @@
-//! From what was seen of one sample to its figures, series, remarks, and whether it counts. Values in, values out; what each
-//! figure means is at [`record`](crate::record).
+//! Computes figures, series and remarks from the observations of one sample, and decides whether it counts. Values in,
+//! values out; [`record`](crate::record) explains each figure.
 
 use super::bottleneck::{Bottleneck, void_by_load};
 use super::client;
@@ -13,16 +13,17 @@ use sockdiag::Counters;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-/// Sockets to one destination that are this part of the usable ports are a ceiling: the rest is between two looks.
+/// From this share of the usable ports on, the sockets to one destination count as a ceiling; the rest is in use between
+/// two looks.
 const CEILING_SHARE: f64 = 0.95;
-/// Metrics of a process that are charted: of a page with hundreds those that changed most often.
+/// Most metrics of a process that are kept as series: those that changed most often.
 const TOLD_SERIES_MAX: usize = 32;
-/// Part of all cores that the host may take before it is worth a sentence.
+/// A larger share of all cores taken by the host gets a remark.
 const STOLEN_MAX: f64 = 0.02;
-/// Part of a core that looking may take before it is worth a sentence.
+/// A larger share of a core used for looking gets a remark.
 const LOOKING_CORES_MAX: f64 = 0.05;
 
-/// What is read before the load and after it.
+/// Readings taken before and after the load.
 #[derive(Debug)]
 pub(super) struct Reading {
     pub(super) at: Instant,
@@ -30,22 +31,22 @@ pub(super) struct Reading {
     pub(super) cores: Cores,
     /// By process.
     pub(super) cpu: BTreeMap<String, Cpu>,
-    /// Of this program without what it started.
+    /// CPU time of this program, without its children.
     pub(super) own_cpu_ns: u64,
 }
 
-/// What a load did.
+/// The outcome of one load.
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) name: String,
     pub(super) figures: client::Figures,
     /// From its start to its end.
     pub(super) cpu: Cpu,
-    /// That it was the bottleneck does not void the sample.
+    /// Whether the sample stays valid if this load was the bottleneck.
     pub(super) may_limit: bool,
 }
 
-/// Everything that was seen.
+/// All observations of a sample.
 #[derive(Debug)]
 pub(super) struct Seen {
     pub(super) arm: String,
@@ -58,16 +59,16 @@ pub(super) struct Seen {
     pub(super) clients: Vec<Client>,
     /// Processes of the experiment, in its order.
     pub(super) processes: Vec<String>,
-    /// Why each of those that may die did.
+    /// Processes that were allowed to die and did, with the reason.
     pub(super) died: BTreeMap<String, String>,
-    /// System calls under load, by probe.
+    /// System calls during the load, by probe.
     pub(super) calls: BTreeMap<String, u64>,
-    /// What else to report.
+    /// Further remarks.
     pub(super) remarks: Vec<String>,
 }
 
 impl Seen {
-    /// The sample.
+    /// Computes the sample.
     pub(super) fn into_sample(self) -> Sample {
         let mut figures = BTreeMap::new();
         self.add_loads(&mut figures);
@@ -89,7 +90,7 @@ impl Seen {
         self.clients.iter().any(|client| client.name == name)
     }
 
-    /// Looks between the beginning of the load and its end.
+    /// Looks between the start of the load and its end.
     fn during(&self) -> impl DoubleEndedIterator<Item = &Look> {
         self.looks.iter().filter(|look| look.at >= self.before.at && look.at <= self.after.at)
     }
@@ -143,7 +144,7 @@ impl Seen {
         figures.insert("stolen".to_owned(), self.after.cores.stolen_since(self.before.cores));
     }
 
-    /// What grew, and what people ask for also when it did not.
+    /// Adds counters that grew, and a few important ones also if they did not.
     fn add_counters(&self, figures: &mut Numbers) {
         let known: BTreeSet<&str> = Counters::default().each().map(|(name, _)| name).collect();
         for (name, now) in &self.after.counters {
@@ -155,7 +156,7 @@ impl Seen {
         }
     }
 
-    /// Every number over time: seconds since the load began. Sockets that a look did not tell of were not there.
+    /// Every number over time, in seconds since the load began. Sockets that a look does not list did not exist.
     fn series(&self) -> BTreeMap<String, Vec<(f64, f64)>> {
         let mut series: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
         let seconds = |at: Instant| {
@@ -187,7 +188,7 @@ impl Seen {
         series
     }
 
-    /// Those that are worth keeping: what was always nothing is no chart, and what is told is told in hundreds of numbers.
+    /// The series to keep: without those that are always zero, and only some of the hundreds of metrics.
     fn charted(mut series: BTreeMap<String, Vec<(f64, f64)>>) -> BTreeMap<String, Vec<(f64, f64)>> {
         let changes = |points: &[(f64, f64)]| {
             let neighbours = points.iter().zip(points.iter().skip(1));
@@ -212,7 +213,7 @@ impl Seen {
         series
     }
 
-    /// What is averaged over the looks, or the most or the last of them.
+    /// Adds figures that are the mean, the maximum or the last value of the looks.
     fn add_looks(&self, series: &BTreeMap<String, Vec<(f64, f64)>>, figures: &mut Numbers) {
         let idle_until = self.loaded_from;
         let began_s = -self.before.at.saturating_duration_since(idle_until).as_secs_f64();
@@ -223,7 +224,7 @@ impl Seen {
             let group = name.split('.').next().unwrap_or_default();
             match group {
                 "sockets" | "closed_first" => {
-                    // Looked at right after the load.
+                    // The look right after the load.
                     if let Some((_, last)) = points.last() {
                         figures.insert(format!("{name}.end"), *last);
                     }
@@ -257,7 +258,7 @@ impl Seen {
         }
     }
 
-    /// How the busiest thread of each process and load spent the time between the first look of the load and the last.
+    /// How the busiest thread of each process and load spent the time between the first and the last look of the load.
     fn busiest(&self) -> BTreeMap<String, Busiest> {
         let names: BTreeSet<&String> = self.during().flat_map(|look| look.threads.keys()).collect();
         let found = names.into_iter().filter_map(|name| {
@@ -281,7 +282,7 @@ impl Seen {
         void_by_load(&of(&is_closed), &of(&|name| !self.is_load(name)))
     }
 
-    /// How late the loads were, in their own words, without those of which that is measured or does not matter.
+    /// The lag that the loads reported. It leaves out loads that may be the bottleneck.
     fn late(&self) -> Option<String> {
         let judged = self.clients.iter().filter(|client| !client.may_limit);
         let late =
@@ -290,7 +291,7 @@ impl Seen {
         (!late.is_empty()).then(|| late.join("; "))
     }
 
-    /// Why figures are void in the clients' own words: of those that may be the bottleneck, or of those that may not.
+    /// Why the clients say that their figures are void: of the clients that may be the bottleneck, or of the others.
     fn said_of_themselves(&self, may_limit: bool) -> Vec<String> {
         let clients = self.clients.iter().filter(|client| client.may_limit == may_limit);
         clients
@@ -319,7 +320,7 @@ impl Seen {
         remarks.extend(self.said_of_themselves(true));
         remarks.extend(self.ceilings());
         remarks.extend(self.died.iter().map(|(name, why)| format!("{name} died: {why}")));
-        // Tunnels that are only held exchange nothing, and nothing fails.
+        // Held tunnels exchange nothing, which is no failure.
         let in_vain = |told: &client::Figures| told.requests == 0 && (told.failed > 0 || told.attempts == 0);
         if self.clients.iter().all(|client| in_vain(&client.figures)) {
             remarks.push("no request was answered".to_owned());
@@ -335,7 +336,7 @@ impl Seen {
         remarks
     }
 
-    /// Hosts that had nearly all ports for one destination in use.
+    /// Hosts that used nearly all ports for one destination.
     fn ceilings(&self) -> Vec<String> {
         let mut fullest: BTreeMap<&String, &Fullest> = BTreeMap::new();
         for (host, found) in self.during().flat_map(|look| &look.fullest) {
@@ -366,7 +367,7 @@ pub(super) fn most(values: impl Iterator<Item = f64>) -> Option<f64> {
     values.reduce(f64::max)
 }
 
-/// To a thousandth: a series is drawn, and its figures are taken before this.
+/// Rounded to a thousandth for charts; figures are computed from the exact values.
 fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }
@@ -384,7 +385,7 @@ mod tests {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
     }
 
-    /// This many seconds, and of each 75 ticks of 100 in system mode.
+    /// CPU time of this many seconds, with this many of 100 ticks a second in system mode.
     fn used(seconds: u64, system_ticks: u64) -> Cpu {
         Cpu { total_ns: seconds * SECOND_NS, user_ticks: seconds * 100 - system_ticks, system_ticks }
     }
@@ -394,7 +395,8 @@ mod tests {
         Reading { at, counters: numbers(counters), cores: Cores::default(), cpu, own_cpu_ns: 0 }
     }
 
-    /// Of a second each: idle, warm-up, two of load, and what came after. The client ran for `busy` of the load.
+    /// Observations of one second each: idle, warm-up, two of load, and the time after. The client ran for the share `busy`
+    /// of the load.
     fn seen(sockets: [f64; 5], busy: f64) -> Seen {
         let start = Instant::now();
         let began = start + SECOND * 2;
@@ -476,7 +478,7 @@ mod tests {
         assert_eq!(of("bytes_per_connection.proxy"), None, "the number of open connections is unknown");
         let mut held = seen([0.0; 5], 0.5);
         held.clients[0].figures.more.insert("open_max".to_owned(), 4.0);
-        // 4 MB at the last look before the load, 2 MB at the last one under it.
+        // 4 MB at the last look before the load, 2 MB at the last look during it.
         let bytes = held.into_sample().figures["bytes_per_connection.proxy"];
         assert_eq!(bytes.to_bits(), (-2.0 * 1024.0 * 1024.0 / 4.0_f64).to_bits());
         assert_eq!((of("busiest.client"), of("busiest.proxy")), (Some(0.5), Some(0.5)));

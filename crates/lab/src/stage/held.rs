@@ -1,9 +1,9 @@
-//! What each connection that is open adds to the memory of the processes that hold it. Values in, values out; called by `figures`.
+//! The memory per open connection of the processes that hold connections. Values in, values out; called by `figures`.
 
 use super::looks::{Look, Numbers};
 
-/// What each process's memory grew by between two looks, the last before the load and the last one under it, for each of this many
-/// connections. Nothing where none was open, or their number is unknown.
+/// Adds the growth of each process's memory per open connection, between the last look before the load and the last one
+/// during it. Adds nothing if no connection was open, or if their number is unknown.
 pub(super) fn add_held(figures: &mut Numbers, processes: &[String], open: f64, looks: Option<(&Look, &Look)>) {
     let Some((before, last)) = looks.filter(|_| open > 0.0) else { return };
     for process in processes {

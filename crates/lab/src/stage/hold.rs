@@ -1,5 +1,5 @@
-//! Connections that are opened one after the other, brought into a state, and held there: what a server keeps for each of them is
-//! measured meanwhile. No load: nothing is asked for a second time. The program behind `program = "hold"` of an experiment.
+//! Opens connections one after the other, brings each into a state and holds it there, so that the server's memory per
+//! connection can be measured. It sends no further requests. The program behind `program = "hold"` of an experiment.
 
 use super::ask::Url;
 use super::{StageError, hold_http2};
@@ -8,35 +8,35 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 use tls::{ClientSide, RECORD_BYTES_MAX, RECORD_OVERHEAD_BYTES, Session, Trust};
 
-/// A server that does not answer ends the holding, and does not hold it up.
+/// A server that does not respond within this time ends the program with an error.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
-/// Many times what any server answers.
+/// Many times the size of any response head.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
-/// What a held connection waits in.
+/// The state of a held connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Held {
-    /// One exchange is over, the next has not begun.
+    /// One exchange is complete, and the next has not begun.
     Idle,
     /// The same over HTTP/2 under TLS.
     IdleHttp2,
-    /// The head has begun and is not complete.
+    /// The request head has begun and is not complete.
     HalfHead,
-    /// A 101 came, and nothing since.
+    /// A 101 was received, and nothing since.
     Tunnel,
 }
 
-/// A held connection, in clear or under TLS.
+/// A held connection, with or without TLS.
 #[derive(Debug)]
 pub struct Line {
     stream: TcpStream,
     session: Option<Session>,
-    /// Decrypted, and not read yet.
+    /// Decrypted bytes that are not read yet.
     plain: Vec<u8>,
 }
 
-/// Opens this many connections for a URL such as `http://10.77.0.1:8080/page`, and returns them in their state. With `https://` each shakes
-/// hands anew, and believes any certificate.
+/// Opens this many connections for a URL such as `http://10.77.0.1:8080/page`, and returns them in their state. With
+/// `https://` each does a full handshake and accepts any certificate.
 pub fn open_url(held: Held, url: &str, count: usize) -> Result<Vec<Line>, StageError> {
     let secure = url.strip_prefix("https://");
     if held == Held::IdleHttp2 && secure.is_none() {
@@ -53,7 +53,7 @@ pub fn open_url(held: Held, url: &str, count: usize) -> Result<Vec<Line>, StageE
     open_all(held, parsed.address, &parsed.path, (count, side.as_ref()))
 }
 
-/// The same for a page of an address.
+/// The same for a path at an address.
 fn open_all(
     held: Held,
     address: SocketAddr,
@@ -95,7 +95,7 @@ fn open(
         }
         Held::HalfHead => write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nX-Half: ")?,
         Held::Tunnel => {
-            // The key of RFC 6455, 1.2: not a secret.
+            // The example key of RFC 6455, 1.2; it is not secret.
             write!(
                 stream,
                 "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
@@ -121,7 +121,7 @@ impl Line {
         Ok(line)
     }
 
-    /// Reads from the socket once; 0 bytes are its end.
+    /// Reads once from the socket; 0 bytes mean its end.
     fn receive(&mut self) -> io::Result<usize> {
         let mut bytes = [0; 16 * 1024];
         let count = self.stream.read(&mut bytes)?;
@@ -152,7 +152,7 @@ impl io::Read for Line {
             *to = from;
         }
         if self.plain.is_empty() {
-            // A held connection keeps no buffer here, either.
+            // Free the buffer, so that a held connection takes no memory for it here.
             self.plain = Vec::new();
         }
         Ok(count)
@@ -195,7 +195,7 @@ fn read_away(stream: &mut impl io::Read, mut left: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// The head as text, and how many bytes of the body came with it.
+/// The head as text, and the number of body bytes that came with it.
 fn read_head(stream: &mut impl io::Read) -> io::Result<(String, u64)> {
     const END: &[u8] = b"\r\n\r\n";
     let mut bytes = Vec::new();
@@ -219,7 +219,7 @@ mod tests {
     use std::net::TcpListener;
     use std::thread::JoinHandle;
 
-    /// Reads one head, sends the answer in two pieces, and reports what it read.
+    /// Reads one head, sends the answer in two pieces, and returns what it read.
     fn scripted(answer: &'static [u8]) -> (SocketAddr, JoinHandle<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

@@ -1,20 +1,20 @@
-//! One exchange over HTTP/2 under TLS on a blocking socket, after which the connection is idle: for `hold`. The engines are those of the
-//! crates `tls` and `http2`; what they keep is given up with the exchange, since nothing is asked for a second time.
+//! One exchange over HTTP/2 under TLS on a blocking socket, after which the connection is idle; used by `hold`. It uses the
+//! engines of the crates `tls` and `http2` and drops them after the exchange, because no further request follows.
 
 use http2::{Config, Connection, Event, Head, RequestLine, Role};
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
 use tls::{ClientSide, RECORD_BYTES_MAX, RECORD_OVERHEAD_BYTES, Session, SetupError, Trust};
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const READ_BYTES: usize = 32 * 1024;
 
-/// A client that speaks HTTP/2 and takes any certificate.
+/// A client that speaks HTTP/2 and accepts any certificate.
 pub(super) fn side() -> Result<ClientSide, SetupError> {
     ClientSide::new(Trust::Anyone).alpn(["h2"]).build()
 }
 
-/// Asks for a page, and reads it to its end.
+/// Requests a page and reads it to its end.
 pub(super) fn exchange(stream: &mut TcpStream, authority: &str, path: &str, side: &ClientSide) -> io::Result<()> {
     let mut session = Session::client(side, "localhost").map_err(io::Error::other)?;
     let mut plain = Vec::new();

@@ -1,6 +1,6 @@
-//! What is seen of a sample while it runs: sockets by TCP state on every host and port, queues, bytes that are not read, processes,
-//! what they tell of themselves. A look is a handful of numbers by the names that figures have; figures are made of them in
-//! `figures`. Called by `sample`.
+//! Observes a sample while it runs: sockets by TCP state on every host and port, queues, unread bytes, processes, and the
+//! metrics they report. A look is a set of numbers with the names that figures use; `figures` evaluates the looks. Called
+//! by `sample`.
 
 use super::StageError;
 use super::ask::{Url, parse_numbers};
@@ -15,39 +15,40 @@ use std::net::IpAddr;
 use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, Instant};
 
-/// Destinations whose sockets are counted, of one host: an experiment has a few, and a client with a port for each is none.
+/// Most destinations of one host whose sockets are counted. An experiment has a few; a client with a different port for
+/// each connection is not one.
 const DESTINATIONS_MAX: usize = 4096;
-/// A page of what is told is asked for again during a load only while it answers as fast as this: a server that is overloaded
-/// is not to be loaded by us, nor are the other looks to wait for it.
+/// During a load, a metrics page is requested again only if the last response took less than this. Looking must not load an
+/// overloaded server, and the other looks must not wait for it.
 const TOLD_TIME_MAX: Duration = Duration::from_millis(100);
-/// A text of /proc/net has some four thousand bytes.
+/// Largest text of /proc/net that is read; it has some four thousand bytes.
 const COUNTERS_BYTES_MAX: usize = 64 * 1024;
 
 /// Numbers by name.
 pub(super) type Numbers = BTreeMap<String, f64>;
 
-/// One moment.
+/// One look.
 #[derive(Debug)]
 pub(super) struct Look {
     pub(super) at: Instant,
     pub(super) numbers: Numbers,
-    /// By process and load.
+    /// Threads by process and load.
     pub(super) threads: BTreeMap<String, Threads>,
-    /// The destination that most of its ports count as, by host.
+    /// By host, the destination for which it uses most ports.
     pub(super) fullest: BTreeMap<String, Fullest>,
 }
 
-/// Sockets from one address to one destination.
+/// The sockets from one address to one destination.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Fullest {
     /// `10.77.1.1 to 10.77.0.1:10000`.
     pub(super) pair: String,
     pub(super) sockets: u32,
-    /// Ports that `connect()` may choose from.
+    /// Number of ports that `connect()` may choose from.
     pub(super) usable: u32,
 }
 
-/// A process that is watched.
+/// A process to watch.
 #[derive(Debug, Clone)]
 pub(super) struct Watched {
     pub(super) name: String,
@@ -64,31 +65,31 @@ pub(super) struct Looker {
 /// One network namespace.
 #[derive(Debug)]
 struct Place {
-    /// Those that are there.
+    /// The hosts in this namespace.
     hosts: Vec<String>,
-    /// Probes of ports there.
+    /// The probes of ports in this namespace.
     probes: Vec<Probe>,
     census: Census,
     question: Question<'static>,
-    /// `/proc/net/snmp` and `netstat` of it.
+    /// `/proc/net/snmp` and `netstat` of the namespace.
     counters: [File; 2],
     settings: Settings,
 }
 
-/// A process that is asked for numbers.
+/// A process that is asked for metrics.
 #[derive(Debug)]
 struct Told {
     name: String,
     space: Space,
     url: Url,
-    /// How long it took at the last time.
+    /// How long its last response took.
     took: Duration,
-    /// How often it was asked.
+    /// Number of requests to it so far.
     asked: u64,
 }
 
 impl Looker {
-    /// Opens what is needed in every namespace.
+    /// Opens the census and the files in every namespace.
     pub(super) fn open(network: &MadeNetwork, probes: &[Probe]) -> Result<Self, StageError> {
         let mut places = Vec::new();
         for (space, hosts) in network.places() {
@@ -103,7 +104,7 @@ impl Looker {
                 Ok((Census::open()?, counters, Settings::read()))
             })?;
             let (census, counters, settings) = opened?;
-            // Windows and timers come with the details, which are asked for only where a figure needs them.
+            // Windows and timers need the socket details, which are requested only if a probe uses them.
             let tcp_info = here.iter().any(|probe| matches!(probe, Probe::Bytes { .. }));
             let question = Question { tcp_info, memory: false, ..Question::default() };
             places.push(Place { hosts, probes: here, census, question, counters, settings });
@@ -126,7 +127,7 @@ impl Looker {
         Ok(Self { places, told })
     }
 
-    /// Looks at everything. `asked`: also at what is slow to answer.
+    /// Looks at everything. `asked` includes processes whose metrics pages are slow.
     pub(super) fn look(&mut self, watched: &[Watched], asked: bool) -> Result<Look, StageError> {
         let at = Instant::now();
         let mut look = Look { at, numbers: Numbers::new(), threads: BTreeMap::new(), fullest: BTreeMap::new() };
@@ -134,7 +135,7 @@ impl Looker {
             place.look(&mut look)?;
         }
         for process in watched {
-            // Found anew each time: a master may have started other workers.
+            // Listed again each time, because a master may have started other workers.
             let pids = tree(process.pid);
             let name = &process.name;
             look.numbers.insert(format!("rss_mb.{name}"), rss_kib_of(&pids) as f64 / 1024.0);
@@ -149,7 +150,7 @@ impl Looker {
         Ok(look)
     }
 
-    /// The kernel's counters of every host: `tcp.HOST.TcpExt.ListenOverflows`.
+    /// The kernel's counters of every host, such as `tcp.HOST.TcpExt.ListenOverflows`.
     pub(super) fn counters(&self) -> Numbers {
         let mut all = Numbers::new();
         for place in &self.places {
@@ -162,7 +163,7 @@ impl Looker {
         all
     }
 
-    /// How the sockets are counted, where it is not the usual way.
+    /// Remarks on how the sockets are counted, if it is not the usual way.
     pub(super) fn remarks(&self) -> Vec<String> {
         let odd = self.places.iter().filter(|place| *place.census.source() != sockdiag::Source::Netlink);
         odd.map(|place| format!("sockets of {}: {}", place.hosts.join(", "), place.census.source())).collect()
@@ -188,7 +189,7 @@ fn host_of(probe: &Probe) -> Option<&str> {
     }
 }
 
-/// What one census adds up.
+/// The sums of one census.
 #[derive(Default)]
 struct Counted {
     states: [u32; State::ALL.len()],
@@ -200,7 +201,7 @@ struct Counted {
 #[derive(Clone, Default)]
 struct OfProbe {
     states: [u32; State::ALL.len()],
-    /// In TIME_WAIT on the port's own side.
+    /// In TIME_WAIT with the probe's port as their local port.
     closed_first: u32,
     receive: u64,
     send: u64,
@@ -278,7 +279,7 @@ impl Counted {
     }
 }
 
-/// Whether the peer has closed its window while there is something for it.
+/// Whether the peer has closed its window while data waits for it.
 fn is_zero_window(socket: &Socket) -> bool {
     let closed = socket.tcp.and_then(|tcp| tcp.traffic).is_some_and(|traffic| traffic.send_window == 0);
     matches!(socket.timer, Timer::Probe(_)) || (closed && socket.send_queue > 0)
@@ -297,7 +298,7 @@ fn add_states(numbers: &mut Numbers, of: &str, states: &[u32; State::ALL.len()])
     numbers.insert(format!("sockets.{of}"), states.iter().copied().map(f64::from).sum());
 }
 
-/// A file of /proc/net from its beginning; it keeps telling of the namespace that it was opened in.
+/// Reads a file of /proc/net from its start; it still describes the namespace in which it was opened.
 fn read_again(file: &File) -> String {
     let mut bytes = vec![0; COUNTERS_BYTES_MAX];
     let mut filled = 0;
@@ -310,7 +311,7 @@ fn read_again(file: &File) -> String {
     String::from_utf8_lossy(bytes.get(..filled).unwrap_or_default()).into_owned()
 }
 
-/// `Tcp: A B` above `Tcp: 1 2`: the counters of TCP, with the kernel's names for them and their groups.
+/// Parses `Tcp: A B` above `Tcp: 1 2`: the TCP counters with the kernel's groups and names.
 fn parse_counters(text: &str) -> Vec<(String, f64)> {
     let mut counters = Vec::new();
     let mut lines = text.lines();

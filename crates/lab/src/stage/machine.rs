@@ -1,5 +1,5 @@
-//! What figures depend on and do not show: processor, kernel, settings, versions. Read from /proc and asked of
-//! programs; called when a run begins, and by `cargo xtask bench`.
+//! What figures depend on: processor, kernel, settings, versions. Read from /proc and from the programs; called when a
+//! run begins, and by `cargo xtask bench`.
 
 use super::programs::{Programs, client_name, said_first as said};
 use crate::experiment::Experiment;
@@ -14,7 +14,7 @@ pub fn processor() -> String {
     line_after("/proc/cpuinfo", "model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned())
 }
 
-/// How many cores this process may use.
+/// Number of cores that this process may use.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(0, usize::from)
 }
@@ -29,12 +29,12 @@ pub fn system() -> String {
     line_after("/etc/os-release", "PRETTY_NAME").unwrap_or_default()
 }
 
-/// Other work on the machine, as the load average over one minute.
+/// Load of the machine: the load average over one minute.
 pub fn load_average() -> String {
     first_line("/proc/loadavg").split(' ').next().unwrap_or_default().to_owned()
 }
 
-/// The first line that a program prints about its version, on either stream and with any status.
+/// The first line of a program's version output, on either stream and with any exit status.
 pub fn said_first(program: &Path, option: &str) -> String {
     said(program, option)
 }
@@ -51,10 +51,10 @@ fn line_after(file: &str, key: &str) -> Option<String> {
     Some(rest.trim_matches(|c: char| c.is_whitespace() || matches!(c, ':' | '=' | '"')).to_owned())
 }
 
-/// Name and value of everything that an experiment's figures depend on. What a sample's own namespaces begin with is this
-/// machine's, unless the experiment says otherwise.
+/// Name and value of everything that an experiment's figures depend on. A sample's own namespaces start with this
+/// machine's settings, unless the experiment changes them.
 pub(super) fn describe(programs: &Programs, experiment: &Experiment, fingerprint: &mut Vec<(String, String)>) {
-    // The caller that began the record may know its own version.
+    // The caller may have added its own version already.
     if !fingerprint.iter().any(|(name, _)| name == "holdfast") {
         fingerprint.push(("holdfast".to_owned(), said(programs.holdfast(), "--version")));
     }
@@ -78,7 +78,7 @@ pub(super) fn describe(programs: &Programs, experiment: &Experiment, fingerprint
     }
 }
 
-/// The servers and clients of all arms that tell their versions.
+/// The servers and clients of all arms that report a version.
 fn foreign_programs(experiment: &Experiment) -> BTreeSet<String> {
     let of_arms = experiment.arms.iter().flat_map(|arm| arm.programs.values());
     let words = experiment.processes.iter().map(|process| &process.program).chain(of_arms);

@@ -1,9 +1,8 @@
-//! Where experiments are performed: networks are made, processes started, loads run, everything watched, and all of it ended
-//! again. Plans come in, samples go out; what they mean is decided elsewhere. Called by `holdfast lab`, and its parts by
-//! `cargo xtask bench`.
+//! Runs experiments: creates networks, starts processes, runs loads, watches everything and ends it again. It takes plans
+//! and returns samples; other modules evaluate them. Called by `holdfast lab`; `cargo xtask bench` uses parts of it.
 //!
-//! From the outside in: [`run`] takes turns, `sample` takes one of them. A sample has a `network`, `processes` and loads
-//! (`client`), is watched by `looks`, and becomes `figures`.
+//! From the outside in: [`run`] runs the turns, and `sample` takes one sample. A sample has a `network`, `processes` and
+//! loads (`client`); `looks` watches it, and `figures` evaluates it.
 
 mod ask;
 pub mod bottleneck;

@@ -1,6 +1,6 @@
-//! The network of one sample: its hosts as namespaces on a virtual switch, as one namespace, or as addresses of the
-//! machine's own loopback. Made afresh for each sample and removed by dropping it. Starts nothing and counts nothing: that is
-//! `processes` and `looks`.
+//! The network of one sample: its hosts as namespaces on a virtual switch, as one namespace, or as addresses on the
+//! machine's own loopback. It is created for each sample, and dropping it removes it. `processes` starts programs in it,
+//! and `looks` counts its sockets.
 
 use super::StageError;
 use super::namespace::{file_of, ip, names_with, remove};
@@ -11,29 +11,30 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// All hosts of an experiment are on one network: the third byte tells the host, the last one its address.
+/// All hosts of an experiment are in one network: the third byte is the number of the host, the last one the number of the
+/// address.
 const PREFIX_BITS: u8 = 16;
-/// What the names of namespaces begin with; the pid of the run and the number of the sample follow.
+/// Prefix of the names of namespaces, followed by the pid of the run and the number of the sample.
 pub(super) const NAME_PREFIX: &str = "holdfast-lab-";
 
-/// The hosts of one sample. Dropping it removes what was made for it.
+/// The hosts of one sample. Dropping it removes everything that was created for it.
 #[derive(Debug)]
 pub struct MadeNetwork {
     /// Names of namespaces to remove.
     names: Vec<String>,
-    /// By host.
+    /// The place of each host.
     spaces: BTreeMap<String, Space>,
 }
 
-/// Where a host is.
+/// The place of a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Space {
-    /// Hosts with the same one see the same sockets; `None`: that of this process.
+    /// Hosts in the same namespace see the same sockets; `None` is the namespace of this process.
     pub(super) namespace: Option<Namespace>,
 }
 
 impl Space {
-    /// Does something there, from a thread of its own; what it starts or opens belongs there.
+    /// Runs `work` there, in a separate thread. What it starts or opens belongs to that namespace.
     pub(super) fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, StageError> {
         match &self.namespace {
             None => Ok(work()),
@@ -43,7 +44,7 @@ impl Space {
 }
 
 impl MadeNetwork {
-    /// Makes it.
+    /// Creates the network.
     pub fn make(kind: NetworkKind, hosts: &[StagedHost]) -> Result<Self, StageError> {
         let stem = name_stem();
         let mut network = Self { names: Vec::new(), spaces: BTreeMap::new() };
@@ -63,7 +64,7 @@ impl MadeNetwork {
         Ok(network)
     }
 
-    /// A switch in a namespace of its own, and from each host a cable to it.
+    /// Creates a switch in its own namespace, and a virtual cable from each host to it.
     fn make_hosts(&mut self, stem: &str, hosts: &[StagedHost]) -> Result<(), StageError> {
         let switch = format!("{stem}.switch");
         let mut lines = format!("netns add {switch}\n");
@@ -75,14 +76,14 @@ impl MadeNetwork {
             self.names.push(name);
         }
         ip(&lines)?;
-        // Without a spanning tree a port of the switch forwards at once.
+        // Without a spanning tree, a port of the switch forwards at once.
         let mut lines = "link add name switch type bridge stp_state 0\nlink set switch up\n".to_owned();
         for (number, host) in hosts.iter().enumerate() {
             let cable = format!("to{number}");
             let _ = writeln!(lines, "link add {cable} type veth peer name eth0 netns {stem}-{}", host.name);
             let _ = writeln!(lines, "link set {cable} master switch up");
         }
-        // `ip -netns` would mount /sys anew each time; from a thread that has entered the namespace it need not.
+        // `ip -netns` would mount /sys each time; a thread that has entered the namespace does not need that.
         Namespace::Path(file_of(&switch)).run(|| ip(&lines))??;
         let hosts = hosts.iter().map(|host| {
             let mut lines = "link set lo up\nlink set eth0 up\n".to_owned();
@@ -92,7 +93,7 @@ impl MadeNetwork {
             Ok((self.space(&host.name)?, lines))
         });
         let hosts = hosts.collect::<Result<Vec<_>, StageError>>()?;
-        // The kernel makes each of them wait some milliseconds: at the same time.
+        // The kernel delays each of these by some milliseconds, so do them at the same time.
         std::thread::scope(|scope| {
             let set = hosts.into_iter().map(|(space, lines)| scope.spawn(move || space.run(|| ip(&lines))?));
             let under_way: Vec<_> = set.collect();
@@ -108,7 +109,7 @@ impl MadeNetwork {
         self.names.push(name.clone());
         ip(&format!("netns add {name}\n"))?;
         let space = Space { namespace: Some(Namespace::Path(file_of(&name))) };
-        // All of 127.0.0.0/8 is there with the interface.
+        // The interface brings all of 127.0.0.0/8 with it.
         space.run(|| ip("link set lo up\n"))??;
         self.spaces.extend(hosts.iter().map(|host| (host.name.clone(), space.clone())));
         Ok(())
@@ -132,12 +133,12 @@ impl MadeNetwork {
         self.space(&host.name)?.run(write)?
     }
 
-    /// Where a host is.
+    /// The place of a host.
     pub(super) fn space(&self, host: &str) -> Result<&Space, StageError> {
         self.spaces.get(host).ok_or_else(|| StageError::new(format!("there is no host {host}")))
     }
 
-    /// Each place with the hosts that are there: one where they share a namespace.
+    /// Each place with its hosts: one place if they share a namespace.
     pub(super) fn places(&self) -> Vec<(Space, Vec<String>)> {
         let mut places: Vec<(Space, Vec<String>)> = Vec::new();
         for (host, space) in &self.spaces {
@@ -149,13 +150,14 @@ impl MadeNetwork {
         places
     }
 
-    /// The settings of a host that decide how many connections it can have.
+    /// The settings of a host that limit its number of connections.
     pub fn settings(&self, host: &str) -> Result<Settings, StageError> {
         self.space(host)?.run(Settings::read)
     }
 }
 
-/// `holdfast-lab-17-3`: the third network of the process 17, which no other has had, for a run that is killed leaves its own.
+/// `holdfast-lab-17-3`: the third network of process 17. Names are unique, because a killed run leaves its namespaces
+/// behind.
 pub(super) fn name_stem() -> String {
     static MADE: AtomicU32 = AtomicU32::new(0);
     loop {
@@ -166,7 +168,7 @@ pub(super) fn name_stem() -> String {
     }
 }
 
-/// What sets this kind apart from machines on a network.
+/// How this kind differs from machines on a network.
 pub(super) fn in_words(kind: NetworkKind) -> &'static str {
     match kind {
         NetworkKind::Hosts => {

@@ -1,5 +1,5 @@
-//! Programs that an experiment starts: confined to a core, in a process group of their own, ended by their pid on every way
-//! out, and quoted when they fail. What they use is read in [`super::usage`]. Called by the stage and by `cargo xtask bench`.
+//! Programs that an experiment starts: pinned to a core, in their own process group, ended by pid in every case, and quoted
+//! when they fail. [`super::usage`] reads what they use. Called by the stage and by `cargo xtask bench`.
 
 use super::StageError;
 use super::usage::{Identity, tree};
@@ -15,20 +15,20 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// What runs now, so that a signal that ends us ends it too.
+/// Running programs, so that a signal that ends this program ends them too.
 static RUNNING: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
-/// A server that was asked to end and has not within this time is killed.
+/// A server that has not ended within this time after a request to end is killed.
 const END_TIME_MAX: Duration = Duration::from_secs(5);
-/// One that does not serve within this time never will: idle machines need 100 ms, the slowest loaded one a few seconds.
+/// A program that is not ready within this time has failed: an idle machine needs 100 ms, the slowest loaded one a few
+/// seconds.
 pub const READY_TIME_MAX: Duration = Duration::from_secs(10);
-/// Lines of a program's output that an error quotes: what went wrong is at the end.
+/// Most lines of a program's output in an error: the last lines contain the cause.
 const QUOTED_LINES_MAX: usize = 12;
-/// Bytes of it that are read for that: a program may have written gigabytes.
+/// Most bytes that are read for that: a program may have written gigabytes.
 const QUOTED_BYTES_MAX: u64 = 16 * 1024;
 
-/// Ends every started program on SIGINT and SIGTERM, after `say`. What the main thread waits for fails then, and it
-/// returns.
+/// On SIGINT and SIGTERM, calls `say` and ends every started program. Then the main thread's wait fails, and it returns.
 pub fn end_all_when_interrupted(say: impl Fn() + Send + 'static) -> io::Result<()> {
     use signal_hook::consts::{SIGINT, SIGTERM};
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
@@ -43,36 +43,37 @@ pub fn end_all_when_interrupted(say: impl Fn() + Send + 'static) -> io::Result<(
     Ok(())
 }
 
-/// `program`, confined to one core.
+/// `program`, pinned to one core.
 pub fn pinned(core: usize, program: &Path) -> Command {
     let mut command = Command::new("taskset");
     command.arg("--cpu-list").arg(core.to_string()).arg(program);
     command
 }
 
-/// `program`, confined to a core if there is one.
+/// `program`, pinned to a core if there is one.
 pub fn placed(core: Option<usize>, program: &Path) -> Command {
     core.map_or_else(|| Command::new(program), |core| pinned(core, program))
 }
 
-/// A running program. Dropping it ends it, and everything that it started.
+/// A running program. Dropping it ends it and everything that it started.
 #[derive(Debug)]
 pub struct Started {
     child: Child,
-    /// Where it writes, for error messages.
+    /// The file with its output, for error messages.
     output: PathBuf,
     name: String,
-    /// To find what it has started when it is no more.
+    /// Identifies its process group after it has ended.
     identity: Option<Identity>,
 }
 
 impl Started {
-    /// Starts the command with standard output and error in a file, and nothing to read.
+    /// Starts the command with standard output and error in a file, and empty standard input.
     pub fn new(name: &str, command: &mut Command, output: PathBuf) -> Result<Self, StageError> {
         let file = File::create(&output).and_then(|file| Ok((file.try_clone()?, file)));
         let (stderr, stdout) =
             file.map_err(|error| StageError::new(format!("cannot create {}: {error}", output.display())))?;
-        // A group of its own: ctrl-C on a terminal reaches us alone, who end it in order, and what it starts is found.
+        // Its own process group, so that Ctrl-C on a terminal reaches only this program, which ends the others in order and
+        // finds what they started.
         command.stdin(Stdio::null()).stdout(stdout).stderr(stderr).process_group(0);
         let child = command.spawn().map_err(|error| {
             StageError::new(format!("cannot start {name} ({}): {error}", command.get_program().to_string_lossy()))
@@ -82,28 +83,28 @@ impl Started {
         Ok(Self { child, output, name: name.to_owned(), identity })
     }
 
-    /// Its process id, which is that of its group.
+    /// Its process id, which is also that of its group.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// As it was called when it was started.
+    /// The name it was started with.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Waits until `ready` says so; an error with the program's own words when it ends or takes longer than
+    /// Waits until `ready` returns true. The error quotes the program's output if it ends or takes longer than
     /// [`READY_TIME_MAX`].
     pub fn wait_ready(&mut self, mut ready: impl FnMut() -> bool) -> Result<(), StageError> {
         self.wait_ready_within(READY_TIME_MAX, || Ok(ready()))
     }
 
-    /// The same, where asking can be an end too.
+    /// The same with a `ready` that may fail.
     pub fn wait_ready_or(&mut self, ready: impl FnMut() -> Result<bool, StageError>) -> Result<(), StageError> {
         self.wait_ready_within(READY_TIME_MAX, ready)
     }
 
-    /// The same with a time of the caller's own, for a program that runs under another one.
+    /// The same with another time limit, for a program that runs under another one.
     pub fn wait_ready_within(
         &mut self,
         at_most: Duration,
@@ -126,7 +127,7 @@ impl Started {
         }
     }
 
-    /// Waits for it to end by itself.
+    /// Waits until it ends by itself.
     pub fn wait(&mut self) -> Result<(), StageError> {
         let status = self.child.wait()?;
         if !status.success() {
@@ -135,27 +136,27 @@ impl Started {
         Ok(())
     }
 
-    /// Whether it has ended. It stays a zombie, whose times can still be read, until it is waited for.
+    /// Whether it has ended. Until it is reaped it stays a zombie, and its times can still be read.
     pub fn has_ended(&self) -> Result<bool, StageError> {
         wait_without_reaping(self.id())
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     pub fn status(&mut self) -> Result<Option<ExitStatus>, StageError> {
         Ok(self.child.try_wait()?)
     }
 
-    /// The last lines that it wrote.
+    /// The last lines of its output.
     pub fn said(&self) -> String {
         last_lines(&self.output)
     }
 
-    /// Where it writes.
+    /// The file with its output.
     pub fn output(&self) -> &Path {
         &self.output
     }
 
-    /// A sentence with the last lines below it.
+    /// A sentence, followed by the last lines of output.
     pub fn quote(&self, sentence: &str) -> String {
         match self.said() {
             said if said.is_empty() => format!("{sentence}, and said nothing"),
@@ -163,24 +164,24 @@ impl Started {
         }
     }
 
-    /// Asks it to end, as ctrl-C would.
+    /// Sends SIGINT, like Ctrl-C.
     pub fn interrupt(&self) {
         let _ = kill_process(pid_of(&self.child), Signal::INT);
     }
 
-    /// Whether it was waited for already, so that its number may be another process's now.
+    /// Whether it was reaped, so that another process may have its number now.
     fn is_reaped(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(Some(_)))
     }
 }
 
-/// Ends all of them at the same time, and everything that they started: asked first, then killed. One after the other could
-/// take [`END_TIME_MAX`] for each.
+/// Ends all of them and everything that they started, at the same time: with a signal first, then by SIGKILL. One after
+/// another could take [`END_TIME_MAX`] for each.
 pub fn end_together(mut all: Vec<Started>) {
     end(&mut all);
 }
 
-/// What cannot be signalled has ended meanwhile; there is no process left to tell.
+/// A process that cannot be signalled has ended already.
 fn end(all: &mut [Started]) {
     let mut others: Vec<Identity> = Vec::new();
     let mut asked: Vec<Pid> = Vec::new();
@@ -195,7 +196,7 @@ fn end(all: &mut [Started]) {
     while !asked.iter().all(has_ended) && Instant::now() < deadline {
         pause_briefly();
     }
-    // While its leader is a zombie, no other process can have a group's number.
+    // While its leader is a zombie, no other process can get the group's number.
     for leader in &asked {
         let _ = kill_process_group(*leader, Signal::KILL);
     }
@@ -207,7 +208,7 @@ fn end(all: &mut [Started]) {
     running.retain(|pid| !all.iter().any(|started| pid_of(&started.child) == *pid));
 }
 
-/// Kills those of their groups that are left, and others; returns when they are no more, for they hold ports.
+/// Kills the remaining processes of their groups, and `others`. Waits until they are gone, because they hold ports.
 fn end_left(all: &[Started], others: Vec<Identity>) {
     let has_group = |started: &&Started| test_kill_process_group(pid_of(&started.child)).is_ok();
     let leaders: Vec<Identity> = all.iter().filter(has_group).filter_map(|started| started.identity).collect();
@@ -225,7 +226,7 @@ impl Drop for Started {
     }
 }
 
-/// How a program ended, with the reason where its number alone hides it.
+/// How a program ended, with an explanation where the number alone is unclear.
 pub(super) fn in_words(status: ExitStatus) -> String {
     if status.signal() == Some(Signal::XFSZ.as_raw()) {
         let most = in_mib(FILE_BYTES_MAX);
@@ -255,17 +256,17 @@ fn last_lines(file: &Path) -> String {
     lines.get(lines.len().saturating_sub(QUOTED_LINES_MAX)..).unwrap_or_default().join("\n")
 }
 
-/// The time between two looks at a condition that nothing announces.
+/// The time between two checks of a condition without a notification.
 pub fn pause() {
     std::thread::park_timeout(Duration::from_millis(10));
 }
 
-/// The same where the caller waits for nothing else: a sample's processes take some milliseconds to serve, and to end.
+/// The same for a caller that has nothing else to do: processes take some milliseconds to become ready, and to end.
 fn pause_briefly() {
     std::thread::park_timeout(Duration::from_millis(2));
 }
 
-/// Whether a child has ended. It stays a zombie, whose times can still be read, until it is waited for.
+/// Whether a child has ended. Until it is reaped it stays a zombie, and its times can still be read.
 pub fn wait_without_reaping(child: u32) -> Result<bool, StageError> {
     let pid = i32::try_from(child).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| StageError::new(format!("{child} is no process id")))?;
@@ -273,8 +274,9 @@ pub fn wait_without_reaping(child: u32) -> Result<bool, StageError> {
     Ok(waitid(WaitId::Pid(pid), options).map_err(io::Error::from)?.is_some())
 }
 
-/// The first executable file of that name in the folders given, on `$PATH`, and then in the folders of system programs,
-/// which a plain user's `$PATH` leaves out on Debian. A name with a slash is a path, as in a shell. Absolute.
+/// The first executable file with this name in the given folders, in `$PATH`, and then in the folders of system programs,
+/// which the `$PATH` of an unprivileged user on Debian lacks. A name with a slash is a path, as in a shell. The result is
+/// absolute.
 pub fn find_program(name: &str, first: &[PathBuf]) -> Option<PathBuf> {
     if name.contains('/') {
         return std::path::absolute(name).ok().filter(|file| is_executable(file));

@@ -1,5 +1,5 @@
-//! The processes of a sample: folders and files made, started on their hosts within their limits, waited for, and found out why
-//! when they do not serve. Called by `sample`.
+//! The processes of a sample: creates folders and files, starts the processes on their hosts within their limits, waits
+//! until they are ready, and finds the reason if they are not. Called by `sample`.
 
 use super::StageError;
 use super::ask::Url;
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A connection within a host's own network is there at once or never.
+/// A connection within a host's own network succeeds at once or never.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(1);
 /// How long a port may belong to a process that is ending.
 const ENDING_MAX: Duration = Duration::from_secs(2);
@@ -30,12 +30,12 @@ const ENDING_MAX: Duration = Duration::from_secs(2);
 const ENDING_LOOK: Duration = Duration::from_millis(20);
 /// The holder of a socket that no process has open: as a rule its process is ending.
 const UNKNOWN: &str = "an unknown process";
-/// A file of this many `x` is written in pieces of this size.
+/// The size of the pieces in which a file of `x` is written.
 const FILL_PIECE_BYTES: usize = 64 * 1024;
-/// Ports that an error about ports in use looks for: what is in the last lines of a program.
+/// Most ports that an error about ports in use looks up, from the last lines of the output.
 const PORTS_NAMED_MAX: usize = 4;
 
-/// What is needed to start something on a host.
+/// The context for starting something on a host.
 pub(super) struct Starting<'a> {
     pub(super) network: &'a MadeNetwork,
     pub(super) programs: &'a Programs,
@@ -43,14 +43,14 @@ pub(super) struct Starting<'a> {
     pub(super) stop: &'a Stop,
 }
 
-/// How a program is confined.
+/// The limits of a program.
 pub(super) struct Limits {
     pub(super) descriptors: Option<u64>,
     pub(super) core: Option<usize>,
 }
 
 impl Starting<'_> {
-    /// Starts a process and waits until it serves.
+    /// Starts a process and waits until it is ready.
     pub(super) fn process(&self, process: &StagedProcess) -> Result<Started, StageError> {
         self.start_and_wait(process).map_err(|error| error.at(&process.place))
     }
@@ -81,7 +81,7 @@ impl Starting<'_> {
         }
     }
 
-    /// Starts a program on a host, with what it writes in a file.
+    /// Starts a program on a host, with its output in a file.
     pub(super) fn start(
         &self,
         name: &str,
@@ -110,15 +110,15 @@ impl Starting<'_> {
     }
 }
 
-/// The core of that number, counted among those that this process may use: a container may have two of many, and the one that confined this
-/// process to one means all that it starts. `None` where the kernel does not tell.
+/// The n-th of the cores that this process may use. A container may have two of many, and a user who pinned this process to
+/// one core means all its children. `None` if the kernel does not report the cores.
 fn permitted_core(number: usize) -> Option<usize> {
     let permitted = sched_getaffinity(None).ok()?;
     let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|core| permitted.is_set(*core)).collect();
     cores.get(number.checked_rem(cores.len())?).copied()
 }
 
-/// The bound of each file that a program writes; none where this one has a lower bound itself, which cannot be raised.
+/// The size limit of each file that a program writes; `None` if this process has a lower limit, which cannot be raised.
 fn written_at_most() -> Option<String> {
     let own = getrlimit(Resource::Fsize).maximum;
     own.is_none_or(|own| own >= FILE_BYTES_MAX).then(|| format!("--fsize={FILE_BYTES_MAX}:{FILE_BYTES_MAX}"))
@@ -132,7 +132,7 @@ fn start_here(name: &str, mut command: Command, output: PathBuf) -> Result<Start
     Started::new(name, &mut command, output)
 }
 
-/// Empties a folder, or makes it, and writes the files into it.
+/// Creates or empties a folder, and writes the files into it.
 pub(super) fn prepare_folder(folder: &Path, files: &[StagedFile]) -> Result<(), StageError> {
     let make = || -> io::Result<()> {
         match fs::remove_dir_all(folder) {
@@ -146,7 +146,7 @@ pub(super) fn prepare_folder(folder: &Path, files: &[StagedFile]) -> Result<(), 
                 Content::Fill(bytes) => fill(&file.path, *bytes)?,
             }
         }
-        // Where nginx looks for its log until it has read where it is.
+        // nginx opens its log here until it has read the configuration.
         fs::create_dir_all(folder.join("logs"))
     };
     make().map_err(|error| StageError::new(format!("cannot prepare {}: {error}", folder.display())))
@@ -170,7 +170,7 @@ fn keep_files_here(process: &StagedProcess) -> Result<(), StageError> {
     Ok(fs::write(conf, with_own_paths(&text, &process.folder))?)
 }
 
-/// How a process is asked whether it serves.
+/// How to check whether a process is ready.
 enum Asked {
     Http(Url),
     Tcp(SocketAddr),
@@ -220,7 +220,8 @@ fn lasting_holders_of(space: &Space, port: u16, address: SocketAddr) -> Option<S
     }
 }
 
-/// Who listens on a port of a host, at an address or at all of them: `nginx (pid 17)`. `None`: no process.
+/// The processes that listen on a port of a host, at an address or at all addresses: `nginx (pid 17)`. `None` if there is
+/// none.
 fn holders_of(space: &Space, port: u16, address: SocketAddr) -> Option<String> {
     let inodes = || -> Option<Vec<u32>> {
         let question =
@@ -252,7 +253,7 @@ fn holders_of(space: &Space, port: u16, address: SocketAddr) -> Option<String> {
     Some(names.join(", "))
 }
 
-/// The error with who has the ports that a program said it could not have.
+/// Adds to the error which processes have the ports that the program could not bind.
 fn with_holders(mut error: StageError, said: &str, space: &Space) -> StageError {
     let lines = said.lines().filter(|line| {
         let line = line.to_ascii_lowercase();
@@ -273,7 +274,7 @@ fn with_holders(mut error: StageError, said: &str, space: &Space) -> StageError 
     error
 }
 
-/// Numbers behind a colon.
+/// The numbers after a colon.
 fn ports_in(line: &str) -> impl Iterator<Item = u16> + '_ {
     line.split(':').skip(1).filter_map(|rest| {
         let digits: &str = rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
@@ -288,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_core_is_one_of_those_that_may_be_used() {
-        // Of a thread of its own: what it may use concerns no other thread.
+        // In a separate thread, because the affinity applies to one thread only.
         let confined = std::thread::spawn(|| {
             let all = sched_getaffinity(None).unwrap();
             let last = (0..CpuSet::MAX_CPU).rfind(|core| all.is_set(*core)).unwrap();

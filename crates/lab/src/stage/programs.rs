@@ -1,5 +1,5 @@
-//! Which program a process or a load is, where it is on this machine, and with which words it is started. Starts nothing
-//! but the Go compiler, outside of any measurement.
+//! Finds the program of a process or a load on this machine, and builds its command line. It starts nothing except the Go
+//! compiler, outside of any measurement.
 
 use super::StageError;
 use super::process::{Started, find_program, pause};
@@ -17,25 +17,25 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// The first build of a program with an HTTP server in it compiles half of Go's library, on one core in some minutes.
+/// The first build of a program with an HTTP server compiles half of Go's library, which takes some minutes on one core.
 const GO_BUILD_TIME_MAX: Duration = Duration::from_mins(5);
 
-/// What counts system calls.
+/// The program that counts system calls.
 pub(super) const STRACE: &str = "strace";
 
-/// Where programs are looked for.
+/// Where to look for programs.
 #[derive(Debug, Clone)]
 pub struct Programs {
     holdfast: PathBuf,
-    /// Before `$PATH`.
+    /// Folders to search before `$PATH`.
     folders: Vec<PathBuf>,
-    /// What was built from Go, by the hash of its source.
+    /// The folder of built Go programs, by the hash of their source.
     cache: PathBuf,
-    /// What the Go compiler says its version is: asked once, and not before each sample.
+    /// The version of the Go compiler; queried once, not before each sample.
     go_version: OnceLock<String>,
 }
 
-/// What a command line is made of.
+/// The parts of a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Words {
     pub(super) program: PathBuf,
@@ -43,8 +43,8 @@ pub(super) struct Words {
 }
 
 impl Programs {
-    /// `holdfast` is the program itself. The peers are looked for in `$HOLDFAST_PEERS`, in target/peers/bin below the current
-    /// folder and beside `holdfast`'s target folder, and then on `$PATH`; what is built is in `cache`.
+    /// `holdfast` is this program. The peers are searched in `$HOLDFAST_PEERS`, in target/peers/bin below the current
+    /// folder and beside `holdfast`'s target folder, and then in `$PATH`. Built programs go to `cache`.
     pub fn new(holdfast: PathBuf, cache: PathBuf) -> Self {
         let given = std::env::var_os("HOLDFAST_PEERS").map(PathBuf::from);
         let below = std::env::current_dir().ok().map(|folder| folder.join("target/peers/bin"));
@@ -53,12 +53,12 @@ impl Programs {
         Self { holdfast, folders, cache, go_version: OnceLock::new() }
     }
 
-    /// Where a program is; `None` if it is missing.
+    /// The path of a program; `None` if it is missing.
     pub fn find(&self, name: &str) -> Option<PathBuf> {
         find_program(name, &self.folders)
     }
 
-    /// Where the program itself is.
+    /// The path of this program.
     pub fn holdfast(&self) -> &Path {
         &self.holdfast
     }
@@ -68,7 +68,7 @@ impl Programs {
         if client.is_own() { Some(self.holdfast.clone()) } else { self.find(client_name(client)) }
     }
 
-    /// Finds and builds everything that an arm needs. `Some`: why it cannot be run on this machine.
+    /// Finds and builds everything that an arm needs. `Some` says why the arm cannot run on this machine.
     pub(super) fn prepare(&self, staged: &Staged, stop: &Stop) -> Result<Option<String>, StageError> {
         for load in staged.fills.iter().chain(&staged.loads) {
             if self.client(load.program).is_none() {
@@ -97,7 +97,7 @@ impl Programs {
         Ok(None)
     }
 
-    /// How a process is started.
+    /// The command line of a process.
     pub(super) fn words(&self, process: &StagedProcess, stop: &Stop) -> Result<Words, StageError> {
         let named = |name: &str| self.find(name).ok_or_else(|| StageError::new(absent(name)));
         let mut arguments: Vec<OsString> = Vec::new();
@@ -129,7 +129,7 @@ impl Programs {
         Ok(Words { program, arguments })
     }
 
-    /// The program in Go that a process is, built unless it has been.
+    /// The path of a Go program; builds it unless it is in the cache.
     fn build(&self, process: &StagedProcess, stop: &Stop) -> Result<PathBuf, StageError> {
         let first = process.arguments.first().map(PathBuf::from);
         let source = first.ok_or_else(|| StageError::new("a `go` process needs a file as its first argument"))?;
@@ -151,14 +151,14 @@ impl Programs {
             let hint = "$XDG_CACHE_HOME says where such programs are kept";
             StageError::new(format!("cannot build {name} in {}: {error} ({hint})", sources.display()))
         })?;
-        // Under another name until it is whole: two runs may build at the same time.
+        // Under a temporary name until it is complete: two runs may build at the same time.
         let unfinished = built.with_extension(std::process::id().to_string());
         let mut command = Command::new(go);
         command.arg("build").arg("-o").arg(&unfinished).current_dir(&sources);
         if !texts.iter().any(|(name, _)| name == "go.mod") {
             command.args(texts.iter().map(|(name, _)| name).filter(|name| is_go(Path::new(name))));
         }
-        // Only what is installed: an experiment fetches nothing.
+        // Use only what is installed; an experiment downloads nothing.
         command.envs([("GOTOOLCHAIN", "local"), ("GOPROXY", "off"), ("CGO_ENABLED", "0")]);
         if std::env::var_os("HOME").is_none() {
             command.env("GOCACHE", self.cache.join("go-build"));
@@ -180,7 +180,7 @@ impl Programs {
     }
 }
 
-/// The files that a Go program is built from, with their names: one of the process's own, one on the disk, or a folder there.
+/// The source files of a Go program with their names: one of the process's own files, one on disk, or a folder.
 fn source_texts(process: &StagedProcess, source: &Path) -> Result<Vec<(String, String)>, StageError> {
     let name_of = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let read = |path: &Path| {
@@ -209,7 +209,7 @@ fn is_go(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "go")
 }
 
-/// The program's name on the disk.
+/// The name of the program's file.
 pub(super) fn client_name(client: Client) -> &'static str {
     match client {
         Client::Load | Client::Hold | Client::Floor => "holdfast",
@@ -222,7 +222,7 @@ pub(super) fn client_name(client: Client) -> &'static str {
     }
 }
 
-/// That a program is nowhere, and what provides it: the same packages as `cargo xtask peers` unpacks.
+/// The message that a program is missing, with the package that provides it; `cargo xtask peers` unpacks the same packages.
 pub(super) fn absent(name: &str) -> String {
     let package = match name {
         "nginx" | "haproxy" | "wrk" | "siege" | "hey" => name,
@@ -238,14 +238,14 @@ pub(super) fn absent(name: &str) -> String {
     )
 }
 
-/// The flags of nginx, and of Holdfast, which takes the same: its folder as prefix, errors where they can be quoted, and
-/// what keeps it in the foreground and within its folder, as far as the configuration does not say it.
+/// The flags of nginx, and of Holdfast, which accepts the same ones. They set its folder as prefix, log errors where they
+/// can be quoted, and keep it in the foreground and within its folder, unless the configuration sets this itself.
 fn like_nginx(process: &StagedProcess) -> Vec<OsString> {
     let text = process.conf.as_ref().and_then(|conf| text_of(process, conf)).unwrap_or_default();
     let folder = process.folder.display();
     let mut globals = String::new();
     let user = rustix::process::geteuid().is_root().then(|| "user root;".to_owned());
-    // As root nginx would serve as user `nobody`, which may not enter the folders of a private checkout.
+    // As root, nginx would run its workers as `nobody`, which may not enter the folders of a private checkout.
     let wanted =
         [("daemon", Some("daemon off;".to_owned())), ("pid", Some(format!("pid {folder}/pid;"))), ("user", user)];
     for (_, directive) in wanted.into_iter().filter(|(word, _)| !has_directive(text, word)) {
@@ -265,7 +265,7 @@ fn text_of<'a>(process: &'a StagedProcess, path: &Path) -> Option<&'a str> {
     }
 }
 
-/// Whether a configuration says a word of nginx's where a directive begins.
+/// Whether a configuration has a directive of this name.
 fn has_directive(text: &str, word: &str) -> bool {
     let uncommented = text.lines().map(|line| line.split('#').next().unwrap_or_default());
     uncommented
@@ -273,8 +273,8 @@ fn has_directive(text: &str, word: &str) -> bool {
         .any(|directive| directive.split_ascii_whitespace().next() == Some(word))
 }
 
-/// Debian's nginx keeps temporary files and its access log in folders of the system unless it is told otherwise: told in the
-/// line where `http` begins, so that every line keeps its number. What the text speaks of is left alone.
+/// By default, Debian's nginx uses system folders for temporary files and its access log. This sets other paths in the line
+/// where `http` begins, so that every line keeps its number, and leaves directives in the text unchanged.
 pub(super) fn with_own_paths(text: &str, folder: &Path) -> String {
     let kinds = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].into_iter();
     let unsaid = kinds.filter(|kind| !text.contains(&format!("{kind}_temp_path")));
@@ -290,7 +290,7 @@ pub(super) fn with_own_paths(text: &str, folder: &Path) -> String {
     }
 }
 
-/// Behind the brace of `http {`.
+/// The position after the brace of `http {`.
 fn behind_http(text: &str) -> Option<usize> {
     text.match_indices("http").find_map(|(at, word)| {
         let before = text.get(..at)?;
@@ -304,7 +304,7 @@ fn behind_http(text: &str) -> Option<usize> {
     })
 }
 
-/// The first line that a program prints about its version, on either stream and with any status.
+/// The first line of a program's version output, on either stream and with any exit status.
 pub(super) fn said_first(program: &Path, option: &str) -> String {
     let Ok(output) = Command::new(program).arg(option).output() else { return "unknown".to_owned() };
     let said = [output.stdout, output.stderr].concat();

@@ -1,5 +1,5 @@
-//! A whole run: which arms can be run here, every sample in its turn, and the record written after each, so that whatever ends
-//! the run leaves what was measured. Decides nothing about verdicts, prints nothing; called by the command line.
+//! A whole run: finds the arms that can run here, takes every sample in turn, and writes the record after each, so that an
+//! aborted run keeps its measurements. It judges and prints nothing; called by the command line.
 
 use super::StageError;
 use super::machine;
@@ -22,7 +22,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A run is to end; anybody may say so, and everything that waits looks at it.
+/// A request to end the run. Any thread may set it, and everything that waits checks it.
 #[derive(Debug, Clone, Default)]
 pub struct Stop {
     said: Arc<AtomicBool>,
@@ -31,8 +31,8 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// One that was not given yet, and that SIGINT and SIGTERM give; and the end of the terminal, SIGHUP, unless the process that started
-    /// this wants it to go on then, as `nohup` does.
+    /// A new request that SIGINT and SIGTERM set. SIGHUP, the end of the terminal, sets it as well, unless this process was
+    /// started with SIGHUP ignored, for example by `nohup`.
     pub fn when_interrupted() -> io::Result<Self> {
         use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
         let stop = Self::default();
@@ -43,7 +43,7 @@ impl Stop {
         Ok(stop)
     }
 
-    /// Says it.
+    /// Requests the end of the run.
     pub fn say(&self) {
         self.said.store(true, Ordering::Relaxed);
     }
@@ -57,18 +57,18 @@ impl Stop {
         self.left_out.lock().unwrap_or_else(PoisonError::into_inner).contains(arm)
     }
 
-    /// Whether it was given.
+    /// Whether the end of the run was requested.
     pub fn is_said(&self) -> bool {
         self.said.load(Ordering::Relaxed)
     }
 
-    /// An error if it was given; `when` tells what goes on, as "under load".
+    /// An error if the end was requested; `when` says what was going on, such as "under load".
     pub(super) fn check(&self, when: impl fmt::Display) -> Result<(), StageError> {
         if self.is_said() { Err(StageError::new(format!("interrupted {when}"))) } else { Ok(()) }
     }
 }
 
-/// Whether this process was started with that signal ignored.
+/// Whether this process ignores that signal.
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -77,50 +77,50 @@ fn is_ignored(signal: i32) -> bool {
     u32::try_from(signal - 1).is_ok_and(|bit| mask.checked_shr(bit).unwrap_or(0) & 1 == 1)
 }
 
-/// What is to be run. The record begins as the caller made it, with the experiment, the seed and what else is known before.
+/// A run to perform. The caller has filled the record with the experiment, the seed and other known values.
 #[derive(Debug)]
 pub struct Request<'a> {
-    /// Where the parts of the experiment are.
+    /// The places of the experiment's parts.
     pub places: &'a Places,
-    /// In this order. What goes beyond the method's rounds is run while a claim lacks rounds.
+    /// The turns in order. Those beyond the method's rounds are run only while a claim lacks rounds.
     pub turns: &'a [Turn],
-    /// What to start.
+    /// Where to find the programs.
     pub programs: &'a Programs,
-    /// The folder of the run's folder, as /tmp: for configurations, and what processes write.
+    /// The parent of the run's folder, such as /tmp; it contains configurations and the files that processes write.
     pub home: &'a Path,
-    /// The file to keep; written after each sample. `None`: no file.
+    /// The file of the record, written after each sample; `None` for no file.
     pub file: Option<&'a Path>,
     /// Ends the run early.
     pub stop: &'a Stop,
-    /// Whether network namespaces may be made; without them all hosts are on the machine's loopback, as where they cannot be.
+    /// Whether network namespaces may be created. If not, or if they cannot be, all hosts are on the machine's loopback.
     pub namespaces: bool,
 }
 
-/// What happens, for the display.
+/// Events for the display.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// The network that the hosts are in, and what sets it apart; with why it is another than was asked for.
+    /// The kind of network of the hosts, how it differs from machines, and why it is not the requested one, if so.
     Network(NetworkKind, &'static str, Option<&'a str>),
-    /// An arm cannot be run, for this reason.
+    /// An arm cannot run, for this reason.
     Absent(&'a str, &'a str),
-    /// A sample begins: its number from 0, how many there are (more where spare rounds are run), and its arm.
+    /// A sample begins: its number from 0, the number of samples (more if spare rounds are run), and its arm.
     Sample(usize, usize, &'a str),
-    /// A process, or a load that comes before what is measured, is being started.
+    /// A process, or a load before the measurement, is being started.
     Starting(&'a str),
-    /// No load for this many seconds.
+    /// The idle time: no load for this many seconds.
     Idling(f64),
-    /// What does not count yet, for this many seconds.
+    /// The warm-up, for this many seconds.
     WarmingUp(f64),
-    /// What counts.
+    /// The measured load.
     Loading,
-    /// A look at what counts, while it runs: seconds since it began, and numbers by the names of the record's series, as
-    /// `sockets.PROBE.STATE`. One each `look` seconds at most. Rates and latencies are the load's to tell, at its end.
+    /// A look during the measured load: seconds since it began, and numbers with the names of the record's series, such as
+    /// `sockets.PROBE.STATE`. At most one per `look` seconds. The load reports rates and latencies only at its end.
     Looked(f64, &'a BTreeMap<String, f64>),
-    /// A sample is in the record.
+    /// A sample was added to the record.
     Taken(&'a Sample),
 }
 
-/// Runs all turns. The record is kept up to date, and says why it is partial if it is; the error is what ended it early.
+/// Runs all turns. Keeps the record up to date, with the reason if it is partial; the error says what ended the run early.
 pub fn run(request: &Request<'_>, record: &mut Record, tell: &mut dyn FnMut(Event<'_>)) -> Result<(), StageError> {
     record.partial = Some("the run has not come to its end".to_owned());
     let ran = run_all(request, record, tell);
@@ -128,7 +128,7 @@ pub fn run(request: &Request<'_>, record: &mut Record, tell: &mut dyn FnMut(Even
         Ok(()) => None,
         Err(error) => Some(error.to_string()),
     };
-    // What ended the run is worth more than that its file could not be written then, too.
+    // The error that ended the run is more important than one that occurs now.
     let written = write(request, record);
     ran.and(written)
 }
@@ -205,7 +205,7 @@ fn run_all(request: &Request<'_>, record: &mut Record, tell: &mut dyn FnMut(Even
     Ok(())
 }
 
-/// Every arm that can be run here, ready; the others go to the record's list of absent ones.
+/// Prepares every arm that can run here, and adds the others to the record's list of absent ones.
 fn runnable(
     request: &Request<'_>,
     experiment: &Experiment,
@@ -234,7 +234,7 @@ fn runnable(
     Ok(runnable)
 }
 
-/// On the machine's own loopback no settings are changed; an arm that is made of settings is not that arm without them.
+/// Why an arm with sysctls cannot run on the machine's own loopback, where no settings are changed.
 fn needs_sysctls(staged: &Staged) -> Option<String> {
     let other = staged.hosts.iter().flat_map(|host| &host.sysctls).find(|(name, value)| {
         let now = std::fs::read_to_string(format!("/proc/sys/{}", name.replace('.', "/"))).unwrap_or_default();
@@ -244,7 +244,7 @@ fn needs_sysctls(staged: &Staged) -> Option<String> {
     Some(format!("it needs {name} = {value}, and without a network namespace that would be the whole machine's"))
 }
 
-/// Root of a user namespace may not set all that root of the machine may, and which those are depends on the kernel: tried.
+/// Root of a user namespace may set only some sysctls, depending on the kernel, so try them.
 fn refuses_sysctls(staged: &Staged) -> Option<String> {
     if staged.hosts.iter().all(|host| host.sysctls.is_empty()) {
         return None;
@@ -253,7 +253,7 @@ fn refuses_sysctls(staged: &Staged) -> Option<String> {
     Some(format!("as root of a user namespace {why}: run it as root of the machine"))
 }
 
-/// Why no namespace with a name can be made; `None` if one can.
+/// Why no named namespace can be created; `None` if it can.
 fn why_no_namespaces() -> Option<String> {
     let name = network::name_stem();
     let tried = ip(&format!("netns add {name}\n")).and_then(|()| {
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_terminal_that_is_gone_ends_the_run_as_ctrl_c_does() {
-        // Started under nohup, a run is to go on without its terminal.
+        // Under nohup, a run must continue without its terminal.
         let is_nohup = is_ignored(signal_hook::consts::SIGHUP);
         if is_nohup {
             let stop = Stop::when_interrupted().unwrap();
@@ -303,7 +303,7 @@ mod tests {
                 super::super::process::pause();
             }
         }
-        // What is ignored by everybody's parent: nothing of these.
+        // No parent process ignores these signals.
         assert!(!is_ignored(signal_hook::consts::SIGINT) && !is_ignored(0) && !is_ignored(64));
     }
 }

@@ -1,5 +1,5 @@
-//! One sample: its network made, its processes started, watched while idle, warmed up, loaded and watched, and everything ended
-//! again, also after an error. Called by `run`; what was seen becomes figures in `figures`.
+//! One sample: creates its network, starts its processes, watches them while idle, warms up, runs and watches the load, and
+//! ends everything again, also after an error. Called by `run`; `figures` evaluates the observations.
 
 use super::calls::Tracer;
 use super::client;
@@ -21,19 +21,20 @@ use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Connections are being opened until then.
+/// The first look comes this long after the start of the load, because connections are being opened until then.
 const FIRST_LOOK: Duration = Duration::from_millis(100);
-/// A load that has not ended so long after its time is stuck: siege and ab wait for their slowest answers, two minutes at most.
+/// A load that has not ended this long after its time hangs. siege and ab wait for their slowest response, at most two
+/// minutes.
 const LOAD_LATE_MAX: Duration = Duration::from_mins(3);
-/// A load by number of requests has no time; this is the longest that an experiment may say.
+/// A load with a number of requests has no fixed time; this is the longest time that an experiment may specify.
 const REQUESTS_TIME_MAX: Duration = Duration::from_hours(4);
-/// Looks of one sample at the interval that was asked for; then the interval doubles, and again, so that a long load has a
-/// chart of some thousand points and not of hundreds of thousands.
+/// Looks of one sample at the requested interval. Each time the limit is reached, the interval doubles, so that a long load
+/// has some thousand points and not hundreds of thousands.
 const LOOKS_MAX: usize = 1000;
-/// Looking may take this part of the time; on a machine with a million sockets looks come less often than they were asked for.
+/// Looking takes at most one part in this many of the time. With a million sockets, looks are less frequent than requested.
 const LOOKING_SHARE_MAX: u32 = 5;
 
-/// What is to be sampled, and with what.
+/// What to sample, and the means for it.
 pub(super) struct Taking<'a> {
     pub(super) staged: &'a Staged,
     pub(super) round: u32,
@@ -62,11 +63,11 @@ impl Taking<'_> {
     }
 }
 
-/// What runs. All of it is ended at the same time.
+/// The running programs. All of them are ended at the same time.
 #[derive(Default)]
 struct Running<'a> {
     processes: Vec<(Started, &'a StagedProcess)>,
-    /// Why each that may die did.
+    /// Processes that were allowed to die and did, with the reason.
     died: BTreeMap<String, String>,
 }
 
@@ -76,7 +77,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// A sample under way.
+/// A sample in progress.
 struct Stage<'a> {
     taking: &'a Taking<'a>,
     starting: Starting<'a>,
@@ -86,7 +87,7 @@ struct Stage<'a> {
     /// When the next look is due.
     next: Instant,
     written: Written,
-    /// What goes on, for the message of an interruption.
+    /// The current phase, for the message of an interruption.
     when: &'static str,
 }
 
@@ -95,7 +96,7 @@ struct Loading<'a> {
     started: Started,
     load: &'a StagedLoad,
     late: Instant,
-    /// What it used, once it has ended.
+    /// Its CPU time, once it has ended.
     cpu: Option<Cpu>,
 }
 
@@ -125,7 +126,7 @@ impl<'a> Stage<'a> {
         }
         tell(Event::Loading);
         self.when = "under load";
-        // Its answer is the last number before the load, and what asking costs is not the load's.
+        // This look gives the last numbers before the load, and its cost does not count as part of the load.
         self.look(&[], true)?;
         let tracers = self.trace()?;
         let before = self.read();
@@ -138,7 +139,7 @@ impl<'a> Stage<'a> {
         for tracer in tracers {
             calls.insert(tracer.name.clone(), tracer.calls()?);
         }
-        // Later than the load, so in no average of it; what processes tell is told to the end.
+        // Taken after the load, so it is in no average of the load; the metrics of processes are read up to here.
         self.look(&[], true)?;
         self.check_processes()?;
         Ok(Seen {
@@ -157,7 +158,7 @@ impl<'a> Stage<'a> {
         .into_sample())
     }
 
-    /// Has strace count the system calls that probes ask for.
+    /// Starts strace for the probes that count system calls.
     fn trace(&self) -> Result<Vec<Tracer>, StageError> {
         let taking = self.taking;
         let mut tracers = Vec::new();
@@ -175,7 +176,7 @@ impl<'a> Stage<'a> {
         Ok(tracers)
     }
 
-    /// Starts all loads; `amount` instead of their own.
+    /// Starts all loads, with `amount` instead of their own if it is set.
     fn start_loads(&self, amount: Option<Amount>) -> Result<Vec<Loading<'a>>, StageError> {
         let mut loads = Vec::new();
         for load in &self.taking.staged.loads {
@@ -199,12 +200,12 @@ impl<'a> Stage<'a> {
         Ok(Loading { started, load, late: Instant::now() + time, cpu: None })
     }
 
-    /// Looks on until all loads have ended; `looked` is shown each look.
+    /// Continues looking until all loads have ended; passes each look to `looked`.
     fn watch(&mut self, loads: &mut [Loading<'_>], looked: &mut dyn FnMut(&Look)) -> Result<(), StageError> {
         loop {
             for loading in loads.iter_mut().filter(|loading| loading.cpu.is_none()) {
                 if loading.started.has_ended()? {
-                    // Still a zombie: what its threads and children have used is told as long as it is.
+                    // It is still a zombie, so the times of its threads and children are still available.
                     loading.cpu = Some(cpu_of_tree(loading.started.id()));
                 } else if Instant::now() > loading.late {
                     let text = loading.started.quote(&format!("{} does not come to its end", loading.load.name));
@@ -220,7 +221,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// A look if one is due, otherwise a short pause.
+    /// Takes a look if one is due; otherwise pauses briefly.
     fn step(&mut self, loads: &[Loading<'_>]) -> Result<Option<&Look>, StageError> {
         self.taking.stop.check(self.when)?;
         self.check_processes()?;
@@ -242,7 +243,7 @@ impl<'a> Stage<'a> {
         let running = |loading: &&Loading<'_>| loading.cpu.is_none();
         all.extend(loads.iter().filter(running).map(|loading| watched(&loading.load.name, &loading.started)));
         let mut look = self.looker.look(&all, asked)?;
-        // A load that has ended meanwhile has lost some of its threads, and with them their times.
+        // A load that has ended meanwhile has lost some of its threads and their times.
         for loading in loads {
             if loading.started.has_ended()? {
                 look.threads.remove(&loading.load.name);
@@ -257,7 +258,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// All programs that have a folder to write into.
+    /// All programs with a folder to write into.
     fn writers(&self) -> impl Iterator<Item = Writer<'a>> + use<'a> {
         let staged = self.taking.staged;
         let processes = staged.processes.iter();
@@ -265,7 +266,7 @@ impl<'a> Stage<'a> {
         processes.chain(staged.loads.iter().map(|it| Writer { name: &it.name, place: &it.place, folder: &it.folder }))
     }
 
-    /// An error when a process has ended that may not.
+    /// An error if a process has ended that must not.
     fn check_processes(&mut self) -> Result<(), StageError> {
         for (started, process) in &mut self.running.processes {
             if self.running.died.contains_key(&process.name) || !started.has_ended()? {
@@ -293,7 +294,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// What the loads said. One that said nothing could not run, even if its status says otherwise.
+    /// The figures of the loads. A load without figures has failed, even if its exit status is 0.
     fn read_loads(loads: Vec<Loading<'_>>) -> Result<Vec<Client>, StageError> {
         let mut clients = Vec::new();
         for Loading { mut started, load, cpu, .. } in loads {

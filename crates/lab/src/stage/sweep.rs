@@ -1,8 +1,8 @@
-//! What a run leaves behind when it is killed, and how the next one removes it: the pid of a run is in the names of its
-//! folder and of its namespaces, and in the folder which processes it started. Called when a run begins and ends.
+//! Removes what a killed run left behind. The names of a run's folder and namespaces contain its pid, and a file in the
+//! folder lists the processes it started. Called when a run begins and ends.
 //!
-//! Every user may make a folder of that name there, so only a user's own one counts: no other user may choose what
-//! root ends.
+//! Any user may create a folder with such a name, so only folders of the same user count. Otherwise another user could
+//! choose which processes root kills.
 
 use super::StageError;
 use super::namespace::{names_with, remove};
@@ -14,10 +14,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// The file in the folder of a run: a line with pid and start for each process that it started.
+/// The file in a run's folder with the pid and the start time of each process that the run started.
 const STARTED: &str = "started";
 
-/// The folder of one run, and the list of what it has started. Dropping it removes the folder.
+/// The folder of one run, and the list of processes it started. Dropping it removes the folder.
 #[derive(Debug)]
 pub(super) struct Traces {
     folder: PathBuf,
@@ -25,13 +25,13 @@ pub(super) struct Traces {
 }
 
 impl Traces {
-    /// Makes the folder below `home`, after what killed runs have left there is removed.
+    /// Creates the folder below `home`, after removing what killed runs left there.
     pub(super) fn begin(home: &Path) -> Result<Self, StageError> {
         sweep(home);
         let folder = home.join(format!("{NAME_PREFIX}{}", std::process::id()));
         let make = || {
             let _ = fs::remove_dir_all(&folder);
-            // Not one that another user has made meanwhile.
+            // Fails if another user has created it meanwhile.
             fs::create_dir(&folder)?;
             OpenOptions::new().create(true).append(true).open(folder.join(STARTED))
         };
@@ -43,7 +43,7 @@ impl Traces {
         &self.folder
     }
 
-    /// Notes a process, so that it is found if this one is killed. A disk that is full costs that alone.
+    /// Records a process, so that it can be found if this one is killed. On a full disk only this record is lost.
     pub(super) fn add(&self, pid: u32) {
         if let Some(identity) = Identity::of(pid) {
             let mut file = self.started.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -58,7 +58,7 @@ impl Drop for Traces {
     }
 }
 
-/// Ends the processes of runs that are no more, and removes their namespaces and folders.
+/// Ends the processes of runs that are gone, and removes their namespaces and folders.
 pub(super) fn sweep(home: &Path) {
     for entry in fs::read_dir(home).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -68,11 +68,11 @@ pub(super) fn sweep(home: &Path) {
         }
         for line in fs::read_to_string(entry.path().join(STARTED)).unwrap_or_default().lines() {
             if let Some(leader) = parse_started(line) {
-                // Its group may go on without it.
+                // Its group may still be running without it.
                 leader.group().iter().for_each(Identity::kill);
             }
         }
-        // One that was started last may not have been noted yet; all of them work in folders of the run.
+        // The process started last may not be recorded yet; but all of them work in folders of the run.
         Identity::working_in(&entry.path()).iter().for_each(Identity::kill);
         let _ = fs::remove_dir_all(entry.path());
     }
@@ -81,12 +81,12 @@ pub(super) fn sweep(home: &Path) {
     remove(&left);
 }
 
-/// `holdfast-lab-17`, `holdfast-lab-17-3.switch`: the run that it belongs to.
+/// The pid of the run in a name such as `holdfast-lab-17` or `holdfast-lab-17-3.switch`.
 fn pid_in(name: &str) -> Option<u32> {
     name.strip_prefix(NAME_PREFIX)?.split(['-', '.']).next()?.parse().ok()
 }
 
-/// A folder of this user, and no link to one.
+/// Whether it is a folder of this user, and not a link to one.
 fn is_own(folder: &Path) -> bool {
     let user = rustix::process::geteuid().as_raw();
     fs::symlink_metadata(folder).is_ok_and(|about| about.is_dir() && about.uid() == user)
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn removes_the_rest_of_a_killed_run_and_keeps_that_of_a_living_one() {
         let home = tempfile::tempdir().unwrap();
-        // A run that is over, and whose process number is free now.
+        // A run that is over, whose pid is free now.
         let mut over = Command::new("true").spawn().unwrap();
         let pid = over.id();
         over.wait().unwrap();

@@ -1,6 +1,6 @@
-//! How the threads of a process spent the time of a load: ran, waited for a core, or were idle. A load's worker threads end
-//! before its process does, so each thread counts up to the look that saw it last. The sum is held against the kernel's own
-//! sum for the process, which knows threads that no look has seen. Called by `looks` and `figures`.
+//! How the threads of a process spent the time of a load: running, waiting for a core, or idle. A load's worker threads end
+//! before its process, so each thread counts up to the last look that saw it. The sum is compared with the kernel's sum for
+//! the process, which includes threads that no look saw. Called by `looks` and `figures`.
 
 use super::usage::{Cpu, cpu_of};
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Instant;
 
-/// What one thread has had since it started: time on a core, and time that it was ready and waited for one.
+/// The times of a thread since it started: on a core, and ready but waiting for one.
 #[derive(Clone, Copy, Debug, Default)]
 struct Thread {
     run_ns: u64,
@@ -31,24 +31,24 @@ fn threads_of(pid: u32) -> impl Iterator<Item = (u32, Thread)> {
 pub struct Threads {
     at: Instant,
     each: BTreeMap<u32, Thread>,
-    /// The kernel's own sum for the processes, threads that have ended included.
+    /// The kernel's sum for the processes, including threads that have ended.
     cpu: Cpu,
 }
 
-/// How the busiest thread of some processes spent a time, in parts of it. What is left it was idle.
+/// How the busiest thread of some processes spent the time, in shares; it was idle for the rest.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Busiest {
-    /// It ran.
+    /// Share in which it ran.
     pub running: f64,
-    /// It had work and waited for a core.
+    /// Share in which it had work and waited for a core.
     pub queued: f64,
-    /// Cores that the processes used in threads which no look has seen: the busiest may have been one of them.
+    /// Cores that the processes used in threads that no look saw; the busiest thread may be one of them.
     #[serde(default)]
     pub unseen: f64,
 }
 
 impl Busiest {
-    /// The part of the time in which it was not idle.
+    /// Share of the time in which it was not idle.
     pub fn occupied(&self) -> f64 {
         self.running + self.queued
     }
@@ -56,21 +56,21 @@ impl Busiest {
 
 /// One thread over several looks.
 struct Watched {
-    /// What it had when it was seen first; nothing for one that began between two looks.
+    /// Its times when it was first seen; zero for a thread that began between two looks.
     first: Thread,
     last: Thread,
-    /// Seconds between the look before it was there, or the first of all, and the last that saw it.
+    /// Seconds from the look before it appeared, or from the first look, to the last look that saw it.
     from_s: f64,
     until_s: f64,
 }
 
 impl Threads {
-    /// Those of these processes, now.
+    /// The current times of all threads of these processes.
     pub fn of(pids: &[u32]) -> Self {
         Self { at: Instant::now(), each: pids.iter().copied().flat_map(threads_of).collect(), cpu: cpu_of(pids) }
     }
 
-    /// With the nanoseconds run and queued, by thread; `ended_ns`: run by threads that have ended.
+    /// With these nanoseconds run and queued, by thread; `ended_ns` is the time that ended threads ran.
     #[cfg(test)]
     pub(super) fn scripted(at: Instant, times: &[(u32, u64, u64)], ended_ns: u64) -> Self {
         let each = times.iter().map(|&(id, run_ns, queued_ns)| (id, Thread { run_ns, queued_ns }));
@@ -78,22 +78,22 @@ impl Threads {
         Self { at, each: each.collect(), cpu: Cpu { total_ns, ..Cpu::default() } }
     }
 
-    /// Whether there are none: the processes have ended.
+    /// Whether there are no threads, because the processes have ended.
     pub fn is_empty(&self) -> bool {
         self.each.is_empty()
     }
 
-    /// CPU time of the processes since they started, by the kernel's own sum.
+    /// CPU time of the processes since they started, from the kernel's sum.
     pub fn run_ns(&self) -> u64 {
         self.cpu.total_ns
     }
 }
 
-/// The thread that was idle least over some looks, in their order. `None` for fewer than two.
+/// The thread that was least idle over some looks, given in order. `None` for fewer than two looks.
 ///
-/// A thread's time is the time in which it was there, so that what a load does after its threads have ended, such as writing its
-/// figures, does not make them look idle. One that was there for less than half of all counts over that half: a thread that
-/// was busy for a moment held up nothing else.
+/// Each thread is judged over its own lifetime, so that a load does not look idle because it writes its figures after its
+/// threads have ended. A thread that existed for less than half of the time is judged over half of it, because a thread
+/// that was busy for a moment limited nothing.
 pub fn busiest<'a>(looks: impl IntoIterator<Item = &'a Threads>) -> Option<Busiest> {
     let mut looks = looks.into_iter().filter(|threads| !threads.is_empty());
     let begin = looks.next()?;
@@ -137,10 +137,10 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
     const MS: u64 = 1_000_000;
 
-    /// A thread, with the milliseconds that it ran and waited; and what ended threads ran.
+    /// A thread with the milliseconds that it ran and waited; and the time that ended threads ran.
     type Seen<'a> = (&'a [(u32, u64, u64)], u64);
 
-    /// Looks a second apart.
+    /// The result for looks one second apart.
     fn found(looks: &[Seen<'_>]) -> Option<Busiest> {
         let start = Instant::now();
         let scripted = |(turn, (times, ended_ns)): (usize, &Seen<'_>)| {
@@ -191,13 +191,13 @@ mod tests {
         Duration::new(ran.tv_sec() as u64, ran.tv_nsec() as u32)
     }
 
-    /// What a load does: its workers end, and its process goes on for a while.
+    /// Behaves like a load: its workers end, and its process continues for a while.
     #[test]
     #[ignore = "the process that the next test starts"]
     fn workers_that_end_before_their_process() {
         let Some(path) = std::env::var_os("HOLDFAST_TEST_WORKERS") else { return };
         let work = || {
-            // By its own CPU time: a busy machine may not run it for most of any span of time.
+            // Measured in its own CPU time, because a busy machine may not run it for most of any period.
             while thread_cpu() < Duration::from_millis(300) {
                 std::hint::spin_loop();
             }
@@ -207,7 +207,7 @@ mod tests {
             worker.join().unwrap();
         }
         fs::write(path, b"ended").unwrap();
-        // Until the test kills it.
+        // Waits until the test kills it.
         std::thread::park_timeout(Duration::from_mins(1));
     }
 
@@ -234,7 +234,7 @@ mod tests {
         let kernel = cpu_of_tree(started.id()).total_ns.saturating_sub(first.run_ns()) as f64 / 1e9 / whole_s;
         assert!(kernel * whole_s >= 0.6, "two workers ran for 0.3 s each: {kernel} cores in {whole_s} s");
         assert!(seen.unseen < kernel * 0.2, "{seen:?} of {kernel} cores");
-        // Two threads that never wait for anything but a core.
+        // Two threads that wait for nothing but a core.
         assert!(seen.occupied() > 0.85, "{seen:?}");
         assert!(seen.occupied() >= kernel / 2.0, "one of two threads did half at least: {seen:?}, {kernel} cores");
     }

@@ -1,6 +1,6 @@
-//! What processes use, by the kernel's books under /proc: CPU of a process and its descendants, memory, descriptors. How the
-//! threads of a process spent their time is in [`threads`](super::threads). Reads only. Called by the stage while a load runs,
-//! and by `cargo xtask bench`.
+//! What processes use, as reported by /proc: CPU of a process and its descendants, memory, descriptors.
+//! [`threads`](super::threads) has the times of single threads. Read-only. Called by the stage during a load, and by `cargo
+//! xtask bench`.
 
 use nix::sys::time::TimeValLike as _;
 use nix::time::clock_getcpuclockid;
@@ -13,14 +13,14 @@ use std::path::Path;
 pub struct Cpu {
     /// Time on a core, from the scheduler, in nanoseconds.
     pub total_ns: u64,
-    /// User time in clock ticks: too coarse to add up, good enough to divide the total by.
+    /// User time in clock ticks: too coarse for sums, but good enough to split the total.
     pub user_ticks: u64,
-    /// System time, the same way.
+    /// System time in clock ticks.
     pub system_ticks: u64,
 }
 
 impl Cpu {
-    /// What was used between two readings, as (user, system) microseconds.
+    /// The CPU time between two readings, as (user, system) microseconds.
     pub fn since(self, before: Self) -> (f64, f64) {
         let total = self.total_ns.saturating_sub(before.total_ns) as f64 / 1e3;
         let user = self.user_ticks.saturating_sub(before.user_ticks) as f64;
@@ -32,8 +32,8 @@ impl Cpu {
     }
 }
 
-/// The fields of /proc/PID/stat from the third on, counted behind the command name, which may hold anything but ends at the
-/// last bracket.
+/// The fields of /proc/PID/stat from the third on. The command name before them may contain anything; it ends at the last
+/// closing parenthesis.
 fn stat_of(pid: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     Some(stat.rsplit_once(')')?.1.to_owned())
@@ -44,20 +44,20 @@ fn field(stat: &str, number: usize) -> Option<u64> {
     stat.split_ascii_whitespace().nth(number.checked_sub(3)?)?.parse().ok()
 }
 
-/// Adds up the CPU time of a process, its descendants and all their threads.
+/// The CPU time of a process, its descendants and all their threads.
 pub fn cpu_of_tree(root: u32) -> Cpu {
     cpu_of(&tree(root))
 }
 
-/// The same of processes that are known. Threads that have ended and children that were waited for are part of it. A zombie
-/// still has its times, until it is waited for.
+/// The same for known processes. It includes threads that have ended and children that were reaped. A zombie keeps its
+/// times until it is reaped.
 pub fn cpu_of(pids: &[u32]) -> Cpu {
     let mut sum = Cpu::default();
     for pid in pids {
         let stat = stat_of(*pid).unwrap_or_default();
         let ticks = |number| field(&stat, number).unwrap_or(0);
         let own_ns = run_ns_of(*pid).unwrap_or_else(|| nanoseconds(ticks(14) + ticks(15)));
-        // The kernel has no finer sum for children that were waited for.
+        // The kernel has no finer sum for reaped children.
         sum.total_ns += own_ns + nanoseconds(ticks(16) + ticks(17));
         sum.user_ticks += ticks(14) + ticks(16);
         sum.system_ticks += ticks(15) + ticks(17);
@@ -65,7 +65,7 @@ pub fn cpu_of(pids: &[u32]) -> Cpu {
     sum
 }
 
-/// The kernel's own sum of the time that a process has had on a core, ended threads included.
+/// The kernel's sum of the time that a process was on a core, including ended threads.
 fn run_ns_of(pid: u32) -> Option<u64> {
     let clock = clock_getcpuclockid(nix::unistd::Pid::from_raw(i32::try_from(pid).ok()?)).ok()?;
     u64::try_from(clock.now().ok()?.num_nanoseconds()).ok()
@@ -75,30 +75,30 @@ fn nanoseconds(ticks: u64) -> u64 {
     ticks * 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)
 }
 
-/// What all cores together have done since the system began, in clock ticks.
+/// The time of all cores since boot, in clock ticks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cores {
     idle: u64,
-    /// By the host of a virtual machine.
+    /// Time that the host of a virtual machine took.
     stolen: u64,
     all: u64,
 }
 
 impl Cores {
-    /// As it is now.
+    /// The current times.
     pub fn read() -> Self {
         let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
         parse_cores(&stat)
     }
 
-    /// The part of all cores that was used since an earlier reading, by any process.
+    /// The share of all cores that any process used since an earlier reading.
     pub fn used_since(self, earlier: Self) -> f64 {
         let idle = self.idle.saturating_sub(earlier.idle) as f64;
         let all = self.all.saturating_sub(earlier.all) as f64;
         if all > 0.0 { 1.0 - idle / all } else { 0.0 }
     }
 
-    /// The part of all cores that the host of a virtual machine gave to others meanwhile, although there was work.
+    /// The share of all cores that the host of a virtual machine took meanwhile although there was work.
     pub fn stolen_since(self, earlier: Self) -> f64 {
         let stolen = self.stolen.saturating_sub(earlier.stolen) as f64;
         let all = self.all.saturating_sub(earlier.all) as f64;
@@ -106,7 +106,7 @@ impl Cores {
     }
 }
 
-/// The first line: `cpu user nice system idle iowait irq softirq steal …`, where what follows is part of user and nice.
+/// The first line: `cpu user nice system idle iowait irq softirq steal …`; the fields after it are part of user and nice.
 fn parse_cores(stat: &str) -> Cores {
     let ticks: Vec<u64> = stat.split_ascii_whitespace().skip(1).take(8).map_while(|word| word.parse().ok()).collect();
     let of = |place: usize| ticks.get(place).copied().unwrap_or(0);
@@ -118,7 +118,7 @@ pub fn rss_kib_of_tree(root: u32) -> u64 {
     rss_kib_of(&tree(root))
 }
 
-/// The same of processes that are known.
+/// The same for known processes.
 pub fn rss_kib_of(pids: &[u32]) -> u64 {
     let pages = pids.iter().filter_map(|pid| {
         let statm = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
@@ -127,18 +127,18 @@ pub fn rss_kib_of(pids: &[u32]) -> u64 {
     pages.sum::<u64>() * (rustix::param::page_size() as u64 / 1024)
 }
 
-/// The most memory that a process has had resident, in KiB; 0 once it has ended.
+/// Peak resident memory of a process in KiB; 0 once it has ended.
 pub fn peak_kib(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     line.and_then(|line| line.split_whitespace().next()).and_then(|kib| kib.parse().ok()).unwrap_or(0)
 }
 
-/// Open descriptors of processes.
+/// Number of open descriptors of some processes.
 pub fn descriptors_of(pids: &[u32]) -> usize {
     let count = |pid: &u32| {
         let folder = format!("/proc/{pid}/fd");
-        // Since Linux 6.2 the folder's size is their number, which spares listing a million of them.
+        // Since Linux 6.2 the folder's size is their number, which avoids listing a million of them.
         match fs::metadata(&folder).map(|metadata| metadata.len()) {
             Ok(0) => fs::read_dir(&folder).map_or(0, Iterator::count),
             Ok(count) => count as usize,
@@ -154,7 +154,7 @@ pub fn tree(root: u32) -> Vec<u32> {
     let mut next = 0;
     while let Some(parent) = found.get(next).copied() {
         let children = children_of(parent);
-        // A loop would take a process that is its own ancestor: a number that was used again while we looked.
+        // Excludes the root, which can appear as its own descendant if its pid was reused during the search.
         found.extend(children.into_iter().filter(|child| *child != root));
         next += 1;
         if next > TREE_MAX {
@@ -164,11 +164,10 @@ pub fn tree(root: u32) -> Vec<u32> {
     found
 }
 
-/// No experiment starts as many processes, so that a tree of more is one that changes as fast as it is read.
+/// No experiment starts this many processes; a larger tree changes as fast as it is read.
 const TREE_MAX: usize = 4096;
 
-/// By /proc/PID/task/TID/children, which the kernel has for such questions (`CONFIG_PROC_CHILDREN`); otherwise by every process's
-/// parent.
+/// Uses /proc/PID/task/TID/children if the kernel has it (`CONFIG_PROC_CHILDREN`), otherwise the parent of every process.
 fn children_of(parent: u32) -> Vec<u32> {
     let mut children = Vec::new();
     for thread in fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten() {
@@ -188,14 +187,14 @@ fn children_by_parent(parent: u32) -> Vec<u32> {
     all_processes().filter(is_child).collect()
 }
 
-/// Every process that /proc shows.
+/// Every process in /proc.
 fn all_processes() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// A process beyond doubt: its number, and when it started, in ticks since the system began. Numbers are used again, both
-/// together are not.
+/// Identifies a process: its pid, and its start time in ticks since boot. Pids are reused, but not together with the start
+/// time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// Its process id.
@@ -205,7 +204,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// That of a process that runs.
+    /// The identity of a running process.
     pub fn of(pid: u32) -> Option<Self> {
         let stat = stat_of(pid)?;
         Some(Self { pid, started_ticks: field(&stat, 22)? })
@@ -218,22 +217,22 @@ impl Identity {
         !is_zombie && field(&stat, 22) == Some(self.started_ticks)
     }
 
-    /// Kills it, if it is still the same.
+    /// Kills it, if the pid still belongs to it.
     pub fn kill(&self) {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
         if let Some(pid) = pid.filter(|_| self.is_there()) {
-            // One that has ended in between is what was wanted.
+            // If it has ended in between, the goal is reached.
             let _ = kill_process(pid, Signal::KILL);
         }
     }
 
-    /// Those of the process group that this process leads or led: itself, and what it started. None, if its number is
-    /// another process's now.
+    /// The processes of the group that this process leads or led: itself, and what it started. Empty if another process has
+    /// its pid now.
     pub fn group(&self) -> Vec<Self> {
         Self::groups(std::slice::from_ref(self))
     }
 
-    /// The same of several groups, with one look at all processes of the system.
+    /// The same for several groups, with one scan of all processes.
     pub fn groups(leaders: &[Self]) -> Vec<Self> {
         let is_own = |leader: &&Self| Self::of(leader.pid).is_none_or(|now| now == **leader);
         let leaders: Vec<&Self> = leaders.iter().filter(is_own).collect();
@@ -249,7 +248,7 @@ impl Identity {
         all_processes().filter_map(member).collect()
     }
 
-    /// Those whose working folder is this one or below it.
+    /// The processes whose working directory is this folder or below it.
     pub fn working_in(folder: &Path) -> Vec<Self> {
         let works_there = |pid: &u32| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|at| at.starts_with(folder));
         all_processes().filter(works_there).filter_map(Self::of).collect()

@@ -1,6 +1,6 @@
-//! What processes and loads may write: the kernel holds each file to a size, and a look at the folders now and then holds all
-//! of them together. A server whose log goes wrong writes a gigabyte in a second, and a disk that is full takes the record with
-//! it. Called by `processes`, which starts them, and by `sample`, which watches them.
+//! Limits what processes and loads may write. The kernel limits the size of each file, and regular checks limit the sum of
+//! each folder. A server whose log goes wrong writes a gigabyte in a second, and a full disk would prevent writing the
+//! record. Called by `processes`, which starts the programs, and by `sample`, which watches them.
 
 use super::StageError;
 use crate::limits::FILL_BYTES_MAX;
@@ -9,33 +9,33 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Of one file, standard output and error included: `RLIMIT_FSIZE`. Twice the largest body that an experiment may have, and
-/// the access log of five million requests.
+/// Limit of one file, including standard output and error: `RLIMIT_FSIZE`. It is twice the largest body of an experiment,
+/// and enough for the access log of five million requests.
 pub(super) const FILE_BYTES_MAX: u64 = 2 * FILL_BYTES_MAX;
-/// Of a folder with all that is in it.
+/// Limit of a folder with everything in it.
 const FOLDER_BYTES_MAX: u64 = 4 * FILL_BYTES_MAX;
-/// Between two looks: a disk takes a gigabyte in a second, and a look at some ten files costs as many microseconds.
+/// Time between two checks: a disk takes a gigabyte in a second, and checking some ten files costs as many microseconds.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
-/// Files and folders that one look goes through; no real folder has as many, and a look must not become the load.
+/// Most files and folders in one check. No real folder has as many, and a check must not become a load.
 const ENTRIES_MAX: usize = 4096;
 /// The unit of `st_blocks` on every file system (stat(2)).
 const BLOCK_BYTES: u64 = 512;
 
-/// Who writes into which folder.
+/// A program and the folder that it writes into.
 pub(super) struct Writer<'a> {
     pub(super) name: &'a str,
     pub(super) place: &'a str,
     pub(super) folder: &'a Path,
 }
 
-/// Looks now and then.
+/// Checks the folders from time to time.
 #[derive(Debug, Default)]
 pub(super) struct Written {
     last: Option<Instant>,
 }
 
 impl Written {
-    /// An error about the first folder that has more than it may, if it is time for a look.
+    /// An error about the first folder above its limit, if a check is due.
     pub(super) fn check<'a>(&mut self, writers: impl Iterator<Item = Writer<'a>>) -> Result<(), StageError> {
         if self.last.is_some_and(|last| last.elapsed() < LOOK_AGAIN) {
             return Ok(());
@@ -47,7 +47,7 @@ impl Written {
         Ok(())
     }
 
-    /// What to report of files at their limit: what was written behind that is lost.
+    /// Remarks on files at their limit: everything written after that is lost.
     pub(super) fn remarks<'a>(writers: impl Iterator<Item = Writer<'a>>) -> Vec<String> {
         let full = writers.filter_map(|Writer { name, folder, .. }| {
             let (_, full) = look(folder, FILE_BYTES_MAX);
@@ -74,14 +74,14 @@ fn check_folder(name: &str, folder: &Path, most: u64) -> Result<(), StageError> 
     )))
 }
 
-/// The bytes that a folder takes on its disk, and the first file in it that has this many bytes or more.
+/// The bytes that a folder takes on disk, and the first file in it with at least `full` bytes.
 fn look(folder: &Path, full: u64) -> (u64, Option<PathBuf>) {
     let (mut bytes, mut found, mut seen) = (0, None, 0);
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             seen += 1;
-            // Of the entry itself: a link leads elsewhere.
+            // Metadata of the entry itself; a link would lead elsewhere.
             let Ok(about) = entry.metadata() else { continue };
             bytes += about.blocks() * BLOCK_BYTES;
             if about.is_dir() {
@@ -97,7 +97,7 @@ fn look(folder: &Path, full: u64) -> (u64, Option<PathBuf>) {
     (bytes, found)
 }
 
-/// `512 MiB`.
+/// Formats bytes as `512 MiB`.
 pub(super) fn in_mib(bytes: u64) -> String {
     format!("{} MiB", bytes.div_ceil(1 << 20))
 }
@@ -120,7 +120,7 @@ mod tests {
     fn a_file_that_is_full_is_named_and_a_link_out_of_the_folder_is_not_followed() {
         let (folder, beside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let file = fs::File::create(beside.path().join("large")).unwrap();
-        // A hole: it has a length, and takes no room.
+        // A sparse file: it has a length but takes no space.
         file.set_len(FILE_BYTES_MAX).unwrap();
         std::os::unix::fs::symlink(beside.path().join("large"), folder.path().join("link")).unwrap();
         let writer = || [Writer { name: "origin", place: "x.toml:1:1", folder: folder.path() }].into_iter();

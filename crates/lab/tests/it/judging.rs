@@ -1,5 +1,5 @@
-//! Claims judged from records: how often a verdict is wrong or right over simulated experiments, and what is reported where there
-//! is little to say. The noise is drawn from fixed seeds.
+//! Claims judged from records: how often a verdict is right or wrong over simulated experiments, and the report where data
+//! is missing. The noise comes from fixed seeds.
 
 use lab::experiment::{Arm, Claim, Experiment};
 use lab::judge::{Conclusion, Judged, conclude, judge, judge_drawn, lacks_rounds};
@@ -21,7 +21,7 @@ fn claim() -> Claim {
     }
 }
 
-/// A record of arms `a` and `b` whose rounds have these values.
+/// A record of the arms `a` and `b` with these values in its rounds.
 fn paired(claim: Claim, values: impl IntoIterator<Item = (f64, f64)>) -> Record {
     let mut samples = Vec::new();
     for ((a, b), round) in values.into_iter().zip(0..) {
@@ -43,12 +43,12 @@ fn outcome(claim: Claim, values: impl IntoIterator<Item = (f64, f64)>) -> Outcom
     judged(&paired(claim, values)).verdict.outcome
 }
 
-/// Noise of one sample on a quiet machine: over the rounds of an arm, CPU per request of 30 connections and 100 bytes spreads by
-/// 1.2 to 2.2 % (standard deviation; `bench/results/2026-11-22-proxy-100.json`, 4 arms, 3 rounds).
+/// Noise of one sample on a quiet machine: over the rounds of an arm, CPU per request of 30 connections and 100 bytes
+/// varies by 1.2 to 2.2 % (standard deviation; `bench/results/2026-11-22-proxy-100.json`, 4 arms, 3 rounds).
 const QUIET: f64 = 0.02;
 
-/// What is found in this many simulated experiments with these rounds and this effect: weather that both arms of a round share,
-/// noise of their own.
+/// The outcomes of this many simulated experiments with these rounds and this effect. Both arms of a round share one
+/// disturbance, and each has its own noise.
 fn simulated(claim: Claim, seed: u64, experiments: usize, rounds: u32, effect: f64) -> Vec<Outcome> {
     let mut random = Random::from_seed(seed);
     let mut record = paired(claim, (0..rounds).map(|_| (1.0, 1.0)));
@@ -95,14 +95,14 @@ fn a_difference_of_five_percent_in_cpu_per_request_is_found_in_twelve_pairs() {
 #[test]
 fn the_whole_interval_decides_and_not_its_middle() {
     let times = |least, most| Claim { times_at_least: least, times_at_most: most, ..claim() };
-    // F0's sockets to the gateway port: on and off.
+    // F0's sockets towards the gateway port: with and without keepalive.
     let f0 = || (0..8).map(|round| (18.8 + 0.05 * f64::from(round), 15_458.0 + 20.0 * f64::from(round)));
     assert_eq!(outcome(times(Some(100.0), None), f0()), Outcome::Holds);
     assert_eq!(outcome(times(Some(2000.0), None), f0()), Outcome::Fails);
     assert_eq!(outcome(times(None, Some(100.0)), f0()), Outcome::Fails);
     assert_eq!(outcome(times(Some(100.0), Some(1000.0)), f0()), Outcome::Holds);
     assert_eq!(outcome(times(Some(100.0), Some(200.0)), f0()), Outcome::Fails);
-    // The middle is above 2, the interval is not.
+    // The middle is above 2, but the interval is not.
     let wide = || [(1.0, 1.5), (1.0, 2.6), (1.0, 2.2), (1.0, 2.4), (1.0, 1.9), (1.0, 2.8), (1.0, 2.1), (1.0, 2.3)];
     assert_eq!(outcome(times(Some(2.0), None), wide()), Outcome::Undecided);
     let reason = judged(&paired(times(Some(100.0), None), f0())).verdict.reason;
@@ -146,7 +146,7 @@ fn uses_a_difference_where_a_ratio_is_impossible() {
     );
     assert!(verdict.reason.contains("b − 30 × a"), "{}", verdict.reason);
     assert!(verdict.evidence.iter().all(|(name, _)| name != "ratio"));
-    // Net of an idle reference a figure may lie below zero.
+    // After subtracting the idle reference a figure may be negative.
     assert_eq!(outcome(times(Some(30.0), None), (0..8).map(|round| (-f64::from(round), 900.0))), Outcome::Holds);
     let nothing = || (0..8).map(|_| (0.0, 0.0));
     assert_eq!(
@@ -173,7 +173,7 @@ fn below_six_rounds_there_is_no_verdict_and_voids_take_their_partners_with_them(
     assert_eq!(verdict.evidence.len(), 2, "the figures are there");
 
     let mut record = paired(higher(), rounds(8));
-    // Of round 2 and 5 one arm each counts for nothing.
+    // In rounds 2 and 5 one arm is void.
     record.samples[2].void = Some("the generator was the bottleneck".to_owned());
     record.samples[9].void = Some("the load ran late".to_owned());
     let verdict = judged(&record).verdict;

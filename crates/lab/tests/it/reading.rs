@@ -1,4 +1,5 @@
-//! Experiment files as people write them, slips included: what is read, and the errors for what cannot be read.
+//! Experiment files as users write them, with typing errors: what is read, and the errors for what cannot be
+//! read.
 
 use lab::experiment::{Client, File, NetworkKind, Order};
 use lab::{Experiment, Loaded};
@@ -14,13 +15,13 @@ fn parse(text: &str) -> Result<Loaded, String> {
     Experiment::parse(text, "small.toml", &mut beside).map_err(|refused| refused.to_string())
 }
 
-/// The errors for the small experiment with one text in the place of another.
+/// The errors for the small experiment after one text is replaced.
 fn said(instead_of: &str, text: &str) -> String {
     assert!(SMALL.contains(instead_of), "{instead_of}");
     parse(&SMALL.replacen(instead_of, text, 1)).map(|_| ()).expect_err("something is wrong with it")
 }
 
-/// The only error is this one, at `at`, with this hint.
+/// Checks that the only error is this one, at `at`, with this hint.
 fn is_said(instead_of: &str, text: &str, at: &str, what: &str, hint: &str) {
     let said = said(instead_of, text);
     let text = SMALL.replacen(instead_of, text, 1);
@@ -70,7 +71,7 @@ fn reports_all_mistakes_at_once_with_places_and_hints() {
     assert!(said.contains("    6 | ruonds = 8\n      | ^^^^^^\n"), "{said}");
 }
 
-/// The last lines of the small experiment, to put something behind.
+/// The last line of the small experiment, to append something after it.
 const END: &str = "value_at_least = 100\n";
 
 fn with(more: &str) -> String {
@@ -403,7 +404,7 @@ fn a_load_that_asks_for_nothing_is_refused_and_one_that_only_waits_may() {
     let waits = "program = \"floor\"\narguments = [\"-R\", \"9/s\"]\nseconds = 1.0\n";
     let asks = format!("program = \"ab\"\n{url}arguments = [\"-c\", \"{{{{connections}}}}\"]\nrequests = 1000\n");
     parse(&SMALL.replacen(&asks, waits, 1)).unwrap_or_else(|refused| panic!("{refused}"));
-    // One arm that asks after all.
+    // One arm has a load that sends requests.
     let asking = "programs = { proxy = \"holdfast\" }\nclients = { client = \"wrk\" }";
     let text = SMALL.replacen(&asks, waits, 1).replace("programs = { proxy = \"holdfast\" }", asking);
     let said = parse(&text).map(|_| ()).expect_err("it has nothing to ask for");

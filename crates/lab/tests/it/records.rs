@@ -1,4 +1,5 @@
-//! Records are read back as they were written, whole or not at all, and what is no record is named.
+//! Records are read back as they were written, written completely or not at all, and files that are
+//! no records are named.
 
 use lab::record::RecordError;
 use lab::{Record, Sample};

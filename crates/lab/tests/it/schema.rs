@@ -1,4 +1,4 @@
-//! The shipped schema is that of the types. `HOLDFAST_BLESS=1 cargo test -p lab --test it schema` writes it anew.
+//! The shipped schema equals that of the types. `HOLDFAST_BLESS=1 cargo test -p lab --test it schema` updates it.
 
 use std::fs;
 use std::path::Path;

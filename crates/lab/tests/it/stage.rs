@@ -1,5 +1,5 @@
-//! Small experiments with real processes: nginx as the origin, wrk and ab as clients, in network namespaces and on loopback; and
-//! everything that can go wrong with one. A row each: what the experiment says, and what the run makes of it.
+//! Small experiments with real processes: nginx as the origin, wrk and ab as clients, in network namespaces and on
+//! loopback; and everything that can fail. Each row has a change of the experiment and the expected error.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 use lab::experiment::Experiment;
@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// A client and an origin, each on a host of its own; `{extra}` and `{origin}` vary.
+/// A client and an origin, each on its own host; `{extra}` and `{origin}` vary.
 const SMALL: &str = r#"
 name = "small"
 title = "small"
@@ -82,9 +82,9 @@ values = { greeting = "hello" }
 struct Ran {
     record: Record,
     error: Option<StageError>,
-    /// What was told of, in order.
+    /// The events of the run, in order.
     events: Vec<String>,
-    /// Where the run's folder was, and its file.
+    /// The parent of the run's folder, and its file.
     home: tempfile::TempDir,
 }
 
@@ -95,12 +95,12 @@ impl Ran {
         found.unwrap_or_else(|| panic!("no figure {name} among {:?}", sample.figures.keys().collect::<Vec<_>>()))
     }
 
-    /// One that is a whole number.
+    /// A figure that is a whole number.
     fn count(&self, name: &str) -> u64 {
         self.figure(name).round() as u64
     }
 
-    /// What went wrong, with its place.
+    /// The error, with its place.
     fn error(&self) -> String {
         self.error.as_ref().map(ToString::to_string).unwrap_or_default()
     }
@@ -109,7 +109,7 @@ impl Ran {
         self.home.path().join("record.json")
     }
 
-    /// Nothing is left of the run but its file.
+    /// Checks that the run left nothing but its file.
     fn assert_clean(&self) {
         let left: Vec<_> = fs::read_dir(self.home.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
         assert_eq!(left, ["record.json"], "the run's folder is gone");
@@ -123,7 +123,8 @@ impl Ran {
     }
 }
 
-/// Where `cargo xtask peers` has put nginx and the clients, unless they are installed or the environment says otherwise.
+/// Where `cargo xtask peers` has installed nginx and the clients, unless they are on the system or the environment names
+/// another folder.
 fn programs(cache: &Path) -> Programs {
     let holdfast = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/debug/holdfast");
     Programs::new(holdfast, cache.to_owned())
@@ -176,7 +177,7 @@ fn perform_in(
     Ran { record, error, events, home }
 }
 
-/// Where a line of the text is, as errors name it.
+/// The place of a line in the text, as errors name it.
 fn line_of(text: &str, part: &str) -> String {
     let before = text.split(part).next().unwrap();
     format!("small.toml:{}:", before.lines().count() + 1)
@@ -189,7 +190,7 @@ fn a_load_between_two_hosts_is_measured_from_all_sides() {
     assert_eq!((ran.record.partial.as_ref(), ran.record.samples.len()), (None, 1));
     assert_eq!((ran.count("requests"), ran.count("failed"), ran.count("client.requests")), (20_000, 0, 20_000));
     assert!(ran.figure("requests_per_second") > 0.0 && ran.figure("latency_ms.p99") >= 0.0);
-    // Each host counts its own end: connections were opened on the client alone, and accepted on the origin alone.
+    // Each host counts its own side: connections were opened on the client only, and accepted on the origin only.
     assert!(
         ran.figure("tcp.client.Tcp.ActiveOpens") >= 20_000.0 && ran.figure("tcp.origin.Tcp.PassiveOpens") >= 20_000.0
     );
@@ -197,7 +198,7 @@ fn a_load_between_two_hosts_is_measured_from_all_sides() {
     assert_eq!(ran.count("queue.accepts.backlog"), 77, "the kernel's cut of the 511 that were asked for");
     assert!(ran.figure("told.nginx.requests") >= 20_000.0);
     assert!(ran.figure("cores.origin") > 0.0 && ran.figure("cpu_us_per_request.client") > 0.0);
-    // Each has one thread that works, so the busiest did what the kernel sums up for all.
+    // Each has one working thread, so the busiest thread has the whole CPU time of its process.
     for name in ["client", "origin"] {
         let (busiest, cores) = (ran.figure(&format!("busiest.{name}")), ran.figure(&format!("cores.{name}")));
         assert!(busiest >= cores * 0.7 && busiest <= 1.1, "{name}: busiest thread {busiest}, {cores} cores");
@@ -225,7 +226,7 @@ fn a_fill_runs_first_and_is_not_counted() {
     assert_eq!(ran.error(), "");
     assert!(ran.events.contains(&"Starting(\"fill\")".to_owned()), "{:?}", ran.events);
     assert_eq!((ran.count("requests"), ran.count("told.nginx.requests")), (2000, 2000));
-    // ab without -k: each request has its connection, which the origin closes first.
+    // ab without -k: each request has its own connection, which the origin closes first.
     assert!((ran.figure("share.opened") - 1.0).abs() < 0.01, "{}", ran.figure("share.opened"));
     let (left, closed_first) = (ran.figure("sockets.served.TIME_WAIT.end"), ran.figure("closed_first.served.end"));
     assert!(left >= 2000.0 && (closed_first - left).abs() < 0.5, "{left} left, of them {closed_first} the origin's");
@@ -244,7 +245,7 @@ fn system_calls_are_counted_where_they_may_be_and_the_probe_is_named_where_not()
     } else if ran.record.samples.is_empty() {
         assert!(ran.error().contains("probe of_origin: strace ended"), "{}", ran.error());
     } else {
-        // Accept, receive, answer and close at least.
+        // At least accept, receive, send and close.
         let calls = ran.figure("calls_per_request.of_origin");
         assert!((4.0..100.0).contains(&calls), "{calls}");
     }
@@ -284,7 +285,7 @@ fn a_program_that_is_nowhere_makes_its_arm_absent_and_the_others_run() {
     assert_eq!((arm.as_str(), why.contains("`no-such-server`")), ("other", true), "{why}");
 }
 
-/// Two clients of siege over a proxy, all in one namespace, beside a process whose end is expected.
+/// Two siege clients over a proxy, all in one namespace, and a process that is expected to die.
 const CHAIN: &str = r#"
 name = "chain"
 title = "chain"
@@ -369,7 +370,7 @@ fn two_clients_over_a_proxy_are_one_load_and_a_process_may_die() {
     let sample = &ran.record.samples[0];
     let died = sample.remarks.iter().find(|remark| remark.starts_with("mortal died")).unwrap();
     assert!(died.contains("signal: 9") && died.contains("enough"), "{died}");
-    // Both ends of each connection, of clients and of the proxy, are on the one host.
+    // Both ends of each connection, of the clients and of the proxy, are on the one host.
     assert!(ran.figure("sockets.here") > 8.0, "{}", ran.figure("sockets.here"));
     assert!(
         sample.series["sockets.here.LISTEN"].iter().any(|(at, _)| *at < -0.2),
@@ -459,11 +460,11 @@ fn a_load_is_told_of_while_it_runs_and_its_warm_up_is_not() {
         ran.assert_clean();
         (ran, looks.clone())
     };
-    // On a machine where a look takes a second the next one comes five seconds later: then the load lasts longer.
+    // If a look takes a second, the next one comes five seconds later; then repeat with a longer load.
     let lengths = ["seconds = 1", "seconds = 5", "seconds = 25"].into_iter();
     let (ran, looks) = lengths.map(&mut perform_for).find(|(_, looks)| looks.len() > 1).expect("it is looked at twice");
     assert!(looks.is_sorted_by(|one, other| one.0 < other.0), "{looks:?}");
-    // Looks begin no more often than one each `look` seconds, however late the machine comes to each.
+    // At most one look per `look` seconds begins, even if the machine is late for some.
     let (count, last) = (looks.len() as f64, looks[looks.len() - 1].0);
     assert!((count - 1.0) * 0.05 <= last, "{looks:?}");
     assert!(looks.iter().all(|(_, sockets, rss)| *sockets >= 1.0 && *rss > 0.0), "{looks:?}");
@@ -514,7 +515,7 @@ fn a_disk_that_is_full_ends_the_run_and_keeps_what_was_written() {
     let file = home.path().join("record.json");
     let ran = perform_in(&text, home, &Stop::default(), true, &mut |event| {
         if matches!(event, Event::Taken(_)) {
-            // Where the next record is written before it takes the place of the last one: everything says that the disk is full.
+            // The next record is written to this path before it replaces the last one; every write fails as on a full disk.
             std::os::unix::fs::symlink("/dev/full", file.with_extension("json.new")).unwrap();
         }
     });

@@ -1,4 +1,4 @@
-//! What the small experiment comes to for each of its arms, with options, and as a control.
+//! The result of staging the small experiment for each of its arms, with options, and as a control.
 
 use lab::experiment::{Client, Form, NetworkKind, Order, Probe, Ready};
 use lab::plan::{Amount, Content, Program, Site, Staged, addresses, staged};
@@ -44,7 +44,7 @@ fn an_arm_is_the_topology_with_everything_filled_in() {
     let expected = [
         ("/run/7/proxy/more.conf", text("index /run/7/proxy/page.html;")),
         ("/run/7/proxy/nginx.conf", text(conf)),
-        // What a file that is included speaks of is there too, and is a template itself.
+        // A file that the included file refers to is also there, and is a template itself.
         ("/run/7/proxy/page.html", text("10.77.2.1")),
     ];
     assert_eq!(files, expected.each_ref().map(|(path, content)| (*path, content)));

@@ -1,5 +1,5 @@
-//! What an experiment may have besides topology, arms and claims: sweeps of values, loads that fill a pool beforehand, other programs
-//! for loads, other arguments for processes, shares of figures, traced processes.
+//! Optional parts of an experiment: sweeps of values, loads that fill a pool beforehand, other programs for loads, other
+//! arguments for processes, shares of figures, traced processes.
 
 use lab::experiment::Client;
 use lab::plan::{Amount, Program, Site, Staged, staged};
@@ -64,7 +64,7 @@ fn whole() -> Experiment {
     parse(&text()).unwrap_or_else(|refused| panic!("{refused}"))
 }
 
-/// The errors when one text is in the place of another.
+/// The errors after one text is replaced.
 fn said(instead_of: &str, put: &str) -> String {
     let text = text();
     assert!(text.contains(instead_of), "{instead_of}");
@@ -120,7 +120,7 @@ fn a_fill_is_the_same_for_all_arms_except_its_url() {
     assert_eq!((fill.program, fill.url.as_str()), (Client::Load, "http://10.77.2.2:8080/612"));
     let direct = stage(&cell, "direct");
     assert_eq!((direct.fills[0].url.as_str(), direct.loads[0].program), ("http://10.77.1.1:8081/", Client::Ab));
-    // The arm's words are those of its load's program.
+    // The arm's arguments are for the program of its load.
     let unpooled = stage(&cell, "unpooled");
     assert_eq!((unpooled.loads[0].arguments.len(), unpooled.fills[0].arguments.len()), (3, 2));
 }

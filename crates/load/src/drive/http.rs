@@ -1,4 +1,4 @@
-//! A load over HTTP as it is driven: its start, and what is shown of it while it goes on.
+//! Drives a load over HTTP: its start, and what is shown while it runs.
 
 use super::live::{Cell, GeneratorFigures, Picture};
 use super::metrics::Page;
@@ -107,11 +107,11 @@ impl Load for Options {
     }
 }
 
-/// How far it is.
+/// The progress of the run in words.
 fn progress(options: &Options, elapsed: Duration, begun: u64) -> String {
     let duration = match &options.pace {
         Pace::Closed { .. } => options.duration,
-        // A rate with a number of requests has a schedule without an end.
+        // An open loop with a number of requests has no planned end.
         Pace::Open { .. } if options.requests.is_some() => None,
         Pace::Open { stages, .. } => Some(Schedule::new(stages.clone()).duration()),
     };
@@ -126,7 +126,7 @@ fn progress(options: &Options, elapsed: Duration, begun: u64) -> String {
     )
 }
 
-/// Everything that failed, by cause.
+/// All failures by cause.
 fn failures(whole: &Tally) -> Vec<(u64, &'static str)> {
     Cause::ALL.iter().map(|cause| (whole.failed_by(*cause), cause.text())).collect()
 }

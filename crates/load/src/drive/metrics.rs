@@ -1,5 +1,5 @@
-//! The page of a load that runs, for Prometheus. What is on it comes from the protocol's module; what the kernel says of the sockets is
-//! the same for all. The format itself is `report::prometheus`.
+//! The Prometheus page of a running load. The protocol's module writes its metrics; the metrics of the generator and of the
+//! sockets are the same for all loads. `report::prometheus` has the format.
 
 use super::sockets::account::Look;
 use crate::{GeneratorRecord, Latencies, Ticks};
@@ -10,7 +10,7 @@ use report::prometheus::{self, Kind};
 pub(crate) struct Page(prometheus::Page);
 
 impl Page {
-    /// The text, with what the last look saw.
+    /// The finished text, with the figures of the last look at the sockets.
     pub(crate) fn finish(mut self, look: Option<&Look>) -> String {
         if let Some(look) = look {
             self.sockets(look);
@@ -18,12 +18,12 @@ impl Page {
         self.0.into_text()
     }
 
-    /// A metric of one value.
+    /// A metric with one value.
     pub(crate) fn one(&mut self, name: &str, kind: Kind, help: &str, value: impl std::fmt::Display) {
         self.0.one(&full(name), kind, help, value);
     }
 
-    /// Counts by some label; those that are zero are left out.
+    /// Counts by a label; zero counts are left out.
     pub(crate) fn by<K: AsRef<str>>(
         &mut self,
         name: &str,
@@ -35,14 +35,14 @@ impl Page {
         self.0.family(&full(name), Kind::Counter, help).samples(&[], label, present);
     }
 
-    /// Times in seconds, as a summary: the quantiles are those of the last interval, sum and count go on over the run.
+    /// Times in seconds, as a summary: the quantiles are of the last interval; sum and count are of the whole run.
     pub(crate) fn times(&mut self, name: &str, help: &str, last: &Latencies, whole: &Latencies) {
         let quantiles = [0.5, 0.9, 0.99, 0.999].map(|q| (q, last.quantile_ns(q) as f64 / 1e9));
         let (count, sum) = (whole.count(), whole.mean_ns() * whole.count() as f64 / 1e9);
         self.0.family(&full(name), Kind::Summary, help).summary(&[], quantiles, sum, count);
     }
 
-    /// The generator's own condition: how late it was and the cause, in the last interval and in the whole.
+    /// The generator's own condition: its lag and the cause, for the last interval and for the whole run.
     pub(crate) fn generator(&mut self, last: &GeneratorRecord, whole: &GeneratorRecord, processors: Ticks) {
         self.times("lag_seconds", "How late the generator itself was.", &last.lag, &whole.lag);
         let help = "The part of that in which it ran, on what was ahead.";
@@ -71,7 +71,7 @@ impl Page {
     }
 }
 
-/// The name of a family, with what all of a load's begin with.
+/// The full name of a metric family, with the prefix of all load metrics.
 fn full(name: &str) -> String {
     format!("holdfast_load_{name}")
 }

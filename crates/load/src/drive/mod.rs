@@ -1,6 +1,6 @@
-//! A run with everything around it: the signals that end it, the thread that looks at its sockets, the live view or the lines of
-//! progress, and the metrics while it goes on. It does not matter to it what the load speaks. What comes of it is told by
-//! `results`. Called by the program.
+//! Runs a load with everything around it: signals, the thread that looks at its sockets, the live view or the progress
+//! lines, and metrics during the run. It works for any protocol. `results` writes the reports afterwards. The program calls
+//! it.
 
 mod http;
 mod live;
@@ -30,35 +30,35 @@ use terminal::Terminal;
 use terminal::signals::{Ask, Signals};
 use watch::{Bound, Exporter};
 
-/// How often the thread that waits for signals looks whether the run is over.
+/// How often the signal thread checks whether the run is over.
 const SIGNAL_LOOK_MS: u16 = 50;
-/// Workers that were told to stop have ended by then: they look every 50 ms, and the figures of all of them take no second to merge.
+/// Workers end within this time of a stop: they check every 50 ms, and merging all figures takes less than a second.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Descriptors beside the connections: epoll, timers, files, standard streams.
+/// Descriptors besides the connections: epoll, timers, files, standard streams.
 const DESCRIPTORS_BESIDE: u64 = 64;
-/// Of another process: both pipes, its own descriptor, and what its start takes for a moment.
+/// Descriptors for another process: both pipes, its own descriptor, and those needed briefly at its start.
 const DESCRIPTORS_PER_PROCESS: u64 = 4;
 
-/// What is shown while it runs.
+/// What is shown during the run.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
-    /// Nothing.
+    /// Whether nothing is shown.
     pub quiet: bool,
-    /// The terminal may be taken over.
+    /// Whether the live view may take over the terminal.
     pub live: bool,
-    /// The kernel is asked for the sockets.
+    /// Whether to query the kernel for the sockets.
     pub sockets: bool,
 }
 
-/// What came of it.
+/// The outcome of a run.
 #[derive(Debug)]
 pub struct Driven<S, R: SeriesRow> {
-    /// What the run did.
+    /// The summary of the run.
     pub summary: S,
     series: Series<R>,
-    /// What the kernel said of the sockets; none if it was not asked.
+    /// The kernel's figures for the sockets; `None` if they were not queried.
     pub sockets: Option<Sockets>,
-    /// The metrics could be written each time.
+    /// Whether the metrics file could be written each time.
     pub written: bool,
 }
 
@@ -69,10 +69,10 @@ impl<S, R: SeriesRow> Driven<S, R> {
     }
 }
 
-/// Makes the command of another process for a part of the load; what it runs calls [`crate::serve_part`].
+/// Creates the command of another process for a part of the load. That process calls [`crate::serve_part`].
 pub type PartCommand = fn() -> Command;
 
-/// Runs a load over HTTP to its end, or until a signal asks for it. The error is for the operator.
+/// Runs a load over HTTP to its end, or until a signal stops it. The error is for the operator.
 pub fn http(
     options: &Options,
     part: PartCommand,
@@ -82,7 +82,7 @@ pub fn http(
     drive(options, part, progress, files)
 }
 
-/// The same of a load of WebSockets.
+/// The same for a load of WebSockets.
 pub fn websocket(
     options: &crate::websocket::Options,
     part: PartCommand,
@@ -98,11 +98,11 @@ fn drive<L: Load>(
     progress: Progress,
     files: &Files,
 ) -> Result<Driven<<L::Kind as LoadKind>::Summary, L::Row>, String> {
-    // Before the first thread, so that all leave the signals to the one that waits for them.
+    // Before the first thread starts, so that all threads leave signals to this descriptor.
     let signals = Signals::open().map_err(|error| error.to_string())?;
     let exporter = exporter(files)?;
     let driven = drive_until_told(load, part, progress, files, &signals, exporter);
-    // The result is still to be written, which may take long or never end.
+    // Writing the report can take long or block forever, so a second signal must still end the program.
     std::thread::spawn(move || end_when_told_twice(&signals));
     driven
 }
@@ -183,13 +183,13 @@ fn exporter(files: &Files) -> Result<Option<Exporter>, String> {
     Ok(Some(bound.serve()))
 }
 
-/// Whom an interval is shown to.
+/// Where the intervals of a run are shown.
 struct Observer<'a, L: Load> {
     load: &'a L,
     threads: usize,
-    /// The live view is there.
+    /// Whether the live view is shown.
     live: bool,
-    /// Lines of progress on the standard error.
+    /// Whether progress lines go to standard error.
     lines: bool,
     series: Series<L::Row>,
     whole: RecordOf<L>,
@@ -201,14 +201,15 @@ struct Observer<'a, L: Load> {
 }
 
 impl<L: Load> Observer<'_, L> {
-    /// An interval is over. Between its parts a worker may run that has to share this processor: a thread that runs is left its slice
-    /// of milliseconds, even if work is due in another one.
+    /// Handles a finished interval. It yields between the steps, because a worker may share this processor and the kernel
+    /// lets a running thread keep its slice of milliseconds.
     fn take(&mut self, interval: &Interval<RecordOf<L>>) {
         self.series.add(interval);
         std::thread::yield_now();
         let look = self.sockets.and_then(Shared::latest);
         let has_metrics = self.exporter.is_some() || self.files.prometheus.is_some();
-        // Its histograms are a megabyte, which would be charged to the connections of a load that is watched for its memory.
+        // The totals take a megabyte of histograms. Without a live view or metrics that memory would falsify a measurement
+        // of memory per connection.
         if self.live || has_metrics {
             L::add(&mut self.whole, interval);
             std::thread::yield_now();
@@ -226,7 +227,7 @@ impl<L: Load> Observer<'_, L> {
             if let Err(problem) = self.files.during(&page)
                 && self.written
             {
-                // Once: a disk that is full stays so as a rule.
+                // Report it once: a full disk usually stays full.
                 terminal::say(&format!("holdfast load: {problem}"));
                 self.written = false;
             }
@@ -242,15 +243,15 @@ impl<L: Load> Observer<'_, L> {
     }
 }
 
-/// A load that was started.
+/// A load that has started.
 struct Begun<L: Load> {
     running: RunningLoad<L::Kind>,
     closes: Option<Closes>,
-    /// When a signal asked for the end, after the first worker had begun and before all of them had.
+    /// When a signal asked for the end, if it came after the first worker had begun and before all of them had.
     told: Option<Instant>,
 }
 
-/// How far the start of a load is. It begins or is called off, never both.
+/// The start of a load: it begins or is called off, never both.
 #[derive(Debug, Default)]
 struct StartState(AtomicU8);
 
@@ -258,12 +259,12 @@ impl StartState {
     const BEGUN: u8 = 1;
     const CALLED_OFF: u8 = 2;
 
-    /// Workers begin now; `false` if the start was called off.
+    /// Marks the start as begun; `false` if it was called off.
     fn begin(&self) -> bool {
         self.leave_preparing(Self::BEGUN)
     }
 
-    /// No worker begins; `false` if one may have begun.
+    /// Calls the start off; `false` if a worker may have begun.
     fn call_off(&self) -> bool {
         self.leave_preparing(Self::CALLED_OFF)
     }
@@ -273,15 +274,15 @@ impl StartState {
     }
 }
 
-/// Starts the load, unless a signal asks for the end first. The start resolves names, which can take long, so signals are read
-/// meanwhile.
+/// Starts the load, unless a signal stops it first. The start resolves names, which can take long, so it runs in its own
+/// thread while this one reads signals.
 fn begin<L: Load>(load: L, part: PartCommand, progress: Progress, signals: &Signals) -> Result<Begun<L>, String> {
     let (sender, started) = channel();
     let (quiet, sockets) = (progress.quiet, progress.sockets);
     let state = Arc::new(StartState::default());
     let of_start = Arc::clone(&state);
     std::thread::spawn(move || {
-        // The receiver is gone where the start was called off.
+        // The receiver is gone if the start was called off.
         let _ = sender.send(start(load, part, quiet, sockets, &of_start));
     });
     let mut told = None::<Instant>;
@@ -307,7 +308,7 @@ fn stopped_before_first<L: Load>() -> String {
     format!("stopped before the first {}", L::FIRST)
 }
 
-/// Says what the load needs, and starts it.
+/// Prints the plan and starts the load.
 fn start<L: Load>(
     load: L,
     part: PartCommand,
@@ -321,13 +322,13 @@ fn start<L: Load>(
     if !quiet {
         terminal::say(&words::plan_line(plan));
     }
-    // Whether that suffices, the plan has said. Other processes raise their own.
+    // The plan has reported whether this is enough. Other processes raise their own limit.
     let wanted = match plan.processes {
         1 => connections,
         processes => processes as u64 * DESCRIPTORS_PER_PROCESS,
     };
     reactor::raise_descriptor_limit(wanted + DESCRIPTORS_BESIDE).map_err(|error| error.to_string())?;
-    // Before the first connection, so that no close is missed.
+    // Opened before the first connection, so that no close is missed.
     let closes = sockets.then(Closes::open);
     if !state.begin() {
         return Err(stopped_before_first::<L>());
@@ -335,8 +336,8 @@ fn start<L: Load>(
     Ok((prepared.start_with(part).map_err(|error| error.to_string())?, closes))
 }
 
-/// Ends the run when a signal asks for it. Where a worker does not come to its end, as it is in a script that does not, another signal
-/// ends the program. `told`: when a signal has asked for it already.
+/// Ends the run on a signal. If a worker does not end in time, for example because of an endless script, another signal
+/// ends the program. `told` is the time of a signal that came during the start.
 fn stop_when_told(
     signals: &Signals,
     stopper: &Stopper,
@@ -369,8 +370,8 @@ fn stop_when_told(
     Ok(())
 }
 
-/// When the run is over. A signal that was meant for the run, and came a moment late, must not take its report away; the next one
-/// ends the program at once.
+/// Handles signals after the run. A first signal may have been meant for the run, so the report is still written; the
+/// second one ends the program.
 fn end_when_told_twice(signals: &Signals) {
     let mut told = false;
     loop {
@@ -386,7 +387,7 @@ fn end_when_told_twice(signals: &Signals) {
                 let mut watched = [PollFd::new(signals.descriptor(), PollFlags::POLLIN)];
                 let _ = poll(&mut watched, PollTimeout::NONE);
             }
-            // Signals cannot be read: the report comes to its end by itself, or by SIGKILL.
+            // Without signals the report still finishes, and SIGKILL still works.
             Err(_) => return,
         }
     }

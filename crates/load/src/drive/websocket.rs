@@ -1,4 +1,4 @@
-//! A load of WebSockets as `drive` runs it: its start, and what is shown of it while it goes on.
+//! Drives a load of WebSockets: its start, and what is shown while it runs.
 
 use crate::drive::live::{Cell, GeneratorFigures, Picture};
 use crate::drive::metrics::Page;
@@ -38,7 +38,7 @@ impl Load for Options {
 
     fn add(whole: &mut WebSocketRecord, interval: &Interval<WebSocketRecord>) {
         whole.add(&interval.record);
-        // A state, not a sum.
+        // `open` is a state, not a sum.
         whole.open = interval.record.open;
     }
 
@@ -133,7 +133,7 @@ impl Load for Options {
     }
 }
 
-/// What kept connections from being opened, and what ended open ones that the load did not end.
+/// Failed attempts by cause, and the endings of open connections that the load did not end.
 fn failures(whole: &WebSocketRecord) -> Vec<(u64, &'static str)> {
     let causes = Cause::ALL.iter().map(|cause| (whole.failed_by(*cause), cause.text()));
     let refused = [

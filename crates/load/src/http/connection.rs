@@ -1,5 +1,5 @@
-//! One connection of the load: its socket, the requests in flight on it, and what of the next one is not sent yet. What to
-//! send, and when, is decided by `pool`.
+//! One connection of the load: its socket, its requests in flight, and the unsent rest of the next one. `pool` decides what
+//! to send and when.
 
 use super::multiplex::Multiplex;
 use super::response::{Codec, Complete, Reader};
@@ -11,41 +11,41 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use transport::{Transport, tls_error};
 
-/// Bytes read at once: enough for several responses, and for a large body in few calls.
+/// Bytes per read: enough for several responses, and few calls for a large body.
 const READ_BYTES: usize = SCRATCH_BYTES / 4;
-/// The same in open loop, where a request may become due meanwhile: a body in chunks of a few bytes takes thirty microseconds for
-/// this many.
+/// The same in an open loop, where a request may become due during the read. Parsing this many bytes of a body in tiny
+/// chunks takes thirty microseconds.
 const READ_BYTES_OPEN: usize = 16 * 1024;
-/// Reads in a row on one connection: a fast and endless body must not keep the others waiting.
+/// Reads in a row on one connection, so that a fast and endless body does not delay the others.
 pub(super) const READS_PER_WAKE: usize = 8;
 
-/// A request that was begun.
+/// A request that has begun.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Flight {
     pub(super) target: u16,
     pub(super) kind: RequestKind,
-    /// From when its latency counts.
+    /// The time from which its latency counts.
     pub(super) due_ns: u64,
-    /// When it was written; 0 while its connection is being opened.
+    /// When it was written; 0 if it is not written yet.
     pub(super) sent_ns: u64,
 }
 
-/// What a connection is at.
+/// The state of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     /// It has no socket.
     Closed,
-    /// The handshake is under way; the request that it is for is the only flight.
+    /// TCP is being established; the request that opened the connection is in flight.
     Connecting,
-    /// So is that of TLS.
+    /// The TLS handshake is in progress.
     Securing,
-    /// Nothing to do.
+    /// No request is in flight.
     Idle,
     /// Requests are in flight.
     Busy,
-    /// The last response was announced as such; the target is to close first.
+    /// The last response said that the connection ends; the target should close first.
     Lingering,
-    /// Thinking, or taking breath after a failure.
+    /// In a think time, or in the pause after a failure.
     Resting,
 }
 
@@ -55,32 +55,32 @@ pub(super) struct Connection {
     pub(super) group: u16,
     pub(super) state: State,
     pub(super) stream: Option<Transport>,
-    /// Responses on this socket.
+    /// Responses received on this socket.
     pub(super) served: u64,
     pub(super) opened_ns: u64,
-    /// Over HTTP/2 those that wait for a stream.
+    /// Requests in flight; over HTTP/2 the requests that wait for a stream.
     pub(super) flights: VecDeque<Flight>,
-    /// HTTP/2 is spoken on the socket.
+    /// Set if the socket speaks HTTP/2.
     pub(super) multiplex: Option<Box<Multiplex>>,
-    /// HTTP/2 in open loop: it is in the list of those that have room.
+    /// HTTP/2 in an open loop: whether the connection is in its group's list of connections with room.
     pub(super) is_listed: bool,
     reader: Reader,
-    /// What the socket has not taken of the requests in flight.
+    /// Bytes of the requests in flight that the socket has not taken.
     unsent: Vec<u8>,
     unsent_from: usize,
 }
 
-/// What came of reading.
+/// The result of a read.
 #[derive(Debug, Default)]
 pub(super) struct ReadProgress {
-    /// Responses that were completed; over HTTP/2 also streams that were reset.
+    /// Number of completed responses; over HTTP/2 also of reset streams.
     pub(super) completed: usize,
-    /// The connection is not to be used again.
+    /// Whether the connection must not be used again.
     pub(super) last: bool,
-    /// The target has closed.
+    /// Whether the target has closed.
     pub(super) closed: bool,
     pub(super) fault: Option<Cause>,
-    /// Requests that the target has not looked at before it went away.
+    /// Requests that the target had not processed when it closed.
     pub(super) unprocessed: Vec<Flight>,
 }
 
@@ -102,7 +102,7 @@ impl Connection {
         }
     }
 
-    /// Takes a socket.
+    /// Assigns a new socket.
     pub(super) fn open(&mut self, stream: Transport) {
         self.stream = Some(stream);
         self.served = 0;
@@ -118,7 +118,7 @@ impl Connection {
         self.state = State::Closed;
     }
 
-    /// Writes requests, and keeps what the socket does not take.
+    /// Writes requests and keeps the bytes that the socket does not take.
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let Some(stream) = &self.stream else { return Ok(()) };
         let behind_others = self.unsent_from < self.unsent.len();
@@ -133,7 +133,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Writes what was kept.
+    /// Writes the kept bytes.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let (Some(stream), Some(rest)) = (&self.stream, self.unsent.get(self.unsent_from..)) else { return Ok(()) };
         if !rest.is_empty() {
@@ -142,17 +142,17 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether a part of a request waits for room.
+    /// Whether part of a request waits for room in the socket.
     pub(super) fn is_sending(&self) -> bool {
         self.unsent_from < self.unsent.len()
     }
 
-    /// How much that is.
+    /// Number of bytes that wait.
     pub(super) fn unsent_bytes(&self) -> usize {
         self.unsent.len() - self.unsent_from.min(self.unsent.len())
     }
 
-    /// What a request that has run out of time was waiting for.
+    /// The cause of a timeout: the step that the oldest request was waiting for.
     pub(super) fn timeout_cause(&self) -> Cause {
         match (self.state, self.reader.is_started()) {
             (State::Connecting, _) => Cause::ConnectTimeout,
@@ -163,7 +163,7 @@ impl Connection {
         }
     }
 
-    /// Reads what has come, and counts the responses that it completes.
+    /// Reads from the socket and counts the responses that are complete.
     pub(super) fn read(&mut self, codec: &mut Codec, bench: &mut Bench) -> ReadProgress {
         if self.multiplex.is_some() {
             return self.read_streams(codec, bench);
@@ -178,7 +178,8 @@ impl Connection {
                     progress.completed += more.completed;
                     progress.last |= more.last;
                     progress.fault = more.fault;
-                    // A response that ends a turn of a closed loop is followed by a request before anything is read again.
+                    // After the last response of a turn in a closed loop, the next request goes out before anything else is
+                    // read.
                     if progress.fault.is_some() || progress.last || flights.is_empty() {
                         return progress;
                     }
@@ -223,18 +224,18 @@ impl Connection {
                 }
             }
         }
-        // There may be more: the others come first.
+        // There may be more to read, but the other connections come first.
         bench.seat.reactor.wake(self.task);
         progress
     }
 }
 
-/// Bytes read at once.
+/// Bytes per read.
 pub(super) fn read_bytes(bench: &Bench) -> usize {
     if bench.is_open { READ_BYTES_OPEN } else { READ_BYTES }
 }
 
-/// Reads responses from bytes.
+/// Parses responses from bytes.
 fn take(
     bytes: &[u8],
     reader: &mut Reader,
@@ -296,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_connection_stays_small() {
-        // The ring of flights holds four in its first allocation; the reactor adds some fifty bytes.
+        // The queue of flights holds four in its first allocation; the reactor adds some fifty bytes.
         let bytes = size_of::<Connection>() + 4 * size_of::<Flight>();
         assert!(bytes as u64 + 64 <= crate::CONNECTION_BYTES, "{bytes}");
     }

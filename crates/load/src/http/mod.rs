@@ -1,5 +1,5 @@
-//! HTTP as a protocol of the load, over HTTP/1.1 or over streams of HTTP/2: connections, the requests on them, their responses. When a request is due is the
-//! pacer's business, what happened to it goes to the recorder; this is the driver between them, called by `worker`.
+//! HTTP as a protocol of the load, over HTTP/1.1 or HTTP/2: connections, their requests and their responses. The pacer
+//! decides when a request is due, and the recorder takes the results. This is the driver between them; `worker` calls it.
 
 mod connection;
 mod multiplex;

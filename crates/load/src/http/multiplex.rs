@@ -1,5 +1,5 @@
-//! The wire of a connection that speaks HTTP/2: the engine of the crate `http2`, and a call for each stream that is open. It reads and
-//! counts responses, and sends bodies as far as windows let them. Which requests go on it is decided by `pool` and `streams`.
+//! The wire of an HTTP/2 connection: the engine of the crate `http2`, and a call for each open stream. It reads and counts
+//! responses, and sends bodies as far as the windows allow. `pool` and `streams` decide which requests use the connection.
 
 use super::connection::{Connection, Flight, READS_PER_WAKE, ReadProgress, finish, read_bytes};
 use super::response::{Codec, Complete};
@@ -14,18 +14,18 @@ use std::sync::Arc;
 use std::time::Duration;
 use transport::tls_error;
 
-/// What a target may send of a body before any of it was read: so much that the load's own window never limits it.
+/// Bytes of a body that a target may send before any is read: so large that the load's own window never limits it.
 const STREAM_WINDOW_BYTES: u32 = 16 << 20;
-/// The same of all streams of a connection together.
+/// The same for all streams of a connection together.
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 30;
 /// Longest response head, as over HTTP/1.
 const HEAD_BYTES_MAX: u32 = 64 * 1024;
-/// Bytes that are made before they are written.
+/// Bytes that are encoded before they are written.
 const OUT_BYTES_MAX: usize = 64 * 1024;
-/// While more than that waits for room in the socket, nothing is read: what is read is answered.
+/// While more than this waits for room in the socket, nothing is read, because reading produces more answers.
 const UNSENT_BYTES_MAX: usize = 256 * 1024;
 
-/// A request on its stream.
+/// A request on a stream.
 #[derive(Debug)]
 struct Call {
     flight: Flight,
@@ -33,31 +33,31 @@ struct Call {
     body_sent: usize,
     status: u16,
     body_bytes: u64,
-    /// The head of the response has come.
+    /// Whether the head of the response has arrived.
     is_started: bool,
     grpc_status: Option<u32>,
 }
 
-/// What a connection of HTTP/2 has beside its socket.
+/// The HTTP/2 state of a connection besides its socket.
 #[derive(Debug)]
 pub(super) struct Multiplex {
     engine: http2::Connection,
     calls: FxHashMap<u32, Call>,
-    /// Calls whose body is not sent to its end.
+    /// Calls with a body that is not completely sent.
     sending: usize,
-    /// The target's settings have come.
+    /// Whether the target's settings have arrived.
     is_settled: bool,
-    /// Bytes have come.
+    /// Whether any bytes have arrived.
     has_heard: bool,
     grpc: bool,
-    /// Since when a body waits for a window.
+    /// The time since which a body waits for a window.
     limited_since_ns: Option<u64>,
-    /// A deadline is set for the oldest call.
+    /// Whether a deadline is set for the oldest call.
     pub(super) is_armed: bool,
 }
 
 impl Multiplex {
-    /// What it begins with is appended to `out`.
+    /// Appends the client's connection preface to `out`.
     pub(super) fn new(grpc: bool, out: &mut Vec<u8>) -> Self {
         let config = Config {
             stream_window: STREAM_WINDOW_BYTES,
@@ -77,29 +77,29 @@ impl Multiplex {
         }
     }
 
-    /// Streams that are open.
+    /// Number of open streams.
     pub(super) fn calls(&self) -> usize {
         self.calls.len()
     }
 
-    /// Whether a response has begun and is not complete.
+    /// Whether a response has begun but is not complete.
     fn is_answering(&self) -> bool {
         self.calls.values().any(|call| call.is_started)
     }
 
-    /// Whether the target takes no further streams.
+    /// Whether the target accepts no further streams.
     pub(super) fn is_going(&self) -> bool {
         self.engine.is_going()
     }
 
-    /// How many streams may be open of those that are wanted: what the target allows is known when its settings have come. Until then it
-    /// is asked for one, since it would refuse what is above.
+    /// How many of the wanted streams may be open. The target's limit is known once its settings arrive; until then only
+    /// one is opened, since the target would refuse any above its limit.
     pub(super) fn limit(&self, wanted: usize) -> usize {
         let allowed = if self.is_settled { self.engine.peer_settings().streams_max as usize } else { 1 };
         if self.is_going() { 0 } else { wanted.min(allowed) }
     }
 
-    /// Opens a stream for a request. Gives the bytes of the request.
+    /// Opens a stream for a request. Returns the number of bytes of the request.
     pub(super) fn open(
         &mut self,
         flight: Flight,
@@ -124,7 +124,7 @@ impl Multiplex {
         Ok(bytes)
     }
 
-    /// Sends of bodies what windows and room let through, and notes whether a window is what they wait for.
+    /// Sends as much of the bodies as windows and buffer allow, and notes whether a window is the limit.
     pub(super) fn pump(&mut self, bench: &mut Bench, out: &mut Vec<u8>) {
         if self.sending > 0 {
             while let Some(stream) = self.engine.next_turn(OUT_BYTES_MAX.saturating_sub(out.len())) {
@@ -157,7 +157,7 @@ impl Multiplex {
         }
     }
 
-    /// Ends it with everything on it.
+    /// Ends the connection and all its streams.
     pub(super) fn drain(&mut self, bench: &mut Bench) -> Vec<Flight> {
         self.note_window(false, bench);
         let mut flights: Vec<Flight> = self.calls.drain().map(|(_, call)| call.flight).collect();
@@ -165,12 +165,12 @@ impl Multiplex {
         flights
     }
 
-    /// When the oldest call was sent.
+    /// When the oldest open call was sent.
     pub(super) fn oldest_ns(&self) -> Option<u64> {
         self.calls.values().map(|call| call.flight.sent_ns).min()
     }
 
-    /// Gives up calls that were sent before this time: each with what it was waiting for.
+    /// Cancels calls that were sent before this time. Returns each with the cause of its timeout.
     pub(super) fn expire(&mut self, before_ns: u64, out: &mut Vec<u8>) -> Vec<(Flight, Cause)> {
         let is_late = |call: &Call| call.flight.sent_ns <= before_ns;
         let late: Vec<u32> = self.calls.iter().filter(|(_, call)| is_late(call)).map(|(id, _)| *id).collect();
@@ -190,7 +190,7 @@ impl Multiplex {
         expired
     }
 
-    /// Takes bytes that were read.
+    /// Parses received bytes.
     fn take(
         &mut self,
         bytes: &[u8],
@@ -230,7 +230,7 @@ impl Multiplex {
         codec.streams_head = head;
     }
 
-    /// Bytes count for the target of their stream; those of the connection itself for none.
+    /// Counts received bytes for the target of their stream; bytes of the connection itself belong to no target.
     fn count_received(&self, event: &Event<'_>, bytes: u64, bench: &mut Bench) {
         let (Event::Head { stream, .. } | Event::Data { stream, .. } | Event::Trailers { stream }) = event else {
             return;
@@ -240,7 +240,7 @@ impl Multiplex {
         }
     }
 
-    /// Gives the stream whose response is complete.
+    /// Handles an event. Returns the stream if its response is complete.
     fn take_event(
         &mut self,
         event: Event<'_>,
@@ -302,7 +302,7 @@ impl Multiplex {
         }
     }
 
-    /// A response is complete.
+    /// Counts a complete response.
     fn complete(
         &mut self,
         stream: StreamId,
@@ -313,7 +313,7 @@ impl Multiplex {
     ) {
         let Some(call) = self.calls.remove(&stream.0) else { return };
         if call.body_sent < call.body.len() {
-            // It was answered before all of it was sent.
+            // The response was complete before the request body was.
             self.sending -= 1;
             self.engine.reset(stream, ErrorCode::NO_ERROR, out);
         }
@@ -330,7 +330,7 @@ impl Multiplex {
     }
 
     fn take_reset(&mut self, stream: StreamId, by: ResetBy, bench: &mut Bench, progress: &mut ReadProgress) {
-        // What the target resets behind a whole response is no failure.
+        // A reset after a complete response is no failure.
         let Entry::Occupied(call) = self.calls.entry(stream.0) else { return };
         let call = call.remove();
         self.sending -= usize::from(call.body_sent < call.body.len());
@@ -371,7 +371,7 @@ fn note_failure(bench: &mut Bench, failure: &dyn std::fmt::Display) {
     record.failure.get_or_insert_with(|| failure.to_string());
 }
 
-/// What a target speaks whose first bytes are not those of HTTP/2.
+/// The cause if the first bytes of a target are not HTTP/2.
 fn foreign(bytes: &[u8]) -> Option<Cause> {
     match bytes {
         [b'H', b'T', b'T', b'P', ..] => Some(Cause::NoHttp2),
@@ -392,7 +392,7 @@ fn send_body(
     out: &mut Vec<u8>,
 ) {
     let rest = call.body.get(call.body_sent..).unwrap_or_default();
-    // A stream that is over is reported by an event.
+    // An event reports that a stream is over.
     let Ok(sent) = engine.send_data(stream, rest, true, out, OUT_BYTES_MAX) else { return };
     call.body_sent += sent;
     if call.body_sent == call.body.len() {
@@ -401,7 +401,7 @@ fn send_body(
 }
 
 impl Connection {
-    /// Reads what has come, counts the responses that it completes, and answers what the protocol wants answered.
+    /// Reads from the socket, counts complete responses, and sends the answers that HTTP/2 requires.
     pub(super) fn read_streams(&mut self, codec: &mut Codec, bench: &mut Bench) -> ReadProgress {
         let mut progress = ReadProgress::default();
         let unsent = self.unsent_bytes();
@@ -455,32 +455,32 @@ impl Connection {
         }
         multiplex.pump(bench, &mut out);
         progress.last = multiplex.engine.is_finished();
-        // What the target said before it reset tells more than a failed write; it is read with the next wake.
+        // Bytes that the target sent before its reset tell more than a failed write. The next wake reads them.
         let _ = self.write(&out);
         codec.out = out;
         progress
     }
 
-    /// Everything that is in flight, and what was to be: the connection is at its end.
+    /// Removes all requests in flight and waiting, when the connection ends.
     pub(super) fn drain_flights(&mut self, bench: &mut Bench) -> Vec<Flight> {
         let mut flights = self.multiplex.as_mut().map_or_else(Vec::new, |multiplex| multiplex.drain(bench));
         flights.extend(self.flights.drain(..));
         flights
     }
 
-    /// Streams that are open, and requests that wait for one.
+    /// Open streams, and requests that wait for a stream.
     pub(super) fn in_flight(&self) -> usize {
         self.flights.len() + self.multiplex.as_ref().map_or(0, |multiplex| multiplex.calls())
     }
 
-    /// How many requests more it takes.
+    /// How many more requests fit.
     pub(super) fn room(&self, wanted: usize) -> usize {
         let limit = self.multiplex.as_ref().map_or(wanted, |multiplex| multiplex.limit(wanted));
         limit.saturating_sub(self.in_flight())
     }
 }
 
-/// The rest of a time that began then.
+/// The rest of a timeout that began at `since_ns`.
 pub(super) fn left_of(timeout: Duration, since_ns: u64, now_ns: u64) -> Duration {
     let end_ns = since_ns.saturating_add(timeout.as_nanos() as u64);
     Duration::from_nanos(end_ns.saturating_sub(now_ns))

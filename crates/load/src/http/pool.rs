@@ -1,6 +1,6 @@
-//! The connections of one worker, and which request goes on which of them. In closed loop each connection is a user of its
-//! own; in open loop a request takes a free connection, opens one, or waits in line. Over HTTP/2 each stream of a connection is what a
-//! connection is here: `streams` has the difference. Called by `worker` through [`Driver`].
+//! The connections of one worker, and which request uses which of them. In a closed loop each connection is a user. In an
+//! open loop a request takes a free connection, opens one, or waits in line. Over HTTP/2 each stream takes the part of a
+//! connection; `streams` has the differences. `worker` calls this through [`Driver`].
 
 use super::connection::{Connection, Flight, State};
 use super::response::{Capture, Codec};
@@ -17,13 +17,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use transport::Transport;
 
-/// After a connection that has carried no response, a closed loop rests for so long: a target that refuses is not asked
-/// thousands of times a second by each connection.
+/// Pause in a closed loop after a connection without a response, so that no connection tries a refusing target thousands of
+/// times a second.
 const FAULT_PAUSE_CLOSED: Duration = Duration::from_millis(10);
-/// In open loop the rate limits that already; it only must not spin.
+/// The same in an open loop, where the rate limits the attempts already; the pause only prevents spinning.
 const FAULT_PAUSE_OPEN: Duration = Duration::from_millis(1);
-/// How long the target has to close a connection that it, or we, announced as ending. The side that closes first keeps the port
-/// for a minute in `TIME_WAIT`, so it is better the server's.
+/// How long the target has to close a connection that either side announced as ending. The side that closes first keeps the
+/// port in `TIME_WAIT` for a minute, so the server should be that side.
 const LINGER: Duration = Duration::from_millis(500);
 /// Requests that may wait for a connection in one worker: a minute at 16,000 a second, 24 MB.
 const WAITING_MAX: usize = 1_000_000;
@@ -31,12 +31,12 @@ const WAITING_MAX: usize = 1_000_000;
 /// The connections to one address.
 #[derive(Debug)]
 pub(super) struct Group {
-    /// Closed loop: among the targets at this address.
+    /// Closed loop: selects among the targets at this address.
     pub(super) choice: Choice,
-    /// Connections with nothing to do, with or without a socket; the one used last on top. Over HTTP/2 those that have room for a
+    /// Idle connections, with or without a socket; the one used last is on top. Over HTTP/2, connections with room for a
     /// stream.
     pub(super) free: Vec<u32>,
-    /// Requests that wait, with the time they were due.
+    /// Waiting requests: target and due time.
     pub(super) waiting: VecDeque<(u16, u64)>,
 }
 
@@ -46,28 +46,28 @@ pub(crate) struct Http {
     pub(super) setup: Arc<Setup>,
     choice: Choice,
     pub(super) groups: Vec<Group>,
-    /// By index of task.
+    /// Indexed by task.
     pub(super) connections: Vec<Connection>,
     pub(super) codec: Codec,
-    /// Room for requests that are rendered.
+    /// Buffer for rendered requests.
     out: Vec<u8>,
     body: Vec<u8>,
-    /// Requests in flight or in line.
+    /// Number of requests in flight or in line.
     pub(super) under_way: usize,
     pub(super) is_open: bool,
     pub(super) think: Option<(Duration, Duration)>,
     script: Option<WorkerScript>,
-    /// Where the script wants its requests.
+    /// The address that the script has chosen.
     script_address: Option<PeerAddress>,
-    /// Requests in flight on a connection in closed loop.
+    /// Requests in flight per connection in a closed loop.
     depth: usize,
-    /// This worker among all.
+    /// The number of this worker, and the number of all workers.
     index: usize,
     workers: usize,
 }
 
 impl Http {
-    /// With a share of the connections of each group.
+    /// Takes this worker's share of the connections of each group.
     pub(crate) fn new(setup: Arc<Setup>, options: &Options, script: Option<WorkerScript>, bench: &Bench) -> Self {
         let (index, workers) = (bench.seat.index, bench.seat.workers);
         let mut connections = Vec::new();
@@ -78,7 +78,7 @@ impl Http {
             connections.extend((0..share).map(|_| Connection::new(bench.seat.reactor.create_task(), number as u16)));
             let targets = options.targets.iter().enumerate().filter(|(at, _)| setup.group_of(*at as u16) == number);
             let choice = Choice::new(targets.map(|(at, target)| (at as u16, target.weight)));
-            // The first one comes out first.
+            // The first connection is used first.
             let free = (first..connections.len()).rev().map(|at| at as u32).collect();
             groups.push(Group { choice, free, waiting: VecDeque::new() });
         }
@@ -111,13 +111,13 @@ impl Http {
         }
     }
 
-    /// Counts a request as begun and puts it on a connection.
+    /// Counts a request as begun and assigns it to a connection.
     pub(super) fn assign(&mut self, bench: &mut Bench, at: u32, target: u16, due_ns: u64) {
         let kind = self.setup.request(target).kind;
         let Some(connection) = self.connections.get_mut(at as usize) else { return };
         connection.flights.push_back(Flight { target, kind, due_ns, sent_ns: 0 });
         if matches!(connection.state, State::Connecting | State::Securing) {
-            // Over HTTP/2 there is room for others beside the request that it is opened for.
+            // Over HTTP/2 more requests may be assigned while the connection is being opened.
         } else if connection.stream.is_some() {
             self.send(bench, at);
         } else {
@@ -129,7 +129,7 @@ impl Http {
         let Some(connection) = self.connections.get_mut(at as usize) else { return };
         bench.seat.record.opened += 1;
         connection.opened_ns = bench.seat.now_ns;
-        // The numbers of all workers together go once around the source addresses before one comes twice.
+        // Consecutive connections across all workers use every source address once before one repeats.
         let number = at as usize * self.workers + self.index;
         let Some((address, connect)) = self.setup.way(connection.group, number) else { return };
         let address = self.script_address.as_ref().unwrap_or(address);
@@ -148,7 +148,7 @@ impl Http {
         }
     }
 
-    /// Whether the handshake has come to its end, and how.
+    /// Checks the result of `connect`, once there is one.
     fn connected(&mut self, bench: &mut Bench, at: u32) {
         let Some(connection) = self.connections.get_mut(at as usize) else { return };
         let Some(stream) = &connection.stream else { return };
@@ -164,7 +164,7 @@ impl Http {
         }
     }
 
-    /// Goes on with the handshake of TLS, if there is one; then the requests follow.
+    /// Continues the TLS handshake, if there is one, and then sends the requests.
     fn secure(&mut self, bench: &mut Bench, at: u32) {
         let Some(connection) = self.connections.get_mut(at as usize) else { return };
         let Some(stream) = &connection.stream else { return };
@@ -190,7 +190,7 @@ impl Http {
         if self.setup.handshakes_only {
             return self.count_handshake(bench, at);
         }
-        // A kept connection is opened before the load begins; the first request counts from when it could be sent.
+        // A kept connection is opened before the load begins, so its first request counts from the time it can be sent.
         if !self.is_open && self.setup.keepalive {
             let now_ns = bench.seat.now_ns;
             connection.flights.iter_mut().for_each(|flight| flight.due_ns = now_ns);
@@ -201,7 +201,7 @@ impl Http {
         self.send(bench, at);
     }
 
-    /// The handshake was all that was wanted: the target's tickets and its end are still waited for.
+    /// Counts a load of handshakes only. The target's session tickets and its close are still awaited.
     fn count_handshake(&mut self, bench: &mut Bench, at: u32) {
         let Some(connection) = self.connections.get_mut(at as usize) else { return };
         let now_ns = bench.seat.now_ns;
@@ -212,13 +212,13 @@ impl Http {
             tally.begun += 1;
             tally.handshake(now_ns.saturating_sub(flight.due_ns));
         }
-        // A reset is an end as well, which the next read meets.
+        // The next read reports a reset.
         let _ = connection.stream.as_ref().map(Transport::shutdown_write);
         connection.state = State::Lingering;
         bench.seat.reactor.set_deadline(connection.task, Some(bench.seat.reactor.now().after(LINGER)));
     }
 
-    /// Writes all requests of a connection that were not written yet.
+    /// Writes all requests of a connection that are not written yet.
     fn send(&mut self, bench: &mut Bench, at: u32) {
         if self.setup.streams.is_some() {
             return self.send_streams(bench, at);
@@ -235,11 +235,11 @@ impl Http {
         };
         out.clear();
         for (number, flight) in connection.flights.iter_mut().skip(first_new).enumerate() {
-            // 0 means "not yet", and a nanosecond is below everything that is measured.
+            // 0 means "not yet"; one nanosecond is below the resolution of all figures.
             flight.sent_ns = now_ns.max(1);
             let before = out.len();
             if let Some(script) = script {
-                // One string of a script holds as many requests as are in flight.
+                // One string of a script contains `depth` requests.
                 if number % *depth == 0 {
                     script.encode(out);
                     bench.failure = script.failure.take().map(|failure| failure.to_string());
@@ -263,7 +263,7 @@ impl Http {
         }
     }
 
-    /// Ends a connection with everything that is in flight on it.
+    /// Closes a connection and fails all its requests in flight.
     pub(super) fn fail(&mut self, bench: &mut Bench, at: u32, cause: Cause) {
         let Some(connection) = self.connections.get_mut(at as usize) else { return };
         bench.seat.look_at_clock();
@@ -280,7 +280,7 @@ impl Http {
         let pause = match (connection.served, self.is_open) {
             (0, true) => FAULT_PAUSE_OPEN,
             (0, false) => FAULT_PAUSE_CLOSED,
-            // The next tick: the calls that lead here must not call themselves.
+            // At the next tick, so that the functions that call this one do not call each other recursively.
             _ => Duration::from_millis(1),
         };
         connection.close();
@@ -293,7 +293,7 @@ impl Http {
         bench.seat.reactor.set_deadline(connection.task, Some(bench.seat.reactor.now().after(pause)));
     }
 
-    /// A connection has nothing in flight: what it does next.
+    /// Decides what a connection without requests in flight does next.
     pub(super) fn next(&mut self, bench: &mut Bench, at: u32) {
         if self.setup.streams.is_some() {
             self.next_of_streams(bench, at);
@@ -320,7 +320,7 @@ impl Http {
     fn next_of_loop(&mut self, bench: &mut Bench, at: u32) {
         let Some(connection) = self.connections.get_mut(at as usize) else { return };
         let Some(group) = self.groups.get_mut(usize::from(connection.group)) else { return };
-        // A script's string goes out as a whole, when all of the last one is answered.
+        // A script's string is sent as a whole, once the previous one is completely answered.
         let full = self.script.is_some() && !connection.flights.is_empty();
         while !full && connection.flights.len() < self.depth && bench.may_begin() {
             let target = group.choice.next();
@@ -339,11 +339,11 @@ impl Http {
         }
     }
 
-    /// Something came, or room to write.
+    /// The socket is readable or writable.
     fn exchange(&mut self, bench: &mut Bench, at: u32) {
         let Some(connection) = self.connections.get_mut(at as usize) else { return };
         if connection.is_sending() && connection.flush().is_err() {
-            // What the target said before it reset tells more than the failed write; it is read below.
+            // Data that the target sent before its reset tells more than the failed write; it is read below.
         }
         let progress = connection.read(&mut self.codec, bench);
         self.under_way = self.under_way.saturating_sub(progress.completed);
@@ -358,7 +358,7 @@ impl Http {
         if progress.completed == 0 {
             return self.check_deadline(bench, at);
         }
-        // A FIN that came with the response: another request would meet a closed door.
+        // The target's FIN came with the response, so another request would fail.
         let gone = connection.flights.is_empty() && connection.stream.as_ref().is_some_and(Transport::is_peer_closed);
         if progress.last || progress.closed || gone {
             return self.end_connection(bench, at, progress.closed);
@@ -371,7 +371,7 @@ impl Http {
         self.think(bench, at);
     }
 
-    /// A response of a closed loop may be followed by a pause.
+    /// Pauses after a response in a closed loop, if a think time is set.
     pub(super) fn think(&mut self, bench: &mut Bench, at: u32) {
         match self.think {
             Some(think) if !bench.is_exhausted() => {
@@ -383,7 +383,7 @@ impl Http {
         }
     }
 
-    /// Gives complete responses to the script.
+    /// Passes complete responses to the script.
     fn show_responses(&mut self, bench: &mut Bench) {
         let (Some(script), Some(capture)) = (&mut self.script, &mut self.codec.capture) else { return };
         for (status, fields, body) in capture.done.drain(..) {
@@ -394,7 +394,7 @@ impl Http {
         }
     }
 
-    /// How long the script wants to wait before its next request.
+    /// The pause that the script requests before its next request.
     fn script_pause(&mut self, bench: &mut Bench) -> Option<Duration> {
         let script = self.script.as_mut().filter(|_| !bench.is_exhausted())?;
         let pause = script.delay();
@@ -404,10 +404,10 @@ impl Http {
         pause.filter(|pause| !pause.is_zero())
     }
 
-    /// The last response of a connection is there.
+    /// Handles the last response of a connection.
     pub(super) fn end_connection(&mut self, bench: &mut Bench, at: u32, closed: bool) {
         let Some(connection) = self.connections.get_mut(at as usize) else { return };
-        // What was sent behind the last request of a connection has not been answered, and will not be.
+        // The target does not answer requests sent after the last one of a connection.
         for flight in connection.flights.drain(..) {
             self.under_way = self.under_way.saturating_sub(1);
             bench.take_back(flight.target);
@@ -436,13 +436,13 @@ impl Http {
         }
     }
 
-    /// An idle or lingering connection has said something.
+    /// An idle or lingering connection has become readable, or its deadline has fired.
     fn look_at_quiet(&mut self, bench: &mut Bench, at: u32, fired: bool) {
         let Some(connection) = self.connections.get_mut(at as usize) else { return };
         let state = connection.state;
         let progress = connection.read(&mut self.codec, bench);
         let ended = progress.closed || progress.fault.is_some();
-        // Over HTTP/2 the target goes away.
+        // Over HTTP/2 the target has sent GOAWAY.
         let last = progress.last && self.setup.streams.is_some() && !ended;
         if progress.fault == Some(Cause::Unasked) && state == State::Idle {
             bench.seat.record.targets.iter_mut().take(1).for_each(|tally| tally.failure(Cause::Unasked, 0));

@@ -1,5 +1,5 @@
-//! Responses read from the bytes of a connection, wherever these are cut. No socket; `connection` gives the bytes. Bodies are
-//! counted and dropped.
+//! Parses responses from the bytes of a connection, in pieces of any size. Without a socket; `connection` supplies the
+//! bytes. Bodies are counted and dropped.
 
 use crate::cause::{self, Cause};
 use crate::script::BODY_BYTES_MAX;
@@ -7,10 +7,10 @@ use crate::streamed::Room;
 use http1::chunked::Decoder;
 use http1::{FieldId, HeadEnd, Limits, Parse, RequestKind, ResponseError, ResponseFraming, ResponseHead, ResponseKind};
 
-/// Longest response head: eight times what the usual proxies allow, since the load does not judge cookies.
+/// Longest response head: eight times the limit of common proxies, since the load does not judge cookies.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
-/// What of a head the load needs.
+/// The facts of a response head that the load needs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Facts {
     pub(super) status: u16,
@@ -19,45 +19,44 @@ pub(super) struct Facts {
     interim: bool,
 }
 
-/// The fields of a response as they were sent.
+/// The header fields of a response as they were sent.
 pub(super) type Fields = Vec<(String, Vec<u8>)>;
 
-/// What a script is shown of a response.
+/// The parts of responses that a script receives.
 #[derive(Debug, Default)]
 pub(super) struct Capture {
-    /// Of the head that was parsed last.
+    /// Fields of the head that was parsed last.
     fields: Fields,
-    /// Of finished responses: number of the status, fields, body.
+    /// Finished responses: status, fields, body.
     pub(super) done: Vec<(u16, Fields, Vec<u8>)>,
 }
 
-/// What a connection keeps of a response for a script.
+/// The parts of a response that a connection keeps for a script.
 #[derive(Debug, Default)]
 struct Kept {
     fields: Fields,
     body: Vec<u8>,
 }
 
-/// What parsing needs, one for all connections of a worker.
+/// Parser state that all connections of a worker share.
 #[derive(Debug)]
 pub(super) struct Codec {
     limits: Limits,
     head: ResponseHead,
-    /// The head that was parsed last, and what it meant. A target sends the same head again and again, but for its date: a
-    /// comparison costs a tenth of a parse. Whether more bytes follow changes nothing, as heads are parsed from left to
-    /// right.
+    /// The last head and its parsed facts. A target repeats the same head except for its date, and a comparison costs a
+    /// tenth of a parse. Heads are parsed from left to right, so bytes after the head do not change the result.
     memo: Vec<u8>,
     memo_kind: RequestKind,
     memo_facts: Facts,
-    /// Fields and bodies, if a script wants them.
+    /// Fields and bodies, if a script uses them.
     pub(super) capture: Option<Capture>,
-    /// The Server field that came first.
+    /// The first Server field that was received.
     pub(super) server: Option<String>,
-    /// A head of HTTP/2, filled by each.
+    /// The HTTP/2 head that is reused for each response.
     pub(super) streams_head: http2::Head,
-    /// Frames in the making.
+    /// Buffer for outgoing frames.
     pub(super) out: Vec<u8>,
-    /// Room for requests over HTTP/2.
+    /// Buffers for HTTP/2 requests.
     pub(super) room: Room,
 }
 
@@ -78,7 +77,7 @@ impl Codec {
         }
     }
 
-    /// Reads a head from the front of `bytes`; gives its length with it, or nothing if it is not complete.
+    /// Parses a head at the front of `bytes`. Returns its length and facts, or `None` if it is incomplete.
     fn parse(&mut self, bytes: &[u8], kind: RequestKind) -> Result<Option<(usize, Facts)>, Cause> {
         if self.capture.is_none() && kind == self.memo_kind && !self.memo.is_empty() && bytes.starts_with(&self.memo) {
             return Ok(Some((self.memo.len(), self.memo_facts)));
@@ -122,7 +121,7 @@ impl Codec {
 #[derive(Debug)]
 enum Phase {
     Head,
-    /// This many bytes of the body are missing.
+    /// This many bytes of the body are still missing.
     Length(u64),
     Chunked(Decoder),
     UntilClose,
@@ -134,24 +133,24 @@ pub(super) struct Complete {
     pub(super) status: u16,
     /// Whether the connection may carry another request.
     pub(super) keepalive: bool,
-    /// Bytes of the body, chunked coding removed.
+    /// Bytes of the body after decoding chunks.
     pub(super) body_bytes: u64,
 }
 
-/// Where a connection is in a response.
+/// The position of a connection in a response.
 #[derive(Debug)]
 pub(super) struct Reader {
     phase: Phase,
-    /// A head of which only a part has come.
+    /// The received part of an incomplete head.
     held: Vec<u8>,
-    /// Where the search for its end goes on.
+    /// Where the search for the end of the head continues.
     searched: usize,
     status: u16,
     keepalive: bool,
     body_bytes: u64,
-    /// A byte of the response that is awaited has come.
+    /// Whether any byte of the awaited response has arrived.
     started: bool,
-    /// For a script; nothing is allocated without one.
+    /// The parts kept for a script; `None` without one.
     kept: Option<Box<Kept>>,
 }
 
@@ -169,19 +168,19 @@ impl Reader {
         }
     }
 
-    /// Forgets what has come of a response; the connection is another one.
+    /// Forgets a partial response, for a new connection.
     pub(super) fn clear(&mut self) {
         let mut held = std::mem::take(&mut self.held);
         held.clear();
         *self = Self { held, ..Self::new() };
     }
 
-    /// Whether anything of the awaited response has come.
+    /// Whether any byte of the awaited response has arrived.
     pub(super) fn is_started(&self) -> bool {
         self.started
     }
 
-    /// Takes bytes up to the end of one response, and moves the slice behind what it took. `None`: more is to come.
+    /// Consumes bytes up to the end of one response and advances the slice. `None` means that more bytes are needed.
     pub(super) fn take(
         &mut self,
         bytes: &mut &[u8],
@@ -229,7 +228,8 @@ impl Reader {
         }
         let before = self.held.len();
         self.held.extend_from_slice(bytes);
-        // The head is parsed again only when its end is there, or when it is too long or wrong from its first line on.
+        // An incomplete head is parsed again only when its end has arrived, or when it is too long or its first line is
+        // wrong.
         if let HeadEnd::NotYet(from) = http1::find_head_end(&self.held, self.searched)
             && self.held.len() <= HEAD_BYTES_MAX
         {
@@ -243,7 +243,7 @@ impl Reader {
         Ok(Some(facts))
     }
 
-    /// Whether the body is at its end.
+    /// Returns whether the body is complete.
     fn take_body(&mut self, bytes: &mut &[u8]) -> Result<bool, Cause> {
         match &mut self.phase {
             Phase::Head => Ok(false),
@@ -274,7 +274,7 @@ impl Reader {
         }
     }
 
-    /// The target has closed: the end of a response that has no other end, or a failure.
+    /// The target has closed: either this ends the body, or the response failed.
     pub(super) fn end_of_stream(&mut self, was_used_before: bool, codec: &mut Codec) -> Result<Complete, Cause> {
         match self.phase {
             Phase::UntilClose => {
@@ -309,7 +309,7 @@ fn keep(kept: &mut Option<Box<Kept>>, data: Option<&[u8]>) {
 mod tests {
     use super::*;
 
-    /// Reads in pieces of this size; the responses, and what went wrong.
+    /// Parses bytes in pieces of this size; returns the responses and the failure.
     fn read(bytes: &[u8], piece: usize, kind: RequestKind) -> (Vec<Complete>, Option<Cause>) {
         let (mut reader, mut codec, mut all) = (Reader::new(), Codec::new(), Vec::new());
         for piece in bytes.chunks(piece) {

@@ -1,5 +1,5 @@
-//! What the driver does otherwise where its connections speak HTTP/2: requests go on streams, as many as fit; a stream that fails leaves
-//! the others; a connection that the target ends is opened anew when its last stream is over.
+//! The driver for HTTP/2 connections. Requests use as many streams as fit, and a failed stream does not affect the others.
+//! When the target ends a connection, the connection is opened again after its last stream is over.
 
 use super::connection::{Connection, Flight, State};
 use super::multiplex::{Multiplex, left_of};
@@ -10,7 +10,7 @@ use http2::OpenFault;
 use transport::Transport;
 
 impl Http {
-    /// HTTP/2 begins on a connection, if ALPN has not chosen otherwise; `false`: it has failed.
+    /// Begins HTTP/2 on a connection, unless ALPN has selected another protocol. Returns `false` if it failed.
     pub(super) fn begin_streams(&mut self, bench: &mut Bench, at: u32) -> bool {
         let Some(connection) = self.connections.get_mut(at as usize) else { return false };
         let Some(stream) = &connection.stream else { return false };
@@ -21,13 +21,13 @@ impl Http {
         let mut out = std::mem::take(&mut self.codec.out);
         out.clear();
         connection.multiplex = Some(Box::new(Multiplex::new(self.setup.grpc, &mut out)));
-        // A write that fails is a read that fails: what the target said before comes first.
+        // If the write fails, a read fails too, after it has returned the data that the target sent before.
         let _ = connection.write(&out);
         self.codec.out = out;
         true
     }
 
-    /// Opens streams for the requests that wait on a connection, as far as there is room.
+    /// Opens streams for waiting requests of a connection while there is room.
     pub(super) fn send_streams(&mut self, bench: &mut Bench, at: u32) {
         let Self { setup, connections, codec, is_open, .. } = self;
         let Some(connection) = connections.get_mut(at as usize) else { return };
@@ -39,7 +39,7 @@ impl Http {
         out.clear();
         while multiplex.calls() < limit {
             let Some(waiting) = flights.pop_front() else { break };
-            // A closed loop's request begins when it can be sent.
+            // In a closed loop a request begins when it can be sent.
             let due_ns = if *is_open { waiting.due_ns } else { now_ns };
             let flight = Flight { sent_ns: now_ns, due_ns, ..waiting };
             let Some(request) = setup.request(flight.target).streamed() else { break };
@@ -67,7 +67,8 @@ impl Http {
         self.arm(bench, at);
     }
 
-    /// Sets the deadline of a connection for its oldest call, unless there is one already: that is earlier, and looks again.
+    /// Sets the deadline of a connection for its oldest call. If one is set already, it is earlier, and checks again when
+    /// it fires.
     fn arm(&mut self, bench: &Bench, at: u32) {
         let Some(connection) = self.connections.get_mut(at as usize) else { return };
         let Some(multiplex) = &mut connection.multiplex else { return };
@@ -76,17 +77,17 @@ impl Http {
         }
         let oldest_ns = multiplex.oldest_ns();
         multiplex.is_armed = oldest_ns.is_some();
-        // Requests that wait for the target's settings wait no longer than for an answer.
+        // Requests that wait for the target's settings have the same timeout as a response.
         let since_ns = oldest_ns.unwrap_or(bench.seat.now_ns);
         let left = left_of(self.setup.response_timeout, since_ns, bench.seat.now_ns);
         bench.seat.reactor.set_deadline(connection.task, Some(bench.seat.reactor.now().after(left)));
     }
 
-    /// Something came, or room to write, or the deadline.
+    /// The socket is readable or writable, or the deadline has fired.
     pub(super) fn exchange_streams(&mut self, bench: &mut Bench, at: u32, fired: bool) {
         let Some(connection) = self.connections.get_mut(at as usize) else { return };
         if connection.is_sending() && connection.flush().is_err() {
-            // What the target said before it reset tells more than the failed write; it is read below.
+            // Data that the target sent before its reset tells more than the failed write; it is read below.
         }
         let mut progress = connection.read(&mut self.codec, bench);
         let ended = progress.completed + progress.unprocessed.len();
@@ -110,7 +111,7 @@ impl Http {
         if progress.completed > 0 && is_empty { self.think(bench, at) } else { self.next(bench, at) }
     }
 
-    /// Gives up what has run out of time. The connection and its other streams go on.
+    /// Fails the calls that have timed out. The connection and its other streams continue.
     fn expire(&mut self, bench: &mut Bench, at: u32) {
         let Some(connection) = self.connections.get_mut(at as usize) else { return };
         let Some(multiplex) = &mut connection.multiplex else { return };
@@ -130,7 +131,8 @@ impl Http {
         self.arm(bench, at);
     }
 
-    /// Requests that the target has not looked at. In open loop they are still due, in closed loop they were none.
+    /// Handles requests that the target did not process. In an open loop they go back to the line; in a closed loop they do
+    /// not count.
     fn send_again(&mut self, bench: &mut Bench, at: u32, flights: Vec<Flight>) {
         let Some(connection) = self.connections.get(at as usize) else { return };
         let Some(group) = self.groups.get_mut(usize::from(connection.group)) else { return };
@@ -161,7 +163,7 @@ impl Http {
         self.end_connection(bench, at, closed);
     }
 
-    /// A connection takes no requests any more, until it is another one.
+    /// Removes a connection from the list of those with room, until it is opened again.
     fn take_off_list(&mut self, at: u32) {
         let Some(connection) = self.connections.get_mut(at as usize) else { return };
         if std::mem::replace(&mut connection.is_listed, false)
@@ -171,7 +173,7 @@ impl Http {
         }
     }
 
-    /// A connection was taken from the top of the list for a request: over HTTP/2 it goes back as long as it has room.
+    /// Puts a connection back on the list if it has room. It was taken off the top for a request.
     pub(super) fn list_again(&mut self, at: u32) {
         let Some(wanted) = self.setup.streams else { return };
         let Some(connection) = self.connections.get_mut(at as usize) else { return };
@@ -183,7 +185,7 @@ impl Http {
         }
     }
 
-    /// What a connection does next, whose streams have changed.
+    /// Decides what a connection does next after its streams have changed.
     pub(super) fn next_of_streams(&mut self, bench: &mut Bench, at: u32) {
         let Self { setup, connections, groups, is_open, .. } = self;
         let wanted = setup.streams.unwrap_or(1);
@@ -198,7 +200,7 @@ impl Http {
                 connection.flights.push_back(Flight { target, kind, due_ns, sent_ns: 0 });
             }
         } else if bench.ending {
-            // What has no stream yet is not begun any more.
+            // Requests without a stream are no longer begun.
             connection.flights.clear();
         } else {
             while connection.in_flight() < wanted && bench.may_begin() {
@@ -227,7 +229,7 @@ impl Http {
         }
     }
 
-    /// Requests that wait for a stream on their connection.
+    /// Number of requests that wait for a stream on their connection.
     pub(super) fn wait_for_streams(&self) -> usize {
         self.connections.iter().map(|connection| connection.flights.len()).sum()
     }

@@ -1,5 +1,5 @@
-//! A process that has a part of a load: it takes an order, loads, and says what its workers say. It ends when its parent says
-//! so or is gone.
+//! A process that runs a part of a load: it reads an order, generates its part, and sends on the workers' messages. It ends
+//! when its parent tells it to or is gone.
 
 use super::wait_until;
 use super::wire::{Begin, Order, Said, Work, encode, parse_next};
@@ -19,8 +19,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Runs the part of a load that a parent orders over these two streams, for a program that [`crate::Prepared::start_with`] has
-/// started; returns when it is over. An error is one of the streams': the parent is gone or speaks otherwise.
+/// Runs the part of a load that a parent orders over these two streams, in a program that [`crate::Prepared::start_with`]
+/// has started. Returns when the part is over. An error concerns the streams: the parent is gone or sent something invalid.
 pub fn serve_part(from: impl Read + Send + 'static, to: impl Write) -> io::Result<()> {
     let mut from = BufReader::new(from);
     let Some(Order { part, work }) = parse_next::<Order>(&mut from)? else { return Ok(()) };
@@ -46,7 +46,7 @@ fn refuse(error: &StartError, mut to: impl Write) -> io::Result<()> {
     to.write_all(&encode(&Said::<()>::Refused(error.to_string())))
 }
 
-/// The workers of a part over HTTP, with the number of the first and their scripts' states.
+/// Starts the workers of an HTTP part. Also returns the number of the first worker, and the script states.
 fn http(
     options: &Options,
     addresses: &[SocketAddr],
@@ -68,7 +68,7 @@ fn http(
     Ok((crew(options, &setup, part, stop, scripts)?, first, states))
 }
 
-/// What the workers' scripts leave for `done`.
+/// The globals that `done` needs from the workers' scripts.
 fn scripts<R>(threads: Option<&Threads>, first: usize) -> Vec<Said<R>> {
     match threads.map_or(Ok(Vec::new()), Threads::globals) {
         Ok(all) => all.into_iter().zip(first..).map(|(globals, worker)| Said::Script { worker, globals }).collect(),
@@ -76,7 +76,7 @@ fn scripts<R>(threads: Option<&Threads>, first: usize) -> Vec<Said<R>> {
     }
 }
 
-/// Lets the workers begin when the parent says so, and says what they say, and what there is to say when they have ended.
+/// Lets the workers begin when the parent says so, sends their messages, and at the end those from `last`.
 fn serve<R: Serialize + Send + 'static>(
     crew: Crew<R>,
     mut from: impl BufRead + Send + 'static,
@@ -104,7 +104,7 @@ fn serve<R: Serialize + Send + 'static>(
     });
     let said = tell(&crew, &mut to);
     let by_script = stop.load(Ordering::Acquire) && !told.load(Ordering::Relaxed);
-    // The workers have no reader any more; they must not load on.
+    // The parent no longer reads, so the workers must stop.
     crew.together.stop.store(true, Ordering::Relaxed);
     for thread in crew.threads {
         if thread.join().is_err() {
@@ -119,7 +119,7 @@ fn serve<R: Serialize + Send + 'static>(
     to.flush()
 }
 
-/// Until the workers have ended.
+/// Sends messages until the workers have ended.
 fn tell<R: Serialize>(crew: &Crew<R>, to: &mut impl Write) -> io::Result<()> {
     while let Ok(message) = crew.messages.recv() {
         if let Some(said) = Said::of(message) {
@@ -130,7 +130,7 @@ fn tell<R: Serialize>(crew: &Crew<R>, to: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The parent says nothing more than the end of its stream, however it comes to that.
+/// Waits for the end of the parent's stream, which may also end in an error.
 fn wait_for_the_end(from: &mut impl BufRead) {
     loop {
         match from.fill_buf() {

@@ -1,7 +1,7 @@
-//! A load in several processes, for more connections than one may have descriptors: the parent starts them, gives each its
-//! part, lets them begin at the same moment, and hands what their workers say to `crew` as if they were its own. So the
-//! figures of several processes are merged by the same code as those of several threads. The lines are in `wire`, the other
-//! end of the pipes in `child`.
+//! A load in several processes, for more connections than one process may have descriptors. The parent starts the
+//! processes, assigns their parts, lets them begin at the same moment, and passes their messages to `crew` like those of
+//! its own workers. So the same code merges the figures of processes and of threads. `wire` defines the lines, and `child`
+//! is the other end of the pipes.
 
 mod child;
 mod wire;
@@ -29,14 +29,14 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 use wire::{Begin, Order, Said, encode, parse_next};
 
-/// So long after the last process is ready all of them begin: the word has reached each by then.
+/// All processes begin this long after the last one is ready, so that each has received the start by then.
 const BEGIN_AHEAD: Duration = Duration::from_millis(20);
-/// How often the run looks whether it is to stop.
+/// How often the parent checks whether the run must stop.
 const LOOK_PERIOD: Duration = Duration::from_millis(20);
-/// A process that was told to stop and has not ended by then is killed: it is stuck, or was stopped by a signal.
+/// A process that has not ended this long after the stop is killed: it hangs, or a signal has stopped it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A process that has begun.
+/// A process that was started.
 struct Started<R> {
     child: Child,
     to: ChildStdin,
@@ -45,8 +45,8 @@ struct Started<R> {
     records: PhantomData<R>,
 }
 
-/// Starts a load in `count` processes with `each` workers each. `ready` is called between the moment when all workers wait and their
-/// begin, with the processes' numbers.
+/// Starts a load in `count` processes with `each` workers each. Calls `ready` with the process ids when all workers wait,
+/// before they begin.
 pub(crate) fn start<R: DeserializeOwned + Send + 'static>(
     work: &Work,
     count: usize,
@@ -59,7 +59,7 @@ pub(crate) fn start<R: DeserializeOwned + Send + 'static>(
     for index in 0..count {
         let order = Order { part: Part { index, of: count }, work: work.clone() };
         let workers = index * each..(index + 1) * each;
-        // Those that were started before end as their pipes are dropped.
+        // The processes started before end when their pipes are dropped.
         started.push(spawn::<R>(command(), &order, workers).map_err(|error| cannot(index, &error))?);
     }
     for (index, started) in started.iter_mut().enumerate() {
@@ -78,7 +78,7 @@ pub(crate) fn start<R: DeserializeOwned + Send + 'static>(
     let (sender, messages) = channel();
     let (mut threads, mut leashes) = (Vec::new(), Vec::new());
     for (index, mut started) in started.into_iter().enumerate() {
-        // A process that is gone by now is missed by its reader.
+        // If the process is gone, its reader reports that.
         let _ = started.to.write_all(&encode(&begin));
         let pidfd = rustix::process::Pid::from_child(&started.child);
         let pidfd = pidfd_open(pidfd, PidfdFlags::empty()).map_err(|error| cannot(index, &error.into()))?;
@@ -96,7 +96,7 @@ fn cannot(index: usize, error: &io::Error) -> StartError {
 }
 
 fn spawn<R>(mut command: Command, order: &Order, workers: Range<usize>) -> io::Result<Started<R>> {
-    // A group of its own: a terminal's Ctrl-C reaches the parent alone, who tells all others.
+    // In its own process group, so that Ctrl-C on a terminal reaches only the parent, which tells the others.
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0).spawn()?;
     let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
     let (mut to, from) = (child.stdin.take().ok_or_else(gone)?, child.stdout.take().ok_or_else(gone)?);
@@ -104,7 +104,7 @@ fn spawn<R>(mut command: Command, order: &Order, workers: Range<usize>) -> io::R
     Ok(Started { child, to, from: BufReader::new(from), workers, records: PhantomData })
 }
 
-/// Hands on what a process says, to its end.
+/// Passes on the messages of a process until it ends.
 fn hear<R: DeserializeOwned>(
     mut child: Child,
     mut from: BufReader<ChildStdout>,
@@ -114,12 +114,12 @@ fn hear<R: DeserializeOwned>(
     let text = loop {
         match parse_next::<Said<R>>(&mut from) {
             Ok(Some(Said::End)) => {
-                // Its exit status says nothing that it has not said.
+                // Its messages were complete, so the exit status adds nothing.
                 let _ = child.wait();
                 return;
             }
             Ok(Some(said)) => {
-                // A worker's number is an index here.
+                // Worker numbers are used as indices, so check them.
                 let is_ours = match &said {
                     Said::Interval { worker, .. } | Said::Done { worker, .. } | Said::Script { worker, .. } => {
                         workers.contains(worker)
@@ -142,7 +142,7 @@ fn hear<R: DeserializeOwned>(
     let _ = to.send(Message::Lost { workers, text });
 }
 
-/// How a process ended that was to say so itself.
+/// How a process ended that did not report its end.
 fn lost(child: &mut Child) -> String {
     let pid = child.id();
     match child.wait() {
@@ -155,9 +155,10 @@ fn lost(child: &mut Child) -> String {
     }
 }
 
-/// Tells all processes to stop when the run is to, by closing their pipes; kills those that do not. Ends when the run has.
+/// Tells all processes to stop when the run stops, by closing their pipes, and kills those that hang. Returns when the run
+/// has ended.
 fn hold(mut leashes: Vec<(Option<ChildStdin>, OwnedFd)>, stop: &Arc<AtomicBool>) {
-    // The run holds the flag as long as it lives.
+    // The run holds a reference to the flag until it ends.
     while !stop.load(Ordering::Relaxed) && Arc::strong_count(stop) > 1 {
         wait_until(Instant::now() + LOOK_PERIOD);
     }
@@ -169,12 +170,12 @@ fn hold(mut leashes: Vec<(Option<ChildStdin>, OwnedFd)>, stop: &Arc<AtomicBool>)
         wait_until(Instant::now() + LOOK_PERIOD);
     }
     for (_, process) in &leashes {
-        // One that has ended cannot be killed, which is well.
+        // Killing a process that has ended fails, which is fine.
         let _ = pidfd_send_signal(process, Signal::KILL);
     }
 }
 
-/// Whether a process has not ended: its descriptor becomes readable when it does.
+/// Whether a process is still running: its descriptor becomes readable when it ends.
 fn is_alive(process: &OwnedFd) -> bool {
     let mut watched = [rustix::event::PollFd::new(process, rustix::event::PollFlags::IN)];
     let at_once = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };

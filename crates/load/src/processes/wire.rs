@@ -1,5 +1,5 @@
-//! What the processes of a load say to each other: lines of JSON over pipes. The parent sends an [`Order`], the moment of the
-//! begin, and the end of its pipe as the word to stop; a child answers with what its workers say. Pure: bytes in, values out.
+//! The messages between the processes of a load: lines of JSON over pipes. The parent sends an [`Order`] and the start
+//! time, and closes its pipe to stop. A child sends its workers' messages. Pure: it takes bytes and returns values.
 
 use crate::crew::Part;
 use crate::loan::Loan;
@@ -13,52 +13,52 @@ use std::io::{self, BufRead, Read as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Longest line that is read. An order has its body in it, a gigabyte at most and four characters a byte; a record has at most
-/// a thousand targets, whose histograms have some hundred kilobytes when they are full.
+/// Longest line that is read. An order contains the body, at most a gigabyte at four characters a byte. A record has at
+/// most a thousand targets, whose full histograms take some hundred kilobytes each.
 const LINE_BYTES_MAX: u64 = 5 << 30;
 
-/// What a child is to do.
+/// The part of the load that a child must run.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Order {
     pub(super) part: Part,
     pub(super) work: Work,
 }
 
-/// The load that is shared, by its protocol.
+/// The shared load, by protocol.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Work {
     Http {
         options: Box<Options>,
-        /// Of each target, so that all processes load the same ones.
+        /// Address of each target, so that all processes use the same ones.
         addresses: Vec<SocketAddr>,
-        /// What the script's `setup` has given to each worker, if there is a script.
+        /// What the script's `setup` gave to each worker, if there is a script.
         threads: Vec<Start>,
     },
     WebSocket {
         options: Box<websocket::Options>,
-        /// Where the target is.
+        /// Address of the target.
         address: SocketAddr,
-        /// The run's number, which is in every message.
+        /// The number of the run, which every message contains.
         run: u32,
-        /// The counters that all processes share.
+        /// The file of the counters that all processes share.
         counters: PathBuf,
     },
 }
 
-/// When to begin: on the clock that all processes of a machine share (`CLOCK_MONOTONIC`).
+/// The start time, on the clock that all processes of a machine share (`CLOCK_MONOTONIC`).
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Begin {
     pub(super) monotonic_ns: u64,
 }
 
-/// What a child says.
+/// A message of a child.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Said<R> {
-    /// Its workers are built and wait.
+    /// The workers are built and wait.
     Ready,
-    /// It cannot take part, and why.
+    /// The child cannot take part, for this reason.
     Refused(String),
     /// [`Message::Interval`].
     Interval { worker: usize, interval: u64, record: Loan<R>, last: bool },
@@ -70,12 +70,12 @@ pub(super) enum Said<R> {
     Stopped,
     /// [`Message::Script`].
     Script { worker: usize, globals: Globals },
-    /// Nothing comes any more.
+    /// The child sends nothing more.
     End,
 }
 
 impl<R> Said<R> {
-    /// What a worker says, in a form that can be sent.
+    /// The message of a worker, in a form that can be sent.
     pub(super) fn of(message: Message<R>) -> Option<Self> {
         match message {
             Message::Interval { worker, interval, record, last } => {
@@ -85,12 +85,12 @@ impl<R> Said<R> {
             Message::Failed(error) => Some(Self::Failed(error.to_string())),
             Message::Stopped => Some(Self::Stopped),
             Message::Script { worker, globals } => Some(Self::Script { worker, globals }),
-            // Said for all workers together, and only by a parent.
+            // Only a parent sends these, for all workers together.
             Message::Ready | Message::Lost { .. } => None,
         }
     }
 
-    /// The same as if a worker of this process had said it.
+    /// The same message as from a worker of this process.
     pub(super) fn into_message(self) -> Option<Message<R>> {
         match self {
             Self::Interval { worker, interval, record, last } => {
@@ -105,14 +105,14 @@ impl<R> Said<R> {
     }
 }
 
-/// One line, with its end.
+/// One line, with its line end.
 pub(super) fn encode(value: &impl Serialize) -> Vec<u8> {
     let mut line = serde_json::to_vec(value).expect("numbers, texts and lists are always JSON");
     line.push(b'\n');
     line
 }
 
-/// The next line; `None` at the end of the stream, also in the middle of a line: its writer is gone.
+/// The next line; `None` at the end of the stream, even within a line, because then the writer is gone.
 pub(super) fn parse_next<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<Option<T>> {
     let mut line = Vec::new();
     from.take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;

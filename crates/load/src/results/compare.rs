@@ -1,5 +1,5 @@
-//! `holdfast load compare A.json B.json`: two runs side by side, each difference with the interval that it lies in. The
-//! intervals of the runs (their seconds) are the samples; they are in no order of pairs, so both sides are drawn apart.
+//! `holdfast load compare A.json B.json`: two runs side by side, with a confidence interval for each difference. The
+//! samples are the runs' intervals of time. They are not paired, so both runs are resampled independently.
 
 use super::figures::FORMAT;
 use super::files::read_at_most;
@@ -15,28 +15,28 @@ use stats::summary::median;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Intervals of a run below which nothing is reported about chance.
+/// With fewer intervals in a run, no confidence interval is reported.
 const INTERVALS_MIN: usize = 6;
-/// Largest file that is read: the histograms of a thousand intervals have some megabytes.
+/// Largest file that is read: the histograms of a thousand intervals take some megabytes.
 const FILE_BYTES_MAX: u64 = 1 << 30;
-/// In what share of comparisons an interval should hold the true ratio.
+/// The share of comparisons in which the confidence interval should contain the true ratio.
 const CONFIDENCE: f64 = 0.95;
 
-/// Compares two runs by their files of figures: the first with the second. The error names the file that cannot be read.
+/// Compares two runs by their JSON files: the first with the second. The error names the file that cannot be read.
 pub fn compare(first: &Path, second: &Path) -> Result<String, String> {
     Ok(render(&read(first)?, &read(second)?))
 }
 
-/// What is compared of a run.
+/// The figures of a run that are compared.
 #[derive(Debug)]
 struct Run {
-    /// What it was, in a line.
+    /// A description of the run in one line.
     head: String,
-    /// Runs of two kinds have no quantity in common.
+    /// The kind of load; runs of different kinds have no common figures.
     kind: String,
-    /// Errors of all that was tried, in percent.
+    /// Errors as a percentage of all attempts.
     errors: f64,
-    /// Each figure with its value in every interval but the first and the last that has one.
+    /// Each figure with its values in all intervals that have one, without the first and the last interval.
     figures: Vec<(&'static str, Unit, Vec<f64>)>,
     intervals: usize,
 }
@@ -64,14 +64,14 @@ fn read(path: &Path) -> Result<Run, String> {
     .map_err(no_run)
 }
 
-/// What tells the forms apart.
+/// The fields that identify the file format.
 #[derive(Debug, Deserialize)]
 struct About {
     format: u32,
     protocol: Option<String>,
 }
 
-/// What is to be known of a run before its figures are compared with another's.
+/// A warning about a run for its head line, if its figures need one.
 fn caveat(void: &[String], late: Option<&String>) -> &'static str {
     match (void, late) {
         ([_, ..], _) => ", VOID",
@@ -117,7 +117,7 @@ fn websockets(path: &Path, file: &websocket::json::Kept) -> Run {
         };
         (Unit::Count, intervals.iter().map(rate).collect())
     };
-    // Where nothing was opened, pinged or delivered, there is no time for it.
+    // Intervals without an opening, pong or delivery have no time for it.
     let time = |times: fn(&websocket::json::IntervalFigures) -> &Sparse, quantile: f64| {
         let all = intervals.iter().map(|interval| times(interval)).filter(|times| times.count() > 0);
         (Unit::Time, all.map(|times| times.quantile(quantile) as f64).collect())

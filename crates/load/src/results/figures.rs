@@ -1,4 +1,4 @@
-//! Figures that are in the results of every load, as data: distributions of times, limits, sockets.
+//! Figures that the JSON results of every load contain: distributions of times, limits, sockets.
 
 use crate::drive::sockets::Sockets;
 use crate::drive::sockets::account::Look;
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use watch::model::tally::StateCounts;
 
-/// Version of the form; a reader refuses others.
+/// Version of the format; readers refuse other versions.
 pub(crate) const FORMAT: u32 = 1;
 
-/// A limit of the system beside what the load needs of it.
+/// A limit of the system, and how much of it the load needs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Limit {
     pub(crate) what: String,
@@ -36,27 +36,28 @@ pub(crate) struct Latency {
     pub(crate) histogram: Sparse,
 }
 
-/// Sockets towards the targets, as the kernel told of them.
+/// Sockets towards the targets, as reported by the kernel.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct SocketFigures {
-    /// How the kernel was asked.
+    /// How the kernel was queried.
     pub(crate) source: String,
-    /// Looks while the load went on.
+    /// Number of looks during the load.
     pub(crate) looks: u64,
-    /// Most processor time that a look took.
+    /// The most processor time that a look took.
     pub(crate) look_s_max: f64,
-    /// Of each state the most at one time.
+    /// The largest count of each state at one time.
     pub(crate) most: BTreeMap<String, u64>,
-    /// When all was over.
+    /// The look after the end of the run.
     pub(crate) end: Option<LookFigures>,
-    /// Most at one time whose target did not read, and with bytes that the load had not read.
+    /// Most sockets at one time with a zero window at the target; `unread_most` with bytes that the
+    /// load had not read.
     pub(crate) window_zero_most: u64,
     pub(crate) unread_most: u64,
     pub(crate) over_time: Vec<LookFigures>,
     pub(crate) notes: Vec<String>,
 }
 
-/// One look. Closes and segments are counted from the start of the run.
+/// One look. Closes and segments count from the start of the run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct LookFigures {
     pub(crate) at_s: f64,
@@ -108,7 +109,7 @@ fn by_state(states: &StateCounts) -> BTreeMap<String, u64> {
     states.present().map(|(state, count)| (state.name().to_owned(), count)).collect()
 }
 
-/// Quantiles that are written out.
+/// Quantiles in the file.
 pub(crate) const QUANTILES: [(&str, f64); 8] = [
     ("p50", 0.5),
     ("p60", 0.6),

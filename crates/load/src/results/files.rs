@@ -1,5 +1,5 @@
-//! What a run leaves in files: JSON, a table of intervals, a percentile spectrum, a page, metrics while it runs. A file that cannot
-//! be written is reported and does not take the summary away. What is in them is the protocol's module's business.
+//! The files of a run: JSON, a table of intervals, a percentile spectrum, a page, and metrics during the run. If a file
+//! cannot be written, that is reported and the summary is still printed. The module of the protocol supplies the contents.
 
 use super::units::NS_PER_MS;
 use crate::Latencies;
@@ -9,22 +9,22 @@ use std::io::Read as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// What a run can be written as.
+/// The reports of a run.
 pub trait Reports {
-    /// All figures, with a line end.
+    /// All figures, with a final line end.
     fn json(&self) -> String;
     /// A line per interval.
     fn csv(&self) -> String;
     /// A page with charts.
     fn page(&self) -> Document;
-    /// The times whose spectrum is written. Its tools expect milliseconds.
+    /// The latencies for the percentile spectrum, which is written in milliseconds.
     fn spectrum(&self) -> Latencies;
 }
 
-/// Where to.
+/// The paths of the files.
 #[derive(Debug, Clone, Default)]
 pub struct Files {
-    /// All figures; `-` is the standard output, in place of the report.
+    /// All figures; `-` writes them to standard output in place of the report.
     pub json: Option<PathBuf>,
     /// A line of figures per interval.
     pub csv: Option<PathBuf>,
@@ -34,12 +34,11 @@ pub struct Files {
     pub html: Option<PathBuf>,
     /// Metrics during the run, for the textfile collector of Prometheus.
     pub prometheus: Option<PathBuf>,
-    /// Where the same are served at /metrics during the run.
+    /// The address that serves the same metrics at /metrics during the run.
     pub listen: Option<SocketAddr>,
 }
 
-/// A file's content, if it has no more than this many bytes. What it says of its size is not believed: a device says none and does not
-/// end.
+/// Reads a file of at most this many bytes. It does not trust the file's size: a device reports 0 and may never end.
 pub fn read_at_most(path: &Path, bytes_max: u64) -> Result<Vec<u8>, String> {
     let name = path.display();
     let file = fs::File::open(path).map_err(|error| format!("{name}: {error}"))?;
@@ -52,12 +51,12 @@ pub fn read_at_most(path: &Path, bytes_max: u64) -> Result<Vec<u8>, String> {
 }
 
 impl Files {
-    /// Whether the report's place on the standard output is taken.
+    /// Whether JSON replaces the report on standard output.
     pub fn json_on_stdout(&self) -> bool {
         self.json.as_deref() == Some(Path::new("-"))
     }
 
-    /// Creates the files, so that a wrong path is known before the load and not after it.
+    /// Creates the files, so that a wrong path is reported before the load and not after it.
     pub fn check(&self) -> Result<(), String> {
         let json = self.json.as_ref().filter(|_| !self.json_on_stdout());
         for path in [json, self.csv.as_ref(), self.hgrm.as_ref(), self.html.as_ref(), self.prometheus.as_ref()]
@@ -70,17 +69,17 @@ impl Files {
         Ok(())
     }
 
-    /// Writes the metrics after an interval.
+    /// Writes the metrics page after an interval.
     pub(crate) fn during(&self, page: &str) -> Result<(), String> {
         let Some(path) = &self.prometheus else { return Ok(()) };
-        // The collector must never read half a file; but a device, a pipe or a link keeps its place.
+        // A rename keeps the collector from reading half a file. A device, a pipe or a link is written in place.
         let is_file = fs::symlink_metadata(path).is_ok_and(|found| found.is_file());
         let written = if is_file {
             let mut beside = path.clone().into_os_string();
             beside.push(".part");
             let written = fs::write(&beside, page).and_then(|()| fs::rename(&beside, path));
             if written.is_err() {
-                // Half a page is useless, least of all on a full disk.
+                // Half a page is useless, and on a full disk it takes space.
                 let _ = fs::remove_file(&beside);
             }
             written
@@ -90,7 +89,7 @@ impl Files {
         written.map_err(|error| format!("{}: {error}", path.display()))
     }
 
-    /// Writes the rest; whether all went well.
+    /// Writes the other files; returns whether all were written.
     pub fn after(&self, reports: &impl Reports) -> bool {
         let mut ok = true;
         let mut write = |path: &Option<PathBuf>, text: &dyn Fn() -> String| {

@@ -1,4 +1,5 @@
-//! The report of a floor: how late a program that only waits is on this machine, in words and as data.
+//! The report of a floor measurement, as text and as data: how late a program that only waits is on
+//! this machine.
 
 use super::figures::Latency;
 use super::units::time;
@@ -7,7 +8,7 @@ use crate::{Ask, Floor, Machine};
 use report::text::grouped;
 use serde::Serialize;
 
-/// The figures, in the form of a run's.
+/// The figures, in the format of a run's.
 #[derive(Serialize)]
 struct Figures {
     rate: f64,
@@ -18,7 +19,7 @@ struct Figures {
     host_stolen_share: Option<f64>,
 }
 
-/// The report with its last line end; `json` for the figures as data.
+/// The report with its final line end; `json` selects the figures as data.
 pub fn floor(ask: &Ask, floor: &Floor, json: bool) -> String {
     let busy_share = floor.spent.cpu_ns as f64 / (floor.elapsed.as_nanos() as f64).max(1.0);
     let of_machine = Machine::new(floor.spent, floor.processors, floor.elapsed);

@@ -1,5 +1,5 @@
-//! What is told of a load when it is over: text, tables of intervals, figures as data, pages with charts; and what two runs say beside
-//! each other. Pure but for [`Files`], which writes. What a run shows while it goes on is `drive`'s.
+//! The reports of a finished load: text, tables of intervals, figures as data, pages with charts; and the comparison of two
+//! runs. Pure except for [`Files`], which writes files. `drive` shows a run while it is running.
 
 mod compare;
 pub(crate) mod figures;
@@ -20,17 +20,17 @@ pub use floor::floor;
 use crate::drive::sockets::Sockets;
 use crate::{Health, Verdict};
 
-/// Everything that is known after a run.
+/// All results of a run.
 #[derive(Debug)]
 pub struct Results<'a, S, R> {
-    /// What the run did.
+    /// The summary of the run.
     pub summary: &'a S,
     /// The generator's own condition.
     pub health: &'a Health,
-    /// Of the thresholds, in their order.
+    /// The verdicts of the thresholds, in the order of the thresholds.
     pub verdicts: &'a [Verdict],
     /// The run over time.
     pub rows: &'a [R],
-    /// What the kernel said of the sockets; none if it was not asked.
+    /// The kernel's figures for the sockets; `None` if they were not queried.
     pub sockets: Option<&'a Sockets>,
 }

@@ -6,15 +6,15 @@ use crate::results::words::outcome;
 use crate::{GeneratorRecord, Health, Latencies, Verdict};
 use report::{Axis, Chart, Figure, Kind, Section, Series, Severity, Table, Unit};
 
-/// Points of the spectrum per halving of what is left to 100 %.
+/// Points of the spectrum for each halving of the distance to 100 %.
 pub(crate) const TICKS_PER_HALF: u32 = 5;
 
-/// The sockets towards the targets: states over time, who closed first, and what did not move.
+/// The sockets towards the targets: states over time, who closed first, and sockets whose data is stuck.
 pub(crate) fn tcp(sockets: &Sockets) -> Section {
     let looks = &sockets.looks;
     let kept = looks.kept();
     let basis = format!("n = {} looks, {}", kept.len(), sockets.source);
-    // The title says what is counted; beside each mark it would not fit on a phone.
+    // The chart's title names the unit, because a unit at each axis mark would not fit on a phone.
     let axes = |what: &str| (Axis::new("time", Unit::of("s")), Axis::new(what, Unit::of("")));
     let line = |name: &str, value: &dyn Fn(&Look) -> u64| {
         Series::new(name, kept.iter().map(|look| (look.at.as_secs_f64(), value(look) as f64)))
@@ -45,7 +45,7 @@ pub(crate) fn tcp(sockets: &Sockets) -> Section {
     sockets.notes.iter().fold(section, |section, text| section.note(Severity::Note, text.clone()))
 }
 
-/// The thresholds, in the words of the text.
+/// The thresholds, worded as in the text report.
 pub(crate) fn thresholds(health: &Health, verdicts: &[Verdict]) -> Section {
     verdicts.iter().fold(Section::new("Thresholds"), |section, verdict| {
         let why = verdict.undecided.as_ref().map_or_else(String::new, |why| format!("; {why}"));
@@ -58,7 +58,8 @@ pub(crate) fn thresholds(health: &Health, verdicts: &[Verdict]) -> Section {
     })
 }
 
-/// How late the generator was itself, whose that was, and what it says of the run. What speaks against the figures is not folded.
+/// The generator's lag, its cause, and what it means for the run. If the lag matters or the run is void, the section is
+/// open.
 pub(crate) fn generator(record: &GeneratorRecord, health: &Health, verdicts: &[Verdict]) -> Section {
     let figure = |latencies: &Latencies, quantile: f64| {
         Figure::from_events(latencies.quantile_ns(quantile) as f64, latencies.count(), Unit::Nanoseconds).into()

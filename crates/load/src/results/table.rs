@@ -1,18 +1,19 @@
-//! `--csv`: a line per interval, with what the kernel said of the sockets behind what the protocol's module has to say.
+//! `--csv`: a line per interval. The protocol's columns come first, then those of the machine and of the sockets.
 
 use crate::drive::sockets::account::{Look, Looks};
 use crate::{Spent, Ticks};
 use sockdiag::State;
 use std::time::Duration;
 
-/// What `socket_cells` writes: the last look in the interval. Closes and segments are counted from the start of the run.
+/// The columns of `socket_cells`, from the last look in the interval. Closes and segments count from the start of the
+/// run.
 const SOCKET_COLUMNS: &str = ",syn_sent,established,fin_wait,close_wait,last_ack,closing,time_wait,closed_first_by_target,\
                               closed_first_by_load,segments_sent_again,window_zero,unread\n";
 
-/// What `machine_cells` writes.
+/// The columns of `machine_cells`.
 const MACHINE_COLUMNS: &str = ",generator_waited_s,host_stolen_percent,generator_cpu_s";
 
-/// The table: each line ends with its `machine_cells`, and comes with the end of its interval.
+/// The table. Each line comes with the end of its interval, and ends with its `machine_cells`.
 pub(crate) fn csv(columns: &str, looks: Option<&Looks>, lines: impl Iterator<Item = (Duration, String)>) -> String {
     let mut text = columns.to_owned() + MACHINE_COLUMNS;
     text.push_str(if looks.is_some() { SOCKET_COLUMNS } else { "\n" });
@@ -26,7 +27,7 @@ pub(crate) fn csv(columns: &str, looks: Option<&Looks>, lines: impl Iterator<Ite
     text
 }
 
-/// What became of the generator's time and of the processors in an interval; what is not known leaves its cell empty.
+/// How the generator's and the processors' time was spent in an interval; an unknown value leaves its cell empty.
 pub(crate) fn machine_cells(spent: Spent, processors: Ticks) -> String {
     let cell = |value: Option<f64>| value.map(|value| format!("{value:.3}")).unwrap_or_default();
     let waited_s = spent.waited_ns.map(|ns| ns as f64 / 1e9);
@@ -35,7 +36,7 @@ pub(crate) fn machine_cells(spent: Spent, processors: Ticks) -> String {
 }
 
 fn socket_cells(look: Option<&Look>) -> String {
-    // Before the first look nothing is known.
+    // Before the first look the cells are empty.
     let Some(look) = look else { return ",".repeat(SOCKET_COLUMNS.matches(',').count()) };
     let of = |state| look.states.of(state);
     let cells = [

@@ -1,4 +1,4 @@
-//! What is told of handshakes: lines, data, a section of the page.
+//! The report on TLS handshakes: lines of text, data, and a section of the page.
 
 use super::figures::{Latency, QUANTILES};
 use super::units::time;
@@ -11,20 +11,20 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// Handshakes as data.
+/// Handshake figures as data.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct HandshakeFigures {
-    /// With a key exchange and a certificate.
+    /// Full handshakes, with a key exchange and a certificate.
     pub(crate) full: u64,
-    /// Of sessions that were resumed.
+    /// Handshakes that resumed a session.
     pub(crate) resumed: u64,
-    /// Both, per second.
+    /// Both kinds per second.
     pub(crate) rate: f64,
-    /// How many there were of each protocol and cipher.
+    /// Number of handshakes by protocol and cipher.
     pub(crate) agreed: BTreeMap<String, u64>,
-    /// Connections that the target closed without `close_notify` while nothing was in flight.
+    /// Idle connections that the target closed without `close_notify`.
     pub(crate) closed_without_notify: u64,
-    /// What was wrong with some handshake that failed.
+    /// The first error of a failed handshake.
     pub(crate) failure: Option<String>,
     /// From established TCP to the end of the handshake.
     pub(crate) time_full: Latency,
@@ -50,7 +50,7 @@ fn rate(handshakes: &Handshakes, elapsed: Duration) -> f64 {
     handshakes.count() as f64 / elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
 }
 
-/// Lines of the report.
+/// Adds the lines of the text report.
 pub(crate) fn lines(handshakes: &Handshakes, elapsed: Duration, text: &mut String) {
     let Handshakes { full, resumed, agreed, truncated, failure } = handshakes;
     let times = |latencies: &Latencies| {

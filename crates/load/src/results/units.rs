@@ -1,6 +1,6 @@
-//! Times and amounts as they are shown.
+//! Formats times and amounts.
 
-/// Tables and spectra are in milliseconds, as people and tools expect.
+/// Tables and spectra are in milliseconds, as readers and tools expect.
 pub(crate) const NS_PER_MS: f64 = 1e6;
 
 /// Three digits and a unit.
@@ -15,7 +15,7 @@ pub(crate) fn time(ns: f64) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
-/// Decimal, as rates on a wire are.
+/// Decimal units, as for network rates.
 pub(crate) fn bytes(count: f64) -> String {
     let (value, unit) = match count {
         _ if count < 1e3 => return format!("{count:.0} B"),

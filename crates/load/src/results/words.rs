@@ -1,5 +1,4 @@
-//! Lines that the text of every load has: its plan, the sockets, how late the generator was and whose that was,
-//! the thresholds.
+//! Lines that the text report of every load has: its plan, the sockets, the generator's lag and its cause, the thresholds.
 
 use super::units::time;
 use crate::drive::sockets::Sockets;
@@ -9,7 +8,7 @@ use report::text::grouped;
 use std::fmt::Write as _;
 use watch::model::tally::StateCounts;
 
-/// What is printed before the first socket: in how many processes, and which limit would bind first.
+/// The line before the first socket: the number of processes, and the limit that the load would reach first.
 pub(crate) fn plan_line(plan: &Plan) -> String {
     let processes = if plan.processes == 1 { String::new() } else { format!("{} processes; ", plan.processes) };
     let scarcest = plan.scarcest().map_or_else(String::new, |need| {
@@ -19,7 +18,7 @@ pub(crate) fn plan_line(plan: &Plan) -> String {
     format!("plan        {processes}{scarcest}")
 }
 
-/// What the kernel says of the sockets towards the targets.
+/// The kernel's figures for the sockets towards the targets.
 pub(crate) fn tcp(sockets: &Sockets, text: &mut String) {
     let looks = &sockets.looks;
     let states = |histogram: &StateCounts| {
@@ -56,7 +55,7 @@ pub(crate) fn tcp(sockets: &Sockets, text: &mut String) {
     text.push('\n');
 }
 
-/// Whose a lag was: the part of its own work, how long its turns took, and what the machine had to do with it.
+/// The cause of a lag: the part of the generator's own work, the duration of its loop's turns, and the machine's part.
 pub(crate) fn whose(own: &Latencies, turn: &Latencies, machine: Machine, text: &mut String) {
     let _ = writeln!(text, "            its own work was the cause of {}; for the rest it was not run", lateness(own));
     let _ = writeln!(
@@ -69,15 +68,14 @@ pub(crate) fn whose(own: &Latencies, turn: &Latencies, machine: Machine, text: &
     self::machine(machine, text);
 }
 
-/// How late, at which share.
+/// A lag at several quantiles.
 pub(crate) fn lateness(lag: &Latencies) -> String {
     let quantile = |quantile| time(lag.quantile_ns(quantile) as f64);
     let (p50, p99, p999, max) = (quantile(0.5), quantile(0.99), quantile(0.999), time(lag.max_ns() as f64));
     format!("p50 {p50}, p99 {p99}, p99.9 {p999}, max {max}")
 }
 
-/// What the generator's own condition means for the run: how late it was and whether that matters, what else a reader should know,
-/// and why the run counts for nothing.
+/// The generator's condition: its lag and whether it matters, remarks for the reader, and why the run counts for nothing.
 pub(crate) fn condition(health: &Health, verdicts: &[Verdict], text: &mut String) {
     if let (Some(late), Some(meaning)) = (&health.late, health.of_lateness(verdicts)) {
         let _ = writeln!(text, "late        {late}\n            {meaning}");
@@ -90,7 +88,7 @@ pub(crate) fn condition(health: &Health, verdicts: &[Verdict], text: &mut String
     }
 }
 
-/// A line for each threshold. A run that is void holds none.
+/// A line for each threshold. In a void run no threshold counts as met.
 pub(crate) fn thresholds(health: &Health, verdicts: &[Verdict], text: &mut String) {
     for verdict in verdicts {
         let word = match outcome(health, verdict) {
@@ -103,7 +101,7 @@ pub(crate) fn thresholds(health: &Health, verdicts: &[Verdict], text: &mut Strin
     }
 }
 
-/// What became of all thresholds, at the end of a sentence.
+/// The result of all thresholds, for the end of a sentence.
 pub(crate) fn verdict(health: &Health, verdicts: &[Verdict]) -> String {
     let of = |wanted: Outcome| verdicts.iter().filter(|verdict| outcome(health, verdict) == wanted).collect::<Vec<_>>();
     let (missed, void) = (of(Outcome::Fails), of(Outcome::Void));
@@ -119,7 +117,7 @@ pub(crate) fn verdict(health: &Health, verdicts: &[Verdict]) -> String {
     }
 }
 
-/// What became of a threshold, as every form of the report has it.
+/// The outcome of a threshold, the same in every form of the report.
 pub(crate) fn outcome(health: &Health, verdict: &Verdict) -> Outcome {
     match (&verdict.undecided, verdict.met) {
         _ if !health.void.is_empty() => Outcome::Void,
@@ -129,7 +127,7 @@ pub(crate) fn outcome(health: &Health, verdict: &Verdict) -> Outcome {
     }
 }
 
-/// What the machine had to do with a lag.
+/// Adds the machine's part in a lag.
 pub(crate) fn machine(machine: Machine, text: &mut String) {
     let known = machine.to_string();
     if !known.is_empty() {

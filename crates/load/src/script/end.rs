@@ -6,29 +6,29 @@ use crate::summary::Summary;
 use crate::tally::{SocketErrors, Tally};
 use mlua::{Function, MetaMethod, Table, UserData, UserDataFields, UserDataMethods};
 
-/// A script whose run is over.
+/// The script of a finished run.
 #[derive(Debug, Clone)]
 pub struct Finished(pub(crate) Host);
 
-/// What wrk calls statistics: values with their counts.
+/// wrk's statistics object: values with their counts.
 #[derive(Debug)]
 struct Statistics {
     values: Sparse,
-    /// One of wrk's units in ours.
+    /// The size of wrk's unit in the unit of `values`.
     unit: f64,
     mean: f64,
     deviation: f64,
 }
 
 impl Statistics {
-    /// Of latencies in nanoseconds; wrk counts microseconds.
+    /// Latencies in nanoseconds; wrk uses microseconds.
     fn latency(whole: &Tally) -> Self {
         let latency = &whole.latency;
         let (mean, deviation) = (latency.mean_ns() / 1e3, latency.deviation_ns() / 1e3);
         Self { values: Sparse::from(latency), unit: 1e3, mean, deviation }
     }
 
-    /// Of requests per second and thread, one value for each interval.
+    /// Requests per second and thread, one value per interval.
     fn rates(rows: &[Row], threads: usize) -> Self {
         let rates: Vec<f64> = Row::rates(rows).map(|rate| rate / threads.max(1) as f64).collect();
         let mut values = Sparse::default();
@@ -55,7 +55,7 @@ impl UserData for Statistics {
     fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
         methods.add_method("percentile", |_, this, percent: f64| Ok(this.at(percent / 100.0)));
         methods.add_meta_method(MetaMethod::Len, |_, this, ()| Ok(this.values.0.len()));
-        // The n-th value and how often it came, from 1.
+        // Returns the n-th value and its count; n starts at 1.
         methods.add_meta_method(MetaMethod::Call, |_, this, index: usize| {
             let found = index.checked_sub(1).and_then(|index| this.values.0.get(index));
             Ok(found.map_or((0.0, 0), |(value, count)| (*value as f64 / this.unit, *count)))
@@ -64,7 +64,7 @@ impl UserData for Statistics {
 }
 
 impl Finished {
-    /// Calls the script's `done`, if it has one. What it prints goes to the standard output stream.
+    /// Calls the script's `done`, if it has one. Its output goes to standard output.
     pub fn done(&self, summary: &Summary, rows: &[Row]) -> Result<(), ScriptError> {
         let lua = &self.0.lua;
         let Some(done) = lua.globals().get::<Option<Function>>("done")? else { return Ok(()) };
@@ -77,7 +77,7 @@ impl Finished {
         let latency = Statistics::latency(&whole);
         let rates = Statistics::rates(rows, summary.threads);
         done.call::<()>((table, latency, rates))?;
-        // Lua buffers what it writes, and the process may end without closing its state.
+        // Lua buffers its output, and the process may end without closing the Lua state.
         lua.load("io.flush()").exec()?;
         Ok(())
     }

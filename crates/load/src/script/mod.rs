@@ -1,11 +1,12 @@
-//! wrk's Lua scripts, run unchanged: `setup`, `init`, `delay`, `request`, `response`, `done`, and the table `wrk`. Each worker
-//! has a Lua state of its own, and the run has one for `setup` and `done`. A function that a script does not define costs
-//! nothing. The HTTP driver calls [`WorkerScript`]; `run` makes and ends them.
+//! Runs wrk's Lua scripts unchanged: `setup`, `init`, `delay`, `request`, `response`, `done`, and the table `wrk`. Each
+//! worker has its own Lua state, and the run has one for `setup` and `done`. A function that a script does not define costs
+//! nothing. The HTTP driver calls [`WorkerScript`]; `run` creates and ends them.
 //!
-//! Where the workers are in other processes, `setup` and `done` run in the one that started them, with states of its own for the
-//! threads: what `setup` gives them goes to their processes, and their globals come back before `done`.
+//! If the workers are in other processes, `setup` and `done` run in the parent process, with a separate state for each
+//! worker. The values that `setup` sets are sent to the workers' processes, and the workers' globals come back before
+//! `done`.
 //!
-//! Not the same as in wrk: `thread:stop()` and an error in a script end the whole run.
+//! Unlike in wrk, `thread:stop()` and an error in a script end the whole run.
 
 mod end;
 mod plain;
@@ -24,26 +25,26 @@ use std::time::Duration;
 use thiserror::Error;
 use thread::Thread;
 
-/// Requests that one string of a script may hold: what pipelining allows elsewhere.
+/// Most requests in one string of a script: the same limit as for pipelining.
 const REQUESTS_MAX: usize = crate::options::PIPELINE_MAX;
-/// Body bytes that are kept for `response`; what is longer is cut, as a script reads it whole.
+/// Most bytes of a body for `response`; a script reads the whole body, so the rest is cut off.
 pub(crate) const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// The table `wrk` in Lua.
+/// The Lua source of the table `wrk`.
 const WRK: &str = include_str!("wrk.lua");
 
-/// A script as it was given.
+/// A script as the user gave it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Script {
-    /// For error messages; usually the file.
+    /// The name for error messages; usually the file.
     pub name: String,
-    /// Lua.
+    /// The Lua source.
     pub source: String,
-    /// What `init` gets.
+    /// The arguments of `init`.
     pub args: Vec<String>,
 }
 
-/// A script failed: what Lua said, with the line.
+/// A script failed: Lua's message, with the line.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct ScriptError(String);
@@ -54,41 +55,41 @@ impl From<mlua::Error> for ScriptError {
     }
 }
 
-/// One worker's state.
+/// The script of one worker.
 #[derive(Debug)]
 pub(crate) struct WorkerScript {
     lua: Lua,
     request: Option<Function>,
     response: Option<Function>,
     delay: Option<Function>,
-    /// Without `request`: what is sent each time.
+    /// The bytes of each request if the script has no `request`.
     fixed: Arc<[u8]>,
-    /// Requests in each string.
+    /// Number of requests in each string.
     requests: usize,
-    /// Where this worker's requests go, if `setup` chose an address.
+    /// The address of this worker's requests, if `setup` chose one.
     pub(crate) address: Option<SocketAddr>,
-    /// What went wrong; the run ends with it.
+    /// The first error; it ends the run.
     pub(crate) failure: Option<ScriptError>,
 }
 
-/// What a worker's state is given before it begins, where `setup` ran in another process.
+/// The values for a worker's state, if `setup` ran in another process.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct Start {
-    /// By `thread:set`, in order.
+    /// Set by `thread:set`, in order.
     given: Globals,
-    /// By `thread.addr`, if that was set.
+    /// Set by `thread.addr`, if at all.
     address: Option<SocketAddr>,
 }
 
-/// The state for `setup` and `done`, with the workers' for `thread:get` in `done`: the states themselves, or where the workers are in
-/// other processes, states that `setup` has seen and that get their globals in the end.
+/// The state for `setup` and `done`, and the workers' states for `thread:get` in `done`. If the workers are in other
+/// processes, these are copies: `setup` ran on them, and they get the workers' globals at the end.
 #[derive(Debug, Clone)]
 pub(crate) struct Host {
     lua: Lua,
     workers: Vec<Lua>,
 }
 
-/// Makes the states of a run in one process, and runs `setup` and `init` for each worker.
+/// Creates the states of a run in one process, and runs `setup` and `init` for each worker.
 pub(crate) fn prepare(
     script: &Script,
     options: &Options,
@@ -104,7 +105,7 @@ pub(crate) fn prepare(
     Ok((host, scripts))
 }
 
-/// Runs `setup` for workers of other processes.
+/// Runs `setup` for workers in other processes.
 pub(crate) fn set_up(
     script: &Script,
     options: &Options,
@@ -120,7 +121,7 @@ pub(crate) fn set_up(
     Ok((host, starts))
 }
 
-/// The states, with `setup` called for each worker, and `then` behind it.
+/// Creates the states, calls `setup` for each worker, and then `then`.
 fn host(
     script: &Script,
     options: &Options,
@@ -143,7 +144,7 @@ fn host(
     Ok(host)
 }
 
-/// A worker's state, with itself in `wrk.thread`.
+/// A worker's state, with its own thread object in `wrk.thread`.
 fn worker(
     script: &Script,
     options: &Options,
@@ -157,11 +158,11 @@ fn worker(
     Ok((lua, thread))
 }
 
-/// The workers' states in a process that has a part of the load.
+/// The workers' states in a process that runs a part of the load.
 #[derive(Debug)]
 pub(crate) struct Threads(Vec<Lua>);
 
-/// Makes the states of a part, gives them what `setup` has given them elsewhere, and runs `init` for each.
+/// Creates the states of a part, sets the values that `setup` set in the parent process, and runs `init` for each.
 pub(crate) fn take_up(
     script: &Script,
     options: &Options,
@@ -182,7 +183,7 @@ pub(crate) fn take_up(
 }
 
 impl Threads {
-    /// The globals of each worker in the end, if there is a `done` that may ask for them.
+    /// The final globals of each worker, if the script has a `done`.
     pub(crate) fn globals(&self) -> Result<Vec<Globals>, ScriptError> {
         let mut all = Vec::new();
         for lua in &self.0 {
@@ -195,14 +196,14 @@ impl Threads {
 }
 
 impl Host {
-    /// Takes the globals that a worker of another process had in the end.
+    /// Sets the final globals of a worker in another process.
     pub(crate) fn restore(&self, worker: usize, globals: &Globals) -> Result<(), ScriptError> {
         let Some(lua) = self.workers.get(worker) else { return Ok(()) };
         Ok(plain::restore(lua, globals)?)
     }
 }
 
-/// A state with the table `wrk` filled from the options, and the script run once.
+/// Creates a state, fills its table `wrk` from the options, and runs the script once.
 fn state(script: &Script, options: &Options) -> Result<Lua, ScriptError> {
     let lua = Lua::new();
     lua.load(WRK).set_name("=wrk").exec()?;
@@ -236,7 +237,7 @@ impl WorkerScript {
         let globals = lua.globals();
         if let Some(init) = globals.get::<Option<Function>>("init")? {
             let args = lua.create_table()?;
-            // As in wrk the first argument has the index 0.
+            // As in wrk, the first argument has the index 0.
             for (index, arg) in script.args.iter().enumerate() {
                 args.set(index, arg.as_str())?;
             }
@@ -263,7 +264,7 @@ impl WorkerScript {
         self.requests
     }
 
-    /// Appends what is to be sent.
+    /// Appends the next string of requests.
     pub(crate) fn encode(&mut self, out: &mut Vec<u8>) {
         let Some(request) = &self.request else {
             out.extend_from_slice(&self.fixed);
@@ -275,7 +276,7 @@ impl WorkerScript {
         }
     }
 
-    /// Whether `response` is defined, so that fields and body are wanted.
+    /// Whether the script defines `response` and so needs fields and body.
     pub(crate) fn wants_responses(&self) -> bool {
         self.response.is_some()
     }
@@ -309,7 +310,7 @@ impl WorkerScript {
     }
 }
 
-/// How many requests a string holds; it must hold whole ones.
+/// Number of requests in a string; it must contain complete ones.
 fn count_requests(bytes: &[u8]) -> Result<usize, ScriptError> {
     let limits =
         http1::Limits { head_bytes_max: bytes.len() + 1, line_bytes_max: bytes.len() + 1, ..http1::Limits::default() };
@@ -324,7 +325,7 @@ fn count_requests(bytes: &[u8]) -> Result<usize, ScriptError> {
         };
         let body = match head.framing {
             http1::BodyFraming::Length(length) => length as usize,
-            // How far it goes is the script's business.
+            // The script is responsible for the end of a chunked body.
             http1::BodyFraming::Chunked => usize::MAX,
             http1::BodyFraming::None => 0,
         };

@@ -1,35 +1,35 @@
-//! Values of Lua's without their state: what goes from one worker's state to another one's, and from process to process. As in wrk those
-//! are plain values, tables of them, and addresses.
+//! Lua values without their state, to copy them between the states of workers and between processes. As in wrk, these are
+//! plain values, tables of them, and addresses.
 
 use super::thread::Address;
 use mlua::{IntoLua as _, Lua, Value};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// Tables within tables that are copied from one state to another; one that contains itself has no end.
+/// Deepest nesting of tables that is copied; a table that contains itself would never end.
 const DEPTH_MAX: usize = 32;
-/// Bytes of all globals of a worker that its process sends to the one that calls `done`: a hundred times what a list of all latencies of
-/// a minute takes, and less than what would be noticed at the end of a run.
+/// Most bytes of all globals of a worker that are sent to the process that calls `done`: a hundred times a list of all
+/// latencies of a minute, and little enough not to delay the end of a run.
 const GLOBALS_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// A value that can leave its state.
+/// A value that can be copied to another state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Plain {
     Boolean(bool),
     Integer(i64),
-    /// Its bits: JSON has no words for all numbers.
+    /// The bits of the number: JSON cannot represent all numbers.
     Number(u64),
     Text(Vec<u8>),
     Table(Vec<(Plain, Plain)>),
     Address(SocketAddr),
 }
 
-/// Names of globals with their values; none is nil.
+/// Names of globals with their values; `None` is nil.
 pub(crate) type Globals = Vec<(String, Option<Plain>)>;
 
 impl Plain {
-    /// The value, or `None` of nil; an error of one that belongs to its state.
+    /// Copies a value; nil becomes `None`. The error is for values that cannot leave their state.
     pub(super) fn of(value: &Value) -> mlua::Result<Option<Self>> {
         let mut room = usize::MAX;
         Self::within(value, 0, &mut room)
@@ -64,7 +64,7 @@ impl Plain {
         }))
     }
 
-    /// The same value in a state.
+    /// Creates the value in a state.
     pub(super) fn to_lua(&self, lua: &Lua) -> mlua::Result<Value> {
         Ok(match self {
             Self::Boolean(value) => Value::Boolean(*value),
@@ -87,12 +87,12 @@ fn too_much() -> mlua::Error {
     mlua::Error::runtime("the script's globals are more than another process takes (64 MB for each thread)")
 }
 
-/// A value or nil in a state.
+/// Creates the value, or nil, in a state.
 pub(super) fn to_lua(value: Option<&Plain>, lua: &Lua) -> mlua::Result<Value> {
     value.map_or(Ok(Value::Nil), |value| value.to_lua(lua))
 }
 
-/// All globals of a state that can leave it; functions and what Lua itself brings stay.
+/// All globals that can be copied; functions and Lua's own globals are left out.
 pub(super) fn globals(lua: &Lua) -> mlua::Result<Globals> {
     let mut room = GLOBALS_BYTES_MAX;
     let mut found = Globals::new();
@@ -101,7 +101,7 @@ pub(super) fn globals(lua: &Lua) -> mlua::Result<Globals> {
         let before = room;
         match Plain::within(&value, 0, &mut room) {
             Ok(value) => found.push((name.to_string_lossy(), value)),
-            // What is left of the room tells a value that is too large from one that cannot leave.
+            // An empty budget means that the value is too large; otherwise it cannot be copied.
             Err(_) if room == 0 => return Err(too_much()),
             Err(_) => room = before,
         }
@@ -109,7 +109,7 @@ pub(super) fn globals(lua: &Lua) -> mlua::Result<Globals> {
     Ok(found)
 }
 
-/// Gives a state these globals, and takes away the plain ones that are not among them.
+/// Sets these globals in a state, and removes plain globals that are not among them.
 pub(super) fn restore(lua: &Lua, values: &Globals) -> mlua::Result<()> {
     let all = lua.globals();
     for (name, _) in globals(lua)?.iter().filter(|(name, _)| !values.iter().any(|(other, _)| other == name)) {

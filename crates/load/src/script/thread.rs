@@ -1,4 +1,4 @@
-//! What scripts call a thread: a worker's state as seen from `setup`, `done` and its own script; and addresses.
+//! The thread object of wrk's scripts: a worker's state for `setup`, `done` and its own script; and addresses.
 
 use super::Start;
 use super::plain::{self, Globals, Plain};
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// How long `wrk.connect` tries an address.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// An address as scripts see it: something that can be printed, and given to a thread.
+/// An address for scripts: they can print it and assign it to a thread.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Address(pub(super) SocketAddr);
 
@@ -21,13 +21,13 @@ impl UserData for Address {
     }
 }
 
-/// A worker's state. Clones are the same.
+/// A worker's state. Clones refer to the same state.
 #[derive(Clone)]
 pub(super) struct Thread {
-    /// Weak, as the state itself holds one of these.
+    /// Weak, because the state itself holds such a reference.
     lua: WeakLua,
     address: Arc<Mutex<(Option<SocketAddr>, bool)>>,
-    /// What it was given with `thread:set`, in order.
+    /// Values set with `thread:set`, in order.
     given: Arc<Mutex<Globals>>,
     stop: Arc<AtomicBool>,
 }
@@ -41,7 +41,7 @@ impl Thread {
         self.lua.try_upgrade().ok_or_else(|| mlua::Error::runtime("the thread has ended"))
     }
 
-    /// The address that `setup` has chosen, if it has.
+    /// The address that `setup` chose, if any.
     pub(super) fn chosen_address(&self) -> Option<SocketAddr> {
         let (address, chosen) = *self.address.lock().unwrap_or_else(PoisonError::into_inner);
         address.filter(|_| chosen)
@@ -49,7 +49,7 @@ impl Thread {
 }
 
 impl Thread {
-    /// What `setup` has made of it, for the process that it will run in.
+    /// The values that `setup` has set, for the worker's process.
     pub(super) fn start(&self) -> Start {
         let given = self.given.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Start { given, address: self.chosen_address() }
@@ -86,7 +86,7 @@ impl UserData for Thread {
     }
 }
 
-/// `wrk.lookup` and `wrk.connect`.
+/// Adds `wrk.lookup` and `wrk.connect`.
 pub(super) fn add_addresses(lua: &Lua, wrk: &Table) -> mlua::Result<()> {
     let lookup = |_: &Lua, (host, service): (String, Value)| {
         let port = match &service {

@@ -1,4 +1,4 @@
-//! The state of one connection: what an idle one costs is this struct, a slot of the reactor and a timer.
+//! The state of one connection. An idle one costs this struct, a slot of the reactor and a timer.
 
 use super::ending::Ending;
 use super::setup::Setup;
@@ -7,32 +7,32 @@ use transport::Transport;
 use websocket::handshake::Key;
 use websocket::{Decoder, Sender};
 
-/// Longest message that is taken; a server that sends longer ones is not what is measured here.
+/// Longest message that is accepted; servers that send longer ones are not measured here.
 const RECEIVED_BYTES_MAX: usize = 16 << 20;
 
-/// How far a connection is.
+/// The phase of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Not begun, or in the pause before it begins again.
+    /// Not begun, or in the pause before the next attempt.
     Waiting,
-    /// TCP.
+    /// TCP is being established.
     Connecting,
-    /// TLS.
+    /// The TLS handshake is in progress.
     Securing,
-    /// The handshake was sent.
+    /// The WebSocket handshake was sent.
     Opening,
     Open,
-    /// A close frame was sent; the other side's, or its FIN, is waited for.
+    /// A close frame was sent; the other side's close frame or FIN is awaited.
     Closing,
-    /// Over, and not begun again.
+    /// Closed, without another attempt.
     Gone,
 }
 
-/// What is needed until the 101 has come.
+/// The state of a WebSocket handshake until the 101.
 #[derive(Debug)]
 pub(super) struct Handshake {
     pub(super) key: Key,
-    /// What has come of the answer.
+    /// The received part of the response.
     pub(super) bytes: Vec<u8>,
 }
 
@@ -40,31 +40,31 @@ pub(super) struct Handshake {
 pub(super) struct Connection {
     pub(super) stream: Option<Transport>,
     pub(super) task: TaskId,
-    /// When it was to be opened; once open, when its next ping is due.
+    /// When it was due to be opened. Once open, when its next ping is due; in a pause, when the next attempt is due.
     pub(super) due_ns: u64,
-    /// When its last ping was due.
+    /// When its last ping was due. During the handshake, when the handshake began.
     pub(super) pinged_ns: u64,
     pub(super) handshake: Option<Box<Handshake>>,
     pub(super) decoder: Decoder,
-    /// What the socket has not taken.
+    /// Bytes that the socket has not taken.
     pub(super) unsent: Vec<u8>,
     pub(super) room: u32,
-    /// Messages that its room had been sent when it was opened: the later ones are expected.
+    /// The number of messages sent to its room before it was opened; only later ones are expected.
     pub(super) joined: u32,
-    /// Of those.
+    /// Number of expected messages received.
     pub(super) received: u32,
-    /// Messages that it has sent itself.
+    /// Number of messages it has sent itself.
     pub(super) spoken: u32,
     pub(super) phase: Phase,
-    /// What it ends by, once that is known.
+    /// How it will end, once that is known.
     pub(super) ending: Option<Ending>,
-    /// Failures in a row.
+    /// Failed attempts in a row.
     pub(super) failures: u8,
-    /// It never reads.
+    /// Whether it never reads.
     pub(super) stalled: bool,
-    /// A ping was sent and its pong has not come.
+    /// Whether the pong to its last ping is still missing.
     pub(super) awaits_pong: bool,
-    /// The next ping was due, and bytes were there that could be that pong.
+    /// Whether the next ping was put off because unread bytes may be the missing pong.
     pub(super) put_off: bool,
 }
 
@@ -91,17 +91,17 @@ impl Connection {
         }
     }
 
-    /// Messages that were sent to where it is.
+    /// Number of messages sent to its room, or by itself without rooms.
     pub(super) fn sent_here(&self, setup: &Setup) -> u32 {
         setup.sent(self.room).unwrap_or(self.spoken)
     }
 
-    /// Messages that it should have received by now.
+    /// Number of messages that it should have received by now.
     pub(super) fn expected(&self, setup: &Setup) -> u32 {
         self.sent_here(setup).wrapping_sub(self.joined)
     }
 
-    /// Whether it can say something.
+    /// Whether it can send a message.
     pub(super) fn can_speak(&self) -> bool {
         self.phase == Phase::Open && !self.stalled && self.unsent.is_empty()
     }
@@ -115,7 +115,7 @@ pub(super) fn new_decoder() -> Decoder {
 mod tests {
     use super::*;
 
-    /// The rest of the kilobyte is the reactor's slot and timer (under 80 bytes), the allocator's, and tables that have room
+    /// The rest of the kilobyte is for the reactor's slot and timer (under 80 bytes), the allocator, and tables with room
     /// for twice as many.
     #[test]
     fn a_connection_is_a_quarter_of_its_budget() {

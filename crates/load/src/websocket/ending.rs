@@ -1,4 +1,5 @@
-//! How an open WebSocket ended, in an operator's words. What keeps one from being opened is a `Cause`.
+//! How an open WebSocket ended, in an operator's words. A failed attempt to open one has a `Cause`
+//! instead.
 
 use serde::{Serialize, Serializer};
 
@@ -44,7 +45,7 @@ endings! {
 }
 
 impl Ending {
-    /// Whether the connection was lost, rather than ended by the load of its own accord.
+    /// Whether the connection was lost, rather than ended by the load itself.
     pub fn is_loss(self) -> bool {
         !matches!(self, Self::Done | Self::Unanswered | Self::Stalled | Self::Storm | Self::CutOff)
     }

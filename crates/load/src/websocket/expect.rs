@@ -1,4 +1,4 @@
-//! The figures of a load of WebSockets that thresholds are set on; `threshold` parses and judges. Pure.
+//! The figures of a load of WebSockets that a threshold can use; `threshold` parses and judges. Pure.
 
 use super::ending::Ending;
 use super::run::Summary;
@@ -26,7 +26,7 @@ pub enum Times {
     OwnLag,
 }
 
-/// What is compared.
+/// The figure that is compared.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum WebSocketFigure {
     Latency(Times, Point),
@@ -94,7 +94,7 @@ impl Compared for WebSocketFigure {
 
     fn measure(&self, counted: &Counting<'_>, summary: &Summary, health: &Health) -> Measured {
         let (value, words) = self.value(counted, summary);
-        // Of nothing nothing is known.
+        // A run without any connection has no figures.
         let value = value.filter(|_| summary.record.begun > 0);
         let other = value.filter(|_| health.late.is_some()).and_then(|value| self.at_other_end(summary, value));
         Measured { value, words, other }
@@ -102,7 +102,7 @@ impl Compared for WebSocketFigure {
 }
 
 impl WebSocketFigure {
-    /// What it would be without a late generator; `None` where that makes no difference.
+    /// The value without the generator's lag; `None` if the lag does not matter.
     fn at_other_end(self, summary: &Summary, value: f64) -> Option<f64> {
         let record = &summary.record;
         let lag = Late { lag: &record.generator.lag, service: None };
@@ -111,7 +111,8 @@ impl WebSocketFigure {
             Self::Latency(Times::Handshake, point) => Some(lag.least_ns(&record.handshake, point)),
             Self::Latency(Times::Pong, point) => Some(lag.least_ns(&record.pong, point)),
             Self::Recovered => Some((value - record.generator.lag.max_ns() as f64).max(0.0)),
-            // A generator that sleeps answers no ping and reads nothing: these may be its own doing.
+            // A generator that is not scheduled answers no ping and reads nothing, so it may have
+            // caused these.
             Self::Failed | Self::Losses | Self::Lost | Self::Cause(_) | Self::Ending(_) => Some(0.0),
             Self::Latency(Times::Connect | Times::Lag | Times::OwnLag, _)
             | Self::Open

@@ -1,10 +1,10 @@
-//! Whether the generator itself was in the way. Pure: a summary comes in.
+//! Judges whether the generator itself distorted the run. Pure: it takes a summary.
 
 use super::run::Summary;
 use crate::health::{Health, LAG_SHARE_MAX, ms};
 
-/// Without deliveries nothing is measured that a millisecond would falsify; a loop that is late by a tenth of a second cannot
-/// keep a ramp or a heartbeat.
+/// Without deliveries a lag of a millisecond falsifies no figure. But a loop that is a tenth of a second late cannot keep a
+/// ramp or a heartbeat.
 const LAG_NS_MAX: f64 = 100e6;
 
 impl Summary {

@@ -1,30 +1,31 @@
-//! What is broadcast: a text that carries its run, room, number and the time at which it was due, so that a receiver knows how long
-//! it took and what it missed. A server may wrap it in something else: it is found wherever it is. Pure.
+//! The text of a broadcast message. It contains the run, the room, a number and the time it was due, so a receiver knows
+//! how long it took and which messages are missing. A server may wrap it in other text; it is found anywhere in a message.
+//! Pure.
 
 use memchr::memmem;
 
-/// Before the values.
+/// Marks the start of the values.
 const MARK: &[u8] = b"~hf~";
 /// Hexadecimal digits of run, room, number and time.
 const DIGITS: [usize; 4] = [8, 8, 8, 16];
-/// Bytes that a message has at least: mark, values, a mark of the end.
+/// Shortest message: mark, values, end mark.
 pub const MESSAGE_BYTES_MIN: usize = MARK.len() + 8 + 8 + 8 + 16 + 2;
 
 /// A message's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
-    /// Tells runs apart that load one server at the same time.
+    /// Distinguishes runs that load one server at the same time.
     pub(super) run: u32,
-    /// Number of the room, or of the connection where there are no rooms.
+    /// Number of the room; without rooms the number of the connection.
     pub(super) room: u32,
-    /// Of the room, from 1.
+    /// Number of the message in the room, from 1.
     pub(super) number: u32,
     /// When it was due, in nanoseconds since the start of the run.
     pub(super) due_ns: u64,
 }
 
 impl Stamp {
-    /// The message with this many bytes.
+    /// Writes the message with this many bytes.
     pub(super) fn encode(&self, bytes: usize, out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(MARK);
@@ -40,7 +41,7 @@ impl Stamp {
         out.resize(bytes.max(out.len()), b'x');
     }
 
-    /// The values in what was received.
+    /// Finds the values in a received message.
     pub(super) fn find(payload: &[u8]) -> Option<Self> {
         let at = memmem::find(payload, MARK)?;
         let mut rest = payload.get(at + MARK.len()..)?;

@@ -1,6 +1,6 @@
-//! The load of WebSocket servers: many connections that are opened at a rate, held, kept alive, spoken over, cut and opened again.
-//! Beside the HTTP load it is a run of its own, since it counts other things; it shares the clock, the plan, the processes and the words
-//! for failures. It prints nothing.
+//! The load of WebSocket servers: many connections that are opened at a rate, held, pinged, used for messages, cut and
+//! reopened. It counts other things than the HTTP load, so it has its own run, but shares the clock, the plan, the
+//! processes and the causes of failures. It prints nothing.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -12,9 +12,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Parts: `options`; `setup` is what the threads share; `worker` what each thread does; `opening` how a connection comes to be, `talking` what
-//! happens on an open one, `soon` when a ping is due; `message` what is broadcast; `record` what was seen, `row` the same over time; `run` all threads and
-//! processes; `health` and `expect` judge.
+//! Parts: `options`; `setup` has what the threads share; `worker` is one thread; `opening` opens a connection, `talking`
+//! handles an open one, and `soon` orders what is due in the next milliseconds; `message` is the broadcast text; `record`
+//! has the counts, `row` the same over time; `run` starts and ends a load; `health` and `expect` judge it.
 
 mod connection;
 mod ending;

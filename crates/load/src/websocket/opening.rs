@@ -1,4 +1,4 @@
-//! How a connection comes to be: connect, handshake, and what happens when that fails or has to happen again.
+//! Opens a connection: connect, handshakes, failures and further attempts.
 
 use super::connection::{Handshake, Phase, new_decoder};
 use super::ending::Ending;
@@ -11,22 +11,22 @@ use std::time::Duration;
 use transport::Transport;
 use websocket::handshake::{Key, ResponseFault, check_response, encode_request};
 
-/// Bytes per read of a handshake's answer, and of what may appear behind it.
+/// Bytes per read of a handshake response and of the frames after it.
 const READ_BYTES: usize = 16 * 1024;
-/// Interim responses (103 and the like) before the answer.
+/// Most interim responses (such as 103) before the final one.
 const INTERIMS_MAX: usize = 16;
-/// Pauses double so often at most.
+/// How often the pause between attempts doubles.
 const DOUBLINGS_MAX: u8 = 20;
 
-/// What became of a handshake's answer.
+/// The result of parsing the handshake response.
 enum Answer {
     NotYet,
-    /// A WebSocket; what is behind the head is frames.
+    /// A WebSocket; the frames begin at this offset.
     Open(usize),
     Failed(Failure),
 }
 
-/// Why there is no WebSocket.
+/// Why the handshake failed.
 #[derive(Debug, Clone, Copy)]
 enum Failure {
     Cause(Cause),
@@ -35,7 +35,7 @@ enum Failure {
 }
 
 impl Worker {
-    /// Begins to connect; `due_ns` is when that should have been.
+    /// Begins to connect; `due_ns` is when the attempt was due.
     pub(super) fn begin(&mut self, slot: usize, due_ns: u64) {
         let number = self.number(slot);
         let Some(connection) = self.connections.get_mut(slot) else { return };
@@ -52,7 +52,7 @@ impl Worker {
         }
     }
 
-    /// Something happened while TCP is being established.
+    /// Handles an event while TCP is being established.
     pub(super) fn connecting(&mut self, slot: usize) {
         let Some(connection) = self.connections.get(slot) else { return };
         let Some(stream) = &connection.stream else { return };
@@ -70,7 +70,7 @@ impl Worker {
         let Some(connection) = self.connections.get_mut(slot) else { return };
         if connection.stream.as_ref().is_some_and(Transport::is_secure) {
             connection.phase = Phase::Securing;
-            // No ping was sent yet: the field has the beginning of this handshake.
+            // No ping was sent yet, so the field stores the start of this handshake.
             connection.pinged_ns = self.seat.now_ns;
             self.wake_in(slot, self.setup.options.connect_timeout);
             return self.securing(slot);
@@ -78,7 +78,7 @@ impl Worker {
         self.ask(slot);
     }
 
-    /// Something happened during the handshake of TLS.
+    /// Handles an event during the TLS handshake.
     pub(super) fn securing(&mut self, slot: usize) {
         let Some(connection) = self.connections.get(slot) else { return };
         let Some(stream) = &connection.stream else { return };
@@ -100,7 +100,7 @@ impl Worker {
         self.ask(slot);
     }
 
-    /// Asks for a WebSocket.
+    /// Sends the WebSocket handshake.
     fn ask(&mut self, slot: usize) {
         let key = Key::new(self.random.u128(..).to_ne_bytes());
         let number = self.number(slot);
@@ -118,7 +118,7 @@ impl Worker {
         self.wake_in(slot, timeout);
     }
 
-    /// Something happened while the answer to the handshake is waited for.
+    /// Handles an event while the handshake response is awaited.
     pub(super) fn opening(&mut self, slot: usize) {
         let Some(connection) = self.connections.get_mut(slot) else { return };
         let (Some(stream), Some(mut handshake)) = (connection.stream.take(), connection.handshake.take()) else {
@@ -132,7 +132,7 @@ impl Worker {
             });
             let begun = !handshake.bytes.is_empty();
             let cause = match read {
-                // A FIN that came with the bytes is not told again, so what is readable is read to its end.
+                // A FIN that came with the bytes is not reported again, so read until nothing is left.
                 Ok(Read::Data(())) => match self.take_answer(&handshake) {
                     Answer::NotYet => continue,
                     decided => break decided,
@@ -186,7 +186,7 @@ impl Worker {
         Answer::Failed(Failure::Cause(Cause::BadHead))
     }
 
-    /// The 101 has come, and perhaps frames behind it.
+    /// Handles the 101 and any frames after it.
     fn opened(&mut self, slot: usize, frames: &[u8]) {
         let setup = std::sync::Arc::clone(&self.setup);
         let number = self.number(slot);
@@ -204,7 +204,7 @@ impl Worker {
         let (task, stalled) = (connection.task, connection.stalled);
         self.seat.reactor.set_deadline(task, None);
         if let Some(every) = setup.options.heartbeat.filter(|_| !stalled) {
-            // The first ping of each comes at a random time, so that they do not all come together.
+            // The first ping comes at a random time, so that the connections do not all ping together.
             let first = every.mul_f64(self.random.f64());
             connection.due_ns = self.seat.now_ns.saturating_add(first.as_nanos() as u64);
             self.wake_when_due(slot);
@@ -224,7 +224,7 @@ impl Worker {
         if !stalled {
             let heard = self.hear(slot, frames);
             self.settle_heard(slot, &heard);
-            // What came meanwhile was reported before the answer was read.
+            // Bytes that arrived meanwhile were reported before the response was read.
             self.seat.reactor.wake(task);
         }
     }
@@ -241,7 +241,7 @@ impl Worker {
         self.begin_again(slot);
     }
 
-    /// An open connection is over.
+    /// Ends an open connection.
     pub(super) fn finish(&mut self, slot: usize, ending: Ending) {
         let setup = std::sync::Arc::clone(&self.setup);
         let Some(connection) = self.connections.get_mut(slot) else { return };
@@ -267,7 +267,7 @@ impl Worker {
         self.begin_again(slot);
     }
 
-    /// After a loss or a failure: a pause and another attempt, or nothing more.
+    /// After a loss or a failure: schedules another attempt, or ends the connection for good.
     fn begin_again(&mut self, slot: usize) {
         let is_ending = self.is_ending();
         let Some(connection) = self.connections.get_mut(slot) else { return };
@@ -278,13 +278,13 @@ impl Worker {
         };
         connection.phase = Phase::Waiting;
         let doubled = first.saturating_mul(1 << connection.failures.min(DOUBLINGS_MAX));
-        // From zero on: those that were cut together must not come back together.
+        // The pause starts at zero, so that connections that were cut together do not come back together.
         let pause = doubled.min(most).mul_f64(self.random.f64());
         connection.due_ns = self.seat.now_ns.saturating_add(pause.as_nanos() as u64);
         self.wake_when_due(slot);
     }
 
-    /// Something happened in the pause: it is over soon.
+    /// Handles the deadline of a pause: the next attempt is due soon.
     pub(super) fn waiting(&mut self, slot: usize) {
         let Some(connection) = self.connections.get(slot) else { return };
         if self.seat.reactor.take_deadline_fired(connection.task) {
@@ -292,7 +292,7 @@ impl Worker {
         }
     }
 
-    /// An attempt that is under way when the run ends.
+    /// Ends an attempt that is in progress when the run ends.
     pub(super) fn give_up(&mut self, slot: usize, cause: Option<Cause>) {
         let Some(connection) = self.connections.get_mut(slot) else { return };
         if matches!(connection.phase, Phase::Connecting | Phase::Securing | Phase::Opening)
@@ -305,7 +305,8 @@ impl Worker {
         self.seat.reactor.set_deadline(connection.task, None);
     }
 
-    /// Has what is due on a connection done at its time, to the nanosecond: the deadline comes a little before.
+    /// Schedules what is due on a connection. The deadline fires a little early, and `soon` handles the rest to
+    /// the nanosecond.
     pub(super) fn wake_when_due(&mut self, slot: usize) {
         let Some(connection) = self.connections.get(slot) else { return };
         let tick = Millis(tick_before(self.seat.begun_ns.saturating_add(connection.due_ns)));

@@ -1,4 +1,4 @@
-//! What a load of WebSockets is asked to do. Plain values; the binary maps each flag to one field.
+//! The options of a load of WebSockets. Plain values; the binary maps each flag to one field.
 
 use super::message::MESSAGE_BYTES_MIN;
 use crate::options::{CONNECTIONS_MAX, PROCESSES_MAX, THREADS_MAX};
@@ -9,61 +9,61 @@ use std::net::IpAddr;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Longest message that is sent: common servers refuse more.
+/// Longest message that is sent: common servers refuse longer ones.
 pub const MESSAGE_BYTES_MAX: usize = 1 << 20;
-/// Rooms at most: each costs a counter, and a room without members is no room.
+/// Most rooms: each costs a counter, and there are no more connections than this.
 pub const ROOMS_MAX: u32 = 10_000_000;
 
-/// All connections of a share are cut at once.
+/// Cuts a share of all connections at once.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Storm {
-    /// When, after all connections were to be open.
+    /// When to cut, counted from the time when all connections should be open.
     pub after: Duration,
-    /// The share of the connections (0 to 1).
+    /// The share of the connections to cut (0 to 1).
     pub share: f64,
 }
 
 /// A load of WebSockets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Options {
-    /// The target; `{{room}}` and `{{connection}}` in its path mean the numbers of those.
+    /// The target; `{{room}}` and `{{connection}}` in its path are replaced by their numbers.
     pub url: Url,
-    /// Connections that are held.
+    /// Number of connections to hold.
     pub connections: usize,
-    /// Threads of all processes together; at least one in each.
+    /// Threads of all processes together; at least one in each process.
     pub threads: usize,
-    /// Processes that share the connections, or `None` for as many as the limit of descriptors makes necessary. More than one
-    /// needs [`super::Prepared::start_with`].
+    /// Processes that share the connections; `None` starts as many as the descriptor limit requires. More than one needs
+    /// [`super::Prepared::start_with`].
     pub processes: Option<usize>,
     /// Connections opened per second.
     pub ramp: f64,
-    /// How long they are held, once all are to be open.
+    /// How long to hold the connections once all of them should be open.
     pub hold: Duration,
-    /// A ping on each connection so often; one whose pong has not come by the next counts as dead.
+    /// Interval of the pings on each connection. A connection without a pong by the next ping counts as dead.
     pub heartbeat: Option<Duration>,
-    /// Messages sent per second while the connections are held, all together, from the first second of the hold on.
+    /// Messages sent per second on all connections together, from the start of the hold.
     pub rate: f64,
-    /// Bytes of a message.
+    /// Bytes of each message.
     pub message_bytes: usize,
-    /// Connections are divided between this many rooms, and a message is expected by every member of its sender's room. Without
-    /// rooms a message is expected to come back to its sender.
+    /// Number of rooms. Connections are divided between the rooms, and every member of a room expects its messages. Without
+    /// rooms the sender expects its own message back.
     pub rooms: Option<u32>,
-    /// A message that each connection sends first, for servers that have rooms joined by message; `{{room}}` as above.
+    /// The first message of each connection, for servers that use messages to join rooms; `{{room}}` is replaced as above.
     pub join: Option<String>,
     /// Share of the connections (0 to 1) that never read.
     pub stall: f64,
-    /// A connection that was lost is opened again after a pause from zero to a bound, which doubles with each failure from the
-    /// first value to the second one.
+    /// Opens lost connections again after a random pause between zero and a bound. The bound starts at the first value and
+    /// doubles with each failure up to the second.
     pub reconnect: Option<(Duration, Duration)>,
-    /// Cut connections.
+    /// Cuts connections.
     pub storm: Option<Storm>,
-    /// Further fields of the handshake, name and value.
+    /// Additional header fields of the handshake: name and value.
     pub fields: Vec<(String, String)>,
-    /// Time for a connection to be established.
+    /// Timeout for establishing a connection.
     pub connect_timeout: Duration,
-    /// Time for the answer to a handshake.
+    /// Timeout for the response to a handshake.
     pub timeout: Duration,
-    /// How long deliveries, and then close frames, are waited for at the end.
+    /// How long to wait for deliveries at the end, and then for close frames.
     pub drain: Duration,
     /// Source addresses, used in turn.
     pub sources: Vec<IpAddr>,
@@ -71,25 +71,25 @@ pub struct Options {
     pub interval: Duration,
     /// Seed of random values.
     pub seed: u64,
-    /// Refuse to start what cannot fit.
+    /// Whether to refuse a load that cannot fit.
     pub plan: bool,
-    /// For `wss://`.
+    /// TLS options for `wss://` targets.
     #[serde(default)]
     pub tls: TlsOptions,
 }
 
-/// Options that contradict themselves.
+/// The options contradict each other.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum OptionsError {
-    /// A number beyond its bounds.
+    /// A number is out of bounds.
     #[error("{0}")]
     Range(&'static str),
-    /// A field that would break the request.
+    /// A header field would break the request.
     #[error("`{0}` is no header field that a handshake can have")]
     Field(String),
 }
 
-/// Fields that the handshake itself writes.
+/// Header fields that the handshake writes itself.
 const OWN_FIELDS: [&str; 6] =
     ["host", "upgrade", "connection", "sec-websocket-key", "sec-websocket-version", "sec-websocket-extensions"];
 
@@ -123,12 +123,12 @@ impl Options {
         }
     }
 
-    /// When all connections are to be open.
+    /// When all connections should be open.
     pub fn ramp_time(&self) -> Duration {
         Duration::try_from_secs_f64(self.connections as f64 / self.ramp).unwrap_or(Duration::MAX)
     }
 
-    /// Whether they can be followed.
+    /// Checks the options for contradictions.
     pub fn check(&self) -> Result<(), OptionsError> {
         let is_share = |share: f64| (0.0..=1.0).contains(&share);
         let range = |holds: bool, text| if holds { Ok(()) } else { Err(OptionsError::Range(text)) };
@@ -161,13 +161,13 @@ impl Options {
     }
 }
 
-/// A `ws://` or `wss://` URL.
+/// Parses a `ws://` or `wss://` URL.
 pub fn parse_url(text: &str) -> Result<Url, String> {
     let is = |scheme: &str| text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
     if !is("ws://") && !is("wss://") {
         return Err("a URL of a WebSocket begins with ws:// or wss://".to_owned());
     }
-    // `ws` and `wss` become `http` and `https`.
+    // `ws` becomes `http`, and `wss` becomes `https`.
     format!("http{}", text.get(2..).unwrap_or_default().replacen("S://", "s://", 1)).parse().map_err(
         |error| match error {
             UrlError::NoHost => "a URL has a host behind ws://".to_owned(),

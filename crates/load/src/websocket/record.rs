@@ -1,4 +1,4 @@
-//! What a worker has seen in an interval; merged, what all have seen in all.
+//! The counts of one worker in one interval; merged, those of all workers and intervals.
 
 use super::ending::Ending;
 use crate::cause::{ByCause, Cause};
@@ -10,77 +10,77 @@ use crate::tls::Handshakes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Everything that is counted.
+/// All counts.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct WebSocketRecord {
-    /// Connections begun, reconnects included.
+    /// Attempts to open a connection, reconnects included.
     pub begun: u64,
     /// Handshakes that succeeded.
     pub established: u64,
-    /// Of those begun: again, after a loss or a failure.
+    /// Attempts after a loss or a failure; part of `begun`.
     pub again: u64,
     /// Attempts that failed, by [`Cause`] as index.
     pub failures: ByCause,
-    /// Handshakes answered with another status than 101.
+    /// Handshake responses with a status other than 101.
     pub statuses: BTreeMap<u16, u64>,
-    /// 101 without what makes it the answer to a WebSocket handshake.
+    /// Responses with 101 that are not valid answers to the WebSocket handshake.
     pub bad_handshakes: u64,
-    /// How open ones ended, by [`Ending`] as index.
+    /// Endings of open connections, by [`Ending`] as index.
     #[serde(with = "by_index")]
     pub endings: [u64; Ending::ALL.len()],
-    /// Codes of the target's close frames; 1005 means none, 1006 for an end without a close frame.
+    /// Codes of the target's close frames; 1005 means without a code, 1006 without a close frame.
     pub codes: BTreeMap<u16, u64>,
-    /// Open at the end of the interval.
+    /// Connections open at the end of the interval.
     pub open: u64,
-    /// Of those established: never read.
+    /// Established connections that never read.
     pub stalled: u64,
-    /// Of those that never read: ended by the target, or something on the way.
+    /// Connections that never read and that the target or the network ended.
     pub stalled_ended: u64,
     /// Pings sent.
     pub pings: u64,
-    /// Pongs to them.
+    /// Pongs to the load's pings.
     pub pongs: u64,
-    /// Pings of the target's, which were answered.
+    /// Pings from the target, each answered.
     pub pings_received: u64,
     /// Messages sent.
     pub sent: u64,
-    /// Messages that were due and not sent, since no connection was open or the target did not read.
+    /// Messages that were due but not sent, because no connection was open or the target did not read.
     pub unsent: u64,
-    /// Messages received that the load had sent.
+    /// Received messages that the load had sent.
     pub delivered: u64,
-    /// Other messages received.
+    /// Other received messages.
     pub foreign: u64,
-    /// Deliveries that were to be expected; known when a connection ends.
+    /// Expected deliveries; counted when a connection ends.
     pub expected: u64,
-    /// Of those, the ones that did not come.
+    /// Expected deliveries that did not arrive.
     pub lost: u64,
-    /// Deliveries beyond what was to be expected: doubled ones.
+    /// Deliveries beyond the expected ones: duplicates.
     pub surplus: u64,
-    /// Bytes of frames and heads.
+    /// Received bytes of frames and heads.
     pub bytes_received: u64,
-    /// The same.
+    /// Sent bytes of frames and heads.
     pub bytes_sent: u64,
-    /// From the moment a connection was due to established TCP.
+    /// From the time a connection was due to established TCP.
     pub connect: Latencies,
-    /// From the moment a connection was due to its 101.
+    /// From the time a connection was due to its 101.
     pub handshake: Latencies,
-    /// From the moment a ping was due to its pong.
+    /// From the time a ping was due to its pong.
     pub pong: Latencies,
-    /// From the moment a message was due to each of its receivers.
+    /// From the time a message was due to each of its receivers.
     pub delivery: Latencies,
-    /// How late the generator itself was (of each message, ping, opening and next attempt, and of a timer after 10 ms in which nothing
-    /// was due), and its time.
+    /// The generator's own lag and its time. The lag is measured for each message, ping, opening and further attempt, and
+    /// by a probe after 10 ms in which nothing was due.
     pub generator: GeneratorRecord,
-    /// After a storm: until as many connections were open as before, in the slowest worker; 0 without one.
+    /// After a storm: the time until as many connections were open as before it, in the slowest worker; 0 without a storm.
     pub recovered_ns: u64,
     /// Workers whose connections were not all open again at the end.
     pub unrecovered: u64,
-    /// Handshakes of TLS; none where nothing of it is spoken.
+    /// TLS handshakes; `None` without TLS.
     #[serde(default)]
     pub tls: Option<Box<Handshakes>>,
 }
 
-/// The counts that are sums, as references: `counts!(record, mut)` or `counts!(record,)`.
+/// The fields that are sums, as references: `counts!(record, mut)` or `counts!(record,)`.
 macro_rules! counts {
     ($record:expr, $($mut:tt)?) => {
         [
@@ -131,8 +131,8 @@ impl Recorded for WebSocketRecord {
 }
 
 impl WebSocketRecord {
-    /// Adds what another worker has seen, or what was seen in another interval. `open` is a state: it is added between workers,
-    /// not between intervals.
+    /// Adds a record of another worker or another interval. `open` is a state, so it is added between workers but not
+    /// between intervals.
     pub fn add(&mut self, other: &Self) {
         self.add_with_pauses(other, || ());
     }
@@ -164,7 +164,8 @@ impl WebSocketRecord {
         }
     }
 
-    /// Forgets everything, and keeps the memory. In place: a new record in between would be a hundred kilobytes of zeros.
+    /// Clears all counts and keeps the memory. In place, because a temporary new record would be a hundred kilobytes of
+    /// zeros.
     pub(crate) fn clear(&mut self) {
         for count in counts!(self, mut) {
             *count = 0;
@@ -177,7 +178,7 @@ impl WebSocketRecord {
         self.generator.clear();
     }
 
-    /// With the memory that a usual run needs, before it begins.
+    /// A record with the memory of a usual run, allocated before it begins.
     pub(super) fn with_room() -> Box<Self> {
         let mut record = Self::default();
         record.latencies().into_iter().for_each(|latencies| latencies.make_room(ROOM_NS));
@@ -185,7 +186,7 @@ impl WebSocketRecord {
         Box::new(record)
     }
 
-    /// Those beside the generator's own.
+    /// All latencies except the generator's own.
     fn latencies(&mut self) -> [&mut Latencies; 4] {
         [&mut self.connect, &mut self.handshake, &mut self.pong, &mut self.delivery]
     }
@@ -200,17 +201,17 @@ impl WebSocketRecord {
         self.failures.iter().sum::<u64>() + self.refused() + self.bad_handshakes
     }
 
-    /// Handshakes answered with another status.
+    /// Handshake responses with another status.
     pub fn refused(&self) -> u64 {
         self.statuses.values().sum()
     }
 
-    /// Open ones that ended like this.
+    /// Number of open connections that ended like this.
     pub fn ended_by(&self, ending: Ending) -> u64 {
         self.endings.get(ending as usize).copied().unwrap_or_default()
     }
 
-    /// Open ones that were lost: ended by anybody but the load itself.
+    /// Number of open connections that were lost: the load itself did not end them.
     pub fn losses(&self) -> u64 {
         Ending::ALL.iter().filter(|ending| ending.is_loss()).map(|ending| self.ended_by(*ending)).sum()
     }
@@ -232,7 +233,7 @@ impl WebSocketRecord {
 mod tests {
     use super::*;
 
-    /// A record in which no field has its default.
+    /// A record in which no field has its default value.
     fn full() -> WebSocketRecord {
         fn fill(value: &mut serde_json::Value) {
             match value {

@@ -1,4 +1,5 @@
-//! A load of WebSockets over time: what happened in one interval, or in several that became one row of a series. Pure.
+//! A load of WebSockets over time: the figures of one interval, or of several that were merged into one row of a
+//! series. Pure.
 
 use super::ending::Ending;
 use super::record::WebSocketRecord;
@@ -8,12 +9,12 @@ use crate::run::Interval;
 use crate::series::{SeriesRow, Sparse};
 use std::time::Duration;
 
-/// What happened in one interval, or in several that became one row.
+/// The figures of one interval, or of several that were merged into one row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// When it began, from the start of the run.
+    /// Start of the row, from the start of the run.
     pub begun: Duration,
-    /// How long it lasted.
+    /// Length of the row.
     pub length: Duration,
     /// Connections begun.
     pub begun_connections: u64,
@@ -21,39 +22,39 @@ pub struct Row {
     pub established: u64,
     /// Attempts that failed, for any reason.
     pub failed: u64,
-    /// The same by [`Cause`] as index; those that were answered with another status than 101 have none.
+    /// The same by [`Cause`] as index; responses with a status other than 101 are in none.
     pub failures: Vec<u64>,
-    /// Open ones that ended, by [`Ending`] as index.
+    /// Open connections that ended, by [`Ending`] as index.
     pub endings: Vec<u64>,
-    /// Of those: ended by anybody but the load itself.
+    /// Lost connections among those: the load itself did not end them.
     pub losses: u64,
-    /// Open at its end.
+    /// Connections open at the end of the row.
     pub open: u64,
     /// Messages sent.
     pub sent: u64,
     /// Messages that reached a receiver.
     pub delivered: u64,
-    /// Deliveries that turned out not to have come, as the connections ended that should have had them.
+    /// Deliveries that never arrived; counted when the connection that expected them ends.
     pub lost: u64,
     /// Pings sent.
     pub pings: u64,
-    /// Bytes of frames and heads.
+    /// Received bytes of frames and heads.
     pub bytes_received: u64,
-    /// The same.
+    /// Sent bytes of frames and heads.
     pub bytes_sent: u64,
-    /// What became of the generator's time, of all its threads together.
+    /// How the generator's time was spent, all threads together.
     pub spent: Spent,
-    /// What became of the processors.
+    /// Processor ticks during the row.
     pub processors: Ticks,
-    /// From when a connection was due to its 101, in nanoseconds.
+    /// From the time a connection was due to its 101, in nanoseconds.
     pub handshake: Sparse,
-    /// From when a ping was due to its pong.
+    /// From the time a ping was due to its pong.
     pub pong: Sparse,
-    /// From when a message was due to each of its receivers.
+    /// From the time a message was due to each of its receivers.
     pub delivery: Sparse,
-    /// How late the generator itself was.
+    /// The generator's own lag.
     pub lag: Sparse,
-    /// The part of it in which it ran, on what was ahead.
+    /// The part of the lag in which the generator ran earlier work.
     pub lag_own: Sparse,
 }
 
@@ -63,12 +64,12 @@ impl Row {
         self.failures.get(cause as usize).copied().unwrap_or_default()
     }
 
-    /// Open ones that ended like this.
+    /// Number of open connections that ended like this.
     pub fn ended_by(&self, ending: Ending) -> u64 {
         self.endings.get(ending as usize).copied().unwrap_or_default()
     }
 
-    /// A count of this row per second.
+    /// Divides a count of this row by its seconds.
     pub fn per_second(&self, count: u64) -> f64 {
         count as f64 / self.length.as_secs_f64().max(f64::MIN_POSITIVE)
     }
@@ -110,7 +111,7 @@ impl SeriesRow for Row {
     }
 
     fn add(&mut self, later: &Self) {
-        // A state, not a sum.
+        // `open` is a state, not a sum.
         self.open = later.open;
         let sums: [(&mut u64, u64); 10] = [
             (&mut self.begun_connections, later.begun_connections),

@@ -1,5 +1,5 @@
-//! A load of WebSockets, from its options to its summary, and what its connections cost in memory. `crate::run` starts the workers, in
-//! this process or in several.
+//! A load of WebSockets, from its options to its summary, and the memory its connections take. `crate::run` starts the
+//! workers, in this process or in several.
 
 use super::options::Options;
 use super::record::WebSocketRecord;
@@ -21,22 +21,23 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// With fewer connections the memory of histograms and code weighs more than theirs, and a figure for each would mislead.
+/// With fewer connections, histograms and code take more memory than the connections, and a figure per connection would
+/// mislead.
 const MEASURED_CONNECTIONS_MIN: u64 = 1000;
 
-/// User memory of the processes that load, as the kernel counts it (`VmRSS`).
+/// User memory of the processes that generate load, as the kernel reports it (`VmRSS`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Memory {
     /// Bytes before the first connection.
     pub before_bytes: u64,
-    /// The most while as many connections were open as ever.
+    /// Most bytes while the number of open connections was at its maximum.
     pub held_bytes: u64,
-    /// How many those were.
+    /// That maximum number of open connections.
     pub connections: u64,
 }
 
 impl Memory {
-    /// What each connection costs, with its share of everything that came meanwhile; `None` below a thousand.
+    /// Bytes per connection, including its share of all other growth; `None` below a thousand connections.
     pub fn bytes_per_connection(&self) -> Option<f64> {
         let grown = self.held_bytes.saturating_sub(self.before_bytes);
         (self.connections >= MEASURED_CONNECTIONS_MIN).then(|| grown as f64 / self.connections as f64)
@@ -52,7 +53,7 @@ impl Memory {
     }
 }
 
-/// Resident memory of these processes, or of this one if there are none; 0 where /proc does not tell.
+/// Resident memory of these processes, or of this process if the list is empty; 0 if /proc cannot be read.
 fn resident_bytes(processes: &[u32]) -> u64 {
     let of = |process: &str| {
         let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
@@ -65,32 +66,32 @@ fn resident_bytes(processes: &[u32]) -> u64 {
     }
 }
 
-/// What a run did.
+/// The outcome of a run.
 #[derive(Debug, Clone)]
 pub struct Summary {
-    /// What it was asked to do.
+    /// The options of the run.
     pub options: Options,
-    /// Where the target is.
+    /// Address of the target.
     pub address: SocketAddr,
     /// Threads that ran, of all processes.
     pub threads: usize,
     /// Processes that ran.
     pub processes: usize,
-    /// What it was computed to need.
+    /// What the load was computed to need.
     pub plan: Plan,
-    /// What is missing in the record: processes that ended without a word, each in a phrase.
+    /// What is missing in the record: each phrase describes a process that ended without a report.
     pub lost: Vec<String>,
-    /// Everything that was recorded; `open` is the most that were open at a time.
+    /// Everything that was recorded; `open` is the largest number of open connections.
     pub record: WebSocketRecord,
-    /// What became of the processors from the start to the end.
+    /// Processor ticks from the start to the end.
     pub processors: Ticks,
     /// From start to end.
     pub elapsed: Duration,
-    /// What the connections cost.
+    /// The memory of the connections.
     pub memory: Memory,
-    /// It was stopped by hand.
+    /// Whether the run was stopped by hand.
     pub stopped: bool,
-    /// Why it ended before its time: an event loop that failed. Everything until then is recorded.
+    /// Why the run ended early: an event loop failed. The record has everything up to then.
     pub failure: Option<String>,
 }
 
@@ -101,14 +102,14 @@ pub struct WebSocketLoad {
     memory: Memory,
 }
 
-/// A load of WebSockets that can begin. In several processes the connections are one load's: they share rooms, ramp and messages, however
-/// they are divided.
+/// A load of WebSockets that is ready to begin. If it runs in several processes, their connections share rooms, ramp and
+/// messages, so the number of processes does not change the load.
 pub type Prepared = PreparedLoad<WebSocketLoad>;
-/// A load of WebSockets that runs. The `open` of an interval is the number at its end.
+/// A running load of WebSockets. `open` of an interval is the number at its end.
 pub type Running = RunningLoad<WebSocketLoad>;
 
-/// Resolves the name, and computes what the load will need. A load that cannot fit is refused, unless [`Options::plan`] says that it is
-/// to be tried.
+/// Resolves the name and computes what the load will need. If the load cannot fit, it is refused, unless [`Options::plan`]
+/// is `false`.
 pub fn prepare(options: Options) -> Result<Prepared, StartError> {
     let setup = Arc::new(Setup::new(options, None)?);
     PreparedLoad::new(WebSocketLoad { setup, memory: Memory::default() })
@@ -196,7 +197,7 @@ fn crew(setup: &Arc<Setup>, part: Part) -> Result<Crew<WebSocketRecord>, StartEr
     })
 }
 
-/// The same in a process that another one has started for it.
+/// The same in a process that was started for a part of the load.
 pub(crate) fn crew_of_part(
     options: Options,
     address: SocketAddr,

@@ -1,5 +1,5 @@
-//! What all threads of a run share: where to connect and what to say, prepared once, before the first socket; and the few counts
-//! that concern all of them, of all processes.
+//! Data that all threads of a run share: the address and the handshake, prepared once before the first socket; and the few
+//! counters that all processes share.
 
 use super::options::Options;
 use crate::options::Target;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use transport::Transport;
 
-/// Longest response head of a handshake, as nginx' default for upstreams with room to spare.
+/// Longest response head of a handshake: twice nginx's default for upstreams or more.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
 #[derive(Debug)]
@@ -24,30 +24,30 @@ pub(super) struct Setup {
     pub(super) peer: PeerAddress,
     pub(super) ways: Vec<ConnectOptions>,
     pub(super) plan: Plan,
-    /// Further field lines of the handshake.
+    /// Additional header lines of the handshake.
     pub(super) lines: Vec<u8>,
-    /// Subprotocols that are offered.
+    /// Subprotocols that the handshake offers.
     pub(super) protocols: Vec<Vec<u8>>,
     pub(super) limits: http1::Limits,
-    /// Tells this run's messages from those of others.
+    /// Distinguishes this run's messages from those of other runs.
     pub(super) run: u32,
-    /// What workers have to know of each other while the run goes on, in all its processes: see the constants.
+    /// Counters that workers of all processes read and write during the run; the constants below are their indices.
     counters: SharedCounters,
     pub(super) hold_begins_ns: u64,
     pub(super) hold_ends_ns: u64,
     tls: Option<Side>,
 }
 
-/// Connections that are open, of all workers together.
+/// Number of open connections of all workers.
 const OPEN: usize = 0;
-/// The most that ever were.
+/// The largest value of `OPEN`.
 const OPEN_MOST: usize = 1;
-/// Workers that have said their last message.
+/// Number of workers that have sent their last message.
 const SILENT: usize = 2;
-/// From here on: messages sent to each room.
+/// From this index on: messages sent to each room.
 const SENT: usize = 3;
 
-/// What one process has found out or made, for the others of the run.
+/// The values that one process passes to the others of the run.
 #[derive(Debug)]
 pub(super) struct Known<'a> {
     pub(super) address: SocketAddr,
@@ -56,7 +56,7 @@ pub(super) struct Known<'a> {
 }
 
 impl Setup {
-    /// Resolves the name and makes the plan, or takes what another process of the run already knows.
+    /// Resolves the name and makes the plan, or takes the values from another process of the run.
     pub(super) fn new(options: Options, known: Option<&Known<'_>>) -> Result<Self, StartError> {
         options.check().map_err(|error| StartError::WebSocket(error.to_string()))?;
         let address = if let Some(known) = known {
@@ -101,7 +101,7 @@ impl Setup {
         })
     }
 
-    /// A connection, under TLS where the URL says so.
+    /// A connection, under TLS if the URL requires it.
     pub(super) fn transport(&self, stream: Stream) -> Transport {
         match &self.tls {
             Some(side) => side.wrap(stream, name(&self.options)),
@@ -109,48 +109,48 @@ impl Setup {
         }
     }
 
-    /// Where other processes find the counters.
+    /// The file through which other processes map the counters.
     pub(super) fn counters_path(&self) -> PathBuf {
         self.counters.path()
     }
 
-    /// How the n-th connection is opened.
+    /// The connect options of the n-th connection.
     pub(super) fn way(&self, number: usize) -> Option<&ConnectOptions> {
         self.ways.get(number % self.ways.len().max(1))
     }
 
-    /// The room of the n-th connection; without rooms it has its own.
+    /// The room of the n-th connection; without rooms its own number.
     pub(super) fn room(&self, number: usize) -> u32 {
         self.options.rooms.map_or(number as u32, |rooms| (number % rooms.max(1) as usize) as u32)
     }
 
-    /// A connection is open from now on.
+    /// Counts a connection as open.
     pub(super) fn opened(&self) {
         let open = self.counter(OPEN).fetch_add(1, Ordering::Relaxed) + 1;
         self.counter(OPEN_MOST).fetch_max(open, Ordering::Relaxed);
     }
 
-    /// One that was open is not any more.
+    /// Counts an open connection as ended.
     pub(super) fn ended(&self) {
         self.counter(OPEN).fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// The most connections that were open at a time.
+    /// The largest number of connections that were open at one time.
     pub(super) fn open_most(&self) -> u64 {
         u64::from(self.counter(OPEN_MOST).load(Ordering::Relaxed))
     }
 
-    /// A worker sends no message any more.
+    /// Marks a worker as having sent its last message.
     pub(super) fn falls_silent(&self) {
         self.counter(SILENT).fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Whether that is so of all of them.
+    /// Whether all workers have sent their last message.
     pub(super) fn are_silent(&self, workers: usize) -> bool {
         self.counter(SILENT).load(Ordering::Acquire) as usize >= workers
     }
 
-    /// Messages sent to a room so far; `None` without rooms.
+    /// Number of messages sent to a room so far; `None` without rooms.
     pub(super) fn sent(&self, room: u32) -> Option<u32> {
         self.sent_to(room).map(|sent| sent.load(Ordering::Relaxed))
     }
@@ -169,7 +169,7 @@ impl Setup {
         self.counters.get(index).expect("the list was made with these")
     }
 
-    /// A text with the numbers of room and connection in it.
+    /// Fills the numbers of room and connection into a text.
     pub(super) fn fill(&self, text: &str, number: usize) -> String {
         if !text.contains("{{") {
             return text.to_owned();
@@ -178,12 +178,12 @@ impl Setup {
     }
 }
 
-/// The name that is asked for under TLS.
+/// The name that TLS requests and verifies.
 fn name(options: &Options) -> &str {
     options.tls.name.as_deref().unwrap_or(&options.url.host)
 }
 
-/// The same arithmetic as for HTTP: a connection is a connection.
+/// The same computation as for HTTP, since the connections need the same resources.
 fn plan(options: &Options, address: SocketAddr) -> Plan {
     let like = crate::Options {
         connections: options.connections,

@@ -1,32 +1,33 @@
-//! What is due on connections within the next milliseconds, in the order of its times. The reactor's wheel, whose ticks are milliseconds,
-//! brings a connection here a little before its ping or its next attempt is due; the worker's timer has nanoseconds for the rest of
-//! the way. So an idle connection costs no more than its place in the wheel. Pure.
+//! Queue of what is due on connections in the next milliseconds. The reactor's timer wheel has ticks of a millisecond and
+//! puts a connection here shortly before its ping or next attempt is due. The worker's nanosecond timer handles the rest.
+//! So an idle connection costs only its entry in the wheel. Pure.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Connections come here at multiples of this many milliseconds: with many pings a second that is a hundred more turns of the loop, and
-/// few wait here at a time.
+/// Connections are added at multiples of this many milliseconds. With many pings a second that means a hundred more turns
+/// of the loop a second, and few connections wait here at a time.
 const TICK_MS: u64 = 8;
-/// "Nothing."
+/// Nothing is due.
 const NEVER: u64 = u64::MAX;
 
-/// Connections by the time at which something is due on them.
+/// Connections, ordered by the time when something is due on them.
 #[derive(Debug, Default)]
 pub(super) struct Soon(BinaryHeap<Reverse<(u64, u32)>>);
 
 impl Soon {
-    /// Something is due on this connection at this time.
+    /// Adds a connection with the time when something is due on it.
     pub(super) fn add(&mut self, due_ns: u64, slot: usize) {
         self.0.push(Reverse((due_ns, slot as u32)));
     }
 
-    /// When the first of them is due; `u64::MAX` if there is none.
+    /// The earliest due time; `u64::MAX` if there is none.
     pub(super) fn next_ns(&self) -> u64 {
         self.0.peek().map_or(NEVER, |Reverse((due_ns, _))| *due_ns)
     }
 
-    /// The first of them, if it is due by now: when it was, and which connection. That may have ended meanwhile.
+    /// Removes the first entry if it is due, and returns its due time and connection. The connection may have ended
+    /// meanwhile.
     pub(super) fn take(&mut self, now_ns: u64) -> Option<(u64, usize)> {
         if self.next_ns() > now_ns {
             return None;
@@ -35,7 +36,8 @@ impl Soon {
     }
 }
 
-/// The millisecond of the monotonic clock at which a connection is to come here, for something that is due at this nanosecond of it.
+/// The millisecond of the monotonic clock at which a connection must be added, for something that is due at this
+/// nanosecond.
 pub(super) fn tick_before(due_ns: u64) -> u64 {
     let ms = due_ns / 1_000_000;
     ms - ms % TICK_MS

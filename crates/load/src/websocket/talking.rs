@@ -1,4 +1,4 @@
-//! What happens on an open connection: frames that come, messages and pings that go, the closing handshake.
+//! Handles an open connection: received frames, sent messages and pings, the closing handshake.
 
 use super::connection::{Connection, Phase};
 use super::ending::Ending;
@@ -10,19 +10,19 @@ use std::io::IoSlice;
 use transport::Transport;
 use websocket::{CloseCode, Event, Opcode, encode_close, encode_frame};
 
-/// Bytes per read: of small messages a hundred, which take some ten microseconds, in which something may become due.
+/// Bytes per read: about a hundred small messages. They take some ten microseconds, in which something may become due.
 const READ_BYTES: usize = 16 * 1024;
-/// Reads before other connections get their turn.
+/// Reads in a row before other connections get their turn.
 const READS_MAX: usize = 16;
-/// Bytes that may wait for a target that does not read; beyond, the connection is given up.
+/// Unsent bytes of a connection; with more the target does not read, and the connection is ended.
 const UNSENT_BYTES_MAX: usize = 1 << 20;
-/// A pong that may lie unread is read by then, before other ready sockets.
+/// If the missing pong may be among unread bytes, the ping waits this long, so that they are read first.
 const PUT_OFF_NS: u64 = 10_000_000;
-/// Connections that are asked in turn whether they can say something.
+/// How many connections are checked for one that can send a message.
 const SPEAKERS_ASKED_MAX: usize = 1024;
 
 impl Worker {
-    /// Something happened on an open connection, or one that is being closed.
+    /// Handles an event on an open or closing connection.
     pub(super) fn open(&mut self, slot: usize) {
         let Some(connection) = self.connections.get_mut(slot) else { return };
         let Some(stream) = &connection.stream else { return };
@@ -71,7 +71,7 @@ impl Worker {
         }
     }
 
-    /// Takes bytes. Returns what has to be sent, and how the connection ends if it does.
+    /// Parses received bytes. Returns the reply to send, and how the connection ends, if it does.
     pub(super) fn hear(&mut self, slot: usize, mut bytes: &[u8]) -> Heard {
         let Self { connections, seat, setup, random, .. } = self;
         let Seat { record, now_ns, .. } = seat;
@@ -105,7 +105,7 @@ impl Worker {
                     Some(stamp) if stamp.run == setup.run && stamp.room == *room => {
                         record.delivered += 1;
                         record.delivery.record(now_ns.saturating_sub(stamp.due_ns));
-                        // Who joins by message is a member from the first message on that it is given.
+                        // A connection that joins by message is a member from the first message that it receives.
                         if setup.options.join.is_some() && *received == 0 {
                             *joined = stamp.number.wrapping_sub(1);
                         }
@@ -117,7 +117,7 @@ impl Worker {
         }
     }
 
-    /// Sends what was to be sent in return, and ends what has ended.
+    /// Sends the reply, and ends the connection if it has ended.
     pub(super) fn settle_heard(&mut self, slot: usize, heard: &Heard) {
         if !heard.reply.is_empty()
             && let Err(ending) = self.transmit(slot, &heard.reply)
@@ -128,7 +128,8 @@ impl Worker {
         let Some(code) = heard.close else { return self.finish(slot, ending) };
         let Some(connection) = self.connections.get_mut(slot) else { return };
         if connection.phase == Phase::Closing {
-            // The answer to ours. The target closes the connection first, as RFC 6455 §7.1.1 asks; TIME_WAIT stays there.
+            // This is the reply to our close frame. The target closes TCP first, as RFC 6455 §7.1.1 requires, so
+            // TIME_WAIT stays on its side.
             connection.ending.get_or_insert(Ending::Done);
             return;
         }
@@ -142,7 +143,7 @@ impl Worker {
         self.wake_in(slot, drain);
     }
 
-    /// A ping is due on an open connection.
+    /// Sends the ping that is due on an open connection.
     pub(super) fn ping(&mut self, slot: usize) {
         let Some(every) = self.setup.options.heartbeat else { return };
         let Some(connection) = self.connections.get_mut(slot) else { return };
@@ -151,7 +152,7 @@ impl Worker {
             if !unread || connection.put_off {
                 return self.finish(slot, Ending::NoPong);
             }
-            // A worker that was held up has not read yet what may be the pong.
+            // A delayed worker may not have read the pong yet.
             connection.put_off = true;
             connection.due_ns = self.seat.now_ns.saturating_add(PUT_OFF_NS);
             return self.wake_when_due(slot);
@@ -159,7 +160,7 @@ impl Worker {
         let (due_ns, every_ns) = (connection.due_ns, every.as_nanos() as u64);
         connection.pinged_ns = due_ns;
         let next_ns = due_ns.saturating_add(every_ns);
-        // Pings that a worker has slept through are not sent one behind the other: a pong has its time.
+        // Pings that a delayed worker missed are skipped, so that each pong has its full time.
         connection.due_ns =
             if next_ns > self.seat.now_ns { next_ns } else { self.seat.now_ns.saturating_add(every_ns) };
         (connection.awaits_pong, connection.put_off) = (true, false);
@@ -176,7 +177,7 @@ impl Worker {
         }
     }
 
-    /// Sends the message that was due at this time, by the next connection that can.
+    /// Sends the message that was due at this time, on the next connection that can send.
     pub(super) fn speak(&mut self, due_ns: u64) {
         let count = self.connections.len();
         let found = (0..count.min(SPEAKERS_ASKED_MAX)).find_map(|step| {
@@ -206,7 +207,7 @@ impl Worker {
     pub(super) fn say(&mut self, slot: usize, text: &[u8]) -> Result<(), Ending> {
         let mut frame = std::mem::take(&mut self.frame);
         frame.clear();
-        // Masks protect what is between from browsers' scripts; for a load any random number will do.
+        // Masks protect intermediaries from scripts in browsers; for a load any random number is fine.
         encode_frame(true, Opcode::Text, Some(self.random.u32(..).to_ne_bytes()), text, &mut frame);
         let sent = self.transmit(slot, &frame);
         self.frame = frame;
@@ -236,7 +237,7 @@ impl Worker {
         self.transmit(slot, &frame)
     }
 
-    /// Sends bytes, or keeps what the socket does not take.
+    /// Sends bytes, and keeps those that the socket does not take.
     pub(super) fn transmit(&mut self, slot: usize, bytes: &[u8]) -> Result<(), Ending> {
         self.seat.record.bytes_sent += bytes.len() as u64;
         let Some(connection) = self.connections.get_mut(slot) else { return Ok(()) };
@@ -252,7 +253,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Sends what has been kept.
+    /// Sends the kept bytes.
     pub(super) fn flush(&mut self, slot: usize) -> Result<(), Ending> {
         let Some(connection) = self.connections.get_mut(slot) else { return Ok(()) };
         let Some(stream) = &connection.stream else { return Ok(()) };
@@ -268,7 +269,7 @@ impl Worker {
     }
 }
 
-/// What came of bytes.
+/// The result of parsing received bytes.
 #[derive(Debug, Default)]
 pub(super) struct Heard {
     reply: Vec<u8>,

@@ -1,4 +1,5 @@
-//! The job of a worker in a load of WebSockets: opens, pings and lets speak what is due, in the order of its times, and drives what is ready.
+//! The job of a worker in a load of WebSockets: it opens connections and sends pings and messages when they are due, in
+//! order of time, and handles ready sockets.
 
 use super::connection::{Connection, Phase};
 use super::ending::Ending;
@@ -12,28 +13,28 @@ use http1::ResponseHead;
 use reactor::TaskId;
 use std::sync::Arc;
 
-/// Between two looks whether everything has been delivered, at the end: a look visits all connections.
+/// Interval of the checks at the end whether all deliveries have arrived; each check visits all connections.
 const DELIVERED_LOOK_NS: u64 = 20_000_000;
-/// How far the run is.
+/// The part of the run that the worker is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stretch {
     Holding,
-    /// No connection sends any more; deliveries are waited for.
+    /// No connection sends any more; missing deliveries are awaited.
     Draining,
-    /// Close frames are sent, and waited for.
+    /// Close frames were sent, and their replies are awaited.
     Closing,
 }
 
-/// What can be due.
+/// What can become due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Due {
-    /// A connection that was not open before.
+    /// The first opening of a connection.
     Opening,
     Message,
-    /// A ping on a connection, or its next attempt.
+    /// A ping or a further attempt on an existing connection.
     OnConnection,
     Storm,
-    /// A look at the worker's own punctuality.
+    /// A probe of the worker's own lag.
     Probe,
 }
 
@@ -42,21 +43,21 @@ pub(super) struct Worker {
     pub(super) seat: Seat<WebSocketRecord>,
     pub(super) setup: Arc<Setup>,
     pub(super) random: fastrand::Rng,
-    /// Filled by each handshake.
+    /// Reused for each handshake.
     pub(super) head: ResponseHead,
-    /// By index of task.
+    /// Indexed by task.
     pub(super) connections: Vec<Connection>,
     pub(super) open: u64,
-    /// When the storm was, and how many connections are to be open again.
+    /// Time of the storm, and the number of connections that must be open again.
     pub(super) storm: Option<(u64, u64)>,
-    /// Who speaks next.
+    /// The connection that sends the next message.
     pub(super) speaker: usize,
-    /// What is due on connections within the next milliseconds.
+    /// What is due on connections in the next milliseconds.
     pub(super) soon: Soon,
-    /// Messages and frames in the making.
+    /// Buffers for messages and frames.
     pub(super) text: Vec<u8>,
     pub(super) frame: Vec<u8>,
-    /// Connections that this worker is to open.
+    /// Number of connections that this worker opens.
     wanted: usize,
     arrivals: Arrivals,
     message_due_ns: u64,
@@ -112,12 +113,12 @@ impl Worker {
         slot * self.seat.workers + self.seat.index
     }
 
-    /// Whether nothing begins any more.
+    /// Whether nothing new begins any more.
     pub(super) fn is_ending(&self) -> bool {
         self.stretch != Stretch::Holding
     }
 
-    /// When the next connection is to be opened.
+    /// When the next connection is due to be opened.
     fn open_due_ns(&self) -> u64 {
         if self.connections.len() >= self.wanted || self.is_ending() {
             return NEVER;
@@ -125,18 +126,18 @@ impl Worker {
         (self.number(self.connections.len()) as f64 / self.setup.options.ramp * 1e9) as u64
     }
 
-    /// Whether something is due, before which nothing else should be done.
+    /// Whether something is due that must be done first.
     pub(super) fn is_due(&self) -> bool {
         self.next_due().0 <= self.seat.now_ns
     }
 
-    /// Something is done now that was due at this time.
+    /// Records the lag of something that was due at this time and is done now.
     fn note_lag(&mut self, due_ns: u64) {
         self.seat.note_lag(due_ns);
         self.probe_due_ns = self.seat.now_ns + LAG_PROBE_NS;
     }
 
-    /// The next ping of a connection is due, or its next attempt; unless it has ended since that was known.
+    /// Sends the ping or begins the attempt that is due on a connection, unless the connection has ended since.
     fn come_due_on(&mut self, slot: usize, due_ns: u64) {
         let connection = self.connections.get(slot).filter(|connection| connection.due_ns == due_ns);
         match connection.map(|connection| connection.phase) {
@@ -157,7 +158,7 @@ impl Worker {
         let slot = self.connections.len();
         let number = self.number(slot);
         let stall = self.setup.options.stall;
-        // Evenly among the connections, so that every room has its share.
+        // Spread evenly over the connections, so that every room has its share.
         let stalled = ((number + 1) as f64 * stall).floor() > (number as f64 * stall).floor();
         let task = self.seat.reactor.create_task();
         debug_assert_eq!(task.index as usize, slot, "tasks are made here only, and never end");
@@ -165,7 +166,7 @@ impl Worker {
         self.begin(slot, due_ns);
     }
 
-    /// The storm: a share of the open connections is gone at once.
+    /// The storm: cuts a share of the open connections at once.
     fn cut(&mut self) {
         let share = self.setup.options.storm.map_or(0.0, |storm| storm.share);
         self.storm = Some((self.seat.now_ns, self.open));
@@ -186,7 +187,7 @@ impl Worker {
         }
     }
 
-    /// Whether no connection sends any more and every delivery has arrived.
+    /// Whether no connection sends any more and all deliveries have arrived.
     fn is_all_delivered(&mut self) -> bool {
         if self.setup.options.rate <= 0.0 {
             return true;
@@ -320,7 +321,7 @@ impl Job for Worker {
         record.open = self.open;
     }
 
-    /// Its connections were open meanwhile.
+    /// Its connections stayed open meanwhile.
     fn slept_through(&self) -> Option<WebSocketRecord> {
         Some(WebSocketRecord { open: self.open, ..WebSocketRecord::default() })
     }

@@ -1,6 +1,6 @@
-//! A thread of a load of any protocol: the loop that does what is due before anything is read, lets what is ready be driven, and
-//! hands what was recorded to `crew` once per interval. What is due and what is done about it is the protocol's: a [`Job`], at a
-//! [`Seat`]. `requests` is the job of an HTTP load; that of WebSockets is in `websocket`.
+//! A thread of a load of any protocol. Its loop does what is due before it reads anything, lets the job handle ready
+//! sockets, and sends its record to `crew` once per interval. The protocol defines what is due and how to do it: a [`Job`],
+//! which works at a [`Seat`]. `requests` is the job of an HTTP load; `websocket` has that of WebSockets.
 
 mod calm;
 pub(crate) mod requests;
@@ -22,108 +22,109 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Between two looks at the stop flag when nothing else happens.
+/// Interval of the checks of the stop flag when nothing else happens.
 const LOOK_PERIOD_MS: u64 = 50;
-/// What is done in a row because it is due: after a stall of the generator the sockets want to be read as well.
+/// Most due items that are done in a row, so that after a stall of the generator the sockets are read as well.
 const DUE_IN_A_ROW: usize = 64;
-/// The same between two of a turn's sockets: while it catches up, the answers are not to lie unread behind all that is overdue.
+/// The same after each ready socket of a turn, so that responses do not stay unread while the worker catches up.
 const DUE_BETWEEN_SOCKETS: usize = 8;
-/// Where requests are due at times: of the worker's own work before one was due at most so much may be counted into its lag.
+/// Where work has due times: at most this much of the worker's work before something was due may count into its lag.
 pub(crate) const CALM_OPEN_NS: u64 = 20_000;
-/// The worker's own punctuality is looked at so often where nothing else is due.
+/// Interval of the probes of the worker's own lag when nothing else is due.
 pub(crate) const LAG_PROBE_NS: u64 = 10_000_000;
-/// Intervals that a worker which was stopped for long has still something to say of.
+/// Most intervals that a worker reports after it was stopped for a long time.
 const SLEPT_THROUGH_MAX: u64 = 1000;
-/// "Nothing is due any more."
+/// Nothing is due any more.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// What the thread does in one protocol. It is told what is due and what the sockets report, and records at its seat.
+/// The work of a thread in one protocol. The thread tells it what is due and which sockets are ready; it records at its
+/// seat.
 pub(crate) trait Job {
-    /// What is recorded.
+    /// The record of an interval.
     type Record: Recorded;
-    /// What can be due.
+    /// What can become due.
     type Due: Copy;
 
-    /// Whether tasks that yield within a turn come behind the next look at the sockets, the end and the interval.
+    /// Whether tasks that yield within a turn wait until the next check of the sockets, the end and the interval.
     const YIELDS_TO_NEXT_TURN: bool;
 
     fn seat(&mut self) -> &mut Seat<Self::Record>;
-    /// The run begins.
+    /// Called when the run begins.
     fn begin(&mut self);
-    /// What is due first, and when.
+    /// What is due next, and when.
     fn next_due(&self) -> (u64, Self::Due);
-    /// Does what was due at that time, which has come, notes its lag and looks at the clock if that took time.
+    /// Does what was due at that time, records its lag, and reads the clock if that took time.
     fn come_due(&mut self, due_ns: u64, due: Self::Due);
-    /// How old the moment may be since which a lag is the worker's own.
+    /// The largest age of the calm moment from which a lag counts as the worker's own.
     fn calm_ns(&self) -> u64 {
         CALM_OPEN_NS
     }
-    /// Something happened for a task; the clock is looked at behind it if anything can be due at a time.
+    /// Handles an event of a task; reads the clock afterwards if anything can be due at a fixed time.
     fn ready(&mut self, task: TaskId);
-    /// Whether there is nothing left to do; begins the end when it is time. `told`: it is to end at once.
+    /// Whether nothing is left to do. It also begins the end when it is time. `told` means that the run must end at once.
     fn is_over(&mut self, told: bool) -> bool;
-    /// Why it cannot go on, which ends the run.
+    /// Why the job cannot continue; this ends the run.
     fn failure(&mut self) -> Option<String> {
         None
     }
-    /// When it has to be asked whether it is over, at the latest.
+    /// The latest time at which `is_over` must be called.
     fn end_ns(&self) -> u64 {
         NEVER
     }
-    /// The run is at its end: what is known beyond the records of intervals is to be recorded.
+    /// Called at the end of the run, to record what the intervals do not contain.
     fn end(&mut self);
-    /// When the last response was complete; without such a time the end of the run.
+    /// When the last response was complete; `None` means the end of the run.
     fn completed_ns(&self) -> Option<u64> {
         None
     }
-    /// An empty record goes on where the one at the seat ends.
+    /// Prepares an empty record that follows the current one.
     fn go_on(&self, _next: &mut Self::Record) {}
-    /// The record of an interval is about to be handed out.
+    /// Completes the record of an interval before it is sent.
     fn complete(&self, _record: &mut Self::Record) {}
-    /// What to report of an interval that it slept through.
+    /// The record of an interval in which the worker did not run.
     fn slept_through(&self) -> Option<Self::Record> {
         None
     }
 }
 
-/// How the threads of a run begin and end together.
+/// Lets the threads of a run begin and end together.
 #[derive(Debug)]
 pub(crate) struct Together {
-    /// Set when all workers are ready; latencies and schedules count from here.
+    /// Set when all workers are ready; latencies and schedules count from this time.
     pub(crate) begun: OnceLock<Instant>,
     pub(crate) stop: Arc<AtomicBool>,
 }
 
 impl Together {
-    /// All begin; latencies and schedules count from this moment.
+    /// Lets all workers begin; latencies and schedules count from this time.
     pub(crate) fn begin(&self, at: Instant) {
-        // The second worker begins with the first.
+        // If the start is already set, the workers have begun.
         let _ = self.begun.set(at);
     }
 }
 
-/// What a worker tells the run. Workers are numbered through over all processes.
+/// A message from a worker to the run. Workers are numbered across all processes.
 #[derive(Debug)]
 pub(crate) enum Message<R = HttpRecord> {
-    /// It is built, or has failed to be, and waits for the start.
+    /// The worker is built, or failed to be built, and waits for the start.
     Ready,
-    /// What it recorded in an interval; it will send nothing more for this interval or an earlier one. After the last one
+    /// The record of an interval. The worker sends nothing more for this interval or an earlier one. After the last one
     /// comes `Done`.
     Interval { worker: usize, interval: u64, record: Loan<R>, last: bool },
-    /// It has ended, this many nanoseconds after the start; the last response was complete at the second time.
+    /// The worker has ended, this many nanoseconds after the start; the second time is that of its last complete response.
     Done { worker: usize, ended_ns: u64, completed_ns: u64 },
-    /// It cannot go on, which ends the run.
+    /// The worker cannot continue; this ends the run.
     Failed(io::Error),
-    /// Its script has asked for the end of the run, in another process.
+    /// The script of a worker in another process has asked to end the run.
     Stopped,
-    /// The globals of its script when all was over, from another process.
+    /// The final globals of the script of a worker in another process.
     Script { worker: usize, globals: Globals },
-    /// The process of these workers has ended without a word: how.
+    /// The process of these workers ended without a report; `text` says how.
     Lost { workers: Range<usize>, text: String },
 }
 
-/// Builds a worker in its own thread and runs it to its end. `room` makes empty records with the memory that a usual run needs; `build`
-/// makes the job.
+/// Builds a worker in its own thread and runs it to its end. `room` creates empty records with the memory of a usual run;
+/// `build` creates the job.
 pub(crate) fn run<J: Job>(
     place: &Place<J::Record>,
     interval: Duration,
@@ -131,11 +132,11 @@ pub(crate) fn run<J: Job>(
     build: impl FnOnce(Seat<J::Record>) -> J,
 ) {
     let built = Seat::new(place, interval, room).map(build);
-    // A worker that failed is waited for as well.
+    // A worker that failed to be built reports Ready, too, because all workers are awaited.
     let _ = place.messages.send(Message::Ready);
     let begun = *place.together.begun.wait();
     if let Err(error) = built.and_then(|mut job| run_to_end(&mut job, begun)) {
-        // Without a receiver there is no reader.
+        // If the receiver is gone, the error has no reader.
         let _ = place.messages.send(Message::Failed(error));
     }
 }
@@ -168,7 +169,7 @@ fn run_to_end<J: Job>(job: &mut J, begun: Instant) -> io::Result<()> {
         seat.reactor.turn(Some(wait_ms))?;
         seat.look_at_clock();
         woke_ns = Some(seat.now_ns);
-        // The turn may have ended for this; other ready sockets come behind.
+        // The wait may have ended because something became due; ready sockets come after it.
         dispatch(job, DUE_IN_A_ROW);
         drive_ready(job);
     }
@@ -179,7 +180,7 @@ fn run_to_end<J: Job>(job: &mut J, begun: Instant) -> io::Result<()> {
     failure.map_or(Ok(()), Err)
 }
 
-/// Lets everything be driven that is ready, and does in between what is due.
+/// Handles all ready sockets, and does what is due between them.
 fn drive_ready<J: Job>(job: &mut J) {
     let batch = job.seat().reactor.ready_len().max(1);
     let mut left = if J::YIELDS_TO_NEXT_TURN { batch } else { usize::MAX };
@@ -193,7 +194,7 @@ fn drive_ready<J: Job>(job: &mut J) {
     }
 }
 
-/// Does what is due, at most so much.
+/// Does what is due, at most `at_most` items.
 fn dispatch<J: Job>(job: &mut J, at_most: usize) {
     for _ in 0..at_most {
         let (due_ns, due) = job.next_due();
@@ -206,7 +207,7 @@ fn dispatch<J: Job>(job: &mut J, at_most: usize) {
     }
 }
 
-/// Hands out what was recorded when an interval is over.
+/// Sends the record when an interval is over.
 fn turn_interval<J: Job>(job: &mut J, last: bool) {
     let seat = job.seat();
     let Some(now) = seat.interval_ended(last) else { return };
@@ -227,7 +228,7 @@ fn turn_interval<J: Job>(job: &mut J, last: bool) {
     job.seat().turn_to(now);
 }
 
-/// CPU time of the calling thread.
+/// Processor time of the calling thread.
 pub(crate) fn thread_cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
@@ -238,7 +239,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc::channel;
 
-    /// Something is due at a beat, a few times; nothing is read.
+    /// A job with a few due times at regular distances and nothing to read.
     struct Beats {
         seat: Seat<HttpRecord>,
         left: u64,
@@ -280,7 +281,7 @@ mod tests {
         }
     }
 
-    /// What a worker with five beats to do tells: what it recorded in all, and whether its last words came in their order.
+    /// The messages of a worker with five due times: its merged record, and whether its last messages came in order.
     fn told(every_ns: u64, stop: bool) -> (HttpRecord, bool) {
         let (messages, heard) = channel();
         let together = Arc::new(Together { begun: OnceLock::new(), stop: Arc::new(AtomicBool::new(stop)) });

@@ -1,5 +1,5 @@
-//! The job of a worker in a load over HTTP: the pacer says when a request is due, the driver of the protocol sends it, the end waits for what is
-//! under way. It knows no protocol: a [`Driver`] does.
+//! The job of a worker in a load over HTTP: the pacer says when a request is due, the driver sends it, and the end waits
+//! for requests in flight. The protocol is in the [`Driver`].
 
 use super::{CALM_OPEN_NS, Job, LAG_PROBE_NS, NEVER, Seat};
 use crate::options::{Options, Pace};
@@ -11,22 +11,22 @@ use reactor::TaskId;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// As [`CALM_OPEN_NS`] in closed loop, where a look every 10 ms at the worker's punctuality is all that can be late.
+/// As [`CALM_OPEN_NS`], for a closed loop. There only the probe every 10 ms can be late.
 const CALM_CLOSED_NS: u64 = 1_000_000;
 
-/// A protocol of the load. It is told what is due and what the sockets report, and records on the bench.
+/// A protocol of the load. It is told what is due and which sockets are ready, and records on the bench.
 pub(crate) trait Driver {
-    /// The run begins. A closed loop sends its first requests.
+    /// Called when the run begins. A closed loop sends its first requests.
     fn begin(&mut self, bench: &mut Bench);
-    /// Open loop: a request is due, or was at this time.
+    /// Open loop: a request was due at this time.
     fn arrive(&mut self, bench: &mut Bench, due_ns: u64);
-    /// Something happened for one of the driver's tasks.
+    /// Handles an event of one of the driver's tasks.
     fn ready(&mut self, bench: &mut Bench, task: TaskId);
-    /// Requests that were begun and have not ended, those in line included.
+    /// Number of requests that have begun and not ended, including those in line.
     fn under_way(&self) -> usize;
-    /// The run is at its end: what the driver knows beyond the records of intervals is to be added.
+    /// Called at the end of the run, to add what the intervals' records do not contain.
     fn end(&mut self, bench: &mut Bench);
-    /// The run is over: what is under way counts as failed by this cause, or as cut off without one.
+    /// Called when the run is over: requests in flight fail with this cause, or without one count as cut off.
     fn abandon(&mut self, bench: &mut Bench, cause: Option<crate::Cause>);
 }
 
@@ -38,12 +38,12 @@ pub(crate) struct Requests<D> {
     arrivals: Option<Arrivals>,
     end_ns: u64,
     drain_ns: u64,
-    /// When what is still under way is given up; set when nothing more begins.
+    /// When requests in flight are given up; set when no more requests begin.
     give_up_ns: u64,
 }
 
 impl<D: Driver> Requests<D> {
-    /// `build` makes the driver.
+    /// `build` creates the driver.
     pub(crate) fn new(seat: Seat<HttpRecord>, options: &Options, build: impl FnOnce(&Bench) -> D) -> Self {
         let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(NEVER);
         let arrivals = match &options.pace {
@@ -65,7 +65,7 @@ impl<D: Driver> Requests<D> {
         }
     }
 
-    /// The next time something is due after the last one.
+    /// Computes the next due time.
     fn advance(&mut self) {
         self.bench.due_ns = match &mut self.arrivals {
             Some(_) if self.bench.is_exhausted() => NEVER,
@@ -145,7 +145,7 @@ impl<D: Driver> Job for Requests<D> {
 
     fn failure(&mut self) -> Option<String> {
         let failure = self.bench.failure.take()?;
-        // What was recorded until then stays.
+        // The record up to then is kept.
         self.driver.abandon(&mut self.bench, None);
         Some(failure)
     }
@@ -162,7 +162,7 @@ impl<D: Driver> Job for Requests<D> {
         Some(self.bench.completed_ns)
     }
 
-    /// Lengths are compared with that of the first response, in whichever interval it came.
+    /// Lengths are compared with the first response of the run, also across intervals.
     fn go_on(&self, next: &mut HttpRecord) {
         let old = &self.bench.seat.record.targets;
         next.targets.resize_with(old.len(), Tally::default);
@@ -172,17 +172,17 @@ impl<D: Driver> Job for Requests<D> {
     }
 }
 
-/// Where a driver works: its worker's seat, and how many requests may still begin.
+/// What a driver works with: its worker's seat, and the number of requests that may still begin.
 #[derive(Debug)]
 pub(crate) struct Bench {
     pub(crate) seat: Seat<HttpRecord>,
-    /// Values of templates.
+    /// The values of templates.
     pub(crate) values: Values,
-    /// When the next request is due, or in closed loop the next look at the worker's punctuality.
+    /// When the next request is due; in a closed loop the next probe of the worker's lag.
     pub(crate) due_ns: u64,
-    /// Why the driver cannot go on; ends the run.
+    /// Why the driver cannot continue; this ends the run.
     pub(crate) failure: Option<String>,
-    /// No request begins any more.
+    /// Whether no more requests begin.
     pub(crate) ending: bool,
     pub(crate) is_open: bool,
     /// [`Options::parts`].
@@ -190,7 +190,7 @@ pub(crate) struct Bench {
     /// When the last response was complete.
     pub(crate) completed_ns: u64,
     left: Option<u64>,
-    /// For a tally that does not exist, which would be a mistake of a driver.
+    /// For an unknown target, which would be a bug of the driver.
     nowhere: Tally,
 }
 
@@ -216,7 +216,7 @@ impl Bench {
         }
     }
 
-    /// Open loop: whether a request is due, before which nothing else should be done.
+    /// Open loop: whether a request is due, which must be sent before anything else is done.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
         self.is_open && self.seat.now_ns >= self.due_ns
@@ -228,7 +228,7 @@ impl Bench {
         self.seat.record.targets.get_mut(usize::from(target)).unwrap_or(&mut self.nowhere)
     }
 
-    /// Asks for leave to begin a request.
+    /// Whether another request may begin; if so, counts it as begun.
     #[inline]
     pub(crate) fn may_begin(&mut self) -> bool {
         match &mut self.left {
@@ -242,37 +242,37 @@ impl Bench {
         }
     }
 
-    /// Whether `may_begin` would grant it.
+    /// Whether `may_begin` would refuse another request.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.ending || self.left == Some(0)
     }
 
-    /// A request that was begun, and then was not sent after all.
+    /// Undoes a request that was begun but not sent.
     pub(crate) fn take_back(&mut self, target: u16) {
         self.give_back();
         self.unsend(target);
     }
 
-    /// A request that was not sent: another one may begin in its place.
+    /// Lets another request begin in place of one that was not sent.
     pub(crate) fn give_back(&mut self) {
         if let Some(left) = &mut self.left {
             *left += 1;
         }
     }
 
-    /// A request that was sent and that the target has not looked at: it is sent again.
+    /// Undoes the count of a request that the target did not process; it is sent again.
     pub(crate) fn unsend(&mut self, target: u16) {
         let tally = self.tally(target);
         tally.begun = tally.begun.saturating_sub(1);
     }
 
-    /// Moves the counter of templates on.
+    /// Advances the counter of templates.
     #[inline]
     pub(crate) fn count_up(&mut self) {
         self.values.counter = self.values.counter.wrapping_add(self.seat.workers as u64);
     }
 
-    /// A response was complete, so long after its request was written.
+    /// Records a complete response, this long after its request was written.
     #[inline]
     pub(crate) fn completed(&mut self, service_ns: u64) {
         self.completed_ns = self.seat.now_ns;

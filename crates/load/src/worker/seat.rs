@@ -1,5 +1,5 @@
-//! What a worker of any protocol has: its loop, the time, what it records, whose its lag is, and the way to those who
-//! gather the records.
+//! The equipment of a worker of any protocol: its event loop, its clock, its record, the cause of its lag, and the
+//! channel to the thread that merges the records.
 
 use super::calm::Calm;
 use super::timer::{Timer, monotonic_ns_at};
@@ -17,28 +17,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-/// The timer among the reactor's sources.
+/// The id of the timer among the reactor's sources.
 const TIMER: SourceId = SourceId(0);
 
-/// A worker's place in the run.
+/// A worker's part of the run.
 #[derive(Debug)]
 pub(crate) struct Seat<R> {
     pub(crate) reactor: Rc<Reactor>,
-    /// Nanoseconds since the start of the run, as of the latest look.
+    /// Nanoseconds since the start of the run, when the clock was last read.
     pub(crate) now_ns: u64,
     pub(crate) record: Box<R>,
-    /// Its number among all workers of all processes.
+    /// Number of this worker among all workers of all processes.
     pub(crate) index: usize,
-    /// How many those are.
+    /// Number of all workers.
     pub(crate) workers: usize,
-    /// The beginning on the timer's clock.
+    /// The start of the run on the timer's clock.
     pub(crate) begun_ns: u64,
     begun: Instant,
     home: Arc<Home<R>>,
     timer: Timer,
     calm: Calm,
     interval_ns: u64,
-    /// The interval that is recorded at the moment.
+    /// The interval that is being recorded.
     interval: u64,
     cpu_ns: u64,
     waiting: Waiting,
@@ -72,7 +72,7 @@ impl<R: Recorded> Seat<R> {
         })
     }
 
-    /// The run begins at this moment. What the worker waited for the others to begin is no part of it.
+    /// Begins the run at this moment. Time spent waiting for the other workers does not count.
     pub(super) fn begin(&mut self, begun: Instant) {
         (self.begun, self.begun_ns) = (begun, monotonic_ns_at(begun));
         self.cpu_ns = thread_cpu_ns();
@@ -87,7 +87,7 @@ impl<R: Recorded> Seat<R> {
         self.now_ns = Instant::now().saturating_duration_since(self.begun).as_nanos() as u64;
     }
 
-    /// Something is done now that was due at this time: how late that is, and the cause.
+    /// Records the lag of something that was due at this time and is done now, and its cause.
     #[inline]
     pub(crate) fn note_lag(&mut self, due_ns: u64) {
         let lag_ns = self.now_ns.saturating_sub(due_ns);
@@ -97,7 +97,7 @@ impl<R: Recorded> Seat<R> {
         times.lag_own.record(own_ns);
     }
 
-    /// Nothing is due now.
+    /// Notes that nothing is due now.
     #[inline]
     pub(super) fn note_calm(&mut self, every_ns: u64) {
         self.calm.note(self.now_ns, every_ns, thread_cpu_ns);
@@ -107,7 +107,7 @@ impl<R: Recorded> Seat<R> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// How long the loop may sleep without the timer, which is set for what is due next.
+    /// How long the loop may sleep. For what is due next it sets the timer instead.
     pub(super) fn wait_ms(&mut self, due_ns: u64, end_ns: u64) -> io::Result<u64> {
         if due_ns <= self.now_ns {
             return Ok(0);
@@ -115,17 +115,18 @@ impl<R: Recorded> Seat<R> {
         if due_ns != NEVER {
             self.timer.set(self.begun_ns.saturating_add(due_ns))?;
         }
-        // Rounded up: the end may be a millisecond late, which the figures know, but must not be spun for.
+        // Rounded up, so that the loop does not spin. The run may then end a millisecond late, and its figures
+        // include that.
         let end_ms = end_ns.saturating_sub(self.now_ns).div_ceil(1_000_000);
         Ok(LOOK_PERIOD_MS.min(end_ms.max(1)))
     }
 
-    /// The interval that is recorded at the moment.
+    /// The interval that is being recorded.
     pub(super) fn interval(&self) -> u64 {
         self.interval
     }
 
-    /// The interval that this moment belongs to, if the one that is recorded is over, or was the last.
+    /// The current interval, if the recorded one is over or is the last.
     pub(super) fn interval_ended(&self, last: bool) -> Option<u64> {
         let now = self.now_ns / self.interval_ns;
         (now > self.interval || last).then_some(now)
@@ -135,30 +136,30 @@ impl<R: Recorded> Seat<R> {
         self.interval = interval;
     }
 
-    /// What became of the thread's time since this was asked last.
+    /// How the thread's time was spent since the last call.
     pub(super) fn lap(&mut self) -> Spent {
         let cpu_ns = thread_cpu_ns();
         let spent_ns = cpu_ns.saturating_sub(std::mem::replace(&mut self.cpu_ns, cpu_ns));
         Spent { cpu_ns: spent_ns, waited_ns: self.waiting.lap() }
     }
 
-    /// An empty record that was used before, if one has come back.
+    /// An empty used record, if one has come back.
     pub(super) fn spare_record(&self) -> Option<Box<R>> {
         self.home.take()
     }
 
-    /// Hands out what was recorded so far, and goes on with this.
+    /// Returns the current record and continues with `next`.
     pub(super) fn hand_out(&mut self, next: Box<R>) -> Loan<R> {
         Loan::from_home(std::mem::replace(&mut self.record, next), &self.home)
     }
 
-    /// Says what was recorded in the interval. Without a receiver there is no reader.
+    /// Sends the record of the interval. If the receiver is gone, it has no reader.
     pub(super) fn tell(&self, record: Loan<R>, last: bool) {
         let (worker, interval) = (self.index, self.interval);
         let _ = self.messages.send(Message::Interval { worker, interval, record, last });
     }
 
-    /// The worker has ended.
+    /// Reports the end of the worker.
     pub(super) fn say_done(&self, completed_ns: Option<u64>) {
         let ended_ns = self.now_ns;
         let completed_ns = completed_ns.unwrap_or(ended_ns);

@@ -1,6 +1,6 @@
-//! A timer of nanoseconds beside the reactor's, whose ticks are milliseconds: a timerfd that the reactor watches. It is set for a
-//! moment and not for a distance, so that a thread which is held up while it sets the timer is not late by that as well. The slack
-//! that the kernel gives to sleeping threads does not apply to it (`fs/timerfd.c`).
+//! A nanosecond timer besides the reactor's, whose ticks are milliseconds: a timerfd that the reactor watches. It is set to
+//! an absolute time, so a thread that is delayed while it sets the timer does not add that delay. The kernel's timer slack
+//! for sleeping threads does not apply to it (`fs/timerfd.c`).
 
 use rustix::time::{
     ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime, timerfd_create,
@@ -10,16 +10,17 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// How often two clocks are read side by side; the reading that took least counts.
+/// How often two clocks are read side by side; the fastest reading counts.
 const READINGS: usize = 8;
 
-/// The clock of timers now, in nanoseconds (`CLOCK_MONOTONIC`, which [`Instant`] reads as well and does not show).
+/// The current time of the timer's clock, in nanoseconds (`CLOCK_MONOTONIC`, which [`Instant`] also reads but does not
+/// expose).
 pub(crate) fn monotonic_ns() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// What the clock of timers showed at a moment that has passed.
+/// The time of the timer's clock at a past moment.
 pub(crate) fn monotonic_ns_at(moment: Instant) -> u64 {
     let readings = (0..READINGS).map(|_| {
         let before = Instant::now();
@@ -33,7 +34,7 @@ pub(crate) fn monotonic_ns_at(moment: Instant) -> u64 {
 #[derive(Debug)]
 pub(crate) struct Timer {
     descriptor: OwnedFd,
-    /// For what it is set; setting it again for the same would be a system call for nothing.
+    /// The time it is set to; setting it to the same time again would waste a system call.
     set_for: u64,
 }
 
@@ -47,10 +48,10 @@ impl Timer {
         self.descriptor.as_fd()
     }
 
-    /// Becomes readable at this moment of [`monotonic_ns`], or at once if that has passed. Setting it takes back an earlier
-    /// expiry, so nothing needs to be read.
+    /// Becomes readable at this time of [`monotonic_ns`], or at once if it has passed. Setting it clears an earlier expiry,
+    /// so nothing needs to be read.
     pub(crate) fn set(&mut self, at_ns: u64) -> io::Result<()> {
-        // Zero would stop it.
+        // Zero would disarm the timer.
         let at_ns = at_ns.max(1);
         if self.set_for == at_ns {
             return Ok(());
@@ -92,8 +93,8 @@ mod tests {
     fn both_clocks_tell_of_the_same_moment() {
         let (before, moment, after) = (monotonic_ns(), Instant::now(), monotonic_ns());
         let told = monotonic_ns_at(moment);
-        // A reading can be off by as long as the quickest of them took, a few hundred nanoseconds; if all eight were held up,
-        // by that.
+        // A reading can be wrong by the duration of the fastest attempt, a few hundred nanoseconds. If all eight were
+        // delayed, the error is the shortest delay.
         assert!(told + 100_000_000 >= before && told <= after + 100_000_000, "{before} {told} {after}");
     }
 }

@@ -1,4 +1,4 @@
-//! Targets that misbehave: each failure is counted under the cause that an engineer would name.
+//! Targets that misbehave: each failure counts under the cause that an engineer would name.
 
 use crate::scene::{origin, read_head, refusing, requests, run, server, target};
 use load::{Cause, Options, Tally};
@@ -6,19 +6,19 @@ use origin::Closing;
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
 
-/// All requests failed by this cause.
+/// Checks that all requests failed by this cause.
 #[track_caller]
 fn expect_all(whole: &Tally, cause: Cause, count: u64) {
     assert_eq!((whole.failed_by(cause), whole.failed(), whole.responses), (count, count, 0), "{:?}", whole.failures);
 }
 
-/// Timeouts that are waited for in a test.
+/// Options with short timeouts.
 fn impatient(options: Options) -> Options {
     let timeout = Duration::from_millis(150);
     Options { connect_timeout: timeout, response_timeout: timeout, ..options }
 }
 
-/// What comes of a server that answers a request with these bytes and closes.
+/// The counts for a server that answers a request with these bytes and closes.
 fn answered_with(bytes: &'static [u8]) -> Tally {
     let address = server(move |mut stream| {
         read_head(&mut stream);
@@ -39,7 +39,7 @@ fn nobody_listens() {
 
 #[test]
 fn the_accept_queue_is_full() {
-    // No process accepts: a queue of one holds two, what comes beyond is dropped.
+    // No process accepts connections. A backlog of one holds two, and further ones are dropped.
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.bind(&"127.0.0.1:0".parse::<std::net::SocketAddr>().unwrap().into()).unwrap();
     socket.listen(1).unwrap();
@@ -54,7 +54,7 @@ fn the_target_is_silent() {
     let origin = origin(origin::Options { silent: true, ..origin::Options::default() });
     let whole = run(impatient(requests(target(origin.address(), "/"), 2, 2))).record.whole();
     expect_all(&whole, Cause::Silent, 2);
-    // They count with the time that they were waited for.
+    // Timeouts count with the time that the load waited.
     assert!(whole.latency.count() == 2 && whole.latency.min_ns() >= 149_000_000, "{}", whole.latency.min_ns());
 }
 
@@ -70,7 +70,7 @@ fn the_target_does_not_read() {
 fn a_response_stops_in_the_middle() {
     let origin = origin(origin::Options::default());
     let path = "/slow/10?step=1&every=60000";
-    // What comes before the stop comes in this time, however busy the machine is.
+    // Everything before the stop fits into this time, even on a busy machine.
     let response_timeout = Duration::from_secs(1);
     let options = Options { response_timeout, ..requests(target(origin.address(), path), 2, 2) };
     expect_all(&run(options).record.whole(), Cause::ReadTimeout, 2);
@@ -88,7 +88,7 @@ fn connections_are_reset_at_each_stage() {
         run(requests(target(origin.address(), &path), 4, 2)).record.whole()
     };
     expect_all(&at("request"), Cause::ResetUnanswered, 4);
-    // What was written right before a reset is lost with it, or is not: both are this test's origin's doing.
+    // Data written right before a reset may or may not be lost with it, so the test accepts both causes.
     let head = at("head");
     assert_eq!(head.failed_by(Cause::ResetEarly) + head.failed_by(Cause::ResetUnanswered), 4, "{:?}", head.failures);
     let body = at("body");
@@ -100,7 +100,7 @@ fn a_kept_connection_is_closed_without_a_word() {
     let closing = Closing { after_requests: Some(2), unannounced: true, ..Closing::default() };
     let origin = origin(origin::Options { closing, ..origin::Options::default() });
     let whole = run(requests(target(origin.address(), "/"), 60, 2)).record.whole();
-    // The FIN may come with the response, and then no request is lost.
+    // The FIN may arrive with the response, and then no request is lost.
     assert_eq!(whole.responses + whole.failed_by(Cause::KeepaliveRace), 60, "{:?}", whole.failures);
 }
 

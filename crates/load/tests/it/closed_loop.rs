@@ -1,4 +1,4 @@
-//! The closed loop against the built-in origin: every request is counted once, on the connections that were asked for.
+//! The closed loop against the built-in origin: every request is counted once, on the configured connections.
 
 use crate::scene::{origin, requests, run, target};
 use load::{Cause, Options, Pace};
@@ -36,7 +36,7 @@ fn a_close_that_is_announced_is_no_failure() {
     let summary = run(requests(target(origin.address(), "/"), 100, 2));
     let whole = summary.record.whole();
     assert_eq!((whole.responses, whole.errors()), (100, 0), "{:?}", whole.failures);
-    // How the two share the requests is chance, and so whether each ends with a whole ten.
+    // The split of the requests between the two is random, so either may end with a full ten or not.
     assert!((10..=11).contains(&summary.record.opened), "{}", summary.record.opened);
     assert_eq!(whole.reused, 100 - summary.record.opened);
 }
@@ -120,7 +120,7 @@ fn think_time_lies_between_an_answer_and_the_next_request() {
     let summary =
         run(Options { pace: Pace::Closed { think: (pause, pause) }, ..requests(target(origin.address(), "/"), 5, 1) });
     assert_eq!((summary.record.whole().responses, summary.record.opened), (5, 1));
-    // Four pauses; the wheel counts whole milliseconds, so each may be one short.
+    // Four pauses. The timer wheel counts whole milliseconds, so each may be one short.
     assert!(summary.elapsed >= Duration::from_millis(4 * 29), "{:?}", summary.elapsed);
 }
 
@@ -191,6 +191,6 @@ fn what_is_unanswered_at_the_end_counts_with_the_time_it_was_waited_for() {
     };
     let whole = run(options).record.whole();
     assert_eq!((whole.responses, whole.failed_by(Cause::Unanswered), whole.latency.count()), (0, 2, 2));
-    // At least the drain, whenever in its time a busy machine has begun it.
+    // At least the drain time, even if a busy machine began it late.
     assert!(whole.latency.min_ns() >= 295_000_000, "{}", whole.latency.min_ns());
 }

@@ -1,4 +1,5 @@
-//! Loads over HTTP/2: against the built-in origin, against nginx, and against targets that do not speak it, refuse or go away.
+//! Loads over HTTP/2: against the built-in origin, against nginx, and against targets that do not support it, refuse it or
+//! close.
 #![allow(clippy::unwrap_used)] // a failed step is the end of a test
 
 use crate::scene::{origin, read_head, requests, run, server, target};
@@ -12,7 +13,7 @@ use std::time::Duration;
 use testkit::{free_port, peer_program};
 use tls::{Pair, ServerSide};
 
-/// This many requests over connections of this many streams.
+/// This many requests over connections with this many streams.
 fn over_http2(target: load::Target, count: u64, connections: usize, streams: usize) -> Options {
     Options { version: Version::Http2, streams, ..requests(target, count, connections) }
 }
@@ -34,7 +35,7 @@ fn streams_share_connections_with_prior_knowledge() {
     assert_eq!((tally.reused, tally.latency.count(), streams.failure), (1996, 2000, None));
 }
 
-/// An origin under TLS that offers these protocols by ALPN.
+/// An origin under TLS that offers these ALPN protocols.
 fn secure(protocols: &[&str]) -> Running {
     let pair = Pair::self_made(&["127.0.0.1".to_owned()]).unwrap();
     let side = ServerSide::new().pair(pair).alpn(protocols.iter().copied()).build().unwrap();
@@ -54,7 +55,7 @@ fn alpn_chooses_http2_under_tls() {
     let origin = secure(&["h2", "http/1.1"]);
     let summary = run(insecure(over_http2(secure_target(&origin, "/bytes/30000"), 200, 2, 5)));
     assert_eq!((whole(&summary), origin.counts().http2_connections), ((200, 0), 2), "{:?}", summary.record.streams);
-    // And without --http2 the same origin is asked over HTTP/1.1.
+    // Without --http2 the load uses HTTP/1.1 with the same origin.
     let summary = run(insecure(requests(secure_target(&origin, "/"), 20, 2)));
     assert_eq!((whole(&summary), origin.counts().http2_connections), ((20, 0), 2));
     assert!(summary.record.streams.is_none());
@@ -93,7 +94,7 @@ fn open_loop_counts_each_stream_from_due() {
     let summary = run(Options { pace, requests: None, duration: None, drain: Duration::from_secs(10), ..options });
     assert_eq!(whole(&summary), (200, 0), "{:?}", summary.record.whole().failures);
     let tally = summary.record.whole();
-    // No answer comes earlier than 20 ms, and what waited for a stream counts that, too.
+    // No response takes less than 20 ms, and the latency includes the wait for a stream.
     assert!(tally.latency.min_ns() >= 20_000_000 && summary.record.service.count() == 200);
     let streams = summary.record.streams.unwrap();
     assert!(streams.opened == 200 && streams.most <= 8, "{streams:?}");
@@ -108,7 +109,7 @@ fn one_stream_at_a_time_waits_in_line_in_open_loop() {
     assert_eq!(whole(&summary), (50, 0), "{:?}", summary.record.whole().failures);
     let (latency, service) = (&summary.record.whole().latency, &summary.record.service);
     assert!(summary.record.waiting_max > 10, "{}", summary.record.waiting_max);
-    // 50 answers of 20 ms one after the other: the last of them was due long before it was sent.
+    // 50 responses of 20 ms one after another: the last request was due long before it was sent.
     assert!(latency.max_ns() > 2 * service.min_ns(), "{} {}", latency.max_ns(), service.min_ns());
 }
 
@@ -122,7 +123,7 @@ fn a_connection_that_ends_by_goaway_is_opened_anew_and_no_request_fails() {
         let streams = summary.record.streams.unwrap();
         assert!(streams.goaways["NO_ERROR"] >= 10, "{streams:?}");
         assert!(summary.record.opened >= 10, "{}", summary.record.opened);
-        // What the origin did not look at is not counted there either.
+        // The origin does not count requests that it did not process.
         assert_eq!(origin.counts().requests, 300);
     }
 }
@@ -179,7 +180,7 @@ fn time_in_which_a_window_is_closed_is_named() {
     // The origin's windows are 64 KB and 1 MB.
     assert!(summary.record.streams.as_ref().unwrap().window_limited_ns > 0);
     assert!(summary.record.whole().bytes_sent > 12 * 3_000_000);
-    // Without a body nothing can wait for a window.
+    // Without a body no request waits for a window.
     let summary = run(over_http2(target(origin.address(), "/bytes/3000000"), 12, 2, 3));
     assert_eq!((whole(&summary), summary.record.streams.unwrap().window_limited_ns), ((12, 0), 0));
 }
@@ -208,7 +209,7 @@ fn calls_of_grpc_are_judged_by_their_status() {
     let summary = run(grpc(target(origin.address(), "/test.Echo/Say"), 100));
     assert_eq!(whole(&summary), (100, 0), "{:?}", summary.record.whole().failures);
     assert_eq!(summary.record.streams.as_ref().unwrap().grpc.iter().collect::<Vec<_>>(), [(&0, &100)]);
-    // Prefix and message come back.
+    // The origin returns prefix and message.
     assert_eq!(summary.record.whole().bytes_body, 100 * (5 + 9));
     let mut options = grpc(target(origin.address(), "/test.Echo/Say"), 10);
     options.targets[0].fields.push(("x-grpc-status".to_owned(), "14".to_owned()));
@@ -221,7 +222,7 @@ fn calls_of_grpc_are_judged_by_their_status() {
     assert_eq!(summary.record.whole().failed_by(Cause::GrpcNone), 10, "{:?}", summary.record.whole().failures);
 }
 
-/// nginx, ended with the test.
+/// nginx, which ends with the test.
 struct Nginx(Child);
 
 impl Drop for Nginx {

@@ -1,4 +1,5 @@
-//! The open loop: requests are due when they are due, and a target that stalls is charged for all that it made wait.
+//! The open loop: requests are due at fixed times, and the latencies include all the time that a stalled target made
+//! requests wait.
 
 use crate::scene::{Freezing, origin, run, target};
 use load::{Options, Pace, Spacing, Stage, Summary};
@@ -38,7 +39,8 @@ fn a_lag_has_a_part_of_its_own_work_which_is_never_the_greater() {
         assert!(own <= lag, "p{quantile}: {own} of {lag}");
     }
     assert!(record.generator.turn.count() > 0 && record.generator.turn.max_ns() <= summary.elapsed.as_nanos() as u64);
-    // One thread ran and waited no longer than the run lasted; and what passed on the processors is that of all intervals.
+    // One thread ran and waited no longer than the run. The processor ticks of the run are the sum of those of its
+    // intervals.
     assert!(
         record.generator.spent.cpu_ns > 0 && record.generator.spent == record.generator.spent_most,
         "{:?}",
@@ -89,22 +91,22 @@ fn requests_wait_in_line_when_connections_are_few_and_that_is_the_targets_latenc
     let whole = summary.record.whole();
     assert_eq!((whole.responses, whole.errors(), summary.record.opened), (20, 0, 1), "{:?}", whole.failures);
     assert!(summary.record.waiting_max >= 5, "{}", summary.record.waiting_max);
-    // Each answer takes 20 ms, twice the distance of the requests: the last one was due at 190 ms and done after 400.
+    // Each response takes 20 ms, twice the distance of the requests: the last one was due at 190 ms and complete after 400.
     assert!(whole.latency.max_ns() >= 190_000_000, "{}", whole.latency.max_ns());
     assert!(summary.record.service.quantile_ns(0.5) < whole.latency.quantile_ns(0.9));
 }
 
-/// What a run against a server that is frozen for a while has to show.
+/// A run against a server that is frozen for a while, with the expected figures.
 struct Frozen {
     rate: f64,
     whole: Duration,
-    /// From when on, and for how long.
+    /// When the freeze begins, and how long it lasts.
     after: Duration,
     lasting: Duration,
 }
 
-/// Runs that are void, since this machine is busy with other things, before no better one is waited for. Such a run says by its own
-/// word that its figures are too high; too low they never are. In one that is not void every figure must fit.
+/// How many void runs are tolerated on a busy machine before the test accepts them. A void run may report figures that are
+/// too high, but never too low. In a valid run every figure must fit.
 const VOID_MAX: usize = 3;
 
 impl Frozen {
@@ -119,8 +121,8 @@ impl Frozen {
         let running = running.expect("it starts");
         let begun = running.begun();
         let summary = running.wait().expect("it ends");
-        // The n-th answer is the n-th request's: they wait in one line. How fast the server is after its thaw depends on the
-        // machine, so theory takes its answers as they were, and not as an ideal server's would have been.
+        // The n-th response belongs to the n-th request, because the requests wait in one line. The server's speed after
+        // the freeze depends on the machine, so the theory uses its real response times and not those of an ideal server.
         let due = |n: usize| begun + Duration::from_secs_f64(n as f64 / self.rate);
         let answers = server.answered().into_iter().enumerate();
         let mut latencies_s: Vec<f64> =
@@ -129,8 +131,8 @@ impl Frozen {
         (summary, latencies_s)
     }
 
-    /// The latency at a quantile had the server been ideal: what arrives while it is frozen waits for its thaw, evenly from
-    /// the whole freeze down to nothing; the rest waits for nothing.
+    /// The latency at a quantile for an ideal server: requests that arrive during the freeze wait for its end, evenly
+    /// distributed from the whole freeze down to zero; the others do not wait.
     fn ideal_s(&self, quantile: f64) -> f64 {
         let waiting = self.lasting.as_secs_f64() / self.whole.as_secs_f64();
         (self.lasting.as_secs_f64() * (quantile - (1.0 - waiting)) / waiting).max(0.0)
@@ -143,10 +145,10 @@ impl Frozen {
             let latency = &summary.record.whole().latency;
             let count = (self.rate * self.whole.as_secs_f64()).round() as usize;
             assert_eq!((latency.count(), theory_s.len()), (count as u64, count));
-            // What a closed loop would have shown: eight requests were in flight, and no other request noticed.
+            // A closed loop would show this: eight requests were in flight, and the other requests saw no freeze.
             assert!(summary.record.service.quantile_ns(0.90) < (self.lasting / 10).as_nanos() as u64);
             let is_void = !summary.health().void.is_empty();
-            // Between the server's answer and its arrival lies what the generator is late by.
+            // The generator's lag lies between the server's response and its arrival.
             let late_s = summary.record.generator.lag.quantile_ns(0.99) as f64 / 1e9;
             for quantile in [0.60, 0.75, 0.90, 0.99] {
                 let measured = latency.quantile_ns(quantile) as f64 / 1e9;
@@ -158,7 +160,7 @@ impl Frozen {
                 );
                 assert!(measured >= theory * 0.95, "what was waited for is missing; {text}");
                 assert!(is_void || measured <= theory * 1.05 + late_s, "{text}");
-                // One request's distance is what sampling may take off.
+                // Sampling may reduce the value by the distance between two requests.
                 assert!(theory >= ideal - 1.0 / self.rate, "the server was frozen as long as it was to be; {text}");
             }
             if !is_void {

@@ -1,4 +1,4 @@
-//! wrk's scripts against the built-in origin: written as their authors wrote them, run as they are.
+//! wrk's scripts against the built-in origin, unchanged.
 #![allow(clippy::unwrap_used)] // a failed step is the end of a test
 
 use crate::scene::{origin, requests, target};
@@ -14,7 +14,7 @@ fn run(options: Options) -> Summary {
     start(options).unwrap().wait().unwrap()
 }
 
-/// The script of a field report (`wrk -s post.lua`): only fields of the table `wrk` are set.
+/// The script of a field report (`wrk -s post.lua`): it only sets fields of the table `wrk`.
 #[test]
 fn the_post_script_of_the_field_report() {
     let origin = origin(origin::Options::default());
@@ -26,7 +26,7 @@ fn the_post_script_of_the_field_report() {
     "#;
     let whole = run(scripted(origin.address(), source, 20)).record.whole();
     assert_eq!((whole.responses, whole.errors(), origin.executed("post")), (20, 0, 20), "{:?}", whole.failures);
-    // Each request has its body with it.
+    // Each request has a body.
     assert_eq!(whole.bytes_sent % 20, 0);
     assert!(whole.bytes_sent / 20 > 16 + 60);
 }
@@ -51,7 +51,7 @@ fn requests_are_made_one_by_one_and_responses_are_shown() {
     let summary = run(Options { connections: 1, ..scripted(origin.address(), source, 1000) });
     let whole = summary.record.whole();
     assert!(summary.stopped && whole.responses >= 5 && whole.errors() == 0, "{:?}", whole.failures);
-    // The first call of `request` is made before the load, to see what the script sends.
+    // `request` is called once before the load, to count the requests in its string.
     assert_eq!([1, 2, 3].map(|id| origin.executed(&id.to_string())), [0, 1, 1]);
 }
 
@@ -103,7 +103,7 @@ fn setup_and_done_see_the_threads_and_the_figures() {
     summary.script.as_ref().unwrap().done(&summary, &[]).unwrap();
     let said = std::fs::read_to_string(&folder).unwrap();
     std::fs::remove_file(&folder).unwrap();
-    // Both threads made one string more than was sent.
+    // Each thread created one more string than it sent.
     assert_eq!(said, "10 12 0 true true");
     assert_eq!((origin.executed("1"), origin.executed("2")), (5, 5));
 }
@@ -119,7 +119,7 @@ fn mistakes_in_scripts_end_the_run_with_what_lua_says() {
     let summary = start(Options { connections: 1, ..scripted(origin.address(), later, 50) }).unwrap().wait().unwrap();
     let failure = summary.failure.as_deref().unwrap_or_default();
     assert!(failure.contains("later") && !summary.stopped, "{failure}");
-    // What was answered until then is not lost, and the figures say that they are not those of a whole run.
+    // Responses up to the stop are counted, and the figures say that the run is incomplete.
     assert_eq!(summary.record.whole().responses, 1);
     assert!(summary.health().void.iter().any(|reason| reason.contains("later")), "{:?}", summary.health().void);
 }

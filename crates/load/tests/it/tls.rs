@@ -1,4 +1,5 @@
-//! Loads under TLS: against the built-in origin, against nginx and OpenSSL, and against peers that fail in every way that has a name.
+//! Loads under TLS: against the built-in origin, against nginx and OpenSSL, and against peers with each kind of TLS
+//! failure.
 #![allow(clippy::unwrap_used)] // a failed step is the end of a test
 
 use crate::scene::{origin, requests, run};
@@ -16,10 +17,10 @@ use std::time::{Duration, Instant};
 use testkit::{free_port, peer_program};
 use tls::{OneServer, Pair, ServerSide, Session};
 
-/// Longer than anything here takes.
+/// Longer than any step here takes.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// An authority's certificate, and a chain and key that it has issued, all as PEM.
+/// An authority's certificate, and a chain and key that it issued, all as PEM.
 struct Issued {
     authority: String,
     chain: String,
@@ -137,7 +138,7 @@ fn a_certificate_that_does_not_verify_is_named() {
     assert_eq!(blind.record.whole().responses, 2);
 }
 
-/// A peer that takes one connection at a time and does this with it.
+/// A peer that accepts one connection at a time and handles it with `act`.
 fn peer(act: impl Fn(TcpStream) + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -222,7 +223,7 @@ fn websockets_are_held_under_tls() {
     assert_eq!((record.ended_by(Ending::Done), record.tls.as_ref().unwrap().count()), (9, 9));
 }
 
-/// A foreign server, ended with the test.
+/// A foreign server, which ends with the test.
 struct Foreign(Child);
 
 impl Drop for Foreign {
@@ -299,7 +300,7 @@ fn openssl_asks_for_a_client_certificate_and_gets_one() {
     let shown = once(TlsOptions { pair, ..trusting(&issued) });
     assert_eq!(shown.record.whole().responses, 1, "{:?} {:?}", shown.record.whole().failures, shown.record.tls);
     let missing = once(trusting(&issued));
-    // In TLS 1.3 the server refuses when the client takes the handshake for complete.
+    // In TLS 1.3 the server refuses after the client has completed its side of the handshake.
     assert_eq!(failures(&missing, Cause::TlsBroken) + failures(&missing, Cause::TlsRefused), 1);
     let said = missing.record.tls.unwrap().failure;
     assert!(said.as_ref().is_some_and(|said| said.contains("--cert")), "{said:?}");

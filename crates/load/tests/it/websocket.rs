@@ -1,5 +1,5 @@
-//! Loads of WebSockets against the built-in origin: what is opened, held, pinged, said, cut and counted. Nothing here says
-//! anything about speed.
+//! Loads of WebSockets against the built-in origin: connections opened, held, pinged and cut, messages sent, and all of
+//! that counted. No test here measures speed.
 #![allow(clippy::unwrap_used)] // a failed step is the end of a test
 
 use crate::scene::{origin, read_head, refusing, server};
@@ -14,7 +14,7 @@ fn options(address: SocketAddr, path: &str, connections: usize, hold_ms: u64) ->
     Options {
         connections,
         hold: Duration::from_millis(hold_ms),
-        // Longer than a busy machine takes; nothing waits for it unless something is missing.
+        // Longer than a busy machine needs; the run waits this long only if something is missing.
         drain: Duration::from_secs(10),
         ..Options::new(parse_url(&format!("ws://{address}{path}")).unwrap())
     }
@@ -36,7 +36,7 @@ fn connections_are_opened_held_and_closed_in_due_form() {
     assert_eq!((record.begun, record.established, record.failed(), record.losses()), (51, 51, 0, 0));
     assert_eq!((record.ended_by(Ending::Done), record.handshake.count(), record.connect.count()), (51, 51, 51));
     assert_eq!(summary.threads, 2);
-    // RFC 6455 §7.1.1: the server closed the connection, so TIME_WAIT is not ours.
+    // RFC 6455 §7.1.1: the server closed the connection, so the load has no TIME_WAIT.
     assert_eq!(origin.counts().closed(CloseReason::WebSocketEnd), 51);
     assert_eq!(summary.memory.bytes_per_connection(), None, "too few to divide");
 }
@@ -53,7 +53,7 @@ fn a_message_in_a_room_reaches_every_member_and_is_timed() {
     };
     let record = run(rooms).record;
     assert_eq!((record.sent + record.unsent, record.losses()), (30, 0));
-    // Who opens while others speak misses nothing that was sent later.
+    // A connection that opens while others send misses no later message.
     assert_eq!((record.lost, record.surplus, record.foreign), (0, 0, 0));
     assert!(record.expected > 0 && record.delivered >= record.expected, "{record:?}");
     assert_eq!(record.delivery.count(), record.delivered);
@@ -69,7 +69,7 @@ fn without_rooms_a_message_comes_back_to_its_sender() {
 
 #[test]
 fn a_target_that_drops_messages_is_found_out() {
-    // A server that answers with what it heard in every second message only.
+    // A server that returns only every second message.
     let address = websocket_server(|stream| {
         let mut decoder = websocket::Decoder::new(websocket::Sender::Client, 1 << 20);
         let mut count = 0;
@@ -116,7 +116,7 @@ fn a_lag_has_a_part_of_its_own_work_which_is_never_the_greater() {
     let running = start(Options { interval: Duration::from_millis(100), ..talking }).unwrap();
     let summary = running.watch(|interval| ticks += interval.processors.all).unwrap();
     let record = &summary.record;
-    // Each opening, message and ping, and the moments in which nothing was due.
+    // Each opening, message and ping, and each probe while nothing was due.
     let due = record.begun + record.sent + record.unsent + record.pings;
     assert!(record.pings > 0 && record.generator.lag.count() >= due, "{} of {due}", record.generator.lag.count());
     assert_eq!(record.generator.lag.count(), record.generator.lag_own.count());
@@ -150,7 +150,7 @@ fn close_codes_are_counted_and_lost_connections_come_back() {
 #[test]
 fn a_storm_cuts_a_share_and_all_come_back() {
     let origin = origin(origin::Options::default());
-    // When all are open, and long before the end.
+    // After all connections are open, and long before the end.
     let storm = Some(Storm { after: Duration::from_millis(1_500), share: 0.5 });
     let reconnect = Some((Duration::from_millis(10), Duration::from_millis(50)));
     let summary = run(Options { storm, reconnect, ..of(&origin, "/websocket/echo", 20, 4_000) });
@@ -224,7 +224,7 @@ fn it_can_be_stopped_at_any_time() {
     assert_eq!(summary.record.ended_by(Ending::CutOff), 10);
 }
 
-/// A server of WebSockets whose every connection is treated by a function of the test's.
+/// A WebSocket server that handles each connection with the given function.
 fn websocket_server(treat: impl Fn(&mut std::net::TcpStream) + Send + Sync + 'static) -> SocketAddr {
     server(move |mut stream| {
         let mut head = Vec::new();
@@ -247,7 +247,7 @@ fn websocket_server(treat: impl Fn(&mut std::net::TcpStream) + Send + Sync + 'st
     })
 }
 
-/// Decodes until the function has had enough.
+/// Decodes events until the function returns that it is done.
 fn each_event(
     stream: &mut std::net::TcpStream,
     decoder: &mut websocket::Decoder,

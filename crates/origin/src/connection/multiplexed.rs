@@ -1,5 +1,4 @@
-//! The socket of a connection that speaks HTTP/2: how it begins, reads and writes, and why it ends. What happens on its streams is
-//! `multiplex`'s.
+//! The socket of an HTTP/2 connection: its start, reads, writes, and its end. `multiplex` handles its streams.
 
 use super::{Dialogue, EndBy, PREFACE, READ_BYTES, Round, State};
 use crate::counters::CloseReason;
@@ -9,7 +8,7 @@ use crate::worker::Site;
 use reactor::{Read, monotonic_millis};
 use transport::Transport;
 
-/// Whether a connection that begins like this speaks HTTP/2 with prior knowledge, as far as its bytes tell.
+/// Whether these first bytes can be the start of an HTTP/2 preface (prior knowledge).
 pub(super) fn may_be_preface(bytes: &[u8]) -> bool {
     let len = bytes.len().min(PREFACE.len());
     bytes.get(..len) == PREFACE.get(..len)
@@ -22,7 +21,7 @@ impl Dialogue {
         self.state = State::Http2(Box::new(Multiplex::new(site)));
     }
 
-    /// Takes bytes that were read together with the preface.
+    /// Handles bytes that were read together with the preface.
     pub(super) fn hear_http2(&mut self, bytes: &[u8], site: &mut Site) {
         let Some((mut session, mut who)) = self.take_session() else { return };
         let mut out = std::mem::take(&mut site.frames);
@@ -33,7 +32,7 @@ impl Dialogue {
         self.state = State::Http2(session);
     }
 
-    /// The session, out of the state, and what it may know and change of this connection.
+    /// Takes the session out of the state, with the parts of this connection that it may use.
     fn take_session(&mut self) -> Option<(Box<Multiplex>, Who<'_>)> {
         let State::Http2(session) = std::mem::replace(&mut self.state, State::Head) else { return None };
         let who = Who {
@@ -46,7 +45,7 @@ impl Dialogue {
         Some((session, who))
     }
 
-    /// One round: what is due, what can be sent, and a read.
+    /// One round: due work, a write, and a read.
     pub(super) fn drive_http2(&mut self, stream: &Transport, site: &mut Site) -> Round {
         let Some((mut session, mut who)) = self.take_session() else { return Round::Again };
         match session.flush(stream) {
@@ -93,7 +92,7 @@ impl Dialogue {
         if let Some(reason) = is_over {
             return self.end_round(reason);
         }
-        // What has ended meanwhile is seen in the next round.
+        // The next round handles streams that have ended meanwhile.
         if again || session.over().is_some() {
             self.state = State::Http2(session);
             return Round::Again;

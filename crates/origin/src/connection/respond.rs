@@ -1,4 +1,5 @@
-//! What a connection of HTTP/1 answers: the chosen action performed, and the response begun. `connection` says when.
+//! The responses of an HTTP/1 connection: performs the selected action and begins the response. `connection` decides
+//! when.
 
 use super::{Dialogue, EndBy, State};
 use crate::action::{Action, Chosen};
@@ -14,7 +15,7 @@ use std::io::IoSlice;
 use transport::Transport;
 
 impl Dialogue {
-    /// Does what was chosen, now that the request is complete.
+    /// Performs the selected action, now that the request is complete.
     pub(super) fn perform(&mut self, chosen: Chosen, received: &Receiving, stream: &Transport, site: &mut Site) {
         let Chosen { action, id, .. } = chosen;
         if !matches!(action, Action::Reset { executed: false }) {
@@ -42,7 +43,7 @@ impl Dialogue {
                 self.send_bytes(out, None, Then::Reset(CloseReason::FaultReset));
             }
             Action::CloseAfter(closing) => {
-                // The request that asks for it is not one of those counted.
+                // The request that sets this is not counted itself.
                 self.closing = closing;
                 self.requests_left = closing.after_requests.map(|requests| requests.saturating_add(1));
                 self.respond(Reply::text(200, "agreed".to_owned()), site);
@@ -54,7 +55,7 @@ impl Dialogue {
                 self.send_bytes(out, None, Then::Tunnel);
             }
             Action::WebSocket(opening) => self.open_websocket(*opening, stream, site),
-            // Chosen for requests of HTTP/2 alone.
+            // Selected only for HTTP/2 requests.
             Action::Grpc(_) => self.respond(Reply::text(415, "gRPC is spoken over HTTP/2".to_owned()), site),
             Action::ArmResets(_) | Action::Executed(_) | Action::ForgetExecuted | Action::Counters => {
                 let reply = site.shared.administer(action);
@@ -73,7 +74,7 @@ impl Dialogue {
         }
     }
 
-    /// What this response means for the connection.
+    /// How this response ends for the connection.
     fn outcome(&mut self, framing: Option<Framing>, site: &Site) -> (Announced, Then) {
         if let Some(left) = &mut self.requests_left {
             *left = left.saturating_sub(1);

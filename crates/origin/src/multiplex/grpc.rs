@@ -1,4 +1,4 @@
-//! Calls of gRPC (its document "gRPC over HTTP/2"): every method of every service sends back the messages that it got, as they are.
+//! Answers gRPC calls ("gRPC over HTTP/2"): every method of every service returns the received messages unchanged.
 
 use super::Multiplex;
 use super::outgoing::{Outgoing, Source};
@@ -7,14 +7,14 @@ use crate::worker::Site;
 use http1::encode::encode_number_field;
 use http2::StreamId;
 
-/// `grpc-status` where a message is cut off.
+/// `grpc-status` if a message is cut off.
 const INTERNAL: u32 = 13;
-/// The prefix of a message: whether it is compressed, and its length.
+/// The prefix of a message: the compression flag and the length.
 const PREFIX_BYTES: usize = 5;
-/// `HealthCheckResponse` with the status SERVING, behind its prefix.
+/// A message with `HealthCheckResponse` and the status SERVING, including its prefix.
 const SERVING: [u8; 7] = [0, 0, 0, 0, 2, 0x08, 0x01];
 
-/// Whether the bytes are whole messages, each behind its prefix.
+/// Whether the bytes are complete messages with their prefixes.
 fn are_messages(mut bytes: &[u8]) -> bool {
     while let Some((prefix, rest)) = bytes.split_first_chunk::<PREFIX_BYTES>() {
         let [_, a, b, c, d] = *prefix;
@@ -39,7 +39,7 @@ impl Multiplex {
             Call::Healthy => (0, SERVING.to_vec()),
             Call::Echo => (0, received.to_vec()),
         };
-        // Without a message the status is in the only head.
+        // Without a message the status is in the response head.
         let end = messages.is_empty();
         let begun = self.engine.respond(stream, 200, end, out, |fields| {
             for (name, value) in site.page.common.each() {

@@ -1,5 +1,6 @@
-//! What happens on a connection of HTTP/2: the engine of the crate `http2`, and the answer of each stream. `connection` has the socket and
-//! calls it; `perform` does what was chosen for a request, `outgoing` is a response under way, `grpc` answers calls.
+//! An HTTP/2 connection: the engine of the crate `http2`, and the exchange on each stream. `connection` has the socket and
+//! calls it. `perform` performs the selected action of a request, `outgoing` is a response in progress, and `grpc` answers
+//! gRPC calls.
 
 mod grpc;
 mod outgoing;
@@ -22,13 +23,13 @@ use std::io::{self, IoSlice};
 use std::time::Duration;
 use transport::Transport;
 
-/// Bytes that are made before they are written: as much as a socket takes at once, roughly.
+/// Bytes that are encoded before they are written: roughly what a socket takes at once.
 pub(crate) const OUT_BYTES_MAX: usize = 64 * 1024;
 
-/// A client may take that long to acknowledge our settings.
+/// How long a client may take to acknowledge the origin's settings.
 const SETTINGS_MS_MAX: u32 = 10_000;
 
-/// What a session may know and change of its connection.
+/// The parts of its connection that a session may read and change.
 pub(crate) struct Who<'a> {
     pub(crate) serial: u64,
     pub(crate) from: &'a PeerAddress,
@@ -40,15 +41,15 @@ pub(crate) struct Who<'a> {
 /// An exchange on a stream.
 #[derive(Debug)]
 enum Exchange {
-    /// Its request is not complete.
+    /// The request is incomplete.
     Receiving(Box<Receiving>, Facts),
-    /// The reply goes out then.
+    /// The reply is sent at this time.
     Delayed(Millis, Box<Reply>, Facts),
-    /// The response is under way.
+    /// The response is in progress.
     Sending(Box<Outgoing>),
 }
 
-/// What of the request's head its answer needs.
+/// The facts of the request's head that the response needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Facts {
     head_only: bool,
@@ -59,16 +60,16 @@ struct Facts {
 pub(crate) struct Multiplex {
     engine: Connection,
     exchanges: FxHashMap<u32, Exchange>,
-    /// What the socket has not taken.
+    /// Bytes that the socket has not taken.
     unsent: Vec<u8>,
     unsent_from: usize,
-    /// Why the connection comes to its end, once that is certain.
+    /// Why the connection ends, once that is decided.
     going: Option<CloseReason>,
-    /// The engine has closed it for a fault of the client.
+    /// Whether the engine has closed it because of a client's error.
     is_faulty: bool,
-    /// A request has asked for a RST of the connection.
+    /// Whether a request has asked for an RST of the connection.
     is_reset_wanted: bool,
-    /// When the last stream was over.
+    /// When the last stream ended.
     idle_since: Millis,
 }
 
@@ -94,12 +95,12 @@ impl Multiplex {
         }
     }
 
-    /// Whether an exchange is under way.
+    /// Whether any exchange is in progress.
     pub(crate) fn has_streams(&self) -> bool {
         !self.exchanges.is_empty()
     }
 
-    /// Whether nothing is read any more.
+    /// Whether no more bytes are read.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_faulty || self.engine.is_finished()
     }
@@ -108,7 +109,7 @@ impl Multiplex {
         self.is_reset_wanted
     }
 
-    /// Why the connection is over, when everything was sent.
+    /// Why the connection is over, once everything was sent.
     pub(crate) fn over(&self) -> Option<CloseReason> {
         if !self.is_closed() || self.unsent_from < self.unsent.len() {
             return None;
@@ -117,7 +118,7 @@ impl Multiplex {
         Some(self.going.unwrap_or(gone))
     }
 
-    /// Writes what is left; `false` where the socket does not take all of it.
+    /// Writes the unsent bytes; `false` if the socket does not take all of them.
     pub(crate) fn flush(&mut self, stream: &Transport) -> io::Result<bool> {
         while let Some(rest) = self.unsent.get(self.unsent_from..).filter(|rest| !rest.is_empty()) {
             let written = stream.write(&[IoSlice::new(rest)], false)?;
@@ -132,7 +133,7 @@ impl Multiplex {
         Ok(true)
     }
 
-    /// Writes this, and keeps what the socket does not take.
+    /// Writes bytes, and keeps those that the socket does not take.
     pub(crate) fn write(&mut self, stream: &Transport, bytes: &[u8]) -> io::Result<()> {
         if bytes.is_empty() {
             return Ok(());
@@ -143,12 +144,12 @@ impl Multiplex {
         Ok(())
     }
 
-    /// Keeps bytes that are to be written.
+    /// Keeps bytes to be written later.
     pub(crate) fn keep(&mut self, bytes: &[u8]) {
         self.unsent.extend_from_slice(bytes);
     }
 
-    /// Gives up memory that a connection without streams does not need.
+    /// Frees memory that a connection without streams does not need.
     pub(crate) fn rest(&mut self) {
         if self.exchanges.is_empty() {
             self.engine.trim();
@@ -156,7 +157,7 @@ impl Multiplex {
         }
     }
 
-    /// When something is to be done although nothing comes.
+    /// The next time at which work is due even if nothing arrives.
     pub(crate) fn due(&self, now: Millis, after_idle: Option<Duration>) -> Option<Millis> {
         let of_exchanges = self.exchanges.values().filter_map(|exchange| match exchange {
             Exchange::Delayed(due, ..) => Some(*due),
@@ -167,12 +168,12 @@ impl Multiplex {
         of_exchanges.chain(of_idle).chain(self.engine.deadline_ms().map(Millis)).min()
     }
 
-    /// No exchange is under way, and none was refused for good.
+    /// Whether no exchange is in progress and the connection is not ending.
     fn is_idle(&self) -> bool {
         self.exchanges.is_empty() && self.going.is_none()
     }
 
-    /// Does what is due.
+    /// Does the work that is due.
     pub(crate) fn fire(&mut self, now: Millis, who: &mut Who<'_>, site: &mut Site, out: &mut Vec<u8>) {
         if self.is_closed() {
             return;
@@ -203,7 +204,7 @@ impl Multiplex {
         }
     }
 
-    /// Takes no further streams. `at_once`: also not those that the client opens before it knows.
+    /// Accepts no further streams. `at_once` also refuses streams that the client opens before it receives the GOAWAY.
     fn go_away(&mut self, reason: CloseReason, at_once: bool, out: &mut Vec<u8>) {
         if self.going.is_some() {
             return;
@@ -215,14 +216,14 @@ impl Multiplex {
         }
     }
 
-    /// Sends of bodies what windows and room let through.
+    /// Sends as much of the bodies as windows and buffer allow.
     pub(crate) fn pump(&mut self, now: Millis, out: &mut Vec<u8>) {
         while let Some(stream) = self.engine.next_turn(OUT_BYTES_MAX.saturating_sub(out.len())) {
             self.send(stream, now, out);
         }
     }
 
-    /// Takes bytes that were read.
+    /// Handles received bytes.
     pub(crate) fn hear(&mut self, mut bytes: &[u8], who: &mut Who<'_>, site: &mut Site, out: &mut Vec<u8>) {
         let now = site.reactor.now();
         let mut head = std::mem::take(&mut site.http2_head);
@@ -343,11 +344,11 @@ impl Multiplex {
         self.refuse(stream, reply, facts, site, out);
     }
 
-    /// Answers a request whose rest is not read.
+    /// Answers a request without reading the rest of it.
     fn refuse(&mut self, stream: StreamId, reply: Reply, facts: Facts, site: &Site, out: &mut Vec<u8>) {
         self.exchanges.remove(&stream.0);
         self.respond(stream, reply, facts, site, out);
-        // The answer is there as a whole, unless its window is closed: RFC 9113 section 8.1 has this code for it.
+        // The response is complete, unless its window is closed. RFC 9113 section 8.1 defines this code for that case.
         self.engine.reset(stream, ErrorCode::NO_ERROR, out);
         self.exchanges.remove(&stream.0);
     }
@@ -357,7 +358,7 @@ impl Multiplex {
         self.exchanges.insert(stream.0, Exchange::Delayed(due, Box::new(reply), facts));
     }
 
-    /// Counts an execution; the answer where there is no room to count it.
+    /// Counts an execution; returns the reply to send if there is no room to count it.
     fn count(chosen: &Chosen, site: &Site) -> Option<Reply> {
         if matches!(chosen.action, Action::Reset { executed: false }) {
             return None;

@@ -1,4 +1,4 @@
-//! Does on a stream what was chosen for its request, and begins the response.
+//! Performs the selected action of a request on its stream, and begins the response.
 
 use super::outgoing::{Outgoing, Source};
 use super::{Exchange, Facts, Multiplex, Who};
@@ -10,13 +10,13 @@ use crate::worker::Site;
 use http2::{Fields, StreamId};
 use reactor::monotonic_millis;
 
-/// A field that HTTP/2 does not have is left out: a path may ask for any.
+/// Adds a field, unless HTTP/2 forbids it; a path may ask for any field.
 fn add(fields: &mut Fields<'_>, name: &[u8], value: &[u8]) {
     let _ = fields.add(name, value);
 }
 
 impl Multiplex {
-    /// Does what was chosen, now that the request is complete.
+    /// Performs the selected action, now that the request is complete.
     #[expect(clippy::too_many_arguments, reason = "a request, its connection, and where its answer goes")]
     pub(super) fn perform(
         &mut self,
@@ -57,7 +57,7 @@ impl Multiplex {
         self.respond(stream, reply, facts, site, out);
     }
 
-    /// What a reset of the connection is over HTTP/1.
+    /// Fails a stream where an HTTP/1 connection would be reset.
     pub(super) fn fail(&mut self, stream: StreamId, fault: StreamFault, out: &mut Vec<u8>) {
         match fault {
             StreamFault::Stream(code) => self.engine.reset(stream, code, out),
@@ -85,7 +85,7 @@ impl Multiplex {
         self.respond_or_fail(stream, reply, facts, StreamFault::default(), site, out);
     }
 
-    /// The same, with what becomes of the stream where the body is cut off.
+    /// The same, with the fault for a body that is cut off.
     fn respond_or_fail(
         &mut self,
         stream: StreamId,

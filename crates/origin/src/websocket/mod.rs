@@ -1,5 +1,5 @@
-//! The origin's WebSocket: what a request to `/websocket/…` asks for, here; one connection in `session`, what it has still to send
-//! in `outbox`, who hears whom in `rooms`. Frames and handshakes are the crate `websocket`'s.
+//! The origin's WebSocket. This file evaluates requests to `/websocket/…`; `session` is one connection, `outbox` its unsent
+//! data, `rooms` the members of rooms. The crate `websocket` has frames and handshakes.
 
 mod outbox;
 mod rooms;
@@ -16,26 +16,26 @@ use std::sync::Arc;
 use websocket::CloseCode;
 use websocket::handshake::{self, Key};
 
-/// Longest message: 16 MB is what common servers allow at most, and what a test of huge frames needs.
+/// Longest message: 16 MB is the usual limit of servers, and enough for tests of huge frames.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
-/// Longest time between two pings, or of idleness, that can be asked for: beyond every timeout that is tested.
+/// Longest ping interval or idle time that a request can set: longer than every timeout under test.
 const WAIT_MS_MAX: u64 = 3_600_000;
-/// Bytes that may wait for a member of a room that does not read, unless its request says otherwise.
+/// Default limit of the bytes that may wait for a room member that does not read.
 const QUEUE_BYTES_DEFAULT: u64 = 1 << 20;
-/// The most that a request may ask for: a thousand members that do not read are then a quarter of a gigabyte of references
-/// to frames that exist once.
+/// Largest such limit that a request can set. A thousand members that do not read then hold a quarter of a gigabyte of
+/// references to frames that exist once.
 const QUEUE_BYTES_MAX: u64 = 64 << 20;
-/// Pause between two pieces of a slow reader.
+/// Pause between two reads of a slow reader.
 const READ_EVERY_MS_DEFAULT: u64 = 100;
-/// Bytes of a room's name.
+/// Longest name of a room.
 const ROOM_BYTES_MAX: usize = 128;
 
 /// What happens when a member's queue is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Overflow {
-    /// The message is not delivered to it, and counted.
+    /// The message is not delivered to that member, and is counted.
     Drop,
-    /// It is closed with 1013 (try again later).
+    /// That member is closed with 1013 (try again later).
     Close,
 }
 
@@ -44,23 +44,23 @@ pub(crate) enum Overflow {
 pub(crate) enum Reading {
     AtOnce,
     Never,
-    /// This many bytes at a time, this many milliseconds apart.
+    /// Reads this many bytes at a time, this many milliseconds apart.
     Slow(u32, u32),
 }
 
-/// How a connection is treated, as its request asked for.
+/// The settings of a connection from its request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
     ping_ms: Option<u32>,
     idle_ms: Option<u32>,
-    /// Close with this code after this many messages.
+    /// Closes with this code after this many messages.
     close: Option<(CloseCode, u32)>,
     queue_bytes: u32,
     overflow: Overflow,
     reading: Reading,
 }
 
-/// A WebSocket that is about to be opened.
+/// A WebSocket that is about to open.
 #[derive(Debug)]
 pub(crate) struct Opening {
     pub(crate) key: Key,
@@ -69,7 +69,7 @@ pub(crate) struct Opening {
     pub(crate) room: Option<Arc<str>>,
 }
 
-/// What a request to `/websocket/…` is answered with.
+/// The action for a request to `/websocket/…`.
 pub(crate) fn choose(head: &RequestHead, bytes: &[u8], argument: &str, query: Query<'_>) -> Result<Action, Complaint> {
     let room = match argument.split_once('/') {
         Some(("room", name)) if !name.is_empty() && name.len() <= ROOM_BYTES_MAX => Some(Arc::from(name)),
@@ -102,7 +102,7 @@ pub(crate) fn choose(head: &RequestHead, bytes: &[u8], argument: &str, query: Qu
         overflow: overflow(query)?,
         reading: reading(query)?,
     };
-    // Whichever the client likes best; nothing here depends on it.
+    // The client's first choice, because the origin treats all subprotocols alike.
     let protocol = handshake::protocols(head, bytes).next().map(<[u8]>::to_vec);
     Ok(Action::WebSocket(Box::new(Opening { key: asked.key, protocol, terms, room })))
 }

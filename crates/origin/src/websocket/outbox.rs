@@ -1,14 +1,14 @@
-//! What a WebSocket has still to send. A frame that goes to a whole room exists once, however many have not read it yet. Exists
-//! only while the socket takes no more.
+//! The unsent data of a WebSocket. A frame for a whole room is stored once for all members. It has memory only while the
+//! socket takes no more.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 use transport::Transport;
 
-/// Parts written in one system call.
+/// Parts per write.
 const PARTS_PER_WRITE: usize = 16;
-/// A piece up to this size is appended to the one before it, so that a thousand pongs are not a thousand allocations.
+/// A piece up to this size is appended to the previous one, so that a thousand pongs are not a thousand allocations.
 const JOINED_BYTES_MAX: usize = 16 * 1024;
 
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Part {
 #[derive(Debug, Default)]
 struct Parts {
     waiting: VecDeque<Part>,
-    /// Of the first part.
+    /// Bytes of the first part that are sent.
     sent: usize,
     bytes: usize,
 }
@@ -39,12 +39,12 @@ struct Parts {
 pub(super) struct Outbox(Option<Box<Parts>>);
 
 impl Outbox {
-    /// Bytes that wait.
+    /// Number of bytes that wait.
     pub(super) fn len(&self) -> usize {
         self.0.as_ref().map_or(0, |parts| parts.bytes)
     }
 
-    /// Sends bytes, or keeps what the socket does not take.
+    /// Sends bytes, and keeps those that the socket does not take.
     pub(super) fn send(&mut self, stream: &Transport, bytes: &[u8]) -> io::Result<()> {
         let sent = if self.0.is_none() { stream.write(&[IoSlice::new(bytes)], false)? } else { 0 };
         let rest = bytes.get(sent..).unwrap_or_default();
@@ -60,7 +60,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// The same with a frame that others are sent as well.
+    /// The same for a frame that is shared with other members.
     pub(super) fn send_shared(&mut self, stream: &Transport, frame: &Arc<[u8]>) -> io::Result<()> {
         let sent = if self.0.is_none() { stream.write(&[IoSlice::new(frame)], false)? } else { 0 };
         if sent == frame.len() {
@@ -75,7 +75,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// Writes what the socket takes; whether everything is gone.
+    /// Writes what the socket takes; returns whether everything was sent.
     pub(super) fn flush(&mut self, stream: &Transport) -> io::Result<bool> {
         while let Some(parts) = &mut self.0 {
             let mut slices: [IoSlice<'_>; PARTS_PER_WRITE] = [IoSlice::new(&[]); PARTS_PER_WRITE];

@@ -1,12 +1,12 @@
-//! Who is in which room, in one worker, and what is to be sent to a room. A message goes to all members, its sender included.
-//! Workers tell each other; a worker that cannot keep up is left out of a broadcast, and that is counted.
+//! The members of rooms in one worker, and the messages to send to rooms. A message goes to all members, including its
+//! sender. Workers forward broadcasts to each other; a worker that falls behind misses a broadcast, which is counted.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of broadcasts on their way to one worker. More than any burst that a worker works off within a second; a sender that
-/// is faster for longer must not fill the memory.
+/// Most bytes of broadcasts on their way to one worker. It is more than a worker handles in a second; a sender that is
+/// faster for longer must not fill the memory.
 const ON_THE_WAY_BYTES_MAX: u64 = 64 << 20;
 
 /// A frame for all members of a room.
@@ -21,7 +21,7 @@ pub(crate) struct Broadcast {
 pub(crate) struct OnTheWay(AtomicU64);
 
 impl OnTheWay {
-    /// Whether one more may be sent there.
+    /// Reserves room for a broadcast; `false` if there is none.
     pub(crate) fn begin(&self, broadcast: &Broadcast) -> bool {
         let bytes = broadcast.frame.len() as u64;
         if self.0.fetch_add(bytes, Ordering::Relaxed) <= ON_THE_WAY_BYTES_MAX {
@@ -31,7 +31,7 @@ impl OnTheWay {
         false
     }
 
-    /// It has arrived.
+    /// Releases the room of a broadcast that has arrived.
     pub(crate) fn end(&self, broadcast: &Broadcast) {
         self.0.fetch_sub(broadcast.frame.len() as u64, Ordering::Relaxed);
     }
@@ -40,9 +40,9 @@ impl OnTheWay {
 /// The rooms of a worker.
 #[derive(Debug, Default)]
 pub(crate) struct Rooms {
-    /// Members by index of task.
+    /// Members by task index.
     members: FxHashMap<Arc<str>, FxHashSet<u32>>,
-    /// What this worker's connections have sent and the worker has not yet given to the members.
+    /// Messages from this worker's connections that are not delivered yet.
     pub(crate) pending: Vec<Broadcast>,
 }
 
@@ -60,12 +60,12 @@ impl Rooms {
         }
     }
 
-    /// The members of a room for the time of a broadcast; [`Self::put_back`] them.
+    /// Takes the members of a room during a broadcast; return them with [`Self::put_back`].
     pub(crate) fn take(&mut self, room: &Arc<str>) -> FxHashSet<u32> {
         self.members.get_mut(room).map(std::mem::take).unwrap_or_default()
     }
 
-    /// No member enters or leaves during a broadcast.
+    /// Returns the members. None enters or leaves during a broadcast.
     pub(crate) fn put_back(&mut self, room: &Arc<str>, members: FxHashSet<u32>) {
         if let Some(place) = self.members.get_mut(room) {
             *place = members;

@@ -1,5 +1,5 @@
-//! One WebSocket: echoes or broadcasts what it hears, pings, and ends by the closing handshake. Driven by `connection`; a
-//! connection that is idle costs this struct.
+//! One WebSocket: echoes or broadcasts messages, sends pings, and ends with the closing handshake. `connection` drives it.
+//! An idle connection costs this struct.
 
 use super::outbox::Outbox;
 use super::{MESSAGE_BYTES_MAX, Opening, Overflow, Reading, Terms};
@@ -13,14 +13,14 @@ use std::sync::Arc;
 use transport::Transport;
 use websocket::{CloseCode, Decoder, Event, Opcode, Sender, encode_close, encode_frame};
 
-/// Bytes per read, as of other connections.
+/// Bytes per read, as for other connections.
 const READ_BYTES: usize = 64 * 1024;
-/// With more than this to send, nothing is read: what a client does not fetch slows it down.
+/// With more unsent bytes than this, nothing is read, so that a client that does not read is slowed down.
 const UNSENT_BYTES_MAX: usize = 64 * 1024;
-/// How long the client's answer to a close frame is waited for.
+/// How long to wait for the client's answer to a close frame.
 const CLOSE_MS: u64 = 5_000;
 
-/// What a session wants next.
+/// What a session needs next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Again,
@@ -39,16 +39,16 @@ pub(crate) struct Session {
     heard: Millis,
     ping_due: Option<Millis>,
     read_due: Option<Millis>,
-    /// Why it ends, and until when the client's close frame is waited for, once ours is on its way.
+    /// After the origin's close frame: the reason, and until when to wait for the client's close frame.
     closing: Option<(CloseReason, Millis)>,
-    /// The client's close frame has come.
+    /// Whether the client's close frame has arrived.
     heard_close: bool,
-    /// A frame was refused: what follows is not looked at.
+    /// Whether a frame was invalid; the bytes after it are ignored.
     faulty: bool,
 }
 
 impl Session {
-    /// Enters its room. `head` is the 101.
+    /// Opens the session and joins its room. `head` is the 101.
     pub(crate) fn open(
         opening: Opening,
         head: &[u8],
@@ -81,12 +81,12 @@ impl Session {
         Ok(session)
     }
 
-    /// Whether a close frame of ours is on its way.
+    /// Whether the origin has sent a close frame.
     pub(crate) fn is_closing(&self) -> bool {
         self.closing.is_some()
     }
 
-    /// When it wants to be looked at, even if nothing happens.
+    /// When it must be driven again, even if nothing happens.
     pub(crate) fn due(&self) -> Option<Millis> {
         let idle = self.terms.idle_ms.map(|ms| Millis(self.heard.0 + u64::from(ms)));
         match self.closing {
@@ -95,7 +95,7 @@ impl Session {
         }
     }
 
-    /// Does what can be done now.
+    /// Does all work that is possible now.
     pub(crate) fn step(&mut self, stream: &Transport, site: &mut Site) -> Step {
         match self.try_step(stream, site) {
             Ok(step) => step,
@@ -115,7 +115,8 @@ impl Session {
                 return Ok(Step::End(reason, ClosingStyle::Fin));
             }
             if is_flushed && self.faulty {
-                // It may go on sending: closing with unread bytes would be RST, which takes the close frame from its hands.
+                // The client may still be sending. Closing with unread bytes would send RST, which can destroy the close
+                // frame at the client.
                 return Ok(Step::End(reason, ClosingStyle::HalfClose));
             }
             if now >= until {
@@ -144,7 +145,7 @@ impl Session {
         }
     }
 
-    /// Takes bytes of the client's.
+    /// Handles received bytes.
     pub(crate) fn hear(&mut self, stream: &Transport, site: &mut Site, mut bytes: &[u8]) -> io::Result<()> {
         let now = site.reactor.now();
         self.heard = now;
@@ -199,12 +200,12 @@ impl Session {
         }
     }
 
-    /// A frame of the room.
+    /// Sends a frame of the room.
     pub(crate) fn deliver(&mut self, frame: &Arc<[u8]>, stream: &Transport, site: &Site) -> io::Result<()> {
         if self.closing.is_some() {
             return Ok(());
         }
-        // An empty outbox takes a frame of any length: the bound is on what waits.
+        // An empty outbox takes a frame of any length; the limit is for frames that wait.
         if self.outbox.len() > 0 && self.outbox.len() + frame.len() > self.terms.queue_bytes as usize {
             site.counters().websocket_drop();
             return match self.terms.overflow {
@@ -231,7 +232,7 @@ impl Session {
         }
         if has_come(self.ping_due) {
             self.ping_due = self.terms.ping_ms.map(|ms| Millis(now.0 + u64::from(ms)));
-            // One that waits already will do as well.
+            // If an earlier ping still waits, another one is not needed.
             if self.outbox.len() == 0 {
                 let mut frame = Vec::new();
                 encode_frame(true, Opcode::Ping, None, b"", &mut frame);
@@ -241,7 +242,7 @@ impl Session {
         Ok(())
     }
 
-    /// Sends a close frame, once.
+    /// Sends a close frame, unless one was sent already.
     fn close(&mut self, code: CloseCode, reason: CloseReason, stream: &Transport, now: Millis) -> io::Result<()> {
         if self.closing.is_some() {
             return Ok(());
@@ -257,7 +258,7 @@ impl Session {
 mod tests {
     use super::*;
 
-    /// A hundred thousand idle ones are to be some tens of megabytes.
+    /// A hundred thousand idle sessions should take only some tens of megabytes.
     #[test]
     fn an_idle_session_is_small() {
         assert!(size_of::<Session>() <= 320, "{}", size_of::<Session>());

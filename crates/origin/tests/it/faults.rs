@@ -1,4 +1,4 @@
-//! What an origin does when it is asked to misbehave: closes, resets, cuts, silence; and requests that are refused.
+//! Misbehaviour on request: closes, resets, cuts, silence; and requests that are refused.
 #![allow(clippy::unwrap_used)] // a failed step of a conversation is its end
 
 use crate::talk::{Client, End, pattern, start, until};
@@ -8,7 +8,7 @@ use serde_json::json;
 use std::time::{Duration, Instant};
 use testkit::Talk;
 
-/// The origin's answer to an administrative request, on a connection of its own.
+/// The origin's answer to an administrative request, on a separate connection.
 fn ask(origin: &origin::Running, method: &str, target: &str) -> serde_json::Value {
     let mut client = Client::connect(origin);
     client.send(format!("{method} {target} HTTP/1.1\r\nHost: o\r\n\r\n"));
@@ -51,7 +51,7 @@ fn closes_when_idle() {
     let (head, _) = client.response();
     assert_eq!(head.field("Keep-Alive"), Some("timeout=7"), "what is announced need not be true");
     client.expect_end(End::Fin);
-    // The clock of the loop has milliseconds, so either wait may be short by one.
+    // The loop's clock has milliseconds, so each wait may be one short.
     assert!(begun.elapsed() >= Duration::from_millis(898), "closed after {:?}", begun.elapsed());
     assert_eq!(origin.counts().closed(CloseReason::Idle), 1);
     // A connection without any request is idle, too.
@@ -120,7 +120,7 @@ fn a_silent_origin_accepts_and_says_nothing() {
     assert_eq!(origin.counts().requests, 0);
 }
 
-/// The RST may come before `connect` has returned.
+/// The RST may arrive before `connect` has returned.
 fn expect_reset_at_accept(origin: &origin::Running) {
     match std::net::TcpStream::connect(origin.address()) {
         Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset),
@@ -286,7 +286,7 @@ fn a_client_that_resets_is_noticed_while_its_answer_waits() {
 
 #[test]
 fn no_listener_after_the_stop() {
-    // An address without another listener here, whatever port they are given meanwhile.
+    // No other test listens at this address, so the port does not matter.
     let own = PeerAddress::Ip(([127, 0, 0, 78], 0).into());
     let origin = start(Options { listen: vec![own], ..Options::default() });
     let (address, handle) = (origin.address(), origin.handle());

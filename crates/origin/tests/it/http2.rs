@@ -1,4 +1,4 @@
-//! The origin over HTTP/2, asked by programs that are not ours: h2spec, h2load, curl and nghttp; and what they do not send, by hand.
+//! The origin over HTTP/2, tested with h2spec, h2load, curl and nghttp; bytes that these do not send are written by hand.
 #![allow(clippy::unwrap_used)] // a failed step is the end of a test
 
 use crate::talk::{pattern, start, until};
@@ -22,7 +22,7 @@ fn secure(options: Options) -> Running {
     start(Options { tls: Some(Tls::new(side)), ..options })
 }
 
-/// What a program printed; it must end well.
+/// The output of a program; it must succeed.
 fn run(command: &mut Command) -> String {
     let Output { status, stdout, stderr } = command.output().unwrap();
     let text = [String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr)].concat();
@@ -52,13 +52,14 @@ fn h2spec_finds_nothing_in_strict_mode() {
         if tls {
             assert!(text.contains("146 tests, 146 passed, 0 skipped, 0 failed"), "{text}");
         } else {
-            // In clear HTTP/1.1 is spoken on the same port: a malformed preface is a malformed request there, and gets a 400.
+            // Without TLS the same port serves HTTP/1.1, so a malformed preface is a malformed HTTP/1.1 request there and
+            // gets a 400.
             assert!(text.contains("146 tests, 145 passed, 0 skipped, 1 failed"), "{text}");
             let failures = text.split_once("Failures:").map_or("", |(_, failures)| failures);
             assert!(failures.contains("2: Sends invalid connection preface"), "{failures}");
         }
         until("all are closed", || origin.counts().connections_open == 0);
-        // How many of them: some clients leave before the fault is answered.
+        // The exact number varies, because some clients leave before the error is reported.
         assert!(origin.counts().closed(CloseReason::Http2Fault) > 0, "{:?}", origin.counts());
     }
 }
@@ -116,7 +117,8 @@ fn behaviours_are_those_of_http1() {
     }
     assert!(run(&mut curl(&origin, "/nothing", &[])).starts_with("HTTP/2 404"));
     let refused = start(Options { body_bytes_max: 10, ..Options::default() });
-    // By nghttp: curl 7.88 shows no answer that ends the stream while it sends the body, whichever server gave it.
+    // With nghttp, because curl 7.88 does not show a response that ends the stream while curl sends the body, with any
+    // server.
     let folder = tempfile::tempdir().unwrap();
     let body = folder.path().join("body");
     fs::write(&body, b"more than ten bytes").unwrap();
@@ -151,7 +153,7 @@ fn faults_are_of_the_stream_unless_the_connection_is_asked_for() {
         assert!(output.status.code() == Some(92) && said.contains(words), "{path}: {output:?}");
     }
     let output = curl(&origin, "/reset/at?point=request&connection", &[]).output().unwrap();
-    // It fails to send or to receive, whichever it tries first.
+    // curl reports a send or a receive error, depending on what it tries first.
     assert!(matches!(output.status.code(), Some(55 | 56)), "{output:?}");
     until("it is counted", || origin.counts().closed(CloseReason::FaultReset) == 1);
     let text = run(&mut curl(&origin, "/execute-then-reset?id=a&every=2", &[]));
@@ -159,7 +161,7 @@ fn faults_are_of_the_stream_unless_the_connection_is_asked_for() {
     assert_eq!(origin.executed("a"), 1);
 }
 
-/// Sends a message of gRPC by curl; gives everything that came.
+/// Sends a gRPC message with curl; returns everything that it received.
 fn call(origin: &Running, path: &str, message: &[u8], more: &[&str], folder: &Path) -> Vec<u8> {
     let file = folder.join("message");
     fs::write(&file, message).unwrap();
@@ -194,7 +196,7 @@ fn the_preface_is_recognised_in_pieces() {
     stream.set_nodelay(true).unwrap();
     for piece in PREFACE.chunks(5) {
         stream.write_all(piece).unwrap();
-        // Each piece is a read of its own, or not: both are right.
+        // Pieces may arrive in separate reads or together; both must work.
         std::thread::yield_now();
     }
     stream.write_all(&SETTINGS).unwrap();

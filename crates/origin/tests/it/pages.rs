@@ -1,4 +1,4 @@
-//! The page, bodies in every framing, echo, statuses: what an origin does when nothing is wrong.
+//! The page, bodies in every framing, echo, statuses: the origin's normal behaviour.
 #![allow(clippy::unwrap_used)] // a failed step of a conversation is its end
 
 use crate::talk;
@@ -161,7 +161,7 @@ fn echo_tells_the_request_as_it_came() {
     assert_eq!(echo["version"], "HTTP/1.1");
     let fields = [["host", "o"], ["X-Two", "1"], ["x_two", "two"], ["X-Two", "3"], ["Content-Length", "9"]];
     assert_eq!(echo["fields"], serde_json::json!(fields));
-    // The check value of CRC-32 is that of these nine digits.
+    // The standard check value of CRC-32 is that of these nine digits.
     assert_eq!(echo["body"], serde_json::json!({"bytes": 9, "crc32": "cbf43926", "trailers": []}));
     assert_eq!((&echo["connection"], &echo["request"]), (&Value::from(1), &Value::from(1)));
     assert_eq!(echo["remote"], client.talk.address().to_string());

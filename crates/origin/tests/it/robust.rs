@@ -5,7 +5,7 @@ use crate::talk::{Client, start};
 use origin::Options;
 use proptest::prelude::*;
 
-/// Whole and broken pieces of requests, among them every path that has arguments.
+/// Complete and broken pieces of requests, including every path that has arguments.
 fn piece() -> impl Strategy<Value = Vec<u8>> {
     let path = prop::sample::select(vec![
         "/",
@@ -78,11 +78,11 @@ fn bad_bytes_end_only_their_own_connection() {
         let bytes = pieces.concat();
         let (first, second) = bytes.split_at(cut.index(bytes.len() + 1));
         let mut client = Client::connect(&origin);
-        // The origin may have closed already: writing and reading then fail, which is an end, too.
+        // The origin may have closed already; a failed write or read is an end, too.
         client.send(first);
         client.send(second);
         client.half_close();
-        // Fails the test when no end comes.
+        // Fails the test if the connection does not end.
         client.rest();
     });
     let mut client = Client::connect(&origin);

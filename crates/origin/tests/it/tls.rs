@@ -1,4 +1,4 @@
-//! The origin under TLS, asked by programs that are not ours.
+//! The origin under TLS, tested with curl and other foreign clients.
 #![allow(clippy::unwrap_used)] // a failed step is the end of a test
 
 use crate::talk::{start, until};

@@ -1,4 +1,4 @@
-//! Connections that change their protocol.
+//! Connections that switch protocols.
 #![allow(clippy::unwrap_used)] // a failed step of a conversation is its end
 
 use crate::talk::{Client, End, pattern, start, until};

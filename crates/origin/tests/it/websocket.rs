@@ -1,5 +1,5 @@
-//! WebSocket at the origin, row by row of section W of the catalogue as far as they concern an upstream, and the behaviours that
-//! a load asks for.
+//! WebSocket at the origin: the rows of section W of the catalogue that concern an upstream, and the behaviours that loads
+//! use.
 #![allow(clippy::unwrap_used)] // a failed step of a conversation is its end
 
 use crate::talk::{Client, DEADLINE, End, start, until};
@@ -48,7 +48,7 @@ impl Socket {
         self.client.send(bytes);
     }
 
-    /// The next thing that the origin says.
+    /// The next frame or the end from the origin.
     fn hear(&mut self) -> Heard {
         loop {
             let byte = self.client.bytes(1);
@@ -90,7 +90,7 @@ fn w1_w10_what_is_no_handshake_is_answered_as_http() {
     assert_eq!(client.response().0.status, 400);
     client.send(format!("GET /websocket/elsewhere HTTP/1.1\r\n{FIELDS}\r\n"));
     assert_eq!(client.response().0.status, 400);
-    // permessage-deflate is refused by not being named.
+    // permessage-deflate is refused by omitting it.
     client.send(format!(
         "GET /websocket/echo HTTP/1.1\r\n{FIELDS}Sec-WebSocket-Extensions: permessage-deflate\r\n\
          Sec-WebSocket-Protocol: chat, other\r\n\r\n"
@@ -117,7 +117,7 @@ fn w3_a_client_that_does_not_read_is_not_read_either() {
     let mut socket = Socket::open(&origin, "/websocket/echo");
     let payload = vec![7u8; 100_000];
     let bytes = frame(true, Opcode::Binary, &payload);
-    // More than the sockets and the bound of the origin can hold; the client does not read until the end.
+    // More than the sockets and the origin's limit can hold; the client does not read until the end.
     let count = 200;
     let mut sending = socket.client.talk.socket().try_clone().unwrap();
     let sender = std::thread::spawn(move || {
@@ -186,7 +186,7 @@ fn w9_fragments_and_huge_messages_come_back_and_faults_are_closed() {
         let mut socket = Socket::open(&origin, "/websocket/echo");
         socket.client.send(bytes);
         assert_eq!(socket.hear(), Heard::Close(Some(code)));
-        // Whatever follows is swallowed, so that the close frame is not lost to a reset.
+        // The origin discards everything after this, so that an RST does not destroy the close frame.
         socket.client.send(vec![0; 100_000]);
         socket.client.half_close();
         socket.client.expect_end(End::Fin);

@@ -1,5 +1,5 @@
-//! `watch report`: what logs say, as the tables of the founding control experiment: average, least, most and trend of each
-//! state and port, beside the reference interval. Text for people, and a document for HTML and JSON; pure.
+//! `watch report`: the contents of logs as the tables of the founding control experiment: average, minimum, maximum and
+//! trend of each state and port, beside the reference. Text for people, and a document for HTML and JSON; pure.
 
 use super::log_file::Log;
 use super::series::{self, Summary};
@@ -8,13 +8,13 @@ use report::{Axis, Cell, Chart, Document, Kind, Section, Series, Severity, Table
 use sockdiag::State;
 use std::fmt::Write as _;
 
-/// Columns of the chart: what 80 leave beside its labels.
+/// Columns of the chart: the rest of 80 after its labels.
 const CHART_COLUMNS: usize = 48;
 
-/// A port whose sockets came so near to the number of ports that there are was at a ceiling.
+/// If the sockets of a port reach this share of the usable ports, the port was at a ceiling.
 const CEILING_SHARE: f64 = 0.95;
 
-/// One line of a table: what was counted, and how often at each sample.
+/// One row of a table: what was counted, and the count at each sample.
 struct Row {
     name: String,
     values: Vec<u64>,
@@ -22,7 +22,7 @@ struct Row {
     reference: Option<f64>,
 }
 
-/// A log with its name and its lines.
+/// A log with its name and its rows.
 struct Arm<'a> {
     name: &'a str,
     log: &'a Log,
@@ -30,7 +30,7 @@ struct Arm<'a> {
     rows: Vec<Row>,
 }
 
-/// Everything about these logs, each beside the reference.
+/// The text for these logs, each beside the reference.
 pub(crate) fn write(logs: &[(String, Log)], reference: Option<&(String, Log)>, skip_s: f64) -> String {
     let baseline = reference.map(|(name, log)| arm(name, log, None, 0.0));
     let mut text = String::new();
@@ -171,7 +171,7 @@ fn chart(arm: &Arm<'_>) -> String {
     if text.len() == 1 { String::new() } else { text }
 }
 
-/// What the table does not say by itself.
+/// Remarks that the table does not show.
 fn remarks(arm: &Arm<'_>) -> String {
     let mut text = String::new();
     if arm.seconds.len() < 3 {
@@ -233,7 +233,7 @@ mod tests {
     use crate::model::tally::Tally;
     use crate::model::tests::socket;
 
-    /// A log in which each number is that many TIME_WAIT sockets towards port 10000.
+    /// A log with these numbers of TIME_WAIT sockets towards port 10000.
     fn log(waiting: &[u32]) -> Log {
         let head = Head { interval_s: 2.0, ports: vec![10_000], ports_usable: Some(20), ..Head::default() };
         let sample = |(at, count): (usize, &u32)| {
@@ -254,7 +254,7 @@ mod tests {
     fn shows_arms_beside_their_reference() {
         let reference = ("idle".to_owned(), log(&[1, 2, 3, 2]));
         let logs = [("off".to_owned(), log(&[10, 20, 20, 20])), ("on".to_owned(), log(&[4, 4, 4, 4]))];
-        // As wide as the longest name makes it; here the words count.
+        // The table is as wide as the longest name; only the words matter here.
         let text = squeezed(&write(&logs, Some(&reference), 0.0));
         for expected in [
             "reference idle: 4 samples over 6 s",

@@ -1,28 +1,29 @@
-//! Who closed first, per peer. Pure: destroy events and censuses come in, counts go out.
+//! Decides for each peer who closed first. Pure: it takes destroy events and censuses, and returns counts.
 //!
 //! The evidence, strongest first:
-//! * TIME_WAIT, or FIN_WAIT2 without an owner, is on the tuple after the socket died: this side closed first.
-//! * The socket was last seen in FIN_WAIT or CLOSING: this side; in CLOSE_WAIT or LAST_ACK: the peer.
-//! * It died with its FIN acknowledged, and nothing is on its tuple: the peer closed first, and this side after it. Where
-//!   something new is there, TIME_WAIT may have been taken over, and that is unknown.
-//! * It died without that: a reset, which leaves no trace of who began. Unknown.
+//! * After the socket died, TIME_WAIT, or FIN_WAIT2 without an owner, is on its tuple: this side closed first.
+//! * The socket was last seen in FIN_WAIT or CLOSING: this side closed first. In CLOSE_WAIT or LAST_ACK: the peer.
+//! * It died with its FIN acknowledged, and nothing is on its tuple: the peer closed first, and this side after it. If a
+//!   new socket is on the tuple, it may have replaced a TIME_WAIT, so the result is unknown.
+//! * It died without an acknowledged FIN: a reset, which leaves no trace of the side that began. Unknown.
 //!
-//! A socket that resets its own connection (`SO_LINGER` 0) forgets its peer before it dies (`tcp_disconnect()`): such deaths
-//! are unknown, in a row of their own. An attempt to connect that was refused dies like that, too, so as many as the kernel
-//! counted of those are taken off.
+//! A socket that resets its own connection (`SO_LINGER` 0) forgets its peer before it dies (`tcp_disconnect()`). Such
+//! deaths are unknown, in a separate row. A refused attempt to connect dies in the same way, so the number of failed
+//! attempts that the kernel counted is subtracted.
 //!
-//! Without destroy events only what is at a look is counted: TIME_WAIT by its age, CLOSE_WAIT when it is new.
+//! Without destroy events only the sockets of a look count: TIME_WAIT by its age, CLOSE_WAIT if it is new.
 
 use sockdiag::{Socket, State, Timer};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// Dead sockets that wait for the next look to be placed. At two seconds an interval this is 65,000 closes a second; an
-/// entry takes some 100 bytes, so 13 MB at the most. What does not fit is counted as unplaced.
+/// Most dead sockets that wait for the next look to be classified. At two seconds an interval this is 65,000 closes a
+/// second. An entry takes some 100 bytes, so at most 13 MB. Further ones are counted as unplaced.
 const PENDING_MAX: usize = 131_072;
-/// Sockets in a closing state that are remembered until the next look. Beyond that they are not; at 100 bytes each, 6.5 MB.
+/// Most sockets in a closing state that are remembered until the next look: 6.5 MB at 100 bytes each. Further ones are
+/// ignored.
 const CLOSING_MAX: usize = 65_536;
-/// Peers that are told apart; further ones share a row.
+/// Most peers with their own row; further ones share a row.
 const PEERS_MAX: usize = 4096;
 /// `TCP_TIMEWAIT_LEN`, which no setting changes.
 const TIME_WAIT_MS: u32 = 60_000;
@@ -30,27 +31,27 @@ const TIME_WAIT_MS: u32 = 60_000;
 /// Both ends of a connection, local first.
 type Ends = (SocketAddr, SocketAddr);
 
-/// Whom a connection is with, and who opened it.
+/// The peer of a connection, and which side opened it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Peer {
-    /// We connected to this address and port.
+    /// This side connected to this address and port.
     To(SocketAddr),
-    /// They connected to this port of ours.
+    /// The peer connected to this local port.
     From(IpAddr, u16),
-    /// All beyond those that are told apart.
+    /// All peers beyond `PEERS_MAX`.
     Others,
-    /// Connections that this side reset, and whose sockets forgot their peer.
+    /// Connections that this side reset, so that their sockets forgot the peer.
     Forgotten,
 }
 
-/// Closes by who began.
+/// Closes by the side that began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Closes {
     /// Connections that this side closed first.
     pub this_side: u64,
     /// Connections that the other end closed first.
     pub peer: u64,
-    /// Connections of which nothing tells who did.
+    /// Connections for which the side is unknown.
     pub unknown: u64,
 }
 
@@ -68,15 +69,15 @@ enum Verdict {
     Unknown,
 }
 
-/// A dead socket that is not placed yet.
+/// A dead socket that is not classified yet.
 #[derive(Debug, Clone, Copy)]
 struct Dead {
     fin_acknowledged: bool,
-    /// Something lives on its tuple again.
+    /// Whether another socket uses its tuple now.
     taken: bool,
 }
 
-/// Accounts for every close.
+/// Counts every close.
 #[derive(Debug, Default)]
 pub struct Closers {
     pending: HashMap<Ends, Dead>,
@@ -85,19 +86,19 @@ pub struct Closers {
     closing: HashMap<Ends, State>,
     peers: HashMap<Peer, Closes>,
     total: Closes,
-    /// Dead sockets beyond those that could wait for a look.
+    /// Dead sockets beyond `PENDING_MAX`.
     unplaced: u64,
-    /// Deaths since the last look without a peer, and those of attempts to connect that came to nothing.
+    /// Deaths without a peer since the last look, and deaths of failed attempts to connect.
     forgotten: u64,
     refused: u64,
 }
 
 impl Closers {
-    /// A socket that was no listener died. `listening` says which ports of ours have a listener.
+    /// Handles the death of a socket other than a listener. `listening` says which local ports have a listener.
     pub fn died(&mut self, socket: &Socket, listening: impl Fn(u16) -> bool) {
         let accepted = listening(socket.local.port());
         if socket.remote.port() == 0 {
-            // Without a port of its own it was never connected.
+            // Without a local port it was never connected.
             self.forgotten += u64::from(socket.local.port() != 0);
             return;
         }
@@ -112,13 +113,13 @@ impl Closers {
             return;
         }
         if self.pending.insert(ends, dead).is_some() {
-            // The same tuple died twice since the last look. Of the first time nothing is left.
+            // The tuple died twice since the last look, and the first death left no evidence.
             self.settle(ends, Verdict::Unknown, accepted);
         }
     }
 
-    /// A socket is at this look. `elapsed_ms` is the time since the last look if there are no destroy events, and so what
-    /// is left is all the evidence.
+    /// Handles a socket of a look. `elapsed_ms` is the time since the last look; it is set only without destroy events,
+    /// when the sockets of the look are the only evidence.
     pub fn seen(&mut self, socket: &Socket, elapsed_ms: Option<u32>, listening: impl Fn(u16) -> bool) {
         let ends = (socket.local, socket.remote);
         let accepted = || listening(socket.local.port());
@@ -148,8 +149,8 @@ impl Closers {
         }
     }
 
-    /// The look is complete: what is still pending is placed by the weaker evidence. `attempts_failed` is what the kernel
-    /// counted of those since the last look.
+    /// Ends a look: classifies the pending sockets by the weaker evidence. `attempts_failed` is the kernel's count of
+    /// failed attempts to connect since the last look.
     pub fn look_ends(&mut self, attempts_failed: u64, listening: impl Fn(u16) -> bool) {
         let refused_and_forgotten = attempts_failed.saturating_sub(std::mem::take(&mut self.refused));
         let resets = std::mem::take(&mut self.forgotten).saturating_sub(refused_and_forgotten);
@@ -182,17 +183,17 @@ impl Closers {
         }
     }
 
-    /// Since the watch began.
+    /// The sum since the watch began.
     pub fn total(&self) -> Closes {
         self.total
     }
 
-    /// Dead sockets that were too many to be placed.
+    /// Dead sockets that were too many to be classified.
     pub(crate) fn unplaced(&self) -> u64 {
         self.unplaced
     }
 
-    /// Each peer, those first with which the most connections were closed.
+    /// The counts of each peer, those with the most closes first.
     pub(crate) fn rows(&self) -> Vec<(Peer, Closes)> {
         let mut rows: Vec<_> = self.peers.iter().map(|(peer, closes)| (*peer, *closes)).collect();
         rows.sort_by_key(|(peer, closes)| (std::cmp::Reverse(closes.sum()), *peer));
@@ -200,20 +201,21 @@ impl Closers {
     }
 }
 
-/// Whether the handshake had been completed. An accepted socket exists only then; a connecting one has its SYN acknowledged.
+/// Whether the handshake was complete. An accepted socket exists only after that; a connecting socket has its SYN
+/// acknowledged.
 fn was_established(socket: &Socket, accepted: bool) -> bool {
     let traffic = socket.tcp.and_then(|tcp| tcp.traffic);
     accepted || traffic.is_none_or(|traffic| traffic.bytes_acked > 0)
 }
 
-/// `bytes_acked` counts sequence numbers: the data, one for the FIN, and one for the SYN of the side that connected.
+/// `bytes_acked` counts sequence numbers: the data, one for the FIN, and on the connecting side one for the SYN.
 fn fin_acknowledged(socket: &Socket, accepted: bool) -> bool {
     let Some(traffic) = socket.tcp.and_then(|tcp| tcp.traffic) else { return false };
     let data = traffic.bytes_sent.saturating_sub(traffic.bytes_retrans);
     traffic.bytes_acked == data + u64::from(!accepted) + 1
 }
 
-/// Whether a TIME_WAIT began within this time. FIN_WAIT2 becomes TIME_WAIT when the peer closes, and is counted then.
+/// Whether a TIME_WAIT began within this time. FIN_WAIT2 becomes TIME_WAIT when the peer closes, and counts then.
 fn is_new_time_wait(socket: &Socket, elapsed_ms: u32) -> bool {
     let Timer::TimeWait(left_ms) = socket.timer else { return false };
     socket.state == State::TimeWait && TIME_WAIT_MS.saturating_sub(left_ms) < elapsed_ms

@@ -1,4 +1,4 @@
-//! Closes in every order, as the kernel would tell of them.
+//! Closes in every order, as the kernel would report them.
 
 use super::*;
 use crate::model::tests::socket;
@@ -45,7 +45,7 @@ fn time_wait_on_the_tuple_means_that_this_side_was_first() {
     let mut observed = Observed::new();
     observed.died(&dead(SERVER, CLIENT, 10, 11));
     assert_eq!(observed.look(&[socket(State::TimeWait, SERVER, CLIENT)]), (1, 0, 0));
-    // It means a minute, and was one close.
+    // It lasts a minute, and was one close.
     assert_eq!(observed.look(&[socket(State::TimeWait, SERVER, CLIENT)]), (1, 0, 0));
     assert_eq!(
         observed.0.rows(),
@@ -58,11 +58,11 @@ fn an_acknowledged_fin_without_time_wait_means_that_the_peer_was_first() {
     let mut observed = Observed::new();
     observed.died(&dead(SERVER, CLIENT, 10, 11));
     assert_eq!(observed.look(&[]), (0, 1, 0));
-    // The side that connected has its SYN acknowledged, too.
+    // The connecting side has its SYN acknowledged, too.
     observed.died(&dead(CLIENT, SERVER, 10, 12));
     assert_eq!(observed.look(&[]), (0, 2, 0));
     assert_eq!(observed.0.rows().len(), 2);
-    // What was sent again was acknowledged once.
+    // Retransmitted data is acknowledged once.
     let mut again = dead(SERVER, CLIENT, 30, 11);
     again.tcp = again
         .tcp
@@ -114,7 +114,7 @@ fn a_socket_that_forgot_its_peer_was_reset_from_here_unless_it_was_refused() {
         closers.died(&socket(State::Close, "10.0.0.1:40001", "0.0.0.0:0"), listens);
     }
     closers.died(&dead("10.0.0.1:40001", "10.0.0.3:81", 0, 0), listens);
-    // Of three attempts that failed one kept its peer.
+    // One of three failed attempts kept its peer.
     closers.look_ends(3, listens);
     assert_eq!(closers.rows(), [(Peer::Forgotten, Closes { unknown: 3, ..Closes::default() })]);
     assert_eq!(closers.total().unknown, 3);

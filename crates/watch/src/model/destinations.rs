@@ -1,16 +1,17 @@
-//! Destinations: how many local ports the connections to one address and port use, and when there will be none left. Pure.
+//! Destinations: how many local ports the connections to one address and port use, and when no port will be left. Pure.
 //!
-//! `connect()` chooses a port for each combination of local address, remote address and remote port, so that is what runs
-//! out, not "the ports".
+//! `connect()` chooses a port for each combination of local address, remote address and remote port. So the ports run out
+//! per destination, not for the whole machine.
 
 use sockdiag::{Settings, Socket, State};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// Combinations that are told apart; further ones are counted and not shown, so that a scan of the network costs nothing.
+/// Most combinations with their own entry. Further ones are counted but not shown, so that a scan of the network costs
+/// nothing.
 const DESTINATIONS_MAX: usize = 4096;
 
-/// What `connect()` chooses a port for.
+/// The addresses for which `connect()` chooses a port.
 type Pair = (IpAddr, SocketAddr);
 
 /// Sockets towards one destination.
@@ -20,7 +21,7 @@ struct Held {
     time_wait: u32,
 }
 
-/// Counts during one look.
+/// The counts of one look.
 #[derive(Debug, Default)]
 pub(crate) struct Destinations {
     held: HashMap<Pair, Held>,
@@ -32,28 +33,28 @@ pub(crate) struct Destinations {
 pub(crate) struct Destination {
     pub(crate) local: IpAddr,
     pub(crate) remote: SocketAddr,
-    /// Ports in use by anything but TIME_WAIT.
+    /// Ports in use, without those in TIME_WAIT.
     pub(crate) used: u32,
     pub(crate) time_wait: u32,
-    /// Ports left to `connect()`: those in TIME_WAIT count as left where `tcp_tw_reuse` hands them out.
+    /// Ports that `connect()` can still choose; ports in TIME_WAIT are included if `tcp_tw_reuse` allows them.
     pub(crate) free: Option<u32>,
-    /// Whether `tcp_tw_reuse` hands out ports in TIME_WAIT, after a second, for this destination.
+    /// Whether `tcp_tw_reuse` allows ports in TIME_WAIT again after a second, for this destination.
     pub(crate) reuses: bool,
-    /// How fast ports are being taken up.
+    /// Growth of the ports in use, per second.
     pub(crate) growth_per_s: f64,
-    /// When, at that pace, none is left.
+    /// Seconds until no port is left at this growth.
     pub(crate) exhausted_in_s: Option<f64>,
 }
 
-/// Below this a growth is noise: a port in two seconds.
+/// Growth below this is noise: a port in two seconds.
 const GROWTH_PER_S_MIN: f64 = 0.5;
 
 impl Destinations {
-    /// Counts a socket if `connect()` chose its local port. `listening` says whether a port has a listener, in which
-    /// case its sockets were accepted.
+    /// Counts a socket if `connect()` chose its local port. `listening` says whether a port has a listener; sockets on
+    /// such a port were accepted.
     pub(crate) fn count(&mut self, socket: &Socket, settings: &Settings, listening: impl Fn(u16) -> bool) {
         let port = socket.local.port();
-        // Where the range is not known, every port counts as a chosen one without a listener.
+        // If the range is unknown, every port without a listener counts as chosen by `connect()`.
         let is_chosen = settings.port_range.is_none() || settings.is_ephemeral(port);
         if matches!(socket.state, State::Listen | State::Close) || !is_chosen || listening(port) {
             return;
@@ -71,12 +72,12 @@ impl Destinations {
         }
     }
 
-    /// Sockets towards destinations beyond those that are told apart.
+    /// Sockets towards destinations beyond `DESTINATIONS_MAX`.
     pub(crate) fn unshown(&self) -> u64 {
         self.unshown
     }
 
-    /// The destinations, those first that use the most ports; `before` was `elapsed_s` ago.
+    /// The destinations, those that use the most ports first; `before` is the look `elapsed_s` seconds earlier.
     pub(crate) fn finish(&self, settings: &Settings, before: Option<(&Self, f64)>) -> Vec<Destination> {
         let usable = settings.ports_usable();
         let row = |((local, remote), held): (&Pair, &Held)| {
@@ -124,7 +125,7 @@ mod tests {
             let state = if port < used { State::Established } else { State::TimeWait };
             destinations.count(&socket(state, &format!("{ip}:{}", 40_000 + port), remote), settings, |_| false);
         }
-        // Accepted here, and chosen by the operator: neither took a port of the range.
+        // One was accepted here, and the operator chose the port of the other: neither took a port of the range.
         destinations
             .count(&socket(State::Established, "10.0.0.1:40001", "10.0.0.9:5"), settings, |port| port == 40_001);
         destinations.count(&socket(State::Established, "10.0.0.1:80", "10.0.0.9:5"), settings, |_| false);

@@ -1,5 +1,5 @@
-//! A look as one line of JSON: everything that the live view shows, with names that do not change and numbers without words.
-//! Ends and rates that are not known are `null`. Pure; `watch --json` prints it.
+//! A look as one line of JSON: everything in the live view, with stable names and plain numbers. Unknown ends and rates are
+//! `null`. Pure; `watch --json` prints it.
 
 use super::closers::{Closes, Peer};
 use super::destinations::Destination;
@@ -12,10 +12,10 @@ use super::tally::StateCounts;
 use serde_json::{Map, Value, json};
 use sockdiag::{Counters, State};
 
-/// Of the objects that are printed; raised when a name changes its meaning.
+/// Version of the JSON objects; increased when a name changes its meaning.
 const FORMAT: u32 = 1;
 
-/// The line, without its end.
+/// The line, without its line end.
 pub(crate) fn encode(picture: &Picture) -> String {
     let settings = &picture.settings;
     let ports = picture.tally.ports.iter().map(|(port, histogram)| (port.to_string(), states(*histogram)));
@@ -57,7 +57,7 @@ pub(crate) fn encode(picture: &Picture) -> String {
     line.to_string()
 }
 
-/// Every state, so that a reader need not ask whether one is there.
+/// All states, so that a reader need not check whether one exists.
 fn states(histogram: StateCounts) -> Value {
     State::ALL
         .into_iter()
@@ -122,10 +122,10 @@ fn closes(closes: Closes) -> Value {
     json!({ "this_side": closes.this_side, "peer": closes.peer, "unknown": closes.unknown })
 }
 
-/// By the kernel's names, as `nstat` has them.
+/// The counters with the kernel's names, as in `nstat`.
 fn counters(counted: &Counters) -> Value {
     let each = counted.each().map(|(name, count)| (name.to_owned(), count.into()));
-    // A level, which has no growth.
+    // This is a current value and has no growth.
     let mut all: Map<String, Value> = each.filter(|(name, _)| name != "CurrEstab").collect();
     all.insert("retransmitted_percent".to_owned(), retransmitted_percent(counted).map(rounded).into());
     all.into()
@@ -143,7 +143,7 @@ fn account(missed: &Missed) -> Value {
     })
 }
 
-/// To a thousandth.
+/// Rounds to a thousandth.
 fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }

@@ -1,12 +1,13 @@
-//! Listeners: how long their accept queues are, and how long they may be. Pure.
+//! Listeners: the length and the limit of their accept queues. Pure.
 
 use sockdiag::{Settings, Socket};
 use std::net::SocketAddr;
 
-/// Listeners that are shown; a machine with more of them has a program that listens on a range.
+/// Most listeners that are shown; a machine with more has a program that listens on a range of
+/// ports.
 pub(crate) const LISTENERS_MAX: usize = 1024;
 
-/// What a configuration asks for.
+/// A listener in a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ConfiguredListener {
     pub(crate) address: SocketAddr,
@@ -19,13 +20,14 @@ pub(crate) struct Listener {
     pub(crate) address: SocketAddr,
     /// Connections that wait for `accept()`.
     pub(crate) queue: u32,
-    /// The queue's length as the kernel granted it; a queue of n holds n + 1. `/proc` does not tell.
+    /// The backlog that the kernel granted; a queue with backlog n holds n + 1. Unknown from
+    /// `/proc`.
     pub(crate) granted: Option<u32>,
-    /// What `listen()` was called with, where a configuration says so.
+    /// The backlog that the configuration requests, if there is one.
     pub(crate) asked: Option<u32>,
-    /// SYNs and connections that this listener dropped since it began, for any reason.
+    /// SYNs and connections that this listener has dropped since it was opened, for any reason.
     pub(crate) drops: Option<u32>,
-    /// Dropped since the look before.
+    /// Drops since the previous look.
     pub(crate) drops_new: u32,
     pub(crate) process: Option<String>,
     cookie: u64,
@@ -34,7 +36,7 @@ pub(crate) struct Listener {
 impl Listener {
     pub(crate) fn of(socket: &Socket, process: Option<String>, asked: &[ConfiguredListener], from_proc: bool) -> Self {
         let local = socket.local;
-        // A configuration that names no address listens on all of them.
+        // A listener without an address in the configuration listens on all addresses.
         let wanted = asked.iter().find(|asked| asked.address == local).or_else(|| {
             asked.iter().find(|asked| asked.address.port() == local.port() && asked.address.ip().is_unspecified())
         });
@@ -50,12 +52,12 @@ impl Listener {
         }
     }
 
-    /// Whether the next connection finds no place.
+    /// Whether the queue has no room for another connection.
     pub(crate) fn is_full(&self) -> bool {
         self.granted.is_some_and(|granted| self.queue > granted)
     }
 
-    /// What is wrong with it, if something is.
+    /// The problem of this listener, if it has one.
     pub(crate) fn remark(&self, settings: &Settings) -> Option<String> {
         if self.is_full() {
             return Some("full: not accepting".to_owned());
@@ -71,7 +73,7 @@ impl Listener {
     }
 }
 
-/// Fills in what was dropped since `before`, and sorts by need: the fullest first.
+/// Computes the drops since `before`, and sorts the listeners, the fullest first.
 pub(crate) fn finish(mut listeners: Vec<Listener>, before: &[Listener]) -> Vec<Listener> {
     for listener in &mut listeners {
         let same = |other: &&Listener| other.cookie == listener.cookie && other.address == listener.address;

@@ -1,5 +1,5 @@
-//! The log of `watch --log`: one histogram per sample, as text that greps like `netstat | awk` did, as CSV, or as JSON lines;
-//! and the same read back. The reader takes what any of the three wrote, and says the line that it cannot read.
+//! The log of `watch --log`: one histogram per sample, as text that can be searched like the output of `netstat | awk`, as
+//! CSV, or as JSON lines. Also reads all three formats; errors name the line that cannot be read.
 
 use super::tally::{PORTS_MAX, StateCounts, Tally};
 use serde::{Deserialize, Serialize};
@@ -18,17 +18,17 @@ pub enum Format {
     Json,
 }
 
-/// What is at the beginning of a log.
+/// The head of a log.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct Head {
-    /// Seconds between samples, as asked.
+    /// Requested seconds between samples.
     pub(crate) interval_s: f64,
     pub(crate) ports: Vec<u16>,
     /// Ports that `connect()` could choose from.
     pub(crate) ports_usable: Option<u32>,
-    /// Where the sockets came from, in words.
+    /// The source of the sockets, in words.
     pub(crate) source: String,
-    /// The filter, as typed; empty for none.
+    /// The filter as typed; empty for none.
     pub(crate) filter: String,
 }
 
@@ -37,19 +37,19 @@ pub(crate) struct Head {
 pub(crate) struct Sample {
     /// UTC, as in RFC 3339.
     pub(crate) time: String,
-    /// Since the log began.
+    /// Seconds since the log began.
     pub(crate) seconds: f64,
     pub(crate) tally: Tally,
 }
 
-/// A log that was read.
+/// A parsed log.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Log {
     pub(crate) head: Head,
     pub(crate) samples: Vec<Sample>,
 }
 
-/// The first line says what this is, so that a reader can tell the formats, and a later program this one's.
+/// The first line identifies the format and its version for readers.
 const TITLE: &str = "# holdfast watch 1 ";
 
 pub(crate) fn encode_head(format: Format, head: &Head) -> String {
@@ -127,8 +127,8 @@ impl From<&Sample> for JsonSample {
     }
 }
 
-/// Reads what any of the formats wrote. A log that ends within a sample, since it is still being written, is read as far
-/// as its last whole line.
+/// Parses a log in any of the formats. If the log ends within a sample because it is still being written, it is read up to
+/// the last complete line.
 pub(crate) fn parse(text: &str) -> Result<Log, String> {
     let whole = text.rfind('\n').map_or("", |end| text.get(..=end).unwrap_or_default());
     let mut lines = whole.lines().enumerate().map(|(at, line)| (at + 1, line)).peekable();
@@ -170,7 +170,7 @@ impl Log {
             }
             "port" => {
                 let port: u16 = words.next()?.parse().ok()?;
-                // The sum of a port is there to be grepped for, and follows from its states.
+                // The sum of a port is for searching; it follows from the states.
                 let Some(state) = State::from_name(words.next()?) else { return Some(()) };
                 let tally = &mut self.samples.last_mut()?.tally;
                 let (_, histogram) = tally.ports.iter_mut().find(|(listed, _)| *listed == port)?;
@@ -253,7 +253,7 @@ mod tests {
         for format in [Format::Text, Format::Csv, Format::Json] {
             let text = written(format);
             assert_eq!(parse(&text), Ok(log()), "{text}");
-            // Still being written.
+            // The log is still being written.
             let cut = parse(&text[..text.len() - 3]).unwrap();
             assert!(cut.samples.len() >= 2, "{cut:?}");
         }

@@ -1,5 +1,5 @@
-//! A look as Prometheus metrics; the format itself is `report::prometheus`. They complement `node_exporter`, which has the counters
-//! of /proc: what is here needs every socket looked at. Every set of labels is bounded. Pure.
+//! A look as Prometheus metrics; `report::prometheus` has the format. They complement `node_exporter`, which has the
+//! counters of /proc: these metrics need a look at every socket. Every set of labels is bounded. Pure.
 
 use super::closers::{Closes, Peer};
 use super::destinations::Destination;
@@ -10,8 +10,8 @@ use report::prometheus::{Kind, Page};
 use sockdiag::State;
 use std::net::SocketAddr;
 
-/// Time series with an address in their labels, per metric: the listeners in the greatest need, the destinations that use the
-/// most ports, the peers with the most closes. What is beyond is in the sums.
+/// Most time series with an address in their labels, per metric: the fullest listeners, the destinations that use the most
+/// ports, the peers with the most closes. The sums include all others.
 const LABELLED_MAX: usize = 32;
 
 /// The page.
@@ -38,7 +38,7 @@ fn states(page: &mut Page, picture: &Picture) {
 }
 
 fn listeners(page: &mut Page, picture: &Picture) {
-    // Listeners with SO_REUSEPORT share an address, wherever their need puts them, and series must differ.
+    // Listeners with SO_REUSEPORT share an address, in any position of the list, but series must have distinct labels.
     let mut named: Vec<SocketAddr> = Vec::new();
     for listener in &picture.listeners {
         if named.len() < LABELLED_MAX && !named.contains(&listener.address) {
@@ -57,7 +57,7 @@ fn listeners(page: &mut Page, picture: &Picture) {
         for address in &named {
             let same = picture.listeners.iter().filter(|listener| listener.address == *address);
             let known: Vec<u64> = same.filter_map(value).map(u64::from).collect();
-            // What /proc does not tell is no zero.
+            // An unknown value of /proc is not zero.
             if !known.is_empty() {
                 family.sample(&[("address", &address.to_string())], known.iter().sum::<u64>());
             }

@@ -1,26 +1,29 @@
-//! What sampling missed: connections opened and closed by the kernel's counters, against those that were seen. Pure.
+//! What sampling missed: compares the connections that the kernel counted as opened and closed with those that were seen.
+//! Pure.
 
 use sockdiag::{Counters, Socket, State};
 
-/// Connections of one look that are told apart, at 8 bytes each: 64 MB for two looks at four million. Of more there is no account.
+/// Most connections of one look that are distinguished, at 8 bytes each: 64 MB for two looks at four million. With more,
+/// nothing is computed.
 const PRESENT_MAX: usize = 1 << 22;
 
-/// Connections of one look, by a number that means each.
+/// The connections of one look, each by a unique number.
 #[derive(Debug, Default)]
 pub(crate) struct Present {
     identities: Vec<u64>,
-    /// Those of the look before that are not here.
+    /// Connections of the previous look that are missing in this one.
     gone: Vec<u64>,
-    /// There were more than are told apart.
+    /// Whether there were too many connections.
     is_cut: bool,
 }
 
 impl Present {
-    /// Notes a connection. TIME_WAIT and half-open ones are none: what the kernel counts as opened is established.
+    /// Adds a connection. TIME_WAIT and half-open sockets are skipped, because the kernel counts only established
+    /// connections as opened.
     pub(crate) fn note(&mut self, socket: &Socket) {
         let is_connection =
             !matches!(socket.state, State::Listen | State::TimeWait | State::SynSent | State::SynRecv | State::Close);
-        // What is in FIN_WAIT2 after its socket died has no TCP_INFO, and a number of its own.
+        // A FIN_WAIT2 without a socket has no TCP_INFO, and a number of its own.
         let is_remnant = socket.state == State::FinWait2 && socket.inode == 0 && socket.tcp.is_none();
         if !is_connection || is_remnant {
             return;
@@ -32,19 +35,19 @@ impl Present {
         }
     }
 
-    /// No more will come.
+    /// Ends the look; no more connections follow.
     pub(crate) fn seal(&mut self, before: Option<&Self>) {
         self.identities.sort_unstable();
         self.gone = before.map(|before| before.not_in(self).collect()).unwrap_or_default();
     }
 
-    /// How many are told apart.
+    /// Number of connections that are distinguished.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.identities.len()
     }
 
-    /// Whether there were more than can be distinguished, so that what came and went is unknown.
+    /// Whether there were too many connections to distinguish, so that opens and closes are unknown.
     pub(crate) fn is_cut(&self) -> bool {
         self.is_cut
     }
@@ -53,7 +56,7 @@ impl Present {
         self.identities.binary_search(&identity).is_ok()
     }
 
-    /// Those that are here and not there.
+    /// The connections of this look that are not in the other one.
     fn not_in<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = u64> + 'a {
         let mut theirs = other.identities.iter().copied().peekable();
         self.identities.iter().copied().filter(move |identity| {
@@ -62,35 +65,35 @@ impl Present {
         })
     }
 
-    /// How many are here that the look before did not have and the one before that did: since a number is never used again, the
-    /// look before passed them over. What has no number of its own (an orphan, from `/proc`) cannot be told.
+    /// Number of connections that this look and the one before the previous have, but the previous one lacks. A cookie is
+    /// never reused, so the previous look missed them. Sockets without a number (an orphan, from `/proc`) are not counted.
     fn passed_over(&self, before: &Self) -> u64 {
         let again = |identity: &u64| *identity != 0 && before.gone.binary_search(identity).is_ok();
         self.not_in(before).filter(again).count() as u64
     }
 }
 
-/// The cookie, which is never used again; from `/proc` the inode, which may be.
+/// The cookie, which is never reused; from `/proc` the inode, which may be.
 fn identity(socket: &Socket) -> u64 {
     if socket.cookie == 0 { u64::from(socket.inode) } else { socket.cookie }
 }
 
-/// One interval, or the sum of several.
+/// The figures of one interval, or the sum of several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Missed {
-    /// Connections opened, by the kernel's counters: opened from here and accepted here.
+    /// Opened connections by the kernel's counters, both connected and accepted.
     pub(crate) opened: u64,
-    /// Of those, at the look at the interval's end.
+    /// Opened connections that the look at the end of the interval saw.
     pub(crate) opens_seen: u64,
-    /// Connections that the look at the interval's beginning passed over: they were there before it and after it.
+    /// Connections that the look at the start of the interval missed: they existed before it and after it.
     pub(crate) passed_over: u64,
-    /// Of those, opened and closed between two looks, and seen dying.
+    /// Opened connections that were closed before the next look, but were seen dying.
     pub(crate) opens_seen_dying: u64,
-    /// Connections ended, by the counters: those opened less those that there are more now.
+    /// Closed connections by the kernel's counters: the opened ones less the growth of their number.
     pub(crate) closed: u64,
-    /// Of those, seen dying.
+    /// Closed connections that were seen dying.
     pub(crate) closes_seen: u64,
-    /// How often the kernel's queue of events ran over.
+    /// How often the kernel's event queue overflowed.
     pub(crate) overruns: u64,
 }
 
@@ -105,7 +108,7 @@ impl Missed {
         self.overruns += other.overruns;
     }
 
-    /// Opens that were seen in one way or the other, in percent of those counted.
+    /// Opens that were seen in either way, in percent of those counted.
     pub(crate) fn opens_seen_percent(&self) -> Option<f64> {
         percent(self.opens_seen + self.opens_seen_dying, self.opened)
     }
@@ -116,12 +119,12 @@ impl Missed {
     }
 }
 
-/// At most 100: the counters are read a moment apart from the sockets, and a connection may fall between.
+/// At most 100: the counters and the sockets are read a moment apart, and a connection may change in between.
 fn percent(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| (part as f64 / whole as f64 * 100.0).min(100.0))
 }
 
-/// Between two looks.
+/// The deaths between two looks.
 #[derive(Debug, Default)]
 pub(crate) struct Deaths {
     /// Identities of connections that died.
@@ -129,13 +132,13 @@ pub(crate) struct Deaths {
     overruns: u64,
 }
 
-/// Deaths that are noted between two looks, at 8 bytes each; further ones are counted as missed.
+/// Most deaths that are stored between two looks, at 8 bytes each; further ones count as missed.
 const DEATHS_MAX: usize = 1 << 20;
 
 impl Deaths {
-    /// A socket that was no listener died.
+    /// Adds the death of a socket other than a listener.
     pub(crate) fn note(&mut self, socket: &Socket) {
-        // Without a port of its own it was never connected.
+        // Without a local port it was never connected.
         if socket.local.port() != 0 && self.identities.len() < DEATHS_MAX {
             self.identities.push(identity(socket));
         }
@@ -146,7 +149,7 @@ impl Deaths {
     }
 }
 
-/// What happened between two looks; `None` if a counter is lacking.
+/// The figures between two looks; `None` if a counter is missing.
 pub(crate) fn between(
     before: &Present,
     now: &Present,
@@ -162,7 +165,7 @@ pub(crate) fn between(
         opened,
         opens_seen: (now.not_in(before).count() as u64).saturating_sub(passed_over),
         passed_over,
-        // Attempts that failed die as well, and are not opens.
+        // Failed attempts die as well, but are not opens.
         opens_seen_dying: (short.count() as u64).saturating_sub(failed),
         closed: opened.saturating_add_signed(grown.saturating_neg()),
         closes_seen: (deaths.identities.len() as u64).saturating_sub(failed),
@@ -171,7 +174,7 @@ pub(crate) fn between(
 }
 
 impl Present {
-    /// How many more there are than before.
+    /// Growth of the number of connections since `before`.
     pub(crate) fn grown_since(&self, before: &Self) -> i64 {
         self.identities.len() as i64 - before.identities.len() as i64
     }
@@ -208,7 +211,7 @@ mod tests {
         }
         deaths.note(&socket(State::Close, "0.0.0.0:0", "0.0.0.0:0"));
         deaths.overran(2);
-        // 8 and 9 were opened and stay, 100 and 101 came and went, and so did two more; 101 was refused.
+        // 8 and 9 were opened and stay; 100 and 101 were opened and closed, and so were two more; 101 was refused.
         let counted =
             Counters { active_opens: Some(4), passive_opens: Some(2), attempt_fails: Some(1), ..Counters::default() };
         let missed = between(&before, &now, &deaths, &counted, now.grown_since(&before)).unwrap();
@@ -233,7 +236,7 @@ mod tests {
             Counters { active_opens: Some(1), passive_opens: Some(0), attempt_fails: Some(0), ..Counters::default() };
         let none = Counters { active_opens: Some(0), ..counted };
         let first = present(&[1, 2, 3, 4]);
-        // 2 has ended, and 3 was passed over.
+        // 2 has ended, and the look missed 3.
         let second = present_after(Some(&first), &[1, 4]);
         let third = present_after(Some(&second), &[1, 3, 4, 9]);
         let at_second = between(&first, &second, &Deaths::default(), &none, second.grown_since(&first)).unwrap();

@@ -1,6 +1,6 @@
-//! What `watch` makes of sockets, counters and time: histograms, logs and their reports, queues, listeners, destinations, who
-//! closed first. Pure: sockets, counts and `now` come in as arguments, so all of it is tested without a socket. The drivers
-//! beside this folder hold the kernel, the clock and the terminal.
+//! Evaluates sockets, counters and time for `watch`: histograms, logs and their reports, queues, listeners, destinations,
+//! who closed first. Pure: sockets, counts and `now` are arguments, so everything is tested without a socket. The drivers
+//! beside this folder have the kernel, the clock and the terminal.
 
 pub(crate) mod account;
 pub mod closers;
@@ -21,7 +21,7 @@ pub mod tally;
 pub(crate) mod tests {
     use sockdiag::{Socket, State};
 
-    /// A socket of which only state and ends matter.
+    /// A socket with this state and these ends; its other fields do not matter.
     pub(crate) fn socket(state: State, local: &str, remote: &str) -> Socket {
         let ends = Socket::between(local.parse().expect("an address"), remote.parse().expect("an address"));
         Socket { state, ..ends }

@@ -1,5 +1,5 @@
-//! One look with everything that is made of it, and how it comes about: begin, add each socket, finish. Pure; `sampler`
-//! brings the sockets, the counters and the time.
+//! One look with everything that is computed from it. Usage: begin, add each socket, finish. Pure; `sampler` supplies
+//! the sockets, the counters and the time.
 
 use super::closers::{Closers, Closes, Peer};
 use super::destinations::{Destination, Destinations};
@@ -10,37 +10,37 @@ use super::tally::Tally;
 use sockdiag::{Counters, Owners, Settings, Socket, State};
 use std::collections::HashSet;
 
-/// What a look shows.
+/// The figures of a look.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Picture {
     /// UTC, as in RFC 3339.
     pub(crate) time: String,
-    /// Since the watch began.
+    /// Seconds since the watch began.
     pub(crate) seconds: f64,
-    /// What the look itself took.
+    /// How long the look itself took.
     pub(crate) took_ms: f64,
     pub(crate) tally: Tally,
     pub(crate) listeners: Vec<Listener>,
     pub(crate) destinations: Vec<Destination>,
-    /// The largest pile-ups, with the process that holds the socket.
+    /// The largest pile-ups, with the process that owns the socket.
     pub(crate) piles: Vec<(Pile, Option<String>)>,
     /// Sockets and bytes by cause.
     pub(crate) causes: Vec<(Cause, u64, u64)>,
     /// Closes per peer since the watch began.
     pub(crate) closers: Vec<(Peer, Closes)>,
     pub(crate) closes: Closes,
-    /// Counters since the look before; all unknown at the first look.
+    /// Counters since the previous look; all unknown at the first look.
     pub(crate) counted: Counters,
     /// Counters since the watch began.
     pub(crate) counted_all: Counters,
-    /// What was missed in this interval, and since the watch began; `None` with a filter or without counters.
+    /// Missed connections in this interval, and since the watch began; `None` with a filter or without counters.
     pub(crate) missed: Option<(Missed, Missed)>,
     pub(crate) settings: Settings,
-    /// What limits this picture, in words.
+    /// Limitations of this picture, in words.
     pub(crate) notes: Vec<String>,
 }
 
-/// What is kept from look to look.
+/// State that is kept between looks.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     closers: Closers,
@@ -49,22 +49,22 @@ pub(crate) struct Memory {
     destinations: Option<Destinations>,
     listeners: Vec<Listener>,
     listening: HashSet<u16>,
-    /// Cookies of listeners, so that their deaths are not taken for those of connections.
+    /// Cookies of listeners, so that their deaths do not count as those of connections.
     listener_cookies: HashSet<u64>,
     missed: Missed,
 }
 
 impl Memory {
-    /// Before a look: where somebody listens, as far as it is known, and the cookies of who does.
+    /// Called before a look with the ports that have a listener, as far as they are known, and the listeners' cookies.
     pub(crate) fn listens_on(&mut self, ports: HashSet<u16>, cookies: HashSet<u64>) {
-        // Those of before stay for one look: they and their connections are still dying.
+        // Earlier ones are kept for one more look, because these listeners and their connections may still be dying.
         let before = std::mem::replace(&mut self.listening, ports);
         self.listening.extend(before.into_iter().take(LISTENERS_MAX));
         let before = std::mem::replace(&mut self.listener_cookies, cookies);
         self.listener_cookies.extend(before.into_iter().take(LISTENERS_MAX));
     }
 
-    /// A socket died.
+    /// Handles the death of a socket.
     pub(crate) fn died(&mut self, socket: &Socket) {
         if self.listener_cookies.contains(&socket.cookie) {
             return;
@@ -74,41 +74,41 @@ impl Memory {
         self.closers.died(socket, |port| listening.contains(&port));
     }
 
-    /// The queue of events ran over.
+    /// Records overflows of the event queue.
     pub(crate) fn overran(&mut self, times: u32) {
         self.deaths.overran(times);
     }
 }
 
-/// What a look needs to know beforehand.
+/// The context of a look.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Look<'a> {
     pub(crate) ports: &'a [u16],
     pub(crate) asked: &'a [ConfiguredListener],
     pub(crate) settings: &'a Settings,
     pub(crate) owners: Option<&'a Owners>,
-    /// Since the look before.
+    /// Seconds since the previous look.
     pub(crate) elapsed_s: Option<f64>,
-    /// How closes are found.
+    /// The evidence for closes.
     pub(crate) closes: Evidence,
-    /// Whether sockets come from `/proc`.
+    /// Whether the sockets come from `/proc`.
     pub(crate) from_proc: bool,
-    /// Whether all sockets come in, and not only those that pass a filter.
+    /// Whether all sockets are included, and not only those that pass a filter.
     pub(crate) is_whole: bool,
 }
 
-/// How closes are found.
+/// The evidence for closes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Evidence {
-    /// By destroy events, and by what is at each look.
+    /// Destroy events and the sockets of each look.
     Events,
-    /// By what is at each look alone.
+    /// Only the sockets of each look.
     LooksAlone,
-    /// Not at all: the filter leaves out states that are the evidence.
+    /// None: the filter excludes states that are the evidence.
     Nothing,
 }
 
-/// A look under way.
+/// A look in progress.
 #[derive(Debug)]
 pub(crate) struct Gathering<'a> {
     look: Look<'a>,
@@ -151,14 +151,14 @@ impl<'a> Gathering<'a> {
         self.present.note(socket);
         let elapsed_ms = match self.look.closes {
             Evidence::Events => None,
-            // At the first look everything is new, and so nothing is.
+            // At the first look every socket would be new, so none counts as new.
             Evidence::LooksAlone => Some(self.look.elapsed_s.map_or(0, |elapsed| (elapsed * 1000.0) as u32)),
             Evidence::Nothing => return,
         };
         memory.closers.seen(socket, elapsed_ms, listens);
     }
 
-    /// The look is complete; `counted` is what the counters say since the look before.
+    /// Completes the look; `counted` has the counters since the previous look.
     pub(crate) fn finish(mut self, memory: &mut Memory, counted: &Counters) -> Picture {
         let look = self.look;
         let listening = &memory.listening;
@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn a_million_sockets_are_counted_to_the_last_one_in_tables_that_do_not_grow_with_them() {
         const SOCKETS: u32 = 1_000_000;
-        /// Sockets towards each destination, so that there are more of these than are told apart.
+        /// Sockets per destination; there are more destinations than are distinguished.
         const EACH: u32 = 100;
         let settings = Settings { port_range: Some(40_000..=40_999), tw_reuse: Some(0), ..Settings::default() };
         let mut memory = Memory::default();
@@ -294,7 +294,7 @@ mod tests {
             let [_, a, b, c] = (number / EACH).to_be_bytes();
             let local = ([10, 0, 0, 1], 40_000 + (number % EACH) as u16);
             let state = states[number as usize % states.len()];
-            // A FIN is a byte in the queue of CLOSE_WAIT, and none that waits.
+            // In CLOSE_WAIT the FIN counts as a byte in the queue, although no data waits.
             let waiting = u32::from(state != State::TimeWait) + number / (SOCKETS / 2);
             let socket = Socket {
                 state,

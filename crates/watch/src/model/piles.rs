@@ -1,4 +1,4 @@
-//! Pile-ups: sockets in whose queues bytes wait, the largest first, each with the cause by its own `TCP_INFO`. Pure.
+//! Pile-ups: sockets with bytes in a queue, the largest first, each with a cause from its own `TCP_INFO`. Pure.
 
 use serde::Serialize;
 use sockdiag::{Socket, State, Timer};
@@ -6,30 +6,30 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::net::SocketAddr;
 
-/// Pile-ups that are kept with their addresses; all of them are in the sums.
+/// Pile-ups that are kept with their addresses; the sums include all of them.
 pub(crate) const PILES_MAX: usize = 256;
 
 /// Why bytes wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// Received, and the application does not read.
+    /// Received, but the application does not read it.
     NotRead,
-    /// Received by a connection that is not accepted yet: it is in its listener's accept queue.
+    /// Received by a connection in the accept queue of its listener.
     AcceptQueue,
     /// The peer's window is zero: its application does not read.
     PeerWindowZero,
     /// The peer's window is full: its application, or its buffer, is the limit.
     PeerWindowFull,
-    /// Sent again without an answer: loss, or a peer that is gone.
+    /// Retransmitted without an answer: loss, or a peer that is gone.
     NoAnswer,
     /// The congestion window is full: the path is the limit.
     CongestionWindow,
-    /// On its way, and not acknowledged yet.
+    /// Sent, and not acknowledged yet.
     InFlight,
-    /// May be sent, and is about to be: pacing, small writes, or the moment of the look.
+    /// May be sent, and will be soon: pacing, small writes, or the moment of the look.
     AboutToBeSent,
-    /// Unknown, since only `/proc` could be asked.
+    /// Unknown, because only `/proc` was available.
     Unknown,
 }
 
@@ -47,7 +47,7 @@ impl Cause {
         Self::Unknown,
     ];
 
-    /// For a person.
+    /// The cause in words, for people.
     pub fn words(self) -> &'static str {
         match self {
             Self::NotRead => "application not reading",
@@ -62,7 +62,7 @@ impl Cause {
         }
     }
 
-    /// For a label.
+    /// The cause as a metric label.
     pub fn label(self) -> &'static str {
         match self {
             Self::NotRead => "not_read",
@@ -81,9 +81,9 @@ impl Cause {
 /// One socket with bytes in a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pile {
-    /// This end.
+    /// The local address.
     pub local: SocketAddr,
-    /// The other end.
+    /// The remote address.
     pub remote: SocketAddr,
     /// State of the socket.
     pub state: State,
@@ -93,19 +93,19 @@ pub struct Pile {
     pub send: u32,
     /// Why they wait.
     pub cause: Cause,
-    /// Of the socket; 0 without an owner.
+    /// Inode of the socket; 0 without an owner.
     pub inode: u32,
 }
 
 /// Pile-ups of one look.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Piles {
-    /// The largest; the smallest of them on top.
+    /// The largest pile-ups; the smallest of them is on top.
     largest: BinaryHeap<Reverse<(u32, Kept)>>,
     by_cause: [(u64, u64); Cause::ALL.len()],
 }
 
-/// Ordered by size alone.
+/// Ordered by size only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Kept(Pile);
 
@@ -137,7 +137,7 @@ impl Piles {
         }
     }
 
-    /// The largest, the largest first.
+    /// The largest pile-ups, in descending order.
     pub(crate) fn largest(self) -> Vec<Pile> {
         self.largest.into_sorted_vec().into_iter().map(|Reverse((_, Kept(pile)))| pile).collect()
     }
@@ -149,7 +149,8 @@ impl Piles {
 }
 
 impl Pile {
-    /// `None` if nothing waits. A FIN counts as a byte in either queue (`rcv_nxt` and `write_seq` pass over it) and is none.
+    /// `None` if nothing waits. A FIN counts as a byte in either queue (`rcv_nxt` and `write_seq` include it), but is no
+    /// data.
     pub fn of(socket: &Socket) -> Option<Self> {
         let peer_closed = matches!(socket.state, State::CloseWait | State::LastAck | State::Closing);
         let we_closed = matches!(socket.state, State::FinWait1 | State::LastAck | State::Closing);
@@ -160,7 +161,7 @@ impl Pile {
         {
             return None;
         }
-        // What no program holds is an orphan, which is past these states, or was not accepted yet.
+        // A socket without an owner is either an orphan, which is past these states, or not accepted yet.
         let is_accepted = socket.inode != 0 || !matches!(socket.state, State::Established | State::CloseWait);
         let cause = match () {
             () if recv < send => cause_of_send_queue(socket, send),
@@ -173,7 +174,7 @@ impl Pile {
 }
 
 fn cause_of_send_queue(socket: &Socket, send: u32) -> Cause {
-    // A probe timer runs when nothing may be sent for lack of a window, and nothing is on its way that would open it.
+    // A probe timer runs if the window allows nothing to be sent, and nothing in flight would open it.
     let probing = matches!(socket.timer, Timer::Probe(_));
     let Some((tcp, traffic)) = socket.tcp.and_then(|tcp| Some((tcp, tcp.traffic?))) else {
         return if probing { Cause::PeerWindowZero } else { Cause::Unknown };
@@ -231,7 +232,7 @@ mod tests {
         for state in [State::Established, State::CloseWait] {
             assert_eq!(cause(&Socket { inode: 0, ..queued(state, 5, 0) }), Some(Cause::AcceptQueue));
         }
-        // An orphan was accepted once: its program has closed it.
+        // An orphan was accepted: its program has closed it.
         assert_eq!(cause(&Socket { inode: 0, ..queued(State::FinWait1, 5, 0) }), Some(Cause::NotRead));
         assert_eq!(cause(&with_info(0, 0, 100_000)), Some(Cause::PeerWindowZero));
         assert_eq!(

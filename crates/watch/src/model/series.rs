@@ -1,17 +1,18 @@
-//! Numbers over time: average, least, most, and whether they rise. Pure arithmetic.
+//! Statistics of numbers over time: average, minimum, maximum, and whether they rise. Pure
+//! arithmetic.
 
-/// What a series says.
+/// The statistics of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Summary {
     pub(crate) average: f64,
     pub(crate) least: u64,
     pub(crate) most: u64,
-    /// Change per minute by the line through all samples, and its standard error.
+    /// Change per minute by a linear fit through all samples, and its standard error.
     pub(crate) per_minute: f64,
     pub(crate) per_minute_error: f64,
 }
 
-/// `seconds` and `values` side by side; `None` without samples.
+/// `seconds` and `values` belong together in pairs; `None` without samples.
 pub(crate) fn summarize(seconds: &[f64], values: &[u64]) -> Option<Summary> {
     let count = values.len().min(seconds.len());
     let pairs = || seconds.iter().copied().zip(values.iter().map(|value| *value as f64));
@@ -24,7 +25,7 @@ pub(crate) fn summarize(seconds: &[f64], values: &[u64]) -> Option<Summary> {
         let off: f64 = pairs().map(|(time, value)| (value - average - slope * (time - middle)).powi(2)).sum();
         (slope, (off / (n - 2.0) / spread).sqrt())
     } else {
-        // Through two points every line fits, and says nothing.
+        // Every line fits two points, so the fit says nothing.
         (0.0, 0.0)
     };
     Some(Summary {
@@ -37,7 +38,7 @@ pub(crate) fn summarize(seconds: &[f64], values: &[u64]) -> Option<Summary> {
 }
 
 impl Summary {
-    /// The trend in words; within two standard errors it is none.
+    /// The trend in words; within two standard errors there is none.
     pub(crate) fn trend(&self) -> String {
         if self.per_minute.abs() <= 2.0 * self.per_minute_error || self.per_minute == 0.0 {
             return "flat".to_owned();

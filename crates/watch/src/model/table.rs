@@ -1,16 +1,16 @@
-//! A table of words and numbers that fits the columns it is given. Pure; `tables` fills them, the plain output and the live
-//! view show them.
+//! A table of words and numbers that fits a given number of columns. Pure; `tables` fills the tables, and the plain output
+//! and the live view show them.
 
 use report::text::grouped;
 use std::cmp::Ordering;
 
-/// A field of a table.
+/// A cell of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Cell {
     pub(crate) text: String,
-    /// Numbers are sorted by value and are aligned to the right.
+    /// The number; numbers are sorted by value and aligned to the right.
     value: Option<f64>,
-    /// What is cut off is cut off at the beginning: of an address the port matters most.
+    /// Whether to cut the beginning of a long text: the port of an address matters most.
     keeps_end: bool,
 }
 
@@ -27,12 +27,12 @@ impl Cell {
         Self { text: grouped(value), value: Some(value as f64), keeps_end: false }
     }
 
-    /// A number as it is to be shown.
+    /// A number with its text.
     pub(crate) fn number(value: f64, text: String) -> Self {
         Self { text, value: Some(value), keeps_end: false }
     }
 
-    /// A number that is not known, sorted below all others.
+    /// An unknown number, sorted below all others.
     pub(crate) fn unknown() -> Self {
         Self { text: "-".to_owned(), value: Some(f64::NEG_INFINITY), keeps_end: false }
     }
@@ -48,7 +48,7 @@ impl Cell {
         }
     }
 
-    /// In exactly this many columns.
+    /// The text in exactly this many columns.
     pub(crate) fn fitted(&self, width: usize) -> String {
         let length = self.text.chars().count();
         if length <= width {
@@ -73,17 +73,17 @@ impl Cell {
 pub(crate) struct Table {
     pub(crate) headings: Vec<&'static str>,
     pub(crate) rows: Vec<Vec<Cell>>,
-    /// What to say where there are no rows.
+    /// The text for a table without rows.
     pub(crate) empty: &'static str,
 }
 
-/// Between two columns.
+/// Columns between two columns of the table.
 const GAP: usize = 1;
-/// Words are not cut shorter than this, even if the table is wider than its place then.
+/// Words are not cut shorter than this, even if the table becomes too wide.
 const WORD_MIN: usize = 9;
 
 impl Table {
-    /// Sorts by a column: numbers from the largest, words from A.
+    /// Sorts by a column: numbers in descending order, words in ascending order.
     pub(crate) fn sort(&mut self, column: usize, backwards: bool) {
         self.rows.sort_by(|a, b| {
             let (Some(one), Some(other)) = (a.get(column), b.get(column)) else { return Ordering::Equal };
@@ -93,7 +93,7 @@ impl Table {
         });
     }
 
-    /// Widths of the columns within `width`: words give way, the widest first; numbers never do.
+    /// Widths of the columns within `width`: words are shortened, the widest first; numbers never are.
     pub(crate) fn widths(&self, width: usize) -> Vec<usize> {
         let natural = |(at, heading): (usize, &&'static str)| {
             let cells = self.rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.text.chars().count());
@@ -112,7 +112,7 @@ impl Table {
         }
     }
 
-    /// The headings and then the rows, as lines of at most `width` columns.
+    /// The headings and the rows, as lines of at most `width` columns.
     pub(crate) fn lines(&self, width: usize) -> Vec<String> {
         let widths = self.widths(width);
         let line = |cells: Vec<String>| {

@@ -1,4 +1,4 @@
-//! A look as tables: what the plain output prints and the live view shows. Pure.
+//! A look as tables, for the plain output and the live view. Pure.
 
 use super::closers::{Closes, Peer};
 use super::missed::Missed;
@@ -8,7 +8,7 @@ use report::text::grouped;
 use sockdiag::{Counters, State};
 use std::fmt::Write as _;
 
-/// What there is to see, each on a page of its own in the live view.
+/// The subjects of a look, each on a separate page of the live view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Page {
     States,
@@ -45,7 +45,7 @@ impl Page {
         }
     }
 
-    /// What the columns mean, where their headings leave it open.
+    /// The meaning of the columns whose headings are not clear.
     pub(crate) fn explanation(self) -> &'static str {
         match self {
             Self::States => "TIME_WAIT, FIN_WAIT: this side closed first. CLOSE_WAIT, LAST_ACK: the peer did.",
@@ -113,7 +113,7 @@ fn destinations(picture: &Picture) -> Table {
             match (destination.free, destination.exhausted_in_s) {
                 (None, _) => Cell::unknown(),
                 (_, None) => Cell::number(f64::NEG_INFINITY, "never".to_owned()),
-                // Sorted by need: the soonest is the largest.
+                // Sorted by urgency: the soonest counts as the largest.
                 (_, Some(seconds)) => Cell::number(-seconds, duration(seconds)),
             },
         ]
@@ -168,8 +168,8 @@ fn closes(picture: &Picture) -> Table {
     }
 }
 
-/// Each counter over the interval of this look and since the watch began, side by side: a sum under the heading of an interval
-/// would be read as a rate.
+/// Each counter in the interval of this look and since the watch began, side by side. A sum under the heading of an
+/// interval would be read as a rate.
 fn kernel(picture: &Picture) -> Table {
     let percent = |share: Option<f64>| {
         share.map_or_else(Cell::unknown, |percent| Cell::number(percent, format!("{percent:.2} %")))
@@ -198,7 +198,7 @@ const TIME_WAIT_REFUSED: &str = "TIME_WAIT refused";
 
 type Count = fn(&Counters) -> Option<u64>;
 
-/// What the kernel's page has of the counters, and what each means.
+/// The counters on the kernel's page, with their meanings.
 const COUNTERS: &[(&str, Count, &str)] = &[
     (TIME_WAIT_REFUSED, |counters| counters.time_wait_overflows, "tcp_max_tw_buckets was reached"),
     ("TIME_WAIT reused", |counters| counters.time_waits_reused, "its port was handed to connect()"),
@@ -212,14 +212,14 @@ const COUNTERS: &[(&str, Count, &str)] = &[
     ("given up", |counters| counters.aborted_on_timeout, "for lack of an answer"),
 ];
 
-/// Segments sent again in percent of all that were sent.
+/// Retransmitted segments as a percentage of all sent segments.
 pub(crate) fn retransmitted_percent(counted: &Counters) -> Option<f64> {
     let again = counted.segments_retrans?;
     let all = counted.segments_out? + again;
     (all > 0).then(|| again as f64 / all as f64 * 100.0)
 }
 
-/// The account of what sampling missed.
+/// The account of missed connections.
 fn what_was_missed(now: &Missed, sum: &Missed) -> Vec<Vec<Cell>> {
     let share =
         |percent: Option<f64>| percent.map_or_else(String::new, |percent| format!("{percent:.1} % of all seen"));
@@ -252,7 +252,7 @@ fn duration(seconds: f64) -> String {
     }
 }
 
-/// Everything, as the plain output prints it: `rows_max` of each table.
+/// The whole plain output, with at most `rows_max` rows of each table.
 pub(crate) fn write_plain(picture: &Picture, width: usize, rows_max: usize) -> String {
     let mut text = format!("{}\n", headline(picture, width));
     for page in Page::ALL {
@@ -260,7 +260,7 @@ pub(crate) fn write_plain(picture: &Picture, width: usize, rows_max: usize) -> S
         if page == Page::States {
             table.rows.retain(|row| row.get(1).is_some_and(|cell| cell.text != "0"));
         }
-        // The kernel's page has as many rows as there are counters, on every machine.
+        // The kernel's page always shows all counters.
         let rows_max = if page == Page::Kernel { table.rows.len() } else { rows_max };
         let hidden = table.rows.len().saturating_sub(rows_max);
         table.rows.truncate(rows_max);
@@ -282,13 +282,13 @@ pub(crate) fn write_plain(picture: &Picture, width: usize, rows_max: usize) -> S
     text
 }
 
-/// The page's name, with what its columns mean where that fits.
+/// The page's name, with the meaning of its columns if that fits.
 fn heading(page: Page, width: usize) -> String {
     let whole = format!("{}: {}", page.title(), page.explanation());
     if whole.chars().count() <= width { whole } else { page.title().to_owned() }
 }
 
-/// When, how much, and what the look cost.
+/// The time of the look, the number of sockets, and the cost of the look.
 pub(crate) fn headline(picture: &Picture, width: usize) -> String {
     let connections = counted(picture.tally.all.connections(), "connection");
     let line = format!(

@@ -1,4 +1,4 @@
-//! A picture with something on every page, and what is printed of it.
+//! A picture with something on every page, and its output.
 
 use super::*;
 use crate::model::destinations::Destination;
@@ -95,9 +95,9 @@ fn every_page_says_what_it_is_for_in_80_columns() {
     assert!(pile.starts_with("0 2,600,000 peer's window zero") && pile.contains(":40000"), "{pile}");
     let kernel = text.split("\nkernel: ").nth(1).expect("a page");
     assert!(!kernel.contains('…'), "what a counter means is readable: {kernel}");
-    // The report names what is cut off.
+    // The output says how many rows are cut off.
     assert!(write_plain(&picture(), 80, 1).contains("  and 1 more\n"));
-    // An empty machine has pages, too.
+    // An idle machine has pages, too.
     let empty = write_plain(&Picture::default(), 80, 10);
     assert!(
         empty.contains("nothing is connected from here") && empty.contains("no bytes wait in any queue"),

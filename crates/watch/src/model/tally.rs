@@ -1,8 +1,9 @@
-//! Sockets by TCP state, of all and of chosen ports: the histogram that the founding reports made with netstat and awk.
+//! Sockets by TCP state, for all sockets and for chosen ports: the histogram that the founding reports made with
+//! netstat and awk.
 
 use sockdiag::{Socket, State};
 
-/// Ports that one log may follow: each costs a line per state and sample.
+/// Most ports in one log: each costs a line per state and sample.
 pub(crate) const PORTS_MAX: usize = 64;
 
 /// Counts by state, in the order of [`State::ALL`].
@@ -10,24 +11,24 @@ pub(crate) const PORTS_MAX: usize = 64;
 pub struct StateCounts([u64; State::ALL.len()]);
 
 impl StateCounts {
-    /// Sockets in that state come to those that were counted.
+    /// Adds sockets in a state.
     pub fn add(&mut self, state: State, sockets: u64) {
         if let Some(count) = self.0.get_mut(state.index()) {
             *count += sockets;
         }
     }
 
-    /// How many are in that state.
+    /// Number of sockets in a state.
     pub fn of(&self, state: State) -> u64 {
         self.0.get(state.index()).copied().unwrap_or(0)
     }
 
-    /// Connections: a listener is none.
+    /// Number of connections, without listeners.
     pub(crate) fn connections(&self) -> u64 {
         self.0.iter().sum::<u64>() - self.of(State::Listen)
     }
 
-    /// States that occur, by the kernel's number.
+    /// The states that occur, in the kernel's order.
     pub fn present(&self) -> impl Iterator<Item = (State, u64)> {
         State::ALL.into_iter().zip(self.0).filter(|(_, count)| *count > 0)
     }

@@ -1,5 +1,5 @@
-//! The live view: a terminal, keys, and looks that a thread of its own makes, so that keys are answered while a look at many
-//! sockets takes its time. What is drawn is `screen`, which knows neither terminal nor kernel.
+//! The live view: a terminal, keys, and a separate thread for the looks, so that keys are answered during a long look at
+//! many sockets. `screen` draws and knows neither terminal nor kernel.
 
 mod screen;
 
@@ -16,10 +16,10 @@ use terminal::errno;
 use terminal::signals::Signals;
 use terminal::{TICK, Terminal};
 
-/// Looks that wait to be drawn: one, and the one being made.
+/// Looks that wait to be drawn, besides the one in progress.
 const WAITING_MAX: usize = 1;
 
-/// What the thread that looks is told.
+/// A message to the thread that looks.
 enum Order {
     Filter(Option<Filter>),
     Stop,
@@ -33,7 +33,7 @@ pub(super) fn show(
     count: Option<NonZeroU64>,
     signals: &Signals,
 ) -> Result<(), String> {
-    // Before the terminal is taken over, so that a refusal is a line on it.
+    // Before the terminal is taken over, so that an error is printed as a line.
     let sampler = Sampler::open(wanted.clone())?;
     let (pictures, drawn) = sync_channel(WAITING_MAX);
     let (orders, ordered) = sync_channel(WAITING_MAX);
@@ -45,7 +45,7 @@ pub(super) fn show(
             match drawn.try_recv() {
                 Ok(picture) => screen.take(picture),
                 Err(TryRecvError::Empty) => {}
-                // The thread has ended: by its count, or with a reason.
+                // The thread has ended: its count was reached, or it failed.
                 Err(TryRecvError::Disconnected) => break Ok(()),
             }
             if let Err(problem) = terminal.draw(|frame| screen.draw(frame)) {
@@ -57,7 +57,7 @@ pub(super) fn show(
                 Ok(Asks::Filter(words)) => match parse_filter(&words) {
                     Ok(filter) => {
                         screen.filter_taken();
-                        // The thread takes it within a tick; it is the only one who reads.
+                        // The thread reads it within a tick; it is the only reader.
                         let _ = orders.send(Order::Filter(filter));
                     }
                     Err(problem) => screen.filter_refused(problem),
@@ -81,7 +81,7 @@ fn answer(terminal: &Terminal, screen: &mut Screen, signals: &Signals) -> Result
     Ok(terminal.key()?.map_or(Asks::Nothing, |(key, modifiers)| screen.press(key, modifiers)))
 }
 
-/// Looks at its beat until it is told to stop or the drawing thread is gone.
+/// Looks at each interval until it is told to stop or the drawing thread is gone.
 fn look_on(
     mut sampler: Sampler,
     mut wanted: Wanted,

@@ -1,4 +1,5 @@
-//! What the live view shows and how it answers keys. No terminal and no kernel: pictures and keys come in, a frame is drawn.
+//! The screen of the live view, and its answers to keys. Without a terminal and a kernel: it takes pictures and keys, and
+//! draws a frame.
 
 use crate::model::picture::Picture;
 use crate::model::table::Table;
@@ -13,9 +14,9 @@ use report::text::{grouped, sparkline};
 use sockdiag::State;
 use std::collections::VecDeque;
 
-/// Looks that the page of states remembers: ten minutes at a look a second, at 88 bytes each.
+/// Looks in the history of the page of states: ten minutes at one a second, at 88 bytes each.
 const HISTORY_MAX: usize = 600;
-/// A filter that is typed is shorter than what the parser takes.
+/// Longest filter that can be typed; the parser accepts longer ones.
 const FILTER_CHARS_MAX: usize = 1000;
 
 /// What a key asks of the driver.
@@ -23,29 +24,29 @@ const FILTER_CHARS_MAX: usize = 1000;
 pub(super) enum Asks {
     Nothing,
     Quit,
-    /// These words as a filter; empty for none.
+    /// Use these words as a filter; empty for none.
     Filter(String),
 }
 
-/// What lies over the page.
+/// The overlay on the page.
 #[derive(Debug, PartialEq, Eq)]
 enum Over {
     Nothing,
     Help,
-    /// A filter being typed, and why the last try was refused.
+    /// A filter being typed, and the error of the last attempt.
     Filter(String, Option<String>),
 }
 
-/// All that is drawn.
+/// The whole screen.
 #[derive(Debug)]
 pub(super) struct Screen {
     picture: Picture,
-    /// Set while paused: looks go on, and are not shown.
+    /// Whether the display is paused; looks continue, but are not shown.
     paused: bool,
     history: VecDeque<Vec<u64>>,
     page: Page,
     over: Over,
-    /// The column to sort by; as the model orders it, without one.
+    /// The column to sort by; `None` keeps the model's order.
     sort: Option<usize>,
     backwards: bool,
     scroll: usize,
@@ -67,7 +68,7 @@ impl Screen {
         }
     }
 
-    /// A new look.
+    /// Adds a new look.
     pub(super) fn take(&mut self, picture: Picture) {
         if self.history.len() >= HISTORY_MAX {
             self.history.pop_front();
@@ -78,16 +79,16 @@ impl Screen {
         }
     }
 
-    /// The filter that was asked for is in use.
+    /// Called when the requested filter is in use.
     pub(super) fn filter_taken(&mut self) {
         if let Over::Filter(words, _) = std::mem::replace(&mut self.over, Over::Nothing) {
             words.trim().clone_into(&mut self.filter);
-            // Counts of other sockets are no history of these.
+            // Counts with another filter are not comparable, so the history is cleared.
             self.history.clear();
         }
     }
 
-    /// It is not, and why.
+    /// Called when the requested filter was refused, with the reason.
     pub(super) fn filter_refused(&mut self, problem: String) {
         if let Over::Filter(_, refusal) = &mut self.over {
             *refusal = Some(problem);
@@ -155,7 +156,7 @@ impl Screen {
         (self.page, self.sort, self.backwards, self.scroll) = (page, None, false, 0);
     }
 
-    /// The next column, and after the last one the model's own order again.
+    /// Selects the next column; after the last one, the model's order again.
     fn sort_by_next(&mut self) {
         let columns = self.page.table(&self.picture).headings.len();
         self.sort = Some(self.sort.map_or(0, |column| column + 1)).filter(|column| *column < columns);
@@ -189,7 +190,7 @@ impl Screen {
         vec![Line::from(format!("{paused}{first}")).style(Modifier::BOLD), Line::from(tabs)]
     }
 
-    /// Each state with its count and its past.
+    /// Each state with its count and its history.
     fn states(&self, area: Rect) -> Vec<Line<'_>> {
         let mut lines = vec![Line::from("state          sockets  over time").style(Modifier::UNDERLINED)];
         let width = usize::from(area.width.saturating_sub(24));
@@ -224,7 +225,7 @@ impl Screen {
         } else if self.backwards {
             table.rows.reverse();
         }
-        // The last row can be scrolled to the top, and no further.
+        // The last row can be scrolled to the top, but no further.
         self.scroll = self.scroll.min(table.rows.len() - 1);
         let mut lines = table.lines(area.width.into()).into_iter();
         let heading = Line::from(lines.next().unwrap_or_default()).style(Modifier::UNDERLINED);
@@ -242,7 +243,7 @@ impl Screen {
         }
         let sort = self.sort.and_then(|column| self.page.table(&self.picture).headings.get(column).copied());
         let sort = sort.map_or_else(String::new, |heading| format!("by {heading}  "));
-        // The keys stay readable: a filter that is too long for the line gives way.
+        // The keys stay readable: a filter that is too long for the line is shortened.
         let room = usize::from(area.width).saturating_sub(sort.chars().count() + KEYS.len());
         let filter = if self.filter.is_empty() { String::new() } else { shortened(&self.filter, room) };
         let note = self.picture.notes.first().map_or(self.page.explanation(), String::as_str);
@@ -250,10 +251,10 @@ impl Screen {
     }
 }
 
-/// What is at the end of the last line.
+/// The end of the last line.
 const KEYS: &str = "? help  / filter  s sort  r reverse  p pause  q quit";
 
-/// `only WORDS  ` within this many columns, of which the words that do not fit are left out; nothing where none would fit.
+/// `only WORDS  ` within this many columns, without the words that do not fit; empty if none would fit.
 fn shortened(words: &str, columns: usize) -> String {
     let whole = format!("only {words}  ");
     if whole.chars().count() <= columns {

@@ -1,4 +1,4 @@
-//! The screen on a terminal of 80 columns and 24 lines that is a buffer.
+//! Tests of the screen on a buffer of 80 columns and 24 lines.
 
 use super::*;
 use crate::model::tables::tests::picture;
@@ -22,7 +22,7 @@ impl Shown {
         self.screen.press(key, KeyModifiers::NONE)
     }
 
-    /// The lines, without the spaces at their ends.
+    /// The lines, without trailing spaces.
     fn lines(&mut self) -> Vec<String> {
         self.terminal.draw(|frame| self.screen.draw(frame)).unwrap();
         let buffer = self.terminal.backend().buffer();
@@ -103,7 +103,7 @@ fn a_filter_is_typed_refused_and_taken() {
     assert_eq!(shown.press(KeyCode::Enter), Asks::Filter("dport = :80".to_owned()));
     shown.screen.filter_taken();
     shown.has("only dport = :80  ? help");
-    // A long one gives way, so that the keys stay on the line.
+    // A long filter is shortened, so that the keys stay on the line.
     shown.screen.filter = "( dst 10.0.0.0/8 or sport gt :1024 ) and not port = :22".to_owned();
     shown.press(KeyCode::Char('s'));
     let last = shown.lines()[23].clone();
@@ -113,7 +113,7 @@ fn a_filter_is_typed_refused_and_taken() {
         "{last}"
     );
     shown.screen.filter = "dport = :80".to_owned();
-    // Escape leaves it as it was.
+    // Escape keeps the old filter.
     shown.press(KeyCode::Char('/'));
     shown.press(KeyCode::Char('x'));
     shown.press(KeyCode::Esc);

@@ -1,14 +1,14 @@
-//! Apache's `ab`: its words, and its report.
+//! Apache's `ab`: its arguments and its report.
 
 use super::{Figures, Latency, whole_seconds};
 use crate::plan::Amount;
 use std::ffi::OsString;
 
-/// Quiet, on with the rest when a connection breaks, and bodies may differ in length.
+/// No progress output; continue after a broken connection; bodies may differ in length.
 pub(super) const FLAGS: [&str; 3] = ["-q", "-r", "-l"];
 
-/// ab reserves memory for each request that it is told to send, and with `-t` alone it sends 50,000: as many as no arm
-/// answers in the time.
+/// ab reserves memory for each request that it is told to send, and with `-t` alone it sends only 50,000. This many are
+/// more than any arm answers in the time.
 const REQUESTS_PER_SECOND_MAX: u64 = 200_000;
 
 pub(super) fn amount_words(amount: Amount) -> Vec<OsString> {
@@ -23,7 +23,7 @@ pub(super) fn amount_words(amount: Amount) -> Vec<OsString> {
     words.into_iter().map(OsString::from).collect()
 }
 
-/// ab's report. With `-l` a length that differs is no failure; a status is told in a line that is only there if one was not 2xx.
+/// Parses ab's report. With `-l` a different length is no failure. ab prints the line for statuses only if one was not 2xx.
 pub fn parse_ab(said: &str) -> Option<Figures> {
     let number = |name: &str| -> Option<f64> {
         let line = said.lines().find_map(|line| line.trim_start().strip_prefix(name))?;
@@ -33,7 +33,7 @@ pub fn parse_ab(said: &str) -> Option<Figures> {
     let causes = [("broken", broken), ("status", bad)].into_iter().filter(|(_, count)| *count > 0.0);
     let requests = number("Complete requests:")? as u64;
     Some(Figures {
-        // Those that broke are among them; which of them had a whole answer is not told.
+        // Broken requests are included; ab does not report which of them had a complete response.
         requests: requests.saturating_sub(broken as u64),
         attempts: requests,
         requests_per_second: number("Requests per second:")?,

@@ -1,4 +1,4 @@
-//! `holdfast load floor`, which waits as `holdfast load` does and sends nothing: its words, and the figures that it prints.
+//! `holdfast load floor`, which waits like `holdfast load` and sends nothing: its arguments and its figures.
 
 use super::Figures;
 use super::ours::{amount_words as words_of_load, numbers};
@@ -14,8 +14,8 @@ pub(super) fn amount_words(amount: Amount) -> Result<Vec<OsString>, StageError> 
     }
 }
 
-/// The figures in what `holdfast load floor --json` prints. They have the names that `holdfast load` has for its own, so that
-/// one arm's `client.lag_ms.p99.9` is held against the other's.
+/// Parses the output of `holdfast load floor --json`. The figures have the same names as in `holdfast load`, so that
+/// `client.lag_ms.p99.9` of two arms can be compared.
 pub fn parse_floor(said: &str) -> Option<Figures> {
     let object = |line: &str| match serde_json::from_str::<Value>(line) {
         Ok(Value::Object(object)) => Some(object),
@@ -23,7 +23,7 @@ pub fn parse_floor(said: &str) -> Option<Figures> {
     };
     let file = said.lines().find_map(object)?;
     let wakes = file.get("lag")?.get("count")?.as_u64()?;
-    // It was woken this many times, without responses. A program that waits slows no other.
+    // The number of wake-ups; there are no responses. A program that only waits is never the bottleneck.
     Some(Figures { attempts: wakes, is_open: true, more: numbers(&file), ..Figures::default() })
 }
 

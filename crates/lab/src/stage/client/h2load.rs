@@ -1,4 +1,4 @@
-//! h2load: its words, and its report.
+//! h2load: its arguments and its report.
 
 use super::{Figures, Latency, ms_of, whole_seconds};
 use crate::plan::Amount;
@@ -12,7 +12,8 @@ pub(super) fn amount_words(amount: Amount) -> Vec<OsString> {
     words.map(OsString::from).into()
 }
 
-/// h2load's report. What failed with a status is answered, what errored is not.
+/// Parses h2load's report. A request that failed with a status was answered; one that errored was
+/// not.
 pub fn parse_h2load(said: &str) -> Option<Figures> {
     let line = |name: &str| said.lines().find_map(|line| line.trim_start().strip_prefix(name));
     let requests = line("requests:")?;
@@ -23,7 +24,7 @@ pub fn parse_h2load(said: &str) -> Option<Figures> {
     let of_status = failed.saturating_sub(errored);
     let answered = succeeded + of_status;
     let rate = line("finished in")?.split(',').find_map(|part| part.trim().strip_suffix("req/s")?.trim().parse().ok());
-    // min, max, mean, standard deviation, share within it.
+    // Columns: min, max, mean, standard deviation, share within it.
     let times: Vec<Option<f64>> =
         line("time for request:").unwrap_or_default().split_ascii_whitespace().map(ms_of).collect();
     let time = |place: usize| times.get(place).copied().flatten().filter(|_| answered > 0);

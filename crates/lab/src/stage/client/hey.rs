@@ -1,4 +1,4 @@
-//! hey, and oha, which has taken over its report: their words, and what they say.
+//! hey, and oha, which has the same report format: their arguments and their reports.
 
 use super::{Figures, Latency, ms_of};
 use crate::plan::Amount;
@@ -13,7 +13,7 @@ pub(super) fn amount_words(amount: Amount) -> Vec<OsString> {
     words.map(OsString::from).into()
 }
 
-/// What oha says of requests that were under way at its end, which it ends itself.
+/// oha's error for requests in flight that it aborts at its end.
 const ENDED_BY_ITSELF: &str = "aborted due to deadline";
 
 /// The report: a summary, latencies as `99% in 0.0030 secs`, and counts of statuses and errors as `[200]  1234 responses`.

@@ -1,4 +1,4 @@
-//! `holdfast lab hold`, which opens connections and keeps them as they are: its words, and the line that it prints.
+//! `holdfast lab hold`, which opens connections and holds them: its arguments and the line that it prints.
 
 use super::Figures;
 use crate::plan::Amount;
@@ -13,18 +13,18 @@ pub(super) fn amount_words(amount: Amount) -> Result<Vec<OsString>, StageError> 
     }
 }
 
-/// What it prints when it has held this many.
+/// The line that it prints when it holds this many.
 pub fn held_line(count: usize) -> String {
     format!("held {count} connections")
 }
 
-/// The figures in that line: nothing was requested after the connections were open.
+/// Parses that line. After the connections are open nothing is requested.
 pub fn parse_held(said: &str) -> Option<Figures> {
     let line = said.lines().find_map(|line| line.strip_prefix("held "))?;
     let count: u64 = line.strip_suffix(" connections")?.parse().ok()?;
     Some(Figures {
         attempts: count,
-        // It is never in anybody's way.
+        // It never limits another program.
         is_open: true,
         more: BTreeMap::from([("open_max".to_owned(), count as f64)]),
         ..Figures::default()

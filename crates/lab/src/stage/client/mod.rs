@@ -1,6 +1,6 @@
-//! The programs that make load, and what they say about it, in one form: ours, `ab`, wrk, siege, h2load, hey with oha, which reports
-//! alike, what holds connections, and what only waits, one file each. Makes
-//! command lines and reads what was written; starting and watching is the sample's.
+//! The load generators and their reports in a common form, one file each: `holdfast load`, `ab`, wrk, siege, h2load, hey
+//! with oha (the same report), `holdfast lab hold`, and `holdfast load floor`. It creates command lines and parses outputs;
+//! `sample` starts and watches the programs.
 
 mod ab;
 mod floor;
@@ -30,39 +30,39 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What a client told.
+/// The figures that a client reported.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
-    /// Whole answers of any status. For WebSockets: messages that arrived.
+    /// Complete responses of any status. For WebSockets: messages that arrived.
     pub requests: u64,
-    /// The same with what was asked and not answered.
+    /// The same plus requests without a response.
     pub attempts: u64,
-    /// Whole answers in a second.
+    /// Complete responses per second.
     pub requests_per_second: f64,
-    /// Requests without an answer, or with one that is an error.
+    /// Requests without a response, or with an error response.
     pub failed: u64,
-    /// Why, in the client's words, if it has any.
+    /// Failures by cause, in the client's words, if it reports causes.
     pub causes: BTreeMap<String, u64>,
-    /// As exact as the client tells them: ab in whole milliseconds, siege in hundredths of a second.
+    /// As precise as the client reports: ab in whole milliseconds, siege in hundredths of a second.
     pub latency: Latency,
-    /// Whether requests are due at times of their own, so that a busy client says nothing by itself: it tells how late it was.
+    /// Whether requests are due at fixed times. Then the client reports its lag, and being busy is not a problem by itself.
     pub is_open: bool,
-    /// Why the figures say nothing about the arm, if the client says so.
+    /// Why the figures say nothing about the arm, if the client reports that.
     pub void: Vec<String>,
-    /// How late the load was where that is part of its latencies, if the client says so.
+    /// The load's lag, if it is part of its latencies and the client reports it.
     #[serde(default)]
     pub late: Option<String>,
-    /// What else it tells, by name.
+    /// Other figures of the client, by name.
     pub more: BTreeMap<String, f64>,
-    /// Every latency that was counted, in ns with three digits, and how often; empty if the client does not tell. With it the
+    /// Every latency in ns with three digits, and its count; empty if the client does not report them. With this, the
     /// quantiles of several loads are those of all their requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub histogram: Vec<(u64, u64)>,
-    /// Answers in a second over time, in seconds since it began; empty if it does not tell.
+    /// Responses per second over time, in seconds since the start; empty if the client does not report them.
     pub over_time: Vec<(f64, f64)>,
 }
 
-/// Latencies of requests in milliseconds; `None` where the client does not tell.
+/// Latencies of requests in milliseconds; `None` if the client does not report them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// The mean.
@@ -81,7 +81,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Each with the name that figures have for it.
+    /// Each latency with the name that figures use.
     pub fn each(&self) -> impl Iterator<Item = (&'static str, f64)> {
         let each = [
             ("mean", self.mean),
@@ -95,7 +95,7 @@ impl Latency {
     }
 }
 
-/// The command line of a load of `amount`, in a folder that is there, and where it writes figures that it does not print.
+/// The command line of a load of `amount` in an existing folder, and where the load writes its JSON.
 pub(super) fn words(load: &StagedLoad, program: PathBuf, amount: Amount) -> Result<Words, StageError> {
     let mut arguments: Vec<OsString> = Vec::new();
     let own = load.arguments.iter().map(OsString::from);
@@ -109,7 +109,7 @@ pub(super) fn words(load: &StagedLoad, program: PathBuf, amount: Amount) -> Resu
         Client::Ab => {
             arguments.extend(ab::FLAGS.map(OsString::from));
             arguments.extend(own);
-            // Behind -c and the like: -t sets a number of requests, unless one comes after it.
+            // After -c and similar arguments: -t sets a number of requests, unless one follows it.
             arguments.extend(ab::amount_words(amount));
         }
         Client::Wrk => {
@@ -147,7 +147,7 @@ pub(super) fn words(load: &StagedLoad, program: PathBuf, amount: Amount) -> Resu
     Ok(Words { program, arguments })
 }
 
-/// What a load said when it had ended; `output` is what it printed.
+/// Parses the figures of a finished load; `output` is the file with its output.
 pub(super) fn figures(load: &StagedLoad, output: &Path) -> Result<Figures, StageError> {
     let said_too_much = |path: &Path| fs::metadata(path).is_ok_and(|about| about.len() > SAID_BYTES_MAX);
     if [output.to_owned(), json_of(load)].iter().any(|path| said_too_much(path)) {
@@ -168,15 +168,15 @@ pub(super) fn figures(load: &StagedLoad, output: &Path) -> Result<Figures, Stage
     figures.ok_or_else(|| StageError::new(format!("{} ended without figures", load.name)))
 }
 
-/// What is read of a load's figures: ours writes some megabytes after hours, the others some kilobytes.
+/// Largest output that is read: ours has some megabytes after hours, the others some kilobytes.
 const SAID_BYTES_MAX: u64 = 1 << 26;
 
-/// Where our own load writes its figures.
+/// The JSON file of our own load.
 fn json_of(load: &StagedLoad) -> PathBuf {
     load.folder.join("load.json")
 }
 
-/// Whole seconds, for programs that know no others; at least one.
+/// Whole seconds, at least one, for programs that support no fractions.
 fn whole_seconds(seconds: f64) -> u64 {
     seconds.ceil().max(1.0) as u64
 }
@@ -192,7 +192,7 @@ fn ms_of(text: &str) -> Option<f64> {
         "ns" => 1e-6,
         _ => return None,
     };
-    // As exact as the text: 1.2 and not 1.2000000000000002.
+    // As precise as the text: 1.2 and not 1.2000000000000002.
     number.parse::<f64>().ok().map(|number| (number * factor * 1e6).round() / 1e6)
 }
 

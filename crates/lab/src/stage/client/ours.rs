@@ -1,5 +1,5 @@
-//! `holdfast load`: its words, and the file of figures that it writes. Of HTTP and of WebSockets the same way: everything that is
-//! a number becomes a figure by its name in the file.
+//! `holdfast load`: its arguments and its JSON file. HTTP and WebSockets are treated alike: every number becomes a figure
+//! with its name in the file.
 
 use super::{Figures, Latency};
 use crate::plan::Amount;
@@ -15,10 +15,10 @@ pub(super) fn amount_words(amount: Amount) -> Vec<OsString> {
     words.map(OsString::from).into()
 }
 
-/// Names of the file whose numbers mean something only together with others.
+/// Parts of the file whose numbers are not figures by themselves.
 const NOT_FIGURES: [&str; 4] = ["format", "targets", "intervals", "sockets"];
 
-/// The figures in what `holdfast load --json` writes.
+/// Parses the output of `holdfast load --json`.
 pub fn parse_load(text: &str) -> Option<Figures> {
     let Ok(Value::Object(file)) = serde_json::from_str::<Value>(text) else { return None };
     let more = numbers(&file);
@@ -33,7 +33,7 @@ pub fn parse_load(text: &str) -> Option<Figures> {
     Some(figures)
 }
 
-/// Everything in the file that is a number, by its name there; latencies in milliseconds.
+/// Every number in the file, by its name there; latencies in milliseconds.
 pub(super) fn numbers(file: &Map<String, Value>) -> BTreeMap<String, f64> {
     let mut more = BTreeMap::new();
     for (name, value) in file.iter().filter(|(name, _)| !NOT_FIGURES.contains(&name.as_str())) {
@@ -70,7 +70,7 @@ fn of_http(file: &Map<String, Value>, of: impl Fn(&str) -> Option<f64>) -> Optio
     })
 }
 
-/// What arrived are messages, what failed are connections that were not made or were lost, and messages that were.
+/// For WebSockets: messages count as requests. Failures are connections that failed or were lost, and lost messages.
 fn of_websocket(file: &Map<String, Value>, of: impl Fn(&str) -> Option<f64>) -> Option<Figures> {
     let delivered = of("delivered")?;
     let failed = of("failed")? + of("losses")? + of("lost")?;
@@ -95,7 +95,7 @@ fn counts(file: &Map<String, Value>, name: &str) -> BTreeMap<String, u64> {
     entries.filter_map(|(key, value)| Some((key.clone(), value.as_u64()?))).collect()
 }
 
-/// In milliseconds; nothing where nothing was counted.
+/// In milliseconds; empty if nothing was recorded.
 fn latency_of(latency: &Map<String, Value>) -> Latency {
     let number = |value: Option<&Value>| value.and_then(Value::as_f64).map(|ns| ns / 1e6);
     if latency.get("count").and_then(Value::as_u64).unwrap_or(0) == 0 {
@@ -112,14 +112,14 @@ fn latency_of(latency: &Map<String, Value>) -> Latency {
     }
 }
 
-/// Latencies in ns and how often each was counted.
+/// Latencies in ns with their counts.
 fn histogram_of(file: &Map<String, Value>, named: &str) -> Vec<(u64, u64)> {
     let pairs = file.get(named).and_then(|latency| latency.get("histogram")).and_then(Value::as_array);
     let number = |pair: &Value, at: usize| pair.get(at).and_then(Value::as_u64);
     pairs.into_iter().flatten().filter_map(|pair| Some((number(pair, 0)?, number(pair, 1)?))).collect()
 }
 
-/// Answers in a second by interval, at the middle of each.
+/// Responses per second by interval, at the middle of each.
 fn rates(file: &Map<String, Value>) -> Vec<(f64, f64)> {
     let intervals = file.get("intervals").and_then(Value::as_array).into_iter().flatten();
     let rate = |interval: &Value| {

@@ -1,17 +1,17 @@
-//! siege: its words and settings, and its report, which it writes as text or, in later versions, as JSON.
+//! siege: its arguments and settings, and its report, which is text or, in later versions, JSON.
 
 use super::{Figures, Latency, value_of, whole_seconds};
 use crate::plan::Amount;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-/// Without these siege takes those of the user that runs it: at most 255 users, an end after some failures, pauses, a log. It waits
-/// for an answer longer than F3's slowest took, which was 49.6 s.
+/// Without these, siege uses the settings of the user that runs it: at most 255 users, an end after some failures, pauses,
+/// a log. The timeout is longer than the slowest response in F3, which took 49.6 s.
 pub(super) const SETTINGS: &str = "limit = 10000\nfailures = 100000000\nlogging = false\nverbose = false\ncolor = off\n\
                                    protocol = HTTP/1.1\nconnection = close\ndelay = 0.0\nbenchmark = true\ntimeout = 120\n\
                                    parser = false\nshow-logfile = false\n";
 
-/// What siege takes if it is not told `-c`.
+/// siege's default without `-c`.
 const USERS_DEFAULT: u64 = 25;
 
 pub(super) fn amount_words(amount: Amount, arguments: &[String]) -> Vec<OsString> {
@@ -20,14 +20,14 @@ pub(super) fn amount_words(amount: Amount, arguments: &[String]) -> Vec<OsString
         Amount::Requests(requests) => {
             let users = value_of(arguments, "--concurrent=").or_else(|| value_of(arguments, "-c"));
             let users = users.and_then(|users| users.parse().ok()).unwrap_or(USERS_DEFAULT).max(1);
-            // It counts what each user does.
+            // siege counts the repetitions of each user.
             format!("--reps={}", requests.div_ceil(users))
         }
     };
     vec![word.into()]
 }
 
-/// siege's report: `Transactions:  2000 hits`, or `"transactions": 2000,`.
+/// Parses siege's report: `Transactions:  2000 hits`, or `"transactions": 2000,`.
 pub fn parse_siege(said: &str) -> Option<Figures> {
     let number = |name: &str| -> Option<f64> {
         said.lines().find_map(|line| {

@@ -1,4 +1,4 @@
-//! wrk: its words, a script that hands out raw numbers, and the line that it prints.
+//! wrk: its arguments, a script that prints raw numbers, and the line that the script prints.
 
 use super::{Figures, Latency, whole_seconds};
 use crate::plan::{Amount, StagedLoad};
@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fs;
 
-/// To be put behind a script of one's own. wrk prints no p99.9 and rounds what it prints, so the script hands out the raw
-/// numbers, which [`parse_wrk`] reads.
+/// Appended to the load's own script. wrk prints no p99.9 and rounds its figures, so this script prints the raw numbers
+/// for [`parse_wrk`].
 pub const WRK_SCRIPT: &str = r#"
 local done_before = done
 done = function(summary, latency, requests)
@@ -20,39 +20,39 @@ done = function(summary, latency, requests)
 end
 "#;
 
-/// One run of wrk.
+/// The figures of one run of wrk.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
 pub struct WrkFigures {
     /// Whole responses.
     pub requests: u64,
-    /// In a second.
+    /// Complete responses per second.
     pub requests_per_second: f64,
-    /// Connections that could not be opened, read, written, or that took too long.
+    /// Failures to connect, read or write, and timeouts.
     pub socket_errors: u64,
-    /// Responses with a status from 400 up.
+    /// Responses with a status of 400 or more.
     pub status_errors: u64,
-    /// Microseconds, from sending a request to its response.
+    /// Mean in microseconds, from sending a request to its response.
     pub latency_us_mean: f64,
-    /// The same.
+    /// Median in microseconds.
     pub latency_us_p50: f64,
-    /// The same.
+    /// 90th percentile in microseconds.
     pub latency_us_p90: f64,
-    /// The same.
+    /// 99th percentile in microseconds.
     pub latency_us_p99: f64,
-    /// The same.
+    /// 99.9th percentile in microseconds.
     pub latency_us_p999: f64,
-    /// The same.
+    /// Maximum in microseconds.
     pub latency_us_max: f64,
 }
 
-/// The figures in what wrk said.
+/// Parses the line that the script prints.
 pub fn parse_wrk(said: &str) -> Option<WrkFigures> {
     let line = said.lines().find_map(|line| line.strip_prefix("figures "))?;
     let numbers: Vec<f64> = line.split(' ').map_while(|word| word.parse().ok()).collect();
     let &[requests, duration_us, socket, status, mean, p50, p90, p99, p999, max] = numbers.as_slice() else {
         return None;
     };
-    // Nothing was answered: wrk's mean of nothing is no number, and so is the rate of no time.
+    // Without any response, wrk's mean and rate are not numbers.
     let or_zero = |value: f64| if value.is_finite() { value } else { 0.0 };
     Some(WrkFigures {
         requests: requests as u64,
@@ -91,11 +91,11 @@ impl From<WrkFigures> for Figures {
     }
 }
 
-/// The load's own words, with its script and ours in one file.
+/// The load's arguments, with its script and ours in one file.
 pub(super) fn flags(load: &StagedLoad) -> Result<Vec<OsString>, StageError> {
     let mut words = vec!["--latency".to_owned()];
     if !load.arguments.iter().any(|word| word.starts_with("--timeout")) {
-        // wrk's two seconds would count an answer that a retransmitted SYN delayed as lost.
+        // wrk's default of two seconds would count a response that a retransmitted SYN delayed as lost.
         words.extend(["--timeout".to_owned(), "10s".to_owned()]);
     }
     let (mut script, mut arguments) = (String::new(), load.arguments.iter());

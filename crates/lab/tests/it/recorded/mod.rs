@@ -1,4 +1,4 @@
-//! Records as a run would leave them, for tests of what follows from them.
+//! Records as a run would write them, for tests of judging and reports.
 
 use lab::record::VERSION;
 use lab::{Experiment, Record, Sample};
@@ -15,7 +15,7 @@ pub(crate) fn small() -> Experiment {
     SMALL.clone()
 }
 
-/// A run of it.
+/// A record of a run of this experiment.
 pub(crate) fn record(experiment: Experiment, samples: Vec<Sample>) -> Record {
     Record {
         version: VERSION,
@@ -32,7 +32,7 @@ pub(crate) fn record(experiment: Experiment, samples: Vec<Sample>) -> Record {
     }
 }
 
-/// One arm in one round, with one figure.
+/// A sample of one arm in one round, with one figure.
 pub(crate) fn sample(arm: &str, round: u32, figure: &str, value: f64) -> Sample {
     Sample {
         arm: arm.to_owned(),

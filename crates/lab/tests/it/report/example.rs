@@ -1,10 +1,10 @@
-//! A record as a run of F0 would leave it: four arms, one of them absent, a void sample, and a plateau at the number of ports.
-//! Made by arithmetic from the round and the arm, so that it is the same in each test.
+//! A record as a run of F0 would write it: four arms, one of them absent, a void sample, and a plateau at the number of
+//! ports. It is computed from the round and the arm, so it is the same in each test.
 
 use lab::{Experiment, Record, Sample};
 use std::collections::BTreeMap;
 
-/// The experiment as its file says it.
+/// The experiment file.
 const EXPERIMENT: &str = r#"
 name = "states"
 title = "Keepalive off and on, counted in TCP states"
@@ -71,7 +71,7 @@ against = "on 2400"
 times_at_least = 100.0
 "#;
 
-/// The record; `samples_max` cuts it off as an interrupted run would be.
+/// The record; `samples_max` truncates it as an interruption would.
 pub(crate) fn record(samples_max: usize) -> Record {
     let read = Experiment::parse(EXPERIMENT, "states.toml", &mut |_| Err("is not there".to_owned()));
     let experiment = read.unwrap_or_else(|refused| panic!("{refused}")).experiment;
@@ -101,7 +101,8 @@ pub(crate) fn record(samples_max: usize) -> Record {
     }
 }
 
-/// Off climbs to the 16,384 ports of its range within seconds and stays there; on has 34 sockets.
+/// Without keepalive the sockets reach the 16,384 ports of the range within seconds and stay there; with keepalive there
+/// are 34.
 fn sample(arm: &str, round: u32) -> Sample {
     let (rate, off) = if arm == "off 1200" { (1200.0, true) } else { (2400.0, arm == "off 2400") };
     let noise = f64::from(round % 3);

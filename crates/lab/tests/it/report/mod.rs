@@ -1,4 +1,4 @@
-//! What a report says of a record: claims first, and everything that speaks against its figures. And its page in a real browser.
+//! The report of a record: claims first, then everything that limits its figures. Also its page in a real browser.
 
 mod example;
 
@@ -10,7 +10,7 @@ fn document(samples_max: usize) -> Document {
     lab::report::document(&record, &lab::judge::judge(&record))
 }
 
-/// Where each of the texts begins, in their order.
+/// The positions of the texts, in order.
 fn places(text: &str, parts: &[&str]) -> Vec<usize> {
     parts.iter().map(|part| text.find(part).unwrap_or_else(|| panic!("{part:?} is not in:\n{text}"))).collect()
 }

@@ -1,5 +1,5 @@
-//! The live view of a load: a terminal, and keys that stop the run or hold the picture. What is drawn is `screen`, which knows
-//! neither terminal nor load; the intervals come from `drive`.
+//! The live view of a load: the terminal, and the keys that stop the run or freeze the display. `screen` draws and knows
+//! neither terminal nor load; `drive` supplies the intervals.
 
 mod screen;
 
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use terminal::Terminal;
 
-/// Shows the screen until the run is over. The terminal is given back then, also after an error.
+/// Shows the screen until the run is over. Restores the terminal at the end, also after an error.
 pub(crate) fn show(
     mut terminal: Terminal,
     screen: &Mutex<Screen>,

@@ -1,5 +1,5 @@
-//! What the live view of a load shows, and how it answers keys. No terminal and no load: pictures of intervals, looks at sockets and
-//! keys come in, a frame is drawn. What is in a picture is the business of each protocol; lines over time are `watch`'s.
+//! The screen of the live view, and its answers to keys. It takes pictures of intervals, looks at sockets and keys, and
+//! draws a frame, without a terminal or a load. Each protocol fills its own picture; `watch` draws the lines over time.
 
 use crate::collect::Recorded;
 use crate::drive::sockets::account::Look;
@@ -15,20 +15,20 @@ use report::text::{grouped, sparkline};
 use sockdiag::State;
 use std::collections::VecDeque;
 
-/// Intervals that lines over time remember: ten minutes by the second, some forty numbers each.
+/// Intervals in the lines over time: ten minutes at one a second, with some forty numbers each.
 const HISTORY_MAX: usize = 600;
-/// Columns before a line over time: name, the last interval, the whole.
+/// Columns left of a line over time: name, last interval, whole run.
 const COLUMNS: usize = 38;
 /// Quantiles shown.
 const QUANTILES: [(&str, f64); 5] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
-/// Causes of failures that are named; the others stay in the sum.
+/// Causes of failures that are listed; the line `failed` counts all of them.
 const CAUSES_SHOWN: usize = 3;
 
 /// What a key asks of the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asks {
     Nothing,
-    /// The run is to end, with its summary.
+    /// End the run and print its summary.
     Stop,
 }
 
@@ -41,11 +41,11 @@ pub(crate) struct Cell {
 
 #[derive(Debug, Clone)]
 enum CellKind {
-    /// Above a group of others.
+    /// The heading of a group of lines.
     Heading,
-    /// The value of the last interval, for the line over time; the same as text; and that of the whole run.
+    /// A line over time: the value of the last interval, the same as text, and the text for the whole run.
     OverTime(u64, String, String),
-    /// Of the last interval alone.
+    /// Text for the last interval only.
     Still(String),
 }
 
@@ -62,7 +62,7 @@ impl Cell {
         Self { name, kind: CellKind::Still(last) }
     }
 
-    /// A quantile of times: of the last interval, and of the whole run.
+    /// A quantile of times, for the last interval and for the whole run.
     pub(crate) fn time(name: &'static str, quantile: f64, last: &Latencies, whole: &Latencies) -> Self {
         let (now, all) = (last.quantile_ns(quantile), whole.quantile_ns(quantile));
         Self::of(name, now, time(now as f64), time(all as f64))
@@ -74,26 +74,26 @@ pub(crate) fn quantiles(last: &Latencies, whole: &Latencies) -> impl Iterator<It
     QUANTILES.into_iter().map(|(name, quantile)| Cell::time(name, quantile, last, whole))
 }
 
-/// What is shown of an interval and of everything before it.
+/// The picture of one interval and of the run up to its end.
 #[derive(Debug, Clone)]
 pub(crate) struct Picture {
-    /// How far the run is.
+    /// The progress of the run in words.
     pub(crate) progress: String,
-    /// The same ones in each interval, but for those that do not change.
+    /// The lines; the same ones in each interval, except for lines that do not change.
     pub(crate) cells: Vec<Cell>,
-    /// What failed, with its reason; what never did is left out.
+    /// Failures with their reasons; reasons that did not occur are left out.
     pub(crate) failures: Vec<(u64, &'static str)>,
     pub(crate) generator: GeneratorFigures,
 }
 
-/// What is shown of the generator itself.
+/// The generator's own condition.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GeneratorFigures {
-    /// How late it was, at p99 of the run.
+    /// Lag at p99 of the run.
     lag_ns: u64,
-    /// The part of that which its own work was the cause of.
+    /// The part of that lag that the generator's own work caused.
     lag_own_ns: u64,
-    /// Share of the interval that its threads ran.
+    /// Share of the interval in which the generator's threads ran.
     busy_share: f64,
 }
 
@@ -108,33 +108,33 @@ impl GeneratorFigures {
     }
 }
 
-/// What is remembered of an interval.
+/// The history entry of one interval.
 #[derive(Debug, Clone, Default)]
 struct Past {
-    /// Of the cells with a line over time, in their order.
+    /// Values of the cells with a line over time, in their order.
     values: Vec<u64>,
     states: [u64; State::ALL.len()],
 }
 
-/// All that is drawn.
+/// The whole screen.
 #[derive(Debug)]
 pub(crate) struct Screen {
     head: String,
     past: VecDeque<Past>,
     picture: Picture,
     look: Option<Look>,
-    /// What is shown while the picture is held; the counting goes on.
+    /// What is shown while the display is frozen; counting continues.
     held: Option<(VecDeque<Past>, Picture, Option<Look>)>,
     stopping: bool,
 }
 
 impl Screen {
-    /// `picture` is that of a run which has done nothing yet.
+    /// `picture` is the empty picture of a run that has not started.
     pub(crate) fn new(head: String, picture: Picture) -> Self {
         Self { head, past: VecDeque::new(), picture, look: None, held: None, stopping: false }
     }
 
-    /// An interval is over.
+    /// Adds an interval.
     pub(crate) fn take(&mut self, picture: Picture, look: Option<Look>) {
         let values = picture.cells.iter().filter_map(|cell| match cell.kind {
             CellKind::OverTime(value, ..) => Some(value),
@@ -229,7 +229,7 @@ impl Screen {
     }
 }
 
-/// Who closed first, and what does not move.
+/// Closes by side, retransmissions, and sockets whose data is stuck.
 fn stuck(look: &Look) -> String {
     format!(
         "closed first by the target {}, by the load {}; sent again {}; window zero {}, not read here {}",
@@ -241,7 +241,7 @@ fn stuck(look: &Look) -> String {
     )
 }
 
-/// The most frequent causes, a line each.
+/// The most frequent causes, one per line.
 fn failures(all: &[(u64, &'static str)]) -> Vec<Line<'static>> {
     let mut causes: Vec<_> = all.iter().filter(|(count, _)| *count > 0).collect();
     causes.sort_by_key(|(count, _)| std::cmp::Reverse(*count));

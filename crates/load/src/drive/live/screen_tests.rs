@@ -1,4 +1,4 @@
-//! The screen on a terminal of 80 columns and 24 lines that is a buffer.
+//! Tests of the screen on a buffer of 80 columns and 24 lines.
 
 use super::*;
 use crate::drive::protocol::Load as _;
@@ -8,7 +8,7 @@ use ratatui::backend::TestBackend;
 use std::time::Duration;
 use watch::model::closers::Closes;
 
-/// The screen of a run in one thread, with what its intervals add up to.
+/// The screen of a run in one thread, with the totals of its intervals.
 struct Run {
     options: Options,
     whole: HttpRecord,
@@ -34,7 +34,7 @@ impl Run {
     }
 }
 
-/// One second in which this many requests were answered after this many milliseconds, and one was refused.
+/// One second with this many responses after this many milliseconds, and one refused request.
 fn second(number: u64, responses: u64, ms: u64) -> Interval {
     let mut record = HttpRecord::default();
     record.targets.push(Tally { begun: responses + 1, responses, ..Tally::default() });

@@ -1,6 +1,5 @@
-//! What the kernel says of the sockets towards the targets, look by look: states, who closed first, segments sent again,
-//! windows that are closed, and what the load itself has not read. Pure: sockets come in, looks go out. The evidence of who
-//! closed first is `watch`'s.
+//! Evaluates the sockets towards the targets at each look: states, who closed first, retransmissions, closed windows, and
+//! data the load has not read. Pure: it takes sockets and returns looks. `watch` decides who closed first.
 
 use sockdiag::{Families, Filter, Side, Socket, State, Test};
 use std::collections::HashSet;
@@ -10,40 +9,40 @@ use watch::model::closers::{Closers, Closes};
 use watch::model::piles::{Cause, Pile};
 use watch::model::tally::StateCounts;
 
-/// Looks that are kept: as many as a series has rows. When there are more, every second one is let go.
+/// Looks that are kept: as many as a series has rows. Beyond that, every second one is dropped.
 const LOOKS_MAX: usize = 1024;
-/// Addresses that the kernel is asked to select; its program for more would be longer than looking at them here.
+/// Addresses in the kernel's filter. With more, a filter program costs more than checking the sockets here.
 const FILTERED_MAX: usize = 16;
 
-/// The sockets towards the targets at one moment, and what was counted until then.
+/// The sockets towards the targets at one moment, with the counts up to then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Look {
-    /// Since the start of the run.
+    /// Time since the start of the run.
     pub(crate) at: Duration,
     pub(crate) states: StateCounts,
     /// Sockets whose peer's window is zero: the target does not read.
     pub(crate) window_zero: u64,
     /// Sockets with bytes that the load has not read.
     pub(crate) unread: u64,
-    /// Sockets that send again without an answer.
+    /// Sockets that retransmit without an answer.
     pub(crate) no_answer: u64,
-    /// Segments sent again since the start, by all sockets that are there or have died.
+    /// Retransmitted segments since the start, by live and dead sockets.
     pub(crate) sent_again: u64,
     /// Closes since the start.
     pub(crate) closes: Closes,
 }
 
-/// What is kept from look to look.
+/// State that is kept between looks.
 #[derive(Debug)]
 pub(crate) struct Account {
     targets: HashSet<SocketAddr>,
     closers: Closers,
-    /// Without events of dying sockets, what is left is all the evidence.
+    /// Whether the kernel reports dying sockets. Without these events, closes are inferred from the remaining sockets.
     has_events: bool,
     sent_again_by_dead: u64,
 }
 
-/// A look under way.
+/// A look in progress.
 #[derive(Debug)]
 pub(crate) struct Gathering<'a> {
     account: &'a mut Account,
@@ -58,7 +57,7 @@ impl Account {
         Self { targets, closers: Closers::default(), has_events, sent_again_by_dead: 0 }
     }
 
-    /// What the kernel can leave out by itself; `None` where all sockets have to be looked at here.
+    /// The filter for the kernel; `None` if all sockets have to be checked here.
     pub(crate) fn filter(&self) -> Option<Filter> {
         if self.targets.len() > FILTERED_MAX {
             return None;
@@ -70,7 +69,7 @@ impl Account {
         tests.reduce(|one, other| Filter::Or(Box::new(one), Box::new(other)))
     }
 
-    /// The families in which sockets towards the targets can be: a load connects to an address with a socket of its family.
+    /// The address families of the targets. A load connects to an address with a socket of its family.
     pub(crate) fn families(&self) -> Families {
         match (self.targets.iter().any(SocketAddr::is_ipv4), self.targets.iter().any(SocketAddr::is_ipv6)) {
             (true, false) => Families::V4,
@@ -79,16 +78,16 @@ impl Account {
         }
     }
 
-    /// A socket died.
+    /// Counts a socket that died.
     pub(crate) fn died(&mut self, socket: &Socket) {
         if self.is_ours(socket) {
             self.sent_again_by_dead += u64::from(socket.tcp.map_or(0, |tcp| tcp.retrans_total));
-            // The load connects; no process accepts on its ports.
+            // The load only connects, so none of its ports has a listener.
             self.closers.died(socket, |_| false);
         }
     }
 
-    /// A look begins, so long after the start and after the look before.
+    /// Begins a look. `at` is the time since the start, `elapsed` the time since the previous look.
     pub(crate) fn look(&mut self, at: Duration, elapsed: Duration) -> Gathering<'_> {
         let elapsed_ms = (!self.has_events).then(|| u32::try_from(elapsed.as_millis()).unwrap_or(u32::MAX));
         Gathering { account: self, elapsed_ms, sent_again: 0, look: Look { at, ..Look::default() } }
@@ -128,20 +127,20 @@ impl Gathering<'_> {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Looks {
     kept: Vec<Look>,
-    /// One of this many looks is kept.
+    /// Keep one of this many looks.
     every: u64,
     count: u64,
-    /// The look with the most sockets in a state, by state.
+    /// The largest count of each state in any look.
     most: StateCounts,
     window_zero_most: u64,
     unread_most: u64,
-    /// The last one while the load went on, and the one behind its end.
+    /// The last look during the load, and the one after its end.
     last: Option<Look>,
     after: Option<Look>,
 }
 
 impl Looks {
-    /// A look while the load goes on.
+    /// Adds a look during the load.
     pub(crate) fn add(&mut self, look: Look) {
         self.see(&look);
         if self.count.is_multiple_of(self.every.max(1)) {
@@ -159,7 +158,7 @@ impl Looks {
         }
     }
 
-    /// The look when all is over.
+    /// Adds the look after the end.
     pub(crate) fn end(&mut self, look: Look) {
         self.see(&look);
         self.after = Some(look);
@@ -173,37 +172,37 @@ impl Looks {
         self.unread_most = self.unread_most.max(look.unread);
     }
 
-    /// Those that were kept, in order.
+    /// The kept looks, in order.
     pub(crate) fn kept(&self) -> &[Look] {
         &self.kept
     }
 
-    /// Looks while the load went on.
+    /// Number of looks during the load.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
-    /// Of each state the most at one time.
+    /// The largest count of each state at one time.
     pub(crate) fn most(&self) -> &StateCounts {
         &self.most
     }
 
-    /// Most sockets at one time whose peer's window was zero, and with bytes that the load had not read.
+    /// The most sockets at one time with a zero window at the peer, and with bytes that the load had not read.
     pub(crate) fn most_stuck(&self) -> (u64, u64) {
         (self.window_zero_most, self.unread_most)
     }
 
-    /// The last look while the load went on.
+    /// The last look during the load.
     pub(crate) fn last(&self) -> Option<&Look> {
         self.last.as_ref()
     }
 
-    /// The look when all was over.
+    /// The look after the end.
     pub(crate) fn after(&self) -> Option<&Look> {
         self.after.as_ref().or(self.last.as_ref())
     }
 
-    /// The last kept look up to this moment: what an interval that ends there shows.
+    /// The last kept look up to this moment; an interval that ends then shows it.
     pub(crate) fn at(&self, moment: Duration) -> Option<&Look> {
         let behind = self.kept.partition_point(|look| look.at <= moment);
         behind.checked_sub(1).and_then(|at| self.kept.get(at))
@@ -214,7 +213,7 @@ impl Looks {
 mod tests {
     use super::*;
 
-    /// A socket of which only state and ends matter.
+    /// A socket with this state and these ends; its other fields do not matter.
     fn socket(state: State, local: &str, remote: &str) -> Socket {
         let ends = Socket::between(local.parse().expect("an address"), remote.parse().expect("an address"));
         Socket { state, ..ends }
@@ -258,9 +257,9 @@ mod tests {
     #[test]
     fn what_the_dead_sent_again_stays_counted_and_who_closed_is_told() {
         let mut account = account();
-        // Both ends are done, and nothing is in its place: the target closed first.
+        // Both ends have closed and no TIME_WAIT is left: the target closed first.
         account.died(&with_info(&ours(State::Close, 40_000), 2, 102));
-        // TIME_WAIT has taken its place: the load closed first.
+        // TIME_WAIT is left: the load closed first.
         account.died(&with_info(&ours(State::Close, 40_001), 5, 102));
         account.died(&with_info(&socket(State::Close, "10.0.0.1:40002", "10.0.0.2:81"), 7, 102));
         let mut look = account.look(Duration::from_secs(1), Duration::from_secs(1));

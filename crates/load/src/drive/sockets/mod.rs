@@ -1,5 +1,5 @@
-//! The sockets towards the targets while a load runs: a thread that asks the kernel at the beat of the intervals. What it sees
-//! is counted in `account`; the words for it are the reports'.
+//! Looks at the sockets towards the targets while a load runs: a thread queries the kernel once per interval. `account`
+//! evaluates the sockets; the reports describe them.
 
 pub(crate) mod account;
 
@@ -11,30 +11,30 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Between two times that events of dying sockets are taken, and that the end is looked for: the kernel's queue holds five
-/// times what comes meanwhile at 50,000 closes a second.
+/// How often destroy events are read and the end is checked. The kernel's queue holds five times the events of this period
+/// at 50,000 closes a second.
 const EVENTS_REST: Duration = Duration::from_millis(50);
-/// After a look there is none for this many times the processor time that it took: a census of a hundred thousand sockets takes
-/// a tenth of a second, and the load needs the processor.
+/// After a look, wait this many times the processor time it took. A census of a hundred thousand sockets takes a tenth of a
+/// second, and the load needs the processor.
 const REST_FACTOR: u32 = 20;
 
-/// After this many sockets a worker of the load may run that has to share this processor: some fifty microseconds, where a thread that
-/// runs would be left its slice of milliseconds.
+/// Yield after this many sockets, some fifty microseconds, to a worker that shares this processor. The kernel would let
+/// this thread keep its slice of milliseconds.
 const SOCKETS_IN_A_ROW: u64 = 64;
 
-/// What is known of the sockets so far.
+/// What is known about the sockets so far.
 #[derive(Debug, Clone, Default)]
 pub struct Sockets {
     pub(crate) looks: Looks,
-    /// Where it comes from.
+    /// Where the data comes from.
     pub(crate) source: String,
-    /// Most processor time that a look took.
+    /// The most processor time that a look took.
     pub(crate) took_max: Duration,
-    /// What limits it, in words.
+    /// Limitations of the data, in words.
     pub(crate) notes: Vec<String>,
 }
 
-/// The same, shared between the thread that looks and those that show.
+/// The same, shared between the thread that looks and the threads that show.
 #[derive(Debug, Default)]
 pub(crate) struct Shared(Mutex<Sockets>);
 
@@ -48,13 +48,13 @@ impl Shared {
         self.lock().looks.last().copied()
     }
 
-    /// Everything, when the looks have ended.
+    /// The complete data, after the last look.
     pub(crate) fn into_inner(self) -> Sockets {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Looks from `begun` on until the run is over, and once more then.
+/// Looks at the sockets from `begun` until the run is over, and once more after that.
 pub(crate) fn look_on(
     shared: &Shared,
     closes: Closes,
@@ -99,7 +99,7 @@ fn look_until_the_end(
         if is_over || now >= due {
             let spent_ns = thread_cpu_ns();
             let look = observer.look(begun)?;
-            // Not the time that passed: on a busy machine most of it is others'.
+            // Processor time, not elapsed time: on a busy machine most of the elapsed time belongs to other threads.
             let took = Duration::from_nanos(thread_cpu_ns().saturating_sub(spent_ns));
             let mut sockets = shared.lock();
             sockets.took_max = sockets.took_max.max(took);
@@ -114,11 +114,11 @@ fn look_until_the_end(
     }
 }
 
-/// What the kernel tells of sockets that close: from now on, whenever it is read.
+/// The kernel's events of sockets that close. It collects them from its creation on.
 pub(crate) struct Closes(Result<DestroyEvents, String>);
 
 impl Closes {
-    /// Where the kernel does not tell, the report says so.
+    /// Opens the event source. If the kernel does not offer it, the report says so.
     pub(crate) fn open() -> Self {
         Self(DestroyEvents::open().map_err(|error| error.to_string()))
     }
@@ -126,7 +126,7 @@ impl Closes {
 
 struct Observer {
     census: Census,
-    /// None where the kernel does not tell, with the reason.
+    /// The error says why the kernel does not report events.
     events: Result<DestroyEvents, String>,
     account: Account,
     filter: Option<sockdiag::Filter>,
@@ -138,7 +138,7 @@ impl Observer {
     fn open(Closes(events): Closes, targets: &[SocketAddr]) -> Result<Self, String> {
         let census = Census::open().map_err(|error| error.to_string())?;
         let account = Account::new(targets.iter().copied(), events.is_ok());
-        // From /proc everything comes in any case.
+        // /proc always returns all sockets.
         let filter = account.filter().filter(|_| census.source() == &Source::Netlink);
         Ok(Self { census, events, account, filter, looked: None, overruns: 0 })
     }
@@ -157,7 +157,7 @@ impl Observer {
         let elapsed = self.looked.replace(now).map_or(Duration::ZERO, |before| now.duration_since(before));
         let (filter, families) = (self.filter.as_ref(), self.account.families());
         let question = Question { filter, families, memory: false, ..Question::default() };
-        // A dump that was interrupted may have told a socket twice, or not at all; the next one is a second away.
+        // An interrupted dump may count a socket twice or not at all; the next look comes within a second.
         let mut gathering: Gathering<'_> = self.account.look(now.saturating_duration_since(begun), elapsed);
         let mut sockets = 0u64;
         let add = |socket: &sockdiag::Socket| {

@@ -1,5 +1,5 @@
-//! The results of a run as data: what `--json` writes and `compare` reads. Latencies are nanoseconds; histograms are complete,
-//! as pairs of value and count, so that files can be merged and compared without loss.
+//! The results of a run as data: `--json` writes them and `compare` reads them. Latencies are in nanoseconds. Histograms
+//! are complete, as pairs of value and count, so files can be merged and compared without loss.
 
 use super::Results;
 use super::streams::StreamFigures;
@@ -16,7 +16,7 @@ pub(crate) struct File {
     pub(crate) holdfast: String,
     /// `open` or `closed`.
     pub(crate) r#loop: String,
-    /// What was spoken: `HTTP/1.0`, `HTTP/1.1` or `HTTP/2`.
+    /// The version: `HTTP/1.0`, `HTTP/1.1` or `HTTP/2`.
     #[serde(default = "http11")]
     pub(crate) version: String,
     pub(crate) connections: usize,
@@ -26,7 +26,7 @@ pub(crate) struct File {
     pub(crate) threads: usize,
     #[serde(default = "one")]
     pub(crate) processes: usize,
-    /// The limit that would bind first, as it was known before the start.
+    /// The limit that the load would reach first, as computed before the start.
     #[serde(default)]
     pub(crate) first_limit: Option<Limit>,
     pub(crate) elapsed_s: f64,
@@ -47,7 +47,7 @@ pub(crate) struct File {
     pub(crate) waiting_max: u64,
     pub(crate) generator_cpu_s: f64,
     pub(crate) generator_busy_share: f64,
-    /// Share of the time that the thread which waited most waited for a processor; none where the kernel does not tell.
+    /// Share of the time that the thread that waited most waited for a processor; `None` if the kernel does not report it.
     #[serde(default)]
     pub(crate) generator_waited_share: Option<f64>,
     /// Share of the processors' time that the host took away.
@@ -55,41 +55,41 @@ pub(crate) struct File {
     pub(crate) host_stolen_share: Option<f64>,
     pub(crate) statuses: BTreeMap<u16, u64>,
     pub(crate) failures: BTreeMap<String, u64>,
-    /// Open loop: from the intended time. Closed loop: raw.
+    /// Open loop: from the time a request was due. Closed loop: uncorrected.
     pub(crate) latency: Latency,
-    /// Closed loop only: corrected for what was not sent meanwhile.
+    /// Closed loop only: corrected for requests that were not sent while a connection waited.
     pub(crate) latency_corrected: Option<Latency>,
-    /// Open loop only: from sending.
+    /// Open loop only: from sending the request.
     pub(crate) service: Option<Latency>,
     pub(crate) connect: Latency,
     pub(crate) lag: Latency,
     /// The part of the lag in which the generator itself ran.
     #[serde(default)]
     pub(crate) lag_own: Option<Latency>,
-    /// How long the turns of its loops took.
+    /// Duration of each turn of the workers' loops.
     #[serde(default)]
     pub(crate) turn: Option<Latency>,
     pub(crate) targets: Vec<TargetFigures>,
     pub(crate) intervals: Vec<IntervalFigures>,
-    /// What the kernel said of the sockets towards the targets.
+    /// The kernel's figures for the sockets towards the targets.
     #[serde(default)]
     pub(crate) sockets: Option<SocketFigures>,
-    /// Handshakes of TLS; none where nothing of it was spoken.
+    /// TLS handshakes; `None` without TLS.
     #[serde(default)]
     pub(crate) tls: Option<HandshakeFigures>,
-    /// Streams of HTTP/2; none where it was not spoken.
+    /// HTTP/2 streams; `None` without HTTP/2.
     #[serde(default)]
     pub(crate) http2: Option<StreamFigures>,
     /// Why the run, or one of its thresholds, counts for nothing.
     pub(crate) void: Vec<String>,
-    /// How late the generator was, where that is not negligible beside the latencies.
+    /// The generator's lag, if it is not negligible beside the latencies.
     #[serde(default)]
     pub(crate) late: Option<String>,
     pub(crate) notes: Vec<String>,
     pub(crate) verdicts: Vec<Verdict>,
 }
 
-/// Files that were written before there could be several.
+/// The default for files from before there could be several.
 fn one() -> usize {
     1
 }

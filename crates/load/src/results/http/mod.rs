@@ -14,7 +14,7 @@ use crate::drive::sockets::account::Looks;
 use crate::{Latencies, Row, Sparse, Summary};
 use report::Document;
 
-/// Everything that is known after a run over HTTP.
+/// All results of a run over HTTP.
 pub type Results<'a> = super::Results<'a, Summary, Row>;
 
 impl Reports for Results<'_> {

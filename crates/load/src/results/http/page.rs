@@ -1,5 +1,5 @@
-//! The run as a `report::Document`: what `--html` writes. Charts of latency and rate over time, the percentile spectrum,
-//! failures by cause, the generator's own condition.
+//! The run as a `report::Document`, which `--html` writes: charts of latency and rate over time, the percentile
+//! spectrum, failures by cause, and the generator's own condition.
 
 use super::Results;
 use crate::results::figures::QUANTILES;
@@ -44,7 +44,7 @@ pub(crate) fn document(results: &Results<'_>) -> Document {
     document.section(generator(&summary.record.generator, results.health, results.verdicts))
 }
 
-/// The run in a sentence: how long it took at which rate, what failed, and what became of the thresholds.
+/// The run in one sentence: its length and rate, its failures, and whether it met its thresholds.
 pub(crate) fn answer(results: &Results<'_>) -> String {
     let summary = results.summary;
     let whole = summary.record.whole();

@@ -1,4 +1,4 @@
-//! What is told of streams where HTTP/2 was spoken: lines of the report, data, a section of the page.
+//! The report on HTTP/2 streams: lines of text, data, and a section of the page.
 
 use crate::results::units::time;
 use crate::streams::{StreamsRecord, grpc_status_name};
@@ -9,30 +9,30 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Streams as data.
+/// Stream figures as data.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct StreamFigures {
-    /// Streams asked for on each connection.
+    /// Streams requested per connection.
     pub(crate) asked: usize,
-    /// Opened, all connections together.
+    /// Streams opened, over all connections.
     pub(crate) opened: u64,
-    /// Most at one time on one connection.
+    /// Most streams at one time on one connection.
     pub(crate) most: u64,
-    /// The least number that a target allowed at once; none where it set no limit.
+    /// The lowest limit of concurrent streams that a target set; `None` without a limit.
     pub(crate) allowed: Option<u32>,
-    /// That was below what was asked for.
+    /// Whether `allowed` was below `asked`.
     pub(crate) bound_by_target: bool,
     /// Seconds in which a body was ready and a window of the target was closed, summed over all connections.
     pub(crate) window_limited_s: f64,
-    /// GOAWAY frames of the target, by code.
+    /// GOAWAY frames from the target, by code.
     pub(crate) goaways: BTreeMap<String, u64>,
     /// Streams that the target reset, by code.
     pub(crate) resets: BTreeMap<String, u64>,
-    /// Requests that the target had not looked at when it went away.
+    /// Requests that the target had not processed when it sent GOAWAY or refused them.
     pub(crate) unprocessed: u64,
-    /// Calls of gRPC by `grpc-status`; none without `--grpc`.
+    /// gRPC calls by `grpc-status`; empty without `--grpc`.
     pub(crate) grpc_statuses: BTreeMap<u32, u64>,
-    /// What was wrong with some connection that broke the rules.
+    /// The first HTTP/2 protocol error of a connection.
     pub(crate) failure: Option<String>,
 }
 
@@ -66,7 +66,7 @@ fn statuses(record: &StreamsRecord) -> String {
     }))
 }
 
-/// What the target allows, beside what was asked for.
+/// The target's limit compared with the requested streams.
 fn allowance(record: &StreamsRecord, options: &Options) -> String {
     match record.allowed {
         None => "the target sets no limit".to_owned(),
@@ -83,7 +83,7 @@ fn window_share(record: &StreamsRecord, summary: &Summary) -> f64 {
     record.window_limited_ns as f64 / all_ns.max(1.0)
 }
 
-/// Lines of the report.
+/// Adds the lines of the text report.
 pub(crate) fn lines(record: &StreamsRecord, summary: &Summary, text: &mut String) {
     let _ = writeln!(
         text,

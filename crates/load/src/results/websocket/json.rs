@@ -1,4 +1,5 @@
-//! The results of a load of WebSockets as data: what `--json` writes. Times are nanoseconds, histograms complete.
+//! The results of a load of WebSockets as data, which `--json` writes. Times are in nanoseconds, histograms
+//! complete.
 
 use super::Results;
 use crate::results::figures::{FORMAT, Latency, Limit, SocketFigures};
@@ -8,7 +9,7 @@ use crate::{Cause, Sparse, Verdict};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Tells this form from that of an HTTP load.
+/// Distinguishes this format from that of an HTTP load.
 pub(crate) const PROTOCOL: &str = "websocket";
 
 #[derive(Debug, Serialize)]
@@ -22,7 +23,7 @@ struct File<'a> {
     connections: usize,
     threads: usize,
     processes: usize,
-    /// The limit that would bind first, as it was known before the start.
+    /// The limit that the load would reach first, as computed before the start.
     first_limit: Option<Limit>,
     elapsed_s: f64,
     stopped: bool,
@@ -39,7 +40,7 @@ struct File<'a> {
     close_codes: &'a BTreeMap<u16, u64>,
     stalled: u64,
     stalled_ended: u64,
-    /// `null` without a storm, or without recovery.
+    /// `null` without a storm, or if the connections did not recover.
     recovered_s: Option<f64>,
     pings: u64,
     pongs: u64,
@@ -62,10 +63,10 @@ struct File<'a> {
     lag: Latency,
     /// The part of the lag in which the generator itself ran.
     lag_own: Latency,
-    /// How long the turns of its loops took.
+    /// Duration of each turn of the workers' loops.
     turn: Latency,
     intervals: Vec<IntervalFigures>,
-    /// What the kernel said of the sockets towards the target.
+    /// The kernel's figures for the sockets towards the target.
     sockets: Option<SocketFigures>,
     generator_cpu_s: f64,
     generator_busy_share: f64,
@@ -82,7 +83,7 @@ struct File<'a> {
 pub(crate) struct IntervalFigures {
     pub(crate) begun_s: f64,
     pub(crate) length_s: f64,
-    /// At its end.
+    /// Open connections at the end of the row.
     pub(crate) open: u64,
     pub(crate) begun: u64,
     pub(crate) established: u64,
@@ -116,7 +117,7 @@ impl From<&Row> for IntervalFigures {
     }
 }
 
-/// What `load compare` reads of a file.
+/// The part of a file that `load compare` reads.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Kept {
     pub(crate) connections: usize,
@@ -150,7 +151,7 @@ impl From<&Memory> for MemoryFigures {
     }
 }
 
-/// The file, with a line end.
+/// The file, with a final line end.
 pub(crate) fn json(results: &Results<'_>) -> String {
     let summary = results.summary;
     let record = &summary.record;

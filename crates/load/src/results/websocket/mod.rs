@@ -11,11 +11,11 @@ use crate::websocket::{Row, Summary};
 use crate::{Latencies, Sparse};
 use report::Document;
 
-/// Everything that is known after a load of WebSockets.
+/// All results of a load of WebSockets.
 pub type Results<'a> = super::Results<'a, Summary, Row>;
 
 impl Results<'_> {
-    /// The report as text, with its last line end.
+    /// The report as text, with its final line end.
     pub fn text(&self) -> String {
         text::render(self)
     }
@@ -38,7 +38,7 @@ impl Reports for Results<'_> {
         page::document(self)
     }
 
-    /// That of the times for which the load was made: deliveries where there are messages, else pongs, else handshakes.
+    /// The times that the load mainly measures: deliveries if it sends messages, else pongs, else handshakes.
     fn spectrum(&self) -> Latencies {
         let record = &self.summary.record;
         let times = [&record.delivery, &record.pong, &record.handshake];

@@ -1,5 +1,5 @@
-//! A load of WebSockets as a `report::Document`: what `--html` writes. Connections, times and messages over time, the spectra of all
-//! times, what failed and how open ones ended, TCP states, the generator's own condition.
+//! A load of WebSockets as a `report::Document`, which `--html` writes: connections, times and messages over time, the
+//! spectra of all times, failures, endings of open connections, TCP states, and the generator's own condition.
 
 use super::Results;
 use crate::results::figures::QUANTILES;
@@ -37,7 +37,7 @@ pub(crate) fn document(results: &Results<'_>) -> Document {
     document.section(generator(&summary.record.generator, results.health, results.verdicts))
 }
 
-/// The run in a sentence.
+/// The run in one sentence.
 pub(crate) fn answer(results: &Results<'_>) -> String {
     let record = &results.summary.record;
     let losses = match record.losses() {
@@ -87,7 +87,7 @@ fn connections(results: &Results<'_>) -> Section {
     bars(section, "How open ones ended", "connections", endings)
 }
 
-/// A bar for each count that is not zero; no chart where there is none.
+/// Adds a bar chart of the counts that are not zero, if there are any.
 fn bars(section: Section, title: &str, unit: &str, counts: impl Iterator<Item = (String, u64)>) -> Section {
     let counts: Vec<(String, u64)> = counts.filter(|(_, count)| *count > 0).collect();
     if counts.is_empty() {
@@ -98,7 +98,7 @@ fn bars(section: Section, title: &str, unit: &str, counts: impl Iterator<Item = 
     section.chart(Chart::bars(title, Axis::new(unit, Unit::of("")), format!("n = {sum} {unit}"), &bars))
 }
 
-/// Everything that was measured at all, side by side.
+/// All measured times side by side.
 fn times(results: &Results<'_>) -> Section {
     let record = &results.summary.record;
     let all = [("handshake", &record.handshake), ("pong", &record.pong), ("delivery", &record.delivery)];

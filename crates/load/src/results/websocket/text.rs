@@ -13,7 +13,7 @@ use websocket::CloseCode;
 /// Rows of the table of times.
 const QUANTILES: [(&str, f64); 5] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
 
-/// The report, with its last line end.
+/// The report, with its final line end.
 pub(crate) fn render(results: &Results<'_>) -> String {
     let mut text = String::new();
     asked(results, &mut text);
@@ -176,7 +176,7 @@ fn messages(results: &Results<'_>, text: &mut String) {
     );
 }
 
-/// A column for everything that was measured at all.
+/// A column for each kind of time that was measured.
 fn times(record: &WebSocketRecord, text: &mut String) {
     let all: [(&str, &Latencies); 4] = [
         ("TCP", &record.connect),

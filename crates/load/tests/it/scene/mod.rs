@@ -1,5 +1,5 @@
-//! What the tests of this crate share: an origin on a free port, targets at it, and servers that misbehave in ways that the
-//! origin does not know.
+//! Shared by the tests of this crate: an origin on a free port, targets on it, and servers that misbehave in ways that the
+//! origin does not offer.
 #![allow(clippy::unwrap_used)] // a failed step is the end of a test
 
 use load::{Options, Summary, Target};
@@ -26,14 +26,15 @@ pub(crate) fn run(options: Options) -> Summary {
     load::start(options).unwrap().wait().unwrap()
 }
 
-/// An address at which connections are refused as long as the socket is held: bound, so that no other socket gets its port.
+/// An address that refuses connections while the socket is held. The socket is bound, so that no other socket gets its
+/// port.
 pub(crate) fn refusing() -> (SocketAddr, socket2::Socket) {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     (socket.local_addr().unwrap().as_socket().unwrap(), socket)
 }
 
-/// A server that treats every connection by a function of the test's, in a thread each, for as long as the test runs.
+/// A server that handles each connection with the given function in a thread, until the test ends.
 pub(crate) fn server(treat: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -47,7 +48,7 @@ pub(crate) fn server(treat: impl Fn(TcpStream) + Send + Sync + 'static) -> Socke
     address
 }
 
-/// Reads up to the end of a request head; `false` when the client has closed.
+/// Reads up to the end of a request head; `false` if the client has closed.
 pub(crate) fn read_head(stream: &mut TcpStream) -> bool {
     let mut head = Vec::new();
     let mut byte = [0; 1];
@@ -60,17 +61,17 @@ pub(crate) fn read_head(stream: &mut TcpStream) -> bool {
     true
 }
 
-/// A server that answers at once, but for a time in which it answers nothing; requests of that time are answered at its end.
+/// A server that answers at once, except during a freeze. It answers requests of that time after the freeze.
 pub(crate) struct Freezing {
     pub(crate) address: SocketAddr,
     answered: Arc<Mutex<Vec<Instant>>>,
 }
 
-/// Longer than any freeze; a test does not end before its server.
+/// Longer than any freeze.
 const FREEZE_MAX: Duration = Duration::from_mins(1);
 
 impl Freezing {
-    /// Frozen from so long after the first request on, for so long.
+    /// Freezes the server this long after the first request, for this long.
     pub(crate) fn start(after: Duration, frozen: Duration) -> Self {
         let first: Arc<Mutex<Option<Instant>>> = Arc::default();
         let never = Arc::new((Mutex::new(()), Condvar::new()));
@@ -83,7 +84,7 @@ impl Freezing {
                 let thaw = begun + after + frozen;
                 let now = Instant::now();
                 if now >= begun + after && now < thaw {
-                    // No notification comes: the wait ends with its time.
+                    // Nothing notifies the condition; the wait ends by its timeout.
                     let (lock, condition) = &*never;
                     let guard = lock.lock().unwrap();
                     let wait = (thaw - now).min(FREEZE_MAX);

@@ -1,4 +1,4 @@
-//! Conversations with the origin: `testkit`'s client, and what the tests of the origin ask of it besides.
+//! Conversations with the origin: the client of `testkit`, with additions for these tests.
 #![allow(clippy::unwrap_used)] // a failed step of a conversation is its end
 
 use origin::{Options, Origin, Running};
@@ -9,12 +9,12 @@ pub(crate) fn start(options: Options) -> Running {
     Origin::bind(options).unwrap().start().unwrap()
 }
 
-/// A client; `talk` is the whole of it.
+/// A client; `talk` is the underlying conversation.
 pub(crate) struct Client {
     pub(crate) talk: Talk,
 }
 
-/// A head whose fields come once each.
+/// A head in which each field occurs once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) status: u16,
@@ -40,7 +40,7 @@ impl Client {
         self.talk.send(bytes);
     }
 
-    /// Sends a GET without body on a connection that stays open.
+    /// Sends a GET without a body, on a connection that stays open.
     pub(crate) fn get(&mut self, target: &str) {
         self.talk.send_get(target, "");
     }
@@ -55,13 +55,13 @@ impl Client {
         Head { status: message.status(), message }
     }
 
-    /// Exactly this many bytes.
+    /// Reads exactly this many bytes.
     #[track_caller]
     pub(crate) fn bytes(&mut self, count: usize) -> Vec<u8> {
         self.talk.read(count)
     }
 
-    /// A whole response with Content-Length.
+    /// Reads a complete response with Content-Length.
     #[track_caller]
     pub(crate) fn response(&mut self) -> (Head, Vec<u8>) {
         let head = self.head();
@@ -69,7 +69,7 @@ impl Client {
         (head, self.bytes(length))
     }
 
-    /// A chunked body: the sizes of its chunks, its data, its trailer lines.
+    /// Reads a chunked body: the sizes of its chunks, its data, its trailer lines.
     #[track_caller]
     pub(crate) fn chunked(&mut self) -> (Vec<usize>, Vec<u8>, Vec<String>) {
         let (mut sizes, mut data, mut trailers) = (Vec::new(), Vec::new(), Vec::new());
@@ -100,13 +100,13 @@ impl Client {
         String::from_utf8(line).unwrap()
     }
 
-    /// Everything up to the end of the connection.
+    /// Reads everything up to the end of the connection.
     #[track_caller]
     pub(crate) fn rest(&mut self) -> (Vec<u8>, End) {
         self.talk.rest()
     }
 
-    /// The origin says nothing more and ends the connection like this.
+    /// Expects that the origin sends nothing more and ends the connection like this.
     #[track_caller]
     pub(crate) fn expect_end(&mut self, expected: End) {
         assert_eq!(self.talk.end(), expected);

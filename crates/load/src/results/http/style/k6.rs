@@ -1,4 +1,4 @@
-//! k6's end-of-test summary in the compact layout of its documentation (k6 1.x), as far as its figures exist here.
+//! k6's end-of-test summary in the compact layout of its documentation (k6 1.x), with the figures that exist here.
 
 use crate::Latencies;
 use crate::results::http::Results;
@@ -6,20 +6,20 @@ use crate::results::words::outcome;
 use report::Outcome;
 use std::fmt::Write as _;
 
-/// Columns of a name with the dots behind it.
+/// Columns of a name with its dots.
 const NAME: usize = 35;
 
-/// The values behind a name. Columns are as wide as the widest of their kind in the whole summary.
+/// The values after a name. Each column is as wide as the widest value of its kind in the whole summary.
 enum Values {
     /// Times: avg, min, med, max, p(90), p(95).
     Trend([String; 6]),
-    /// A first value and what is behind it.
+    /// A first value and the text after it.
     Plain(Vec<String>),
 }
 
 struct Line {
     name: &'static str,
-    /// Is below the one before.
+    /// Whether the line is indented below the one before it.
     is_sub: bool,
     values: Values,
 }
@@ -87,11 +87,11 @@ fn http(results: &Results<'_>) -> Vec<Line> {
         line("http_req_duration", trend(&whole.latency)),
     ];
     if whole.errors() == 0 {
-        // Of those that were as expected alone nothing is kept where there are others.
+        // If there were failures, the latencies of the expected responses alone are not known.
         lines.push(Line { is_sub: true, ..line("{ expected_response:true }", trend(&whole.latency)) });
     }
     if summary.options.pace.is_open() {
-        // k6 has no word for it: without what a request waited for its connection.
+        // k6 has no name for this: the latency without the wait for a connection.
         lines.push(line("http_req_from_sent", trend(&summary.record.service)));
     }
     let share = whole.errors() as f64 / whole.ended().max(1) as f64 * 100.0;
@@ -132,7 +132,7 @@ fn trend(latencies: &Latencies) -> Values {
     ])
 }
 
-/// At most this many decimals, none that say nothing.
+/// At most this many decimals, without trailing zeros.
 fn trimmed(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
@@ -148,7 +148,7 @@ fn time(ns: f64) -> String {
     }
 }
 
-/// One decimal below ten of a unit, as k6 has it.
+/// One decimal below ten of a unit, as in k6.
 fn bytes(count: f64) -> String {
     let (value, unit) = match count {
         _ if count < 1e3 => return format!("{count:.0} B"),

@@ -1,5 +1,5 @@
-//! The report of a run in the words of one tool or another. `own` says most; the others are for people and scripts that know
-//! them, and say what those tools say.
+//! The report of a run in the style of a tool. `own` has the most figures. The others are for people and scripts that know
+//! those tools, and contain what those tools print.
 
 mod ab;
 mod k6;
@@ -9,7 +9,7 @@ mod wrk;
 
 use super::Results;
 
-/// Whose words.
+/// The style of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Style {
     /// Ours.
@@ -26,7 +26,7 @@ pub enum Style {
 }
 
 impl Style {
-    /// The report, with its last line end.
+    /// The report, with its final line end.
     pub fn render(self, results: &Results<'_>) -> String {
         match self {
             Self::Own => own::render(results),
@@ -44,7 +44,7 @@ mod tests {
     use crate::{Cause, Health, HttpRecord, Options, Summary, Tally, Target};
     use std::time::Duration;
 
-    /// 200 responses of a millisecond in two seconds, and one connection refused.
+    /// 200 responses of a millisecond in two seconds, and one refused connection.
     pub(crate) fn with_results<T>(render: impl FnOnce(&Results<'_>) -> T) -> T {
         let mut tally = Tally { begun: 201, responses: 200, statuses: vec![(200, 200)], ..Tally::default() };
         (0..200).for_each(|_| tally.latency.record(1_000_000));

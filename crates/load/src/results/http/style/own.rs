@@ -1,5 +1,5 @@
-//! Our own report: what was asked, what came, how long it took in each sense, what failed and why, and whether the generator
-//! was in the way.
+//! Holdfast's own report: the load, the responses, the latencies in each sense, the failures with their causes, and whether
+//! the generator distorted the run.
 
 use crate::results::http::Results;
 use crate::results::http::page::answer;
@@ -177,7 +177,7 @@ fn failures(whole: &Tally, text: &mut String) {
     }
 }
 
-/// Rows of the table of targets.
+/// Rows in the table of targets.
 const TARGETS_SHOWN: usize = 50;
 
 fn targets(results: &Results<'_>, text: &mut String) {

@@ -1,10 +1,11 @@
-//! siege's report. Its transactions are the responses with a status below 500, of which those below 400 are successful; only what is
-//! above counts as failed. Its concurrency is the mean number of requests under way, failed ones included.
+//! siege's report. Its transactions are the responses with a status below 500; those below 400 are successful.
+//! Responses from 500 on and requests without a response count as failed. Its concurrency is the mean number of
+//! requests in flight, computed from all complete responses.
 
 use crate::results::http::Results;
 use std::fmt::Write as _;
 
-/// Columns of a tab, and where values begin.
+/// Columns of a tab, and the column where values begin.
 const TAB: usize = 8;
 const VALUES_AT: usize = 24;
 
@@ -20,7 +21,7 @@ pub(crate) fn render(results: &Results<'_>) -> String {
     let mean_s = whole.latency.mean_ns() / 1e9;
     let mut text = String::new();
     let mut line = |name: &str, value: String, unit: &str| {
-        // siege sets its values with tabs, behind the third stop.
+        // siege aligns its values with tabs, at the third tab stop.
         let tabs = "\t".repeat(VALUES_AT.saturating_sub(name.len() + 1).div_ceil(TAB));
         let _ = writeln!(text, "{name}:{tabs}{:>12}{}{unit}", value, if unit.is_empty() { "" } else { " " });
     };

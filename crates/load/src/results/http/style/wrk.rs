@@ -1,4 +1,5 @@
-//! wrk's report with `--latency`. Requests per second of a thread are those of an interval, by threads.
+//! wrk's report with `--latency`. The requests per second of a thread are those of an interval, divided by the
+//! number of threads.
 
 use crate::results::http::Results;
 use crate::{Latencies, Row, SocketErrors};
@@ -55,7 +56,7 @@ fn line(text: &mut String, name: &str, mean: f64, deviation: f64, max: f64, show
     let _ = write!(text, "    {name:<10}{mean}{deviation}{max}");
 }
 
-/// To the right in this many columns, of which the last two are for a unit's letters, whether it has them or not.
+/// Aligns to the right in this many columns. The last two are for the unit, even if it is shorter.
 fn padded(text: &str, width: usize) -> String {
     let letters = text.bytes().rev().take(2).filter(u8::is_ascii_alphabetic).count();
     let room = 2 - letters;
@@ -86,7 +87,7 @@ fn moments(values: &[f64]) -> (f64, f64, f64, f64) {
     (mean, deviation, max, near / count)
 }
 
-/// From microseconds, as wrk: two decimals and a unit.
+/// Formats microseconds as wrk does: two decimals and a unit.
 fn time(us: f64) -> String {
     scaled(us, &[("us", 1000.0), ("ms", 1000.0), ("s", 60.0), ("m", 60.0), ("h", f64::INFINITY)])
 }
