@@ -1,6 +1,6 @@
 //! Rewrite programs: `set`, `rewrite`, `if`, `return` and `break`, compiled to a list of instructions and run step by step. The
-//! order of everything, down to what becomes of captures and of the arguments, is nginx's. The caller that runs a program
-//! (`gateway`) gives it a [`Machine`] to act on, and does what it stops for: answers, redirects, and looking for files.
+//! order of all steps, and their effect on captures and arguments, is nginx's. The caller that runs a program (`gateway`) gives
+//! it a [`Machine`] to act on, and does what it stops for: answers, redirects, and looking for files.
 
 mod replace;
 
@@ -137,7 +137,7 @@ pub enum Stop {
     Return(u32),
     /// The client is sent to this URL.
     Redirect(u16, Vec<u8>),
-    /// Somebody has to look for a file; the program goes on at `yes` or `no`.
+    /// The caller must look for a file; the program continues at `yes` or `no`.
     Look {
         /// What for.
         test: FileTest,
