@@ -14,7 +14,7 @@ pub struct Preread {
     pub alpn_protocols: Box<[u8]>,
 }
 
-/// What looking for it came to.
+/// The result of looking for the message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Prereading {
     /// More bytes are needed.
