@@ -11,7 +11,7 @@ use tls::{RECORD_BYTES_MAX, RECORD_OVERHEAD_BYTES, Session, TlsError};
 #[derive(Debug)]
 pub(crate) struct Secured {
     session: Session,
-    /// Of a record of which a part was sent.
+    /// The rest of a record that was sent in part.
     unsent: Vec<u8>,
 }
 
