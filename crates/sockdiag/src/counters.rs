@@ -65,7 +65,7 @@ counters! {
     request_queue_cookies = "TcpExt" "TCPReqQFullDoCookies",
     /// TIME_WAIT sockets that ended by their timer.
     time_waits_ended = "TcpExt" "TW",
-    /// TIME_WAIT sockets whose tuple was taken by `connect()` (`tcp_tw_reuse`).
+    /// TIME_WAIT sockets that were reused by `connect()` for the same addresses and ports (`tcp_tw_reuse`).
     time_waits_reused = "TcpExt" "TWRecycled",
     /// Connections that got no TIME_WAIT, since `tcp_max_tw_buckets` was reached.
     time_wait_overflows = "TcpExt" "TCPTimeWaitOverflow",
