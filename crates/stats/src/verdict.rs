@@ -87,7 +87,7 @@ pub struct Verdict {
     pub second: Summary,
 }
 
-/// Compares the arms, whose values are in the order of the rounds.
+/// Compares the arms; their values are in the order of the rounds.
 pub fn judge(first: &[f64], second: &[f64], question: Question) -> Result<Verdict, RoundsError> {
     let effects = effects(first, second, question.scale)?;
     let rounds = effects.len();
