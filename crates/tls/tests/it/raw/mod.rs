@@ -1,4 +1,4 @@
-//! rustls' own client against a session: nothing of the engine is on both ends.
+//! rustls' own client against a session of the engine: the client uses nothing of the engine.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::aws_lc_rs::default_provider;
