@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Digits of a time: the protocol has no more.
 const DIGITS_MAX: usize = 8;
 
-/// Reads `grpc-timeout`: up to eight digits and a unit. `None` for anything else, which says nothing then.
+/// Reads `grpc-timeout`: up to eight digits and a unit. `None` for anything else, which is ignored.
 pub fn parse_timeout(value: &[u8]) -> Option<Duration> {
     let (&unit, digits) = value.split_last()?;
     if digits.is_empty() || digits.len() > DIGITS_MAX || !digits.iter().all(u8::is_ascii_digit) {

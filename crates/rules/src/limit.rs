@@ -13,7 +13,7 @@ const REQUEST_STATE_BYTES: u64 = 112;
 /// The same of a counter of connections, which is in no list.
 const CONNECTION_STATE_BYTES: u64 = 48;
 
-/// A bucket that was not touched for this long, and has leaked out, says nothing: nginx drops it ahead of others.
+/// A bucket that was not touched for this long, and is empty, has no effect: nginx drops it ahead of others.
 const STALE_AFTER_MS: u64 = 60_000;
 
 /// Stale buckets that one new key drops, so that a zone shrinks while it is used and no request pays for many.
@@ -58,7 +58,7 @@ impl Bucket {
         self.excess_milli.saturating_sub(u64::try_from(leaked).unwrap_or(u64::MAX))
     }
 
-    /// What it comes to with one more request. As in nginx the first of a burst is free: the rate includes it.
+    /// The level with one more request. As in nginx the first of a burst is free: the rate includes it.
     fn with_one_more(self, rate_milli: u64, now_ms: u64) -> u64 {
         let passed = u128::from(now_ms.saturating_sub(self.touched_ms));
         let leaked = u64::try_from(u128::from(rate_milli) * passed / 1000).unwrap_or(u64::MAX);

@@ -107,7 +107,7 @@ pub trait Machine: Surroundings {
     fn was_quoted(&self) -> bool;
     /// `set $args`
     fn set_args(&mut self, args: &[u8]);
-    /// `set $limit_rate`: a size, or something that is none.
+    /// `set $limit_rate`: a size, or a text that is not a size.
     fn set_rate(&mut self, size: &[u8]);
     /// The request is about another URI from now on. `args` of `None` leaves the arguments; `stays` is `rewrite … break`.
     fn rewrite(&mut self, uri: Vec<u8>, args: Option<Vec<u8>>, stays: bool);
@@ -257,7 +257,7 @@ fn flatten(steps: Vec<Step>, list: &mut Vec<Instruction>) {
     }
 }
 
-/// What a condition came to.
+/// The result of a condition.
 enum Tested {
     Holds(bool),
     Look { test: FileTest, path: Vec<u8>, negated: bool },

@@ -31,7 +31,7 @@ pub struct DomainRule {
 pub struct FlagRule {
     /// The cookies that get the flags.
     pub cookie: CookieMatch,
-    /// Words such as `secure` or `samesite=lax`; an empty one says nothing.
+    /// Words such as `secure` or `samesite=lax`; an empty one has no effect.
     pub flags: Box<[Template]>,
 }
 
@@ -189,7 +189,7 @@ impl CookieRules {
     }
 }
 
-/// Whether a template comes to this text; letters compare without case.
+/// Whether a template evaluates to this text; letters compare without case.
 fn is_text<V: View + ?Sized>(template: &Template, text: &[u8], view: &V) -> bool {
     if let Some(constant) = template.as_constant() {
         return constant.eq_ignore_ascii_case(text);

@@ -27,7 +27,7 @@ enum Value {
     Known(Box<[u8]>),
 }
 
-/// What asking for a slot came to.
+/// The result of asking for a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
     /// Its value was appended.

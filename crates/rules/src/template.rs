@@ -92,7 +92,7 @@ impl Template {
         }
     }
 
-    /// Appends the text to `out`; a variable without a value comes to nothing.
+    /// Appends the text to `out`; nothing is appended for a variable without a value.
     #[inline]
     pub fn write<V: View + ?Sized>(&self, view: &V, out: &mut Vec<u8>) {
         match &self.0 {

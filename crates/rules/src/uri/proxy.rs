@@ -6,7 +6,7 @@ use super::escape::{Escape, escape};
 /// The URI part of `proxy_pass`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PassUri<'a> {
-    /// `http://backend`: none, or a URL with variables that came to none.
+    /// `http://backend`: no URI, or a URL with variables that is evaluated to no URI.
     Absent,
     /// `http://backend/x`: replaces the part of the URI that the location matched.
     Replace(&'a [u8]),
