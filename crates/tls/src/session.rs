@@ -59,7 +59,7 @@ fn refuse_hello(error: TlsError, output: &mut Vec<u8>) -> TlsError {
 /// How the peer's bytes ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// With `close_notify`: everything that it sent has come.
+    /// With `close_notify`: everything that the peer sent was received.
     Closed,
     /// Without: anything may be missing, and an attacker may have cut it.
     Truncated,
@@ -171,7 +171,7 @@ impl Session {
         self.handshaking
     }
 
-    /// Whether the peer's `close_notify` has come: it sends nothing more.
+    /// Whether the peer's `close_notify` was received: the peer sends nothing more.
     pub fn is_peer_closed(&self) -> bool {
         self.peer_closed
     }

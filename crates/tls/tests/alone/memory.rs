@@ -47,7 +47,7 @@ fn served(client_side: &ClientSide, listener: &Arc<OneServer>) -> Session {
     server
 }
 
-/// A server's session that has sent its part of the handshake, and hears nothing more.
+/// A server's session that has sent its part of the handshake, and receives nothing more.
 fn abandoned(client_side: &ClientSide, listener: &Arc<OneServer>) -> Session {
     let mut client = Session::client(client_side, "a.test").expect("a name");
     let mut server = Session::server(Arc::<OneServer>::clone(listener));

@@ -113,7 +113,7 @@ pub(crate) fn to_server(server: &mut Session, wire: &mut [u8]) -> Result<Vec<u8>
     Ok(plain)
 }
 
-/// Completes a handshake. What the server hears of data meanwhile.
+/// Completes a handshake. Returns the data that the server receives meanwhile.
 pub(crate) fn shake(client: &mut ClientConnection, server: &mut Session) -> Vec<u8> {
     let mut heard = Vec::new();
     for _ in 0..ROUNDS_MAX {
