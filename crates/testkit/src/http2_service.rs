@@ -136,7 +136,7 @@ impl Http2Service {
         Some((stream, self.asked[&stream].clone()))
     }
 
-    /// What has come of a request so far.
+    /// What was received of a request so far.
     pub fn so_far(&self, stream: u32) -> &Asked {
         &self.asked[&stream]
     }

@@ -8,7 +8,7 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// What has come on a stream.
+/// What was received on a stream.
 #[derive(Debug, Clone, Default)]
 pub struct Answer {
     /// 0 before there is a final head.
@@ -181,7 +181,7 @@ impl Http2Talk {
         let _ = self.socket.write_all(bytes);
     }
 
-    /// What has come on a stream so far.
+    /// What was received on a stream so far.
     pub fn so_far(&self, stream: u32) -> &Answer {
         &self.answers[&stream]
     }

@@ -25,7 +25,7 @@ pub enum Habit {
     Answers,
     /// It answers with a signer of its own instead of the authority.
     SignedBy(PathBuf, PathBuf),
-    /// It says nothing until the client has gone.
+    /// It sends nothing until the client has gone.
     Silent,
     /// It sends these bytes.
     Says(Vec<u8>),

@@ -25,7 +25,7 @@ const IDLE_MAX: Duration = Duration::from_mins(10);
 /// How a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// The other side sent FIN: everything before it is what it wanted to say.
+    /// The other side sent FIN after all of its bytes.
     Fin,
     /// RST: the connection broke.
     Reset,
@@ -419,7 +419,7 @@ impl Talk {
         }
     }
 
-    /// A response that is visibly cut: what came of it, and how the connection ended.
+    /// A response that is visibly cut: the part that was received, and how the connection ended.
     #[track_caller]
     pub fn cut_response(&mut self) -> (Response, End) {
         match self.response_or_end(false) {
