@@ -41,7 +41,7 @@ counters! {
     active_opens = "Tcp" "ActiveOpens",
     /// Connections accepted.
     passive_opens = "Tcp" "PassiveOpens",
-    /// Connections that never came to be.
+    /// Connection attempts that failed.
     attempt_fails = "Tcp" "AttemptFails",
     /// Connections ended by RST out of ESTABLISHED or CLOSE_WAIT.
     established_resets = "Tcp" "EstabResets",
@@ -91,7 +91,7 @@ impl Counters {
     /// Those of this thread's network namespace.
     pub fn read() -> io::Result<Self> {
         let snmp = fs::read_to_string("/proc/thread-self/net/snmp")?;
-        // Without TcpExt there is still something to say.
+        // Without TcpExt the other counters are still valid.
         let netstat = fs::read_to_string("/proc/thread-self/net/netstat").unwrap_or_default();
         let mut counters = Self::parse(&snmp);
         counters.parse_into(&netstat);

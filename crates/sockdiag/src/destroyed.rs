@@ -65,7 +65,7 @@ impl DestroyEvents {
         self.queue_bytes
     }
 
-    /// Hands over what has come, and does not wait.
+    /// Hands over the events that wait, and does not block.
     pub fn drain(&mut self, mut visit: impl FnMut(&Destroyed)) -> Result<Drained, Error> {
         let mut drained = Drained::default();
         for _ in 0..READS_MAX {
