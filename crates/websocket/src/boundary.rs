@@ -4,11 +4,11 @@
 
 use crate::frame::Opcode;
 
-/// How far one direction of a connection has come.
+/// The position of one direction of a connection within its frames.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Boundary {
     place: Place,
-    /// A close frame has begun: its sender says nothing behind it.
+    /// Whether a close frame has begun: its sender sends nothing after it.
     closing: bool,
 }
 

@@ -108,9 +108,9 @@ pub struct Decoder {
     frame: Option<Frame>,
     /// Text or binary, of the message that has begun.
     message: Option<Opcode>,
-    /// What has come of a message.
+    /// The received part of a message.
     kept: Vec<u8>,
-    /// What has come of a control frame.
+    /// The received part of a control frame.
     control: Vec<u8>,
 }
 
@@ -256,7 +256,7 @@ impl Decoder {
         Ok(Some((frame.opcode, len)))
     }
 
-    /// Keeps what has come of the frame's payload; returns how many bytes that were.
+    /// Keeps the received part of the frame's payload; returns how many bytes that were.
     fn take_part(&mut self, bytes: &[u8]) -> Result<usize, Fault> {
         let Some(frame) = &mut self.frame else { return Ok(0) };
         let len = usize::try_from(frame.left).unwrap_or(usize::MAX).min(bytes.len());
