@@ -77,7 +77,7 @@ pub enum HeaderError {
     TooShort,
 }
 
-/// Looks for a header at the beginning of what has come of a connection.
+/// Looks for a header at the beginning of the bytes received on a connection.
 pub fn parse(bytes: &[u8]) -> Result<Parse, HeaderError> {
     match bytes.first() {
         None => Ok(Parse::Partial),
