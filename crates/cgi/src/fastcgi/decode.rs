@@ -90,7 +90,7 @@ impl Decoder {
         self.has_ended
     }
 
-    /// What has come of standard error since the last call.
+    /// The standard error received since the last call.
     pub fn take_stderr(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.stderr)
     }
