@@ -51,7 +51,7 @@ impl Peeked {
 pub enum TcpState {
     /// Neither side has closed.
     Established,
-    /// The peer's FIN has come; we have not closed.
+    /// The peer's FIN was received; this side has not closed.
     CloseWait,
     /// The connection is over: a reset came, or the retransmissions were given up.
     Closed,
@@ -59,7 +59,7 @@ pub enum TcpState {
     Other,
 }
 
-/// How far a connection's outgoing bytes have come. One system call old.
+/// How far a connection's outgoing bytes have come, at the time of one system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// The state.
