@@ -1,5 +1,5 @@
-//! What decides about access: files of users, credentials, protected links, referers. No panic; a file's lines are users, comments or
-//! counted as bad; an unknown hash matches no password.
+//! The parsers of access control: files of users, credentials, protected links, referers. No panic; a file's lines are users,
+//! comments or counted as bad; an unknown hash matches no password.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -10,7 +10,7 @@ use rules::referer::Referers;
 use rules::secure_link::{Link, rest_of_target};
 use rules::server_name::ServerName;
 
-/// Hashes of these forms take long, and other targets than this one have them.
+/// Hashes of these forms take too long for a fuzz run.
 const SLOW: [&[u8]; 4] = [b"$2", b"$5$", b"$6$", b"$y$"];
 
 fuzz_target!(|input: &[u8]| {

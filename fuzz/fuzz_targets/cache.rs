@@ -1,5 +1,5 @@
-//! Files of a cache and what responses say about being kept: no panic; what a file says fits its length, and is written again as the
-//! same bytes; what is kept has a `Vary` that keeps variants apart.
+//! Files of a cache, and what responses say about caching: no panic; the sizes that a file gives fit its length, and it is written
+//! again as the same bytes; a cached response has a `Vary` that keeps variants apart.
 #![no_main]
 
 use cache::{Entry, Freshness, Ignored, Key, Said, decode_snapshot, encode_snapshot, is_kept_apart, variant_of};

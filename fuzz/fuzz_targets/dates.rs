@@ -27,7 +27,7 @@ fuzz_target!(|input: &[u8]| {
             modified_since: Some(field),
             unmodified_since: Some(field),
         };
-        // Who has the file, by whatever list of tags, is not sent it as a new one.
+        // A client that has the file, by any list of tags, does not get it again.
         assert!(evaluate(&all, &file, mode) != Verdict::NotModified || field.contains(&b'"') || field == b"*");
     }
     let mut listed = b"\"x\", ".to_vec();

@@ -1,4 +1,4 @@
-//! What a FastCGI application sends, in pieces: the same output whatever the pieces are, a head or none, and no panic.
+//! Output of a FastCGI application: the same result for any pieces, a head or none, and no panic.
 #![no_main]
 
 use cgi::fastcgi::{Decoder, Piece, RecordError};

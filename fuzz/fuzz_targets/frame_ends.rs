@@ -1,5 +1,5 @@
-//! Where WebSocket frames end: no panic, no difference by how the bytes come, and the same ends as the decoder of heads sees.
-//! The first byte is where the stream is cut.
+//! The finder of WebSocket frame ends: no panic, the same ends for any split of the stream, and the same ends as the decoder
+//! of heads. The first byte is where the stream is cut.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,5 @@
-//! The handshake of TLS: no panic and no growth, whatever bytes come and however they are cut; and names, ciphers and groups of a first
-//! message are read as rustls reads them. The first byte chooses the role and the pieces, the second one how much of a real
-//! conversation comes first.
+//! The handshake of TLS: no panic and no growth, for any bytes in any pieces. The names, ciphers and groups of a first message are the
+//! same as rustls reads. The first byte chooses the role and the pieces, the second one how much of a real conversation comes first.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

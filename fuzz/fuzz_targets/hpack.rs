@@ -1,5 +1,5 @@
-//! HPACK: no panic and no growth, whatever blocks come; and what was decoded is encoded and decoded to the same fields. The bytes are
-//! blocks with their lengths in front.
+//! HPACK: no panic and no growth, for any blocks. Decoded fields are encoded and decoded to the same fields. The input is blocks with
+//! their lengths in front.
 #![no_main]
 
 use http2::hpack::{Decoded, Decoder, Encoder, Indexing, Sink};

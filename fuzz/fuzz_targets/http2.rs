@@ -1,5 +1,5 @@
-//! A connection of HTTP/2, of either role: no panic, bounded memory and output, whatever bytes come; and the same events however they are
-//! cut. The first byte chooses the role, and whether what follows is frames (with a length and a type in front of each) or bytes.
+//! A connection of HTTP/2, of either role: no panic, bounded memory and output for any bytes, and the same events for any split into
+//! pieces. The first byte chooses the role, and whether what follows is frames (with a length and a type in front of each) or bytes.
 #![no_main]
 
 use http2::{Config, Connection, ErrorCode, Event, Head, RequestLine, Role, StreamId};
@@ -30,7 +30,7 @@ fn wire(input: &[u8], role: Role, framed: bool) -> Vec<u8> {
     wire
 }
 
-/// One side, and everything that it told.
+/// One side, and all events that it reported.
 fn run(role: Role, wire: &[u8], piece: usize, steer: u8) -> (String, Vec<u8>) {
     let (mut out, mut head) = (Vec::new(), Head::default());
     let config = Config { extended_connect: steer & 1 == 1, ..Config::default() };

@@ -1,5 +1,5 @@
-//! Answers of OCSP responders, which come over plain HTTP: no panic, whatever comes; and no byte of a signed answer can be changed so that it
-//! says something else.
+//! Answers of OCSP responders, which come over plain HTTP: no panic for any bytes, and no changed byte can give a signed answer another
+//! meaning.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

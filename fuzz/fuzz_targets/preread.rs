@@ -1,5 +1,5 @@
-//! What `ssl_preread` reads: no panic, a prefix is partial or comes to what the whole comes to, and nothing longer than the bound is
-//! waited for. The first byte is where the prefix ends, in sixteenths of what came.
+//! The parser of `ssl_preread`: no panic; a prefix is either partial or gives the same result as the whole; and it never waits for
+//! more bytes than the bound. The first byte is where the prefix ends, in sixteenths of the input.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

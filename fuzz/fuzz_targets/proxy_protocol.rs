@@ -1,5 +1,5 @@
-//! Headers of the PROXY protocol: no panic, never longer than what came or than the bound, a prefix is partial or comes to
-//! what the whole comes to, and any TLVs can be read. The first byte is where the prefix ends.
+//! Headers of the PROXY protocol: no panic; a header is never longer than the input or the bound; a prefix is either
+//! partial or gives the same result as the whole; and any TLVs can be read. The first byte is where the prefix ends.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! `charset_map` on bodies in pieces, and the parameter `charset` of media types: the same comes out wherever the pieces end, and no
+//! `charset_map` on bodies in pieces, and the parameter `charset` of media types: the same output for any split into pieces, and no
 //! more than the code promises. The first byte is the size of the pieces, the second chooses the direction.
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! `sub_filter` on bodies in pieces: the same comes out wherever the pieces end. The first byte is their size, the second how the texts
+//! `sub_filter` on bodies in pieces: the same output for any split into pieces. The first byte is their size, the second how the texts
 //! are cut out of the next eight.
 #![no_main]
 

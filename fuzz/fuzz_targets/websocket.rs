@@ -1,5 +1,5 @@
-//! WebSocket frames: no panic, the same events in any pieces, and the same as `tungstenite` says but for the few things in
-//! which ours is stricter by intent. The first byte chooses whose frames they are and the length of the pieces.
+//! WebSocket frames: no panic, the same events in any pieces, and the same result as `tungstenite`, except where ours is
+//! stricter on purpose. The first byte chooses which side sent the frames and the length of the pieces.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -96,7 +96,7 @@ fuzz_target!(|input: &[u8]| {
         // Registered later than their list was made.
         None if matches!(ours.last(), Some(Seen::Close(Some(CloseCode(1014)), _))) => {}
         None => assert!(!refused && ours == theirs, "{ours:?} {theirs:?} {refused}"),
-        // They look at a text when it is complete, and do not mind a length in a long form, not even that of a control frame.
+        // `tungstenite` checks a text when it is complete, and accepts a length in a long form, even that of a control frame.
         Some(Fault::InvalidUtf8 | Fault::LengthNotMinimal | Fault::LongControl) => {
             assert_eq!(ours[..], theirs[..ours.len()])
         }

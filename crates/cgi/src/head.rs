@@ -26,7 +26,7 @@ pub fn http_head(output: &[u8], out: &mut Vec<u8>) -> Result<Option<usize>, Head
             let digits = status.get(..3).filter(|digits| digits.iter().all(u8::is_ascii_digit));
             let number =
                 digits.map_or(0, |digits| digits.iter().fold(0, |all, digit| all * 10 + u16::from(digit - b'0')));
-            // An application has no connection whose protocol it could change.
+            // An application does not own the client's connection, so it cannot change its protocol.
             if !(200..=999).contains(&number) || status.get(3).is_some_and(|byte| *byte != b' ') {
                 return Err(HeadError::Status);
             }

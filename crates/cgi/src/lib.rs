@@ -1,5 +1,5 @@
-//! What web servers speak to application servers: FastCGI, SCGI and uwsgi, with the heads of CGI responses. Bytes come in as slices,
-//! requests go out into vectors; nothing here opens a socket or allocates more than its caller's bounds allow.
+//! The protocols between web servers and application servers: FastCGI, SCGI and uwsgi, with the heads of CGI responses. Bytes come
+//! in as slices, requests go out into vectors; nothing here opens a socket or allocates more than its caller's bounds allow.
 //!
 //! * [`fastcgi`]: requests in records, and responses taken apart.
 //! * [`scgi`], [`uwsgi`]: requests; their bodies follow as they are, and their responses end with the connection or by their length.

@@ -1,6 +1,6 @@
-//! The header that a proxy puts ahead of a connection to say whose it is: the PROXY protocol, versions 1 and 2, with its
-//! TLVs (HAProxy's `proxy-protocol.txt`). Pure: bytes come in, what they say goes out; there is no socket and no clock. It
-//! knows no HTTP, so that `stream {}` can use it. The gateway calls it where `listen` says `proxy_protocol`.
+//! The header that a proxy sends ahead of a connection to name the client: the PROXY protocol, versions 1 and 2, with its
+//! TLVs (HAProxy's `proxy-protocol.txt`). Pure: bytes come in, their meaning goes out; there is no socket and no clock. It
+//! knows no HTTP, so that `stream {}` can use it. The gateway calls it where `listen` has `proxy_protocol`.
 //!
 //! Work and memory are bounded by [`HEADER_BYTES_MAX`]; a header may come in any pieces.
 
@@ -25,7 +25,7 @@ const SIGNATURE_V2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 /// What a header says.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Header {
-    /// Whose connection it is; `None` where the proxy does not say, or speaks for itself.
+    /// The addresses of the client's connection; `None` if the proxy does not name them, or connects for itself.
     pub addresses: Option<Addresses>,
     /// The TLVs as they came; [`write_tlv`] reads them.
     pub tlvs: Box<[u8]>,
@@ -40,7 +40,7 @@ pub struct Addresses {
     pub destination: SocketAddr,
 }
 
-/// What looking for a header came to.
+/// The result of looking for a header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Parse {
     /// More bytes are needed.
@@ -63,7 +63,7 @@ pub enum HeaderError {
     /// A line of version 1 that is not as it should be.
     #[error("broken header")]
     BrokenLine,
-    /// A line of version 1 without an end, or more TLVs than anybody needs.
+    /// A line of version 1 without an end, or a header that is longer than the limit.
     #[error("header is too large")]
     TooLong,
     /// Another version than 2 behind the signature of version 2.
@@ -77,7 +77,7 @@ pub enum HeaderError {
     TooShort,
 }
 
-/// Looks for a header at the beginning of what has come of a connection.
+/// Looks for a header at the beginning of the bytes received on a connection.
 pub fn parse(bytes: &[u8]) -> Result<Parse, HeaderError> {
     match bytes.first() {
         None => Ok(Parse::Partial),

@@ -127,7 +127,8 @@ fn nearly() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// A prefix is partial, or already what the whole comes to; nothing is longer than what came, or than the bound.
+    /// A prefix is partial, or already gives the result of the whole; a header is never longer than the input or the
+    /// bound.
     #[test]
     fn pieces_give_the_same_result_as_the_whole(bytes in nearly(), cut in 0_usize..200) {
         let whole = parse(&bytes);

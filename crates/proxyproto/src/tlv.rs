@@ -43,7 +43,7 @@ fn type_of(name: &[u8], names: &[(&str, u8)]) -> Option<u8> {
     names.iter().find(|(known, _)| known.as_bytes() == name).map(|(_, code)| *code)
 }
 
-/// Appends the value of a TLV, the first of its type; `false` where there is none. What is malformed ends the list.
+/// Appends the value of the first TLV of its type; `false` if there is no such TLV. A malformed TLV ends the list.
 pub fn write_tlv(tlvs: &[u8], name: TlvName, out: &mut Vec<u8>) -> bool {
     let value = match name {
         TlvName::Type(code) => find(tlvs, code),

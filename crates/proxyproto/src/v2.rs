@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Signature, version and command, family and transport, length of the rest.
 const FIXED_BYTES: usize = 16;
-/// The proxy speaks for itself, for example to see whether we are alive.
+/// LOCAL: the proxy connects for itself, for example for a health check.
 const LOCAL: u8 = 0;
 const PROXY: u8 = 1;
 /// Family and transport of the address families that carry TCP.
@@ -35,7 +35,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Parse, HeaderError> {
     let header = match (command, family) {
         (PROXY, TCP_V4) => with_addresses(ipv4(rest))?,
         (PROXY, TCP_V6) => with_addresses(ipv6(rest))?,
-        // As in nginx, what is no TCP connection says nothing about this one.
+        // As in nginx, addresses of another protocol than TCP are ignored.
         _ => Header::default(),
     };
     Ok(Parse::Complete { len, header })

@@ -1,5 +1,5 @@
-//! Counters that several processes of one program count with, as its threads would: for what a part of a load has to know of
-//! the others while it goes on. Not for messages: there is nothing to wait on.
+//! Counters that several processes of one program share, as its threads would: each part of a load run reads the others'
+//! progress while it runs. They carry no messages, and no process can wait on them.
 
 use crate::sys::{SharedWords, memory_file};
 use std::fs::File;

@@ -1,6 +1,6 @@
-//! Regular files on a thread that must not block: opened and read at once where the kernel has everything in memory, and
-//! otherwise not at all, so that the caller hands the work to [`crate::Offload`], whose threads use the blocking half. It
-//! knows nothing of URIs and headers; the gateway's static files and request-body files are on it.
+//! Regular files on a thread that must not block. A file is opened and read at once if the kernel has everything in
+//! memory. Otherwise nothing is done, and the caller hands the work to [`crate::Offload`], whose threads use the blocking
+//! half. The gateway's static files and request-body files use it.
 
 use crate::scratch::with_scratch;
 use crate::sys;

@@ -65,7 +65,7 @@ pub struct Listener {
     socket: Socket,
 }
 
-/// One accepted connection: the socket and who connected.
+/// One accepted connection: the socket and the client's address.
 #[derive(Debug)]
 pub struct Accepted {
     /// Non-blocking, close-on-exec.
@@ -171,7 +171,7 @@ impl Listener {
             Ok((socket, address)) => Ok(Some(Accepted { socket, from: peer_address(&address) })),
             Err(error) => match error.raw_os_error() {
                 // The client left between SYN and accept, a signal came, or the network was lost with a connection in the
-                // queue (accept(2) lists what comes that way): the next one will tell.
+                // queue (accept(2) lists these errors). The next accept shows whether the listener works.
                 Some(
                     libc::EAGAIN
                     | libc::ECONNABORTED

@@ -24,7 +24,7 @@ impl Home {
         Self { poller, orphans: Mutex::new(Vec::new()) }
     }
 
-    /// Slots whose sockets left; the owner frees them when it next turns.
+    /// Slots of sockets that were taken away; the owner frees them when it next turns.
     pub(crate) fn take_orphans(&self) -> Vec<u32> {
         std::mem::take(&mut *self.orphans.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,4 +1,4 @@
-//! Limits of the process, and how it shows that one is reached.
+//! Limits of the process, and how to recognise that one is reached.
 
 use crate::sys;
 use std::io;

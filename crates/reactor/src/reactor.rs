@@ -22,13 +22,14 @@ const EVENTS_MAX: usize = 512;
 pub enum Ready {
     /// Something happened on a task's sockets, its deadline came, or it was woken.
     Task(TaskId),
-    /// Something happened on a parked socket: it is of no more use. The value is its label ([`Reactor::label_parked`]).
+    /// Something happened on a parked socket, so it cannot be used any more. The value is its label
+    /// ([`Reactor::label_parked`]).
     Parked(u64),
     /// A listener or a mailbox is readable.
     Source(SourceId),
 }
 
-/// Who is told about events on a slot.
+/// What receives the events on a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
     Free,
@@ -37,7 +38,7 @@ enum Owner {
     Parked(Option<u64>),
 }
 
-/// Readiness of a registered socket as far as the kernel has told.
+/// Readiness of a registered socket, as far as the kernel has reported it.
 pub(crate) mod flag {
     /// A read may return something.
     pub(crate) const READABLE: u8 = 1;
@@ -124,7 +125,7 @@ impl Reactor {
         Ok(())
     }
 
-    /// The next thing to do; `None` when the turn is worked off.
+    /// The next thing to do; `None` when the turn has nothing left.
     pub fn next_ready(&self) -> Option<Ready> {
         if let Some(notice) = self.notices.borrow_mut().pop_front() {
             return Some(notice);
@@ -189,7 +190,7 @@ impl Reactor {
         self.register_with(socket, task, READ_INTEREST, flag::WRITABLE)
     }
 
-    /// Registers a socket whose `connect` is under way: it becomes writable when that has succeeded or failed.
+    /// Registers a socket with a `connect` under way: it becomes writable when that has succeeded or failed.
     pub(crate) fn register_connecting(self: &Rc<Self>, socket: OwnedFd, task: TaskId) -> io::Result<Stream> {
         self.register_with(socket, task, READ_WRITE_INTEREST, flag::OUT_ARMED)
     }
@@ -212,7 +213,7 @@ impl Reactor {
         Ok(Stream::from_parts(socket, slot, Rc::clone(self)))
     }
 
-    /// Adds EPOLLOUT to a socket whose write did not go through. Re-arming reports writability that came meanwhile.
+    /// Adds EPOLLOUT to a socket after a write was refused. Re-arming also reports writability that came meanwhile.
     pub(crate) fn arm_write(&self, slot: u32, socket: BorrowedFd<'_>) {
         let generation = {
             let slots = &mut *self.slots.borrow_mut();

@@ -13,12 +13,12 @@ use std::rc::Rc;
 use std::time::Duration;
 use terms::Millis;
 
-/// What a read attempt gave.
+/// The result of a read attempt.
 #[derive(Debug)]
 pub enum Read<R> {
     /// Bytes were there; what the closure made of them.
     Data(R),
-    /// Nothing at the moment: an event will tell.
+    /// Nothing at the moment: an event reports the next bytes.
     NotReady,
     /// The peer has closed its sending side, and everything before that was read.
     Closed,
@@ -46,20 +46,20 @@ impl Peeked {
     }
 }
 
-/// Where a connection is in the kernel's eyes, as far as it shows whether what was sent arrived.
+/// The connection's state in the kernel, as far as it shows whether sent bytes arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TcpState {
     /// Neither side has closed.
     Established,
-    /// The peer's FIN has come; we have not closed.
+    /// The peer's FIN was received; this side has not closed.
     CloseWait,
-    /// It is over: a reset came, or the retransmissions were given up.
+    /// The connection is over: a reset came, or the retransmissions were given up.
     Closed,
     /// Any other state.
     Other,
 }
 
-/// How far a connection's outgoing bytes have come. One system call old.
+/// How far a connection's outgoing bytes have come, at the time of one system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// The state.

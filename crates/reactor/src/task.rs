@@ -1,5 +1,5 @@
-//! Tasks: what events and deadlines are delivered to. A task here is only an index with a generation, a place in the ready
-//! list and a timer; what it does is its owner's business.
+//! Tasks: events and deadlines are delivered to them. A task here is only an index with a generation, a place in the ready
+//! list and a timer; its owner does the work.
 
 use std::collections::VecDeque;
 

@@ -1,13 +1,13 @@
-//! How a task waits for its sockets. A wait begins by asking for the state that it waits for: the event of an earlier moment
-//! was consumed then, and none follows it. Input that has arrived already wakes the task as an event would, behind the tasks that are
-//! ready before it, so that no task keeps the thread for itself.
+//! How a task waits for its sockets. A wait begins with a look at the current state, because the event of an earlier moment may be
+//! consumed already. Input that has arrived wakes the task as an event would, after the tasks that are already ready, so that no task
+//! keeps the thread for itself.
 
 use crate::reactor::{Reactor, flag};
 use crate::stream::Stream;
 use crate::task::TaskId;
 use terms::Millis;
 
-/// What of a socket is waited for.
+/// Which readiness of a socket is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interest(u8);
 
@@ -73,7 +73,7 @@ pub trait Waited {
 pub struct Awaited<'a, S: Waited = Stream> {
     /// Sockets, and what of each.
     pub sockets: [Option<(&'a S, Interest)>; 2],
-    /// A peer whose leaving ends the wait.
+    /// A peer that ends the wait when it leaves.
     pub peer: Option<(&'a S, Leaving)>,
 }
 
@@ -109,7 +109,7 @@ impl Reactor {
         }
     }
 
-    /// Ends a wait when the task was woken: what of it happened.
+    /// Ends a wait when the task was woken, and returns why.
     pub fn end_wait<S: Waited>(&self, task: TaskId, awaited: &Awaited<'_, S>) -> Woken {
         let deadline = self.take_deadline_fired(task);
         if awaited.peer_is_gone() {

@@ -1,6 +1,6 @@
-//! What the last regular expression captured. It owns a copy of the subject, because the URI it came from may be rewritten
-//! while `$1` is still in use. One value lives as long as the exchange and is overwritten by each match, so that only the
-//! first match of an exchange allocates. Filled by `pattern`, read by the variables `$1` to `$9`.
+//! The groups of the last regular expression that matched. `Captures` owns a copy of the subject, because the URI that
+//! matched may be rewritten while `$1` is still in use. One value lives as long as the exchange and each match overwrites
+//! it, so only the first match of an exchange allocates. `pattern` fills it; the variables `$1` to `$9` read it.
 
 /// Marks a group that took no part in the match.
 const UNSET: (u32, u32) = (u32::MAX, u32::MAX);

@@ -1,10 +1,10 @@
-//! `charset_map`: bodies are converted between character sets, byte by byte or from and to UTF-8, in pieces of any size. Which
-//! responses are converted is not decided here.
+//! `charset_map`: converts bodies between character sets, byte by byte or from and to UTF-8, in pieces of any size. The caller
+//! decides which responses to convert.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What a single-byte character set has no sign for.
+/// Replaces a character that a single-byte character set does not have.
 const UNKNOWN: u8 = b'?';
 
 /// One `charset_map` as it is written.
@@ -14,11 +14,11 @@ pub struct MapLines<'a> {
     pub from: &'a [u8],
     /// The character set of the second column.
     pub to: &'a [u8],
-    /// A byte of the first set, and the bytes of the second one that mean the same.
+    /// Pairs of a byte of the first set and the bytes of the second set for the same character.
     pub lines: &'a [(u8, Vec<u8>)],
 }
 
-/// The character sets of a configuration, and what converts between them.
+/// The character sets of a configuration, and the tables that convert between them.
 #[derive(Debug, Default, Clone)]
 pub struct Charsets {
     names: Vec<Box<[u8]>>,
@@ -76,7 +76,7 @@ impl Charsets {
         self.names.iter().map(AsRef::as_ref).find(|known: &&[u8]| known.eq_ignore_ascii_case(name))
     }
 
-    /// What converts from one to the other; `None` without a map between them.
+    /// The table that converts from one to the other; `None` without a map between them.
     pub fn recoding(&self, from: &[u8], to: &[u8]) -> Option<&Recoding> {
         let is_it = |known: &&Direction| known.from.eq_ignore_ascii_case(from) && known.to.eq_ignore_ascii_case(to);
         self.directions.iter().find(is_it).map(|found| &found.recoding)
@@ -143,11 +143,11 @@ impl Recoding {
     }
 }
 
-/// A body on its way.
+/// The state of converting one body.
 #[derive(Debug)]
 pub struct Recoder {
     recoding: Recoding,
-    /// The beginning of a character whose rest has not come.
+    /// The first bytes of a character that is still incomplete.
     open: Vec<u8>,
 }
 

@@ -155,7 +155,7 @@ fn write_map<S: Surroundings + ?Sized>(map: &Map, around: &S, out: &mut Vec<u8>)
             }
             chosen.value.write(around, out);
         }
-        // The value is not known, and the default may be the one that lets somebody in.
+        // The value is unknown, and the default may be the value that grants access.
         Err(error) => around.trouble(Trouble::Match(error)),
     }
 }

@@ -1,30 +1,30 @@
-//! Whose request it is where proxies are before us: the address that the last trusted one of them names, by nginx's rules.
-//! It knows no request: values come in, an address goes out. Called for `set_real_ip_from`, and for `geo` with `proxy`.
+//! Finds the client's address behind trusted proxies: the address that the last trusted proxy names, by nginx's rules. It
+//! takes field values and returns an address. Used for `set_real_ip_from`, and for `geo` with `proxy`.
 
 use conf::value::Cidr;
 use std::net::{IpAddr, SocketAddr};
 
-/// Addresses of one field that are looked at. More proxies than this in a row are no chain but a trick, and each costs a
-/// comparison with all trusted networks.
+/// Most addresses of one field that are looked at. A longer chain is an attack, because each address is compared with all
+/// trusted networks.
 const HOPS_MAX: usize = 64;
 
-/// The client behind trusted proxies. `peer` is who has connected, `fields` are the values of `X-Forwarded-For` in their
-/// order. Without `recursive` only the last address counts; with it, trusted addresses are skipped from the end on, and the
-/// first that is not trusted is the client.
+/// The client behind trusted proxies. `peer` is the address that connected; `fields` are the values of `X-Forwarded-For` in
+/// their order. Without `recursive` only the last address counts. With it, trusted addresses are skipped from the end, and
+/// the first one that is not trusted is the client.
 pub fn forwarded_address(peer: IpAddr, fields: &[&[u8]], trusted: &[Cidr], recursive: bool) -> IpAddr {
     let is_trusted = |hop: Hop| hop.is_some_and(|ip| trusted.iter().any(|network| network.contains(ip)));
     let values = fields.iter().rev().copied();
     client_behind(Some(peer), values, recursive, is_trusted).map_or(peer, |client| client.ip())
 }
 
-/// Somebody who may be trusted: an address, or the other end of a Unix socket.
+/// One sender in the chain: an address, or `None` for the other end of a Unix socket.
 pub type Hop = Option<IpAddr>;
 
-/// The client's address, as trusted proxies tell it.
+/// The client's address, as the trusted proxies give it.
 ///
-/// `values` are the fields that name it, the last one first; each is a list, to which every proxy adds at the end. Where
-/// `recursive`, trusted addresses of the list are passed over. A port of 0 was not given. `None`: no trusted proxy has
-/// said anything.
+/// `values` are the fields that name the client, the last one first. Each is a list, and every proxy appends to its end.
+/// With `recursive`, trusted addresses of the list are skipped. A port of 0 means that no port was given. `None`: no trusted
+/// proxy named a client.
 pub fn client_behind<'v>(
     sender: Hop,
     values: impl IntoIterator<Item = &'v [u8]>,
@@ -163,7 +163,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the list says, an address is only taken over from somebody trusted: the first untrusted one is final.
+        /// An address is only taken from a trusted sender: the first untrusted address is final.
         #[test]
         fn untrusted_addresses_cannot_name_a_client(
             hops in prop::collection::vec((any::<bool>(), any::<u8>()), 1..8),

@@ -73,7 +73,7 @@ impl Geo {
         })
     }
 
-    /// `proxy` and `proxy_recursive`: whose `X-Forwarded-For` is believed.
+    /// `proxy` and `proxy_recursive`: the proxies from which `X-Forwarded-For` is accepted.
     #[must_use]
     pub fn behind(self, proxies: &[Cidr], recursive: bool) -> Self {
         Self { proxies: proxies.into(), recursive, ..self }
@@ -95,13 +95,13 @@ impl Geo {
         self.volatile
     }
 
-    /// Whether `X-Forwarded-For` may have a say.
+    /// Whether `X-Forwarded-For` can decide the address.
     pub fn has_proxies(&self) -> bool {
         !self.proxies.is_empty()
     }
 
-    /// The value of an address, or of what trusted proxies say about it. `None` is somebody without an address, or a text
-    /// that is none.
+    /// The value for an address, or for the address that trusted proxies name. `None`: the client has no address, or the
+    /// text is not an address.
     pub fn find(&self, address: Option<IpAddr>, forwarded_for: &[&[u8]]) -> &[u8] {
         let address = match address {
             Some(address) if self.has_proxies() => {
@@ -135,7 +135,7 @@ fn ends(block: &GeoBlock) -> (IpAddr, IpAddr) {
     }
 }
 
-/// A number that addresses are.
+/// The integer that stores an address.
 trait Address: Copy + Ord {
     fn next(self) -> Self;
     fn previous(self) -> Self;
@@ -161,7 +161,7 @@ impl Address for u128 {
     }
 }
 
-/// Puts a piece, or takes the one away that has these ends; where there is none, there is nothing to do.
+/// Inserts a piece, or removes the piece with exactly these ends. Without such a piece, removing does nothing.
 fn put<A: Address>(cuts: &mut Cuts<A>, first: A, last: A, value: Option<&[u8]>) -> bool {
     if let Some(value) = value {
         return cut(cuts, first, last, value);

@@ -1,12 +1,12 @@
-//! What gRPC writes into fields of HTTP/2: how much time a call has, and how it ended. The gateway reads and writes them; messages are
-//! none of its business.
+//! gRPC's HTTP/2 fields: the time that a call has, and how it ended. The gateway reads and writes these fields; it does not look at
+//! messages.
 
 use std::time::Duration;
 
 /// Digits of a time: the protocol has no more.
 const DIGITS_MAX: usize = 8;
 
-/// Reads `grpc-timeout`: up to eight digits and a unit. `None` for anything else, which says nothing then.
+/// Reads `grpc-timeout`: up to eight digits and a unit. `None` for anything else, which is ignored.
 pub fn parse_timeout(value: &[u8]) -> Option<Duration> {
     let (&unit, digits) = value.split_last()?;
     if digits.is_empty() || digits.len() > DIGITS_MAX || !digits.iter().all(u8::is_ascii_digit) {
@@ -24,7 +24,7 @@ pub fn parse_timeout(value: &[u8]) -> Option<Duration> {
     })
 }
 
-/// Appends a `grpc-timeout`, rounded down to the unit that it fits into: who is told has no more time than there is.
+/// Appends a `grpc-timeout`, rounded down to a unit that fits: the receiver never gets more time than is left.
 pub fn write_timeout(left: Duration, out: &mut Vec<u8>) {
     let millis = left.as_millis();
     let (count, unit) = [(millis, b'm'), (millis / 1000, b'S'), (millis / 60_000, b'M'), (millis / 3_600_000, b'H')]
@@ -35,7 +35,7 @@ pub fn write_timeout(left: Duration, out: &mut Vec<u8>) {
     out.push(unit);
 }
 
-/// How a call ended, for what the gateway itself has to say.
+/// How a call ended, for the errors that the gateway itself reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Status {
     /// `grpc-status`

@@ -1,5 +1,5 @@
-//! Who gets compressed responses: nginx's conditions of `gzip`, over the bytes of requests and responses. Compressing is the
-//! gateway's.
+//! Decides which responses are compressed: nginx's conditions of `gzip`, over the bytes of requests and responses. The
+//! gateway compresses.
 
 use conf::value::words::GzipProxied;
 

@@ -101,7 +101,7 @@ fn check_name(name: &[u8]) -> Result<&[u8], HostError> {
     if name.is_empty() { Err(HostError::Empty) } else { Ok(name) }
 }
 
-/// Digits up to 65535. RFC 3986 allows the empty port of `example.com:`, which says nothing.
+/// Digits up to 65535. RFC 3986 allows the empty port of `example.com:`, which counts as no port.
 fn parse_port(digits: &[u8]) -> Result<Option<u16>, HostError> {
     if digits.is_empty() {
         return Ok(None);

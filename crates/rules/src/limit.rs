@@ -13,7 +13,7 @@ const REQUEST_STATE_BYTES: u64 = 112;
 /// The same of a counter of connections, which is in no list.
 const CONNECTION_STATE_BYTES: u64 = 48;
 
-/// A bucket that was not touched for this long, and has leaked out, says nothing: nginx drops it ahead of others.
+/// A bucket that was not touched for this long, and is empty, has no effect: nginx drops it ahead of others.
 const STALE_AFTER_MS: u64 = 60_000;
 
 /// Stale buckets that one new key drops, so that a zone shrinks while it is used and no request pays for many.
@@ -58,7 +58,7 @@ impl Bucket {
         self.excess_milli.saturating_sub(u64::try_from(leaked).unwrap_or(u64::MAX))
     }
 
-    /// What it comes to with one more request. As in nginx the first of a burst is free: the rate includes it.
+    /// The level with one more request. As in nginx the first of a burst is free: the rate includes it.
     fn with_one_more(self, rate_milli: u64, now_ms: u64) -> u64 {
         let passed = u128::from(now_ms.saturating_sub(self.touched_ms));
         let leaked = u64::try_from(u128::from(rate_milli) * passed / 1000).unwrap_or(u64::MAX);
@@ -112,7 +112,8 @@ impl<S: BuildHasher> RequestStates<S> {
         }
     }
 
-    /// Counts a request of a key, unless it is one too many. What it is above the rate, in thousandths.
+    /// Counts a request of a key unless it exceeds the limit. Returns how far the key is above the rate, in thousandths of a
+    /// request.
     pub fn take(&mut self, key: &[u8], rule: &RequestRule, now_ms: u64) -> Result<u64, RequestRefusal> {
         let Some(bucket) = self.buckets.get_mut(key) else { return self.begin(key, rule.rate_milli, now_ms) };
         let excess_milli = within(bucket.with_one_more(rule.rate_milli, now_ms), rule)?;
@@ -120,7 +121,8 @@ impl<S: BuildHasher> RequestStates<S> {
         Ok(excess_milli)
     }
 
-    /// Counts a request that was let in by [`Self::probe`], whatever has come between. What it is above the rate.
+    /// Counts a request that [`Self::probe`] admitted, even if other requests have used the burst since. Returns how far the key
+    /// is above the rate, in thousandths of a request.
     pub fn charge(&mut self, key: &[u8], rule: &RequestRule, now_ms: u64) -> u64 {
         let Some(bucket) = self.buckets.get_mut(key) else {
             return self.begin(key, rule.rate_milli, now_ms).unwrap_or(0);
@@ -155,7 +157,7 @@ impl<S: BuildHasher> RequestStates<S> {
     fn drop_oldest(&mut self) {
         match self.buckets.pop_lru() {
             Some((key, _)) => self.bytes -= cost(REQUEST_STATE_BYTES, &key),
-            // Without a state nothing is in use.
+            // Without any state, no byte is in use.
             None => self.bytes = 0,
         }
     }
@@ -173,12 +175,12 @@ fn cost(state_bytes: u64, key: &[u8]) -> u64 {
     state_bytes + (key.len() as u64).next_multiple_of(16)
 }
 
-/// What `limit_conn` says to a connection.
+/// What `limit_conn` decides for a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
     /// It is counted until [`ConnectionStates::leave`].
     Admitted,
-    /// As many as may be are there.
+    /// The key already has the permitted number of connections.
     TooMany,
     /// There is no room for its key.
     Exhausted,
@@ -198,7 +200,7 @@ impl<S: BuildHasher> ConnectionStates<S> {
         Self { counters: HashMap::with_hasher(hasher), bytes: 0, bytes_max }
     }
 
-    /// Counts a connection of a key, of which there are `most` at most.
+    /// Counts a connection of a key, which may have `most` connections.
     pub fn admit(&mut self, key: &[u8], most: u32) -> Admission {
         if let Some(counter) = self.counters.get_mut(key) {
             if *counter >= most {
@@ -216,7 +218,7 @@ impl<S: BuildHasher> ConnectionStates<S> {
         Admission::Admitted
     }
 
-    /// An admitted connection of a key is no more.
+    /// Removes an admitted connection of a key.
     pub fn leave(&mut self, key: &[u8]) {
         let Some(counter) = self.counters.get_mut(key) else { return };
         *counter -= 1;

@@ -1,5 +1,5 @@
-//! `autoindex`: the listing of a directory in nginx's four formats, byte by byte as nginx writes them. Who reads the directory is not
-//! known here.
+//! `autoindex`: the listing of a directory in nginx's four formats, byte by byte as nginx writes them. The caller reads the
+//! directory.
 
 use crate::time_format::Moment;
 use crate::uri::{Escape, escape};

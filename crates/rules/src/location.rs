@@ -196,7 +196,7 @@ impl Level {
 }
 
 impl PatternNode {
-    /// The expression matched; a location inside it may match more closely. Whatever is found, the search is over.
+    /// The expression matched. A location inside it may match more closely, but the search ends here in any case.
     fn find_nested(&self, uri: &[u8], captures: &mut Captures) -> Result<Search<'_>, MatchError> {
         let found = match &self.nested {
             Some(nested) => nested.find(uri, captures)?,

@@ -1,5 +1,5 @@
-//! Access-log lines: a template whose values are escaped as `log_format escape=` asks. Text of the format itself is never
-//! escaped. Called by the gateway when an exchange settles; where the line goes is not known here.
+//! Access-log lines: a template with its values escaped as `log_format escape=` asks. Text of the format itself is never
+//! escaped. The gateway calls it when an exchange ends, and writes the line.
 
 use crate::template::{Piece, Template, View};
 use crate::variable::{UserVariables, Variable};
@@ -25,7 +25,7 @@ pub struct LogFormat {
     pieces: Box<[Piece]>,
 }
 
-/// A line that has gaps still.
+/// A line in which some values are still missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EarlyLine {
     text: Vec<u8>,

@@ -1,5 +1,5 @@
-//! Host names by their forms: exact ones, `*.example.com` and `mail.*`, in nginx's order of preference. Shared by
-//! `server_name` and by `map … hostnames`; expressions are theirs.
+//! Host names by their forms: exact ones, `*.example.com` and `mail.*`, in nginx's order of preference.
+//! `server_name` and `map … hostnames` share it; both handle expressions themselves.
 
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;

@@ -1,6 +1,5 @@
 //! A regular expression of the configuration: PCRE2 as in nginx, compiled once with limits on its work, with its named
-//! groups bound to variable slots. Used by `server_name`, `location`, `redirect` and the rewrite programs; it decides
-//! nothing itself.
+//! groups bound to variable slots. Used by `server_name`, `location`, `redirect` and the rewrite programs.
 
 use crate::captures::Captures;
 use crate::variable::{Slot, UserVariables};

@@ -1,6 +1,6 @@
 //! Rewrite programs: `set`, `rewrite`, `if`, `return` and `break`, compiled to a list of instructions and run step by step. The
-//! order of everything, down to what becomes of captures and of the arguments, is nginx's. The caller that runs a program
-//! (`gateway`) gives it a [`Machine`] to act on, and does what it stops for: answers, redirects, and looking for files.
+//! order of all steps, and their effect on captures and arguments, is nginx's. The caller that runs a program (`gateway`) gives
+//! it a [`Machine`] to act on, and does what it stops for: answers, redirects, and looking for files.
 
 mod replace;
 
@@ -107,7 +107,7 @@ pub trait Machine: Surroundings {
     fn was_quoted(&self) -> bool;
     /// `set $args`
     fn set_args(&mut self, args: &[u8]);
-    /// `set $limit_rate`: a size, or something that is none.
+    /// `set $limit_rate`: a size, or a text that is not a size.
     fn set_rate(&mut self, size: &[u8]);
     /// The request is about another URI from now on. `args` of `None` leaves the arguments; `stays` is `rewrite … break`.
     fn rewrite(&mut self, uri: Vec<u8>, args: Option<Vec<u8>>, stays: bool);
@@ -137,7 +137,7 @@ pub enum Stop {
     Return(u32),
     /// The client is sent to this URL.
     Redirect(u16, Vec<u8>),
-    /// Somebody has to look for a file; the program goes on at `yes` or `no`.
+    /// The caller must look for a file; the program continues at `yes` or `no`.
     Look {
         /// What for.
         test: FileTest,
@@ -257,7 +257,7 @@ fn flatten(steps: Vec<Step>, list: &mut Vec<Instruction>) {
     }
 }
 
-/// What a condition came to.
+/// The result of a condition.
 enum Tested {
     Holds(bool),
     Look { test: FileTest, path: Vec<u8>, negated: bool },

@@ -50,7 +50,8 @@ pub fn parse_range(field: &[u8], size: u64, ranges_max: usize) -> Wanted {
     }
 }
 
-/// One `first-last`, `first-` or `-count`: what of the file it covers, possibly nothing. `None`: it is none of these.
+/// Reads one `first-last`, `first-` or `-count`: the bytes of the file that it covers, possibly none. `None`: it has another
+/// form.
 fn parse_part(part: &[u8], size: u64) -> Option<Range<u64>> {
     let dash = part.iter().position(|&byte| byte == b'-')?;
     let (first, last) = (part[..dash].trim_ascii(), part[dash + 1..].trim_ascii());

@@ -1,5 +1,5 @@
-//! `proxy_redirect`: rewriting what upstreams say in Location and Refresh, so that clients stay on the gateway. Called by the
-//! gateway for each upstream response that has one of the two fields.
+//! `proxy_redirect`: rewrites Location and Refresh of upstreams, so that clients stay on the gateway. The gateway calls it
+//! for each upstream response that has one of the two fields.
 
 use crate::captures::Captures;
 use crate::pattern::{MatchError, Pattern};

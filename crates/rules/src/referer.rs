@@ -9,24 +9,24 @@ const REFERER_BYTES_MIN: usize = 11;
 /// The longest name of a host in it.
 const HOST_BYTES_MAX: usize = 255;
 
-/// The pages that may.
+/// The referring pages that are allowed.
 #[derive(Debug, Clone, Default)]
 pub struct Referers {
-    /// Requests without the field may come.
+    /// Whether requests without the field are allowed.
     pub none: bool,
-    /// Requests may whose field does not begin with `http://` or `https://`.
+    /// Whether requests are allowed if the field does not begin with `http://` or `https://`.
     pub blocked: bool,
     names: NameTable,
-    /// By the numbers of the names: what the path begins with.
+    /// The beginning of the path for each name, by the name's number.
     paths: Vec<Vec<u8>>,
-    /// Of whole values, behind their scheme.
+    /// Expressions over the whole value after its scheme.
     patterns: Vec<Pattern>,
-    /// Of hosts: expressions among the names of the server.
+    /// Expressions over the host.
     hosts: Vec<Pattern>,
 }
 
 impl Referers {
-    /// Adds a host whose pages begin with a path; `false`: it is there already.
+    /// Adds a host with the beginning of its pages' path; `false`: it is already there.
     pub fn add_name(&mut self, name: ServerName, path: &[u8]) -> bool {
         let number = self.paths.len() as u32;
         let is_new = match name {
@@ -53,7 +53,7 @@ impl Referers {
         !self.paths.is_empty()
     }
 
-    /// Whether a request with this `Referer` may come.
+    /// Whether a request with this `Referer` is allowed.
     pub fn is_valid(&self, referer: Option<&[u8]>) -> Result<bool, MatchError> {
         if self.paths.is_empty() && self.patterns.is_empty() && self.hosts.is_empty() {
             return Ok(true);

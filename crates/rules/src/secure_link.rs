@@ -1,4 +1,4 @@
-//! `secure_link`: links that carry a checksum of what they lead to, of a secret and perhaps of their end.
+//! `secure_link`: links with a checksum of their target, a secret and, optionally, an expiry time.
 
 use crate::basic_auth::decode_base64_url;
 use md5::{Digest as _, Md5};
@@ -7,7 +7,7 @@ use subtle::ConstantTimeEq as _;
 /// Letters of a checksum, which has 16 bytes.
 const LETTERS_MAX: usize = 24;
 
-/// What the value of `secure_link` says: the checksum, and the moment of the link's end.
+/// The value of `secure_link`: the checksum, and the time at which the link expires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link<'a> {
     checksum: &'a [u8],
@@ -16,7 +16,7 @@ pub struct Link<'a> {
 }
 
 impl<'a> Link<'a> {
-    /// Splits a value; `None` where its end is no moment.
+    /// Splits a value; `None` if its expiry is not a number of seconds.
     pub fn parse(value: &'a [u8]) -> Option<Self> {
         let Some(comma) = memchr::memchr(b',', value) else { return Some(Self { checksum: value, expires: None }) };
         let (checksum, text) = (&value[..comma], &value[comma + 1..]);
@@ -31,7 +31,7 @@ impl<'a> Link<'a> {
         decoded.is_some_and(|decoded| Md5::digest(text).ct_eq(&decoded).into())
     }
 
-    /// Whether it has ended.
+    /// Whether the link has expired.
     pub fn has_ended(&self, now_s: i64) -> bool {
         self.expires.is_some_and(|(_, seconds)| seconds < now_s)
     }

@@ -1,6 +1,6 @@
-//! `proxy_cookie_domain`, `proxy_cookie_path`, `proxy_cookie_flags`: what upstreams say in Set-Cookie, rewritten so that it
-//! holds for the gateway's clients. As in nginx a field that is rewritten is put together anew (`; ` between attributes), and
-//! one that is not stays byte for byte. Called by the gateway for each Set-Cookie of a response where a rule is configured.
+//! `proxy_cookie_domain`, `proxy_cookie_path`, `proxy_cookie_flags`: rewrites Set-Cookie of upstreams so that the cookie is
+//! valid for the gateway's clients. As in nginx a rewritten field is put together anew (`; ` between attributes), and any
+//! other field stays byte for byte. The gateway calls it for each Set-Cookie of a response where a rule is configured.
 
 use crate::captures::Captures;
 use crate::pattern::{MatchError, Pattern};
@@ -11,7 +11,7 @@ use std::borrow::Cow;
 /// What a rule compares a whole domain or cookie name with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CookieMatch {
-    /// The text, whatever its case.
+    /// The text, in upper or lower case.
     Text(Template),
     /// An expression.
     Regex(Pattern),
@@ -29,9 +29,9 @@ pub struct DomainRule {
 /// One `proxy_cookie_flags COOKIE FLAG …`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlagRule {
-    /// Whose flags.
+    /// The cookies that get the flags.
     pub cookie: CookieMatch,
-    /// Words such as `secure` or `samesite=lax`; an empty one says nothing.
+    /// Words such as `secure` or `samesite=lax`; an empty one has no effect.
     pub flags: Box<[Template]>,
 }
 
@@ -52,7 +52,7 @@ struct Attribute<'a> {
     value: Option<Cow<'a, [u8]>>,
 }
 
-/// What becomes of a flag.
+/// Whether a rule sets or removes a flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Switch {
     On,
@@ -67,7 +67,7 @@ struct Flags {
     same_site: Option<SameSite>,
 }
 
-/// What becomes of `SameSite`.
+/// Whether a rule sets or removes `SameSite`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SameSite {
     Value(&'static str),
@@ -83,8 +83,8 @@ impl CookieRules {
         self.domains.is_empty() && self.paths.0.is_empty() && self.flags.is_empty()
     }
 
-    /// Appends a rewritten Set-Cookie to `out`, or says that it stays as it is. `captures` is scratch for expressions, not the
-    /// exchange's captures; `unknown` hears of flags that are none.
+    /// Appends a rewritten Set-Cookie to `out`, or returns that it stays as it is. `captures` is scratch for expressions, not
+    /// the exchange's captures; `unknown` is called with each word that is not a flag.
     pub fn rewrite<V: View + ?Sized>(
         &self,
         value: &[u8],
@@ -151,7 +151,7 @@ impl CookieRules {
         Ok(false)
     }
 
-    /// What the first rule for a cookie of this name says; `None` where nothing is to be done.
+    /// The flags from the first rule for a cookie of this name; `None` if no rule changes anything.
     fn flags_of<V: View + ?Sized>(
         &self,
         name: &[u8],
@@ -189,7 +189,7 @@ impl CookieRules {
     }
 }
 
-/// Whether a template comes to this text; letters compare without case.
+/// Whether a template evaluates to this text; letters compare without case.
 fn is_text<V: View + ?Sized>(template: &Template, text: &[u8], view: &V) -> bool {
     if let Some(constant) = template.as_constant() {
         return constant.eq_ignore_ascii_case(text);

@@ -27,7 +27,7 @@ enum Value {
     Known(Box<[u8]>),
 }
 
-/// What asking for a slot came to.
+/// The result of asking for a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
     /// Its value was appended.
@@ -63,7 +63,7 @@ impl VarSlots {
         }
     }
 
-    /// Marks a slot whose value is about to be made. `false`: values are made of values too deeply.
+    /// Marks a slot before its value is made. `false`: values are nested too deeply.
     pub(crate) fn begin(&self, slot: Slot) -> bool {
         if self.depth.get() >= DEPTH_MAX {
             return false;

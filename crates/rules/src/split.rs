@@ -1,5 +1,6 @@
-//! `split_clients`: a variable whose value is chosen by the hash of a text, in given shares. The hash is nginx's
-//! (`MurmurHash2` with seed 0), so that a client stays in its part when one of the two takes over from the other.
+//! `split_clients`: a variable that takes one of several values by the hash of a text, in given shares. The hash
+//! is nginx's (`MurmurHash2` with seed 0), so a client keeps its value when Holdfast replaces nginx or the
+//! reverse.
 
 use crate::template::Template;
 

@@ -1,11 +1,11 @@
-//! `sub_filter`: texts in a body that comes in pieces are replaced by others. The text that begins first is replaced; of those that
-//! begin at one place the one that was written first. As in nginx the case of ASCII letters does not matter.
+//! `sub_filter`: replaces texts in a body that comes in pieces. The text that begins first is replaced; of several that begin at
+//! the same place, the one that was configured first. As in nginx the case of ASCII letters does not matter.
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use std::sync::Arc;
 
-/// Bytes that one step may give at most, and a replacement: a body of nothing but texts would become as many times larger as the
-/// replacement is longer.
+/// Most bytes that one step returns, and most bytes of a replacement. Without this limit a body full of matches would grow by the
+/// ratio of the lengths.
 const OUT_BYTES_MAX: usize = 64 * 1024;
 
 /// What is sought.
@@ -40,7 +40,7 @@ impl Searcher {
     }
 }
 
-/// A body on its way.
+/// The state of replacing in one body.
 #[derive(Debug)]
 pub struct Substitution {
     searcher: Arc<Searcher>,
@@ -48,7 +48,7 @@ pub struct Substitution {
     replacements: Vec<Vec<u8>>,
     /// Replacements that are still made; `None` for any number.
     left: Option<usize>,
-    /// What came and was not given yet.
+    /// Received bytes that were not returned yet.
     pending: Vec<u8>,
 }
 
@@ -59,8 +59,8 @@ impl Substitution {
         Self { searcher, replacements, left, pending: Vec::new() }
     }
 
-    /// Takes a piece and appends what is certain. `last`: nothing follows. `true`: there is more, and the next call may come
-    /// without a piece.
+    /// Takes a piece and appends the bytes that are decided. `last`: nothing follows. `true`: there is more output, and the next
+    /// call may pass an empty piece.
     pub fn take(&mut self, piece: &[u8], last: bool, out: &mut Vec<u8>) -> bool {
         if self.left == Some(0) && self.pending.is_empty() {
             out.extend_from_slice(piece);

@@ -92,7 +92,7 @@ impl Template {
         }
     }
 
-    /// Appends the text to `out`; a variable without a value comes to nothing.
+    /// Appends the text to `out`; nothing is appended for a variable without a value.
     #[inline]
     pub fn write<V: View + ?Sized>(&self, view: &V, out: &mut Vec<u8>) {
         match &self.0 {
@@ -123,8 +123,8 @@ impl Template {
         single.into_iter().chain(pieces.iter().filter_map(Piece::variable))
     }
 
-    /// The first variable whose value is `bad`: whom to name when the text cannot be used. Makes the values anew, so it is for
-    /// a message that is logged.
+    /// The first variable with a value that is `bad`, to name it when the text cannot be used. It makes the values anew, so
+    /// use it only for a message that is logged.
     pub fn culprit<V: View + ?Sized>(&self, view: &V, bad: impl Fn(&[u8]) -> bool) -> Option<&Variable> {
         let mut value = Vec::new();
         self.variables().find(|variable| {

@@ -1,5 +1,5 @@
-//! `userid`: numbers of 16 bytes that tell clients apart, and how cookies and variables show them. nginx writes the same bytes, so
-//! cookies of both are understood by both. Who counts is not known here.
+//! `userid`: numbers of 16 bytes that identify clients, and their form in cookies and variables. nginx writes the same bytes, so
+//! each of the two understands the other's cookies.
 
 use base64::Engine as _;
 use base64::alphabet::STANDARD;

@@ -13,14 +13,14 @@ use std::fmt;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// What is asked for.
+/// A question to the kernel.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
     /// Sockets in these states.
     pub states: StateSet,
-    /// Sockets that pass this; the kernel runs what it can of it.
+    /// Sockets that match this filter; the kernel applies as much of it as it can.
     pub filter: Option<&'a Filter>,
-    /// Who holds what, for a filter that names a process.
+    /// Which process holds which socket, for a filter that names a process.
     pub owners: Option<&'a Owners>,
     /// With [`Socket::tcp`].
     pub tcp_info: bool,
@@ -30,8 +30,8 @@ pub struct Question<'a> {
     pub families: Families,
 }
 
-/// Which sockets, by the family that they were made with. For each the kernel walks its whole table, however few there are in it: some
-/// milliseconds of a table with 262,144 chains. An IPv4 connection of an IPv6 socket is in the IPv6 family.
+/// Which sockets, by the family that they were created with. For each family the kernel walks its whole table, even if few sockets match:
+/// some milliseconds for a table with 262,144 chains. An IPv4 connection of an IPv6 socket is in the IPv6 family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Families {
     /// Both.
@@ -91,19 +91,19 @@ impl fmt::Display for Source {
 pub struct Summary {
     /// Sockets handed over.
     pub sockets: u64,
-    /// Sockets that the kernel told of and that are of a family or state not known here.
+    /// Sockets that the kernel reported with a family or state that is not known here.
     pub unknown: u64,
-    /// Sockets that the kernel told of again, since others came into their chain of its table meanwhile; they were handed over
-    /// once. Known over netlink alone: `/proc` has no number that means a socket.
+    /// Sockets that the kernel reported again, because other sockets were added to their chain of its table meanwhile; they were handed
+    /// over once. Known only over netlink: `/proc` has no number that identifies a socket.
     pub retold: u64,
-    /// Whether the kernel marked the dump as interrupted by changes, at the last attempt, too: some sockets may have been
-    /// told twice or not at all.
+    /// Whether the kernel marked the last attempt's dump as interrupted by changes: some sockets may have been reported twice or not at
+    /// all.
     pub interrupted: bool,
     /// Dumps that were needed.
     pub attempts: u32,
 }
 
-/// Asks for sockets. Belongs to the network namespace of the thread that opened it, whichever thread uses it later.
+/// Asks for sockets. It belongs to the network namespace of the thread that opened it, also when another thread uses it later.
 #[derive(Debug)]
 pub struct Census {
     source: Source,
@@ -118,7 +118,7 @@ pub struct Census {
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// A dump of ten million sockets takes some ten seconds; one that sockets are added to faster than it proceeds never ends.
 const DUMP_TIME_MAX: Duration = Duration::from_mins(2);
-/// Dumps that were interrupted by changes are tried again so often.
+/// How often a dump that was interrupted by changes is tried again.
 const ATTEMPTS_MAX: u32 = 3;
 
 impl Census {

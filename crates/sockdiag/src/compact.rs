@@ -3,7 +3,7 @@
 use crate::{Socket, State};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-/// 56 bytes of a [`Socket`]: who, in which state, with what in its queues.
+/// 56 bytes of a [`Socket`]: its addresses, its state and its queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compact {
     /// The kernel's number for this socket.
@@ -43,7 +43,7 @@ impl Compact {
         SocketAddr::new(address(self.local), self.local_port)
     }
 
-    /// Whom it is connected to.
+    /// The remote address.
     pub fn remote(&self) -> SocketAddr {
         SocketAddr::new(address(self.remote), self.remote_port)
     }

@@ -41,7 +41,7 @@ counters! {
     active_opens = "Tcp" "ActiveOpens",
     /// Connections accepted.
     passive_opens = "Tcp" "PassiveOpens",
-    /// Connections that never came to be.
+    /// Connection attempts that failed.
     attempt_fails = "Tcp" "AttemptFails",
     /// Connections ended by RST out of ESTABLISHED or CLOSE_WAIT.
     established_resets = "Tcp" "EstabResets",
@@ -65,7 +65,7 @@ counters! {
     request_queue_cookies = "TcpExt" "TCPReqQFullDoCookies",
     /// TIME_WAIT sockets that ended by their timer.
     time_waits_ended = "TcpExt" "TW",
-    /// TIME_WAIT sockets whose tuple was taken by `connect()` (`tcp_tw_reuse`).
+    /// TIME_WAIT sockets that were reused by `connect()` for the same addresses and ports (`tcp_tw_reuse`).
     time_waits_reused = "TcpExt" "TWRecycled",
     /// Connections that got no TIME_WAIT, since `tcp_max_tw_buckets` was reached.
     time_wait_overflows = "TcpExt" "TCPTimeWaitOverflow",
@@ -91,7 +91,7 @@ impl Counters {
     /// Those of this thread's network namespace.
     pub fn read() -> io::Result<Self> {
         let snmp = fs::read_to_string("/proc/thread-self/net/snmp")?;
-        // Without TcpExt there is still something to say.
+        // Without TcpExt the other counters are still valid.
         let netstat = fs::read_to_string("/proc/thread-self/net/netstat").unwrap_or_default();
         let mut counters = Self::parse(&snmp);
         counters.parse_into(&netstat);

@@ -1,8 +1,9 @@
-//! Sockets that die, as the kernel tells of them (`SKNLGRP_INET_TCP_DESTROY` and its IPv6 sister): the only way to see those
-//! that live shorter than the time between two censuses. It needs no privilege. What the kernel could not queue is counted.
+//! Sockets that die, as the kernel reports them (`SKNLGRP_INET_TCP_DESTROY` and its IPv6 counterpart). This is the only way
+//! to see sockets that live shorter than the time between two censuses. It needs no privilege. Each overflow of the kernel's
+//! queue is counted.
 //!
-//! A socket that this side closed first dies when TIME_WAIT takes its place, and TIME_WAIT itself dies unseen. So an event
-//! says that a connection ended, and its `TCP_INFO` how far it came; who closed first, it does not say.
+//! A socket that this side closed first dies when TIME_WAIT takes its place; the end of TIME_WAIT itself is not reported. So
+//! an event says that a connection ended, and its `TCP_INFO` says how far it came. It does not say which side closed first.
 
 use crate::netlink::{REPLY_BYTES, Reply, parse_replies};
 use crate::{Error, Socket};
@@ -22,7 +23,7 @@ const QUEUE_BYTES: usize = 16 * 1024 * 1024;
 /// Reads that one call makes at most, so that a flood of events cannot keep it.
 const READS_MAX: u32 = 65_536;
 
-/// A dead socket. Its state is CLOSE, as a rule; what it was is for the reader of its last census to know.
+/// A dead socket. Its state is usually CLOSE; the state before that is only in the last census.
 pub type Destroyed = Socket;
 
 /// What one call of [`DestroyEvents::drain`] found.
@@ -30,7 +31,7 @@ pub type Destroyed = Socket;
 pub struct Drained {
     /// Events handed over.
     pub events: u64,
-    /// How often the kernel said that its queue was full (`ENOBUFS`), so that an unknown number of events is lost.
+    /// How often the kernel reported that its queue was full (`ENOBUFS`). Each time an unknown number of events is lost.
     pub overruns: u32,
     /// Whether more may be waiting.
     pub more: bool,
@@ -64,7 +65,7 @@ impl DestroyEvents {
         self.queue_bytes
     }
 
-    /// Hands over what has come, and does not wait.
+    /// Hands over the events that wait, and does not block.
     pub fn drain(&mut self, mut visit: impl FnMut(&Destroyed)) -> Result<Drained, Error> {
         let mut drained = Drained::default();
         for _ in 0..READS_MAX {

@@ -1,16 +1,17 @@
-//! One dump as it comes in, read by read, until the kernel says that it is complete: whose reply it is, whether it was refused,
-//! and which sockets were told before. Pure and of a fixed size, however many sockets there are: `census` owns the netlink socket.
+//! One dump, read by read, until the kernel says that it is complete. It checks which question a reply answers, whether the kernel
+//! refused, and which sockets were reported before. Pure and of a fixed size for any number of sockets: `census` owns the netlink
+//! socket.
 //!
 //! The kernel keeps its place between two reads as a number within a chain of its table (`inet_diag_dump_icsk()` in
-//! `net/ipv4/inet_diag.c`), and marks nothing (`NLM_F_DUMP_INTR`) when the chain changes meanwhile. Where sockets were added in
-//! front, as many are told again: those are told apart here by their cookies. Where one was removed in front, one is passed over,
-//! and nothing that comes in shows it.
+//! `net/ipv4/inet_diag.c`), and marks nothing (`NLM_F_DUMP_INTR`) when the chain changes meanwhile. If sockets were added in front
+//! of that place, the kernel reports as many again; their cookies show that here. If one was removed in front, one is skipped, and
+//! the replies do not show it.
 
 use crate::netlink::{Reply, parse_replies};
 use crate::{Error, Socket};
 
-/// Sockets whose cookies are remembered, as many as can be told again: each means a socket that was added to one and the same
-/// chain of the kernel's table between two reads, of which a chain in a table of the usual size gets less than one.
+/// How many cookies are remembered to detect sockets that are reported again. Each repeated socket means that one was added to the
+/// same chain of the kernel's table between two reads. In a table of the usual size a chain gets less than one.
 pub(crate) const RETOLD_MAX: usize = 32;
 
 /// A dump under way.
@@ -25,7 +26,7 @@ pub(crate) struct Dump {
     pub(crate) interrupted: bool,
     /// Sockets of a family or state that is not known here.
     pub(crate) unknown: u64,
-    /// Sockets that were told again, and were not handed over again.
+    /// Sockets that were reported again, and were not handed over again.
     pub(crate) retold: u64,
 }
 
@@ -52,12 +53,12 @@ impl Dump {
         refused.map_or(Ok(()), |error| Err(Error::Refused(std::io::Error::from_raw_os_error(error))))
     }
 
-    /// Whether it was, and remembers it. A socket without a cookie is none that was told.
+    /// Whether a socket with this cookie was reported before; remembers the cookie. A socket without a cookie counts as new.
     fn was_told(&mut self, cookie: u64) -> bool {
         if cookie == 0 {
             return false;
         }
-        // Without a way out in between, so that the compiler may compare several at once.
+        // The loop has no early exit, so that the compiler may compare several at once.
         if self.told.iter().filter(|told| **told == cookie).count() > 0 {
             return true;
         }

@@ -1,4 +1,5 @@
-//! Dumps of which sockets are told twice, marked, refused or another's, and one of a million.
+//! Dumps with sockets that are reported twice, marks, refusals, replies to another question, and one of a million
+//! sockets.
 
 use super::*;
 use crate::netlink::AF_INET;
@@ -76,7 +77,7 @@ fn a_million_sockets_take_the_memory_of_a_few() {
     let mut dump = Dump::new(1);
     let (mut count, mut sum, mut next, mut told_again) = (0_u64, 0_u64, 1_u64, 0_u64);
     while next <= SOCKETS {
-        // More and more of those before are told again, as if sockets were added while it goes on.
+        // The kernel reports more and more earlier sockets again, as if sockets were added during the dump.
         let again = (next / 1000 % RETOLD_MAX as u64).min(next - 1);
         told_again += again;
         let last = (next - again + SOCKETS_OF_A_READ as u64 - 1).min(SOCKETS);

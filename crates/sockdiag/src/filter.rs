@@ -1,5 +1,5 @@
-//! Which sockets are wanted: a tree of tests, written in ss's words, run by the kernel as far as it can and by us for the
-//! rest. Pure. [`Filter::encode`] is the kernel's part, [`Filter::matches`] ours.
+//! Which sockets are wanted: a tree of tests, written in ss's words. The kernel runs as much of it as it can, and this
+//! crate runs the rest. Pure. [`Filter::encode`] makes the kernel's part, [`Filter::matches`] is ours.
 
 mod bytecode;
 mod words;
@@ -65,7 +65,7 @@ pub enum Compare {
     Below,
 }
 
-/// Why words are no filter: what was expected, and at which word.
+/// Why words are not a filter: what was expected, and at which word.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}")]
 pub struct FilterError {
@@ -73,7 +73,7 @@ pub struct FilterError {
     pub problem: String,
 }
 
-/// What names in a filter mean, which files of the system say. `()` knows none.
+/// What names in a filter mean; the answers come from files of the system. `()` knows no names.
 pub trait Names {
     /// The inode of a control group's directory.
     fn cgroup(&mut self, _path: &str) -> Option<u64> {
@@ -113,7 +113,7 @@ impl Filter {
         }
     }
 
-    /// Whether a test looks at the state, so that a dead socket, whose state is gone, cannot be put to it.
+    /// Whether a test looks at the state. A dead socket has lost its state, so such a test cannot be applied to it.
     pub fn names_a_state(&self) -> bool {
         match self {
             Self::Test(test) => matches!(test, Test::State(_)),

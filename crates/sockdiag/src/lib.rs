@@ -1,5 +1,5 @@
-//! What the kernel knows of its TCP sockets, as types: who is connected to whom, in which state, with how much waiting in
-//! which queue, and which socket has just died. `holdfast watch` and the doctor read it; nothing here decides or prints.
+//! What the kernel knows of its TCP sockets, as types: the addresses of each connection, its state, its queues, and which
+//! socket has just died. `holdfast watch` and the doctor read it; nothing here decides or prints.
 //!
 //! * [`Census`] visits every socket that a [`Question`] asks for: over netlink's sock_diag, or, where that is not to be
 //!   had, from `/proc/net/tcp{,6}`, and says which.
@@ -11,10 +11,10 @@
 //! # Memory
 //!
 //! A census keeps nothing: it parses the kernel's replies in one buffer of [`REPLY_BYTES`] and hands each socket to a
-//! closure by reference. So a million sockets cost 32 KiB here, whatever the caller keeps aside. A caller that must keep
-//! every socket keeps [`Compact`]: 56 bytes, so 56 MB for a million (asserted in its test). Owners cost 8 bytes a
-//! descriptor and at most half a byte to find it, so 8.5 MB for a million, and as much again while a larger table takes the
-//! place of a smaller one.
+//! closure by reference. So a million sockets cost 32 KiB here, plus what the caller keeps. A caller that must keep every
+//! socket keeps [`Compact`]: 56 bytes, so 56 MB for a million (asserted in its test). Owners cost 8 bytes a descriptor and
+//! at most half a byte to find it, so 8.5 MB for a million. While a larger table replaces a smaller one, they take as much
+//! again.
 //!
 //! # Parsing
 //!

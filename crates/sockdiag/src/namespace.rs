@@ -1,5 +1,5 @@
-//! Other network namespaces: a thread that has entered one runs what is asked there, and ends. What was opened there (a
-//! [`crate::Census`], files of `/proc/thread-self/net`) keeps telling of that namespace wherever it is used.
+//! Other network namespaces: a thread enters one, runs the work there, and ends. What was opened there (a
+//! [`crate::Census`], files of `/proc/thread-self/net`) keeps reading that namespace from any thread.
 
 use crate::Error;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};

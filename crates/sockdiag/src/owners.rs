@@ -1,5 +1,4 @@
-//! Which process holds which socket: the inodes of sockets under `/proc/PID/fd`. What other users' processes hold is told to
-//! root alone.
+//! Which process holds which socket: the inodes of sockets under `/proc/PID/fd`. Only root can see the sockets of other users' processes.
 //!
 //! This is where ss spends its time. A descriptor of `/proc` costs some 2 µs, nearly all of it in the kernel's lookup of a path.
 //! So where there are many, the kernel is asked by [`iterator`], at some 0.1 µs each, if it has that and lets us. Otherwise no path
@@ -28,8 +27,8 @@ pub struct Owner {
     pub name: String,
 }
 
-/// Who holds what. Where several processes hold a socket, as a listener and the workers that inherited it, the one with the
-/// lowest id is named.
+/// The process that holds each socket. If several processes hold a socket, such as a listener and the workers that inherited it, the one
+/// with the lowest id is named.
 #[derive(Debug, Clone, Default)]
 pub struct Owners {
     /// Inode and place in `processes`, by inode.
@@ -162,7 +161,7 @@ impl Owners {
         self.held.len()
     }
 
-    /// Whether no socket is held by anybody that may be looked into.
+    /// Whether no process that may be inspected holds a socket.
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
     }

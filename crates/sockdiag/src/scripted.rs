@@ -1,4 +1,4 @@
-//! Replies as a kernel could write them, for tests of what a kernel does seldom: messages of sockets with any cookie and flags.
+//! Replies as a kernel could write them, for tests of rare kernel behaviour: messages of sockets with any cookie and flags.
 
 use crate::netlink::{AF_INET, AF_INET6};
 use crate::{REPLY_BYTES, State};
@@ -24,7 +24,7 @@ pub(crate) fn push_done(bytes: &mut Vec<u8>, sequence: u32, error: i32) {
     push(bytes, NLMSG_DONE, 0, sequence, &(-error).to_ne_bytes());
 }
 
-/// Appends a socket with this cookie, of which its addresses and ports are made.
+/// Appends a socket with this cookie; its addresses and ports are derived from the cookie.
 pub(crate) fn push_socket(bytes: &mut Vec<u8>, family: u8, flags: u16, sequence: u32, cookie: u64) {
     let mut fixed = [0; 72];
     let state = if cookie.is_multiple_of(3) { State::TimeWait } else { State::Established };

@@ -42,7 +42,7 @@ impl Settings {
         }
     }
 
-    /// Those that could not be read, by the kernel's names: what follows from them cannot be told.
+    /// Settings that could not be read, by the kernel's names; conclusions that depend on them are unknown.
     pub fn unknown(&self) -> Vec<&'static str> {
         let known = [
             ("net.core.somaxconn", self.somaxconn.is_some()),

@@ -148,7 +148,7 @@ pub struct Socket {
     pub v6_socket: bool,
     /// Where it is bound.
     pub local: SocketAddr,
-    /// Whom it is connected to; port 0 without a peer.
+    /// The remote address; port 0 without a peer.
     pub remote: SocketAddr,
     /// Index of the interface it is bound to; 0 for none.
     pub interface: u32,

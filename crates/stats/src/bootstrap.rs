@@ -7,7 +7,7 @@ use crate::summary::quantile_of_sorted;
 
 /// Enough for the second digit of a 95 % bound, and some milliseconds for the statistics here with a dozen rounds.
 pub const RESAMPLES: usize = 2000;
-/// More cannot be asked for: a file that names a number of resamples must not take the afternoon.
+/// A larger number counts as this one, so that a file with a huge number of resamples cannot run for hours.
 pub const RESAMPLES_MAX: usize = 100_000;
 
 /// How an interval is drawn.
@@ -17,11 +17,11 @@ pub struct Resampling<'a> {
     pub confidence: f64,
     /// How often the sample is drawn again; see [`RESAMPLES`].
     pub resamples: usize,
-    /// Where chance comes from.
+    /// The generator of random numbers.
     pub random: &'a mut Random,
 }
 
-/// The interval of a statistic of one sample. `None` if there is none of the sample or of a draw from it, and for no draws.
+/// The interval of a statistic of one sample. `None` for no draws, or if the sample or a draw has no such statistic.
 pub fn interval(
     sample: &[f64],
     resampling: Resampling<'_>,

@@ -1,4 +1,4 @@
-//! A range that the true value lies in, with how sure that is.
+//! A range that should contain the true value, with its confidence.
 
 /// `low` to `high`, both included.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]

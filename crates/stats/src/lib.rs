@@ -1,6 +1,6 @@
-//! What measurements say and how sure that is: histograms of durations, summaries of rounds, intervals, tests of significance,
-//! and one `verdict` over a paired experiment. Numbers come in, numbers and their uncertainty go out; no clock, no thread,
-//! and no source of chance but the seed that the caller passes.
+//! What measurements show and how certain that is: histograms of durations, summaries of rounds, intervals, tests of
+//! significance, and one `verdict` over a paired experiment. Numbers come in, numbers and their uncertainty go out. There is no
+//! clock and no thread, and the only source of randomness is the caller's seed.
 //!
 //! What is *not* here: how things are measured (`load`, `lab`), and how they are shown (`report`).
 //!

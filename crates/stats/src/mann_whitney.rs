@@ -1,5 +1,5 @@
-//! Mann and Whitney's U: do the values of one arm tend to lie above the other's? For arms whose rounds do not pair; where
-//! they do, `signed_rank` sees more.
+//! Mann and Whitney's U: do the values of one arm tend to be greater than the other's? For arms without paired rounds; for paired
+//! rounds `signed_rank` is more sensitive.
 
 use crate::normal::two_sided_tail;
 use crate::ranks::{Ranked, choice_sums, rank, tie_term, two_sided};

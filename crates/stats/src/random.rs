@@ -34,7 +34,7 @@ impl Random {
 
     /// A normal deviate with mean 0 and deviation 1 (Box and Muller).
     pub fn normal(&mut self) -> f64 {
-        // 1 - unit is never 0, whose logarithm would not be a number.
+        // 1 - unit is never 0, so its logarithm is finite.
         let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.unit()).cos()
     }

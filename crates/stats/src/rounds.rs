@@ -5,7 +5,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
-    /// Second over first: for times, rates and sizes, which are positive and whose noise grows with them.
+    /// Second over first: for times, rates and sizes, which are positive and have noise that grows with them.
     Ratio,
     /// Second minus first: for values that may be zero.
     Difference,

@@ -1,5 +1,5 @@
-//! Wilcoxon's signed-rank test: do paired differences lie to one side of zero? It is the test behind a verdict, since the
-//! arms of a round share the round's weather and only their difference tells.
+//! Wilcoxon's signed-rank test: do paired differences lie to one side of zero? A verdict uses it, because both arms of a
+//! round share the machine's conditions and only their difference counts.
 
 use crate::normal::two_sided_tail;
 use crate::ranks::{Ranked, rank, subset_sums, tie_term, two_sided};

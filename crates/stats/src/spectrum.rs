@@ -8,7 +8,7 @@ pub const TICKS_PER_HALF: u32 = 5;
 /// What the summary lines of the text say about our shape: buckets, and sub-buckets for three digits.
 const SUB_BUCKETS: u32 = 2048;
 
-/// One point: this share of all took no longer than that.
+/// One point: this share of all durations took no longer than this duration.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct SpectrumPoint {
     /// 0 to 1.

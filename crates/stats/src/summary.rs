@@ -1,4 +1,4 @@
-//! How a handful of values is ever shown: median, spread and count together, since none of them means much alone.
+//! How a handful of values is shown: median, spread and count together, because none of them is enough alone.
 
 /// Five numbers and how many they mean. Quartiles interpolate between neighbours (type 7 of Hyndman and Fan, as numpy does).
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]

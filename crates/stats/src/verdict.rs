@@ -1,9 +1,9 @@
 //! The verdict over an experiment of two arms in interleaved rounds: does the second differ from the first, by how much,
 //! and by how much at most. Used by the lab and by `load compare`; it knows nothing of what was measured.
 //!
-//! The signed-rank test over the effects of the rounds decides, since the arms of a round share its weather. Its interval says
-//! how large the effect may be. A bootstrap interval and Mann and Whitney's test, which ignores the pairing, are beside as
-//! further evidence and decide nothing: three tests of which any may convict would convict too often.
+//! The signed-rank test over the effects of the rounds decides, since both arms of a round share the machine's conditions. Its
+//! interval says how large the effect may be. A bootstrap interval and Mann and Whitney's test, which ignores the pairing, are
+//! further evidence and decide nothing: if any of three tests could decide, false verdicts would be too frequent.
 
 use crate::bootstrap::{self, Resampling};
 use crate::hodges_lehmann::{VALUES_MAX, centre, centre_interval};
@@ -14,7 +14,7 @@ use crate::rounds::{RoundsError, Scale, effects};
 use crate::signed_rank::{SignedRank, signed_rank};
 use crate::summary::{Summary, median};
 
-/// With five rounds even a total agreement comes by chance once in sixteen experiments.
+/// With five rounds even full agreement comes by chance once in sixteen experiments.
 pub const ROUNDS_MIN: usize = 6;
 /// One false verdict in twenty experiments without a difference.
 pub const CONFIDENCE: f64 = 0.95;
@@ -38,7 +38,7 @@ impl Default for Question {
     }
 }
 
-/// Where the second arm lies.
+/// Whether the second arm is above or below the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -46,7 +46,7 @@ pub enum Direction {
     Higher,
     /// Below the first.
     Lower,
-    /// These rounds do not tell.
+    /// These rounds do not decide.
     Undecided,
 }
 
@@ -87,7 +87,7 @@ pub struct Verdict {
     pub second: Summary,
 }
 
-/// Compares the arms, whose values are in the order of the rounds.
+/// Compares the arms; their values are in the order of the rounds.
 pub fn judge(first: &[f64], second: &[f64], question: Question) -> Result<Verdict, RoundsError> {
     let effects = effects(first, second, question.scale)?;
     let rounds = effects.len();

@@ -1,12 +1,12 @@
-//! Values that the event loop and the pure crates both speak of: a moment, and the address of a peer. No clock is read and no socket is
-//! opened here. `reactor` and `upstream` hand them on under their own names, so that a moment of one is a moment of the other.
+//! Values that the event loop and the pure crates share: a moment, and the address of a peer. Nothing here reads a clock or opens a
+//! socket. `reactor` and `upstream` re-export them under their own names, so both use the same types.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Milliseconds of the monotonic clock, whose origin is the machine's start: only differences mean something.
+/// Milliseconds of the monotonic clock, counted from the machine's start: only differences have a meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Millis(pub u64);
 

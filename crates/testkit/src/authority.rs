@@ -1,4 +1,4 @@
-//! An authority of certificates that a test makes, and what it issues.
+//! A certificate authority that a test makes, and the certificates that it issues.
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use std::fs;
@@ -26,7 +26,8 @@ impl Authority {
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
-    /// An authority that this one has issued; the closure has the last word on its certificate.
+    /// An authority that this one has issued; the closure can change its certificate before it is
+    /// signed.
     pub fn under(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.distinguished_name.push(DnType::CommonName, name);
@@ -50,7 +51,7 @@ impl Authority {
         self.issue_with(names, |_| ())
     }
 
-    /// The same; the closure has the last word on what is in it.
+    /// The same; the closure can change the certificate's contents.
     pub fn issue_with(&self, names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Issued {
         let mut params = CertificateParams::new(names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>()).unwrap();
         params.distinguished_name = rcgen::DistinguishedName::new();
@@ -61,7 +62,7 @@ impl Authority {
         Issued { chain, key: key.serialize_pem() }
     }
 
-    /// The same; the closure has the last word on its settings.
+    /// The same; the closure can change its settings.
     pub fn client_with(&self, change: impl FnOnce(ClientSideBuilder) -> ClientSideBuilder) -> ClientSide {
         change(ClientSide::new(Trust::Authorities(self.pem().into_bytes()))).build().unwrap()
     }

@@ -1,8 +1,8 @@
 //! Pages in a real browser: Chromium without a window, driven over its `DevTools` pipe (JSON messages that end in a NUL byte, on
 //! descriptors 3 and 4). `cargo xtask peers` provides it as `chromium`.
 //!
-//! A test of a page that some command has written is one line: it opens the page at desktop and phone width, light and dark, and
-//! fails where a chart is missing, something overflows, a text leaves its drawing, or the console has something to say.
+//! A test of a page that a command has written is one line. It opens the page at desktop and phone width, light and dark. It fails if
+//! a chart is missing, something overflows, a text leaves its drawing, or the console reports anything.
 //!
 //! ```no_run
 //! # let page = std::path::Path::new("report.html");
@@ -70,7 +70,7 @@ pub struct Seen {
     pub outside: Vec<String>,
     /// Texts of charts that are too small to read.
     pub small: usize,
-    /// Charts whose marks on the axis run into each other.
+    /// Charts with overlapping marks on the axis.
     pub overlap: usize,
 }
 
@@ -117,7 +117,7 @@ pub fn assert_page_holds(page: &Path, charts: usize) {
 }
 
 impl Browser {
-    /// Starts it; `None`, said on the standard error, where there is no Chromium.
+    /// Starts Chromium; `None`, reported on standard error, if there is no Chromium.
     ///
     /// # Panics
     /// Under CI when there is none: a page without a browser is not tested.
@@ -162,8 +162,8 @@ impl Browser {
         browser
     }
 
-    /// Opens a page, and returns what the expression yields: a text. The expression is the browser's own door and is not bound by the
-    /// page's policy.
+    /// Opens a page and returns the text that the expression yields. The page's policy does not apply to the expression, because the
+    /// browser itself evaluates it.
     #[track_caller]
     pub fn look(&mut self, page: &Path, window: Window, expression: &str) -> String {
         let Window { width, height, dark } = window;
@@ -178,7 +178,7 @@ impl Browser {
         answer["result"]["value"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
     }
 
-    /// Opens a page of a server, whatever its certificate, and returns the text that the expression promises.
+    /// Opens a page of a server, with any certificate, and returns the text of the promise that the expression yields.
     #[track_caller]
     pub fn run_at(&mut self, url: &str, expression: &str) -> String {
         self.ask("Security.setIgnoreCertificateErrors", &json!({"ignore": true}));
@@ -189,7 +189,7 @@ impl Browser {
         answer["result"]["value"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
     }
 
-    /// Opens a page that `report` has rendered, and says what it shows.
+    /// Opens a page that `report` has rendered, and returns what it shows.
     #[track_caller]
     pub fn see(&mut self, page: &Path, window: Window) -> Seen {
         let expression = format!(

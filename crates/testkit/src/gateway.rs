@@ -1,5 +1,5 @@
 //! The real gateway in the test's process: a configuration is loaded, checked, lowered, bound and served by worker threads, as the
-//! binary does it, but for the file system, which is a text and an empty directory, and the ports, which the kernel picks.
+//! binary does it. Two things differ: the file system is a text and an empty directory, and the kernel picks the ports.
 
 use crate::signal::until;
 use crate::{Authority, DEADLINE, Talk};
@@ -18,7 +18,7 @@ use tls::{ClientSide, Trust};
 /// The name of the only file there is.
 const MAIN: &str = "nginx.conf";
 
-/// Whether all clients speak TLS: a test program whose name begins so runs the tests of another one over TLS.
+/// Whether all clients speak TLS: a test program with this prefix in its name runs another program's tests over TLS.
 fn under_tls() -> bool {
     static IS: OnceLock<bool> = OnceLock::new();
     *IS.get_or_init(|| {
@@ -216,7 +216,7 @@ impl Gateway {
         self.prefix.path().to_path_buf()
     }
 
-    /// This test makes it panic: that is no reason to fail.
+    /// The test makes the gateway panic on purpose, so a panic does not fail the test.
     pub fn expect_bugs(&mut self) {
         self.bugs_expected = true;
     }
@@ -237,7 +237,7 @@ impl Gateway {
         until(what, || Some(self.totals()).filter(&wanted))
     }
 
-    /// What the gateway had to say about the configuration that was loaded last.
+    /// The messages about the configuration that was loaded last.
     pub fn warnings(&self) -> Vec<String> {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

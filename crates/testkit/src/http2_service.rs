@@ -1,4 +1,4 @@
-//! An upstream that speaks HTTP/2 in clear, over the engine's role of a server: its script says what it answers, and may send frames by hand.
+//! An upstream that speaks HTTP/2 in clear, over the engine's server role. Its script chooses the answers and may send frames by hand.
 
 use crate::{DEADLINE, Talk};
 use http2::{Config, Connection, ErrorCode, Event, Head, ResetBy, Role, StreamId};
@@ -12,7 +12,7 @@ const PING_HEADER: [u8; 9] = [0, 0, 8, 6, 0, 0, 0, 0, 0];
 /// A SETTINGS frame that acknowledges.
 const SETTINGS_ACK: [u8; 9] = [0, 0, 0, 4, 1, 0, 0, 0, 0];
 
-/// What has come of a request.
+/// What was received of a request.
 #[derive(Debug, Clone, Default)]
 pub struct Asked {
     /// `:method`
@@ -55,7 +55,7 @@ pub struct Http2Service {
     given: u32,
     /// Bodies are not consumed, so that windows close.
     pub holds_windows: bool,
-    /// The gateway has said goodbye.
+    /// The gateway has sent GOAWAY.
     pub goaway: Option<ErrorCode>,
     /// PINGs of the gateway so far.
     pub pings: u32,
@@ -118,7 +118,7 @@ impl Http2Service {
         }
     }
 
-    /// A request whose head has come already.
+    /// A request with a head that was already received.
     pub fn next_request(&mut self) -> Option<u32> {
         let (&stream, _) = self.asked.range(self.given + 1..).next()?;
         self.given = stream;
@@ -136,7 +136,7 @@ impl Http2Service {
         Some((stream, self.asked[&stream].clone()))
     }
 
-    /// What has come of a request so far.
+    /// What was received of a request so far.
     pub fn so_far(&self, stream: u32) -> &Asked {
         &self.asked[&stream]
     }
@@ -159,7 +159,7 @@ impl Http2Service {
         }
     }
 
-    /// Sends a part of a body, as windows let it. Where the stream is over the rest is dropped.
+    /// Sends a part of a body, as windows allow. If the stream ends, the rest is dropped.
     #[track_caller]
     pub fn send(&mut self, stream: u32, mut bytes: &[u8], end: bool) {
         let begun = Instant::now();
@@ -201,7 +201,7 @@ impl Http2Service {
         self.flush();
     }
 
-    /// Goes away, having looked at streams up to this one.
+    /// Sends GOAWAY with this stream as the last one that was processed.
     pub fn go_away(&mut self, last: u32, code: ErrorCode) {
         let mut payload = last.to_be_bytes().to_vec();
         payload.extend(code.0.to_be_bytes());
@@ -246,7 +246,7 @@ impl Http2Service {
         self.talk.reset();
     }
 
-    /// Waits until something is the case.
+    /// Waits until the condition holds.
     #[track_caller]
     pub fn until(&mut self, what: &str, is: impl Fn(&Self) -> bool) {
         let begun = Instant::now();
@@ -281,7 +281,7 @@ impl Http2Service {
         while begun.elapsed() < DEADLINE && !matches!(socket.read(&mut buffer), Ok(0) | Err(_)) {}
     }
 
-    /// Reads what there is, at most for some milliseconds.
+    /// Reads the available bytes, and waits at most some milliseconds for them.
     pub fn step(&mut self) {
         if self.is_closed {
             return;

@@ -1,4 +1,5 @@
-//! A client that speaks HTTP/2 in clear, over the engine's role of a client; and frames by hand, for what no engine would send.
+//! A client that speaks HTTP/2 in clear, over the engine's client role. It can also send frames by hand that no engine would
+//! send.
 
 use crate::DEADLINE;
 use http2::{Config, Connection, ErrorCode, Event, Head, HeadKind, RequestLine, ResetBy, Role, StreamId};
@@ -7,7 +8,7 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// What has come on a stream.
+/// What was received on a stream.
 #[derive(Debug, Clone, Default)]
 pub struct Answer {
     /// 0 before there is a final head.
@@ -180,7 +181,7 @@ impl Http2Talk {
         let _ = self.socket.write_all(bytes);
     }
 
-    /// What has come on a stream so far.
+    /// What was received on a stream so far.
     pub fn so_far(&self, stream: u32) -> &Answer {
         &self.answers[&stream]
     }
@@ -195,7 +196,7 @@ impl Http2Talk {
         self.answers[&stream].clone()
     }
 
-    /// Waits until something is the case.
+    /// Waits until the condition holds.
     #[track_caller]
     pub fn until(&mut self, what: &str, is: impl Fn(&Self) -> bool) {
         let begun = Instant::now();
@@ -230,7 +231,7 @@ impl Http2Talk {
         self.is_closed
     }
 
-    /// Reads what there is, at most for some milliseconds.
+    /// Reads the available bytes, and waits at most some milliseconds for them.
     pub fn step(&mut self) {
         if self.is_closed {
             return;

@@ -1,8 +1,7 @@
-//! What conversations with the gateway are made of: the real gateway on worker threads of the test's process
-//! ([`Gateway`]), upstreams that play a script ([`Peer`]), and clients that say each byte themselves ([`Talk`]). Tests
-//! use it, the product does not. Every wait ends with what it waits for, or fails the test at [`DEADLINE`]; nothing here
-//! sleeps for luck. It knows HTTP only as far as a test has to: its parser is its own, so that a mistake of the product's
-//! codecs does not hide itself.
+//! Tools for tests that talk to the gateway: the real gateway on worker threads of the test's process ([`Gateway`]),
+//! upstreams that play a script ([`Peer`]), and clients that control each byte ([`Talk`]). Only tests use it. Every wait
+//! ends with its event or fails the test at [`DEADLINE`]; nothing here sleeps and hopes. It has its own HTTP parser, so
+//! that a mistake in the product's codecs does not hide itself.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 mod authority;

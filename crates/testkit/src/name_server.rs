@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// A blocked receive looks this often whether the test is over.
 const SLICE: Duration = Duration::from_millis(20);
-/// Bytes of the largest question that anybody sends.
+/// Bytes of the largest question that a test sends.
 const QUESTION_BYTES_MAX: usize = 1024;
 /// TCP and UDP want the same port; a free one is found soon.
 const PORTS_TRIED_MAX: usize = 100;

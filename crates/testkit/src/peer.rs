@@ -241,7 +241,7 @@ impl Deaf {
         Self { socket, _queued: queued }
     }
 
-    /// An address whose listener does not accept.
+    /// An address with a listener that does not accept.
     pub fn address(&self) -> SocketAddr {
         self.socket.local_addr().unwrap().as_socket().unwrap()
     }

@@ -1,15 +1,15 @@
-//! Foreign programs that tests run beside the gateway, and Debian's configuration of nginx: where `cargo xtask peers` has put
-//! them, or the system has them.
+//! Foreign programs that tests run beside the gateway, and Debian's configuration of nginx. `cargo xtask peers` unpacks them,
+//! or the system has them installed.
 
 use crate::skip;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The peer program of that name: in `$HOLDFAST_PEERS`, in `target/peers/bin`, or installed.
+/// The peer program of that name, from `$HOLDFAST_PEERS`, `target/peers/bin`, or the installed programs.
 ///
 /// # Panics
-/// When it is nowhere: `cargo xtask peers` fetches it.
+/// If it is not found: `cargo xtask peers` fetches it.
 pub fn peer_program(name: &str) -> PathBuf {
     find_peer(&[name]).unwrap_or_else(|| {
         panic!("no {name} here: `cargo xtask peers` fetches it, and `cargo xtask test` does so itself")
@@ -33,17 +33,17 @@ fn find_peer(names: &[&str]) -> Option<PathBuf> {
     let given = std::env::var_os("HOLDFAST_PEERS").map(PathBuf::from);
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers/bin");
     let path = std::env::var_os("PATH").unwrap_or_default();
-    // Daemons live where the path of a user need not lead.
+    // Daemons may be in folders that are not in a user's `PATH`.
     let system = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
     let folders = given.into_iter().chain([ours]).chain(system.collect::<Vec<_>>());
     let mut files = folders.flat_map(|folder| names.iter().map(move |name| folder.join(name)));
     files.find(|file| file.is_file())
 }
 
-/// `promtool check metrics` has nothing to say about a page of metrics.
+/// Asserts that `promtool check metrics` accepts a page of metrics without a message.
 ///
 /// # Panics
-/// When it has, or is nowhere.
+/// If it prints a message, or is not found.
 #[track_caller]
 pub fn assert_metrics_are_sound(metrics: &str) {
     let mut promtool = Command::new(peer_program("promtool"))

@@ -1,4 +1,4 @@
-//! A responder of OCSP: `openssl ocsp` makes its answers, from a list of certificates as an authority keeps it.
+//! An OCSP responder: `openssl ocsp` makes its answers from a list of certificates, as an authority keeps it.
 
 use crate::authority::{Authority, Issued};
 use crate::peer::Peer;
@@ -25,7 +25,7 @@ pub enum Habit {
     Answers,
     /// It answers with a signer of its own instead of the authority.
     SignedBy(PathBuf, PathBuf),
-    /// It says nothing until the client has gone.
+    /// It sends nothing until the client has gone.
     Silent,
     /// It sends these bytes.
     Says(Vec<u8>),
@@ -65,7 +65,7 @@ impl Responder {
         format!("http://{}", self.peer.address())
     }
 
-    /// What it does from now on.
+    /// Sets what it does from now on.
     pub fn set(&self, habit: Habit) {
         *self.habit.lock().unwrap() = habit;
     }
@@ -75,7 +75,7 @@ impl Responder {
         self.peer.requests().into_iter().map(|(_, request)| request.target().to_owned()).collect()
     }
 
-    /// Notes the standing of a certificate: `V` is valid, `R` revoked. What was noted last counts.
+    /// Sets the status of a certificate: `V` is valid, `R` revoked. The last call counts.
     pub fn note(&self, serial: u64, standing: char) {
         let path = self.folder.path().join("index");
         let number = format!("{serial:02X}");

@@ -11,7 +11,7 @@ use tls::{RECORD_BYTES_MAX, RECORD_OVERHEAD_BYTES, Session, TlsError};
 #[derive(Debug)]
 pub(crate) struct Secured {
     session: Session,
-    /// Of a record of which a part was sent.
+    /// The rest of a record that was sent in part.
     unsent: Vec<u8>,
 }
 
@@ -24,7 +24,7 @@ impl Secured {
         &self.session
     }
 
-    /// Shakes hands; `received` has come already. Data that came behind the handshake goes to `plain`.
+    /// Shakes hands; `received` was read already. Data behind the handshake goes to `plain`.
     pub(crate) fn shake_hands(
         &mut self,
         mut stream: &TcpStream,
@@ -80,7 +80,7 @@ impl Secured {
         self.unsent = rest.to_vec();
     }
 
-    /// Opens what has come; `false`: it was not what TLS allows.
+    /// Decrypts received bytes; `false`: TLS does not allow them.
     pub(crate) fn open(&mut self, bytes: &mut [u8], plain: &mut Vec<u8>) -> bool {
         self.session.receive(bytes, &mut |part| plain.extend_from_slice(part)).is_ok()
     }

@@ -43,7 +43,7 @@ impl Nginx {
     }
 }
 
-/// Where nginx is; `None` where there is none to compare with, and the test is skipped.
+/// Where nginx is; `None` if it is not found, and then the test is skipped.
 #[track_caller]
 pub fn nginx_or_skip(generation: Nginx) -> Option<PathBuf> {
     peer_or_skip(&[generation.program()])
@@ -160,7 +160,7 @@ impl Sides {
         }
     }
 
-    /// Ours, for what only it can be told.
+    /// The gateway under test, for what nginx has no counterpart for.
     #[allow(dead_code)] // for suites of other crates
     pub fn gateway(&self) -> &Gateway {
         &self.gateway

@@ -81,14 +81,14 @@ impl Site {
         assert!(response.says_close(), "{response:?}");
         assert_eq!(client.end(), End::Fin, "to {}", request.escape_ascii());
         let line = self.gateway.logged(phrase);
-        // nginx's levels: what a client sends is its own affair, but for bodies.
+        // nginx logs what a client does wrong at `info`, except for bodies.
         let level = if status == 413 || line.contains("chunked body") { " [error] " } else { " [info] " };
         assert!(line.contains(level) && line.contains(", client: 127.0.0.1"), "{line}");
         assert!(line.bytes().all(|byte| (0x20..0x7f).contains(&byte)), "not escaped: {line}");
         response
     }
 
-    /// Nothing came to the upstream: a request that is sent to it now is the first that it sees.
+    /// The upstream has received nothing: a request that is sent to it now is the first that it sees.
     #[track_caller]
     pub fn peer_saw_nothing(&self) {
         assert_eq!(self.ask("GET /first HTTP/1.1\r\nHost: a\r\n\r\n").status(), 200);

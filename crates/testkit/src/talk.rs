@@ -1,5 +1,5 @@
-//! One end of a TCP connection in the hands of a test: it says bytes, expects bytes, and ends the connection the way the
-//! test wants it. Clients and the connections of a [`crate::Peer`] are the same thing.
+//! One end of a TCP connection that a test controls: it sends bytes, expects bytes, and ends the connection the way the test
+//! wants. Clients and the connections of a [`crate::Peer`] use the same type.
 
 use crate::message::{Framing, Message, Request, Response, parse_fields};
 use crate::secured::Secured;
@@ -14,8 +14,8 @@ use tls::{ClientSide, Session, TlsError};
 
 /// A blocked read looks this often whether the test is over.
 const SLICE: Duration = Duration::from_millis(50);
-/// A receiver that has taken nothing for this long does not read: the proof of back-pressure has to end some time. Far longer
-/// than a busy machine lets a gateway wait between two reads, or buffers that have room would be taken for full ones.
+/// A receiver that has taken nothing for this long counts as not reading, so that a test of back-pressure can end. It is far
+/// longer than a busy machine lets a gateway wait between two reads; otherwise buffers with room would count as full.
 const STUCK: Duration = Duration::from_millis(1500);
 
 /// Between two requests a connection is idle for as long as the test is busy elsewhere, which takes a busy machine more than one
@@ -25,13 +25,13 @@ const IDLE_MAX: Duration = Duration::from_mins(10);
 /// How a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// The other side sent FIN: everything before it is what it wanted to say.
+    /// The other side sent FIN after all of its bytes.
     Fin,
     /// RST: the connection broke.
     Reset,
 }
 
-/// Everything that came on one connection, and what was understood of it.
+/// All bytes received on one connection, and the messages that were parsed from them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Record {
     pub(crate) bytes: Arc<Mutex<Vec<u8>>>,
@@ -141,13 +141,13 @@ impl Talk {
         self.stream.as_ref().expect("the conversation was ended from here already")
     }
 
-    /// Says bytes. What a broken connection does not take is not an error here: what comes back tells.
+    /// Sends bytes. A broken connection is not an error here; the test sees it in what it receives.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let sealed = self.secured.as_mut().map(|secured| secured.seal(bytes.as_ref()));
         let _ = self.socket().write_all(sealed.as_deref().unwrap_or(bytes.as_ref()));
     }
 
-    /// Says a GET without a body, with further field lines, each with its line end.
+    /// Sends a GET without a body, with further field lines, each with its line end.
     pub fn send_get(&mut self, target: &str, fields: &str) {
         self.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
     }
@@ -159,29 +159,29 @@ impl Talk {
         self.response()
     }
 
-    /// Says bytes, each in a segment of its own.
+    /// Sends bytes, each in a segment of its own.
     pub fn send_bytewise(&mut self, bytes: impl AsRef<[u8]>) {
         for byte in bytes.as_ref() {
             self.send([*byte]);
         }
     }
 
-    /// Says bytes in the given pieces.
+    /// Sends bytes in the given pieces.
     pub fn send_pieces<'a>(&mut self, pieces: impl IntoIterator<Item = &'a [u8]>) {
         for piece in pieces {
             self.send(piece);
         }
     }
 
-    /// Says up to `most` bytes to a peer that may not read; the number that went into the kernel until nothing went
-    /// for a while.
+    /// Sends up to `most` bytes to a peer that may not read. Returns the number that went into the kernel until nothing went for
+    /// a while.
     pub fn flood(&mut self, most: usize) -> usize {
         let (taken, ended) = self.pour(most, STUCK);
         assert_eq!(ended, None, "the connection broke after {taken} bytes");
         taken
     }
 
-    /// Says up to `most` bytes to a peer that ends the connection before that; the number that went into the kernel.
+    /// Sends up to `most` bytes to a peer that ends the connection before that. Returns the number that went into the kernel.
     #[track_caller]
     pub fn flood_until_the_end(&mut self, most: usize) -> usize {
         let (taken, ended) = self.pour(most, DEADLINE);
@@ -189,7 +189,7 @@ impl Talk {
         taken
     }
 
-    /// Says up to `most` bytes, until nothing has gone for so long or the connection has ended.
+    /// Sends up to `most` bytes, until nothing has gone for this long or the connection has ended.
     fn pour(&mut self, most: usize, patience: Duration) -> (usize, Option<io::ErrorKind>) {
         if self.secured.is_some() {
             return self.pour_records(most, patience);
@@ -334,7 +334,7 @@ impl Talk {
         Some(std::mem::take(&mut self.pending))
     }
 
-    /// Reads nothing and says nothing until the test is over.
+    /// Neither reads nor sends until the test is over.
     #[track_caller]
     pub fn sits_still(&self) {
         let begun = Instant::now();
@@ -378,13 +378,13 @@ impl Talk {
         assert_eq!(read.escape_ascii().to_string(), bytes.escape_ascii().to_string());
     }
 
-    /// The head of the next request or response; `None` when the other side has nothing more to say.
+    /// The head of the next request or response; `None` if the other side ends the connection first.
     #[track_caller]
     pub fn head(&mut self) -> Option<Message> {
         self.read_until(b"\r\n\r\n").map(|head| Message::of_head(&head))
     }
 
-    /// The next request, with its body; `None` when the other side has nothing more to say, or broke off.
+    /// The next request with its body; `None` if the other side ends the connection before the request is complete.
     pub fn request(&mut self) -> Option<Request> {
         while !self.pending.windows(4).any(|window| window == b"\r\n\r\n") {
             let at_most = if self.pending.is_empty() { IDLE_MAX } else { DEADLINE };
@@ -419,7 +419,7 @@ impl Talk {
         }
     }
 
-    /// A response that is visibly cut: what came of it, and how the connection ended.
+    /// A response that is visibly cut: the part that was received, and how the connection ended.
     #[track_caller]
     pub fn cut_response(&mut self) -> (Response, End) {
         match self.response_or_end(false) {
@@ -428,7 +428,7 @@ impl Talk {
         }
     }
 
-    /// The rest of a response whose head was read.
+    /// The rest of a response; its head was already read.
     #[track_caller]
     pub fn response_behind(&mut self, mut head: Message) -> Response {
         match self.body(head.response_framing(false), &mut head) {
@@ -508,7 +508,7 @@ impl Talk {
         }
     }
 
-    /// Expects the connection to end, with nothing said before that.
+    /// Expects the connection to end without any further bytes.
     #[track_caller]
     pub fn end(&mut self) -> End {
         let (rest, end) = self.rest();
@@ -523,7 +523,7 @@ impl Talk {
         (std::mem::take(&mut self.pending), self.ended.expect("receiving ended"))
     }
 
-    /// Whether the other side has said something, or ended, within a time.
+    /// Whether the other side has sent something, or ended, within a time.
     pub fn hears_within(&mut self, at_most: Duration) -> bool {
         if !self.pending.is_empty() || self.ended.is_some() {
             return true;

@@ -1,5 +1,5 @@
-//! What a client of an ACME server needs of TLS: a request for a certificate with its new key, the certificate that answers the
-//! challenge `tls-alpn-01`, and a check of an account's key. The protocol itself is the control plane's.
+//! TLS parts of an ACME client: a request for a certificate with its new key, the certificate that answers the challenge
+//! `tls-alpn-01`, and a check of an account's key. The control plane speaks the protocol itself.
 
 use crate::error::SetupError;
 use crate::finding::Finding;

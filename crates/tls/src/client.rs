@@ -1,4 +1,5 @@
-//! A client's settings, made once and shared by its connections: whom it trusts, what it shows, whether it resumes.
+//! A client's settings, made once and shared by its connections: the authorities it trusts, the certificate it shows, whether it
+//! resumes sessions.
 
 use crate::error::SetupError;
 use crate::names::{self, Ciphers, Curves, Protocols};
@@ -13,10 +14,10 @@ use rustls::sign::SingleCertAndKey;
 use rustls_pki_types::ServerName;
 use std::sync::Arc;
 
-/// Servers whose sessions are remembered; rustls keeps up to eight tickets for each.
+/// Most servers for which sessions are kept; rustls keeps up to eight tickets for each.
 const SERVERS_REMEMBERED: usize = 1024;
 
-/// Which servers are believed.
+/// Which servers the client trusts.
 #[derive(Debug, Clone)]
 pub enum Trust {
     /// Those with a certificate of an authority that the system knows.
@@ -27,14 +28,14 @@ pub enum Trust {
     Anyone,
 }
 
-/// In place of the name of a server that is neither sent nor verified.
+/// Used as the name of a server when no name is sent or verified.
 const NAMELESS: &str = "nameless.invalid";
 
 /// A client's settings. Connections hold them while they live; clones share everything, sessions to resume included.
 #[derive(Debug, Clone)]
 pub struct ClientSide {
     config: Arc<ClientConfig>,
-    /// Sessions by peer; `None` where they are not resumed.
+    /// Sessions by peer; `None` if sessions are not resumed.
     remembered: Option<Arc<Remembered>>,
     identity: Arc<[u8]>,
 }
@@ -62,8 +63,8 @@ impl ClientSide {
         Arc::clone(&self.config)
     }
 
-    /// A digest of all that the builder was given. Sides with equal ones trust the same servers, show the same certificate, and
-    /// may use each other's connections to a server of one name.
+    /// A digest of all the builder's settings. Sides with equal digests trust the same servers, show the same certificate, and may
+    /// use each other's connections to a server of one name.
     pub fn identity(&self) -> &Arc<[u8]> {
         &self.identity
     }

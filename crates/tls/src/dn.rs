@@ -1,4 +1,5 @@
-//! How OpenSSL writes what a certificate says: distinguished names in both forms, dates, PEM. nginx's variables have these texts.
+//! OpenSSL's texts for the contents of a certificate: distinguished names in both forms, dates, PEM. nginx's variables have these
+//! texts.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

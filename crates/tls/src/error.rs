@@ -1,10 +1,10 @@
-//! What goes wrong on a connection, and what goes wrong while sides are set up. Each error has nginx's phrase for the error log, a
-//! short name for counters, and who is at fault.
+//! Errors of a connection, and errors while sides are set up. Each error has nginx's phrase for the error log, a short name for
+//! counters, and the side that is at fault.
 
 use crate::verifier::{is_self_signed, verify_words};
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
 
-/// Who has to act on a failed connection.
+/// Which side has to act on a failed connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blame {
     /// The peer, or the way to it. nginx logs most of these at `info`.
@@ -124,8 +124,8 @@ impl TlsError {
         }
     }
 
-    /// nginx's phrase for the error log of a client that asked an upstream for this name: what fails of the certificate is told there
-    /// in OpenSSL's words. Without the place ("while SSL handshaking to upstream").
+    /// nginx's phrase for the error log of a client that asked an upstream for this name. Certificate errors use OpenSSL's words. The
+    /// phrase does not include the place ("while SSL handshaking to upstream").
     pub fn upstream_phrase(&self, name: &str) -> String {
         match self.certificate() {
             Some(CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }) => {
@@ -154,7 +154,7 @@ impl TlsError {
         self.level().max(Level::Error)
     }
 
-    /// Who has to act.
+    /// Which side has to act.
     pub fn blame(&self) -> Blame {
         match self {
             Self::NameRefused | Self::KeysExhausted | Self::NotOpen => Blame::Us,
@@ -178,7 +178,7 @@ impl TlsError {
         }
     }
 
-    /// What the person who started the connection can do about it, as far as the error tells.
+    /// What the operator of the client can do about the error, if the error tells.
     pub fn advice(&self) -> Option<&'static str> {
         let error = match self {
             Self::NotTls { .. } => return Some("use http:// (or ws://), or connect to the port that speaks TLS"),

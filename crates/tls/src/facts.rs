@@ -1,4 +1,4 @@
-//! What is known of a connection after its handshake, in the words of nginx's `$ssl_*` variables.
+//! Facts about a connection after its handshake, in the words of nginx's `$ssl_*` variables.
 
 use crate::names::{Protocol, cipher_name, curve_name};
 use crate::peer::ClientCertificate;
@@ -33,12 +33,13 @@ impl Session {
         self.common()?.alpn_protocol()
     }
 
-    /// The names of the ciphers that the client offered (`$ssl_ciphers`): those that are not known as numbers.
+    /// The names of the ciphers that the client offered (`$ssl_ciphers`); unknown ciphers are shown as
+    /// numbers.
     pub fn offered_ciphers(&self) -> Option<String> {
         self.offered().map(|(ciphers, _)| list(ciphers, cipher_name))
     }
 
-    /// The names of the groups that the client offered (`$ssl_curves`): those that are not known as numbers.
+    /// The names of the groups that the client offered (`$ssl_curves`); unknown groups are shown as numbers.
     pub fn offered_curves(&self) -> Option<String> {
         self.offered().map(|(_, groups)| list(groups, curve_name))
     }

@@ -1,5 +1,5 @@
-//! The first message of a client, read before a server is chosen: names and what is offered. rustls reads it again by
-//! itself, and refuses what can be read in two ways, such as an extension that comes twice. Pure.
+//! The first message of a client, read before a server is chosen: its name and its offers. rustls reads the message
+//! again, and refuses ambiguous ones, such as a message with the same extension twice. Pure.
 
 use crate::error::TlsError;
 use rustls::Error;
@@ -71,7 +71,7 @@ impl<'a> ClientHello<'a> {
     }
 }
 
-/// A message that has come to its end, or not yet.
+/// Whether a message is complete.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// More bytes are needed.

@@ -1,7 +1,7 @@
-//! The keys of records, kept small while a connection waits. The provider's form of a key takes some 600 bytes in each direction: half
-//! of what an idle connection held. Here a key is kept as it was derived, and its computing form in a table of the thread, which has
-//! room for the connections that are busy. Ciphers, nonces and limits are rustls' and the provider's; records are put together as
-//! rustls' own providers do it, and tests compare both byte by byte.
+//! The keys of records, kept small while a connection waits. The provider's form of a key takes some 600 bytes in each direction, half
+//! of the memory of an idle connection. Here a key is kept as it was derived, and its computing form in a table of the thread, which
+//! has room for the busy connections. Ciphers, nonces and limits are rustls' and the provider's. Records are built as rustls' own
+//! providers do it, and tests compare both byte by byte.
 
 use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, UnboundKey};
 use rustls::crypto::aws_lc_rs::ALL_CIPHER_SUITES;
@@ -82,7 +82,7 @@ impl PackedKey {
         Self { number, slot: 0, algorithm, key, iv }
     }
 
-    /// Computes with the key. `None`: the key has not the length that its cipher wants, or the provider fails.
+    /// Computes with the key. `None`: the key has the wrong length for its cipher, or the provider fails.
     fn compute<R>(&mut self, work: impl FnOnce(&LessSafeKey, &Iv) -> Option<R>) -> Option<R> {
         // A thread that ends has no table any more.
         let kept = UNPACKED.try_with(|table| table.borrow_mut().take(self.slot, self.number)).ok().flatten();

@@ -57,7 +57,7 @@ impl Machine for UnbufferedClientConnection {
     fn take_early(_: ReadEarlyData<'_, '_, Self::Data>, _: &mut dyn FnMut(&[u8])) {}
 }
 
-/// Where what comes out of a connection goes.
+/// Receives the plaintext and output of a connection.
 pub(crate) struct Events<'a> {
     pub(crate) output: &'a mut Vec<u8>,
     pub(crate) plain: &'a mut dyn FnMut(&[u8]),
@@ -96,8 +96,8 @@ pub(crate) fn feed<M: Machine>(machine: &mut M, incoming: &mut [u8], events: &mu
     }
 }
 
-/// Moves the alert that an error has left behind to the output. rustls must not look at the bytes again that it failed at, so it is
-/// asked only while it has something to send.
+/// Moves the alert of a failed connection to the output. rustls must not see the bytes again that it failed at, so it is only
+/// called while it has something to send.
 fn take_alert<M: Machine>(machine: &mut M, output: &mut Vec<u8>) {
     for _ in 0..ALERTS_MAX {
         if !machine.has_output() {
@@ -116,8 +116,8 @@ fn encode<Data>(data: &mut EncodeTlsData<'_, Data>, output: &mut Vec<u8>) {
     output.truncate(start + written);
 }
 
-/// Lets `write` use the connection once it may send data. `held` is what was received and not done with: rustls counts its place in
-/// a cut handshake message from the beginning of that.
+/// Lets `write` use the connection once it may send data. `held` is what was received and is not consumed: rustls counts its place
+/// in an incomplete handshake message from the start of `held`.
 fn with_traffic<M: Machine, R>(
     machine: &mut M,
     held: &mut [u8],

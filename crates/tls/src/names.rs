@@ -1,5 +1,5 @@
-//! OpenSSL's words for protocols, ciphers and curves, as nginx.conf has them, and what rustls has of that. What cannot be had is named,
-//! never left out in silence.
+//! Maps OpenSSL's words for protocols, ciphers and curves, as nginx.conf has them, to rustls. Each name that rustls does not support is
+//! reported with a reason.
 
 use crate::keys;
 use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs as provider};
@@ -32,7 +32,7 @@ impl Protocol {
     }
 }
 
-/// The versions that may be agreed on, with what was asked for beyond.
+/// The versions that may be agreed on, and the configured ones that have no effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Protocols {
     tls12: bool,
@@ -53,7 +53,7 @@ impl Protocols {
         Self { tls12: protocol == Protocol::Tls12, tls13: protocol == Protocol::Tls13, notes: Vec::new() }
     }
 
-    /// The words of `ssl_protocols`. An unknown word is an error: it.
+    /// Reads the words of `ssl_protocols`. The error is the unknown word.
     pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
         let mut parsed = Self { tls12: false, tls13: false, notes: Vec::new() };
         for word in words {
@@ -69,7 +69,7 @@ impl Protocols {
         Ok(parsed)
     }
 
-    /// Whether nothing is left that is spoken.
+    /// Whether no supported version is left.
     pub fn is_empty(&self) -> bool {
         !self.tls12 && !self.tls13
     }
@@ -105,7 +105,7 @@ const RSA_CHACHA: &[&str] = &["RSA", "aRSA", "CHACHA20", "SHA256"];
 const ECDSA_128: &[&str] = &["ECDSA", "aECDSA", "AES", "AES128", "AESGCM", "SHA256"];
 const RSA_128: &[&str] = &["RSA", "aRSA", "AES", "AES128", "AESGCM", "SHA256"];
 
-/// Words that select all of ours.
+/// Words that select all suites of ours.
 const EVERY: &[&str] =
     &["ALL", "DEFAULT", "HIGH", "FIPS", "ECDHE", "EECDH", "kECDHE", "kEECDH", "TLSv1.2", "COMPLEMENTOFDEFAULT"];
 

@@ -1,5 +1,5 @@
-//! The Online Certificate Status Protocol (RFC 6960): what a responder is asked about a certificate, and whether its answer can be
-//! believed. Bytes only: the control plane asks. ASN.1 is the crate `der`'s, signatures are `webpki`'s.
+//! The Online Certificate Status Protocol (RFC 6960): requests for the status of a certificate, and the check of a responder's
+//! answer. Bytes only: the control plane sends the request. The crate `der` reads ASN.1; `webpki` checks signatures.
 
 use crate::finding::Finding;
 use crate::pair::{Pair, parse, read_authorities};
@@ -54,7 +54,7 @@ impl fmt::Display for Standing {
 pub struct StatusAnswer {
     /// What it says.
     pub standing: Standing,
-    /// When it ends to hold, in seconds since 1970; without one there may be a newer answer at any time.
+    /// When the answer expires, in seconds since 1970; without it a newer answer may exist at any time.
     pub next_update: Option<i64>,
 }
 
@@ -76,7 +76,7 @@ pub enum StatusError {
     /// It is about other certificates.
     #[error("certificate status not found in the OCSP response")]
     NotFound,
-    /// It is of another time.
+    /// It is not valid at this time.
     #[error("OCSP_check_validity() failed: {0}")]
     NotNow(&'static str),
 }
@@ -109,7 +109,7 @@ pub fn is_status_response(bytes: &[u8]) -> bool {
     Response::from_der(bytes).is_ok()
 }
 
-/// A certificate with its issuer: what a responder is asked about.
+/// A certificate with its issuer: the subject of a request to a responder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatusQuestion {
     issuer: CertificateDer<'static>,
@@ -146,7 +146,7 @@ impl StatusQuestion {
         self.responder.as_deref()
     }
 
-    /// Tells the certificate from all others.
+    /// Identifies the certificate.
     pub fn key(&self) -> [u8; 32] {
         crate::digest(&[&self.name_hash[..], &self.key_hash, &self.serial].concat())
     }
@@ -167,8 +167,9 @@ impl StatusQuestion {
         asked().unwrap_or_default()
     }
 
-    /// Reads an answer at this time (seconds since 1970). It counts if the certificate's issuer has signed it, or somebody with a
-    /// certificate of the issuer for that (RFC 6960, 4.2.2.2). `trusted`: the latter's chain must lead to one of these, too.
+    /// Reads an answer at this time (seconds since 1970). The certificate's issuer must have signed it, or a responder with a
+    /// certificate of that issuer for signing (RFC 6960, 4.2.2.2). `trusted`: the responder's chain must also lead to one of these
+    /// authorities.
     pub fn read(&self, response: &[u8], now: i64, trusted: Option<&StatusTrust>) -> Result<StatusAnswer, StatusError> {
         if response.len() > RESPONSE_BYTES_MAX {
             return Err(StatusError::Unreadable);

@@ -30,7 +30,7 @@ const DAY_SECONDS: i64 = 86_400;
 #[derive(Debug, Clone)]
 pub struct Pair(Arc<CertifiedKey>);
 
-/// What is known of a pair's certificate.
+/// The facts in a pair's certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateFacts {
     /// Subject, as RFC 2253 writes it.
@@ -95,8 +95,8 @@ impl Pair {
         self.0.cert.iter().map(|certificate| dn::to_pem(certificate)).collect()
     }
 
-    /// A certificate that is not looked at: webpki refuses what has a critical extension which it does not know, and that of a challenge
-    /// by ACME is one.
+    /// A certificate that is not checked: webpki refuses certificates with a critical extension that it does not know, and ACME's
+    /// challenge certificate has one.
     pub(crate) fn unread(certificate: CertificateDer<'static>, key: Vec<u8>) -> Result<Self, SetupError> {
         let key = PrivatePkcs8KeyDer::from(key).into();
         let signing = default_provider().key_provider.load_private_key(key);
@@ -113,7 +113,7 @@ impl Pair {
         &self.0
     }
 
-    /// What the certificate says. Nothing if it cannot be read, which rustls may tolerate.
+    /// What the certificate says. Empty if it cannot be read, which rustls may tolerate.
     pub fn facts(&self) -> Option<CertificateFacts> {
         facts(&self.0.cert)
     }
@@ -184,7 +184,8 @@ fn check_chain(chain: &[CertificateDer<'_>], now: i64) -> Vec<Finding> {
     findings
 }
 
-/// Public authorities say where the issuer's certificate is: clients need it. One's own authority may be all that there is.
+/// Public authorities include the URL of the issuer's certificate, and then clients need the issuer. A private authority may have issued
+/// the certificate directly.
 fn names_issuer(certificate: &X509Certificate<'_>) -> bool {
     certificate.iter_extensions().any(|extension| extension.oid == OID_PKIX_AUTHORITY_INFO_ACCESS)
 }

@@ -1,5 +1,5 @@
-//! Client certificates: asked for, checked against authorities and revocation lists, described for nginx's variables. As in nginx a
-//! certificate that fails does not fail the handshake: HTTP answers (`ssl_verify_client`), so that the client learns why.
+//! Client certificates: requested, checked against authorities and revocation lists, described for nginx's variables. As in nginx
+//! an invalid certificate does not fail the handshake: HTTP answers (`ssl_verify_client`), so that the client learns the reason.
 
 use crate::dn;
 use crate::error::SetupError;
@@ -21,7 +21,7 @@ use std::time::Duration;
 use webpki::{CertRevocationList, EndEntityCert, ExpirationPolicy, KeyUsage, OwnedCertRevocationList, VerifiedPath};
 use webpki::{RevocationCheckDepth, RevocationOptionsBuilder, UnknownStatusPolicy, anchor_from_trusted_cert};
 
-/// What became of a client's certificate.
+/// The result of checking a client's certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VerifyResult {
     /// The client has sent none.
@@ -30,9 +30,9 @@ pub enum VerifyResult {
     Success,
     /// It fails, for this reason in OpenSSL's words.
     Failed(&'static str),
-    /// It was not issued by an authority of ours: what `optional_no_ca` lets through.
+    /// No configured authority has issued it; `optional_no_ca` accepts it.
     NoAuthority(&'static str),
-    /// Its chain is sound, but a responder of OCSP does not vouch for it, or could not be asked.
+    /// Its chain is valid, but an OCSP responder does not confirm it, or could not be reached.
     NoGoodStanding(&'static str),
 }
 
@@ -63,7 +63,7 @@ impl VerifyResult {
     }
 }
 
-/// A client's certificate was asked for: what came of it.
+/// The result for a client certificate that was requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientVerification {
     /// The result.
@@ -167,7 +167,7 @@ impl Chains {
     }
 }
 
-/// What is asked of clients' certificates. Whether one is required is for HTTP to say.
+/// The checks on clients' certificates. HTTP decides whether a certificate is required.
 #[derive(Debug)]
 pub struct ClientCheck {
     chains: Chains,
@@ -179,7 +179,7 @@ pub struct ClientCheck {
 }
 
 impl ClientCheck {
-    /// Authorities in PEM: those that clients are told of (`ssl_client_certificate`), and more that are trusted
+    /// Authorities in PEM: those whose names are sent to clients (`ssl_client_certificate`), and more that are trusted
     /// (`ssl_trusted_certificate`). Both may be empty, for `optional_no_ca`.
     pub fn new(told: &[u8], trusted: &[u8]) -> Result<Self, SetupError> {
         let read = |pem: &[u8]| if pem.is_empty() { Ok(Vec::new()) } else { read_authorities(pem) };
@@ -193,7 +193,7 @@ impl ClientCheck {
         Ok(Self { chains, hints, identity, authorities, status: None })
     }
 
-    /// `ssl_ocsp`: certificates that are sound leave questions behind (see [`crate::Session::take_status_questions`]).
+    /// `ssl_ocsp`: the questions about valid certificates are kept for the caller (see [`crate::Session::take_status_questions`]).
     pub fn status(mut self, check: StatusCheck) -> Self {
         self.status = Some(check);
         self
@@ -211,7 +211,7 @@ impl ClientCheck {
         self
     }
 
-    /// What tells these demands from others, for the bond of sessions.
+    /// A digest of these demands; sessions are bound to it.
     pub(crate) fn identity(&self) -> Vec<u8> {
         let mut identity = vec![1];
         identity.extend_from_slice(&self.identity);
@@ -225,7 +225,7 @@ impl ClientCheck {
         Arc::new(Asking(self))
     }
 
-    /// Looks at what a client has sent, also where it resumed a session: lists and dates may have changed since.
+    /// Checks the client's chain, also for a resumed session: revocation lists and dates may have changed since.
     pub(crate) fn verify(&self, certificates: &[CertificateDer<'_>]) -> (VerifyResult, Vec<StatusQuestion>) {
         let Some((first, others)) = certificates.split_first() else { return (VerifyResult::None, Vec::new()) };
         let (now, usage) = (UnixTime::now(), KeyUsage::client_auth());
@@ -304,7 +304,7 @@ pub fn verify_error_number(reason: &str) -> u32 {
     }
 }
 
-/// Lets every certificate through the handshake whose key the client proves to have.
+/// Accepts every certificate in the handshake if the client proves that it has the key.
 #[derive(Debug)]
 struct Asking(Arc<ClientCheck>);
 

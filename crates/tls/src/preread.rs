@@ -14,7 +14,7 @@ pub struct Preread {
     pub alpn_protocols: Box<[u8]>,
 }
 
-/// What looking for it came to.
+/// The result of looking for the message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Prereading {
     /// More bytes are needed.
@@ -25,7 +25,7 @@ pub enum Prereading {
     Other,
 }
 
-/// Looks for the message at the beginning of what has come of a connection.
+/// Looks for the message at the beginning of the bytes received on a connection.
 pub fn preread(bytes: &[u8]) -> Prereading {
     if bytes.is_empty() {
         return Prereading::Partial;

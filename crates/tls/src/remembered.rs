@@ -1,11 +1,11 @@
-//! Sessions that a client may resume, by the peer that gave them: several peers may have one name, and a ticket of one is of no use
-//! to another. Sides that share a store share the settings that the sessions were made with (see `client`).
+//! Sessions that a client may resume, by the peer that gave them: several peers may have one name, and one peer cannot use another
+//! peer's ticket. Sides that share a store share the settings that the sessions were made with (see `client`).
 
 use rustls::client::ClientSessionMemoryCache;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Pairs of peer and name that are remembered; the oldest goes for a new one.
+/// Most pairs of peer and name that are kept; a new pair replaces the oldest.
 const PEERS_MAX: usize = 1024;
 /// Tickets that rustls keeps for each.
 const TICKETS: usize = 8;

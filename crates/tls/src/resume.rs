@@ -1,5 +1,5 @@
-//! Sessions that are resumed: keys for tickets, which can be rotated and shared, and a cache. Both serve several servers, and each
-//! session is bound to one of them with its demands on client certificates: it enters no other (CVE-2025-23419).
+//! Session resumption: ticket keys, which can be rotated and shared, and a session cache. Several servers share both. Each session is bound
+//! to one server and its demands on client certificates; no other server resumes it (CVE-2025-23419).
 
 use crate::peer::ClientCheck;
 use crate::ticket_ratchet::TicketState;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 pub const TICKET_KEY_BYTES: usize = 80;
 /// Keys that still open tickets, beside the one that seals them: nginx's files are rarely more than three.
 const OLD_KEYS_MAX: usize = 15;
-/// Old keys where each seals for as long as a ticket lasts.
+/// Old keys that are kept when each key seals for as long as a ticket lasts.
 const OWN_OLD_KEYS: usize = 1;
 /// Bytes in front of a ticket that name its key.
 const KEY_NAME_BYTES: usize = 16;

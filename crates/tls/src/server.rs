@@ -31,7 +31,7 @@ pub enum Choice {
 
 /// Chooses the server of a connection by the client's first message: its name, as nginx has names with wildcards, for example.
 pub trait Listener: Debug + Send + Sync {
-    /// Called once a connection.
+    /// Called once for each connection.
     fn choose(&self, hello: &ClientHello<'_>) -> Choice;
 }
 
@@ -57,7 +57,7 @@ impl Pairs {
         new
     }
 
-    /// Puts these in the place of what there is.
+    /// Replaces the current certificates with these.
     pub fn replace(&self, pairs: impl IntoIterator<Item = Pair>) {
         let keys = pairs.into_iter().map(|pair| Arc::clone(pair.key())).collect();
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = keys;
@@ -93,7 +93,7 @@ impl ServerSide {
         UnbufferedServerConnection::new(Arc::clone(&self.config))
     }
 
-    /// The same for a connection that has certificates of its own.
+    /// The same settings for a connection with certificates of its own.
     pub(crate) fn accept_with(&self, pairs: Pairs) -> Result<UnbufferedServerConnection, Error> {
         let mut config = ServerConfig::clone(&self.config);
         config.cert_resolver = Arc::new(pairs);
@@ -202,7 +202,7 @@ impl ServerSideBuilder {
         self
     }
 
-    /// What tells this server from others that share a cache or ticket keys with it: a session is resumed only where this name and
+    /// A name that distinguishes this server from others that share a cache or ticket keys. A session is resumed only if this name and
     /// the demands on client certificates are the same (CVE-2025-23419).
     pub fn session_name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();

@@ -59,7 +59,7 @@ fn refuse_hello(error: TlsError, output: &mut Vec<u8>) -> TlsError {
 /// How the peer's bytes ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// With `close_notify`: everything that it sent has come.
+    /// With `close_notify`: everything that the peer sent was received.
     Closed,
     /// Without: anything may be missing, and an attacker may have cut it.
     Truncated,
@@ -99,9 +99,9 @@ type Offered = (Box<[u8]>, Box<[u8]>);
 struct Extra {
     /// The ciphers and groups that the client offered, where a server keeps them.
     offered: Option<Offered>,
-    /// What became of the client's certificate.
+    /// The result of checking the client's certificate.
     verification: Option<ClientVerification>,
-    /// What responders have to be asked about that certificate.
+    /// Questions for OCSP responders about that certificate.
     questions: Option<Box<[StatusQuestion]>>,
     /// The name in SNI.
     server_name: Option<Box<str>>,
@@ -174,7 +174,7 @@ impl Session {
         self.handshaking
     }
 
-    /// Whether the peer's `close_notify` has come: it sends nothing more.
+    /// Whether the peer's `close_notify` was received: the peer sends nothing more.
     pub fn is_peer_closed(&self) -> bool {
         self.peer_closed
     }
@@ -189,7 +189,7 @@ impl Session {
         }
     }
 
-    /// Whether a server's session has not heard a byte.
+    /// Whether a server's session has not received a byte.
     fn is_unused(&self) -> bool {
         matches!(self.side, Side::Hello(_)) && self.held.is_empty()
     }
@@ -368,19 +368,19 @@ impl Session {
         !self.handshaking || self.answers_early
     }
 
-    /// What became of the client's certificate; nothing where none was asked for.
+    /// The result of checking the client's certificate; `None` if none was requested.
     pub fn client_verification(&self) -> Option<&ClientVerification> {
         self.extra.as_ref()?.verification.as_ref()
     }
 
-    /// What responders of OCSP have to be asked about the client's certificate, which is sound otherwise. The owner asks, once, before
-    /// it serves a request.
+    /// Questions for OCSP responders about the client's certificate, which is otherwise valid. The owner asks once, before it serves a
+    /// request.
     #[must_use]
     pub fn take_status_questions(&mut self) -> Box<[StatusQuestion]> {
         self.extra.as_mut().and_then(|extra| extra.questions.take()).unwrap_or_default()
     }
 
-    /// A responder does not vouch for the client's certificate: the reason in nginx's words.
+    /// Records that a responder does not confirm the client's certificate; the reason is in nginx's words.
     pub fn doubt_client(&mut self, reason: &'static str) {
         self.extra().verification = Some(ClientVerification { result: VerifyResult::NoGoodStanding(reason) });
     }
@@ -403,7 +403,7 @@ impl Session {
         id.get().map(|id| &**id)
     }
 
-    /// Who could make ten thousand connections hold bytes that do not come to an end may make each hold one record.
+    /// A client that opens ten thousand connections with incomplete data can make each hold at most one record.
     fn held_bytes_max(&self) -> usize {
         let asks = self.server.as_ref().is_some_and(|server| server.client_check().is_some());
         match &self.side {

@@ -1,4 +1,4 @@
-//! What is known of a TLS connection, and a copy of it that outlives the connection: for requests that a request starts.
+//! The facts of a TLS connection, and a copy that outlives the connection: for requests that a request starts.
 
 use crate::names::Protocol;
 use crate::peer::{ClientCertificate, ClientVerification};

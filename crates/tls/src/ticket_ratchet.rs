@@ -1,5 +1,5 @@
-//! Keys of tickets that follow each other by themselves. Each key is made of a secret, and each secret of the one before: processes that begin
-//! with one secret have the same keys at the same time, and no one can go back from a secret to keys that are gone. Pure.
+//! Ticket keys that rotate by themselves. Each key is derived from a secret, and each secret from the one before. Processes that begin with
+//! the same secret have the same keys at the same time, and an old key cannot be computed from a later secret. Pure.
 
 use aws_lc_rs::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
 
@@ -8,7 +8,7 @@ const PERIOD_SECONDS_MIN: u64 = 60;
 /// Steps in a row: ten weeks of minutes. A clock that jumps further begins anew, in each process alike if they were alike before.
 const STEPS_MAX: u64 = 100_000;
 
-/// Where a ratchet is. It is as secret as the keys, and gives those that are still to come.
+/// The state of a ratchet. It is as secret as the keys, because all later keys can be computed from it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TicketState {
     /// How long tickets last (`ssl_session_timeout`).
@@ -46,7 +46,7 @@ impl TicketState {
         Some(Self { lifetime_seconds, epoch, secret: rest.try_into().ok()? })
     }
 
-    /// The same secret for tickets that last otherwise, from now on.
+    /// The same secret, for tickets with another lifetime from now on.
     pub(crate) fn with_lifetime(&self, lifetime_seconds: u32, now: u64) -> Self {
         Self::new(self.secret, lifetime_seconds, now)
     }
@@ -65,8 +65,8 @@ impl TicketState {
         &self.secret
     }
 
-    /// Goes on to the key of this time; `passed` gets the secrets on the way, the present one last. A clock that was set back changes
-    /// nothing.
+    /// Advances to the key of this time; `passed` gets each secret on the way, the current one last. If the clock was set back, nothing
+    /// changes.
     pub(crate) fn advance(&mut self, now: u64, mut passed: impl FnMut(&[u8])) {
         let wanted = self.epoch_at(now);
         if wanted.saturating_sub(self.epoch) > STEPS_MAX {

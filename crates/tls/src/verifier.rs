@@ -1,5 +1,5 @@
-//! Which servers a client believes: the chain of the certificate, its name, and OpenSSL's words for what is wrong with them.
-//! `client` makes one verifier for its settings.
+//! Which servers a client trusts: it checks the chain and the name of the certificate, with OpenSSL's words for errors. `client`
+//! makes one verifier for its settings.
 
 use crate::client::Trust;
 use crate::error::SetupError;
@@ -32,7 +32,7 @@ pub(crate) fn verifier(
             loaded.certs
         }
     };
-    // The system's list has certificates here and there that cannot be read; a file that was named has not.
+    // The system's list has some certificates that cannot be read, and they are skipped. In a configured file that is an error.
     let readable = match trust {
         Trust::System => authorities.into_iter().filter(|der| webpki::anchor_from_trusted_cert(der).is_ok()).collect(),
         _ => authorities,
@@ -51,7 +51,7 @@ struct Believing {
     anyone: bool,
 }
 
-/// A certificate whose issuer is itself.
+/// A certificate that is its own issuer.
 #[derive(Debug, thiserror::Error)]
 #[error("the certificate is self-signed")]
 pub(crate) struct SelfSigned;

@@ -1,5 +1,5 @@
-//! A connected socket that carries bytes in clear or under TLS. [`Transport`] has the face of [`reactor::Stream`] for both, so that
-//! who speaks HTTP over it need not know. The origin and the load generator use it. `tls` has the protocol, `reactor` the socket.
+//! A connected socket that carries bytes in clear or under TLS. [`Transport`] has the interface of [`reactor::Stream`] for both, so
+//! code that speaks HTTP over it need not know which. `tls` has the protocol, `reactor` the socket.
 //!
 //! A connection under TLS begins with [`Transport::handshake`], which its owner calls at each wake until it is complete. Errors of
 //! TLS are [`std::io::Error`]s with a [`tls::TlsError`] inside, which [`tls_error`] takes out.
@@ -97,7 +97,7 @@ impl Transport {
         self.secure.as_ref().map_or(Ok(()), |secure| secure.borrow_mut().show(pairs))
     }
 
-    /// They cannot be had: the peer is told that the handshake has failed.
+    /// The certificates are not available: the peer gets an alert that the handshake has failed.
     pub fn refuse_certificates(&self) {
         if let Some(secure) = &self.secure {
             secure.borrow_mut().refuse(self.stream());
@@ -264,7 +264,7 @@ impl Waited for Transport {
                 && self.secure.as_ref().is_some_and(|secure| secure.borrow().is_readable()))
     }
 
-    /// Under TLS what the peer said before its FIN is read for that, and kept for who reads next.
+    /// Under TLS it reads what the peer sent before its FIN, and keeps the plaintext for the next read.
     fn has_left(&self, leaving: Leaving) -> bool {
         match &self.secure {
             Some(secure) => secure.borrow_mut().has_left(self.stream(), leaving),
@@ -283,7 +283,7 @@ impl Drop for Transport {
     }
 }
 
-/// What of TLS has failed, if that is what an error is about.
+/// The TLS error inside an I/O error, if there is one.
 pub fn tls_error(error: &io::Error) -> Option<&TlsError> {
     error.get_ref()?.downcast_ref()
 }

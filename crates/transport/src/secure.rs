@@ -1,4 +1,4 @@
-//! The state of TLS of a connection, and what it has sealed that the socket has not taken yet.
+//! The TLS state of a connection, and the sealed bytes that the socket has not taken yet.
 
 use reactor::{Leaving, Parked, Peeked, Reactor, Read, Stream, read_into};
 use std::cell::{Cell, RefCell};
@@ -14,7 +14,7 @@ const SMALL_RECORD_BYTES: usize = 1369;
 /// Plaintext that goes in small records when a connection begins to send: the first ten segments, which TCP sends without an answer (RFC
 /// 6928). Behind them a lost segment delays a full record only.
 const SMALL_BYTES: usize = 10 * SMALL_RECORD_BYTES;
-/// A connection that has sent nothing for so long begins anew: TCP's window has gone, too (RFC 2861).
+/// After this long without sending, a connection starts again with small records: TCP's window has shrunk, too (RFC 2861).
 const IDLE_MS: u64 = 1000;
 /// Bytes read at once during a handshake: certificates of three levels with post-quantum keys fit.
 const HANDSHAKE_READ_BYTES: usize = 32 * 1024;
@@ -281,7 +281,7 @@ impl Secure {
             match receive(&mut self.session, stream, RECORD_BYTES_MAX, &mut self.early) {
                 Ok(Read::Data(Ok(()))) => {}
                 Ok(Read::NotReady) => return false,
-                // A fault is met again by who reads.
+                // The next read meets the error again.
                 Ok(Read::Data(Err(_)) | Read::Closed) | Err(_) => break,
             }
         }

@@ -1,14 +1,14 @@
-//! Where frames end in a stream that is passed on and not looked into. It reads heads and skips payloads, and refuses nothing:
-//! a relay may not judge what two others send to each other. The gateway calls it, to find the places at which a control
-//! frame of its own may appear (RFC 6455 §5.4: between any two frames, also those of one message).
+//! Finds where frames end in a stream that is passed on. It reads heads and skips payloads, and refuses nothing: a relay must
+//! not judge what the two ends send to each other. The gateway calls it to find the places at which it may insert a control
+//! frame of its own (RFC 6455 §5.4: between any two frames, also those of one message).
 
 use crate::frame::Opcode;
 
-/// How far one direction of a connection has come.
+/// The position of one direction of a connection within its frames.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Boundary {
     place: Place,
-    /// A close frame has begun: its sender says nothing behind it.
+    /// Whether a close frame has begun: its sender sends nothing after it.
     closing: bool,
 }
 

@@ -1,5 +1,5 @@
-//! From bytes as they come to messages and control frames. Holds what has come of an incomplete one and nothing else, so that an
-//! idle connection costs the struct. Not the answers (pong, close), which are the caller's.
+//! Decodes bytes, in pieces of any size, to messages and control frames. It keeps only the received part of an incomplete one,
+//! so an idle connection costs the struct. The caller sends the answers (pong, close).
 
 use crate::close::CloseCode;
 use crate::error::Fault;
@@ -11,7 +11,7 @@ use std::ops::Range;
 /// Reserved at once for a message: what a head promises is not yet there, and a peer that only promises must cost little.
 const RESERVE_BYTES_MAX: u64 = 64 * 1024;
 
-/// Whose frames are decoded: a client's must be masked, a server's must not.
+/// Which side sent the frames: a client's must be masked, a server's must not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Sender {
     /// A client.
@@ -57,7 +57,7 @@ pub enum Event<'a> {
     Close(Option<CloseCode>, &'a str),
 }
 
-/// What became of some bytes.
+/// The result of decoding some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decoded<'a> {
     /// This many were taken; without an event all of them.
@@ -66,7 +66,7 @@ pub struct Decoded<'a> {
     pub event: Option<Event<'a>>,
 }
 
-/// The frame whose payload is being read.
+/// The frame with the payload that is being read.
 #[derive(Debug, Clone, Copy)]
 struct Frame {
     opcode: Opcode,
@@ -108,9 +108,9 @@ pub struct Decoder {
     frame: Option<Frame>,
     /// Text or binary, of the message that has begun.
     message: Option<Opcode>,
-    /// What has come of a message.
+    /// The received part of a message.
     kept: Vec<u8>,
-    /// What has come of a control frame.
+    /// The received part of a control frame.
     control: Vec<u8>,
 }
 
@@ -256,7 +256,7 @@ impl Decoder {
         Ok(Some((frame.opcode, len)))
     }
 
-    /// Keeps what has come of the frame's payload; returns how many bytes that were.
+    /// Keeps the received part of the frame's payload; returns how many bytes that were.
     fn take_part(&mut self, bytes: &[u8]) -> Result<usize, Fault> {
         let Some(frame) = &mut self.frame else { return Ok(0) };
         let len = usize::try_from(frame.left).unwrap_or(usize::MAX).min(bytes.len());

@@ -48,7 +48,7 @@ pub enum Fault {
     /// A close frame with a code that may not be sent.
     #[error("close code {0} may not be sent")]
     InvalidCloseCode(u16),
-    /// A close frame whose reason is no UTF-8.
+    /// A close frame with a reason that is not UTF-8.
     #[error("the reason of a close frame is no UTF-8")]
     InvalidCloseReason,
 }

@@ -7,7 +7,7 @@ const CHARACTER_BYTES_MAX: usize = 4;
 /// Checks a text that comes in pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Utf8 {
-    /// The beginning of a character whose end has not come.
+    /// The first bytes of a character that is still incomplete.
     begun: [u8; CHARACTER_BYTES_MAX],
     len: u8,
 }

@@ -2,10 +2,10 @@
 
 use super::{HEADER_BYTES, REQUEST_ID, VERSION, kind};
 
-/// Bytes of standard error that are kept until the caller takes them; what comes beyond is dropped.
+/// Bytes of standard error that are kept until the caller takes them; further bytes are dropped.
 pub const STDERR_BYTES_MAX: usize = 16 * 1024;
 
-/// A record that is none. The words are those of nginx's error log.
+/// A record that is not valid. The words are those of nginx's error log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
     /// The version.
@@ -24,7 +24,7 @@ pub enum RecordError {
 pub enum Piece<'a> {
     /// Standard output.
     Stdout(&'a [u8]),
-    /// The application has ended the request; what follows belongs to nothing.
+    /// The application has ended the request; further bytes belong to no request.
     End,
     /// All bytes are used: more are needed.
     NeedMore,
@@ -90,7 +90,7 @@ impl Decoder {
         self.has_ended
     }
 
-    /// What has come of standard error since the last call.
+    /// The standard error received since the last call.
     pub fn take_stderr(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.stderr)
     }

@@ -68,7 +68,7 @@ impl Scene {
 
     fn act(&mut self, act: Act) {
         match act {
-            // The peer may be gone for the task already; that is not the peer's business.
+            // The task may know already that the peer has gone; the peer acts all the same.
             Act::Send => _ = self.peer.as_ref().unwrap().write_all(b"x"),
             Act::Fin => self.peer.as_ref().unwrap().shutdown(Shutdown::Write).unwrap(),
             Act::Close => self.peer = None,

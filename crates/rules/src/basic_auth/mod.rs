@@ -1,5 +1,5 @@
-//! `auth_basic`: credentials of a request, users of a file, passwords and their hashes. Bytes in, decisions out; who reads the file,
-//! and on which thread a password is hashed, is not known here.
+//! `auth_basic`: the credentials of a request, the users of a file, passwords and their hashes. It takes bytes and returns
+//! decisions. The caller reads the file and chooses the thread that hashes a password.
 
 mod des;
 mod md5_crypt;

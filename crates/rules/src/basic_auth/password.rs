@@ -1,6 +1,6 @@
-//! Whether a password belongs to a hash, in the forms that nginx reads itself (`$apr1$`, `{SHA}`, `{SSHA}`, `{PLAIN}`) and those
-//! that it leaves to `crypt(3)`: DES, `$1$`, bcrypt, `$5$`, `$6$`, yescrypt. It costs what the hash says, up to seconds: not for the
-//! thread of an event loop. What is compared takes the same time wherever it differs.
+//! Checks a password against a hash: the forms that nginx reads itself (`$apr1$`, `{SHA}`, `{SSHA}`, `{PLAIN}`) and those that it
+//! leaves to `crypt(3)` (DES, `$1$`, bcrypt, `$5$`, `$6$`, yescrypt). A check can take seconds, depending on the hash, so it must not
+//! run on the thread of an event loop. Hashes are compared in constant time.
 
 use super::decode_base64;
 use super::des::des_crypt;
@@ -15,8 +15,8 @@ use yescrypt::Yescrypt;
 /// The letters of `crypt(3)`, by their value.
 pub(super) const CRYPT_LETTERS: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// The highest cost of bcrypt that is computed: some ten seconds. More holds a thread for minutes, at the wish of anybody who knows a
-/// user's name.
+/// The highest cost of bcrypt that is computed: some ten seconds. A higher cost would let a client that knows a user's name hold a
+/// thread for minutes.
 const BCRYPT_COST_MAX: u32 = 17;
 /// The same for rounds of SHA-crypt.
 const SHA_ROUNDS_MAX: u32 = 5_000_000;

@@ -1,4 +1,4 @@
-//! Values in the making: what is kept, what is made anew, and what ends badly, over an exchange of the test's own.
+//! How values are made: which are kept, which are made anew, and which fail, over an exchange of the test's own.
 
 use super::*;
 use crate::map::MapKey;

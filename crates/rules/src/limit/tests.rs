@@ -1,4 +1,4 @@
-//! nginx's arithmetic by example, and what must hold whatever is asked.
+//! nginx's arithmetic by example, and properties that hold for any sequence of requests.
 
 use super::*;
 use proptest::prelude::*;
@@ -48,7 +48,7 @@ fn a_probe_counts_only_when_charged() {
     assert!(states.is_empty());
     assert_eq!(states.charge(b"k", &rule, 1), 0);
     assert_eq!(states.probe(b"k", &rule, 1), Err(RequestRefusal::TooMany { excess_milli: 1000 }));
-    // Somebody else was quicker: what was promised is kept.
+    // Another request used the burst after the probe; the admitted request is still counted.
     assert_eq!(states.charge(b"k", &rule, 1), 1000);
 }
 
@@ -96,7 +96,8 @@ fn connections_are_counted_while_they_last() {
 }
 
 proptest! {
-    /// Whatever comes when: no second lets in more than the burst and what leaks, and the memory is bounded.
+    /// For any arrival times, no second admits more than the burst and what leaks, and the memory is
+    /// bounded.
     #[test]
     fn no_more_pass_than_rate_and_burst_allow(
         rate_milli in 1_u64..5_000_000,

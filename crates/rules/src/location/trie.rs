@@ -1,7 +1,7 @@
 //! A radix tree over location names: the cost of a lookup follows the length of the URI, not the number of locations.
 //! Each node holds the bytes that lead to it; its children are found by their first byte. Used by `location` only.
 
-/// What a URI comes to in the names of one level.
+/// The result of looking up a URI in the names of one level.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Lookup<'a, T> {
     /// An exact name.

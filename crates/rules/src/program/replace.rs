@@ -8,7 +8,7 @@ use crate::template::{Template, View};
 use crate::uri::{Escape, escape};
 use crate::variable::Variable;
 
-/// What a `rewrite` came to.
+/// The result of a `rewrite`.
 pub(super) enum Rewritten {
     /// The program goes on: the URI does not match.
     Missed,

@@ -4,10 +4,10 @@ use super::is_redirect;
 use crate::template::{Template, View};
 use crate::uri::split_args;
 
-/// What becomes of the status.
+/// Which status the page is sent with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overwrite {
-    /// It stays.
+    /// The original status.
     Keep,
     /// `=`: the page's own status counts.
     OfPage,
@@ -20,7 +20,7 @@ pub enum Overwrite {
 pub struct ErrorPage {
     /// The status that it is for.
     pub status: u16,
-    /// What becomes of it.
+    /// Which status the page is sent with.
     pub overwrite: Overwrite,
     /// A URI, a named location or a URL.
     pub target: Template,

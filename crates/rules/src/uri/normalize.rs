@@ -253,7 +253,7 @@ fn end_segment(segment: Segment, merge_slashes: bool, out: &mut Vec<u8>) -> Resu
     Ok(())
 }
 
-/// Takes the two digits behind a `%`. The flag says that the byte means itself whatever it is.
+/// Takes the two digits behind a `%`. The flag: the decoded byte is literal and has no special meaning.
 fn decode(rest: &mut &[u8]) -> Result<(u8, bool), UriError> {
     let [high, low, tail @ ..] = *rest else { return Err(UriError::Escape) };
     let byte = hex(*high)? << 4 | hex(*low)?;

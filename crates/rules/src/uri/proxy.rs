@@ -1,12 +1,12 @@
-//! The URI that `proxy_pass` sends: nginx's replacement rules, so that an application sees the same URI behind either.
-//! Called by the gateway when it builds the upstream head. What `proxy_pass` itself means (scheme, address) is not known here.
+//! The URI that `proxy_pass` sends, by nginx's replacement rules, so that an application sees the same URI behind nginx and
+//! Holdfast. The gateway calls it when it builds the upstream head, and handles scheme and address itself.
 
 use super::escape::{Escape, escape};
 
 /// The URI part of `proxy_pass`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PassUri<'a> {
-    /// `http://backend`: none, or a URL with variables that came to none.
+    /// `http://backend`: no URI, or a URL with variables that is evaluated to no URI.
     Absent,
     /// `http://backend/x`: replaces the part of the URI that the location matched.
     Replace(&'a [u8]),
@@ -36,8 +36,8 @@ pub struct ProxyUri<'a> {
 }
 
 impl ProxyUri<'_> {
-    /// Appends the request target for the upstream. Nothing is appended if it comes to nothing, which nginx answers with
-    /// 500 and `zero length URI to proxy`.
+    /// Appends the request target for the upstream. If the target is empty, nothing is appended; nginx answers that with 500
+    /// and `zero length URI to proxy`.
     pub fn write(&self, pass: PassUri<'_>, out: &mut Vec<u8>) {
         let replacement = match pass {
             PassUri::AsGiven(uri) if !uri.is_empty() => return out.extend_from_slice(uri),

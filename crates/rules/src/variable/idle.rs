@@ -1,12 +1,12 @@
-//! Variables of nginx's modules that have nothing to act on here: HTTP/3 and so on. They are in half of all
-//! log formats, so they are no unknown names: each has the value that nginx gives it on a plain HTTP request without the
-//! module's directives, and the lowering notes its use. `names` asks the table; no other module does.
+//! Variables of nginx's modules that have no effect here, such as HTTP/3. Many log formats use them, so they are known
+//! names: each has the value that nginx gives it on a plain HTTP request without the module's directives, and the
+//! lowering notes its use. Only `names` asks the table.
 
 /// One of them, by its place in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Idle(u8);
 
-/// Names that act only together with the same thing.
+/// Names that depend on the same feature.
 struct Group {
     needs: &'static str,
     /// `None`: nginx has no value, and writes `-` into an access log.
@@ -81,7 +81,7 @@ impl Idle {
         self.entry().0
     }
 
-    /// What it would act with.
+    /// What the variable depends on.
     pub fn needs(self) -> &'static str {
         self.entry().1.needs
     }

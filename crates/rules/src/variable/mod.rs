@@ -15,7 +15,7 @@ pub use tls::TlsVariable;
 
 use rustc_hash::FxHashMap;
 
-/// A block whose servers have variables: its names mean nothing in the other one.
+/// A kind of block with servers; each kind has its own variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Scope {
     /// `http`
@@ -165,11 +165,11 @@ pub enum Variable {
     ProxyProtocolTlv(Box<[u8]>),
     /// One about TLS towards the client.
     Tls(TlsVariable),
-    /// One of a module that has nothing to act on.
+    /// A variable of a module that has no effect here.
     Idle(Idle),
-    /// `$uid_got`: the number of `userid` that the client has brought along.
+    /// `$uid_got`: the number of `userid` that the client sent.
     UidGot,
-    /// `$uid_set`: the one that it gets.
+    /// `$uid_set`: the number that the client gets.
     UidSet,
     /// `$1` to `$9`.
     Capture(u8),
@@ -274,7 +274,7 @@ impl Variable {
         }
     }
 
-    /// The name, with `$`, for messages; of a family whose member is not text, its prefix alone.
+    /// The name, with `$`, for messages; only the prefix for a member of a family that is not text.
     pub fn shown(&self) -> String {
         // Of `$uri` and `$document_uri` the shorter one is the one that people write.
         let names = names::all(Scope::Http).iter().chain(names::all(Scope::Stream));

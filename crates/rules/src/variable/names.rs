@@ -157,7 +157,7 @@ pub(super) fn built_in(scope: Scope, name: &str) -> Option<Variable> {
 /// A prefix and what makes a variable of the rest.
 type Family = (&'static str, fn(&str) -> Variable);
 
-/// No prefix begins with another one, so the order says nothing.
+/// No prefix begins with another one, so the order does not matter.
 const FAMILIES: &[Family] = &[
     ("arg_", |rest| Variable::Arg(rest.as_bytes().into())),
     ("cookie_", |rest| Variable::Cookie(rest.as_bytes().into())),

@@ -58,7 +58,7 @@ const NAMES: &[(&str, TlsVariable)] = &[
 ];
 
 impl TlsVariable {
-    /// What they act with, for a note where a configuration lacks it.
+    /// What these variables depend on, for a note where a configuration lacks it.
     pub const NEEDS: &'static str = "a TLS listener (`listen … ssl`)";
 
     /// The variable of a name in lower case.
@@ -77,12 +77,12 @@ impl TlsVariable {
         NAMES.iter().find(|(_, known)| *known == self).map_or("", |(name, _)| name)
     }
 
-    /// Whether it tells of the client's certificate.
+    /// Whether it describes the client's certificate.
     pub fn is_of_client(self) -> bool {
         self.name().starts_with("ssl_client_")
     }
 
-    /// Whether it tells what the client offered in its hello, which is forgotten otherwise.
+    /// Whether it shows what the client offered in its hello, which is otherwise not kept.
     pub fn is_offer(self) -> bool {
         matches!(self, Self::Ciphers | Self::Curves)
     }

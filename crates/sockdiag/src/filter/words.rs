@@ -6,7 +6,7 @@ use super::{Compare, Filter, FilterError, Names, Side, Test};
 use crate::{State, StateSet};
 use std::net::IpAddr;
 
-/// What a person types, with room; a program that makes longer ones gets told.
+/// More than a person types; a longer filter is refused.
 const WORDS_MAX: usize = 512;
 /// Parentheses and negations within each other: the parser calls itself for each.
 const DEPTH_MAX: usize = 32;

@@ -1,6 +1,6 @@
-//! All descriptors of all processes by one walk inside the kernel: a BPF program of some twenty instructions that is run for each
-//! and writes inode and process of those that are sockets (`kernel/bpf/task_iter.c`). It reads and changes nothing. Where the
-//! kernel does not have it or does not let us, the caller reads `/proc` instead.
+//! Finds all descriptors of all processes in one walk inside the kernel. A BPF program of some twenty instructions runs for each
+//! descriptor, and writes the inode and process of those that are sockets (`kernel/bpf/task_iter.c`). It reads and changes nothing.
+//! If the kernel does not support or permit this, the caller reads `/proc` instead.
 
 use super::btf::{self, Layout};
 use crate::Error;
@@ -10,9 +10,9 @@ use std::io::Read as _;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::sync::OnceLock;
 
-/// Where the kernel describes its types.
+/// The file in which the kernel describes its types.
 pub(super) const TYPES: &str = "/sys/kernel/btf/vmlinux";
-/// That of a large distribution has 7 MB; what is longer is not read.
+/// The file of a large distribution has 7 MB; a longer one is not read.
 const TYPES_BYTES_MAX: u64 = 64 << 20;
 /// Read at a time: 8,192 sockets.
 const READ_BYTES: usize = 64 * 1024;
@@ -72,10 +72,10 @@ struct Create {
     flags: u32,
 }
 
-/// Inode and process id of every socket that a descriptor of any process means, in no order and with repetitions.
-/// `None` where it cannot be had.
+/// Inode and process id for every descriptor that is a socket, in no order and with repetitions. `None` if the kernel does not
+/// support or permit the walk.
 pub(super) fn sockets() -> Option<Vec<(u32, u32)>> {
-    /// What was attached once serves all later walks; what the kernel refused, it refuses again.
+    /// The attached program serves all later walks. After a refusal the kernel is not asked again.
     static ATTACHED: OnceLock<Option<OwnedFd>> = OnceLock::new();
     let link = ATTACHED.get_or_init(|| attach().ok().flatten()).as_ref()?;
     let walk = bpf(BPF_ITER_CREATE, &Create { link: number(link.as_raw_fd()), flags: 0 }).ok()?;

@@ -115,7 +115,7 @@ fn a_census_visits_lasting_sockets_once_despite_churn() {
     });
 }
 
-/// Where many sockets share a chain of the kernel's table, whatever comes between two reads moves the others.
+/// If many sockets share a chain of the kernel's table, each socket that is added between two reads moves the others.
 #[test]
 fn visits_repeated_sockets_once() {
     const NAME: &str = "visits_repeated_sockets_once";

@@ -1,5 +1,5 @@
-//! Another network namespace, by path and by pid. Making one takes root; without it these say so by name, and under CI they
-//! fail.
+//! Another network namespace, by path and by pid. Creating one takes root; without root these tests report that they were
+//! skipped, and under CI they fail.
 
 use crate::elsewhere::Elsewhere;
 use sockdiag::{Census, Counters, Namespace, Question, Source, State};

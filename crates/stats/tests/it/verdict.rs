@@ -1,5 +1,5 @@
-//! Simulated experiments: how often a verdict is wrong where there is nothing to find, and how often it is right where there is.
-//! The noise is drawn from fixed seeds, so that a change of the method and nothing else changes these counts.
+//! Simulated experiments: how often a verdict is wrong without a real effect, and how often it is right with one. The noise
+//! comes from fixed seeds, so only a change of the method changes these counts.
 
 use stats::Random;
 use stats::rounds::{RoundsError, Scale};

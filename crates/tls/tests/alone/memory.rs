@@ -1,5 +1,5 @@
-//! What a connection costs that waits: for a first message, for the end of its handshake, for a request. It looks at the memory of the
-//! process, which includes what libraries in C hold.
+//! Memory of a waiting connection: before its first message, before the end of its handshake, and between requests. It reads the
+//! memory of the process, which includes what C libraries hold.
 
 use std::fs;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ fn served(client_side: &ClientSide, listener: &Arc<OneServer>) -> Session {
     server
 }
 
-/// A server's session that has sent its part of the handshake, and hears nothing more.
+/// A server's session that has sent its part of the handshake, and receives nothing more.
 fn abandoned(client_side: &ClientSide, listener: &Arc<OneServer>) -> Session {
     let mut client = Session::client(client_side, "a.test").expect("a name");
     let mut server = Session::server(Arc::<OneServer>::clone(listener));
@@ -81,7 +81,7 @@ fn a_connection_that_waits_holds_little() {
         eprintln!("{name}: {idle} B idle, {during} B during the handshake, {SESSIONS} sessions");
         assert!((1000..=IDLE_BYTES_MAX).contains(&idle), "{idle} bytes for each idle session of {name}");
         assert!((1000..=HANDSHAKE_BYTES_MAX).contains(&during), "{during} bytes for each handshake of {name}");
-        // What an account of memory is told is neither less than half nor more than twice of it.
+        // The reported memory lies between half and twice the measured memory.
         for (session, bytes) in [(served(&client_side, &listener), idle), (abandoned(&client_side, &listener), during)]
         {
             let told = session.held_bytes() + size_of::<Session>();

@@ -1,4 +1,4 @@
-//! What a peer can make a session hold that does not come to an end.
+//! What a peer can make a session hold with messages that never end.
 
 use std::sync::Arc;
 use tls::{ClientSide, OneServer, Pair, Protocol, Protocols, RECORD_BYTES_MAX, ServerSide, Session, Trust};

@@ -60,7 +60,8 @@ fn requests_are_openssls_and_changed_answers_do_not_count() {
     for place in 0..response.len() {
         let mut changed = response.clone();
         changed[place] ^= 1;
-        // The certificate of the signer may be added by anybody, and is not needed here.
+        // The certificate of the signer is not signed itself, so anyone can add it; it is not
+        // needed here.
         assert!(question.read(&changed, now, None).is_err_or_same(read), "{place}");
         assert!(question.read(&response[..place], now, None).is_err(), "cut at {place}");
     }

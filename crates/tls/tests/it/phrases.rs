@@ -1,4 +1,5 @@
-//! The error log's phrases against nginx itself: the same bytes go to both, and both say the same at the same level.
+//! The error log's phrases against nginx itself: both get the same bytes, and both log the same phrase at the same
+//! level.
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 use std::fs;

@@ -21,7 +21,7 @@ fn anyone() -> ClientSide {
     ClientSide::new(Trust::Anyone).build().expect("a client")
 }
 
-/// Gives what one end has to say to the other, in pieces of this size; what that reads.
+/// Gives one end's output to the other in pieces of this size; returns the plaintext that was read.
 fn carry(from: &mut Session, to: &mut Session, piece: usize) -> Result<Vec<u8>, TlsError> {
     let (mut wire, mut plain) = (Vec::new(), Vec::new());
     from.take_output(&mut wire);
@@ -31,7 +31,7 @@ fn carry(from: &mut Session, to: &mut Session, piece: usize) -> Result<Vec<u8>, 
     Ok(plain)
 }
 
-/// Completes a handshake; the error of whichever end fails first.
+/// Completes a handshake; returns the error of the end that fails first.
 fn shake(client: &mut Session, server: &mut Session, piece: usize) -> Result<(), TlsError> {
     for _ in 0..ROUNDS_MAX {
         carry(client, server, piece)?;

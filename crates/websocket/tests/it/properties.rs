@@ -1,5 +1,5 @@
-//! For all messages, fragmentations, masks and pieces: what was encoded comes out; and no bytes whatever make it panic, lose
-//! count, or depend on how they were cut.
+//! For all messages, fragmentations, masks and pieces, the decoder returns what was encoded. No bytes make it panic or lose
+//! count, and the split into pieces changes nothing.
 
 use crate::support::{Seen, decode, frame};
 use proptest::prelude::*;

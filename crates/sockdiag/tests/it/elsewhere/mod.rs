@@ -1,4 +1,5 @@
-//! A network namespace of a test's own. Making one takes root; without it a test says so by name, and under CI it fails.
+//! A network namespace of a test's own. Creating one takes root; without root the test reports that it was skipped, and
+//! under CI it fails.
 
 use sockdiag::Namespace;
 use std::fs;

@@ -1,4 +1,5 @@
-//! A client that completes a handshake as it should, and then seals whatever it likes: rustls gives its keys away.
+//! A client that completes a valid handshake and then seals any bytes it likes, with the keys that rustls
+//! extracts.
 
 use crate::raw;
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};

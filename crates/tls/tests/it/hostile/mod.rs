@@ -1,5 +1,5 @@
-//! Peers that break the protocol, in each of its states: what comes is refused with an alert, whatever the pieces, or is one of the few
-//! things that the RFCs let pass. `forge` makes the messages.
+//! Peers that break the protocol, in each of its states. For any split into pieces, the server refuses the message with an alert,
+//! unless it is one of the few that the RFCs allow. `forge` makes the messages.
 
 mod forge;
 mod hellos;
@@ -8,7 +8,7 @@ mod messages;
 use std::sync::Arc;
 use tls::{OneServer, Session};
 
-/// What becomes of a server's session.
+/// The state of a server's session after the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     /// It fails, and the peer gets an alert or a closed connection.

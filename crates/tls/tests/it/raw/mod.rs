@@ -1,4 +1,4 @@
-//! rustls' own client against a session: nothing of the engine is on both ends.
+//! rustls' own client against a session of the engine: the client uses nothing of the engine.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::aws_lc_rs::default_provider;
@@ -113,7 +113,7 @@ pub(crate) fn to_server(server: &mut Session, wire: &mut [u8]) -> Result<Vec<u8>
     Ok(plain)
 }
 
-/// Completes a handshake. What the server hears of data meanwhile.
+/// Completes a handshake. Returns the data that the server receives meanwhile.
 pub(crate) fn shake(client: &mut ClientConnection, server: &mut Session) -> Vec<u8> {
     let mut heard = Vec::new();
     for _ in 0..ROUNDS_MAX {
