@@ -95,7 +95,7 @@ fn a_slip_is_named_with_its_line_or_its_tier() {
     let error = |text: &str| parse_chain(text).expect_err("refused").to_string();
     let typo = error("connections = 1\n[[tier]]\nname='a'\nhots = 2\n");
     assert!(typo.contains("line 4") && typo.contains("hots") && typo.contains("hosts"), "{typo}");
-    assert!(error("connections = 1\n[[tier]]\nname='a'\nports='61000-21000'\n").contains("no port range"));
+    assert!(error("connections = 1\n[[tier]]\nname='a'\nports='61000-21000'\n").contains("is not a port range"));
     assert!(error("connections = 1\n[[tier]]\nname='a'\nmemory='64 GB'\n").contains("no size"));
     assert_eq!(parse_chain("connections = 1\n[[tier]]\nname='a'\n"), Err(ChainError::TooShort));
     assert!(
