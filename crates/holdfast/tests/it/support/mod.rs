@@ -99,13 +99,16 @@ impl Instance {
     /// As [`Self::start`], but `around` wraps the command.
     pub(crate) fn start_as(&mut self, around: impl FnOnce(Command) -> Command) {
         let errors = fs::File::create(self.path("stderr")).expect("made");
+        // The lines of an earlier start do not count.
+        let earlier = self.text("logs/error.log").len();
         let mut command = around(self.command(&["-g", "daemon off;"]));
         let child = command.stdin(Stdio::null()).stderr(errors).spawn().expect("the program starts");
         self.running = Some(child);
         until("it serves", || {
             let ended = self.running.as_mut().and_then(|child| child.try_wait().ok().flatten());
             assert!(ended.is_none(), "it ended: {ended:?}\n{}", self.text("stderr"));
-            self.text("logs/error.log").contains("holdfast serves")
+            let log = self.text("logs/error.log");
+            log.get(earlier..).unwrap_or(&log).contains("holdfast serves")
         });
     }
 
