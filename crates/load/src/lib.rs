@@ -11,12 +11,12 @@
 //!
 //! let origin = origin::Origin::bind(origin::Options::default())?.start()?;
 //! let target = Target::new(format!("http://{}/", origin.address()).parse()?);
-//! Open loop: a request every 10 ms, even if the previous one is not answered.
+//! // Open loop: a request every 10 ms, even if the previous one is not answered.
 //! let pace = Pace::constant(100.0, Duration::from_millis(300));
 //! let summary = load::start(Options { pace, ..Options::new(target) })?.wait()?;
 //! let whole = summary.record.whole();
 //! assert_eq!((whole.responses, whole.failed()), (30, 0));
-//! Latencies are in nanoseconds and count from the time a request was due.
+//! // Latencies are in nanoseconds and count from the time a request was due.
 //! assert!(whole.latency.quantile_ns(0.99) > 0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -3,8 +3,8 @@
 //! a socket has not accepted, buffers kept for the next exchange. Not counted: the kernel's socket buffers, idle
 //! upstream connections, log lines (bounded separately), the configuration.
 //!
-//! A worker takes bytes from the budget in chunks and spends them without synchronisation, so many requests touch the
-//! process-wide counter once. An exchange reports what it holds whenever it waits; between two waits the amount does
+//! A worker takes bytes from the budget in chunks and spends them without synchronisation: it touches the
+//! process-wide counter once for many requests. An exchange reports what it holds whenever it waits; between two waits the amount does
 //! not change.
 
 use crate::base::alarm::Alarm;
@@ -44,7 +44,7 @@ const CHUNK_BYTES_MAX: u64 = 256 * 1024;
 const CHUNK_BYTES_MIN: u64 = 4096;
 const CHUNKS_PER_WORKER: u64 = 64;
 
-/// Stands for no budget.
+/// Means that there is no budget.
 const UNLIMITED: u64 = u64::MAX;
 
 /// How short memory is; each level includes the ones before it.

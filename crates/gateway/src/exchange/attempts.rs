@@ -125,5 +125,5 @@ impl Attempts {
     }
 }
 
-/// Stands for the peer of an attempt for which none could be chosen.
+/// The peer of an attempt for which none could be chosen.
 pub(crate) const NO_PEER: u32 = u32::MAX;

@@ -92,8 +92,7 @@ impl Lowering<'_> {
         let charset = self.charset_plan(&settings.charset);
         let filters = self.filter_plans(&settings.filters);
         let additions = addition_plan(&settings.response);
-        let open_files = self.open_files_plan(&settings.files);
-        let symlinks = self.symlink_plan(&settings.files);
+        let (open_files, symlinks) = (self.open_files_plan(&settings.files), self.symlink_plan(&settings.files));
         let real_ip = self.real_ip_plan(&settings.realip);
         let limits = self.limit_plan(&settings.limit);
         let rate = self.rate_plan(&settings.client);

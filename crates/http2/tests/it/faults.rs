@@ -331,7 +331,7 @@ fn a_peer_that_has_not_seen_our_settings_has_the_default_window() {
     assert_eq!(server.resets(&frame(DATA, 0, 1, b"x")), (1, Reason::WindowExceeded));
     assert_eq!(server.resets(&[post(3), frame(DATA, 0, 3, &[b'x'; 1001])].concat()), (3, Reason::WindowExceeded));
 
-    // A window that was made larger meanwhile is as large as was said.
+    // A window that was made larger meanwhile has the announced size.
     let mut server = Side::new(Role::Server, config);
     server.feed(&[hello, post(1)].concat()).unwrap();
     server.engine.grow_window(http2::StreamId(1), 20_000, &mut server.out);

@@ -181,7 +181,7 @@ pub(crate) fn release(gauge: &AtomicU32) {
     debug_assert!(before > 0, "a gauge fell below zero");
 }
 
-/// A limit that a reload may change at any time; it stands alone, so no memory ordering is needed.
+/// A limit that a reload may change at any time; no other value depends on it, so no memory ordering is needed.
 pub(crate) struct Limit(PlainU32);
 
 impl Limit {

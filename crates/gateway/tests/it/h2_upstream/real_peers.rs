@@ -169,7 +169,7 @@ fn h73_haproxy_serves_streams_with_bodies_and_trailers() {
     assert_eq!(answer.trailers, [("x-got".to_owned(), "7".to_owned())]);
 }
 
-/// HAProxy ends gently (SIGUSR1): it says GOAWAY and finishes what is there.
+/// HAProxy ends gently (SIGUSR1): it sends GOAWAY and finishes open streams.
 #[test]
 fn h74_haproxy_that_stops_loses_no_request() {
     let (go, files) = (Signal::new(), Files::new());

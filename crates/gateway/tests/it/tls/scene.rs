@@ -11,7 +11,7 @@ pub(crate) fn get(host: &str) -> String {
     format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n")
 }
 
-/// A gateway with certificates in a directory; `{at}` in its configuration stands for that.
+/// A gateway with certificates in a directory; `{at}` in its configuration is that directory.
 pub(crate) struct Scene {
     pub(crate) gateway: Gateway,
     pub(crate) authority: Authority,
@@ -20,7 +20,7 @@ pub(crate) struct Scene {
 
 impl Scene {
     /// A gateway with this text in its `http`. `a.test`, `b.test` and `*.wild.test` have certificates: `{a}`, `{b}` and
-    /// `{wild}` stand for the directives that name them, `{ca}` for the authority's file.
+    /// `{wild}` are the directives that name them, `{ca}` for the authority's file.
     pub(crate) fn new(http: &str, upstreams: &[SocketAddr]) -> Self {
         Self::of_workers(1, http, upstreams)
     }

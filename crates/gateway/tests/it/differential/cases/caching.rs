@@ -18,7 +18,7 @@ pub(crate) struct Conversation {
     pub(crate) moves: Vec<Move>,
 }
 
-/// The same path, requested with these methods and fields; an empty entry is a pause. `$` stands for the path of the
+/// The same path, requested with these methods and fields; an empty entry is a pause. `$` is the path of the
 /// conversation.
 fn conversation(number: usize, location: &str, query: &str, asks: &[&str]) -> Conversation {
     let path = format!("/{location}/{number}?{query}");
