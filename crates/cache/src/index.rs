@@ -434,7 +434,7 @@ impl<S: BuildHasher> Index<S> {
     fn tagged(&self, tag: u64) -> impl Iterator<Item = u32> + '_ {
         self.places.values().copied().filter(move |slot| self.nodes[*slot as usize].tag == tag)
     }
-    /// Removes one key whose file is removed. A key in use stays, without its file.
+    /// Forgets a key after its file was removed. A key in use stays, without its file.
     pub fn forget(&mut self, key: Key) {
         if let Some(&slot) = self.places.get(&key) {
             self.take_out(slot);

@@ -15,9 +15,9 @@ directives! {
          `Keep-Alive: timeout=` and from its closes, so that connections are retired before it.",
         "keepalive_learn off;";
     "http2_ping" (1..=2) "time [timeout=time] | off" = "off" in Upstream, No since "holdfast", Yes =>
-        "Sends a PING on a connection of HTTP/2 whose requests wait and on which nothing came for this time. Without an answer within \
-         `timeout` (10s) the connection is closed, and its requests have failed as after `proxy_read_timeout`. Some servers take \
-         frequent PINGs for abuse: gRPC's allow one in 5 minutes unless they are told otherwise.",
+        "Sends a PING on an HTTP/2 connection with open requests after it received nothing for this time. Without an answer within \
+         `timeout` (10s) the connection is closed, and its requests fail as after `proxy_read_timeout`. Some servers treat \
+         frequent PINGs as abuse: gRPC servers allow one in 5 minutes by default.",
         "http2_ping 5m timeout=10s;";
     "health_check" (0..)
         "[interval=time] [jitter=time] [fails=number] [passes=number] [timeout=time] [type=http|tcp|grpc] [uri=uri] \

@@ -27,19 +27,9 @@ impl Lowering<'_> {
     }
 
     fn listener_plan(&mut self, listener: &Listener, address: PeerAddress) -> Option<ListenerPlan> {
-        let mut names = Vec::new();
-        for id in &listener.servers {
-            let server = self.http.servers.get(id.0 as usize)?;
-            for name in &server.names {
-                let span = name.span.unwrap_or(server.span);
-                match self.server_name(&name.form) {
-                    Ok(form) => names.push(NamedServer { server: id.0, name: form, span }),
-                    Err(message) => self.found.push(Diagnostic::error(span, message)),
-                }
-            }
-        }
-        // A conflicting name was reported when the model was lowered, with both places.
-        let (names, _) = ServerNames::build(&listener.address.to_string(), listener.default_server.0, names);
+        let servers = &self.http.servers;
+        let names =
+            self.names_of(listener, |id| servers.get(id as usize).map(|server| (&server.names[..], server.span)));
         let head = &self.server_of(listener.default_server)?.settings.head;
         let own = head_limits(head);
         let all = || {
@@ -65,6 +55,27 @@ impl Lowering<'_> {
             behind: Vec::new(),
             serves: Serves::Http,
         })
+    }
+
+    /// The names of the servers on an address; `named` returns a server's names and its place in the files.
+    pub(super) fn names_of<'a>(
+        &mut self,
+        listener: &Listener,
+        named: impl Fn(u32) -> Option<(&'a [conf::model::ServerName], Span)>,
+    ) -> ServerNames {
+        let mut names = Vec::new();
+        for id in &listener.servers {
+            let Some((of_server, place)) = named(id.0) else { continue };
+            for name in of_server {
+                let span = name.span.unwrap_or(place);
+                match self.server_name(&name.form) {
+                    Ok(form) => names.push(NamedServer { server: id.0, name: form, span }),
+                    Err(message) => self.found.push(Diagnostic::error(span, message)),
+                }
+            }
+        }
+        // A conflicting name was reported when the model was lowered, with both places.
+        ServerNames::build(&listener.address.to_string(), listener.default_server.0, names).0
     }
 
     pub(super) fn server_name(&mut self, form: &NameForm) -> Result<ServerName, String> {

@@ -23,7 +23,6 @@ use conf::model::{
 use conf::source::Span;
 use conf::value::Host;
 use reactor::{ConnectOptions, PeerAddress};
-use rules::server_name::{NamedServer, ServerNames};
 use rules::variable::{Assignable, Scope, Slot};
 use std::sync::Arc;
 use upstream::retry::Conditions;
@@ -100,19 +99,9 @@ impl Lowering<'_> {
     }
 
     fn stream_listener(&mut self, stream: &Stream, listener: &Listener, address: PeerAddress) -> ListenerPlan {
-        let mut names = Vec::new();
-        for id in &listener.servers {
-            let server = &stream.servers[id.0 as usize];
-            for name in &server.names {
-                let span = name.span.unwrap_or(server.span);
-                match self.server_name(&name.form) {
-                    Ok(form) => names.push(NamedServer { server: id.0, name: form, span }),
-                    Err(message) => self.found.push(Diagnostic::error(span, message)),
-                }
-            }
-        }
-        // A conflicting name was reported when the model was lowered, with both places.
-        let (names, _) = ServerNames::build(&listener.address.to_string(), listener.default_server.0, names);
+        let servers = &stream.servers;
+        let names =
+            self.names_of(listener, |id| servers.get(id as usize).map(|server| (&server.names[..], server.span)));
         let default = &stream.servers[listener.default_server.0 as usize].settings.session;
         let is_behind = matches!(address, PeerAddress::Ip(ip) if is_behind_a_wildcard(&stream.listeners, listener, ip));
         ListenerPlan {

@@ -2,7 +2,6 @@
 //! Called before a location's content.
 
 use crate::exchange::Exchange;
-use crate::exchange::prefetched::Prefetched;
 use crate::exchange::reply::Reply;
 use crate::exchange::step::{Redirect, Step};
 use crate::exchange::view::ExchangeView;
@@ -33,9 +32,7 @@ impl Exchange {
                         // Without the slash, as in nginx: `/dir` is redirected to `/dir/`, so that relative links work.
                         self.request.path = path;
                     } else {
-                        // The content that follows nearly always serves this file.
-                        let guard = self.path_guard(&path);
-                        self.routing.prefetched = Some(Prefetched { path, guard, file });
+                        self.prefetch(path, file);
                     }
                     self.take_found(uri, candidate.directory);
                     return None;

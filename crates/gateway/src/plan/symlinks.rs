@@ -10,7 +10,7 @@ pub(crate) struct SymlinkPlan {
     pub(crate) from: Option<Template>,
 }
 
-/// What holds for one path.
+/// Which links one path may lead through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PathGuard {
     pub(crate) rule: LinkRule,
@@ -18,8 +18,20 @@ pub(crate) struct PathGuard {
     pub(crate) trusted: usize,
 }
 
+impl PathGuard {
+    /// The key of a path in `open_file_cache`. A file opened under one rule is not found under another: no path has a
+    /// zero byte, so the key begins where no path goes on.
+    pub(crate) fn key_of(self, path: &[u8]) -> Vec<u8> {
+        let rule = match self.rule {
+            LinkRule::Refused => b'r',
+            LinkRule::SameOwner => b'o',
+        };
+        [path, &[0, rule], &self.trusted.to_le_bytes()].concat()
+    }
+}
+
 impl SymlinkPlan {
-    /// What holds for a path; `None` for one that is trusted as a whole. As in nginx a path that does not begin with `from` is checked
+    /// The guard of a path; `None` for one that is trusted as a whole. As in nginx a path that does not begin with `from` is checked
     /// as a whole.
     pub(crate) fn guard(&self, path: &[u8], from: &[u8]) -> Option<PathGuard> {
         let rule = self.rule;
@@ -37,6 +49,16 @@ impl SymlinkPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_rule_has_its_own_keys() {
+        let guards =
+            [(LinkRule::Refused, 0), (LinkRule::Refused, 4), (LinkRule::SameOwner, 0), (LinkRule::SameOwner, 4)];
+        let guards = guards.map(|(rule, trusted)| PathGuard { rule, trusted });
+        let keys = guards.iter().flat_map(|guard| [guard.key_of(b"/srv/a"), guard.key_of(b"/srv/b")]);
+        let keys: std::collections::HashSet<_> = keys.chain([b"/srv/a".to_vec(), b"/srv/b".to_vec()]).collect();
+        assert_eq!(keys.len(), 10);
+    }
 
     #[test]
     fn a_path_is_trusted_up_to_the_end_of_a_folder() {

@@ -233,9 +233,9 @@ impl Registry {
             PoolRow {
                 group: group.name.to_string(),
                 idle: pooled.idle.into(),
-                leased: pooled.connections.saturating_sub(pooled.idle).saturating_sub(pooled.connecting).into(),
+                leased: pooled.leased().into(),
                 connecting: pooled.connecting.into(),
-                waiting: u64::from(pooled.waiting) + u64::from(group.cells.waiting()),
+                waiting: group.waiting(&pooled),
                 opened: pooled.counts.opened,
                 reused: pooled.counts.reused,
                 discarded: pooled.counts.discarded_total(),

@@ -6,7 +6,7 @@ use crate::base::cells::{GroupCells, PeerCells};
 use reactor::Listener;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use upstream::shared::{GroupId, PeerId};
+use upstream::shared::{GroupId, GroupSnapshot, PeerId};
 
 /// Groups, peers and listeners of the process.
 #[derive(Debug)]
@@ -38,6 +38,13 @@ pub(crate) struct ListedGroup {
     pub(crate) id: GroupId,
     pub(crate) cells: Arc<GroupCells>,
     pub(crate) peers: Vec<ListedPeer>,
+}
+
+impl ListedGroup {
+    /// Requests that wait for a connection: those in the pool's line and those that wait for a peer.
+    pub(crate) fn waiting(&self, pooled: &GroupSnapshot) -> u64 {
+        u64::from(pooled.waiting) + u64::from(self.cells.waiting())
+    }
 }
 
 /// A peer that a configuration uses.

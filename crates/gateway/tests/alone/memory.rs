@@ -94,7 +94,7 @@ fn l11_the_budget_is_never_exceeded_and_what_is_shed_comes_in_order() {
     assert!(used.claimed_most <= 8 * MB, "{used:?}");
     assert!(used.accept_pauses >= 1 && used.connections_closed >= 2, "{used:?}");
     drop((readers, outside));
-    site.gateway.until_totals("everybody left", |totals| totals.active == 0);
+    site.gateway.until_totals("every client has left", |totals| totals.active == 0);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn l11_what_is_held_returns_to_what_is_kept_for_the_next() {
         assert_eq!(reader.response().body.len(), LARGE);
     }
     drop(readers);
-    site.gateway.until_totals("everybody left", |totals| totals.active == 0);
+    site.gateway.until_totals("every client has left", |totals| totals.active == 0);
     // Ten recycled exchanges of a few small buffers each.
     let held = shared.memory().held;
     assert!(held < 10 * 64 * 1024, "{held} bytes are still held");
@@ -166,7 +166,7 @@ fn l11_what_a_burst_leaves_is_given_back() {
         assert_eq!(client.response().text(), "hello");
     }
     drop(clients);
-    site.gateway.until_totals("everybody left", |totals| totals.active == 0);
+    site.gateway.until_totals("every client has left", |totals| totals.active == 0);
     assert!(site.gateway.shared().memory().held > 8 * MB, "it is kept for the next burst");
     until("it is given back", || (site.gateway.shared().memory().held < MB).then_some(()));
     is_alive(&site.gateway);
@@ -213,7 +213,7 @@ fn l11_half_heads_do_not_fill_the_memory() {
     let used = site.gateway.shared().memory();
     assert!(used.claimed_most <= MB, "{used:?}");
     drop(clients);
-    site.gateway.until_totals("everybody left", |totals| totals.active == 0);
+    site.gateway.until_totals("every client has left", |totals| totals.active == 0);
     is_alive(&site.gateway);
 }
 
@@ -243,7 +243,7 @@ fn l11_half_handshakes_do_not_fill_the_memory() {
     let used = gateway.shared().memory();
     assert!(used.claimed_most <= MB, "{used:?}");
     drop(clients);
-    gateway.until_totals("everybody left", |totals| totals.active == 0);
+    gateway.until_totals("every client has left", |totals| totals.active == 0);
     let mut client = Talk::connect_secure(gateway.address(), &authority.client(), "a.test").unwrap();
     client.send(ALIVE.replace("Host: a", "Host: a.test"));
     assert_eq!(client.response().text(), "alive");

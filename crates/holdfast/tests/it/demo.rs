@@ -1,6 +1,7 @@
 //! `holdfast demo` as a process. A short demo shows the effect of a pool on any machine; an interrupted one reports
 //! that and leaves nothing behind. No test here asserts a speed.
 
+use crate::support::load::text;
 use crate::support::{holdfast, pid, until};
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::sys::signal::{Signal, kill};
@@ -66,10 +67,6 @@ impl Bare {
     fn lacks_nginx() -> bool {
         !["/usr/local/sbin", "/usr/sbin", "/sbin"].iter().any(|folder| Path::new(folder).join("nginx").exists())
     }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// The output with line breaks as spaces.

@@ -1,12 +1,13 @@
 //! `holdfast load` as a process, against `holdfast origin`: its output, its files, and its exit codes. No test here
 //! asserts a speed.
 
+use crate::support::load::{load, text};
 use crate::support::{holdfast, pid, until};
 use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Output, Stdio};
+use std::process::{Child, Stdio};
 
 /// A running origin, ended when dropped.
 struct Origin {
@@ -36,14 +37,6 @@ impl Drop for Origin {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn load(words: &[&str]) -> Output {
-    holdfast().arg("load").args(words).stdin(Stdio::null()).output().expect("the program starts")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 #[test]

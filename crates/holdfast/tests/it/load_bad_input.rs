@@ -1,40 +1,13 @@
 //! `holdfast load` with failing targets and bad input: each failure is counted by its cause, the summary is always
 //! printed, and the exit code shows which side failed.
 
+use crate::support::load::{answering, load, server, text};
 use crate::support::{holdfast, pid, until};
 use nix::sys::signal::{Signal, kill};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Child, Output, Stdio};
+use std::process::{Child, Stdio};
 use testkit::Refusing;
-
-fn load(words: &[&str]) -> Output {
-    holdfast().arg("load").args(words).stdin(Stdio::null()).output().expect("the program starts")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// Starts a server that passes each connection to a function, as long as the test runs; returns its URL.
-fn server(treat: impl Fn(TcpStream) + Send + 'static) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
-    let url = format!("http://{}/", listener.local_addr().expect("bound"));
-    std::thread::spawn(move || listener.incoming().flatten().for_each(treat));
-    url
-}
-
-/// A server that answers each request with these bytes, and closes.
-fn answering(bytes: &'static [u8]) -> String {
-    server(move |mut stream| {
-        let _ = stream.read(&mut [0; 4096]);
-        let _ = stream.write_all(bytes);
-        let _ = stream.shutdown(std::net::Shutdown::Write);
-        // Waits until the client has read it and closed.
-        let _ = stream.read(&mut [0; 1]);
-    })
-}
 
 /// Sends three requests that fail. Expects the cause in the summary and the exit code for no answer.
 #[track_caller]
@@ -75,22 +48,22 @@ fn a_name_that_does_not_exist() {
 
 #[test]
 fn garbage_for_a_response() {
-    expect_cause(&answering(b"\x00\xff\x00\xff garbage"), "the answer is no HTTP");
-    expect_cause(&answering(b"HTTP/1.1 200 OK\r\nno field\r\n\r\n"), "malformed response head");
+    expect_cause(&answering("http", b"\x00\xff\x00\xff garbage"), "the answer is no HTTP");
+    expect_cause(&answering("http", b"HTTP/1.1 200 OK\r\nno field\r\n\r\n"), "malformed response head");
     let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n";
-    expect_cause(&answering(chunked), "malformed chunked body");
+    expect_cause(&answering("http", chunked), "malformed chunked body");
 }
 
 #[test]
 fn a_response_that_ends_too_early() {
-    expect_cause(&answering(b""), "closed by the target without a response");
+    expect_cause(&answering("http", b""), "closed by the target without a response");
     let cut = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc";
-    expect_cause(&answering(cut), "closed by the target in the middle of a response");
+    expect_cause(&answering("http", cut), "closed by the target in the middle of a response");
 }
 
 #[test]
 fn a_reset() {
-    let url = server(|stream| {
+    let url = server("http", |stream| {
         let _ = (&stream).read(&mut [0; 4096]);
         let socket = socket2::SockRef::from(&stream);
         let _ = socket.set_linger(Some(std::time::Duration::ZERO));
@@ -100,19 +73,19 @@ fn a_reset() {
 
 #[test]
 fn a_port_that_speaks_tls() {
-    expect_cause(&answering(b"\x15\x03\x01\x00\x02\x02\x46"), "plain HTTP sent to a port that speaks TLS");
+    expect_cause(&answering("http", b"\x15\x03\x01\x00\x02\x02\x46"), "plain HTTP sent to a port that speaks TLS");
 }
 
 #[test]
 fn a_target_that_accepts_and_stays_silent() {
     let held = std::sync::Mutex::new(Vec::new());
-    let url = server(move |stream| held.lock().expect("one thread").push(stream));
+    let url = server("http", move |stream| held.lock().expect("one thread").push(stream));
     expect_cause_within("200ms", &url, "timeout waiting: the target took the request and stayed silent");
 }
 
 #[test]
 fn a_full_disk_takes_no_report_away_but_shows_in_the_exit_code() {
-    let url = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    let url = answering("http", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     for file in ["--json", "--csv", "--hgrm", "--html", "--prometheus"] {
         let output = load(&["-q", "-n", "3", "-c", "1", file, "/dev/full", "--allow-lag", &url]);
         let (said, complained) = (text(&output.stdout), text(&output.stderr));
@@ -127,7 +100,7 @@ fn a_full_disk_takes_no_report_away_but_shows_in_the_exit_code() {
 
 #[test]
 fn a_reader_that_goes_away_ends_nothing() {
-    let url = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    let url = answering("http", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     let mut command = holdfast();
     command.args(["load", "-q", "-n", "3", "-c", "1", "--allow-lag", &url]).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().expect("it starts");
@@ -147,7 +120,7 @@ fn endless(words: &[&str]) -> (Child, BufReader<std::process::ChildStderr>) {
 #[test]
 fn an_interrupt_in_the_first_moment_while_it_runs_and_while_it_drains() {
     let held = std::sync::Mutex::new(Vec::new());
-    let url = server(move |stream| held.lock().expect("one thread").push(stream));
+    let url = server("http", move |stream| held.lock().expect("one thread").push(stream));
     let moments: [(&[&str], &str); 3] = [
         // At the start, with any number of connections open.
         (&["-d", "1h", "--timeout", "1h", &url], "plan "),
@@ -173,7 +146,7 @@ fn an_interrupt_in_the_first_moment_while_it_runs_and_while_it_drains() {
 
 #[test]
 fn an_interrupt_while_the_report_is_written() {
-    let url = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    let url = answering("http", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     let folder = tempfile::tempdir().expect("a temporary directory");
     let script = folder.path().join("endless.lua");
     // A `done` function that never returns.
@@ -207,7 +180,7 @@ fn script(folder: &tempfile::TempDir, source: &str) -> String {
 
 #[test]
 fn a_script_that_fails_while_it_loads_keeps_what_was_answered() {
-    let url = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    let url = answering("http", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     let folder = tempfile::tempdir().expect("a temporary directory");
     // The first call is made before the load.
     let source = "local n = 0\nfunction request()\n  n = n + 1\n  if n > 3 then error('no more') end\n  return wrk.format()\nend\n\
@@ -225,7 +198,7 @@ fn a_script_that_fails_while_it_loads_keeps_what_was_answered() {
 
 #[test]
 fn a_script_that_does_not_come_to_its_end_is_ended_by_a_second_interrupt() {
-    let url = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    let url = answering("http", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     let folder = tempfile::tempdir().expect("a temporary directory");
     let source = "local n = 0\nfunction request()\n  n = n + 1\n  if n > 2 then io.stderr:write('endless\\n') while true do end end\n  \
                   return wrk.format()\nend\n";
@@ -247,15 +220,15 @@ fn a_script_that_does_not_come_to_its_end_is_ended_by_a_second_interrupt() {
 fn other_tools_words_have_the_causes_beside_them() {
     let refusing = Refusing::new();
     let silent_held = std::sync::Mutex::new(Vec::new());
-    let silent = server(move |stream| silent_held.lock().expect("one thread").push(stream));
-    let reset = server(|stream| {
+    let silent = server("http", move |stream| silent_held.lock().expect("one thread").push(stream));
+    let reset = server("http", |stream| {
         let _ = (&stream).read(&mut [0; 4096]);
         let _ = socket2::SockRef::from(&stream).set_linger(Some(std::time::Duration::ZERO));
     });
     let cases = [
         (format!("http://{}/", refusing.address()), "3 failed: connection refused: nothing listens there"),
-        (answering(b"\x15\x03\x01\x00\x02\x02\x46"), "3 failed: plain HTTP sent to a port that speaks TLS"),
-        (answering(b"SSH-2.0-x\r\n"), "3 failed: the answer is no HTTP"),
+        (answering("http", b"\x15\x03\x01\x00\x02\x02\x46"), "3 failed: plain HTTP sent to a port that speaks TLS"),
+        (answering("http", b"SSH-2.0-x\r\n"), "3 failed: the answer is no HTTP"),
         (reset, "3 failed: reset by the target without a response"),
         (silent, "3 failed: timeout waiting: the target took the request and stayed silent"),
     ];
@@ -279,7 +252,7 @@ fn other_tools_words_have_the_causes_beside_them() {
 #[test]
 fn an_interrupt_ends_scripts_and_abs_command_line_with_their_summaries() {
     let held = std::sync::Mutex::new(Vec::new());
-    let url = server(move |stream| held.lock().expect("one thread").push(stream));
+    let url = server("http", move |stream| held.lock().expect("one thread").push(stream));
     let folder = tempfile::tempdir().expect("a temporary directory");
     let script = script(&folder, "function request() io.stderr:write('asked\\n') return wrk.format() end\n");
     let cases: [(&[&str], &str, &str); 2] = [
@@ -314,7 +287,7 @@ fn a_file_without_an_end_is_no_body_no_script_and_no_run() {
 /// The generator is delayed, here by a signal that stops it.
 #[test]
 fn lateness_voids_a_threshold_only_where_it_decides_it() {
-    let url = server(|mut stream| {
+    let url = server("http", |mut stream| {
         std::thread::spawn(move || {
             while stream.read(&mut [0; 4096]).is_ok_and(|length| length > 0) {
                 let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
@@ -360,7 +333,7 @@ fn lateness_voids_a_threshold_only_where_it_decides_it() {
 
 #[test]
 fn a_termination_ends_it_like_an_interrupt() {
-    let url = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    let url = answering("http", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     let (mut child, mut said) = endless(&["-d", "1h", "-c", "1", "--interval", "100ms", &url]);
     let mut line = String::new();
     while !line.contains("responses/s") {
@@ -375,7 +348,7 @@ fn a_termination_ends_it_like_an_interrupt() {
 
 #[test]
 fn exit_codes_distinguish_target_and_generator() {
-    let url = answering(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    let url = answering("http", b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     let code = |words: &[&str]| load(words).status.code();
     assert_eq!(code(&["-q", "-n", "3", "-c", "1", "--allow-lag", &url]), Some(0), "errors alone are no verdict");
     assert_eq!(code(&["-q", "-n", "3", "-c", "1", "--allow-lag", "--expect", "errors=0", &url]), Some(3), "the target");

@@ -1,6 +1,7 @@
 //! `holdfast load` in several processes: the results are those of one load, an interrupt reaches all processes, and the
 //! death of one is reported.
 
+use crate::support::load::{load, text};
 use crate::support::{children, holdfast, lives, pid, until};
 use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
@@ -10,14 +11,6 @@ use std::process::{Child, ChildStderr, Output, Stdio};
 
 fn origin() -> origin::Running {
     origin::Origin::bind(origin::Options::default()).and_then(origin::Origin::start).expect("it starts")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn load(words: &[&str]) -> Output {
-    holdfast().arg("load").args(words).stdin(Stdio::null()).output().expect("the program starts")
 }
 
 /// A load that runs until a signal, with its progress lines.

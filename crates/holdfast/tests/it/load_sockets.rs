@@ -1,24 +1,17 @@
 //! `holdfast load` and the kernel's view of its sockets: states, the side that closed first, closed windows. In every
 //! form of the report and during the run.
 
+use crate::support::load::{load, text};
 use crate::support::{DEADLINE, holdfast, until};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 
 fn origin(options: origin::Options) -> origin::Running {
     origin::Origin::bind(options).and_then(origin::Origin::start).expect("it starts")
-}
-
-fn load(words: &[&str]) -> Output {
-    holdfast().arg("load").args(words).stdin(Stdio::null()).output().expect("the program starts")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn path(folder: &Path, name: &str) -> String {

@@ -2,6 +2,7 @@
 //! its files, its exit code, and the memory of a connection. No test here asserts a speed.
 
 use crate::support;
+use crate::support::load::text;
 use crate::support::{DEADLINE, Instance, holdfast, pid, until};
 use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
@@ -40,10 +41,6 @@ fn figures(words: &[&str]) -> Value {
     let output = load(&[words, &["--json", "-"]].concat());
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("it is JSON")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Rooms with heartbeats, with intervals long enough that a busy machine does not look like a dead target. Every

@@ -1,51 +1,24 @@
 //! `holdfast load ws://…` with failing targets and bad input. As for HTTP, each failure is counted by its cause, the
 //! summary is always printed, and the exit code shows which side failed.
 
+use crate::support::load::{answering, load, server, text};
 use crate::support::{holdfast, pid};
 use nix::sys::signal::{Signal, kill};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::process::{Command, Output, Stdio};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use testkit::Refusing;
-
-fn load(words: &[&str]) -> Output {
-    holdfast().arg("load").args(words).stdin(Stdio::null()).output().expect("the program starts")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// Starts a server that passes each connection to a function, one after the other, as long as the test runs; returns
-/// its URL.
-fn server(treat: impl Fn(TcpStream) + Send + 'static) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
-    let url = format!("ws://{}/", listener.local_addr().expect("bound"));
-    std::thread::spawn(move || listener.incoming().flatten().for_each(treat));
-    url
-}
-
-/// A server that answers each request with these bytes, and closes.
-fn answering(bytes: &'static [u8]) -> String {
-    server(move |mut stream| {
-        let _ = stream.read(&mut [0; 4096]);
-        let _ = stream.write_all(bytes);
-        let _ = stream.shutdown(Shutdown::Write);
-        // Waits until the client has read it and closed.
-        let _ = stream.read(&mut [0; 1]);
-    })
-}
 
 /// A server that holds all connections and sends nothing.
 fn silent() -> String {
     let held = std::sync::Mutex::new(Vec::new());
-    server(move |stream| held.lock().expect("one thread").push(stream))
+    server("ws", move |stream| held.lock().expect("one thread").push(stream))
 }
 
 /// A server that accepts each WebSocket and then calls the function.
 fn opening(then: impl Fn(&mut TcpStream) + Send + 'static) -> String {
-    server(move |mut stream| {
+    server("ws", move |mut stream| {
         let mut bytes = Vec::new();
         while !bytes.ends_with(b"\r\n\r\n") {
             let mut byte = [0];
@@ -96,20 +69,20 @@ fn a_target_that_is_not_there_or_that_no_way_leads_to() {
 
 #[test]
 fn a_malformed_answer() {
-    expect_cause(&answering(b"\x00\xff\x00\xff garbage"), "the answer is no HTTP");
-    expect_cause(&answering(b"HTTP/1.1 101 \r\nno field\r\n\r\n"), "malformed response head");
-    expect_cause(&answering(b"\x15\x03\x01\x00\x02\x02\x46"), "plain HTTP sent to a port that speaks TLS");
-    expect_cause(&answering(b""), "closed by the target without a response");
-    expect_cause(&answering(b"HTTP/1.1 101 Switching"), "closed by the target in the middle of a response");
+    expect_cause(&answering("ws", b"\x00\xff\x00\xff garbage"), "the answer is no HTTP");
+    expect_cause(&answering("ws", b"HTTP/1.1 101 \r\nno field\r\n\r\n"), "malformed response head");
+    expect_cause(&answering("ws", b"\x15\x03\x01\x00\x02\x02\x46"), "plain HTTP sent to a port that speaks TLS");
+    expect_cause(&answering("ws", b""), "closed by the target without a response");
+    expect_cause(&answering("ws", b"HTTP/1.1 101 Switching"), "closed by the target in the middle of a response");
     let page = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
-    expect_cause(&answering(page), "the handshake was answered with status 404");
+    expect_cause(&answering("ws", page), "the handshake was answered with status 404");
     let bare = b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
-    expect_cause(&answering(bare), "101, but no answer to a WebSocket handshake");
+    expect_cause(&answering("ws", bare), "101, but no answer to a WebSocket handshake");
 }
 
 #[test]
 fn a_reset_and_silence() {
-    let url = server(|stream| {
+    let url = server("ws", |stream| {
         let _ = (&stream).read(&mut [0; 4096]);
         let _ = socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO));
     });

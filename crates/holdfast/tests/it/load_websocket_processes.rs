@@ -4,6 +4,7 @@
 
 use crate::pseudoterminal::Live;
 use crate::support;
+use crate::support::load::text;
 use crate::support::{children, holdfast, lives, pid, until};
 use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
@@ -39,10 +40,6 @@ impl Drop for Origin {
         let _ = kill(pid(self.child.id()), Signal::SIGTERM);
         let _ = self.child.wait();
     }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn load(words: &[&str]) -> Output {

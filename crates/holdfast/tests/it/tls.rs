@@ -64,6 +64,14 @@ impl Scene {
         talk.session().peer_certificate().unwrap().serial().unwrap()
     }
 
+    /// Whether a request that is answered came over a resumed session.
+    fn resumes(&self, side: &ClientSide) -> bool {
+        let mut talk = Talk::connect_secure(self.address(), side, "a.test").unwrap();
+        talk.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        assert_eq!(talk.response().status(), 200);
+        talk.session().is_resumed()
+    }
+
     fn hang_up(&self) {
         nix::sys::signal::kill(support::pid(self.instance.pid()), nix::sys::signal::Signal::SIGHUP).unwrap();
     }
@@ -195,12 +203,7 @@ fn sessions_survive_a_child_that_dies() {
     let mut scene = Scene::new("", HELLO);
     scene.instance.start();
     let side = scene.authority.client();
-    let is_resumed = || {
-        let mut talk = Talk::connect_secure(scene.address(), &side, "a.test").unwrap();
-        talk.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
-        assert_eq!(talk.response().status(), 200);
-        talk.session().is_resumed()
-    };
+    let is_resumed = || scene.resumes(&side);
     assert_eq!([is_resumed(), is_resumed()], [false, true]);
     let child = children(scene.instance.pid())[0];
     nix::sys::signal::kill(support::pid(child), nix::sys::signal::Signal::SIGKILL).unwrap();
@@ -213,23 +216,17 @@ fn tickets_under_keys_from_files_survive_a_restart_and_new_files_count_without_a
     for top in MODELS {
         let mut scene = Scene::new(top, "ssl_session_ticket_key ticket.key; location / { return 200 hello; }");
         let side = scene.authority.client();
-        let is_resumed = |scene: &Scene| {
-            let mut talk = Talk::connect_secure(scene.address(), &side, "a.test").unwrap();
-            talk.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
-            assert_eq!(talk.response().status(), 200);
-            talk.session().is_resumed()
-        };
         fs::write(scene.instance.path("ticket.key"), [7; 80]).unwrap();
         scene.instance.start();
-        assert_eq!([is_resumed(&scene), is_resumed(&scene)], [false, true], "{top}");
+        assert_eq!([scene.resumes(&side), scene.resumes(&side)], [false, true], "{top}");
         scene.instance.signal("quit");
         scene.instance.wait();
         scene.instance.start();
-        assert!(is_resumed(&scene), "{top}");
+        assert!(scene.resumes(&side), "{top}");
         fs::write(scene.instance.path("ticket.key"), [9; 80]).unwrap();
-        until("the new key counts", || !is_resumed(&scene));
+        until("the new key counts", || !scene.resumes(&side));
         scene.instance.wait_for_line("ticket.key\" changed: the configuration is bound again");
-        assert!(is_resumed(&scene), "{top}");
+        assert!(scene.resumes(&side), "{top}");
     }
 }
 
@@ -238,12 +235,7 @@ fn sessions_survive_a_reload_in_one_process() {
     let mut scene = Scene::new("master_process off; worker_processes 2;", HELLO);
     scene.instance.start();
     let side = scene.authority.client();
-    let is_resumed = || {
-        let mut talk = Talk::connect_secure(scene.address(), &side, "a.test").unwrap();
-        talk.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
-        assert_eq!(talk.response().status(), 200);
-        talk.session().is_resumed()
-    };
+    let is_resumed = || scene.resumes(&side);
     assert!(!is_resumed());
     assert!((0..6).all(|_| is_resumed()), "the workers share the keys");
     let first = scene.serial();

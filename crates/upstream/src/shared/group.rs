@@ -140,6 +140,13 @@ pub struct GroupSnapshot {
     pub counts: GroupCounts,
 }
 
+impl GroupSnapshot {
+    /// Connections in use by exchanges and tunnels.
+    pub fn leased(&self) -> u32 {
+        self.connections.saturating_sub(self.idle).saturating_sub(self.connecting)
+    }
+}
+
 /// A peer at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerSnapshot {
@@ -149,6 +156,13 @@ pub struct PeerSnapshot {
     pub connections: u32,
     /// Connects under way.
     pub connecting: u32,
+}
+
+impl PeerSnapshot {
+    /// Connections in use by exchanges and tunnels.
+    pub fn leased(&self) -> u32 {
+        self.connections.saturating_sub(self.idle).saturating_sub(self.connecting)
+    }
 }
 
 /// The counters that limits are checked against.

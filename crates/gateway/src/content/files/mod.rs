@@ -73,11 +73,7 @@ impl Exchange {
         let guard = self.path_guard(path);
         let Some(plan) = &self.location().open_files else { return self.open_now(path, guard).await.map(Arc::new) };
         let (generation, now) = (self.generation.number, self.thread.reactor.now());
-        // What one rule has opened is nothing for another: paths have no byte of zero.
-        let key = match guard {
-            None => Cow::Borrowed(path),
-            Some(guard) => Cow::Owned([path, b"\0", format!("{guard:?}").as_bytes()].concat()),
-        };
+        let key = guard.map_or(Cow::Borrowed(path), |guard| Cow::Owned(guard.key_of(path)));
         let known = self.thread.open_files.borrow_mut().look(generation, plan, &key, now);
         if let Some(known) = known {
             return known.map_err(io::Error::from_raw_os_error);
@@ -116,6 +112,12 @@ impl Exchange {
             template.write(&ExchangeView::of(self), &mut from);
         }
         plan.guard(path, &from)
+    }
+
+    /// Keeps a file that was opened as a test: what follows nearly always serves it.
+    pub(crate) fn prefetch(&mut self, path: Vec<u8>, file: Arc<OpenFile>) {
+        let guard = self.path_guard(&path);
+        self.routing.prefetched = Some(Prefetched { path, guard, file });
     }
 
     /// The call that opens files here, for the error log.
@@ -169,8 +171,7 @@ impl Exchange {
         };
         let error = match self.open(&path).await {
             Ok(file) => {
-                let guard = self.path_guard(&path);
-                self.routing.prefetched = Some(Prefetched { path, guard, file });
+                self.prefetch(path, file);
                 return Index::Found;
             }
             Err(error) => error,

@@ -353,9 +353,9 @@ fn group_status(shared: &Registry, group: &ListedGroup, check: impl Fn(&str) -> 
     GroupStatus {
         name: group.name.to_string(),
         idle: pooled.idle.into(),
-        leased: pooled.connections.saturating_sub(pooled.idle).saturating_sub(pooled.connecting).into(),
+        leased: pooled.leased().into(),
         connecting: pooled.connecting.into(),
-        waiting: u64::from(pooled.waiting) + u64::from(group.cells.waiting()),
+        waiting: group.waiting(&pooled),
         opened: pooled.counts.opened,
         reused: pooled.counts.reused,
         stolen: pooled.counts.stolen,
@@ -379,7 +379,7 @@ fn peer_status(name: &str, pooled: PeerSnapshot, sums: &PeerSums, check: Option<
     PeerStatus {
         address: name.to_owned(),
         idle: pooled.idle.into(),
-        leased: pooled.connections.saturating_sub(pooled.idle).saturating_sub(pooled.connecting).into(),
+        leased: pooled.leased().into(),
         connecting: pooled.connecting.into(),
         attempts: sums.attempts,
         failed: sums.failed,

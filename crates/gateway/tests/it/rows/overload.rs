@@ -370,5 +370,5 @@ fn l00_totals_return_to_nothing() {
     let totals = site.gateway.until_totals("ten idle connections", |totals| totals.waiting == 10);
     assert_eq!((totals.accepted, totals.handled, totals.requests), (10, 10, 10));
     drop(clients);
-    until("everybody left", || (site.gateway.totals().active == 0).then_some(()));
+    until("every client has left", || (site.gateway.totals().active == 0).then_some(()));
 }

@@ -200,16 +200,22 @@ fn wary() -> Peer {
     })
 }
 
+const TO_UPSTREAM: &str = "GET /up HTTP/1.1\r\nHost: a.test\r\n\r\n";
+
+/// A client whose early request the upstream has refused.
+fn too_early(scene: &Scene) -> Client {
+    let mut client = Client::connect(scene, &Client::remembered(scene), TO_UPSTREAM.as_bytes());
+    client.expect("HTTP/1.1 425 Too Early\r\n");
+    client
+}
+
 #[test]
 fn an_upstream_hears_of_early_data_and_its_425_reaches_the_client() {
     let peer = wary();
     let scene = scene(Some(&peer));
-    let config = Client::remembered(&scene);
-    let request = "GET /up HTTP/1.1\r\nHost: a.test\r\n\r\n";
-    let mut client = Client::connect(&scene, &config, request.as_bytes());
-    client.expect("HTTP/1.1 425 Too Early\r\n");
+    let mut client = too_early(&scene);
     client.finish();
-    client.say(request);
+    client.say(TO_UPSTREAM);
     client.expect("HTTP/1.1 200 OK\r\n");
     let heard = peer.requests();
     assert_eq!(heard.len(), 2);
@@ -220,10 +226,7 @@ fn an_upstream_hears_of_early_data_and_its_425_reaches_the_client() {
 fn a_copy_of_early_data_is_not_executed() {
     let peer = wary();
     let scene = scene(Some(&peer));
-    let config = Client::remembered(&scene);
-    let request = "GET /up HTTP/1.1\r\nHost: a.test\r\n\r\n";
-    let mut client = Client::connect(&scene, &config, request.as_bytes());
-    client.expect("HTTP/1.1 425 Too Early\r\n");
+    let mut client = too_early(&scene);
     // While the connection is open, and afterwards.
     for round in 0..2 {
         let mut copy = TcpStream::connect(scene.gateway.address()).unwrap();
