@@ -19,82 +19,82 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
-    /// Its name on the command line: lower case, digits, hyphens.
+    /// The name on the command line: lower-case letters, digits, hyphens.
     pub name: String,
-    /// The headline of its report.
+    /// The title of the report.
     pub title: String,
-    /// What it is about, where it comes from, and how it is to be read: paragraphs.
+    /// A description, in paragraphs: subject, source, how to read the results.
     pub about: String,
-    /// How often, in which order, and how it is judged.
+    /// Number of rounds, their order, and times.
     #[serde(default)]
     pub method: Method,
-    /// What `--quick` changes in `method` and in the loads.
+    /// Differences of `--quick` in `method` and in the loads.
     #[serde(default)]
     pub quick: Quick,
-    /// Where the hosts are.
+    /// The network of the hosts.
     #[serde(default)]
     pub network: Network,
-    /// By name. Without any, all processes are on one, `here`.
+    /// Hosts by name. By default all processes are on one host, `here`.
     #[serde(default)]
     pub hosts: BTreeMap<String, Host>,
-    /// What templates say, in all arms that do not say otherwise.
+    /// Values of template variables; an arm can override them.
     #[serde(default)]
     pub values: BTreeMap<String, String>,
-    /// Values that change from one run of the whole experiment to the next: each combination is a run with its own record.
+    /// Values that change from run to run: each combination is a run with its own record.
     #[serde(default)]
     pub sweep: BTreeMap<String, Vec<String>>,
-    /// Files that processes read, by name.
+    /// Files for processes, by name.
     #[serde(default)]
     pub files: BTreeMap<String, File>,
-    /// Started in this order and ended in the reverse one, afresh for each sample.
+    /// Processes, started in this order and ended in reverse order, anew for each sample.
     #[serde(default, rename = "process")]
     #[schemars(length(max = PROCESSES_MAX))]
     pub processes: Vec<Process>,
-    /// Loads that run to their end one after the other before the warm-up, and are not measured: to fill a pool.
+    /// Loads that run one after the other before the warm-up and are not measured, for example to fill a pool.
     #[serde(default, rename = "fill")]
     #[schemars(length(max = LOADS_MAX))]
     pub fills: Vec<Load>,
-    /// Run at the same time, and measured together as one load (F3 has two clients).
+    /// Loads that run at the same time and are measured together (F3 has two clients).
     #[serde(rename = "load")]
     #[schemars(length(min = 1, max = LOADS_MAX))]
     pub loads: Vec<Load>,
-    /// What is watched besides what always is: CPU, RSS and descriptors of each process, TCP states, TcpExt counters.
+    /// Extra measurements. CPU, RSS and descriptors of each process, TCP states and TcpExt counters are always measured.
     #[serde(default, rename = "probe")]
     #[schemars(length(max = PROBES_MAX))]
     pub probes: Vec<Probe>,
-    /// The sides that are compared; at least one.
+    /// The compared sides; at least one.
     #[serde(rename = "arm")]
     #[schemars(length(min = 1, max = ARMS_MAX))]
     pub arms: Vec<Arm>,
-    /// Figures of its own: `share.NAME`.
+    /// Figures defined by this experiment: `share.NAME`.
     #[serde(default, rename = "share")]
     #[schemars(length(max = SHARES_MAX))]
     pub shares: Vec<Share>,
-    /// What is expected, said beforehand.
+    /// Expected results, written before the run.
     #[serde(default, rename = "claim")]
     #[schemars(length(max = CLAIMS_MAX))]
     pub claims: Vec<Claim>,
 }
 
-/// How often, in which order, and how it is judged.
+/// Number of rounds, their order, and times.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Method {
-    /// Each is every arm once. Below 6 there are figures, but no verdicts.
+    /// Rounds; each runs every arm once. With fewer than 6 there are figures but no verdicts.
     #[schemars(range(min = 1, max = ROUNDS_MAX))]
     pub rounds: u32,
-    /// Rounds that are run besides, at the end, one by one, while a claim has fewer than 6 left since samples were void.
+    /// Most extra rounds at the end, run one by one while void samples leave a claim fewer than 6 rounds.
     #[schemars(range(min = 0, max = ROUNDS_MAX))]
     pub spare: u32,
-    /// Within a round.
+    /// Order of the arms within a round.
     pub order: Order,
-    /// The load runs for so long before anything is measured; in seconds.
+    /// Seconds of load before measuring begins.
     #[schemars(range(min = 0, max = WAIT_SECONDS_MAX))]
     pub warm_up: f64,
-    /// Between two looks at sockets and processes; in seconds.
+    /// Seconds between two looks at sockets and processes.
     #[schemars(range(min = LOOK_SECONDS_MIN, max = LOOK_SECONDS_MAX))]
     pub look: f64,
-    /// Nothing is loaded while this long is watched before each sample (F0's idle reference); in seconds.
+    /// Seconds without load that are measured before each sample (F0's idle reference).
     #[schemars(range(min = 0, max = WAIT_SECONDS_MAX))]
     pub idle: f64,
 }
@@ -106,7 +106,7 @@ pub enum Order {
     /// Forward in one round, backward in the next: ABBA.
     #[default]
     Mirrored,
-    /// Drawn anew for each round from the seed, which is printed.
+    /// Random for each round, from the printed seed.
     Random,
 }
 
@@ -116,55 +116,55 @@ impl Default for Method {
     }
 }
 
-/// What `--quick` changes.
+/// Differences of `--quick`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Quick {
-    /// Instead of the method's.
+    /// Replaces the method's.
     #[schemars(range(min = 1, max = ROUNDS_MAX))]
     pub rounds: Option<u32>,
-    /// Instead of the method's.
+    /// Replaces the method's.
     #[schemars(range(min = 0, max = ROUNDS_MAX))]
     pub spare: Option<u32>,
-    /// Instead of the method's.
+    /// Replaces the method's.
     #[schemars(range(min = 0, max = WAIT_SECONDS_MAX))]
     pub warm_up: Option<f64>,
-    /// Instead of the method's.
+    /// Replaces the method's.
     #[schemars(range(min = LOOK_SECONDS_MIN, max = LOOK_SECONDS_MAX))]
     pub look: Option<f64>,
-    /// Instead of the loads'.
+    /// Replaces the loads' `seconds`.
     #[schemars(range(min = 0.1, max = SECONDS_MAX))]
     pub seconds: Option<f64>,
-    /// Instead of the loads'.
+    /// Replaces the loads' `requests`.
     #[schemars(range(min = 1, max = REQUESTS_MAX))]
     pub requests: Option<u64>,
-    /// Instead of the method's.
+    /// Replaces the method's.
     #[schemars(range(min = 0, max = WAIT_SECONDS_MAX))]
     pub idle: Option<f64>,
-    /// Over the experiment's and the arms', and instead of a sweep.
+    /// Overrides the values of the experiment and its arms, and its sweeps.
     pub values: BTreeMap<String, String>,
     /// Only these arms.
     pub arms: Vec<String>,
 }
 
-/// Where the hosts are.
+/// The network of the hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Network {
-    /// Falls back to loopback, and says so in the report, where namespaces are not to be had.
+    /// Kind of network; loopback, with a note in the report, if namespaces are not available.
     pub kind: NetworkKind,
 }
 
-/// Where the hosts are.
+/// Kind of network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum NetworkKind {
-    /// Each host is a network namespace of its own with its own sysctls, all on one virtual switch; new for each sample.
+    /// Each host is a network namespace with its own sysctls, all on one virtual switch; new for each sample.
     #[default]
     Hosts,
-    /// One network namespace for all hosts, which talk over its loopback; new for each sample.
+    /// One network namespace for all hosts, which use its loopback; new for each sample.
     Namespace,
-    /// The machine's own loopback; hosts are addresses in 127.0.0.0/8.
+    /// The machine's loopback; hosts are addresses in 127.0.0.0/8.
     Loopback,
 }
 
@@ -172,10 +172,10 @@ pub enum NetworkKind {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Host {
-    /// How many it has; 1 if not said.
+    /// Number of its addresses; default 1.
     #[schemars(range(min = 1, max = ADDRESSES_MAX))]
     pub addresses: Option<u32>,
-    /// As in `"net.core.somaxconn" = "128"`; only those of a network namespace.
+    /// For example `"net.core.somaxconn" = "128"`; only sysctls of a network namespace.
     pub sysctls: BTreeMap<String, String>,
 }
 
@@ -183,11 +183,11 @@ pub struct Host {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "lowercase")]
 pub enum File {
-    /// The text itself, a template.
+    /// The text, a template.
     Text(String),
-    /// Beside the experiment file; a template too.
+    /// The path, relative to the experiment file; its text is a template.
     Path(String),
-    /// This many bytes of `x`.
+    /// A file of this many bytes `x`.
     Bytes(u64),
 }
 
@@ -195,112 +195,112 @@ pub enum File {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Process {
-    /// As claims and tables name it: `origin`, `proxy`.
+    /// Its name in claims and tables: `origin`, `proxy`.
     pub name: String,
-    /// Where it runs; the only host if not said.
+    /// Its host; default: the only host.
     #[serde(default)]
     pub host: Option<String>,
     /// `nginx`, `haproxy`, `holdfast`, `go` (builds the file that is its first argument, outside the measurement), or a command.
     pub program: String,
-    /// A file of the experiment that becomes its configuration, for programs that have one.
+    /// Its configuration: the name of a file of the experiment.
     #[serde(default)]
     pub conf: Option<String>,
-    /// Behind those that the program always gets. Templates.
+    /// Arguments after those that the program always gets. Templates.
     #[serde(default)]
     #[schemars(length(max = ARGUMENTS_MAX))]
     pub arguments: Vec<String>,
-    /// How one can tell that it serves; within 10 s.
+    /// The check that shows that it serves; it must succeed within 10 s.
     #[serde(default)]
     pub ready: Option<Ready>,
-    /// `RLIMIT_NOFILE`, soft and hard.
+    /// Soft and hard `RLIMIT_NOFILE`.
     #[serde(default)]
     #[schemars(range(min = 1, max = DESCRIPTORS_MAX))]
     pub descriptors: Option<u64>,
-    /// Pinned to this core, modulo how many there are.
+    /// The core it is pinned to, modulo the number of cores.
     #[serde(default)]
     #[schemars(range(max = CORE_MAX))]
     pub core: Option<usize>,
-    /// An end of this process is what is being shown (F2's proxy killed for memory), and does not end the run.
+    /// The run goes on if this process ends, because the experiment shows that end (F2: a proxy killed for memory).
     #[serde(default)]
     pub may_die: bool,
 }
 
-/// How one can tell that a process serves.
+/// A check that a process serves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "lowercase")]
 pub enum Ready {
-    /// Answers a GET with any status, asked from the process's own host.
+    /// A GET from the process's own host gets a response with any status.
     Http(String),
-    /// Accepts a connection, as `{{proxy}}:8080`.
+    /// The address accepts a connection, for example `{{proxy}}:8080`.
     Tcp(String),
 }
 
-/// What loads the topology.
+/// A load on the topology.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
-    /// As claims and tables name it; `client` if not said.
+    /// Its name in claims and tables; default `client`.
     #[serde(default)]
     pub name: Option<String>,
-    /// Where it runs; `client` if there is one.
+    /// Its host; default: `client` if that exists.
     #[serde(default)]
     pub host: Option<String>,
-    /// Ours if not said.
+    /// The program; default: `holdfast load`.
     #[serde(default)]
     pub program: Client,
-    /// What is asked for; only `floor` asks for nothing. A template.
+    /// The URL, a template; only `floor` needs none.
     #[serde(default)]
     pub url: String,
-    /// In its program's own words, such as `-c 30 -k`. Templates.
+    /// Arguments of the program, for example `-c 30 -k`. Templates.
     #[serde(default)]
     #[schemars(length(max = ARGUMENTS_MAX))]
     pub arguments: Vec<String>,
-    /// How long it lasts; or `requests`.
+    /// Its duration; or `requests`.
     #[serde(default)]
     #[schemars(range(min = 0.1, max = SECONDS_MAX))]
     pub seconds: Option<f64>,
-    /// How many requests it makes; or `seconds`.
+    /// Its number of requests; or `seconds`.
     #[serde(default)]
     #[schemars(range(min = 1, max = REQUESTS_MAX))]
     pub requests: Option<u64>,
-    /// `RLIMIT_NOFILE`, soft and hard.
+    /// Soft and hard `RLIMIT_NOFILE`.
     #[serde(default)]
     #[schemars(range(min = 1, max = DESCRIPTORS_MAX))]
     pub descriptors: Option<u64>,
-    /// Pinned to this core, modulo how many there are.
+    /// The core it is pinned to, modulo the number of cores.
     #[serde(default)]
     #[schemars(range(max = CORE_MAX))]
     pub core: Option<usize>,
-    /// That it was the bottleneck, or late, does not void the sample: it is itself what is measured, or nothing that depends on it.
+    /// A sample in which this load was late or the bottleneck is not void: that is measured, or no figure depends on it.
     #[serde(default)]
     pub may_limit: bool,
 }
 
 impl Load {
-    /// What it is called.
+    /// Its name.
     pub fn name(&self) -> &str {
         self.name.as_deref().unwrap_or(crate::plan::CLIENT)
     }
 }
 
-/// A program that makes load.
+/// A load program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Client {
     /// `holdfast load`.
     #[default]
     Load,
-    /// Apache's.
+    /// `ab`, of Apache.
     Ab,
-    /// With or without a script in Lua.
+    /// `wrk`, with or without a Lua script.
     Wrk,
-    /// As in F3.
+    /// `siege`, as in F3.
     Siege,
-    /// nghttp2's; `--h1` speaks HTTP/1.1.
+    /// `h2load`, of nghttp2; with `--h1` it uses HTTP/1.1.
     H2load,
-    /// In Go.
+    /// `hey`, in Go.
     Hey,
-    /// In Rust, on tokio.
+    /// `oha`, in Rust on tokio.
     Oha,
     /// `holdfast lab hold`: opens `-c` connections one after the other and holds them, `--kind idle`, `half-head` or `tunnel`.
     Hold,
@@ -310,132 +310,133 @@ pub enum Client {
 }
 
 impl Client {
-    /// Whether it sends anything to anybody.
+    /// Whether it sends requests.
     pub fn asks(self) -> bool {
         self != Self::Floor
     }
 
-    /// Whether it is this program itself.
+    /// Whether it is this program.
     pub fn is_own(self) -> bool {
         matches!(self, Self::Load | Self::Hold | Self::Floor)
     }
 }
 
-/// Something that is watched in addition.
+/// An extra measurement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "lowercase", tag = "kind")]
 pub enum Probe {
-    /// Sockets by TCP state on a port, on one host: `sockets.NAME.STATE`, `sockets.NAME` for all of them, and of those in TIME_WAIT
-    /// `closed_first.NAME` that are the port's own: who listens there closed first.
+    /// Sockets by TCP state on a port of one host: `sockets.NAME.STATE`, all together `sockets.NAME`. `closed_first.NAME` counts
+    /// those in TIME_WAIT that the listening side closed first.
     Port {
-        /// As claims name it.
+        /// Its name in claims.
         name: String,
-        /// Where to look.
+        /// The host.
         host: String,
-        /// Local or remote.
+        /// The port, local or remote.
         port: u16,
     },
     /// The accept queue of a listener: `queue.NAME.length`, `queue.NAME.backlog`.
     Queue {
-        /// As claims name it.
+        /// Its name in claims.
         name: String,
-        /// Where to look.
+        /// The host.
         host: String,
-        /// Of the listener.
+        /// The listener's port.
         port: u16,
     },
-    /// Bytes that the application or the peer has not read, on a port: `bytes.NAME.receive`, `bytes.NAME.send`, `bytes.NAME.zero_windows`.
+    /// Bytes on a port that the application or the peer has not read: `bytes.NAME.receive`, `bytes.NAME.send`,
+    /// `bytes.NAME.zero_windows`.
     Bytes {
-        /// As claims name it.
+        /// Its name in claims.
         name: String,
-        /// Where to look.
+        /// The host.
         host: String,
-        /// Local or remote.
+        /// The port, local or remote.
         port: u16,
     },
-    /// System calls of a process for each answered request: `calls_per_request.NAME`. strace counts them and makes everything slow, so
-    /// that nothing else should be taken from such an experiment.
+    /// System calls of a process for each answered request: `calls_per_request.NAME`. strace counts them and slows everything down,
+    /// so such an experiment should measure nothing else.
     Calls {
-        /// As claims name it.
+        /// Its name in claims.
         name: String,
-        /// Which one, with all that it has started.
+        /// The process; its children are included.
         process: String,
     },
-    /// Numbers that a process tells over HTTP, in Prometheus text or as nginx's `stub_status` (without what asking added):
+    /// Metrics that a process serves over HTTP, in Prometheus text or as nginx's `stub_status` (without the request for them):
     /// `told.NAME.METRIC`.
     Told {
-        /// As claims name it.
+        /// Its name in claims.
         name: String,
-        /// From where it is asked.
+        /// The host that sends the request.
         host: String,
-        /// A template.
+        /// The URL, a template.
         url: String,
     },
 }
 
-/// One figure as a part of another, within each sample: `share.NAME`. A sample in which the whole is nothing has none.
+/// A figure divided by another in each sample: `share.NAME`. A sample without a value of `over` has no share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Share {
-    /// As claims name it, behind `share.`.
+    /// Its name in claims, after `share.`.
     pub name: String,
-    /// The part: any figure but a share.
+    /// The part: any figure except a share.
     pub of: String,
-    /// The whole, in the same unit or another.
+    /// The whole, in any unit.
     pub over: String,
 }
 
-/// One side of the comparison: the topology with named differences.
+/// One side of the comparison: the topology with named changes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Arm {
-    /// As claims and tables name it: `nginx unpooled`.
+    /// Its name in claims and tables: `nginx unpooled`.
     #[schemars(length(min = 1, max = NAME_CHARS_MAX))]
     pub name: String,
-    /// What templates say in this arm, over what they say in all.
+    /// Values of template variables in this arm; they override the experiment's.
     #[serde(default)]
     pub values: BTreeMap<String, String>,
-    /// Processes that this arm does without.
+    /// Processes that this arm does not start.
     #[serde(default)]
     pub without: Vec<String>,
-    /// Another program for a process.
+    /// Other programs for processes.
     #[serde(default)]
     pub programs: BTreeMap<String, String>,
-    /// Another program for a load.
+    /// Other programs for loads.
     #[serde(default)]
     pub clients: BTreeMap<String, Client>,
-    /// Another configuration file for a process.
+    /// Other configuration files for processes.
     #[serde(default)]
     pub confs: BTreeMap<String, String>,
-    /// Other arguments for a process, instead of its own. Templates.
+    /// Other arguments for processes, instead of their own. Templates.
     #[serde(default)]
     pub process_arguments: BTreeMap<String, Vec<String>>,
-    /// Other sysctls of a host, over those that it has.
+    /// Sysctls of hosts; they override the host's.
     #[serde(default)]
     pub sysctls: BTreeMap<String, BTreeMap<String, String>>,
-    /// Another limit of descriptors for a process.
+    /// Other limits of descriptors for processes.
     #[serde(default)]
     pub descriptors: BTreeMap<String, u64>,
     /// Another URL for all loads and fills.
     #[serde(default)]
     pub url: Option<String>,
-    /// Behind those of the loads.
+    /// Arguments after those of the loads.
     #[serde(default)]
     #[schemars(length(max = ARGUMENTS_MAX))]
     pub arguments: Vec<String>,
 }
 
-/// What is expected of a figure, in one arm or between two.
+/// An expected value of a figure, in one arm or between two.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// In words, for people.
+    /// The claim in words.
     pub says: String,
     /// The figure, by the name that [`Sample::figures`](crate::record::Sample) has for it.
     pub figure: String,
-    /// The arm that it is claimed of.
+    /// The arm.
     pub of: String,
-    /// The arm that it is compared with, round by round; without one, the figure itself is judged.
+    /// The arm that it is compared with, round by round; without it, the value itself is judged.
     #[serde(default)]
     pub against: Option<String>,
     /// The whole interval of `of` over `against` lies at or above this.
@@ -456,20 +457,20 @@ pub struct Claim {
     /// The whole interval of the figure lies at or below this.
     #[serde(default)]
     pub value_at_most: Option<f64>,
-    /// What is shown rather than claimed: reported like the others, but its failing does not make the run fail.
+    /// Shown like a claim, but it cannot make the run fail.
     #[serde(default)]
     pub observed: bool,
-    /// Claimed of this form alone: what needs a time that `--quick` does not have, or what replaces it.
+    /// The only form in which it is judged, for example because `--quick` is too short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<Form>,
 }
 
-/// Which form of an experiment.
+/// A form of an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Form {
-    /// With `--quick`.
+    /// `--quick`.
     Quick,
-    /// Without.
+    /// The full form.
     Full,
 }
