@@ -184,16 +184,16 @@ impl CloseReason {
             ),
             Self::HeadTimeout => (
                 "`client_header_timeout` passed before the head was complete; 408 if some of it was there",
-                "clients that connect ahead of need, or somebody who holds connections open",
+                "clients that open connections in advance, or an attack that holds connections open",
             ),
             Self::HandshakeFailed => (
-                "the handshake of TLS failed",
+                "the TLS handshake failed",
                 "`error_log … info` has a line for each; `holdfast_tls_handshakes_failed_total` has the reasons",
             ),
             Self::BodyTimeout => ("`client_body_timeout` passed without a byte of the request body", "slow uploads"),
             Self::SendTimeout => ("`send_timeout` passed without the client taking a byte", "slow or stuck readers"),
             Self::Truncated => (
-                "the upstream's response broke off; closing is how the client learns of it",
+                "the upstream's response was cut off; the close tells the client",
                 "the error log: `upstream prematurely closed connection`, or its timeout",
             ),
             Self::TunnelEnded => ("one side closed the tunnel; `$close_side` says which", ""),
@@ -202,7 +202,7 @@ impl CloseReason {
                 "`tunnel_timeout`, `proxy_read_timeout`, and the heartbeats of the clients",
             ),
             Self::Displaced => (
-                "it was idle or had no complete request, and its place was needed for somebody else",
+                "it was idle or had no complete request, and another client needed its place",
                 "`worker_connections` and `worker_rlimit_nofile`; clients that connect and say nothing",
             ),
             Self::NoRoom => (
@@ -214,9 +214,9 @@ impl CloseReason {
                 "`memory_budget` was used up: it was idle or had no complete request, or its request got 503",
                 "the error log: it names the connections that hold most",
             ),
-            Self::Unlistened => ("a reload has taken away the address on which it was accepted", ""),
+            Self::Unlistened => ("a reload removed the address on which it was accepted", ""),
             Self::Shutdown => ("the process ends", ""),
-            Self::Http2Fault => ("the client broke a rule of HTTP/2", "`holdfast_http2_connection_faults_total`"),
+            Self::Http2Fault => ("the client violated the HTTP/2 protocol", "`holdfast_http2_connection_faults_total`"),
             Self::Http2Abuse => ("the client reached a limit against abuse of HTTP/2", "the same, and the error log"),
             Self::SessionRefused | Self::SessionServed | Self::NoUpstream => self.explain_session(),
             Self::Operator => ("an operator has closed it: `holdfast ctl connections close`", ""),
