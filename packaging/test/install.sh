@@ -36,6 +36,8 @@ page_has() { page "$1" | grep -q "$2"; }
 pid_file_is_new() { [ -s /run/holdfast.pid ] && [ "$(cat /run/holdfast.pid)" != "$1" ]; }
 pid_is_systemds() { [ "$(systemctl show --property MainPID --value holdfast)" = "$(cat /run/holdfast.pid)" ]; }
 ended() { ! kill -0 "$1" 2>/dev/null; }
+unit() { systemctl show --property "$1" --value holdfast; }
+status_has() { unit StatusText | grep -q "$1"; }
 
 begin "lintian finds nothing"
 lintian --fail-on error,warning,info --display-info old.deb
@@ -57,6 +59,9 @@ until_true 10 page_has http://127.0.0.1:8080/ "Holdfast works"
 page_has http://127.0.0.1/ nginx || fail "nginx does not serve any more"
 systemctl is-active holdfast
 systemctl is-enabled holdfast
+[ "$(unit Type)" = notify ] || fail "the type is $(unit Type)"
+pid_is_systemds || fail "the main process is $(unit MainPID)"
+until_true 20 status_has '^serving: [0-9]* connections, [0-9]* requests under way, [0-9]* tunnels$'
 page_has http://127.0.0.1:8080/status/metrics holdfast_build_info || page_has http://127.0.0.1:8080/status/metrics '^holdfast_' || fail "no metrics"
 page -H 'Accept: text/html' http://127.0.0.1:8080/status | grep -qi '<html' || fail "no status page"
 [ "$(stat -c %U:%G:%a /var/log/holdfast)" = root:adm:750 ] || fail "wrong owner or mode of /var/log/holdfast"
@@ -83,7 +88,55 @@ server {
 CONF
 holdfast -t
 systemctl reload holdfast
-until_true 10 page_has http://127.0.0.1:8090/ nginx
+# The command waits for the result.
+page_has http://127.0.0.1:8090/ nginx || fail "the new configuration does not serve after systemctl reload"
+until_true 20 status_has '^serving: '
+
+begin "systemctl stop and start"
+old=$(cat /run/holdfast.pid)
+systemctl stop holdfast
+[ ! -e /run/holdfast.pid ] || fail "the pid file is left"
+if kill -0 "$old" 2>/dev/null; then fail "it runs after systemctl stop"; fi
+[ "$(unit Result)" = success ] || fail "the result of the stop is $(unit Result)"
+systemctl start holdfast
+page_has http://127.0.0.1:8090/ nginx || fail "it does not serve after systemctl start"
+pid_is_systemds || fail "the main process is $(unit MainPID)"
+
+begin "systemctl stop waits as long as worker_shutdown_timeout allows"
+mkdir -p /etc/systemd/system/holdfast.service.d
+printf '[Service]\nTimeoutStopSec=1\n' > /etc/systemd/system/holdfast.service.d/short.conf
+sed -i '1i worker_shutdown_timeout 4s;' /etc/holdfast/nginx.conf
+systemctl daemon-reload
+systemctl restart holdfast
+# A request without its end keeps the worker until the timeout.
+(printf 'GET / HTTP/1.1\r\nHost: a\r\n'; sleep 30) | curl --silent --output /dev/null telnet://127.0.0.1:8090 &
+open=$!
+until_true 20 status_has '^serving: [1-9]'
+systemctl stop holdfast
+kill "$open" 2>/dev/null || true
+[ "$(unit Result)" = success ] || fail "it was killed: $(unit Result)"
+sed -i '1d' /etc/holdfast/nginx.conf
+rm -r /etc/systemd/system/holdfast.service.d
+systemctl daemon-reload
+
+begin "systemd passes a socket"
+systemctl stop holdfast
+cat > /etc/systemd/system/holdfast.socket <<'UNIT'
+[Socket]
+ListenStream=127.0.0.1:8091
+ListenStream=127.0.0.1:8092
+UNIT
+echo 'server { listen 127.0.0.1:8091; return 200 activated; }' > /etc/holdfast/conf.d/activated.conf
+systemctl daemon-reload
+systemctl start holdfast.socket
+# The first connection starts the service.
+page_has http://127.0.0.1:8091/ activated || fail "the socket's service does not answer"
+systemctl is-active holdfast
+grep -q 'passes the socket "holdfast.socket" of 127.0.0.1:8092, and no "listen" has this address' /var/log/holdfast/error.log || fail "no warning about the other socket"
+systemctl stop holdfast.socket holdfast
+rm /etc/systemd/system/holdfast.socket /etc/holdfast/conf.d/activated.conf
+systemctl daemon-reload
+systemctl start holdfast
 
 begin "a request body goes through a file"
 head -c 800000 /dev/zero > body
@@ -114,6 +167,8 @@ grep -E '^(requests|rate)' load.out
 [ "$(readlink "/proc/$(cat /run/holdfast.pid)/exe")" = /usr/bin/holdfast ] || fail "the old program runs"
 until_true 10 pid_is_systemds
 systemctl is-active holdfast
+until_true 20 status_has '^serving: '
+systemctl reload holdfast
 tail -n 1 /etc/holdfast/nginx.conf | grep -q administrator || fail "the changed configuration was replaced"
 
 begin "an upgrade that the configuration does not allow leaves the old program"

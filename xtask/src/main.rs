@@ -14,6 +14,7 @@ mod peers;
 mod test;
 mod tidy;
 mod tools;
+mod trained;
 mod workspace;
 
 use clap::{Parser, Subcommand};

@@ -6,6 +6,9 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// Features of `holdfast` that packages, benches and tests have, and the first build has not (ADR 67).
+pub(crate) const FEATURES: &str = "zstd";
+
 /// The workspace on disk.
 pub(crate) struct Workspace {
     /// Absolute path of the folder that holds the root `Cargo.toml`.

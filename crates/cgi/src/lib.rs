@@ -3,10 +3,12 @@
 //!
 //! * [`fastcgi`]: requests in records, and responses taken apart.
 //! * [`scgi`], [`uwsgi`]: requests; their bodies follow as they are, and their responses end with the connection or by their length.
+//! * [`memcached`]: the request for one value, and its answer. No application server, but spoken to in the same way.
 //! * [`http_head`] turns the head of a CGI response into the head of an HTTP/1.1 response.
 
 pub mod fastcgi;
 mod head;
+pub mod memcached;
 pub mod scgi;
 pub mod uwsgi;
 

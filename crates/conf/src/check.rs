@@ -486,12 +486,13 @@ fn context_inside(name: &str, outer: Context) -> Option<Context> {
         ("server", Context::Mail) => Context::MailServer,
         ("upstream", Context::Http) => Context::Upstream,
         ("acme_issuer", Context::Http) => Context::AcmeIssuer,
+        ("otel_exporter", Context::Http) => Context::OtelExporter,
         ("upstream", Context::Stream) => Context::StreamUpstream,
         ("location", Context::Server | Context::Location) => Context::Location,
         ("if", Context::Server | Context::IfInServer) => Context::IfInServer,
         ("if", Context::Location | Context::IfInLocation) => Context::IfInLocation,
         ("limit_except", Context::Location) => Context::LimitExcept,
-        ("types" | "map" | "geo" | "split_clients" | "charset_map", _) => Context::Entries,
+        ("types" | "map" | "geo" | "geoip2" | "split_clients" | "charset_map", _) => Context::Entries,
         _ => return None,
     })
 }

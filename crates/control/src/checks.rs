@@ -1,5 +1,6 @@
 //! Drives the gateway's book of checks: makes each check when it is due, within its time limit, and settles it.
 
+use crate::bell::ringer;
 use crate::probe;
 use gateway::Registry;
 use gateway::checks::Probe;
@@ -14,10 +15,7 @@ const LONG: Duration = Duration::from_hours(1);
 /// Connects to the registry. The bell signals that the checks have changed.
 pub(crate) fn attach(shared: &'static Registry) -> Arc<Notify> {
     let bell = Arc::new(Notify::new());
-    shared.checks().attach({
-        let bell = Arc::clone(&bell);
-        move || bell.notify_one()
-    });
+    shared.checks().attach(ringer(&bell));
     bell
 }
 

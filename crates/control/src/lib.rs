@@ -1,15 +1,17 @@
 //! The control plane: rare and slow work on one tokio runtime, in a thread of its own beside the workers. It resolves
-//! names, checks peers, gets certificates, and asks OCSP responders. It serves no request. It stores its results in the
-//! gateway's registry, where the workers find them. The binary starts it in the process that has the workers, and stops
-//! it with them.
+//! names, checks peers, gets certificates, asks OCSP responders, and sends spans to a collector. It serves no request. It
+//! stores its results in the gateway's registry, where the workers find them. The binary starts it in the process that has
+//! the workers, and stops it with them.
 
 mod acme;
 mod ask;
+mod bell;
 mod checks;
 mod dial;
 mod dns;
 mod names;
 mod ocsp;
+mod otel;
 mod probe;
 mod wire;
 
@@ -38,6 +40,7 @@ impl Control {
         let check_bell = checks::attach(shared);
         let acme_bell = acme::attach(shared);
         let (staple_bell, standing_bell) = ocsp::attach(shared);
+        let mut spans = otel::Sender::new(shared, otel::attach(shared));
         let work = move || {
             runtime.block_on(async {
                 tokio::select! {
@@ -46,8 +49,10 @@ impl Control {
                     () = acme::run(shared, acme_bell) => {}
                     () = ocsp::staples::run(shared, staple_bell) => {}
                     () = ocsp::standings::run(shared, standing_bell) => {}
+                    () = spans.run() => {}
                     () = ended.notified() => {}
                 }
+                spans.flush().await;
             });
             // A lookup by the system's resolver cannot be cancelled, and its result is no longer needed.
             runtime.shutdown_background();

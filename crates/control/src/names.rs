@@ -1,5 +1,6 @@
 //! Drives the gateway's book of names: resolves each name when it is due, within its time limit, and settles it.
 
+use crate::bell::ringer;
 use crate::dns;
 use gateway::Registry;
 use gateway::names::{NameFailure, Outcome, Question, ResolverPlan};
@@ -19,10 +20,7 @@ const LONG: Duration = Duration::from_hours(1);
 /// Connects to the registry. The bell signals a request for a name.
 pub(crate) fn attach(shared: &'static Registry) -> Arc<Notify> {
     let bell = Arc::new(Notify::new());
-    shared.names().attach({
-        let bell = Arc::clone(&bell);
-        move || bell.notify_one()
-    });
+    shared.names().attach(ringer(&bell));
     bell
 }
 

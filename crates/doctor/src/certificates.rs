@@ -44,7 +44,7 @@ pub fn read(configuration: &Configuration, now: i64) -> Vec<CertificatePair> {
 /// The `listen` lines that speak TLS.
 pub(crate) fn secure_listeners(configuration: &Configuration) -> impl Iterator<Item = Found<'_>> {
     let is_secure = |found: &Found<'_>| found.directive.args.iter().any(|word| word.value == *b"ssl");
-    configuration.all("listen").into_iter().filter(is_secure)
+    configuration.listens().into_iter().filter(is_secure)
 }
 
 struct Files<'a> {

@@ -62,10 +62,23 @@ impl Configuration {
         self.matching(|directive| is(directive, name))
     }
 
+    /// Every `listen` for TCP, of `http` and `stream`.
+    pub fn listens(&self) -> Vec<Found<'_>> {
+        self.matching_in(&["mail"], |directive| {
+            is(directive, "listen") && directive.args.iter().all(|word| word.value != *b"udp")
+        })
+    }
+
     fn matching(&self, wanted: impl Fn(&Directive) -> bool) -> Vec<Found<'_>> {
+        self.matching_in(&["stream", "mail"], wanted)
+    }
+
+    /// The matching directives outside of these blocks of the top level.
+    fn matching_in(&self, without: &[&str], wanted: impl Fn(&Directive) -> bool) -> Vec<Found<'_>> {
         let mut found = Vec::new();
         walk(&self.tree, &mut Vec::new(), &mut |directive, within| {
-            if wanted(directive) && !within.first().is_some_and(|outer| is(outer, "stream") || is(outer, "mail")) {
+            let is_outside = !within.first().is_some_and(|outer| without.iter().any(|name| is(outer, name)));
+            if wanted(directive) && is_outside {
                 found.push(Found { directive, within: within.to_vec(), root: &self.tree });
             }
         });

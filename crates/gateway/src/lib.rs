@@ -7,6 +7,7 @@ mod connector;
 mod content;
 mod downstream;
 mod exchange;
+pub mod explain;
 mod filter;
 mod lower;
 mod multiplex;
@@ -35,7 +36,7 @@ pub use registry::cache::purging as caches;
 pub use registry::certificates::{CertificateInUse, Renewal};
 pub use registry::generation::{Generation, ListenerId};
 pub use registry::process::{AcceptDrops, Message, Overload, Registry, Totals};
-pub use registry::{acme, checks, inspect, names, ocsp};
+pub use registry::{acme, checks, inspect, names, ocsp, spans};
 pub use worker::inspect::status_json;
 pub use worker::run;
 

@@ -5,6 +5,7 @@ mod command;
 mod ctl;
 mod demo;
 mod doctor;
+mod explain;
 mod files;
 mod instance;
 mod lab;

@@ -7,7 +7,7 @@ use conf::Loaded;
 use conf::diagnostic::{Diagnostic, Severity};
 use conf::model::{Affinity, CtlSocket, EnvVariable, LogTarget, Model, WorkerProcesses};
 use conf::source::{FileId, Span};
-use gateway::{ErrorTarget, Level, LogPlace};
+use gateway::{ErrorTarget, Level, LogPlace, Resolve};
 use nix::unistd::{Gid, Group, Uid, User};
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -91,6 +91,7 @@ pub(crate) fn lower_process(
     model: &Model,
     loaded: &Loaded,
     instance: &Instance,
+    resolve: Resolve<'_>,
     out: &mut Vec<Diagnostic>,
 ) -> Option<Process> {
     let settings = &model.main.settings;
@@ -98,7 +99,7 @@ pub(crate) fn lower_process(
     let errors_before = errors(out);
     let workers = workers(settings.worker_processes, model, out);
     let owner = owner(model, out);
-    let error_logs = error_logs(model, loaded, instance, out);
+    let error_logs = error_logs(model, loaded, instance, resolve, out);
     let error_level = error_logs.iter().map(|log| log.level).min().unwrap_or(Level::Error);
     let pid_path = settings.pid.as_deref().map_or_else(|| instance.pid_path.clone(), |pid| below(&loaded.prefix, pid));
     let process = Process {
@@ -201,7 +202,13 @@ fn owner(model: &Model, out: &mut Vec<Diagnostic>) -> Option<Owner> {
     Some(Owner { name, user: user.uid, group })
 }
 
-fn error_logs(model: &Model, loaded: &Loaded, instance: &Instance, out: &mut Vec<Diagnostic>) -> Vec<ErrorTarget> {
+fn error_logs(
+    model: &Model,
+    loaded: &Loaded,
+    instance: &Instance,
+    resolve: Resolve<'_>,
+    out: &mut Vec<Diagnostic>,
+) -> Vec<ErrorTarget> {
     let settings = &model.main.settings;
     if settings.error_logs.is_empty() {
         let place = match &instance.error_log {
@@ -216,7 +223,7 @@ fn error_logs(model: &Model, loaded: &Loaded, instance: &Instance, out: &mut Vec
             LogTarget::File(name) => LogPlace::File(below(&loaded.prefix, name.as_text().unwrap_or_default())),
             LogTarget::Stderr => LogPlace::Stderr,
             LogTarget::Syslog(written) => {
-                match gateway::syslog_place(written, &verdict::hostname(), &verdict::resolve, log.span) {
+                match gateway::syslog_place(written, &verdict::hostname(), resolve, log.span) {
                     Ok(place) => LogPlace::Syslog(place),
                     Err(error) => {
                         out.push(error);

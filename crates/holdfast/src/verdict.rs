@@ -1,6 +1,7 @@
 //! Decides whether a configuration is valid, for `-t`, every start and every reload. From an instance it computes
 //! everything that can be decided before a socket is bound.
 
+use crate::explain::HostsFile;
 use crate::instance::Instance;
 use crate::process::{self, Process};
 use crate::serve::{LogFiles, make_directories};
@@ -8,7 +9,7 @@ use crate::{exit, report};
 use conf::diagnostic::{self, Diagnostic, Severity};
 use conf::model::{Model, Options};
 use conf::{Loaded, Loader};
-use gateway::{BoundPlan, ErrorLog, Level, LogPlace, LowerOptions, ReadFile, Registry};
+use gateway::{BoundPlan, ErrorLog, Level, LogPlace, LowerOptions, ReadFile, Registry, Resolve};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::io;
@@ -59,12 +60,20 @@ pub(crate) struct Lasting {
     shared: Option<&'static Registry>,
     /// Ticket keys of another process: the next configuration is bound with them.
     pub(crate) tickets: Vec<TicketState>,
+    /// Names are looked up here only, and no name server is asked.
+    pub(crate) hosts: Option<HostsFile>,
 }
 
 impl Lasting {
     /// For a process that checks configurations and runs no workers.
     pub(crate) fn without_workers() -> io::Result<Self> {
-        Ok(Self { shared: Some(Registry::leak(1, ErrorLog::new(Level::Emerg, 0))?), tickets: Vec::new() })
+        Ok(Self { shared: Some(Registry::leak(1, ErrorLog::new(Level::Emerg, 0))?), ..Self::default() })
+    }
+
+    /// For a process that explains a request: it asks no name server, and its log keeps all lines about requests.
+    pub(crate) fn offline(hosts: HostsFile) -> io::Result<Self> {
+        let shared = Some(Registry::leak(1, ErrorLog::new(Level::Info, 0))?);
+        Ok(Self { shared, hosts: Some(hosts), ..Self::default() })
     }
 
     /// The shared state; the first configuration that needs it makes it.
@@ -95,20 +104,26 @@ pub(crate) fn prepare(instance: &Instance, loader: &mut dyn Loader, lasting: &mu
         let options = Options { privileged: nix::unistd::geteuid().is_root() };
         let (model, more) = conf::model::lower_with(&prepared.loaded.tree, &prepared.loaded.sources, options);
         found.extend(more);
-        prepared.process = process::lower_process(&model, &prepared.loaded, instance, &mut found);
+        let hosts = lasting.hosts.take();
+        let resolve = |name: &str, port: u16| match &hosts {
+            Some(hosts) => Ok(hosts.resolve(name, port)),
+            None => resolve(name, port),
+        };
+        prepared.process = process::lower_process(&model, &prepared.loaded, instance, &resolve, &mut found);
         if let (Some(process), true) = (&prepared.process, sound(&found)) {
             let (loader, files) = (RefCell::new(loader), RefCell::default());
             let read = |path: &Path| {
                 BTreeSet::insert(&mut files.borrow_mut(), path.to_path_buf());
                 loader.borrow_mut().read(path)
             };
-            prepared.plan = bind_gateway(&model, process, (&prepared.loaded, &read), lasting, &mut found);
+            prepared.plan = bind_gateway(&model, process, (&prepared.loaded, &read, &resolve), lasting, &mut found);
             prepared.files = files.into_inner();
         }
         if let (Some(process), Some(plan)) = (&mut prepared.process, &prepared.plan) {
             process.child.uses_stderr = uses_stderr(process, plan);
             process.child.transparent = plan.transparent;
         }
+        lasting.hosts = hosts;
         prepared.model = Some(model);
     }
     diagnostic::sort(&mut found);
@@ -130,7 +145,7 @@ fn sound(found: &[Diagnostic]) -> bool {
 fn bind_gateway(
     model: &Model,
     process: &Process,
-    (loaded, read): (&Loaded, ReadFile<'_>),
+    (loaded, read, resolve): (&Loaded, ReadFile<'_>, Resolve<'_>),
     lasting: &mut Lasting,
     found: &mut Vec<Diagnostic>,
 ) -> Option<BoundPlan> {
@@ -147,7 +162,7 @@ fn bind_gateway(
         prefix: loaded.prefix.clone(),
         workers: shared.workers() as u16,
         hostname: hostname(),
-        resolve: &resolve,
+        resolve,
         now_s: reactor::wall_clock().as_secs(),
         conf_directory: loaded.conf_prefix.clone(),
         read,

@@ -28,6 +28,10 @@ pub fn encode_request_line(method: &[u8], target: &[u8], version: Version, out: 
 
 /// `version SP status SP reason CRLF`; without a reason, the standard phrase is used.
 pub fn encode_status_line(version: Version, status: u16, reason: Option<&[u8]>, out: &mut Vec<u8>) {
+    if let (Version::Http11, 200, None | Some(b"OK")) = (version, status, reason) {
+        // As most responses have it: one copy.
+        return out.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
+    }
     out.extend_from_slice(version_bytes(version));
     out.push(b' ');
     out.extend_from_slice(itoa::Buffer::new().format(status).as_bytes());
@@ -40,6 +44,7 @@ pub fn encode_status_line(version: Version, status: u16, reason: Option<&[u8]>, 
 /// checked configuration.
 #[inline]
 pub fn encode_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    out.reserve(name.len() + value.len() + 2 * CRLF.len());
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");
     if find_control(value, 0) == value.len() {

@@ -64,7 +64,7 @@ causes! {
     TlsClosed "tls_closed" Target "closed by the target in the TLS handshake: see its error log"
     TlsCertificate "tls_certificate" Target "the target's certificate does not verify: name its authority (--ca), its name (--sni), or use --insecure"
     TlsRefused "tls_refused" Target "the TLS handshake failed: nothing in common, or a client certificate is wanted (--cert, --key)"
-    NotTls "not_tls" Target "the target does not speak TLS on this port: use http:// or ws://"
+    NotTls "not_tls" Target "the target does not speak TLS on this port: use http://, ws:// or tcp://"
     TlsBroken "tls_broken" Target "the target broke the TLS protocol after the handshake"
     TlsTruncated "tls_truncated" Target "closed without `close_notify` in a response: it may have been cut on the way"
     SendTimeout "send_timeout" Target "timeout sending: the target accepts and does not read"
@@ -86,7 +86,9 @@ causes! {
     NotHttp "not_http" Target "the answer is no HTTP"
     BadHead "bad_head" Target "malformed response head"
     BadBody "bad_body" Target "malformed chunked body"
-    Unasked "unasked" Target "bytes behind a response that were not requested"
+    Mismatch "mismatch" Target "the reply differs from the message that was sent"
+    Short "short" Target "closed by the target before the whole reply had come"
+    Unasked "unasked" Target "bytes behind a response or a reply that were not requested"
     LineFull "line_full" Target "not sent: the line of requests that wait for a connection is full"
     Unanswered "unanswered" Target "unanswered when the run ended"
     NoPorts "no_ports" Generator "no free local port towards the target (cannot assign requested address)"
@@ -171,6 +173,7 @@ impl Cause {
             Self::ClosedEarly,
             Self::ResetUnanswered,
             Self::ResetEarly,
+            Self::Short,
             Self::LineFull,
         ];
         self.is_waited_for() || closed.contains(&self)

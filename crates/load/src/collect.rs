@@ -38,6 +38,8 @@ pub(crate) trait Recorded: Default {
 #[derive(Debug)]
 pub(crate) struct Collected<R> {
     pub(crate) whole: R,
+    /// The first intervals, which the totals do not contain: the warm-up.
+    pub(crate) skipped: u64,
     /// Intervals that at least one worker has not finished.
     open: BTreeMap<u64, R>,
     /// An empty record, usually one that was handed out before. Reusing it avoids half a megabyte of fresh pages for each
@@ -67,6 +69,7 @@ impl<R: Recorded> Collected<R> {
         let spare = whole.spare();
         Self {
             whole,
+            skipped: 0,
             open: BTreeMap::new(),
             has_room: spare.is_some(),
             spare,
@@ -85,11 +88,14 @@ impl<R: Recorded> Collected<R> {
     pub(crate) fn take(&mut self, message: Message<R>, pause: fn()) {
         match message {
             Message::Interval { worker, interval, mut record, last } => {
-                self.whole.add(&record, pause);
-                if let Some(spent) = self.spent.get_mut(worker) {
-                    *spent += record.generator().spent;
+                if interval >= self.skipped {
+                    self.whole.add(&record, pause);
+                    if let Some(spent) = self.spent.get_mut(worker) {
+                        *spent += record.generator().spent;
+                    }
+                    let most = self.spent.iter().copied().fold(Spent::default(), Spent::most);
+                    self.whole.generator_mut().spent_most = most;
                 }
-                self.whole.generator_mut().spent_most = self.spent.iter().copied().fold(Spent::default(), Spent::most);
                 self.put(interval, &mut record, pause);
                 // The length of the last interval is known only at `Done`, so it is shown then.
                 if !last {

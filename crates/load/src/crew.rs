@@ -143,10 +143,15 @@ impl<R: Recorded> Workers<R> {
                 let is_cut = collected.is_over() && ended < begun + length;
                 let length = if is_cut { ended.saturating_sub(begun) } else { length };
                 let passed = processors.lap();
-                collected.processors += passed;
+                let is_measured = number >= collected.skipped;
+                if is_measured {
+                    collected.processors += passed;
+                }
                 give_way();
                 let interval = Interval { number, begun, length, processors: passed, record };
-                show(&interval);
+                if is_measured {
+                    show(&interval);
+                }
                 give_way();
                 collected.take_back(interval.record);
             }

@@ -18,7 +18,9 @@ connect_p99 …                   opening a connection
 rate responses                  rate>1000 per second; a number
 errors failed reused            errors<0.1% or errors<10: failures and statuses from 400; failures; kept connections
 2xx 3xx 4xx 5xx 200 404 …       responses by status, as a number or a share
-refused silent keepalive_race … failures by cause, as a number or a share";
+refused silent keepalive_race … failures by cause, as a number or a share
+checks                          failed checks of a scenario, as a number or a share
+STEP:p99 STEP:errors …          the figures of a step of a scenario, as in login:p99<200ms";
 
 /// A threshold on a run over HTTP.
 ///
@@ -37,6 +39,8 @@ pub enum HttpFigure {
     Latency(Times, Point),
     Rate,
     Count(Counted),
+    /// A figure of one step of a scenario.
+    OfStep(String, Box<HttpFigure>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +60,8 @@ pub enum Counted {
     Reused,
     Statuses(u16, u16),
     Cause(Cause),
+    /// Failed checks.
+    Checks,
 }
 
 impl LoadFigure for HttpFigure {
@@ -74,6 +80,7 @@ impl Compared for HttpFigure {
             Self::Latency(..) => Bound::Time,
             Self::Rate => Bound::Rate,
             Self::Count(_) => Bound::Count,
+            Self::OfStep(_, figure) => figure.bound(),
         }
     }
 
@@ -113,11 +120,13 @@ impl Compared for HttpFigure {
                 let (value, words) = in_words(count, of);
                 Measured { value: known(value), words, other }
             }
+            Self::OfStep(step, figure) => figure.measure_step(step, in_words, summary, late),
         }
     }
 
     fn limited_by_generator(&self, summary: &Summary, health: &Health) -> Option<String> {
         let is_limited = match self {
+            Self::OfStep(_, figure) => return figure.limited_by_generator(summary, health),
             Self::Latency(Times::Lag | Times::OwnLag, _) | Self::Count(_) => false,
             Self::Latency(..) | Self::Rate => true,
         };
@@ -126,6 +135,46 @@ impl Compared for HttpFigure {
             let busy = health.busy_share * 100.0;
             format!("the generator's busiest thread ran {busy:.0} % of the time, so the limit may be its own")
         })
+    }
+}
+
+impl Threshold<HttpFigure> {
+    /// The step of a scenario that the threshold names.
+    pub fn step(&self) -> Option<&str> {
+        match self.figure() {
+            HttpFigure::OfStep(step, _) => Some(step),
+            _ => None,
+        }
+    }
+}
+
+impl HttpFigure {
+    /// The figure of a step. A late generator delays every step alike, so the lag of all requests bounds its part.
+    fn measure_step(&self, step: &str, in_words: &Counting<'_>, summary: &Summary, late: bool) -> Measured {
+        let place = summary.options.scenario.as_ref().and_then(|scenario| scenario.step(step));
+        let tally = place.and_then(|place| summary.record.targets.get(place)).filter(|tally| tally.ended() > 0);
+        let nothing = || Measured { value: None, words: "the step was not done".to_owned(), other: None };
+        let Some(tally) = tally else { return nothing() };
+        match self {
+            Self::Latency(_, point) => {
+                let ns = point.of(&tally.latency);
+                let without = Late { lag: &summary.record.generator.lag, service: None };
+                let other = late.then(|| without.least_ns(&tally.latency, *point));
+                Measured { value: Some(ns), words: millis(ns), other }
+            }
+            Self::Rate => {
+                let rate = tally.responses as f64 / summary.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
+                Measured { value: Some(rate), words: per_second(rate), other: None }
+            }
+            Self::Count(counted) => {
+                let (count, of) = counted.of(tally);
+                let caused = if late { counted.caused_by_lateness(tally) } else { 0 };
+                let other = (caused > 0).then(|| in_words(count.saturating_sub(caused), of).0);
+                let (value, words) = in_words(count, of);
+                Measured { value: Some(value), words, other }
+            }
+            Self::OfStep(..) => nothing(),
+        }
     }
 }
 
@@ -139,6 +188,7 @@ impl Counted {
             Self::Reused => (whole.reused, whole.responses),
             Self::Statuses(from, to) => (whole.with_status(from..=to), whole.responses),
             Self::Cause(cause) => (whole.failed_by(cause), whole.ended()),
+            Self::Checks => whole.checks_failed(),
         }
     }
 
@@ -148,19 +198,26 @@ impl Counted {
         let by_lateness = |cause: &&Cause| match self {
             Self::Errors | Self::Failed => cause.may_come_of_lateness(),
             Self::Cause(counted) => counted == **cause && cause.may_come_of_lateness(),
-            Self::Responses | Self::Reused | Self::Statuses(..) => false,
+            Self::Responses | Self::Reused | Self::Statuses(..) | Self::Checks => false,
         };
         Cause::ALL.iter().filter(by_lateness).map(|cause| whole.failed_by(*cause)).sum()
     }
 }
 
 fn parse_figure(name: &str) -> Option<HttpFigure> {
+    if let Some((step, name)) = name.rsplit_once(':') {
+        let figure = parse_figure(name.trim())?;
+        let is_of_steps =
+            matches!(figure, HttpFigure::Latency(Times::Latency, _) | HttpFigure::Rate | HttpFigure::Count(_));
+        return is_of_steps.then(|| HttpFigure::OfStep(step.trim().to_owned(), Box::new(figure)));
+    }
     let counted = match name {
         "rate" => return Some(HttpFigure::Rate),
         "responses" => Some(Counted::Responses),
         "errors" => Some(Counted::Errors),
         "failed" => Some(Counted::Failed),
         "reused" => Some(Counted::Reused),
+        "checks" => Some(Counted::Checks),
         _ => parse_statuses(name).or_else(|| {
             let cause = Cause::ALL.iter().find(|cause| cause.key() == name)?;
             Some(Counted::Cause(*cause))

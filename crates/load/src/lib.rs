@@ -1,5 +1,5 @@
-//! The load generator behind `holdfast load`: requests at a rate or in a loop, over HTTP/1.1, HTTP/2 and WebSockets, on the
-//! same event loop and codecs as the gateway. In an open loop a latency counts from the time the request was due, and the
+//! The load generator behind `holdfast load`: requests at a rate or in a loop, over HTTP/1.1, HTTP/2, TCP and WebSockets, on
+//! the same event loop and codecs as the gateway. In an open loop a latency counts from the time the request was due, and the
 //! generator's own lag is measured separately. [`drive`] runs a load, and [`results`] writes the reports; the program has
 //! the flags and exit codes.
 //!
@@ -93,8 +93,9 @@
 //! those of others. `worker` is a thread, and `loan` returns its records for reuse. `collect` merges the records,
 //! `generator` is the part of a record about the generator itself, and `floor` and `processors` tell its lag from the
 //! machine's. Parts of a load over HTTP: `prepare` builds it from its options, `pace` says when requests are due, `http` is
-//! the protocol (a driver of the worker), `record` has the counts, and `summary` the figures. [`websocket`] has the same
-//! parts for WebSockets. `drive` and `results` are the user interface.
+//! the protocol (a driver of the worker), `record` has the counts, and `summary` the figures. A load over TCP is one of
+//! messages in place of requests, which `tcp` makes and compares. [`websocket`] has the same parts for WebSockets, and for TCP
+//! connections that are held open. `drive` and `results` are the user interface.
 
 mod cause;
 mod choice;
@@ -117,6 +118,7 @@ mod record;
 mod request;
 pub mod results;
 mod run;
+mod scenario;
 mod script;
 mod series;
 mod setup;
@@ -124,6 +126,7 @@ mod streamed;
 mod streams;
 mod summary;
 mod tally;
+mod tcp;
 mod template;
 mod threshold;
 mod tls;
@@ -147,12 +150,18 @@ pub use processes::serve_part;
 pub use processors::{Machine, Spent, Ticks};
 pub use record::HttpRecord;
 pub use run::{Interval, LoadKind, PreparedLoad, RunningLoad, Stopper};
+pub use scenario::{
+    COMBINED, Check, CheckTally, Condition, Data, DataOrder, DataPer, Escape, Extract, Flow, FlowTally, KeepCookies,
+    LIST_BYTES_MAX, LISTED_MAX, LogFormat, Logged, Piece, Replay, Scenario, ScenarioError, ScenarioFile, Step, Subject,
+    schema, schema_text,
+};
 pub use script::{Finished, Script, ScriptError};
 pub use series::{Row, Series, SeriesRow, Sparse};
 pub use setup::StartError;
 pub use streams::StreamsRecord;
 pub use summary::Summary;
 pub use tally::{LATENCY_DIGITS, Latencies, SocketErrors, Tally};
+pub use tcp::{Exchange, MESSAGE_BYTES_MAX, Reply};
 pub use template::{TEMPLATES, TemplateError};
 pub use threshold::{ExpectationError, LoadFigure, Threshold, Verdict};
 pub use tls::{Handshakes, TlsOptions};

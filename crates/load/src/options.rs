@@ -1,13 +1,16 @@
 //! The options of a load as plain values, and the checks for contradictions between them. The binary maps its flags to
 //! these fields.
 
-use crate::pace::{Spacing, Stage};
+use crate::pace::{Schedule, Spacing, Stage};
+use crate::scenario::{self, Scenario};
 use crate::script::Script;
+use crate::tcp::{Exchange, MESSAGE_BYTES_MAX, Reply};
 use crate::template::{Template, TemplateError};
 use crate::tls::TlsOptions;
 use crate::url::Url;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
 
@@ -82,6 +85,14 @@ impl Pace {
         Self::Open { stages: vec![stage], spacing: Spacing::Constant }
     }
 
+    /// The pause of a closed loop, if it has one: from and to.
+    pub(crate) fn think(&self) -> Option<(Duration, Duration)> {
+        match self {
+            Self::Closed { think } if !think.1.is_zero() => Some(*think),
+            _ => None,
+        }
+    }
+
     /// Whether latency counts from the time a request was due.
     pub fn is_open(&self) -> bool {
         matches!(self, Self::Open { .. })
@@ -93,7 +104,7 @@ fn one() -> usize {
     1
 }
 
-/// HTTP version of the requests.
+/// Protocol of the requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Version {
     /// HTTP/1.0, as `ab` sends.
@@ -103,6 +114,8 @@ pub enum Version {
     Http11,
     /// HTTP/2: by ALPN under TLS, with prior knowledge without TLS.
     Http2,
+    /// No HTTP: messages over TCP ([`Options::exchange`]).
+    Tcp,
 }
 
 impl Version {
@@ -112,6 +125,7 @@ impl Version {
             Self::Http10 => "HTTP/1.0",
             Self::Http11 => "HTTP/1.1",
             Self::Http2 => "HTTP/2",
+            Self::Tcp => "TCP",
         }
     }
 }
@@ -137,8 +151,11 @@ pub struct Options {
     pub duration: Option<Duration>,
     /// Whether to keep connections. Otherwise each request has its own and sends `Connection: close`.
     pub keepalive: bool,
-    /// HTTP version of the requests.
+    /// Protocol of the requests.
     pub version: Version,
+    /// The messages of a load over TCP.
+    #[serde(default)]
+    pub exchange: Exchange,
     /// Requests in flight on a connection; above 1 only in a closed loop with keepalive.
     pub pipeline: usize,
     /// Streams on each HTTP/2 connection, if the target allows that many.
@@ -173,6 +190,17 @@ pub struct Options {
     /// TLS options for `https://` targets.
     #[serde(default)]
     pub tls: TlsOptions,
+    /// What virtual users do; its steps are the targets. Then `connections` counts users, each with a connection to each
+    /// address, and rates and `requests` count iterations.
+    #[serde(default, with = "scenario::shared")]
+    pub scenario: Option<Arc<Scenario>>,
+    /// Closed loop: active connections over time, or users of a scenario, at most `connections`; the run ends with the last
+    /// stage. Empty: all of them from the start.
+    #[serde(default)]
+    pub ramp: Vec<Stage>,
+    /// Time from the start that results do not contain, rounded up to whole intervals.
+    #[serde(default)]
+    pub warm_up: Duration,
 }
 
 impl Options {
@@ -188,6 +216,7 @@ impl Options {
             duration: Some(Duration::from_secs(10)),
             keepalive: true,
             version: Version::default(),
+            exchange: Exchange::default(),
             pipeline: 1,
             streams: 1,
             grpc: false,
@@ -203,6 +232,9 @@ impl Options {
             templates: true,
             seed: 0,
             tls: TlsOptions::default(),
+            scenario: None,
+            ramp: Vec::new(),
+            warm_up: Duration::ZERO,
         }
     }
 
@@ -238,6 +270,8 @@ impl Options {
                 "a script has one URL, and says itself how fast it goes: a closed loop, delay(), several requests at once",
             );
         }
+        self.check_scenario()?;
+        self.check_course()?;
         self.check_version()?;
         if self.interval < INTERVAL_MIN {
             return wrong("an interval lasts at least 100 ms");
@@ -268,14 +302,112 @@ impl Options {
         }
     }
 
+    /// Sockets that the load may have at one time. Users of a scenario have one for each place of its targets.
+    pub(crate) fn sockets(&self) -> usize {
+        if self.scenario.is_none() {
+            return self.connections;
+        }
+        let mut places: Vec<_> = self.targets.iter().map(|target| target.url.place()).collect();
+        places.sort_unstable();
+        places.dedup();
+        self.connections.saturating_mul(places.len())
+    }
+
+    /// Checks what a scenario excludes.
+    fn check_scenario(&self) -> Result<(), OptionsError> {
+        let wrong = |text: &'static str| Err(OptionsError::Contradiction(text));
+        let Some(scenario) = &self.scenario else { return Ok(()) };
+        if scenario.steps().count() != self.targets.len() {
+            return wrong("the targets of a scenario are its steps");
+        }
+        if scenario.flows.iter().all(|flow| flow.weight == 0) {
+            return wrong("a scenario has no weight, so none would be played");
+        }
+        if self.script.is_some() || self.is_http2() || self.pipeline > 1 || self.tls.handshakes_only {
+            return wrong("a scenario is for HTTP/1.1, one request at a time, without a script");
+        }
+        match &self.pace {
+            Pace::Closed { think } if !think.1.is_zero() => wrong("the steps of a scenario have their own think times"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Intervals that results do not contain.
+    pub(crate) fn warm_up_intervals(&self) -> u64 {
+        self.warm_up.as_nanos().div_ceil(self.interval.as_nanos().max(1)) as u64
+    }
+
+    /// Planned length of the run.
+    pub(crate) fn planned(&self) -> Option<Duration> {
+        match &self.pace {
+            Pace::Open { stages, .. } => Some(Schedule::new(stages.clone()).duration()),
+            Pace::Closed { .. } => self.duration,
+        }
+    }
+
+    /// Checks the connections over time, and the warm-up.
+    fn check_course(&self) -> Result<(), OptionsError> {
+        let wrong = |text: &'static str| Err(OptionsError::Contradiction(text));
+        if self.planned().is_some_and(|planned| planned <= self.warm_up) && !self.warm_up.is_zero() {
+            return wrong("the warm-up is as long as the run, so nothing would be measured");
+        }
+        if self.ramp.is_empty() {
+            return Ok(());
+        }
+        if self.pace.is_open() || self.is_http2() || self.script.is_some() {
+            return wrong("connections over time are for a closed loop over HTTP/1.1 without a script");
+        }
+        let is_count = |count: f64| count.is_finite() && (0.0..=self.connections as f64).contains(&count);
+        if !self.ramp.iter().all(|stage| is_count(stage.from) && is_count(stage.to)) {
+            return wrong("connections over time are at most those of the load");
+        }
+        Ok(())
+    }
+
     /// Whether the requests use HTTP/2.
     pub fn is_http2(&self) -> bool {
         self.version == Version::Http2
     }
 
-    /// Checks the options that HTTP/2 alone has, and those that it does not have.
+    /// Whether the load sends messages over TCP, without HTTP.
+    pub fn is_tcp(&self) -> bool {
+        self.version == Version::Tcp
+    }
+
+    /// The names of what is sent and of what comes back, in the plural.
+    pub(crate) fn nouns(&self) -> (&'static str, &'static str) {
+        if self.is_tcp() { ("messages", "messages") } else { ("requests", "responses") }
+    }
+
+    /// Checks the options of a load over TCP.
+    fn check_tcp(&self) -> Result<(), OptionsError> {
+        let wrong = |text: &'static str| Err(OptionsError::Contradiction(text));
+        let Exchange { bytes, reply } = self.exchange;
+        if bytes > MESSAGE_BYTES_MAX {
+            return wrong("a message has at most 16 MB");
+        }
+        if bytes == 0 && reply == Reply::Echo {
+            return wrong("there is no echo of nothing: a message has a byte or more, or no reply");
+        }
+        if bytes == 0 && self.keepalive {
+            return wrong("without a message each connection is used once: they cannot be kept");
+        }
+        let is_plain = |target: &Target| target.fields.is_empty() && target.body.is_empty();
+        if self.script.is_some() || self.tls.handshakes_only || self.parts || !self.targets.iter().all(is_plain) {
+            return wrong("scripts, header fields, bodies and handshakes alone are for HTTP");
+        }
+        Ok(())
+    }
+
+    /// Checks the options that one protocol alone has, and those that it does not have.
     fn check_version(&self) -> Result<(), OptionsError> {
         let wrong = |text: &'static str| Err(OptionsError::Contradiction(text));
+        if self.targets.iter().any(|target| target.url.bare != self.is_tcp()) {
+            return wrong("the targets of a load are all of HTTP, or all of TCP");
+        }
+        if self.is_tcp() {
+            self.check_tcp()?;
+        }
         if self.streams == 0 || self.streams > STREAMS_MAX {
             return wrong("1 to 10,000 streams can be open on a connection");
         }
@@ -359,6 +491,19 @@ pub enum OptionsError {
     /// A template is invalid.
     #[error("{0}")]
     Template(#[from] TemplateError),
+    /// A step of a scenario is invalid.
+    #[error("step `{0}`: {1}")]
+    Step(String, String),
+    /// Each user of a scenario keeps a row of its own, and there are fewer rows.
+    #[error("data `{name}` has {rows} rows, too few for {users} users with one each")]
+    TooFewRows {
+        /// The name of the data.
+        name: String,
+        /// Its rows.
+        rows: usize,
+        /// Users asked for.
+        users: usize,
+    },
 }
 
 #[cfg(test)]
@@ -369,10 +514,16 @@ mod tests {
         Options::new(Target::new("http://127.0.0.1:1/".parse().unwrap()))
     }
 
+    fn tcp(bytes: usize, reply: Reply, keepalive: bool) -> Options {
+        let target = Target { method: "echo".to_owned(), ..Target::new(Url::parse_tcp("tcp://127.0.0.1:1").unwrap()) };
+        Options { version: Version::Tcp, exchange: Exchange { bytes, reply }, keepalive, ..Options::new(target) }
+    }
+
     #[test]
     fn contradictions_are_found() {
         assert_eq!(options().check(), Ok(()));
-        let changes: [fn(&mut Options); 16] = [
+        assert_eq!((tcp(1, Reply::Echo, true).check(), tcp(0, Reply::None, false).check()), (Ok(()), Ok(())));
+        let changes: [fn(&mut Options); 21] = [
             |options| options.targets.clear(),
             |options| options.targets[0].weight = 0,
             |options| options.connections = 0,
@@ -392,6 +543,11 @@ mod tests {
             |options| options.pace = Pace::constant(0.0, Duration::from_secs(1)),
             |options| options.targets[0].method = "GET /".to_owned(),
             |options| options.targets[0].fields.push(("A".to_owned(), "b\r\nc".to_owned())),
+            |options| options.version = Version::Tcp,
+            |options| *options = tcp(0, Reply::Echo, false),
+            |options| *options = tcp(0, Reply::None, true),
+            |options| *options = tcp(MESSAGE_BYTES_MAX + 1, Reply::Echo, true),
+            |options| *options = Options { version: Version::Http11, ..tcp(1, Reply::Echo, true) },
         ];
         for (index, change) in changes.iter().enumerate() {
             let mut changed = options();

@@ -13,6 +13,10 @@ use std::time::Duration;
 /// Nanoseconds per second.
 const NS: f64 = 1e9;
 
+/// A request this close to the end of a stage belongs to the next one: sums of rates are not exact, and between two stages
+/// may lie a long pause.
+const ROUNDING: f64 = 1e-6;
+
 /// A part of a run in which the rate changes linearly from one value to another.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
@@ -65,12 +69,21 @@ pub enum Spacing {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Schedule {
     stages: Vec<Stage>,
+    /// For each stage: the requests that are due before its end, and the seconds before its start.
+    sums: Vec<(f64, f64)>,
 }
 
 impl Schedule {
     /// Without stages no request is ever due.
     pub fn new(stages: Vec<Stage>) -> Self {
-        Self { stages }
+        let (mut requests, mut seconds) = (0.0, 0.0);
+        let sums = stages.iter().map(|stage| {
+            let start = seconds;
+            requests += stage.requests();
+            seconds += stage.duration.as_secs_f64();
+            (requests, start)
+        });
+        Self { sums: sums.collect(), stages }
     }
 
     /// Total length of all stages.
@@ -90,14 +103,39 @@ impl Schedule {
 
     /// The time at which the n-th request is due, counted from 0, in nanoseconds; `None` beyond the end.
     pub fn time_ns(&self, n: f64) -> Option<u64> {
-        let (mut before, mut start) = (0.0, 0.0);
-        for stage in &self.stages {
-            let here = stage.requests();
-            if n < before + here {
-                return Some(((start + stage.seconds_until(n - before)) * NS) as u64);
+        // A replay has thousands of stages, some without requests.
+        let at = self.sums.partition_point(|(requests, _)| n + ROUNDING >= *requests);
+        let (stage, (_, start)) = self.stages.get(at).zip(self.sums.get(at))?;
+        let before = at.checked_sub(1).and_then(|at| self.sums.get(at)).map_or(0.0, |(requests, _)| *requests);
+        Some(((start + stage.seconds_until(n - before)) * NS) as u64)
+    }
+}
+
+/// How many connections of a closed loop are active over time, or how many users.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Ramp(pub(crate) Vec<Stage>);
+
+impl Ramp {
+    /// When connection `number`, from 0, is active next, from this time on: while more than `number` are, or as many and
+    /// their number rises. `None` if it is not active again.
+    pub(crate) fn next_active_ns(&self, number: u64, now_ns: u64) -> Option<u64> {
+        let (number, now) = (number as f64, now_ns as f64 / NS);
+        let mut start = 0.0;
+        for stage in &self.0 {
+            let (length, rise) = (stage.duration.as_secs_f64(), stage.to - stage.from);
+            let end = start + length;
+            if end > now && length > 0.0 {
+                let from = now.max(start);
+                let count = stage.from + rise * (from - start) / length;
+                if count > number {
+                    return Some((from * NS) as u64);
+                }
+                if rise > 0.0 && stage.to > number {
+                    let crossing = start + (number - stage.from) / rise * length;
+                    return Some((from.max(crossing) * NS).ceil() as u64);
+                }
             }
-            before += here;
-            start += stage.duration.as_secs_f64();
+            start = end;
         }
         None
     }
@@ -195,6 +233,20 @@ mod tests {
         let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
         // An exponential distribution's standard deviation is its mean.
         assert!((0.95..1.05).contains(&(variance.sqrt() / mean)), "{}", variance.sqrt() / mean);
+    }
+
+    #[test]
+    fn connections_are_active_while_the_ramp_is_above_them() {
+        let ramp =
+            Ramp(vec![stage(10.0, 0.0, 10.0), stage(5.0, 10.0, 10.0), stage(10.0, 10.0, 0.0), stage(5.0, 0.0, 3.0)]);
+        let at = |number: u64, seconds: f64| {
+            ramp.next_active_ns(number, (seconds * NS) as u64).map(|ns| (ns as f64 / NS * 1e3).round() / 1e3)
+        };
+        assert_eq!((at(0, 0.0), at(3, 0.0), at(9, 0.0)), (Some(0.0), Some(3.0), Some(9.0)));
+        assert_eq!((at(3, 12.0), at(3, 21.5)), (Some(12.0), Some(21.5)), "it rises above 3 and has not fallen to it");
+        assert_eq!((at(2, 24.0), at(3, 24.0), at(10, 0.0), at(0, 30.0)), (Some(28.333), None, None, None));
+        let jump = Ramp(vec![stage(0.0, 0.0, 5.0), stage(1.0, 5.0, 5.0)]);
+        assert_eq!((jump.next_active_ns(4, 0), jump.next_active_ns(5, 0)), (Some(0), None));
     }
 
     proptest! {

@@ -102,7 +102,7 @@ pub struct Plan {
 impl Plan {
     /// The plan for a load on these addresses.
     pub fn new(options: &Options, addresses: &[SocketAddr], limits: &Limits) -> Self {
-        let connections = options.connections as u64;
+        let connections = options.sockets() as u64;
         let sources = options.sources.len().max(1) as u64;
         let mut destinations: Vec<&SocketAddr> = addresses.iter().collect();
         destinations.sort_unstable();
@@ -112,7 +112,7 @@ impl Plan {
         let mut needs = vec![
             Need {
                 what: if processes == 1 { "descriptors" } else { "descriptors in each process" },
-                needed: descriptors_needed(options.connections, options.threads, processes),
+                needed: descriptors_needed(options.sockets(), options.threads, processes),
                 available: limits.descriptors,
                 cure: "raise the hard limit of open files (ulimit -Hn), or load from several processes (--processes auto)",
             },
@@ -161,7 +161,8 @@ pub(crate) fn descriptors_needed(connections: usize, threads: usize, processes: 
 /// The smallest number of processes in which each has enough descriptors; the maximum if that is still too few.
 fn processes_needed(options: &Options, limits: &Limits) -> usize {
     let most = PROCESSES_MAX.min(options.connections.max(1));
-    let needed = |processes| descriptors_needed(options.connections, options.threads, processes);
+    let sockets = options.sockets();
+    let needed = |processes| descriptors_needed(sockets, options.threads, processes);
     (1..most).find(|processes| needed(*processes) <= limits.descriptors).unwrap_or(most)
 }
 

@@ -59,6 +59,10 @@ impl Kind for HttpLoad {
         self.options.interval
     }
 
+    fn warm_up_intervals(&self) -> u64 {
+        self.options.warm_up_intervals()
+    }
+
     fn addresses(&self) -> Vec<SocketAddr> {
         self.setup.addresses()
     }
@@ -101,7 +105,9 @@ impl Kind for HttpLoad {
                 host.restore(worker, &globals).map_err(io::Error::other)?;
             }
         }
-        let elapsed = elapsed(&options, &ran);
+        let warm_up_ns = u128::from(options.warm_up_intervals()) * options.interval.as_nanos();
+        let warm_up = Duration::from_nanos(u64::try_from(warm_up_ns).unwrap_or(u64::MAX));
+        let elapsed = elapsed(&options, &ran).saturating_sub(warm_up);
         let Collected { whole, lost, processors, failure, .. } = ran.collected;
         Ok(Summary {
             addresses: setup.addresses(),

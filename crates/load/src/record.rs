@@ -2,6 +2,7 @@
 
 use crate::collect::Recorded;
 use crate::generator::GeneratorRecord;
+use crate::scenario::FlowTally;
 use crate::streams::StreamsRecord;
 use crate::tally::{Latencies, Tally};
 use crate::tls::Handshakes;
@@ -50,6 +51,9 @@ pub struct HttpRecord {
     /// HTTP/2 streams; `None` without HTTP/2.
     #[serde(default)]
     pub streams: Option<Box<StreamsRecord>>,
+    /// Iterations by flow, in the order of the scenario; empty without a scenario.
+    #[serde(default)]
+    pub flows: Vec<FlowTally>,
 }
 
 impl Recorded for HttpRecord {
@@ -117,6 +121,10 @@ impl HttpRecord {
         if let Some(streams) = &other.streams {
             self.streams.get_or_insert_default().add(streams);
         }
+        if self.flows.len() < other.flows.len() {
+            self.flows.resize_with(other.flows.len(), FlowTally::default);
+        }
+        self.flows.iter_mut().zip(&other.flows).for_each(|(sum, flow)| sum.add(flow));
     }
 
     /// Clears all counts and keeps the memory. In place, because a temporary new record would be a hundred kilobytes of
@@ -138,6 +146,7 @@ impl HttpRecord {
             waiting_max,
             tls,
             streams,
+            flows,
         } = self;
         targets.iter_mut().for_each(Tally::clear);
         for latencies in [service, processing, first_byte, connect] {
@@ -147,9 +156,18 @@ impl HttpRecord {
         *server = None;
         *tls = None;
         *streams = None;
+        flows.clear();
         for count in [opened, established, closed_by_target, closed_by_load, cut_off, waiting_max] {
             *count = 0;
         }
+    }
+
+    /// The iterations of a flow.
+    pub(crate) fn flow(&mut self, flow: usize) -> Option<&mut FlowTally> {
+        if self.flows.len() <= flow {
+            self.flows.resize_with(flow + 1, FlowTally::default);
+        }
+        self.flows.get_mut(flow)
     }
 
     /// Allocates the memory of a usual run before it begins. The first use of a page costs a microsecond, and a growing
@@ -200,6 +218,7 @@ mod tests {
         record.server = Some("x".to_owned());
         record.tls.get_or_insert_default().truncated = 1;
         record.streams.get_or_insert_default().opened = 1;
+        record.flows.push(FlowTally::default());
         record.generator.spent = crate::Spent { cpu_ns: 1, waited_ns: Some(1) };
         record.clear();
         assert_eq!(text(&record), text(&HttpRecord::new(2)));

@@ -21,6 +21,8 @@ enum Content {
     Rendered(Arc<Rendered>),
     /// A request over HTTP/2.
     Streamed(Arc<Streamed>),
+    /// A message over TCP, which `tcp` has.
+    Message,
 }
 
 #[derive(Debug)]
@@ -34,11 +36,14 @@ struct Rendered {
 
 impl Prepared {
     pub(crate) fn new(target: &Target, options: &Options) -> Result<Self, OptionsError> {
-        let kind = match target.method.as_str() {
-            "HEAD" => RequestKind::Head,
-            "CONNECT" => RequestKind::Connect,
-            _ => RequestKind::Other,
-        };
+        let kind = kind(target);
+        if options.scenario.is_some() {
+            // The scenario renders its steps itself.
+            return Ok(Self { kind, content: Content::Same(Arc::new([])) });
+        }
+        if options.is_tcp() {
+            return Ok(Self { kind, content: Content::Message });
+        }
         if options.is_http2() {
             return Ok(Self { kind, content: Content::Streamed(Arc::new(Streamed::new(target, options)?)) });
         }
@@ -50,7 +55,7 @@ impl Prepared {
         let rendered = Rendered { head, body, length };
         let content = if is_static {
             let mut bytes = Vec::new();
-            let mut values = Values { counter: 0, worker: 0, random: fastrand::Rng::with_seed(0) };
+            let mut values = Values::new(0, 0);
             rendered.encode(&mut values, &mut Vec::new(), &mut bytes);
             Content::Same(bytes.into())
         } else {
@@ -63,7 +68,7 @@ impl Prepared {
     pub(crate) fn same(&self) -> Option<&Arc<[u8]>> {
         match &self.content {
             Content::Same(bytes) => Some(bytes),
-            Content::Rendered(_) | Content::Streamed(_) => None,
+            Content::Rendered(_) | Content::Streamed(_) | Content::Message => None,
         }
     }
 
@@ -71,7 +76,7 @@ impl Prepared {
     pub(crate) fn streamed(&self) -> Option<&Arc<Streamed>> {
         match &self.content {
             Content::Streamed(streamed) => Some(streamed),
-            Content::Same(_) | Content::Rendered(_) => None,
+            Content::Same(_) | Content::Rendered(_) | Content::Message => None,
         }
     }
 
@@ -80,9 +85,18 @@ impl Prepared {
         match &self.content {
             Content::Same(bytes) => out.extend_from_slice(bytes),
             Content::Rendered(rendered) => rendered.encode(values, body, out),
-            // `Streamed` encodes itself when it opens a stream.
-            Content::Streamed(_) => {}
+            // `Streamed` encodes itself when it opens a stream; messages are copied from `tcp`.
+            Content::Streamed(_) | Content::Message => {}
         }
+    }
+}
+
+/// How the response to a request of this target ends.
+fn kind(target: &Target) -> RequestKind {
+    match target.method.as_str() {
+        "HEAD" => RequestKind::Head,
+        "CONNECT" => RequestKind::Connect,
+        _ => RequestKind::Other,
     }
 }
 
@@ -101,8 +115,12 @@ impl Rendered {
 
 /// Request line and fields, without the empty line.
 fn head(target: &Target, options: &Options) -> String {
-    let version = options.version.name();
-    let mut head = format!("{} {} {version}\r\n", target.method, target.url.path);
+    format!("{} {} {}\r\n{}", target.method, target.url.path, options.version.name(), fields(target, options))
+}
+
+/// The header fields, each with its line end.
+pub(crate) fn fields(target: &Target, options: &Options) -> String {
+    let mut head = String::new();
     let mut add = |name: &str, value: &str| {
         head.push_str(name);
         head.push_str(": ");
@@ -138,7 +156,7 @@ mod tests {
         let mut options = Options::new(target);
         change(&mut options);
         let prepared = Prepared::new(&options.targets[0], &options).unwrap();
-        let mut values = Values { counter: 7, worker: 0, random: fastrand::Rng::with_seed(0) };
+        let mut values = Values { counter: 7, ..Values::new(0, 0) };
         let mut out = Vec::new();
         prepared.encode(&mut values, &mut Vec::new(), &mut out);
         String::from_utf8(out).unwrap()

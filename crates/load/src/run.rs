@@ -69,6 +69,10 @@ pub(crate) trait Kind: LoadKind<Record: Recorded + DeserializeOwned + Send + 'st
     fn plan(&self) -> &Plan;
     /// Length of an interval.
     fn interval(&self) -> Duration;
+    /// The first intervals, which results do not contain.
+    fn warm_up_intervals(&self) -> u64 {
+        0
+    }
     /// The address of each target.
     fn addresses(&self) -> Vec<SocketAddr>;
     /// Number of all threads, and of the connections that each address has at least.
@@ -127,7 +131,8 @@ impl<K: Kind> PreparedLoad<K> {
         }
         let crew = kind.crew()?;
         kind.ready(&[]);
-        let collected = Collected::new(crew.count(), kind.empty());
+        let mut collected = Collected::new(crew.count(), kind.empty());
+        collected.skipped = kind.warm_up_intervals();
         Ok(RunningLoad { workers: crew.begin(collected), kind })
     }
 
@@ -144,7 +149,8 @@ impl<K: Kind> PreparedLoad<K> {
         let each = Part { index: 0, of: count }.workers(threads, connections);
         let stopped = Arc::new(AtomicBool::new(false));
         let work = kind.work(count * each, &stopped)?;
-        let collected = Collected::new(count * each, kind.empty());
+        let mut collected = Collected::new(count * each, kind.empty());
+        collected.skipped = kind.warm_up_intervals();
         let workers = processes::start(&work, count, each, command, collected, |processes| kind.ready(processes))?;
         workers.stop.fetch_or(stopped.load(Ordering::Relaxed), Ordering::Relaxed);
         Ok(RunningLoad { kind, workers })

@@ -1,16 +1,20 @@
 //! Data that all workers of a run share and none changes: the requests as bytes, the addresses, the timeouts. It is created
 //! once, before the first socket.
 
-use crate::options::{Options, OptionsError, Target};
+use crate::options::{Options, OptionsError, Target, Version};
+use crate::pace::Ramp;
 use crate::plan::{Limits, Need, Plan};
 use crate::request::Prepared as Request;
+use crate::scenario::Compiled;
 use crate::script::ScriptError;
+use crate::tcp::Messages;
 use crate::tls::Side;
 use reactor::{ConnectOptions, PeerAddress, Stream};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
 use transport::Transport;
@@ -102,10 +106,25 @@ pub(crate) struct Setup {
     /// Streams on each HTTP/2 connection; `None` over HTTP/1.
     pub(crate) streams: Option<usize>,
     pub(crate) grpc: bool,
+    /// The messages of a load over TCP.
+    pub(crate) messages: Option<Arc<Messages>>,
     pub(crate) connect_timeout: Duration,
     pub(crate) response_timeout: Duration,
     tls: Option<Side>,
     pub(crate) handshakes_only: bool,
+    /// The scenario, if there is one.
+    pub(crate) scenario: Option<Compiled>,
+    /// Connections over time, or users of the scenario, if they are not all active from the start.
+    pub(crate) ramp: Option<Ramp>,
+}
+
+/// The protocols that are offered under TLS. A target without HTTP/2 shows that by selecting http/1.1.
+fn protocols(version: Version) -> &'static [&'static str] {
+    match version {
+        Version::Http2 => &["h2", "http/1.1"],
+        Version::Http10 | Version::Http11 => &["http/1.1"],
+        Version::Tcp => &[],
+    }
 }
 
 impl Setup {
@@ -116,6 +135,7 @@ impl Setup {
         for target in &options.targets {
             requests.push(Request::new(target, options)?);
         }
+        let scenario = options.scenario.as_ref().map(|scenario| Compiled::new(scenario, options)).transpose()?;
         let limits = Limits::read();
         let of_targets = match known_addresses {
             // The process that supplies the addresses has checked the plan.
@@ -139,17 +159,17 @@ impl Setup {
                 *weight += u64::from(target.weight);
             }
         }
-        if options.connections < addresses.len() {
-            return Err(StartError::TooFewConnections { connections: options.connections, addresses: addresses.len() });
-        }
+        check_connections(options, addresses.len())?;
         let sockets: Vec<SocketAddr> = addresses.iter().map(|(address, _)| *address).collect();
         let plan = Plan::new(options, &sockets, &limits);
         let names = addresses.iter().filter_map(|(_, name)| name.as_deref());
-        // A target without HTTP/2 shows that by selecting http/1.1.
-        let protocols: &[&str] = if options.is_http2() { &["h2", "http/1.1"] } else { &["http/1.1"] };
         let is_tls = options.targets.iter().any(|target| target.url.tls);
-        let tls = if is_tls { Some(Side::new(&options.tls, protocols, names)?) } else { None };
-        let shares = divide(options.connections, &weights);
+        let tls = if is_tls { Some(Side::new(&options.tls, protocols(options.version), names)?) } else { None };
+        let shares = match &scenario {
+            // Each user has a connection to each address.
+            Some(_) => vec![options.connections; addresses.len()],
+            None => divide(options.connections, &weights),
+        };
         let groups = addresses.into_iter().zip(shares).map(|((address, name), connections)| Group {
             address,
             peer: address.into(),
@@ -166,10 +186,15 @@ impl Setup {
             pipeline: options.pipeline,
             streams: options.is_http2().then_some(options.streams),
             grpc: options.grpc,
+            messages: options
+                .is_tcp()
+                .then(|| Arc::new(Messages::new(options.exchange, options.keepalive, options.seed))),
             connect_timeout: options.connect_timeout,
             response_timeout: options.response_timeout,
             tls,
             handshakes_only: options.tls.handshakes_only,
+            scenario,
+            ramp: (!options.ramp.is_empty()).then(|| Ramp(options.ramp.clone())),
         })
     }
 
@@ -209,6 +234,20 @@ impl Setup {
         let group = self.groups.get(usize::from(group))?;
         group.ways.get(number % group.ways.len().max(1)).map(|way| (&group.peer, way))
     }
+}
+
+/// Without a scenario the addresses share the connections.
+fn check_connections(options: &Options, addresses: usize) -> Result<(), StartError> {
+    if options.scenario.is_some() {
+        return Ok(());
+    }
+    if options.connections < addresses {
+        return Err(StartError::TooFewConnections { connections: options.connections, addresses });
+    }
+    if !options.ramp.is_empty() && addresses > 1 {
+        return Err(OptionsError::Contradiction("connections over time are for URLs of one address").into());
+    }
+    Ok(())
 }
 
 /// After this check, "cannot assign requested address" can only mean that no port is free.

@@ -71,7 +71,7 @@ impl Streamed {
             grpc: options.grpc,
         };
         if has_body && streamed.body.is_static() {
-            let mut values = Values { counter: 0, worker: 0, random: fastrand::Rng::with_seed(0) };
+            let mut values = Values::new(0, 0);
             streamed.same_body = Some(streamed.render_body(&mut values));
         }
         if !has_body {
@@ -153,7 +153,7 @@ mod tests {
         let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
         let mut client = Connection::new(Role::Client, Config::default(), 0, &mut to_server);
         let mut server = Connection::new(Role::Server, Config::default(), 0, &mut to_client);
-        let mut values = Values { counter: 7, worker: 0, random: fastrand::Rng::with_seed(0) };
+        let mut values = Values { counter: 7, ..Values::new(0, 0) };
         let (_, body) = streamed.open(&mut client, &mut values, &mut Room::default(), &mut to_server).unwrap();
         let (mut head, mut input) = (Head::default(), &to_server[..]);
         while let Some(event) = server.receive(0, &mut input, &mut head, &mut to_client).unwrap() {

@@ -3,6 +3,7 @@
 
 use crate::cause::{ByCause, Cause, SocketErrorKind};
 use crate::options::LATENCY_NS_MAX;
+use crate::scenario::CheckTally;
 use crate::series::Sparse;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -198,6 +199,9 @@ pub struct Tally {
     /// Open loop: from the time the request was due. Closed loop: from the time the connection could send. Up to the end of
     /// the response, or for a timeout up to the end of the wait.
     pub latency: Latencies,
+    /// The checks of a scenario's step, then its extractions; empty without them.
+    #[serde(default)]
+    pub checks: Vec<CheckTally>,
 }
 
 /// Serializes counts indexed by cause or ending as a list, because serde does not support arrays of every length.
@@ -238,6 +242,13 @@ impl Tally {
         self.latency.record(latency_ns);
     }
 
+    /// Counts a complete message of a load over TCP, with the bytes of its reply.
+    pub(crate) fn message(&mut self, reply_bytes: u64, latency_ns: u64) {
+        self.responses += 1;
+        self.bytes_body += reply_bytes;
+        self.latency.record(latency_ns);
+    }
+
     /// Counts a failure.
     pub(crate) fn failure(&mut self, cause: Cause, latency_ns: u64) {
         if let Some(count) = self.failures.get_mut(cause as usize) {
@@ -262,6 +273,7 @@ impl Tally {
             length_first,
             lengths_other,
             latency,
+            checks,
         } = self;
         for count in [begun, responses, reused, bytes_received, bytes_body, bytes_sent, lengths_other] {
             *count = 0;
@@ -269,6 +281,7 @@ impl Tally {
         statuses.clear();
         *failures = ByCause::default();
         *length_first = None;
+        checks.clear();
         latency.clear();
     }
 
@@ -296,6 +309,30 @@ impl Tally {
             self.lengths_other += 1;
         }
         self.latency.add(&other.latency);
+        self.add_checks(&other.checks);
+    }
+
+    fn add_checks(&mut self, others: &[CheckTally]) {
+        if self.checks.len() < others.len() {
+            self.checks.resize_with(others.len(), CheckTally::default);
+        }
+        self.checks.iter_mut().zip(others).for_each(|(sum, other)| sum.add(*other));
+    }
+
+    /// Counts the outcome of a check.
+    pub(crate) fn check(&mut self, number: usize, passed: bool) {
+        if self.checks.len() <= number {
+            self.checks.resize_with(number + 1, CheckTally::default);
+        }
+        if let Some(check) = self.checks.get_mut(number) {
+            *(if passed { &mut check.passed } else { &mut check.failed }) += 1;
+        }
+    }
+
+    /// Failed checks and extractions, and all of them.
+    pub fn checks_failed(&self) -> (u64, u64) {
+        let failed = self.checks.iter().map(|check| check.failed).sum();
+        (failed, self.checks.iter().map(|check| check.passed + check.failed).sum())
     }
 
     /// Failures of this cause.

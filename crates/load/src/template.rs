@@ -1,6 +1,7 @@
 //! Values that differ between requests, in a text: `{{counter}}`, `{{random:1-100}}` and the like. A template is parsed
 //! once, and rendering allocates only its output. Pure: counter and random source are arguments.
 
+use crate::scenario::Escape;
 use thiserror::Error;
 
 /// Most parts of one template: enough for a body of a megabyte with a counter in every line, and too few for a file that is
@@ -21,12 +22,24 @@ pub const TEMPLATES: &str = "\
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
     Text(Vec<u8>),
-    Counter { start: u64 },
-    Random { from: u64, to: u64 },
-    Hex { digits: usize },
+    Counter {
+        start: u64,
+    },
+    Random {
+        from: u64,
+        to: u64,
+    },
+    Hex {
+        digits: usize,
+    },
     Uuid,
     Choice(Vec<Vec<u8>>),
     Worker,
+    /// A variable of a scenario.
+    Variable {
+        index: usize,
+        escape: Escape,
+    },
 }
 
 /// A text with placeholders.
@@ -58,11 +71,29 @@ pub(crate) struct Values {
     pub(crate) worker: u64,
     /// The source of random values.
     pub(crate) random: fastrand::Rng,
+    /// Values of the variables of one user: the request is rendered with them.
+    pub(crate) variables: Vec<Vec<u8>>,
+}
+
+impl Values {
+    /// Values without variables.
+    pub(crate) fn new(worker: u64, seed: u64) -> Self {
+        Self { counter: worker, worker, random: fastrand::Rng::with_seed(seed), variables: Vec::new() }
+    }
 }
 
 impl Template {
     /// Parses a template. Unclosed braces are plain text.
     pub(crate) fn parse(text: &[u8]) -> Result<Self, TemplateError> {
+        Self::parse_with(text, Escape::None, &|_| None)
+    }
+
+    /// The same with the variables of a scenario: `variable` returns the position of a name. Their values are escaped.
+    pub(crate) fn parse_with(
+        text: &[u8],
+        escape: Escape,
+        variable: &dyn Fn(&str) -> Option<usize>,
+    ) -> Result<Self, TemplateError> {
         let mut parts = Vec::new();
         let mut rest = text;
         while let Some(open) = memchr::memmem::find(rest, b"{{") {
@@ -72,7 +103,11 @@ impl Template {
             if !before.is_empty() {
                 parts.push(Part::Text(before.to_vec()));
             }
-            parts.push(parse_word(&String::from_utf8_lossy(word))?);
+            let word = String::from_utf8_lossy(word);
+            parts.push(match variable(word.trim()) {
+                Some(index) => Part::Variable { index, escape },
+                None => parse_word(&word)?,
+            });
             rest = behind;
             if parts.len() > PARTS_MAX {
                 return Err(TemplateError::TooMany);
@@ -87,6 +122,11 @@ impl Template {
     /// A text without placeholders.
     pub(crate) fn literal(text: &[u8]) -> Self {
         Self { parts: if text.is_empty() { Vec::new() } else { vec![Part::Text(text.to_vec())] } }
+    }
+
+    /// Appends another template.
+    pub(crate) fn append(&mut self, other: Self) {
+        self.parts.extend(other.parts);
     }
 
     /// Whether the text is the same for every request.
@@ -111,6 +151,9 @@ impl Template {
                     out.extend_from_slice(words.get(index).map(Vec::as_slice).unwrap_or_default());
                 }
                 Part::Worker => number(values.worker, out),
+                Part::Variable { index, escape } => {
+                    escape.write(values.variables.get(*index).map(Vec::as_slice).unwrap_or_default(), out);
+                }
             }
         }
     }
@@ -176,7 +219,7 @@ mod tests {
     use super::*;
 
     fn values() -> Values {
-        Values { counter: 5, worker: 3, random: fastrand::Rng::with_seed(1) }
+        Values { counter: 5, ..Values::new(3, 1) }
     }
 
     fn rendered(text: &str) -> String {

@@ -95,6 +95,11 @@ impl<F: Compared> FromStr for Threshold<F> {
 
 #[expect(private_bounds, reason = "the figures are this crate's")]
 impl<F: Compared> Threshold<F> {
+    /// What is compared.
+    pub(crate) fn figure(&self) -> &F {
+        &self.figure
+    }
+
     /// Judges a run. The generator may have distorted the figure; an unknown value does not meet the threshold.
     pub fn judge(&self, summary: &F::Summary, health: &Health) -> Verdict {
         let Measured { value, words, other } =

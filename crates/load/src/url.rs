@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// An `http://` or `https://` URL, split.
+/// An `http://` or `https://` URL, split; or `tcp://` or `tls://` with host and port alone.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Url {
     /// Name or address, an IPv6 address without its brackets.
@@ -17,9 +17,12 @@ pub struct Url {
     pub authority: String,
     /// Path and query as typed; `/` if empty. A fragment is dropped.
     pub path: String,
-    /// Whether the scheme is `https`.
+    /// Whether the scheme is `https` or `tls`.
     #[serde(default)]
     pub tls: bool,
+    /// Whether the scheme is `tcp` or `tls`.
+    #[serde(default)]
+    pub bare: bool,
 }
 
 /// Why a URL cannot be used.
@@ -31,6 +34,9 @@ pub enum UrlError {
     /// The host is missing.
     #[error("a URL has a host behind http://")]
     NoHost,
+    /// The scheme is neither `tcp` nor `tls`, or something other than a host and a port follows.
+    #[error("write tcp://HOST:PORT, or tls://HOST:PORT for TLS")]
+    NotTcp,
     /// The port is not a number from 1 to 65535.
     #[error("`{0}` is no port from 1 to 65535")]
     Port(String),
@@ -40,6 +46,13 @@ pub enum UrlError {
     /// The URL contains user information, which the load would not send.
     #[error("user and password in a URL are not sent; use the header Authorization")]
     UserInformation,
+}
+
+impl Url {
+    /// Host, port, and whether it is TLS: requests with the same place can share connections.
+    pub(crate) fn place(&self) -> (&str, u16, bool) {
+        (&self.host, self.port, self.tls)
+    }
 }
 
 impl FromStr for Url {
@@ -64,7 +77,33 @@ impl FromStr for Url {
             return Err(UrlError::NoHost);
         }
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        Ok(Self { host: host.to_owned(), port, authority: authority.to_owned(), path, tls })
+        Ok(Self { host: host.to_owned(), port, authority: authority.to_owned(), path, tls, bare: false })
+    }
+}
+
+impl Url {
+    /// Whether the text begins as a URL of TCP: with `tcp://` or `tls://`.
+    pub fn is_tcp(text: &str) -> bool {
+        let scheme = text.get(..6).unwrap_or_default();
+        scheme.eq_ignore_ascii_case("tcp://") || scheme.eq_ignore_ascii_case("tls://")
+    }
+
+    /// Parses `tcp://HOST:PORT` or `tls://HOST:PORT`. A port has no default here.
+    pub fn parse_tcp(text: &str) -> Result<Self, UrlError> {
+        let authority = text.get(6..).filter(|_| Self::is_tcp(text)).ok_or(UrlError::NotTcp)?;
+        let authority = authority.strip_suffix('/').unwrap_or(authority);
+        if authority.bytes().any(|byte| byte <= b' ' || byte == 0x7F || b"/?#@".contains(&byte)) {
+            return Err(UrlError::NotTcp);
+        }
+        let (host, port) = split_port(authority, 0).map_err(|error| match error {
+            UrlError::NoHost => UrlError::NotTcp,
+            other => other,
+        })?;
+        if host.is_empty() || port == 0 {
+            return Err(UrlError::NotTcp);
+        }
+        let tls = text.get(..3).is_some_and(|scheme| scheme.eq_ignore_ascii_case("tls"));
+        Ok(Self { host: host.to_owned(), port, authority: authority.to_owned(), path: String::new(), tls, bare: true })
     }
 }
 
@@ -90,7 +129,13 @@ fn split_port(authority: &str, default: u16) -> Result<(&str, u16), UrlError> {
 
 impl fmt::Display for Url {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}://{}{}", if self.tls { "https" } else { "http" }, self.authority, self.path)
+        let scheme = match (self.bare, self.tls) {
+            (false, false) => "http",
+            (false, true) => "https",
+            (true, false) => "tcp",
+            (true, true) => "tls",
+        };
+        write!(out, "{scheme}://{}{}", self.authority, self.path)
     }
 }
 
@@ -115,6 +160,22 @@ mod tests {
         assert_eq!(parsed("HTTPS://a/b"), parts("a", 443, "a", "/b"));
         assert_eq!("https://a:1/b".parse::<Url>().unwrap().to_string(), "https://a:1/b");
         assert_eq!(parsed("http://[::1]/"), parts("::1", 80, "[::1]", "/"));
+    }
+
+    #[test]
+    fn urls_of_tcp_have_a_host_and_a_port() {
+        let url = Url::parse_tcp("TCP://[::1]:81/").unwrap();
+        assert_eq!(
+            (url.host.as_str(), url.port, url.tls, url.to_string().as_str()),
+            ("::1", 81, false, "tcp://[::1]:81")
+        );
+        assert_eq!(Url::parse_tcp("tls://a:1").unwrap().to_string(), "tls://a:1");
+        for wrong in
+            ["tcp://a", "tcp://:1", "tcp://", "tcp://a:1/x", "tcp://u@a:1", "udp://a:1", "tcp://a:1?b", "tcp:/é"]
+        {
+            assert_eq!(Url::parse_tcp(wrong), Err(UrlError::NotTcp), "{wrong}");
+        }
+        assert_eq!(Url::parse_tcp("tcp://a:0"), Err(UrlError::Port("0".to_owned())));
     }
 
     #[test]

@@ -2,10 +2,12 @@
 //! `connection` performs the action once the body has been read.
 
 use crate::body::{Body, CutBy, Framing};
+use crate::connection::params_json;
 use crate::options::{Closing, ClosingStyle};
 use crate::query::{Complaint, Query, number};
 use crate::reply::{Content, Page, PagePart, Reply};
 use crate::websocket::{self, Opening};
+use cgi::fastcgi::RequestParams;
 use http1::encode::encode_field;
 use http1::{FieldId, Method, RequestHead, UpgradeKind, Version};
 use http2::ErrorCode;
@@ -46,6 +48,8 @@ pub(crate) struct Request<'a> {
     pub(crate) is_one_of_several: bool,
     /// Whether the request came over HTTP/2.
     pub(crate) is_http2: bool,
+    /// The parameters, if it came over FastCGI.
+    pub(crate) params: Option<&'a RequestParams>,
 }
 
 /// The action for a request.
@@ -208,6 +212,10 @@ fn action(request: &Request<'_>, path: &[u8], query: Query<'_>) -> Result<Action
         "execute-then-reset" => execute_then_reset(request, query)?,
         "executed" if request.head.method == Method::Delete => Action::ForgetExecuted,
         "executed" => Action::Executed(id(query)?),
+        "params" => match request.params {
+            Some(params) => Action::Reply(Reply::json(params_json(params))),
+            None => Action::Reply(Reply::text(404, "only FastCGI has parameters".to_owned())),
+        },
         "counters" => Action::Counters,
         "close-after" => Action::CloseAfter(close_after(query)?),
         "upgrade" => upgrade(request, query)?,

@@ -1,6 +1,7 @@
 //! Response bodies that are generated while they are sent: a known pattern of any length, in any framing, at once or in
 //! steps, complete or cut off. Pure: `connection` has the socket and the clock.
 
+use cgi::fastcgi::{RECORD_BYTES_MAX, encode_end, stdout_header};
 use http1::chunked::{CHUNK_END, ChunkHeader, LAST_CHUNK};
 use reactor::Millis;
 use std::io::IoSlice;
@@ -61,6 +62,8 @@ pub(crate) enum Framing {
     Chunked(u64),
     /// By the end of the connection.
     UntilClose,
+    /// Records of FastCGI.
+    Records,
 }
 
 /// The pace of a slow body.
@@ -160,7 +163,7 @@ impl Body {
 
     /// Whether its bytes can be written directly from the block.
     pub(crate) fn is_direct(&self) -> bool {
-        !matches!(self.framing, Framing::Chunked(_)) && self.pace.is_none() && self.made < self.end()
+        !matches!(self.framing, Framing::Chunked(_) | Framing::Records) && self.pace.is_none() && self.made < self.end()
     }
 
     /// The next slices of a direct body for one write; returns how many of `parts` were filled.
@@ -184,6 +187,11 @@ impl Body {
         self.framing = Framing::UntilClose;
         let trailers = std::mem::take(&mut self.trailers);
         (self, trailers)
+    }
+
+    /// The same body in records of FastCGI, which have no trailers.
+    pub(crate) fn in_records(self) -> Self {
+        Self { framing: Framing::Records, trailers: Vec::new(), ..self }
     }
 
     /// The next bytes of a direct body.
@@ -225,6 +233,7 @@ impl Body {
             let len = match self.framing {
                 Framing::Chunked(chunk) => chunk.min(left).min(FILL_BYTES),
                 Framing::Length | Framing::UntilClose => left.min(FILL_BYTES),
+                Framing::Records => left.min(FILL_BYTES).min(RECORD_BYTES_MAX as u64),
             };
             self.push(len, out);
             left -= len;
@@ -237,6 +246,9 @@ impl Body {
         if chunked {
             out.extend_from_slice(ChunkHeader::new(len).as_bytes());
         }
+        if self.framing == Framing::Records {
+            out.extend_from_slice(&stdout_header(len as usize));
+        }
         push_pattern(self.offset + self.made, len, out);
         if chunked {
             out.extend_from_slice(CHUNK_END);
@@ -248,7 +260,8 @@ impl Body {
         let ended = std::mem::replace(&mut self.ended, true);
         let chunked = matches!(self.framing, Framing::Chunked(_));
         match self.cut {
-            Some(Cut { by: CutBy::BadChunk, .. }) if chunked && !ended => {
+            // Among records it is a record of another version.
+            Some(Cut { by: CutBy::BadChunk, .. }) if (chunked || self.framing == Framing::Records) && !ended => {
                 out.extend_from_slice(b"no size\r\n");
                 Filled::More
             }
@@ -259,6 +272,10 @@ impl Body {
                 } else {
                     http1::chunked::encode_last_chunk(&self.trailers, out);
                 }
+                Filled::More
+            }
+            None if self.framing == Framing::Records && !ended => {
+                encode_end(out);
                 Filled::More
             }
             None => Filled::Done,

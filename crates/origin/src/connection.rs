@@ -2,8 +2,11 @@
 //! machine that `worker` drives on every event of its socket. If the connection speaks HTTP/2, `multiplex` handles the
 //! received bytes.
 
+mod fastcgi;
 mod multiplexed;
 mod respond;
+
+pub(crate) use fastcgi::params_json;
 
 use crate::action::{self, Action, Request};
 use crate::body::{CutBy, Filled, pause_end};
@@ -14,8 +17,10 @@ use crate::query::Complaint;
 use crate::receive::{Receiving, Taken};
 use crate::reply::{Announced, Reply};
 use crate::sending::{Sending, Then};
+use crate::tcp::{TcpStep, TcpTalk};
 use crate::websocket::{Broadcast, Session, Step};
 use crate::worker::Site;
+use fastcgi::FastcgiTalk;
 use http1::{BodyFraming, HeadEnd, Method, Parse, RequestError, find_head_end};
 use reactor::{Millis, PeerAddress, Read, TaskId, monotonic_millis};
 use std::io::IoSlice;
@@ -64,6 +69,8 @@ enum State {
         sent: usize,
     },
     WebSocket(Box<Session>),
+    /// `--tcp`: no HTTP at all.
+    Tcp(Box<TcpTalk>),
     /// HTTP/2 until the connection ends.
     Http2(Box<Multiplex>),
     /// The origin has sent FIN; it discards received bytes until the client closes, or until the deadline.
@@ -107,6 +114,8 @@ struct Dialogue {
     keepalive: bool,
     /// Whether the current request is HEAD.
     head_only: bool,
+    /// `--fastcgi`: the requests are records.
+    fastcgi: Option<Box<FastcgiTalk>>,
     /// Whether the TLS handshake is complete, or not needed.
     is_secured: bool,
     /// The room that it joined as a WebSocket.
@@ -130,11 +139,20 @@ impl Connection {
             due: None,
             keepalive: false,
             head_only: false,
+            fastcgi: site.options().fastcgi.then(Box::default),
             is_secured: false,
             room: None,
-            state: if site.options().silent { State::Silent } else { State::Head },
+            state: match &site.options().tcp {
+                _ if site.options().silent => State::Silent,
+                Some(_) => State::Tcp(Box::default()),
+                None => State::Head,
+            },
         };
         dialogue.arm_idle(site);
+        if matches!(dialogue.state, State::Tcp(_)) {
+            // A source does not wait for the client's first byte.
+            site.reactor.wake(task);
+        }
         Self { stream, dialogue }
     }
 
@@ -156,6 +174,7 @@ impl Connection {
                 State::Tunnel { out, sent } if *sent < out.len() => dialogue.echo_rest(stream),
                 State::Delayed(_) | State::Silent => dialogue.watch(stream),
                 State::WebSocket(_) => dialogue.converse(stream, site),
+                State::Tcp(_) => dialogue.talk_tcp(stream, site),
                 State::Http2(_) => dialogue.drive_http2(stream, site),
                 State::Head | State::Body(_) | State::Tunnel { .. } | State::Discard(_) => {
                     dialogue.receive(stream, site)
@@ -207,7 +226,8 @@ impl Dialogue {
         if let Some(is_resumed) = stream.session(tls::Session::is_resumed).filter(|_| self.is_secured) {
             site.counters().handshake(is_resumed);
         }
-        if self.is_secured && stream.session(|session| session.alpn() == Some(b"h2")) == Some(true) {
+        let is_tcp = matches!(self.state, State::Tcp(_));
+        if self.is_secured && !is_tcp && stream.session(|session| session.alpn() == Some(b"h2")) == Some(true) {
             self.begin_http2(site);
         }
         true
@@ -241,9 +261,13 @@ impl Dialogue {
 
     /// Ends the connection from the origin's side.
     fn close(&mut self, reason: CloseReason, style: ClosingStyle, stream: &Transport, site: &Site) {
-        // Closing a socket with unread bytes sends RST, which can destroy the response at the client.
         let is_refused = matches!(reason, CloseReason::BadRequest | CloseReason::Http2Fault);
-        let unread = is_refused || stream.is_readable();
+        self.close_while(is_refused || stream.is_readable(), reason, style, stream, site);
+    }
+
+    /// The same. `unread`: the client may have sent bytes that are not read. Closing a socket with such bytes sends RST, which can
+    /// destroy the response at the client.
+    fn close_while(&mut self, unread: bool, reason: CloseReason, style: ClosingStyle, stream: &Transport, site: &Site) {
         let wait_ms = match style {
             ClosingStyle::Reset => return self.end(reason, EndBy::Reset),
             ClosingStyle::HalfClose => HALF_CLOSED_MS,
@@ -284,6 +308,9 @@ impl Dialogue {
                 let reason = match self.state {
                     State::Tunnel { .. } => CloseReason::TunnelEnd,
                     State::Discard(reason) => reason,
+                    State::Head if self.fastcgi.as_ref().is_some_and(|talk| !talk.is_idle()) => {
+                        CloseReason::ClientClosedEarly
+                    }
                     State::Head if self.input.is_empty() => CloseReason::ClientClosed,
                     _ => CloseReason::ClientClosedEarly,
                 };
@@ -306,7 +333,8 @@ impl Dialogue {
         let mut input = std::mem::take(&mut self.input);
         input.extend_from_slice(bytes);
         // A head in several pieces is parsed only when its end has arrived or cannot arrive any more.
-        if let HeadEnd::NotYet(from) = find_head_end(&input, self.searched)
+        if self.fastcgi.is_none()
+            && let HeadEnd::NotYet(from) = find_head_end(&input, self.searched)
             && input.len() < site.limits.head_bytes_max
         {
             self.searched = from;
@@ -331,6 +359,7 @@ impl Dialogue {
         let mut at = 0;
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
             match &mut self.state {
+                State::Head | State::Body(_) if self.fastcgi.is_some() => at += self.hear_fastcgi(stream, site, rest),
                 State::Head if self.requests == 0 && multiplexed::may_be_preface(rest) => {
                     if rest.len() < PREFACE.len() {
                         break;
@@ -377,7 +406,7 @@ impl Dialogue {
                     self.hear_http2(rest, site);
                 }
                 State::Discard(_) | State::Ended(_) => at = bytes.len(),
-                State::Delayed(_) | State::Send(_) | State::Silent => break,
+                State::Delayed(_) | State::Send(_) | State::Tcp(_) | State::Silent => break,
             }
         }
         at
@@ -400,6 +429,7 @@ impl Dialogue {
             from: &self.from,
             is_one_of_several: site.options().is_one_of_several,
             is_http2: false,
+            params: None,
         };
         let chosen =
             action::choose(&request).unwrap_or_else(|Complaint(text)| Action::Reply(Reply::text(400, text)).into());
@@ -451,12 +481,30 @@ impl Dialogue {
         Round::Wait
     }
 
+    fn talk_tcp(&mut self, stream: &Transport, site: &Site) -> Round {
+        let (State::Tcp(talk), Some(tcp)) = (&mut self.state, &site.options().tcp) else { return Round::Again };
+        match talk.step(tcp, stream, monotonic_millis()) {
+            TcpStep::Again => {}
+            TcpStep::Wait(due) => {
+                self.set_due(site, due);
+                return self.watch(stream);
+            }
+            TcpStep::Send(body) => self.send_bytes(Vec::new(), Some(body), Then::Close(CloseReason::TcpEnd)),
+            TcpStep::End(reason, style) => self.close(reason, style, stream, site),
+        }
+        Round::Again
+    }
+
     /// Continues after everything was sent.
     fn finish(&mut self, then: Then, stream: &Transport, site: &Site) {
         self.state = State::Head;
         match then {
             Then::Next => self.arm_idle(site),
             Then::Close(reason @ CloseReason::RequestLimit) => self.close(reason, self.closing.style, stream, site),
+            Then::Close(reason @ CloseReason::TcpEnd) => {
+                let style = site.options().tcp.as_ref().map_or_else(ClosingStyle::default, |tcp| tcp.by);
+                self.close(reason, style, stream, site);
+            }
             Then::Close(reason) => self.close(reason, ClosingStyle::Fin, stream, site),
             Then::Reset(reason) => self.end(reason, EndBy::Reset),
             Then::Receive(receiving) => self.state = State::Body(receiving),

@@ -53,6 +53,7 @@ close_reasons! {
     WebSocketOverflow "websocket_overflow" "The client did not read, and more waited for it than may."
     Http2Fault "http2_fault" "The client broke the rules of HTTP/2, or a limit against abuse."
     TlsFailed "tls_failed" "The handshake of TLS failed."
+    TcpEnd "tcp_end" "A connection of `--tcp` came to its end."
     NoResources "no_resources" "The kernel could not watch the socket."
     Stopped "stopped" "The origin was stopped."
 }

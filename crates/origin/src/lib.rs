@@ -24,6 +24,7 @@ mod query;
 mod receive;
 mod reply;
 mod sending;
+mod tcp;
 mod websocket;
 mod worker;
 
@@ -33,6 +34,8 @@ pub use options::{
     BACKLOG_DEFAULT, BODY_BYTES_MAX_DEFAULT, Closing, ClosingStyle, HTTP2_STREAMS_DEFAULT, Options, PAGE_BYTES_DEFAULT,
     Tls, UnknownClosingStyle,
 };
+
+pub use tcp::Tcp;
 
 use reactor::{BacklogGranted, ListenOptions, Listener, PeerAddress};
 use std::io;
@@ -132,6 +135,9 @@ fn check(options: &Options) -> io::Result<()> {
     let invalid = |text: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     if options.listen.is_empty() {
         return invalid("an origin needs an address to listen on");
+    }
+    if options.fastcgi && (options.tcp.is_some() || options.tls.is_some()) {
+        return invalid("FastCGI is spoken in clear, and in place of TCP without a protocol");
     }
     if options.workers > WORKERS_MAX {
         return invalid("more than 1024 workers");

@@ -1,6 +1,7 @@
 //! Options of the whole origin; the path of a request selects the others. Plain values: the binary maps each flag of
 //! `holdfast origin` to one field here, and tests set the fields they need.
 
+use crate::tcp::Tcp;
 use reactor::PeerAddress;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::str::FromStr;
@@ -130,6 +131,10 @@ pub struct Options {
     pub reset_at_accept: bool,
     /// `--body-max`: longest request body that is read, in bytes; a longer one is answered with 413.
     pub body_bytes_max: u64,
+    /// `--tcp`: what every connection does in place of HTTP.
+    pub tcp: Option<Tcp>,
+    /// `--fastcgi`: whether all connections speak FastCGI as an application does, in place of HTTP.
+    pub fastcgi: bool,
     /// `--tls`: TLS for all connections.
     pub tls: Option<Tls>,
     /// `--http2-streams`: streams that a client may have open at the same time on an HTTP/2 connection.
@@ -151,6 +156,8 @@ impl Default for Options {
             silent: false,
             reset_at_accept: false,
             body_bytes_max: BODY_BYTES_MAX_DEFAULT,
+            tcp: None,
+            fastcgi: false,
             tls: None,
             http2_streams: HTTP2_STREAMS_DEFAULT,
         }

@@ -73,6 +73,24 @@ impl Reply {
         }
     }
 
+    /// Appends the head as a CGI program writes it.
+    pub(crate) fn encode_cgi_head(&self, out: &mut Vec<u8>) {
+        encode_number_field(b"Status", u64::from(self.status), out);
+        let length = match &self.content {
+            Content::None => None,
+            Content::Bytes(bytes) => Some(bytes.len() as u64),
+            Content::Pattern(body) => (body.framing == Framing::Length).then_some(body.total),
+        };
+        if !matches!(self.content, Content::None) {
+            encode_field(b"Content-Type", self.content_type.as_bytes(), out);
+        }
+        if let Some(length) = length {
+            encode_number_field(b"Content-Length", length, out);
+        }
+        out.extend_from_slice(&self.fields);
+        encode_head_end(out);
+    }
+
     /// The additional fields, by name and value.
     pub(crate) fn added(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         field_lines(&self.fields)
@@ -143,7 +161,7 @@ impl SharedFields {
                 match body.framing {
                     Framing::Length => encode_number_field(b"Content-Length", body.total, out),
                     Framing::Chunked(_) => encode_field(b"Transfer-Encoding", b"chunked", out),
-                    Framing::UntilClose => {}
+                    Framing::UntilClose | Framing::Records => {}
                 }
             }
         }
@@ -299,6 +317,15 @@ impl Page {
             return PagePart::Whole;
         }
         head.value(FieldId::Range, bytes).and_then(|range| parse_range(range, self.len)).unwrap_or(PagePart::Whole)
+    }
+
+    /// The page as a reply that is not prepared.
+    pub(crate) fn whole_reply(&self) -> Reply {
+        let mut fields = Vec::new();
+        encode_field(b"Last-Modified", &self.modified, &mut fields);
+        encode_field(b"ETag", self.etag.as_bytes(), &mut fields);
+        encode_field(b"Accept-Ranges", b"bytes", &mut fields);
+        Reply { content_type: "text/html", fields, ..Reply::pattern(Body::new(Framing::Length, self.len)) }
     }
 
     /// The reply for a part other than the whole page.

@@ -6,9 +6,11 @@ use std::net::{IpAddr, SocketAddr};
 
 /// Version 2, command PROXY.
 const VERSION_AND_COMMAND: u8 = 0x21;
-/// TCP over IPv4, and over IPv6; unknown.
-const TCP4: u8 = 0x11;
-const TCP6: u8 = 0x21;
+/// The family, the protocol; unknown.
+const OVER_IPV4: u8 = 0x10;
+const OVER_IPV6: u8 = 0x20;
+const TCP: u8 = 1;
+const UDP: u8 = 2;
 const UNKNOWN: u8 = 0;
 
 /// Appends a header of version 1. Without addresses, or with two of different families, it says that it does not know.
@@ -27,6 +29,15 @@ pub fn encode_v1(addresses: Option<Addresses>, out: &mut Vec<u8>) {
 
 /// The same of version 2.
 pub fn encode_v2(addresses: Option<Addresses>, out: &mut Vec<u8>) {
+    encode(addresses, TCP, out);
+}
+
+/// The same of version 2 for a client that sends datagrams.
+pub fn encode_v2_datagrams(addresses: Option<Addresses>, out: &mut Vec<u8>) {
+    encode(addresses, UDP, out);
+}
+
+fn encode(addresses: Option<Addresses>, protocol: u8, out: &mut Vec<u8>) {
     out.extend_from_slice(SIGNATURE_V2);
     out.push(VERSION_AND_COMMAND);
     let mut block = Vec::new();
@@ -34,12 +45,12 @@ pub fn encode_v2(addresses: Option<Addresses>, out: &mut Vec<u8>) {
         Some((_, IpAddr::V4(from), IpAddr::V4(to))) => {
             block.extend_from_slice(&from.octets());
             block.extend_from_slice(&to.octets());
-            TCP4
+            OVER_IPV4 | protocol
         }
         Some((_, IpAddr::V6(from), IpAddr::V6(to))) => {
             block.extend_from_slice(&from.octets());
             block.extend_from_slice(&to.octets());
-            TCP6
+            OVER_IPV6 | protocol
         }
         _ => UNKNOWN,
     };
@@ -75,6 +86,19 @@ mod tests {
                 let Ok(Parse::Complete { len, header: read }) = parse(&header) else { panic!("{header:?}") };
                 assert_eq!((len, read.addresses), (header.len(), Some(both)));
             }
+        }
+    }
+
+    #[test]
+    fn a_header_for_datagrams_differs_in_its_protocol_only() {
+        for (both, family) in [(addresses("192.0.2.1:1", "192.0.2.2:2"), 0x12), (addresses("[::1]:1", "[::2]:2"), 0x22)]
+        {
+            let (mut stream, mut datagrams) = (Vec::new(), Vec::new());
+            encode_v2(Some(both), &mut stream);
+            encode_v2_datagrams(Some(both), &mut datagrams);
+            assert_eq!(datagrams[13], family);
+            stream[13] = family;
+            assert_eq!(stream, datagrams);
         }
     }
 

@@ -9,7 +9,7 @@ mod tlv;
 mod v1;
 mod v2;
 
-pub use encode::{encode_v1, encode_v2};
+pub use encode::{encode_v1, encode_v2, encode_v2_datagrams};
 pub use tlv::{TlvName, write_tlv};
 
 use std::net::SocketAddr;

@@ -50,7 +50,7 @@ impl Reactor {
     }
 }
 
-fn set_options(socket: &Socket, to: SocketAddr, options: &ConnectOptions) -> io::Result<()> {
+pub(crate) fn set_options(socket: &Socket, to: SocketAddr, options: &ConnectOptions) -> io::Result<()> {
     if options.so_keepalive {
         socket.set_keepalive(true)?;
     }

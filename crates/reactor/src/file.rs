@@ -38,6 +38,8 @@ pub struct OpenFile {
     file: File,
     /// As it was when the file was opened.
     pub status: FileStatus,
+    /// When anything of it changed last, as it was then: seconds and nanoseconds.
+    changed: (i64, u32),
 }
 
 /// Opens for reading; waits for the disk if it must. A FIFO does not make it wait for a writer.
@@ -76,13 +78,26 @@ impl OpenFile {
     pub fn of(file: File) -> io::Result<Self> {
         let metadata = file.metadata()?;
         let status = FileStatus { kind: kind_of(metadata.mode()), size: metadata.len(), modified: metadata.mtime() };
-        Ok(Self { file, status })
+        let changed = (metadata.ctime(), metadata.ctime_nsec() as u32);
+        Ok(Self { file, status, changed })
     }
 
     /// The same, with what the kernel knows of it without asking a server.
     pub(crate) fn of_cached(file: File) -> io::Result<Self> {
-        let (mode, size, modified) = sys::status_cached(file.as_fd())?;
-        Ok(Self { file, status: FileStatus { kind: kind_of(mode), size, modified } })
+        let status = sys::status_cached(file.as_fd())?;
+        let changed = (status.stx_ctime.tv_sec, status.stx_ctime.tv_nsec);
+        let kind = kind_of(u32::from(status.stx_mode));
+        let status = FileStatus { kind, size: status.stx_size, modified: status.stx_mtime.tv_sec };
+        Ok(Self { file, status, changed })
+    }
+
+    /// Whether nothing of the file has changed since it was opened: it has its name, its content and its attributes. One
+    /// system call.
+    pub fn is_unchanged(&self) -> bool {
+        sys::status_cached(self.file.as_fd()).is_ok_and(|now| {
+            let changed = (now.stx_ctime.tv_sec, now.stx_ctime.tv_nsec);
+            now.stx_nlink > 0 && now.stx_size == self.status.size && changed == self.changed
+        })
     }
 
     /// Reads up to `max` bytes from `offset` into the thread's scratch buffer and shows them to the closure: none at the
@@ -194,6 +209,34 @@ mod tests {
             assert!(same);
         }
         assert_eq!(waited.read_at(waited.status.size, 10).unwrap(), b"");
+    }
+
+    #[test]
+    fn a_file_that_is_changed_replaced_or_removed_is_noticed() {
+        let folder = std::env::temp_dir().join(format!("holdfast-changed-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (one, two) = (folder.join("one"), folder.join("two"));
+        let changes: [&dyn Fn(); 4] = [
+            &|| std::fs::write(&one, "second").unwrap(),
+            &|| drop(File::options().append(true).open(&one).unwrap().set_len(1)),
+            &|| std::fs::write(&two, "first").and_then(|()| std::fs::rename(&two, &one)).unwrap(),
+            &|| std::fs::remove_file(&one).unwrap(),
+        ];
+        for (number, change) in changes.iter().enumerate() {
+            std::fs::write(&one, "first").unwrap();
+            let file = open_file(&path(one.to_str().unwrap())).unwrap();
+            assert!(file.is_unchanged());
+            // The clock of file systems ticks every few milliseconds.
+            let now = || {
+                std::fs::write(&two, "").unwrap();
+                std::fs::metadata(&two).unwrap().ctime_nsec()
+            };
+            let before = now();
+            while now() == before {}
+            change();
+            assert!(!file.is_unchanged(), "change {number}");
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

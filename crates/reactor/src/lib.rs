@@ -9,6 +9,7 @@ mod address;
 mod clock;
 mod connect;
 mod counters;
+mod datagram;
 mod file;
 mod guarded_file;
 mod listener;
@@ -20,6 +21,7 @@ mod process;
 mod scratch;
 mod stream;
 mod sys;
+mod sys_datagram;
 mod task;
 mod timer;
 mod wait;
@@ -29,6 +31,7 @@ mod reactor;
 pub use clock::{monotonic_millis, wall_clock};
 pub use connect::ConnectOptions;
 pub use counters::SharedCounters;
+pub use datagram::{BATCH_MAX, Datagram, Datagrams, Sent};
 pub use file::{
     FileKind, FileStatus, OpenFile, c_path, free_bytes, is_link_loop, open_file, open_file_cached, read_at,
     read_cached_with, read_into,

@@ -1,4 +1,5 @@
-//! Listening sockets with an explicit backlog, compared with what the kernel granted.
+//! Listening sockets with an explicit backlog, compared with what the kernel granted; and sockets of datagrams, which are
+//! bound and opened alike, and do not accept.
 
 use crate::address::to_sockaddr;
 use crate::sys;
@@ -29,6 +30,8 @@ pub struct ListenOptions {
     pub deferred: bool,
     /// `SO_KEEPALIVE` of accepted connections.
     pub so_keepalive: Option<SoKeepalive>,
+    /// `udp`: a socket for datagrams.
+    pub datagrams: bool,
 }
 
 /// `so_keepalive=` of `listen`; `None` leaves the kernel's value.
@@ -55,6 +58,7 @@ impl Default for ListenOptions {
             fastopen: None,
             deferred: false,
             so_keepalive: None,
+            datagrams: false,
         }
     }
 }
@@ -63,6 +67,7 @@ impl Default for ListenOptions {
 #[derive(Debug)]
 pub struct Listener {
     socket: Socket,
+    datagrams: bool,
 }
 
 /// One accepted connection: the socket and the client's address.
@@ -99,9 +104,13 @@ impl Listener {
     pub fn bind(address: &PeerAddress, options: &ListenOptions) -> io::Result<Self> {
         let sockaddr = to_sockaddr(address)?;
         let domain = Domain::from(i32::from(sockaddr.family()));
-        let socket = Socket::new(domain, Type::STREAM.nonblocking().cloexec(), None)?;
+        let kind = if options.datagrams { Type::DGRAM } else { Type::STREAM };
+        let socket = Socket::new(domain, kind.nonblocking().cloexec(), None)?;
         if let PeerAddress::Ip(ip) = address {
-            socket.set_reuse_address(true)?;
+            // With it two sockets of datagrams could have one address, and the second would silently get all of them.
+            if !options.datagrams {
+                socket.set_reuse_address(true)?;
+            }
             if options.reuseport {
                 socket.set_reuse_port(true)?;
             }
@@ -109,10 +118,12 @@ impl Listener {
                 socket.set_only_v6(options.ipv6_only)?;
             }
             // Inherited by accepted sockets, which saves a call per connection. Responses are written whole.
-            socket.set_tcp_nodelay(true)?;
+            if !options.datagrams {
+                socket.set_tcp_nodelay(true)?;
+            }
         }
         socket.bind(&sockaddr)?;
-        let listener = Self { socket };
+        let listener = Self { socket, datagrams: options.datagrams };
         listener.apply(options)?;
         Ok(listener)
     }
@@ -122,11 +133,16 @@ impl Listener {
         let socket = Socket::from(socket);
         socket.set_nonblocking(true)?;
         socket.set_cloexec(true)?;
-        Ok(Self { socket })
+        let listener = Self { datagrams: socket.r#type()? == Type::DGRAM, socket };
+        if listener.datagrams {
+            // A service manager does not ask for it.
+            listener.ask_for_local()?;
+        }
+        Ok(listener)
     }
 
     /// Takes over a listening socket by the number that it has in this process since the start; `InvalidInput` if that is
-    /// open and no listening socket.
+    /// open and neither a listening socket nor one of datagrams.
     pub fn from_number(number: i32) -> io::Result<Self> {
         Self::from_inherited(sys::take_inherited(number)?)
     }
@@ -138,6 +154,9 @@ impl Listener {
         }
         if let Some(bytes) = options.send_buffer_bytes {
             self.socket.set_send_buffer_size(bytes)?;
+        }
+        if self.datagrams {
+            return self.ask_for_local();
         }
         if let Some(keepalive) = options.so_keepalive {
             self.socket.set_keepalive(keepalive.on)?;
@@ -163,6 +182,21 @@ impl Listener {
             sys::set_option(self.socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, seconds)?;
         }
         self.socket.listen(i32::try_from(options.backlog).unwrap_or(i32::MAX))
+    }
+
+    /// Makes a socket on all addresses tell to which of them a datagram came: an answer must leave from there.
+    fn ask_for_local(&self) -> io::Result<()> {
+        let (level, name) = match self.socket.local_addr()?.as_socket() {
+            Some(SocketAddr::V4(ip)) if ip.ip().is_unspecified() => (libc::IPPROTO_IP, libc::IP_PKTINFO),
+            Some(SocketAddr::V6(ip)) if ip.ip().is_unspecified() => (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO),
+            _ => return Ok(()),
+        };
+        sys::set_option(self.socket.as_fd(), level, name, 1)
+    }
+
+    /// Whether it receives datagrams, and accepts no connections.
+    pub fn is_datagrams(&self) -> bool {
+        self.datagrams
     }
 
     /// Accepts one connection; `None` when none is waiting.

@@ -52,11 +52,43 @@ pub(crate) mod flag {
     pub(crate) const OUT_ARMED: u8 = 1 << 4;
 }
 
+/// A registered socket: 16 bytes, since there is one for each, and most are silent. The owner is in two parts for that.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     generation: u32,
     flags: u8,
-    owner: Owner,
+    kind: OwnerKind,
+    /// The owner's task or label.
+    number: u64,
+}
+
+/// [`Owner`] without its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OwnerKind {
+    Free,
+    Task,
+    Parked,
+    Labelled,
+}
+
+impl Slot {
+    fn owner(&self) -> Owner {
+        match self.kind {
+            OwnerKind::Free => Owner::Free,
+            OwnerKind::Task => Owner::Task(TaskId::from_number(self.number)),
+            OwnerKind::Parked => Owner::Parked(None),
+            OwnerKind::Labelled => Owner::Parked(Some(self.number)),
+        }
+    }
+
+    fn set_owner(&mut self, owner: Owner) {
+        (self.kind, self.number) = match owner {
+            Owner::Free => (OwnerKind::Free, 0),
+            Owner::Task(task) => (OwnerKind::Task, task.number()),
+            Owner::Parked(None) => (OwnerKind::Parked, 0),
+            Owner::Parked(Some(label)) => (OwnerKind::Labelled, label),
+        };
+    }
 }
 
 #[derive(Debug, Default)]
@@ -199,11 +231,12 @@ impl Reactor {
         let (slot, generation) = {
             let slots = &mut *self.slots.borrow_mut();
             let slot = slots.free.pop().unwrap_or_else(|| {
-                slots.slots.push(Slot { generation: 0, flags: 0, owner: Owner::Free });
+                slots.slots.push(Slot { generation: 0, flags: 0, kind: OwnerKind::Free, number: 0 });
                 (slots.slots.len() - 1) as u32
             });
             let entry = &mut slots.slots[slot as usize];
-            (entry.flags, entry.owner) = (flags, Owner::Task(task));
+            entry.flags = flags;
+            entry.set_owner(Owner::Task(task));
             (slot, entry.generation)
         };
         if let Err(error) = self.home.poller.add(socket.as_fd(), events, &Token::Slot { slot, generation }) {
@@ -239,11 +272,11 @@ impl Reactor {
     }
 
     pub(crate) fn reattach(&self, slot: u32, task: TaskId) {
-        self.slots.borrow_mut().slots[slot as usize].owner = Owner::Task(task);
+        self.slots.borrow_mut().slots[slot as usize].set_owner(Owner::Task(task));
     }
 
     pub(crate) fn park(&self, slot: u32, socket: OwnedFd) -> Parked {
-        self.slots.borrow_mut().slots[slot as usize].owner = Owner::Parked(None);
+        self.slots.borrow_mut().slots[slot as usize].set_owner(Owner::Parked(None));
         Parked::new(socket, slot, Arc::clone(&self.home))
     }
 
@@ -252,10 +285,10 @@ impl Reactor {
     pub fn label_parked(&self, parked: ParkedId, label: u64) {
         let slots = &mut *self.slots.borrow_mut();
         let entry = &mut slots.slots[parked.0 as usize];
-        if !matches!(entry.owner, Owner::Parked(_)) {
+        if !matches!(entry.owner(), Owner::Parked(_)) {
             return;
         }
-        entry.owner = Owner::Parked(Some(label));
+        entry.set_owner(Owner::Parked(Some(label)));
         if entry.flags & (flag::READABLE | flag::PEER_CLOSED | flag::FAILED) != 0 {
             self.notices.borrow_mut().push_back(Ready::Parked(label));
         }
@@ -268,7 +301,7 @@ impl Reactor {
     pub(crate) fn free_slot(&self, slot: u32) {
         let slots = &mut *self.slots.borrow_mut();
         let entry = &mut slots.slots[slot as usize];
-        entry.owner = Owner::Free;
+        entry.set_owner(Owner::Free);
         entry.generation = entry.generation.wrapping_add(1) & 0x7fff_ffff;
         slots.free.push(slot);
     }
@@ -316,7 +349,7 @@ impl Reactor {
             flags |= flag::FAILED;
         }
         entry.flags |= flags;
-        match entry.owner {
+        match entry.owner() {
             // Without a label its owner is about to give it one, and `label_parked` looks at the flags.
             Owner::Free | Owner::Parked(None) => {}
             Owner::Task(task) => self.tasks.borrow_mut().wake(task),

@@ -95,7 +95,12 @@ impl Stream {
         self.reactor.now()
     }
 
-    fn fd(&self) -> BorrowedFd<'_> {
+    /// Forgets what the kernel has reported, because it was taken.
+    pub(crate) fn clear(&self, flags: u8) {
+        self.reactor.clear_flags(self.slot, flags);
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_ref().expect("only consuming methods take the socket").as_fd()
     }
 
@@ -229,6 +234,11 @@ impl Stream {
 
     /// Closes with RST instead of FIN, so that the peer learns at once that the connection did not end well.
     pub fn reset(self) {
+        self.reset_when_dropped();
+    }
+
+    /// The same for an owner that cannot give it away.
+    pub fn reset_when_dropped(&self) {
         let _ = socket2::SockRef::from(&self.fd()).set_linger(Some(Duration::ZERO));
     }
 
@@ -270,8 +280,8 @@ impl Stream {
     }
 
     /// Takes the socket from its task. It stays registered: an event on it is reported as `Ready::Parked` once it has a
-    /// label.
-    pub fn park(mut self) -> Parked {
+    /// label. What is left must be dropped.
+    pub fn park(&mut self) -> Parked {
         let socket = self.socket.take().expect("only consuming methods take the socket");
         self.reactor.park(self.slot, socket)
     }

@@ -120,8 +120,8 @@ pub(crate) fn open_cached(path: &CStr) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// Mode, size and time of modification (seconds) of an open file, as far as the kernel knows them without asking a server.
-pub(crate) fn status_cached(file: BorrowedFd<'_>) -> io::Result<(u32, u64, i64)> {
+/// The attributes of an open file, as far as the kernel knows them without asking a server.
+pub(crate) fn status_cached(file: BorrowedFd<'_>) -> io::Result<libc::statx> {
     let mut status = MaybeUninit::<libc::statx>::uninit();
     // SAFETY: the empty path is a string, and on success the kernel has filled the whole struct.
     let status = unsafe {
@@ -129,12 +129,12 @@ pub(crate) fn status_cached(file: BorrowedFd<'_>) -> io::Result<(u32, u64, i64)>
             file.as_raw_fd(),
             c"".as_ptr(),
             libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC,
-            libc::STATX_TYPE | libc::STATX_SIZE | libc::STATX_MTIME,
+            libc::STATX_TYPE | libc::STATX_SIZE | libc::STATX_MTIME | libc::STATX_CTIME | libc::STATX_NLINK,
             status.as_mut_ptr(),
         ))?;
         status.assume_init()
     };
-    Ok((u32::from(status.stx_mode), status.stx_size, status.stx_mtime.tv_sec))
+    Ok(status)
 }
 
 /// Reads from `offset` what is in memory; `EAGAIN` where nothing is.
@@ -249,8 +249,9 @@ pub(crate) fn drops(socket: BorrowedFd<'_>) -> Option<u32> {
 pub(crate) fn take_inherited(number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: no pointers; a number that is not open gives EBADF, and the copy is new and ours.
     let copy = unsafe { OwnedFd::from_raw_fd(check(libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3))?) };
-    if socket2::SockRef::from(&copy).is_listener()? {
-        // SAFETY: the number was handed to this process as a listener and still is one, so nothing here has opened it.
+    let socket = socket2::SockRef::from(&copy);
+    if socket.is_listener()? || socket.r#type()? == socket2::Type::DGRAM {
+        // SAFETY: the number was handed to this process as such a socket and still is one, so nothing here has opened it.
         unsafe { libc::close(number) };
         return Ok(copy);
     }

@@ -12,6 +12,18 @@ pub struct TaskId {
     pub generation: u32,
 }
 
+impl TaskId {
+    /// Both parts in one number.
+    pub(crate) fn number(self) -> u64 {
+        u64::from(self.index) << 32 | u64::from(self.generation)
+    }
+
+    /// The inverse of [`Self::number`].
+    pub(crate) fn from_number(number: u64) -> Self {
+        Self { index: (number >> 32) as u32, generation: number as u32 }
+    }
+}
+
 #[derive(Debug, Clone, Copy, Default)]
 struct Header {
     generation: u32,

@@ -19,6 +19,14 @@ impl Captures {
         self.subject.get(start as usize..end as usize)
     }
 
+    /// The group that one digit names; empty if it took no part and a later one did. `None`: the name is none of a group.
+    pub(crate) fn of_digit(&self, name: &[u8]) -> Option<&[u8]> {
+        let [digit @ b'0'..=b'9'] = name else { return None };
+        let number = usize::from(digit - b'0');
+        let has_part = self.spans.iter().skip(number).any(|span| *span != UNSET);
+        has_part.then(|| self.group(number).unwrap_or_default())
+    }
+
     /// Forgets the last match, keeping the memory for the next one.
     pub fn clear(&mut self) {
         self.subject.clear();

@@ -3,11 +3,12 @@
 
 use crate::captures::Captures;
 use crate::geo::Geo;
+use crate::geoip::Geoip;
 use crate::map::Map;
 use crate::pattern::MatchError;
 use crate::slots::{Asked, VarSlots};
 use crate::split::Split;
-use crate::template::View;
+use crate::template::{Template, View};
 use crate::variable::{Slot, UserVariables, Variable};
 use std::cell::RefCell;
 use std::net::IpAddr;
@@ -26,6 +27,8 @@ pub enum Definition {
     Map(Box<Map>),
     /// `geo`
     Geo(Box<Geo>),
+    /// `geoip2`
+    Geoip(Box<Geoip>),
     /// `split_clients`
     Split(Box<Split>),
 }
@@ -109,6 +112,7 @@ impl Definitions {
             return false;
         }
         let start = out.len();
+        let mut is_found = true;
         let volatile = match made {
             Definition::Map(map) => {
                 write_map(map, around, out);
@@ -117,6 +121,11 @@ impl Definitions {
             Definition::Geo(geo) => {
                 write_geo(geo, around, out);
                 geo.is_volatile()
+            }
+            Definition::Geoip(geoip) => {
+                is_found = write_geoip(geoip, around, out);
+                // Only a value is kept.
+                !is_found
             }
             Definition::Split(split) => {
                 let mut key = Vec::new();
@@ -127,7 +136,7 @@ impl Definitions {
             Definition::Group | Definition::Set | Definition::BuiltIn(_) => false,
         };
         around.slots().end(slot, (!volatile).then_some(&out[start..]));
-        true
+        is_found
     }
 
     /// A variable's name with `$`, for messages.
@@ -160,15 +169,25 @@ fn write_map<S: Surroundings + ?Sized>(map: &Map, around: &S, out: &mut Vec<u8>)
     }
 }
 
+/// The address in a text, or the client's own.
+fn address_of<S: Surroundings + ?Sized>(source: Option<&Template>, around: &S) -> Option<IpAddr> {
+    let Some(source) = source else { return around.client() };
+    let mut text = Vec::new();
+    source.write(around, &mut text);
+    std::str::from_utf8(&text).ok().and_then(|text| text.parse().ok())
+}
+
+fn write_geoip<S: Surroundings + ?Sized>(geoip: &Geoip, around: &S, out: &mut Vec<u8>) -> bool {
+    let address = address_of(geoip.source(), around);
+    let mut fields = Vec::new();
+    if geoip.has_proxies() {
+        around.forwarded_for(&mut fields);
+    }
+    geoip.write(address, &fields, out)
+}
+
 fn write_geo<S: Surroundings + ?Sized>(geo: &Geo, around: &S, out: &mut Vec<u8>) {
-    let address = match geo.source() {
-        None => around.client(),
-        Some(source) => {
-            let mut text = Vec::new();
-            source.write(around, &mut text);
-            std::str::from_utf8(&text).ok().and_then(|text| text.parse().ok())
-        }
-    };
+    let address = address_of(geo.source(), around);
     let mut fields = Vec::new();
     if geo.has_proxies() {
         around.forwarded_for(&mut fields);

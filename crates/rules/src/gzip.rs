@@ -46,40 +46,70 @@ pub fn is_proxied_allowed(flags: GzipProxied, facts: &ProxiedFacts<'_>) -> bool 
 
 /// Whether an `Accept-Encoding` names gzip, as nginx reads it: the first `gzip` that begins a word decides.
 pub fn accepts_gzip(value: &[u8]) -> bool {
+    gzip_quality(value).is_some()
+}
+
+/// Its quality in thousandths, if an `Accept-Encoding` names gzip.
+pub fn gzip_quality(value: &[u8]) -> Option<u16> {
     let word = b"gzip";
     let found = value.windows(word.len()).enumerate().find(|(at, window)| {
         window.eq_ignore_ascii_case(word)
             && at.checked_sub(1).is_none_or(|before| matches!(value.get(before), Some(b',' | b' ')))
     });
-    let Some((at, _)) = found else { return false };
+    let (at, _) = found?;
     let mut rest = value.get(at + word.len()..).unwrap_or_default();
     loop {
         rest = match rest {
-            [] | [b',', ..] => return true,
+            [] | [b',', ..] => return Some(QUALITY_MAX),
             [b' ', rest @ ..] => rest,
-            [b';', rest @ ..] => return is_quality_above_zero(rest),
-            _ => return false,
+            [b';', rest @ ..] => return quality_above_zero(rest),
+            _ => return None,
         };
     }
 }
 
+/// The quality of a coding without `q`, in thousandths.
+pub const QUALITY_MAX: u16 = 1000;
+
 /// What is behind `gzip;`.
-fn is_quality_above_zero(text: &[u8]) -> bool {
+fn quality_above_zero(text: &[u8]) -> Option<u16> {
     let text = text.trim_ascii_start();
     let digits = match text {
-        [] => return true,
+        [] => return Some(QUALITY_MAX),
         [b'q' | b'Q', b'=', digits @ ..] => digits,
-        _ => return false,
+        _ => return None,
     };
     let digits = digits.split(|byte| matches!(byte, b',' | b' ')).next().unwrap_or_default();
+    thousandths(digits).filter(|&quality| quality > 0)
+}
+
+/// A quality from 0 to 1, with three decimals at most; `None` for other texts.
+fn thousandths(digits: &[u8]) -> Option<u16> {
     match digits {
-        [b'1'] => true,
-        [b'1', b'.', zeros @ ..] => zeros.len() <= 3 && zeros.iter().all(|&byte| byte == b'0'),
-        [b'0', b'.', parts @ ..] => {
-            parts.len() <= 3 && parts.iter().all(u8::is_ascii_digit) && parts.iter().any(|&byte| byte != b'0')
-        }
-        _ => false,
+        [b'1'] => Some(QUALITY_MAX),
+        [b'1', b'.', zeros @ ..] => (zeros.len() <= 3 && zeros.iter().all(|&byte| byte == b'0')).then_some(QUALITY_MAX),
+        [b'0'] => Some(0),
+        [b'0', b'.', parts @ ..] => (parts.len() <= 3 && parts.iter().all(u8::is_ascii_digit)).then(|| {
+            let value = parts.iter().fold(0, |sum, &digit| sum * 10 + u16::from(digit - b'0'));
+            value * 10_u16.pow(3 - parts.len() as u32)
+        }),
+        _ => None,
     }
+}
+
+/// The quality of brotli or zstd in an `Accept-Encoding`, in thousandths; `None` if it is not accepted. As in their
+/// modules, a quality that cannot be read counts as the highest.
+pub fn coding_quality(value: &[u8], coding: &[u8]) -> Option<u16> {
+    let (_, parameters) = value.split(|&byte| byte == b',').find_map(|part| {
+        let end = part.iter().position(|&byte| byte == b';').unwrap_or(part.len());
+        let (name, parameters) = part.split_at(end);
+        name.trim_ascii().eq_ignore_ascii_case(coding).then_some((name, parameters))
+    })?;
+    let quality = parameters.split(|&byte| byte == b';').find_map(|parameter| {
+        let (name, digits) = parameter.split_at(parameter.iter().position(|&byte| byte == b'=')?);
+        name.trim_ascii().eq_ignore_ascii_case(b"q").then(|| digits[1..].trim_ascii())
+    });
+    Some(quality.and_then(thousandths).unwrap_or(QUALITY_MAX)).filter(|&quality| quality > 0)
 }
 
 /// `gzip_disable msie6`: MSIE 4 to 6, but for 6 in Windows XP SP2.
@@ -189,7 +219,39 @@ mod tests {
         assert_eq!((ratio(0, 20).as_deref(), ratio(1, 0)), (Some("0.00"), None));
     }
 
+    #[test]
+    fn the_quality_of_a_coding_is_read() {
+        for (value, expected) in [
+            ("br", Some(1000)),
+            ("gzip, deflate, br, zstd", Some(1000)),
+            ("BR;q=0.5", Some(500)),
+            ("gzip;q=1, br ; q = 0.25", Some(250)),
+            ("br;q=0", None),
+            ("br;q=0.000", None),
+            ("br;q=1.000", Some(1000)),
+            ("br;q=0.001", Some(1)),
+            ("br;q=7", Some(1000)),
+            ("br;level=4", Some(1000)),
+            ("br;", Some(1000)),
+            ("brx, xbr", None),
+            ("*", None),
+            ("", None),
+        ] {
+            assert_eq!(coding_quality(value.as_bytes(), b"br"), expected, "{value:?}");
+        }
+        assert_eq!(gzip_quality(b"br, gzip;q=0.75"), Some(750));
+        assert_eq!(gzip_quality(b"gzip;q=1.000"), Some(1000));
+    }
+
     proptest! {
+        #[test]
+        fn any_coding_is_read(value in prop::collection::vec(any::<u8>(), 0..60), nearly in "[brzstd;,q=.0-9 ]{0,20}") {
+            for value in [&value[..], nearly.as_bytes()] {
+                let qualities = [coding_quality(value, b"br"), coding_quality(value, b"zstd"), gzip_quality(value)];
+                prop_assert!(qualities.into_iter().flatten().all(|quality| (1..=QUALITY_MAX).contains(&quality)));
+            }
+        }
+
         #[test]
         fn any_bytes_are_read(value in prop::collection::vec(any::<u8>(), 0..60), nearly in "[gzip;,q=.0-9 ]{0,20}") {
             let _ = (accepts_gzip(&value), is_msie6(&value), weak_tag(&value), accepts_gzip(nearly.as_bytes()));

@@ -97,6 +97,31 @@ pub enum Found<'a> {
     },
 }
 
+/// What a search comes across, in its order.
+#[derive(Debug, Clone, Copy)]
+pub enum Tried<'a> {
+    /// A location whose name is the URI: the search ends.
+    Exact(u32),
+    /// The location with the longest prefix on its level.
+    Prefix {
+        /// The caller's id.
+        id: u32,
+        /// `^~`: expressions on its level are not tried.
+        is_final: bool,
+    },
+    /// A location whose name is the URI with a slash: the search ends.
+    Slash(u32),
+    /// A location with an expression.
+    Expression {
+        /// The caller's id.
+        id: u32,
+        /// The expression.
+        pattern: &'a Pattern,
+        /// Whether it matched.
+        matched: bool,
+    },
+}
+
 /// All locations of one server.
 #[derive(Debug, Clone, Default)]
 pub struct Locations {
@@ -140,8 +165,19 @@ impl Locations {
     }
 
     /// The location of a normalised URI. `captures` is overwritten if an expression matches.
+    #[inline]
     pub fn find(&self, uri: &[u8], captures: &mut Captures) -> Result<Found<'_>, MatchError> {
-        Ok(match self.root.find(uri, captures)? {
+        self.find_and_tell(uri, captures, |_| {})
+    }
+
+    /// The same; calls `tell` for everything that the search comes across.
+    pub fn find_and_tell<T: Fn(Tried<'_>) + Copy>(
+        &self,
+        uri: &[u8],
+        captures: &mut Captures,
+        tell: T,
+    ) -> Result<Found<'_>, MatchError> {
+        Ok(match self.root.find(uri, captures, tell)? {
             Search::Nothing => Found::Server,
             Search::Prefix { id } | Search::Exact { id } => Found::Location { id, pattern: None },
             Search::Pattern { id, pattern } => Found::Location { id, pattern: Some(pattern) },
@@ -165,16 +201,28 @@ enum Search<'a> {
 }
 
 impl Level {
-    fn find(&self, uri: &[u8], captures: &mut Captures) -> Result<Search<'_>, MatchError> {
+    fn find<T: Fn(Tried<'_>) + Copy>(
+        &self,
+        uri: &[u8],
+        captures: &mut Captures,
+        tell: T,
+    ) -> Result<Search<'_>, MatchError> {
         let mut prefix = None;
         match self.names.lookup(uri) {
-            Lookup::Exact(node) => return Ok(Search::Exact { id: node.id }),
-            Lookup::Redirect(node) => return Ok(Search::Redirect { id: node.id }),
+            Lookup::Exact(node) => {
+                tell(Tried::Exact(node.id));
+                return Ok(Search::Exact { id: node.id });
+            }
+            Lookup::Redirect(node) => {
+                tell(Tried::Slash(node.id));
+                return Ok(Search::Redirect { id: node.id });
+            }
             Lookup::Nothing => {}
             Lookup::Prefix(node) => {
+                tell(Tried::Prefix { id: node.id, is_final: node.is_final });
                 let mut id = node.id;
                 if let Some(nested) = &node.nested {
-                    match nested.find(uri, captures)? {
+                    match nested.find(uri, captures, tell)? {
                         Search::Nothing => {}
                         Search::Prefix { id: inner } => id = inner,
                         found => return Ok(found),
@@ -187,8 +235,10 @@ impl Level {
             }
         }
         for node in &self.patterns {
-            if node.pattern.captures(uri, captures)? {
-                return node.find_nested(uri, captures);
+            let matched = node.pattern.captures(uri, captures)?;
+            tell(Tried::Expression { id: node.id, pattern: &node.pattern, matched });
+            if matched {
+                return node.find_nested(uri, captures, tell);
             }
         }
         Ok(prefix.map_or(Search::Nothing, |id| Search::Prefix { id }))
@@ -197,9 +247,14 @@ impl Level {
 
 impl PatternNode {
     /// The expression matched. A location inside it may match more closely, but the search ends here in any case.
-    fn find_nested(&self, uri: &[u8], captures: &mut Captures) -> Result<Search<'_>, MatchError> {
+    fn find_nested<T: Fn(Tried<'_>) + Copy>(
+        &self,
+        uri: &[u8],
+        captures: &mut Captures,
+        tell: T,
+    ) -> Result<Search<'_>, MatchError> {
         let found = match &self.nested {
-            Some(nested) => nested.find(uri, captures)?,
+            Some(nested) => nested.find(uri, captures, tell)?,
             None => Search::Nothing,
         };
         Ok(match found {

@@ -94,7 +94,7 @@ impl Map {
         } else {
             Cow::Borrowed(text)
         };
-        if let Some(number) = self.names.find(&key) {
+        if let Some((number, _)) = self.names.find(&key) {
             return Ok(self.chosen(number, None));
         }
         if !text.is_empty() {

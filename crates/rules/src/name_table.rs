@@ -4,6 +4,16 @@
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
 
+/// The form of a name that was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NameKind {
+    Exact,
+    /// `*.example.com`
+    Below,
+    /// `mail.*`
+    Before,
+}
+
 /// Names with the number that each means.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct NameTable {
@@ -36,15 +46,15 @@ impl NameTable {
     }
 
     /// The number of a name in lower case: its own, or that of the longest form that it has.
-    pub(crate) fn find(&self, name: &[u8]) -> Option<u32> {
+    pub(crate) fn find(&self, name: &[u8]) -> Option<(u32, NameKind)> {
         if let Some(&number) = self.exact.get(name) {
-            return Some(number);
+            return Some((number, NameKind::Exact));
         }
         let below = (!self.below.is_empty())
             .then(|| memchr::memchr_iter(b'.', name).find_map(|dot| self.below.get(&name[dot + 1..]).copied()));
-        below.flatten().or_else(|| {
+        below.flatten().map(|number| (number, NameKind::Below)).or_else(|| {
             let mut dots = (!self.before.is_empty()).then(|| memchr::memrchr_iter(b'.', name)).into_iter().flatten();
-            dots.find_map(|dot| self.before.get(&name[..dot]).copied())
+            dots.find_map(|dot| self.before.get(&name[..dot]).map(|&number| (number, NameKind::Before)))
         })
     }
 }

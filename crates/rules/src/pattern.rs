@@ -61,6 +61,25 @@ impl Pattern {
         Ok(Self { regex, source: source.into(), caseless, named: named.into() })
     }
 
+    /// Compiles an expression that is used once, with its named groups: they are not the configuration's variables.
+    pub(crate) fn compile_once(source: &[u8]) -> Result<(Self, Vec<(u8, String)>), String> {
+        let Ok(source) = std::str::from_utf8(source) else {
+            return Err(format!("regular expression \"{}\" is not UTF-8", source.escape_ascii()));
+        };
+        let limits = format!("(*LIMIT_MATCH={MATCH_LIMIT})(*LIMIT_HEAP={HEAP_LIMIT_KIB})");
+        let regex = RegexBuilder::new()
+            .build(&format!("{limits}{source}"))
+            .map_err(|error| phrase_of_compile_error(&error, source, limits.len()))?;
+        let mut names = Vec::new();
+        for (group, name) in regex.capture_names().iter().enumerate() {
+            if let Some(name) = name {
+                let group = u8::try_from(group).map_err(|_| format!("too many groups in \"{source}\""))?;
+                names.push((group, name.clone()));
+            }
+        }
+        Ok((Self { regex, source: source.into(), caseless: false, named: Box::default() }, names))
+    }
+
     /// Whether `subject` matches, without looking at groups.
     pub fn is_match(&self, subject: &[u8]) -> Result<bool, MatchError> {
         self.regex.is_match(subject).map_err(|error| self.failed(&error, subject))

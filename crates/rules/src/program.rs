@@ -96,8 +96,36 @@ pub enum Then {
     Redirect(u16),
 }
 
+/// What an instruction has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Did<'a> {
+    /// `set`: the value.
+    Set(&'a [u8]),
+    /// `rewrite`: the URI does not match.
+    Missed,
+    /// `rewrite`: the machine has the new URI.
+    Rewrote,
+    /// `rewrite`: the client is sent to a URL.
+    Redirected(u16, &'a [u8]),
+    /// `return`
+    Returned,
+    /// `break`
+    Stayed,
+    /// `if`: whether the condition holds.
+    Tested(bool),
+    /// `if`: the caller looks for a file.
+    Looks,
+}
+
 /// What a program acts on.
 pub trait Machine: Surroundings {
+    /// Whether [`Machine::ran`] is called. A constant, so that programs that are not traced pay nothing for it.
+    const TRACED: bool = false;
+
+    /// An instruction has run. They are numbered in the order of the text, those inside an `if` after it.
+    fn ran(&mut self, number: u32, did: Did<'_>) {
+        let _ = (number, did);
+    }
     /// `$uri`
     fn uri(&self) -> &[u8];
     /// `$args`; empty for none.
@@ -143,6 +171,8 @@ pub enum Stop {
         test: FileTest,
         /// Where.
         path: Vec<u8>,
+        /// The condition holds if it is not there.
+        negated: bool,
         /// Where to go on if it is there.
         yes: Place,
         /// Where to go on otherwise.
@@ -156,6 +186,8 @@ pub enum Stop {
 #[derive(Debug, Clone, Default)]
 pub struct Program {
     list: Box<[Instruction]>,
+    /// The number of each instruction's directive, in the order of the text.
+    numbers: Box<[u32]>,
     /// `rewrite_log`
     logs: bool,
 }
@@ -176,9 +208,10 @@ enum Instruction {
 impl Program {
     /// Compiles the steps.
     pub fn build(steps: Vec<Step>, logs: bool) -> Self {
-        let mut list = Vec::with_capacity(steps.len());
-        flatten(steps, &mut list);
-        Self { list: list.into(), logs }
+        let mut flat =
+            Flat { list: Vec::with_capacity(steps.len()), numbers: Vec::with_capacity(steps.len()), next: 0 };
+        flat.append(steps);
+        Self { list: flat.list.into(), numbers: flat.numbers.into(), logs }
     }
 
     /// Whether there is nothing to do.
@@ -191,39 +224,61 @@ impl Program {
     pub fn run<M: Machine>(&self, place: Place, machine: &mut M) -> Stop {
         let Place { mut at, mut rewritten } = place;
         while let Some(instruction) = self.list.get(at) {
+            let this = at;
             at += 1;
             match instruction {
                 Instruction::Set(slot, value) => {
                     let text = text_of(value, rewritten, machine);
                     machine.slots().set(*slot, &text);
+                    self.tell(machine, this, Did::Set(&text));
                 }
                 Instruction::SetArgs(value) => {
                     let text = text_of(value, rewritten, machine);
                     machine.set_args(&text);
+                    self.tell(machine, this, Did::Set(&text));
                 }
                 Instruction::SetRate(value) => {
                     let text = text_of(value, rewritten, machine);
                     machine.set_rate(&text);
+                    self.tell(machine, this, Did::Set(&text));
                 }
                 Instruction::Rewrite(rewrite) => match rewrite.run(machine, self.logs) {
-                    Ok(Rewritten::Missed) => {}
-                    Ok(Rewritten::Matched) => rewritten = true,
-                    Ok(Rewritten::Stopped(stop)) => return stop,
+                    Ok(Rewritten::Missed) => self.tell(machine, this, Did::Missed),
+                    Ok(Rewritten::Matched) => {
+                        rewritten = true;
+                        self.tell(machine, this, Did::Rewrote);
+                    }
+                    Ok(Rewritten::Stopped(stop)) => {
+                        match &stop {
+                            Stop::Redirect(status, url) => self.tell(machine, this, Did::Redirected(*status, url)),
+                            _ => self.tell(machine, this, Did::Rewrote),
+                        }
+                        return stop;
+                    }
                     Err(error) => return Stop::Failed(error.message),
                 },
-                Instruction::Return(number) => return Stop::Return(*number),
+                Instruction::Return(number) => {
+                    self.tell(machine, this, Did::Returned);
+                    return Stop::Return(*number);
+                }
                 Instruction::Break => {
                     machine.stay();
+                    self.tell(machine, this, Did::Stayed);
                     return Stop::End;
                 }
                 Instruction::Enter(place) => machine.enter(*place),
                 Instruction::Test(condition, otherwise) => match condition.test(machine, rewritten, self.logs) {
-                    Ok(Tested::Holds(true)) => {}
-                    Ok(Tested::Holds(false)) => at = *otherwise,
+                    Ok(Tested::Holds(holds)) => {
+                        if !holds {
+                            at = *otherwise;
+                        }
+                        self.tell(machine, this, Did::Tested(holds));
+                    }
                     Ok(Tested::Look { test, path, negated }) => {
+                        self.tell(machine, this, Did::Looks);
                         let (holds, fails) = (Place { at, rewritten }, Place { at: *otherwise, rewritten });
                         let (yes, no) = if negated { (fails, holds) } else { (holds, fails) };
-                        return Stop::Look { test, path, yes, no };
+                        return Stop::Look { test, path, negated, yes, no };
                     }
                     Err(error) => return Stop::Failed(error.message),
                 },
@@ -231,29 +286,57 @@ impl Program {
         }
         Stop::End
     }
+
+    /// Reports an instruction to a machine that traces.
+    #[inline]
+    fn tell<M: Machine>(&self, machine: &mut M, at: usize, did: Did<'_>) {
+        if M::TRACED
+            && let Some(number) = self.numbers.get(at)
+        {
+            machine.ran(*number, did);
+        }
+    }
 }
 
-/// Puts blocks in line, with the way around each.
-fn flatten(steps: Vec<Step>, list: &mut Vec<Instruction>) {
-    for step in steps {
-        match step {
-            Step::Set(slot, value) => list.push(Instruction::Set(slot, value)),
-            Step::SetArgs(value) => list.push(Instruction::SetArgs(value)),
-            Step::SetRate(value) => list.push(Instruction::SetRate(value)),
-            Step::Rewrite(rewrite) => list.push(Instruction::Rewrite(rewrite)),
-            Step::Return(number) => list.push(Instruction::Return(number)),
-            Step::Break => list.push(Instruction::Break),
-            Step::If { condition, place, steps } => {
-                let test = list.len();
-                list.push(Instruction::Test(Box::new(condition), test + 1));
-                list.extend(place.map(Instruction::Enter));
-                flatten(steps, list);
-                let end = list.len();
-                if let Some(Instruction::Test(_, otherwise)) = list.get_mut(test) {
-                    *otherwise = end;
+/// Instructions in line, with the way around each block.
+struct Flat {
+    list: Vec<Instruction>,
+    numbers: Vec<u32>,
+    /// The number of the next directive.
+    next: u32,
+}
+
+impl Flat {
+    fn append(&mut self, steps: Vec<Step>) {
+        for step in steps {
+            let number = self.next;
+            self.next += 1;
+            match step {
+                Step::Set(slot, value) => self.push(number, Instruction::Set(slot, value)),
+                Step::SetArgs(value) => self.push(number, Instruction::SetArgs(value)),
+                Step::SetRate(value) => self.push(number, Instruction::SetRate(value)),
+                Step::Rewrite(rewrite) => self.push(number, Instruction::Rewrite(rewrite)),
+                Step::Return(answer) => self.push(number, Instruction::Return(answer)),
+                Step::Break => self.push(number, Instruction::Break),
+                Step::If { condition, place, steps } => {
+                    let test = self.list.len();
+                    self.push(number, Instruction::Test(Box::new(condition), test + 1));
+                    if let Some(place) = place {
+                        self.push(number, Instruction::Enter(place));
+                    }
+                    self.append(steps);
+                    let end = self.list.len();
+                    if let Some(Instruction::Test(_, otherwise)) = self.list.get_mut(test) {
+                        *otherwise = end;
+                    }
                 }
             }
         }
+    }
+
+    fn push(&mut self, number: u32, instruction: Instruction) {
+        self.list.push(instruction);
+        self.numbers.push(number);
     }
 }
 

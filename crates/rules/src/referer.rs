@@ -69,7 +69,7 @@ impl Referers {
             return Ok(false);
         }
         let host = rest[..end].to_ascii_lowercase();
-        if let Some(number) = self.names.find(&host) {
+        if let Some((number, _)) = self.names.find(&host) {
             let path = &rest[end..];
             let path = &path[path.iter().position(|&byte| byte == b'/').unwrap_or(path.len())..];
             return Ok(self.paths.get(number as usize).is_some_and(|wanted| path.starts_with(wanted)));

@@ -3,7 +3,7 @@
 //! (documentation, "Server names"). Built once for each address by the gateway, looked up once for each exchange.
 
 use crate::captures::Captures;
-use crate::name_table::NameTable;
+use crate::name_table::{NameKind, NameTable};
 use crate::pattern::{MatchError, Pattern};
 use crate::variable::UserVariables;
 use conf::diagnostic::Diagnostic;
@@ -83,13 +83,28 @@ pub struct NamedServer {
     pub span: Span,
 }
 
+/// Why a host belongs to a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MatchedBy {
+    /// The name itself.
+    Exact,
+    /// `*.example.com`
+    LeadingWildcard,
+    /// `www.example.*`
+    TrailingWildcard,
+    /// `~expression`
+    Expression,
+    /// No name is the host's: the default server.
+    Default,
+}
+
 /// The server of a host.
 #[derive(Debug, Clone, Copy)]
 pub struct Matched<'a> {
     /// Index of the server.
     pub server: u32,
-    /// One of its names is the host's; otherwise it is the default server.
-    pub is_known: bool,
+    /// Which kind of its names is the host's.
+    pub by: MatchedBy,
     /// The expression that matched, if one did: its named groups are to be stored in their slots.
     pub pattern: Option<&'a Pattern>,
 }
@@ -132,17 +147,22 @@ impl ServerNames {
     /// The server for `host`, which is a [`crate::host::Host::name`] or empty if the request has none. `captures` is
     /// overwritten if an expression matches.
     pub fn lookup(&self, host: &[u8], captures: &mut Captures) -> Result<Matched<'_>, MatchError> {
-        if let Some(server) = self.names.find(host) {
-            return Ok(Matched { server, is_known: true, pattern: None });
+        if let Some((server, kind)) = self.names.find(host) {
+            let by = match kind {
+                NameKind::Exact => MatchedBy::Exact,
+                NameKind::Below => MatchedBy::LeadingWildcard,
+                NameKind::Before => MatchedBy::TrailingWildcard,
+            };
+            return Ok(Matched { server, by, pattern: None });
         }
         if !host.is_empty() {
             for (pattern, server) in &self.patterns {
                 if pattern.captures(host, captures)? {
-                    return Ok(Matched { server: *server, is_known: true, pattern: Some(pattern) });
+                    return Ok(Matched { server: *server, by: MatchedBy::Expression, pattern: Some(pattern) });
                 }
             }
         }
-        Ok(Matched { server: self.default_server, is_known: false, pattern: None })
+        Ok(Matched { server: self.default_server, by: MatchedBy::Default, pattern: None })
     }
 
     /// The server of requests that name no known host.
@@ -181,6 +201,17 @@ mod tests {
         assert_eq!(server_of(&names, "www.example.org"), 1);
         assert_eq!(server_of(&names, "www.other.org"), 0);
         assert_eq!(server_of(&names, "other.org"), DEFAULT);
+    }
+
+    #[test]
+    fn a_match_has_its_kind() {
+        let (names, _) = names(&["~^www\\.", "www.example.*", "*.example.com", "www.example.com"]);
+        let by = |host: &str| names.lookup(host.as_bytes(), &mut Captures::default()).unwrap().by;
+        assert_eq!(by("www.example.com"), MatchedBy::Exact);
+        assert_eq!(by("mail.example.com"), MatchedBy::LeadingWildcard);
+        assert_eq!(by("www.example.org"), MatchedBy::TrailingWildcard);
+        assert_eq!(by("www.other.org"), MatchedBy::Expression);
+        assert_eq!(by("other.org"), MatchedBy::Default);
     }
 
     #[test]

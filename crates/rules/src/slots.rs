@@ -6,16 +6,26 @@ use crate::captures::Captures;
 use crate::pattern::Pattern;
 use crate::variable::Slot;
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 /// Variables that are made of variables, one inside the other, at most; as in nginx more are a mistake. Each level is a
 /// call of the one before.
 const DEPTH_MAX: u32 = 100;
 
 /// All slots of an exchange; empty, and without memory, until one has a value.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default)]
 pub struct VarSlots {
-    values: RefCell<Vec<Value>>,
+    /// `None`: no slot has a value, and no other exchange shares them.
+    values: RefCell<Option<Rc<RefCell<Vec<Value>>>>>,
     depth: Cell<u32>,
+}
+
+impl Clone for VarSlots {
+    /// A copy of its own, also of shared slots.
+    fn clone(&self) -> Self {
+        let values = self.values.borrow().as_ref().map(|values| Rc::new(RefCell::clone(values)));
+        Self { values: values.into(), depth: self.depth.clone() }
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -41,7 +51,8 @@ pub enum Asked {
 impl VarSlots {
     /// Appends the value of a slot, if it is there.
     pub fn read(&self, slot: Slot, out: &mut Vec<u8>) -> Asked {
-        match self.values.borrow().get(usize::from(slot.0)) {
+        let Some(values) = &*self.values.borrow() else { return Asked::Unset };
+        match values.borrow().get(usize::from(slot.0)) {
             None | Some(Value::Unset) => Asked::Unset,
             Some(Value::InTheMaking) => Asked::Cycle,
             Some(Value::Known(bytes)) => {
@@ -49,6 +60,13 @@ impl VarSlots {
                 Asked::Written
             }
         }
+    }
+
+    /// The same slots once more: what one exchange sets, the other one reads.
+    #[must_use]
+    pub fn share(&self) -> Self {
+        let values = Rc::clone(self.values.borrow_mut().get_or_insert_default());
+        Self { values: Some(values).into(), depth: Cell::new(0) }
     }
 
     /// Gives a slot its value.
@@ -80,11 +98,33 @@ impl VarSlots {
     }
 
     fn put(&self, slot: Slot, value: Value) {
-        let mut values = self.values.borrow_mut();
+        let mut all = self.values.borrow_mut();
+        let mut values = all.get_or_insert_default().borrow_mut();
         let index = usize::from(slot.0);
         if index >= values.len() {
             values.resize(index + 1, Value::Unset);
         }
         values[index] = value;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_slots_change_for_both_and_copies_for_one() {
+        let read = |slots: &VarSlots| {
+            let mut out = Vec::new();
+            (slots.read(Slot(1), &mut out), out)
+        };
+        let first = VarSlots::default();
+        let (shared, copy) = (first.share(), first.clone());
+        shared.set(Slot(1), b"x");
+        assert_eq!(read(&first), (Asked::Written, b"x".to_vec()));
+        assert_eq!(read(&copy), (Asked::Unset, Vec::new()));
+        let copy = first.clone();
+        copy.set(Slot(1), b"y");
+        assert_eq!(read(&shared), (Asked::Written, b"x".to_vec()));
     }
 }

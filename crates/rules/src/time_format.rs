@@ -1,6 +1,10 @@
 //! Dates as texts, from seconds since the epoch and an offset from UTC. Pure: the caller holds the clock and keeps the texts
 //! for as long as the second lasts.
 
+mod strftime;
+
+pub use strftime::Zone;
+
 /// Last second that is shown, 9999-12-31T23:59:59Z: the texts have room for four digits of a year.
 const SECONDS_MAX: i64 = 253_402_300_799;
 

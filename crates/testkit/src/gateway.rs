@@ -3,8 +3,10 @@
 
 use crate::signal::until;
 use crate::{Authority, DEADLINE, Talk};
+use conf::Loaded;
 use conf::diagnostic::{Diagnostic, Severity};
 use conf::source::SourceMap;
+use gateway::explain::{ExplainedRequest, Explanation, explain};
 use gateway::{BoundPlan, ErrorLog, Level, ListenerId, LogSink, LowerOptions, Message, Registry, Totals, records};
 use reactor::{ListenOptions, Listener, PeerAddress};
 use std::io;
@@ -27,6 +29,20 @@ fn under_tls() -> bool {
     })
 }
 
+/// A configuration that explains requests.
+pub struct Explainer {
+    shared: &'static Registry,
+    loaded: Loaded,
+    plan: BoundPlan,
+}
+
+impl Explainer {
+    /// What happens to a request.
+    pub fn explain(&self, question: &ExplainedRequest) -> Result<Explanation, String> {
+        explain(self.shared, &self.plan.generation, &self.loaded, question)
+    }
+}
+
 /// A running gateway; dropping it stops it.
 pub struct Gateway {
     shared: &'static Registry,
@@ -35,6 +51,8 @@ pub struct Gateway {
     threads: Vec<JoinHandle<io::Result<()>>>,
     prefix: tempfile::TempDir,
     upstreams: Vec<SocketAddr>,
+    /// The text of the first configuration.
+    text: String,
     logs: Mutex<Vec<Arc<LogSink>>>,
     error_logs: Mutex<Vec<Arc<ErrorLog>>>,
     error_text: Mutex<String>,
@@ -45,7 +63,7 @@ pub struct Gateway {
 
 impl Gateway {
     /// Starts one worker with this configuration. In its text `{listen}` means a loopback address of the kernel's
-    /// choice, `{listen:1}`, `{listen:2}` … for further ones, and `{upstream:0}` … for the given addresses. The only host
+    /// choice, `{listen:1}`, `{listen:2}` … for further ones (` udp` and ` reuseport` may follow), and `{upstream:0}` … for the given addresses. The only host
     /// name that has an address is `localhost`.
     pub fn start(text: &str, upstreams: &[SocketAddr]) -> Self {
         Self::start_workers(1, text, upstreams)
@@ -61,6 +79,7 @@ impl Gateway {
             threads: Vec::new(),
             prefix: tempfile::tempdir().unwrap(),
             upstreams: upstreams.to_vec(),
+            text: String::new(),
             logs: Mutex::default(),
             error_logs: Mutex::default(),
             error_text: Mutex::default(),
@@ -68,12 +87,18 @@ impl Gateway {
             warnings: Mutex::default(),
             bugs_expected: false,
         };
-        let text = gateway.fill_in(text);
-        let plan = gateway.load(&text);
+        gateway.text = gateway.fill_in(text);
+        let (_, plan) = gateway.load(shared, &gateway.text);
         let listeners = gateway.listeners_of(&plan);
         for index in 0..workers {
             let (generation, listeners) = (Arc::clone(&plan.generation), listeners.clone());
             let worker = std::thread::Builder::new().name(format!("worker {index}"));
+            // As in the program, a socket of datagrams has one worker, and of several each worker has its share.
+            let mut sockets = 0..;
+            let is_own = |(_, listener): &(ListenerId, Arc<Listener>)| {
+                !listener.is_datagrams() || sockets.next().is_some_and(|at: u16| at % workers == index)
+            };
+            let listeners: Vec<_> = listeners.into_iter().filter(is_own).collect();
             let run = move || gateway::run(index, shared, generation, listeners);
             gateway.threads.push(worker.spawn(run).unwrap());
         }
@@ -89,11 +114,17 @@ impl Gateway {
                 break;
             }
             if index >= self.addresses.len() {
-                let any = PeerAddress::Ip(SocketAddr::from(([127, 0, 0, 1], 0)));
-                let listener = Listener::bind(&any, &ListenOptions::default()).unwrap();
-                let Some(PeerAddress::Ip(address)) = listener.local_address().unwrap() else { unreachable!() };
+                let address = loop {
+                    let any = PeerAddress::Ip(SocketAddr::from(([127, 0, 0, 1], 0)));
+                    let listener = Listener::bind(&any, &ListenOptions::default()).unwrap();
+                    let Some(PeerAddress::Ip(address)) = listener.local_address().unwrap() else { unreachable!() };
+                    // Another program may have the port of UDP.
+                    let Some(datagrams) = self.datagram_sockets(&text, &placeholder, address) else { continue };
+                    self.listeners.push((address, Arc::new(listener)));
+                    self.listeners.extend(datagrams);
+                    break address;
+                };
                 self.addresses.push(address);
-                self.listeners.push((address, Arc::new(listener)));
             }
             text = text.replace(&placeholder, &self.addresses[index].to_string());
         }
@@ -104,6 +135,21 @@ impl Gateway {
             text = text.replace(&format!("{{upstream:{index}}}"), &address.to_string());
         }
         text
+    }
+
+    /// The sockets for the datagrams of an address, if the text has `udp` behind its placeholder.
+    fn datagram_sockets(
+        &self,
+        text: &str,
+        placeholder: &str,
+        address: SocketAddr,
+    ) -> Option<Vec<(SocketAddr, Arc<Listener>)>> {
+        let reuseport = text.contains(&format!("{placeholder} udp reuseport"));
+        let count =
+            if reuseport { self.shared.workers() } else { usize::from(text.contains(&format!("{placeholder} udp"))) };
+        let options = ListenOptions { datagrams: true, reuseport, ..ListenOptions::default() };
+        let bind = |_| Some((address, Arc::new(Listener::bind(&PeerAddress::Ip(address), &options).ok()?)));
+        (0..count).map(bind).collect()
     }
 
     /// The configuration with TLS on every address of the test.
@@ -122,7 +168,7 @@ impl Gateway {
 
     /// Load, check, lower, lower again, bind: an error is the end of the test.
     #[track_caller]
-    fn load(&self, text: &str) -> BoundPlan {
+    fn load(&self, shared: &'static Registry, text: &str) -> (Loaded, BoundPlan) {
         let prefix = self.prefix.path();
         let loaded = conf::load(Path::new(MAIN), prefix, None, &mut OneFile(text));
         let mut found = loaded.diagnostics.clone();
@@ -131,10 +177,10 @@ impl Gateway {
         let options = conf::model::Options { privileged: false };
         let (model, found) = conf::model::lower_with(&loaded.tree, &loaded.sources, options);
         refuse_errors(&found, &loaded.sources, text);
-        let known_pairs = self.shared.known_pairs();
+        let known_pairs = shared.known_pairs();
         let options = LowerOptions {
             prefix: prefix.to_path_buf(),
-            workers: u16::try_from(self.shared.workers()).unwrap(),
+            workers: u16::try_from(shared.workers()).unwrap(),
             hostname: "testhost".to_owned(),
             resolve: &|name, port| match name {
                 "localhost" => Ok(vec![SocketAddr::from(([127, 0, 0, 1], port))]),
@@ -151,7 +197,7 @@ impl Gateway {
         };
         let lowered = gateway::lower(&model, &options).unwrap_or_else(|found| refused(found));
         let warnings = lowered.warnings.iter().map(|warning| warning.message.clone()).collect();
-        let plan = self.shared.bind(lowered.plan).unwrap_or_else(|found| refused(found));
+        let plan = shared.bind(lowered.plan).unwrap_or_else(|found| refused(found));
         self.logs
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -159,7 +205,7 @@ impl Gateway {
         *self.warnings.lock().unwrap_or_else(PoisonError::into_inner) = warnings;
         let own = plan.error_logs.iter().map(|log| Arc::clone(&log.log));
         self.error_logs.lock().unwrap_or_else(PoisonError::into_inner).extend(own);
-        plan
+        (loaded, plan)
     }
 
     fn listeners_of(&self, plan: &BoundPlan) -> Vec<(ListenerId, Arc<Listener>)> {
@@ -169,10 +215,18 @@ impl Gateway {
                 listeners.push((spec.id, Arc::new(Listener::bind(&spec.address, &spec.options).unwrap())));
                 continue;
             }
-            let bound = self.listeners.iter().find(|(address, _)| spec.address == PeerAddress::Ip(*address));
-            let (_, listener) = bound.unwrap_or_else(|| panic!("{:?} is no placeholder's address", spec.address));
-            listener.apply(&spec.options).unwrap();
-            listeners.push((spec.id, Arc::clone(listener)));
+            let before = listeners.len();
+            for (address, listener) in &self.listeners {
+                if spec.address == PeerAddress::Ip(*address) && spec.options.datagrams == listener.is_datagrams() {
+                    listener.apply(&spec.options).unwrap();
+                    listeners.push((spec.id, Arc::clone(listener)));
+                }
+            }
+            if listeners.len() == before {
+                // A test of datagrams on all addresses of a port.
+                assert!(spec.options.datagrams, "{:?} is no placeholder's address", spec.address);
+                listeners.push((spec.id, Arc::new(Listener::bind(&spec.address, &spec.options).unwrap())));
+            }
         }
         listeners
     }
@@ -181,10 +235,19 @@ impl Gateway {
     /// their own time.
     pub fn reload(&mut self, text: &str) {
         let text = self.fill_in(text);
-        let plan = self.load(&text);
+        let (_, plan) = self.load(self.shared, &text);
         for worker in 0..self.shared.workers() {
             self.shared.send(worker, Message::Reload(Arc::clone(&plan.generation)));
         }
+    }
+
+    /// What `explain` needs for requests under the first configuration. It has shared state of its own: the requests
+    /// that this gateway serves change nothing there.
+    #[track_caller]
+    pub fn explainer(&self) -> Explainer {
+        let shared = Registry::leak(1, ErrorLog::new(Level::Info, 0)).unwrap();
+        let (loaded, plan) = self.load(shared, &self.text);
+        Explainer { shared, loaded, plan }
     }
 
     /// The first listening address.

@@ -6,6 +6,7 @@
 
 mod authority;
 mod browser;
+mod datagrams;
 mod gateway;
 mod http2_service;
 mod http2_talk;
@@ -24,7 +25,8 @@ mod talk;
 
 pub use crate::authority::{Authority, Issued};
 pub use crate::browser::{Browser, Seen, Window, assert_page_holds};
-pub use crate::gateway::Gateway;
+pub use crate::datagrams::{DATAGRAM_BYTES_MAX, DatagramPeer, DatagramTalk};
+pub use crate::gateway::{Explainer, Gateway};
 pub use crate::http2_service::{Asked, Http2Service};
 pub use crate::http2_talk::{Answer, Http2Talk, http2_block, http2_frame};
 pub use crate::message::{Message, Request, Response};

@@ -49,6 +49,33 @@ pub fn nginx_or_skip(generation: Nginx) -> Option<PathBuf> {
     peer_or_skip(&[generation.program()])
 }
 
+/// Modules that Debian has apart from nginx, after a word of the configurations that need them.
+const MODULES: [(&str, &str); 3] = [
+    ("brotli", "ngx_http_brotli_filter_module.so"),
+    ("brotli_static", "ngx_http_brotli_static_module.so"),
+    ("geoip2", "ngx_http_geoip2_module.so"),
+];
+
+/// The files of the modules that this text needs. `cargo xtask peers` unpacks them beside the nginx that can load them.
+fn modules(program: &Path, text: &str) -> Vec<PathBuf> {
+    let is_new = program.file_name().is_some_and(|name| name == Nginx::New.program());
+    let root = if is_new { "root-sid" } else { "root" };
+    let peers = program.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
+    let unpacked = peers.join(root).join("usr/lib/nginx/modules");
+    let needed = MODULES.iter().filter(|(word, _)| text.contains(word));
+    needed
+        .map(|(_, file)| match unpacked.join(file) {
+            unpacked if is_new || unpacked.exists() => unpacked,
+            _ => Path::new("/usr/lib/nginx/modules").join(file),
+        })
+        .collect()
+}
+
+/// The first module that this text needs and that is not there.
+pub fn missing_module(program: &Path, text: &str) -> Option<PathBuf> {
+    modules(program, text).into_iter().find(|module| !module.exists())
+}
+
 /// nginx and the gateway, serving. Dropping it stops both.
 pub struct Sides {
     nginx: Child,
@@ -153,7 +180,8 @@ impl Sides {
         })
     }
 
-    fn log_text(&self, side: Side) -> String {
+    /// A side's access log so far.
+    pub fn log_text(&self, side: Side) -> String {
         match side {
             Side::Ours => self.gateway.access_log(),
             Side::Nginx => fs::read_to_string(self.gateway.prefix().join("nginx.log")).unwrap_or_default(),
@@ -210,15 +238,15 @@ impl Inside {
         }
     }
 
-    /// Debian's nginx has `stream` as a module, which `cargo xtask peers` unpacks beside the newest one.
-    fn module(self, program: &Path) -> String {
-        match (self, program.parent().and_then(Path::parent)) {
-            (Self::Stream, Some(peers)) => {
-                let module = peers.join("root-sid/usr/lib/nginx/modules/ngx_stream_module.so");
-                format!("load_module {};\n", module.display())
-            }
-            _ => String::new(),
-        }
+    /// The lines that load the modules of a text. Debian's nginx has `stream` as a module, which `cargo xtask peers`
+    /// unpacks beside the newest one.
+    fn load_modules(self, program: &Path, text: &str) -> String {
+        let files = match (self, program.parent().and_then(Path::parent)) {
+            (Self::Stream, Some(peers)) => vec![peers.join("root-sid/usr/lib/nginx/modules/ngx_stream_module.so")],
+            (Self::Stream, None) => Vec::new(),
+            (Self::Http, _) => modules(program, text),
+        };
+        files.iter().map(|file| format!("load_module {};\n", file.display())).collect::<Vec<_>>().concat()
     }
 }
 
@@ -230,7 +258,7 @@ fn start_nginx(program: &Path, home: &Path, block: Inside, text: &str, port: u16
         .map(|kind| format!("{kind}_temp_path {}/temp-{kind};\n", home.display()))
         .concat();
     let folders = if matches!(block, Inside::Http) { folders } else { String::new() };
-    let (module, name) = (block.module(program), block.name());
+    let (module, name) = (block.load_modules(program, text), block.name());
     let text = format!(
         "{module}{user}daemon off;\nmaster_process off;\npid {home}/nginx.pid;\nerror_log {home}/error.log info;\n\
          events {{}}\n{name} {{\n{folders}{text}}}\n",

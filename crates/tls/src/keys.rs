@@ -21,6 +21,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Keys of a thread in their computing form: those of 256 connections in both directions, 330 KB.
 const UNPACKED_MAX: usize = 512;
 const TAG_BYTES: usize = 16;
+/// Type, version and length of a record.
+pub(crate) const RECORD_HEADER_BYTES: usize = 5;
 /// Bytes of the nonce that each record of TLS 1.2 with AES-GCM carries (RFC 5288 §3).
 const EXPLICIT_BYTES: usize = 8;
 /// Bytes of the nonce that such records leave out.
@@ -31,7 +33,33 @@ const PLAINTEXT_BYTES_MAX: usize = 1 << 14;
 static LAST_NUMBER: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
+    /// Where the next record of application data goes, if its sender waits for it there.
+    static SINK: RefCell<Option<Sink>> = const { RefCell::new(None) };
     static UNPACKED: RefCell<Unpacked> = const { RefCell::new(Unpacked { slots: Vec::new(), next: 0 }) };
+}
+
+/// Records of application data, built where the caller wants them. rustls would build each in a buffer of its own and copy it.
+struct Sink {
+    records: Vec<u8>,
+    count: usize,
+}
+
+/// The result of [`with_sink`].
+pub(crate) struct Sunk<R> {
+    /// The caller's bytes, with the new records behind them.
+    pub(crate) records: Vec<u8>,
+    pub(crate) count: usize,
+    pub(crate) result: R,
+}
+
+/// Runs `work`. Records of application data that it encrypts are appended to `records`; rustls gets an empty one of
+/// [`RECORD_HEADER_BYTES`] for each.
+pub(crate) fn with_sink<R>(records: Vec<u8>, work: impl FnOnce() -> R) -> Sunk<R> {
+    SINK.set(Some(Sink { records, count: 0 }));
+    let result = work();
+    // If `work` panics, the records are lost with its connection, and the next call sets others.
+    let Sink { records, count } = SINK.take().unwrap_or(Sink { records: Vec::new(), count: 0 });
+    Sunk { records, count, result }
 }
 
 /// Keys in their computing form, each with its number. The one that was put in first makes room.
@@ -125,40 +153,67 @@ fn nonce(iv: &Iv, number: u64) -> aws_lc_rs::aead::Nonce {
     aws_lc_rs::aead::Nonce::assume_unique_for_key(Nonce::new(iv, number).0)
 }
 
+impl Direction {
+    /// Appends the encrypted payload of a record.
+    fn seal(&mut self, message: &OutboundPlainMessage<'_>, number: u64, out: &mut Vec<u8>) -> Option<()> {
+        let start = out.len();
+        let total = self.encrypted_payload_len(message.payload.len());
+        out.reserve(total);
+        let form = self.form;
+        self.key.compute(|key, iv| {
+            let nonce = nonce(iv, number);
+            let aad12 = || make_tls12_aad(number, message.typ, message.version, message.payload.len());
+            let tag = match form {
+                Form::Tls13 => {
+                    message.payload.copy_to_vec(out);
+                    out.push(u8::from(message.typ));
+                    let plain = out.get_mut(start..)?;
+                    key.seal_in_place_separate_tag(nonce, Aad::from(make_tls13_aad(total)), plain).ok()?
+                }
+                Form::ChaCha12 => {
+                    message.payload.copy_to_vec(out);
+                    let plain = out.get_mut(start..)?;
+                    key.seal_in_place_separate_tag(nonce, Aad::from(aad12()), plain).ok()?
+                }
+                Form::Gcm12 => {
+                    out.extend_from_slice(nonce.as_ref().get(SALT_BYTES..)?);
+                    message.payload.copy_to_vec(out);
+                    let plain = out.get_mut(start + EXPLICIT_BYTES..)?;
+                    key.seal_in_place_separate_tag(nonce, Aad::from(aad12()), plain).ok()?
+                }
+            };
+            out.extend_from_slice(tag.as_ref());
+            Some(())
+        })
+    }
+
+    /// Type and version as everybody can read them; they do not change in TLS 1.3 (RFC 8446 §5.2).
+    fn visible(&self, message: &OutboundPlainMessage<'_>) -> (ContentType, ProtocolVersion) {
+        match self.form {
+            Form::Tls13 => (ContentType::ApplicationData, ProtocolVersion::TLSv1_2),
+            Form::Gcm12 | Form::ChaCha12 => (message.typ, message.version),
+        }
+    }
+}
+
 impl MessageEncrypter for Direction {
     fn encrypt(&mut self, message: OutboundPlainMessage<'_>, number: u64) -> Result<OutboundOpaqueMessage, Error> {
-        let total = self.encrypted_payload_len(message.payload.len());
-        let mut payload = PrefixedPayload::with_capacity(total);
-        let form = self.form;
-        let sealed = self.key.compute(|key, iv| match form {
-            Form::Tls13 => {
-                payload.extend_from_chunks(&message.payload);
-                payload.extend_from_slice(&[u8::from(message.typ)]);
-                let aad = Aad::from(make_tls13_aad(total));
-                key.seal_in_place_append_tag(nonce(iv, number), aad, &mut payload).ok()
-            }
-            Form::ChaCha12 => {
-                payload.extend_from_chunks(&message.payload);
-                let aad = make_tls12_aad(number, message.typ, message.version, message.payload.len());
-                key.seal_in_place_append_tag(nonce(iv, number), Aad::from(aad), &mut payload).ok()
-            }
-            Form::Gcm12 => {
-                let nonce = nonce(iv, number);
-                payload.extend_from_slice(nonce.as_ref().get(SALT_BYTES..)?);
-                payload.extend_from_chunks(&message.payload);
-                let aad = make_tls12_aad(number, message.typ, message.version, message.payload.len());
-                let plain = payload.as_mut().get_mut(EXPLICIT_BYTES..)?;
-                let tag = key.seal_in_place_separate_tag(nonce, Aad::from(aad), plain).ok()?;
-                payload.extend_from_slice(tag.as_ref());
-                Some(())
-            }
-        });
-        sealed.ok_or(Error::EncryptError)?;
-        Ok(match form {
-            // The visible type and version do not change (RFC 8446 §5.2).
-            Form::Tls13 => OutboundOpaqueMessage::new(ContentType::ApplicationData, ProtocolVersion::TLSv1_2, payload),
-            Form::Gcm12 | Form::ChaCha12 => OutboundOpaqueMessage::new(message.typ, message.version, payload),
-        })
+        let (typ, version) = self.visible(&message);
+        let sink = if message.typ == ContentType::ApplicationData { SINK.take() } else { None };
+        if let Some(mut sink) = sink {
+            let length = self.encrypted_payload_len(message.payload.len()) as u16;
+            sink.records.push(u8::from(typ));
+            sink.records.extend_from_slice(&u16::from(version).to_be_bytes());
+            sink.records.extend_from_slice(&length.to_be_bytes());
+            let sealed = self.seal(&message, number, &mut sink.records);
+            sink.count += 1;
+            SINK.set(Some(sink));
+            sealed.ok_or(Error::EncryptError)?;
+            return Ok(OutboundOpaqueMessage::new(typ, version, PrefixedPayload::with_capacity(0)));
+        }
+        let mut bytes = Vec::new();
+        self.seal(&message, number, &mut bytes).ok_or(Error::EncryptError)?;
+        Ok(OutboundOpaqueMessage::new(typ, version, PrefixedPayload::from(bytes.as_slice())))
     }
 
     fn encrypted_payload_len(&self, payload_len: usize) -> usize {

@@ -1,13 +1,20 @@
 //! rustls' two connection types driven alike: its states become plaintext, output and a few facts. `session` decides what to feed.
 
 use crate::error::TlsError;
-use crate::session::{RECORD_OVERHEAD_BYTES, Sealed};
+use crate::keys::{self, RECORD_HEADER_BYTES};
+use crate::session::{RECORD_BYTES_MAX, RECORD_OVERHEAD_BYTES};
 use rustls::Error;
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{
     ConnectionState, EncodeError, EncodeTlsData, EncryptError, ReadEarlyData, UnbufferedStatus, WriteTraffic,
 };
+use std::cell::Cell;
+
+thread_local! {
+    /// Room that rustls asks for before it encrypts a record. It writes only the heads of empty records there.
+    static ROOM: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 /// Records that may be left to send when a connection fails: the alert, and what was ready before it.
 const ALERTS_MAX: usize = 16;
@@ -134,31 +141,43 @@ fn with_traffic<M: Machine, R>(
     }
 }
 
-/// Encrypts what fits into the buffer.
+/// Encrypts plaintext and appends its records; returns how much of it was taken.
 pub(crate) fn seal<M: Machine>(
     machine: &mut M,
     held: &mut [u8],
     output: &mut Vec<u8>,
     (plaintext, record_bytes_max): (&[u8], usize),
-    into: &mut [u8],
-) -> Result<Sealed, TlsError> {
+    records: &mut Vec<u8>,
+) -> Result<usize, TlsError> {
     with_traffic(machine, held, output, |traffic| {
-        let mut sealed = Sealed { taken: 0, written: 0 };
-        loop {
-            let room = into.get_mut(sealed.written..).unwrap_or_default();
-            let fits = room.len().saturating_sub(RECORD_OVERHEAD_BYTES).min(record_bytes_max);
-            let rest = plaintext.get(sealed.taken..).unwrap_or_default();
-            let part = rest.get(..fits.min(rest.len())).unwrap_or_default();
+        let mut room = ROOM.take();
+        room.resize(RECORD_BYTES_MAX + RECORD_OVERHEAD_BYTES, 0);
+        let mut taken = 0;
+        let outcome = loop {
+            let rest = plaintext.get(taken..).unwrap_or_default();
+            let part = rest.get(..record_bytes_max.min(rest.len())).unwrap_or_default();
             if part.is_empty() {
-                return Ok(sealed);
+                break Ok(taken);
             }
-            match traffic.encrypt(part, room) {
-                Ok(written) => sealed = Sealed { taken: sealed.taken + part.len(), written: sealed.written + written },
+            let start = records.len();
+            let sunk = keys::with_sink(std::mem::take(records), || traffic.encrypt(part, &mut room));
+            *records = sunk.records;
+            match sunk.result {
+                Ok(written) => {
+                    // What rustls had to send before, such as a message about new keys.
+                    let before = written.saturating_sub(sunk.count * RECORD_HEADER_BYTES);
+                    if before > 0 {
+                        records.splice(start..start, room.iter().take(before).copied());
+                    }
+                    taken += part.len();
+                }
                 // A message about new keys goes first: the next call sends it.
-                Err(EncryptError::InsufficientSize(_)) => return Ok(sealed),
-                Err(EncryptError::EncryptExhausted) => return Err(TlsError::KeysExhausted),
+                Err(EncryptError::InsufficientSize(_)) => break Ok(taken),
+                Err(EncryptError::EncryptExhausted) => break Err(TlsError::KeysExhausted),
             }
-        }
+        };
+        ROOM.set(room);
+        outcome
     })?
 }
 

@@ -261,6 +261,32 @@ impl Session {
     /// Encrypts plaintext into a caller's buffer, in records of at most `record_bytes_max`. It takes what fits: a record needs
     /// [`RECORD_OVERHEAD_BYTES`] more than its plaintext. Output that waits must be taken and sent before.
     pub fn seal(&mut self, plaintext: &[u8], record_bytes_max: usize, into: &mut [u8]) -> Result<Sealed, TlsError> {
+        let record_bytes_max = record_bytes_max.clamp(1, RECORD_BYTES_MAX);
+        let mut records = Vec::new();
+        let mut taken = 0;
+        loop {
+            let fits = into.len().saturating_sub(records.len() + RECORD_OVERHEAD_BYTES).min(record_bytes_max);
+            let rest = plaintext.get(taken..).unwrap_or_default();
+            let part = rest.get(..fits.min(rest.len())).unwrap_or_default();
+            match self.append_sealed(part, record_bytes_max, &mut records)? {
+                0 => break,
+                count => taken += count,
+            }
+        }
+        if let Some(place) = into.get_mut(..records.len()) {
+            place.copy_from_slice(&records);
+        }
+        Ok(Sealed { taken, written: records.len() })
+    }
+
+    /// Encrypts plaintext, in records of at most `record_bytes_max`, and appends the records. Returns how many bytes it took: all, or less
+    /// if output waits, which must be taken and sent before.
+    pub fn append_sealed(
+        &mut self,
+        plaintext: &[u8],
+        record_bytes_max: usize,
+        records: &mut Vec<u8>,
+    ) -> Result<usize, TlsError> {
         if !self.may_send() || self.failed || self.sent_close {
             return Err(TlsError::NotOpen);
         }
@@ -269,8 +295,8 @@ impl Session {
         let what = (plaintext, record_bytes_max);
         match side {
             Side::Hello(_) => Err(TlsError::NotOpen),
-            Side::Server(connection) => machine::seal(connection.as_mut(), held, output, what, into),
-            Side::Client(connection) => machine::seal(connection.as_mut(), held, output, what, into),
+            Side::Server(connection) => machine::seal(connection.as_mut(), held, output, what, records),
+            Side::Client(connection) => machine::seal(connection.as_mut(), held, output, what, records),
         }
     }
 

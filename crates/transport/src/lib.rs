@@ -19,15 +19,14 @@ use tls::{Pairs, Session, TlsError};
 /// for it.
 #[derive(Debug)]
 pub struct Transport {
-    /// `None` only after `reset` took it.
-    stream: Option<Stream>,
+    stream: Stream,
     secure: Option<Box<RefCell<Secure>>>,
 }
 
 impl Transport {
     /// Bytes in clear.
     pub fn plain(stream: Stream) -> Self {
-        Self { stream: Some(stream), secure: None }
+        Self { stream, secure: None }
     }
 
     /// Bytes under TLS; the handshake has not begun.
@@ -38,20 +37,25 @@ impl Transport {
     /// Bytes under TLS, of which these were read from the socket already: behind a head of the PROXY protocol, for example. They go to
     /// the session with the first call of [`Self::handshake`], which must not wait for an event.
     pub fn secure_after(stream: Stream, session: Session, received: Vec<u8>) -> Self {
-        Self { stream: Some(stream), secure: Some(Box::new(RefCell::new(Secure::new(session, received)))) }
+        Self { stream, secure: Some(Box::new(RefCell::new(Secure::new(session, received)))) }
     }
 
     /// The same connection with TLS from here on: its owner finds that the peer speaks TLS. `received` is what was read of that
     /// already, as in [`Self::secure_after`]. The connection must be in clear.
     pub fn into_secure(mut self, session: Session, received: Vec<u8>) -> Self {
+        self.begin_secure(session, received);
+        self
+    }
+
+    /// The same for a connection that stays where it is.
+    pub fn begin_secure(&mut self, session: Session, received: Vec<u8>) {
         debug_assert!(self.secure.is_none(), "TLS inside TLS");
         self.secure = Some(Box::new(RefCell::new(Secure::new(session, received))));
-        self
     }
 
     /// The socket itself.
     pub fn stream(&self) -> &Stream {
-        self.stream.as_ref().expect("only `reset` takes it, and nothing is called afterwards")
+        &self.stream
     }
 
     /// Whether TLS is spoken.
@@ -188,8 +192,7 @@ impl Transport {
 
     /// Takes it away from its task, with what TLS keeps for it.
     pub fn park(mut self) -> ParkedTransport {
-        let stream = self.stream.take().expect("only consuming methods take it");
-        ParkedTransport { parked: stream.park(), secure: self.secure.take() }
+        ParkedTransport { secure: self.secure.take(), parked: self.stream.park() }
     }
 
     /// Sends `close_notify` under TLS, and FIN: no more writes; reads go on.
@@ -212,9 +215,8 @@ impl Transport {
 
     /// Closes with RST, and without `close_notify`.
     pub fn reset(mut self) {
-        if let Some(stream) = self.stream.take() {
-            stream.reset();
-        }
+        self.secure = None;
+        self.stream.reset_when_dropped();
     }
 }
 
@@ -253,7 +255,7 @@ impl ParkedTransport {
     /// Gives it to a task of this reactor.
     pub fn unpark(self, reactor: &Rc<Reactor>, task: TaskId) -> io::Result<Transport> {
         let stream = self.parked.unpark(reactor, task)?;
-        Ok(Transport { stream: Some(stream), secure: self.secure })
+        Ok(Transport { stream, secure: self.secure })
     }
 }
 
@@ -275,10 +277,10 @@ impl Waited for Transport {
 
 impl Drop for Transport {
     fn drop(&mut self) {
-        if let (Some(stream), Some(secure)) = (&self.stream, &self.secure)
-            && !stream.is_failed()
+        if let Some(secure) = &self.secure
+            && !self.stream.is_failed()
         {
-            secure.borrow_mut().say_goodbye(stream);
+            secure.borrow_mut().say_goodbye(&self.stream);
         }
     }
 }

@@ -4,7 +4,7 @@ use reactor::{Leaving, Parked, Peeked, Reactor, Read, Stream, read_into};
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
-use tls::{End, Pairs, RECORD_BYTES_MAX, RECORD_OVERHEAD_BYTES, Session, TlsError};
+use tls::{End, Pairs, RECORD_BYTES_MAX, Session, TlsError};
 
 /// Plaintext that is sealed before the socket is asked again: four records of full size, in a buffer that stays in the cache.
 const BATCH_BYTES: usize = 4 * RECORD_BYTES_MAX;
@@ -345,10 +345,8 @@ impl Secure {
     ) -> io::Result<usize> {
         let full = self.session.record_bytes_max();
         let batch = BATCH_BYTES - BATCH_BYTES % full;
-        // One record more where a small one was cut, and one behind it.
-        let records = batch / full + SMALL_BYTES / SMALL_RECORD_BYTES + 2;
-        sealed.resize(batch + records * RECORD_OVERHEAD_BYTES, 0);
-        let (mut taken, mut filled) = (0, 0);
+        sealed.clear();
+        let mut taken = 0;
         let mut gathered = GATHERED.take();
         if self.session.chosen().is_some() {
             self.pace.begin(stream.now().0);
@@ -369,22 +367,19 @@ impl Secure {
             if plain.is_empty() {
                 break;
             }
-            let into = sealed.get_mut(filled..).unwrap_or_default();
-            let done = self.session.seal(plain, record_max, into).map_err(io::Error::other)?;
-            if done.taken == 0 {
+            let count = self.session.append_sealed(plain, record_max, sealed).map_err(io::Error::other)?;
+            if count == 0 {
                 break;
             }
-            taken += done.taken;
-            filled += done.written;
-            self.pace.sent += done.taken;
+            taken += count;
+            self.pace.sent += count;
         }
         GATHERED.set(gathered);
-        let bytes = sealed.get(..filled).unwrap_or_default();
-        let sent = stream.write(&[IoSlice::new(bytes)], more)?;
-        if sent == filled {
+        let sent = stream.write(&[IoSlice::new(sealed)], more)?;
+        if sent == sealed.len() {
             return Ok(taken);
         }
-        self.unsent.extend_from_slice(bytes.get(sent..).unwrap_or_default());
+        self.unsent.extend_from_slice(sealed.get(sent..).unwrap_or_default());
         self.promised = taken;
         Ok(0)
     }

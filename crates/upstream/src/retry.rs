@@ -122,6 +122,29 @@ pub enum Failure {
     ClientGone,
 }
 
+impl Failure {
+    /// The label in spans and traces: lower case, underscores.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::ConnectFailed => "connect_failed",
+            Self::NoLocalPort => "no_local_port",
+            Self::ConnectTimeout => "connect_timeout",
+            Self::ClosedBeforeHead => "closed_before_head",
+            Self::ClosedInsideHead => "closed_inside_head",
+            Self::Timeout => "timeout",
+            Self::InvalidHeader => "invalid_header",
+            Self::Status(_) => "status",
+            Self::NoSocket => "no_socket",
+            Self::NoCertificate => "no_certificate",
+            Self::NoLivePeer => "no_live_peer",
+            Self::NotAdmitted => "not_admitted",
+            Self::GoneAway => "gone_away",
+            Self::StreamRefused => "stream_refused",
+            Self::ClientGone => "client_gone",
+        }
+    }
+}
+
 /// The facts about the failed attempt and its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempt {

@@ -19,9 +19,11 @@ pub(super) fn backlogs(file: &Path, loader: &mut dyn Loader) -> Result<Vec<Confi
         return Err(conf::verdict::log_line(error, &loaded.sources));
     }
     let (model, _) = conf::model::lower(&loaded.tree, &loaded.sources);
-    let listeners = model.http.map(|http| http.listeners).unwrap_or_default();
+    let http = model.http.map(|http| http.listeners).unwrap_or_default();
+    let stream = model.stream.map(|stream| stream.listeners).unwrap_or_default();
     let mut asked = Vec::new();
-    for listener in listeners {
+    // Datagrams have no accept queue.
+    for listener in http.into_iter().chain(stream).filter(|listener| !listener.options.udp) {
         if let Host::Ip(ip) = listener.address.host {
             let backlog = listener.options.backlog.unwrap_or(BACKLOG_DEFAULT);
             asked.push(ConfiguredListener { address: SocketAddr::new(ip, listener.address.port), backlog });
@@ -63,6 +65,11 @@ mod tests {
         assert_eq!(pairs, [("127.0.0.1:80".to_owned(), 9000), ("0.0.0.0:81".to_owned(), 511)]);
         let asked = backlogs_of("events {} http { lua_shared_dict a 1m; server { listen 127.0.0.1:82; } }").unwrap();
         assert_eq!(asked.len(), 1, "words of foreign modules do not matter");
+        let text = "events {} stream { server { listen 127.0.0.1:90 backlog=77; return ''; } \
+                    server { listen 127.0.0.1:90 udp; return ''; } server { listen 91 udp; return ''; } }";
+        let pairs: Vec<_> =
+            backlogs_of(text).unwrap().iter().map(|asked| (asked.address.port(), asked.backlog)).collect();
+        assert_eq!(pairs, [(90, 77)], "those of stream, without datagrams");
         let error = backlogs_of("events {} http { server { listen 80 } }").unwrap_err();
         assert!(error.contains("nginx.conf:1"), "{error}");
     }

@@ -4,7 +4,8 @@
 
 use super::machine::commit;
 use crate::peers;
-use crate::workspace::{Workspace, heading, run as run_program};
+use crate::trained;
+use crate::workspace::{FEATURES, Workspace, heading, run as run_program};
 use anyhow::{Context as _, Result, bail};
 use std::ffi::OsString;
 use std::fs;
@@ -141,10 +142,21 @@ fn files(folder: &Path, only: &[String]) -> Result<Vec<PathBuf>> {
     Ok(all)
 }
 
-/// Builds the working tree with a cargo profile and returns the program's path.
+/// Builds the working tree with a cargo profile and returns the program's path; `dist` as packages have it.
 pub(super) fn build(workspace: &Workspace, profile: &str) -> Result<PathBuf> {
+    if profile == "dist" {
+        return trained::build(workspace);
+    }
     heading(&format!("building holdfast with profile {profile}"));
-    run_program(workspace.cargo().args(["build", "--profile", profile, "--package", "holdfast"]))?;
+    run_program(workspace.cargo().args([
+        "build",
+        "--profile",
+        profile,
+        "--package",
+        "holdfast",
+        "--features",
+        FEATURES,
+    ]))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     Ok(workspace.root.join(target).join(profile).join("holdfast"))
 }

@@ -1,7 +1,8 @@
 //! Builds the program for a package: for this machine or another one, with the C library linked dynamically or
 //! statically.
 
-use crate::workspace::{Workspace, find_program, heading, output_of, run};
+use crate::trained;
+use crate::workspace::{FEATURES, Workspace, find_program, heading, output_of, run};
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -55,13 +56,15 @@ impl Arch {
     }
 }
 
-/// Builds `holdfast` with the profile `dist` and returns its path. Takes minutes.
+/// Builds `holdfast` with the profile `dist` and returns its path. Takes minutes. The program for this machine is trained
+/// first; one for another machine cannot run here, and is not.
 pub(super) fn build(workspace: &Workspace, arch: Arch, linking: Linking) -> Result<PathBuf> {
     let target = arch.target();
     let folder = workspace.target(match linking {
         Linking::Dynamic => "package-dynamic",
         Linking::Static => "package-static",
     });
+    let trained = if arch.is_native() { trained::flags(&trained::profile(workspace)?) } else { String::new() };
     heading(&format!("building holdfast for {} ({})", arch.debian(), folder.display()));
     let mut cargo = workspace.cargo();
     cargo.args([
@@ -71,6 +74,8 @@ pub(super) fn build(workspace: &Workspace, arch: Arch, linking: Linking) -> Resu
         "dist",
         "--package",
         "holdfast",
+        "--features",
+        FEATURES,
         "--target",
         &target,
         "--target-dir",
@@ -81,10 +86,14 @@ pub(super) fn build(workspace: &Workspace, arch: Arch, linking: Linking) -> Resu
         let linker = format!("{}-linux-gnu-gcc", arch.rust());
         cargo.env(format!("CARGO_TARGET_{}_LINKER", target.replace('-', "_").to_uppercase()), linker);
     }
-    if linking == Linking::Static {
-        // With an explicit target this affects only the program, not the build scripts.
-        cargo.env("RUSTFLAGS", "-C target-feature=+crt-static");
-    }
+    // With an explicit target this affects only the program, not the build scripts.
+    cargo.env(
+        "RUSTFLAGS",
+        match linking {
+            Linking::Dynamic => trained,
+            Linking::Static => format!("-Ctarget-feature=+crt-static {trained}"),
+        },
+    );
     run(&mut cargo)?;
     Ok(folder.join(target).join("dist/holdfast"))
 }
@@ -113,7 +122,7 @@ pub(super) fn native(workspace: &Workspace, arch: Arch, given: Option<&Path>) ->
         return Ok(file.to_owned());
     }
     let mut cargo = workspace.cargo();
-    run(cargo.args(["build", "--quiet", "--locked", "--package", "holdfast"]))?;
+    run(cargo.args(["build", "--quiet", "--locked", "--package", "holdfast", "--features", FEATURES]))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.root.join("target"), PathBuf::from);
     Ok(target.join("debug/holdfast"))
 }

@@ -27,7 +27,7 @@ pub(crate) struct Args {
 }
 
 /// Changed with the wrappers or the layout, so that an older folder is rebuilt.
-const LAYOUT: &str = "holdfast-peers 7";
+const LAYOUT: &str = "holdfast-peers 9";
 
 /// A program that tests or benches run for comparison.
 pub(crate) struct Peer {
@@ -44,7 +44,7 @@ pub(crate) struct Peer {
 }
 
 /// All peers of tests and benches.
-const PEERS: [Peer; 23] = [
+const PEERS: [Peer; 28] = [
     Peer { name: "nginx", package: "nginx", suite: Suite::System, file: "usr/sbin/nginx", version: &["-v"] },
     Peer { name: "haproxy", package: "haproxy", suite: Suite::System, file: "usr/sbin/haproxy", version: &["-v"] },
     Peer { name: "wrk", package: "wrk", suite: Suite::System, file: "usr/bin/wrk", version: &["-v"] },
@@ -90,6 +90,8 @@ const PEERS: [Peer; 23] = [
         file: "usr/sbin/dnsmasq",
         version: &["--version"],
     },
+    // A client of name servers.
+    Peer { name: "dig", package: "bind9-dnsutils", suite: Suite::System, file: "usr/bin/dig", version: &["-v"] },
     // The usual FastCGI application behind nginx.
     Peer {
         name: "php-fpm",
@@ -128,14 +130,52 @@ const PEERS: [Peer; 23] = [
         file: "usr/bin/redis-cli",
         version: &["--version"],
     },
+    // A broker of MQTT, and its clients.
+    Peer {
+        name: "mosquitto",
+        package: "mosquitto",
+        suite: Suite::System,
+        file: "usr/sbin/mosquitto",
+        version: &["-h"],
+    },
+    Peer {
+        name: "mosquitto_pub",
+        package: "mosquitto-clients",
+        suite: Suite::System,
+        file: "usr/bin/mosquitto_pub",
+        version: &["--help"],
+    },
+    Peer {
+        name: "mosquitto_sub",
+        package: "mosquitto-clients",
+        suite: Suite::System,
+        file: "usr/bin/mosquitto_sub",
+        version: &["--help"],
+    },
+    // What `memcached_pass` asks.
+    Peer {
+        name: "memcached",
+        package: "memcached",
+        suite: Suite::System,
+        file: "usr/bin/memcached",
+        version: &["--version"],
+    },
     nginx_of("nginx-stable", Suite::Stable),
     haproxy_of("haproxy-stable", Suite::Stable),
     nginx_of("nginx-new", Suite::Newest),
     haproxy_of("haproxy-new", Suite::Newest),
 ];
 
-/// Packages with a part of a peer and no program: Debian's nginx has `stream` in a separate module.
-const PARTS: [(&str, Suite); 1] = [("libnginx-mod-stream", Suite::Newest)];
+/// Packages with a part of a peer and no program: Debian's nginx has `stream` in a separate module, and modules of others.
+const PARTS: [(&str, Suite); 7] = [
+    ("libnginx-mod-http-brotli-filter", Suite::System),
+    ("libnginx-mod-http-brotli-static", Suite::System),
+    ("libnginx-mod-http-geoip2", Suite::System),
+    ("libnginx-mod-stream", Suite::Newest),
+    ("libnginx-mod-http-brotli-filter", Suite::Newest),
+    ("libnginx-mod-http-brotli-static", Suite::Newest),
+    ("libnginx-mod-http-geoip2", Suite::Newest),
+];
 
 const fn nginx_of(name: &'static str, suite: Suite) -> Peer {
     Peer { name, package: "nginx", suite, file: "usr/sbin/nginx", version: &["-v"] }

@@ -1,5 +1,5 @@
 //! Peers from PyPI in pinned versions and separate environments, because Debian has no package of them: SSLyze, which
-//! scans TLS servers, and grpcio, with which tests speak gRPC.
+//! scans TLS servers, grpcio, with which tests speak gRPC, and the definitions of OpenTelemetry's protocol.
 
 use anyhow::{Context as _, Result, bail};
 use std::fs;
@@ -18,18 +18,21 @@ pub(super) struct PythonTool {
     folder: &'static str,
     /// The program of the environment to run; Python itself for a package without one.
     program: &'static str,
+    /// Further packages that it needs, with their versions.
+    with: &'static [&'static str],
     /// Packages that must not be compiled, because that would need compilers and minutes.
     only_binary: &'static str,
 }
 
 /// All of them.
-pub(super) const TOOLS: [PythonTool; 2] = [
+pub(super) const TOOLS: [PythonTool; 3] = [
     PythonTool {
         name: "sslyze",
         version: "6.3.1",
         package: "sslyze",
         folder: "python",
         program: "sslyze",
+        with: &[],
         only_binary: "nassl,cryptography,pydantic-core",
     },
     PythonTool {
@@ -38,7 +41,17 @@ pub(super) const TOOLS: [PythonTool; 2] = [
         package: "grpcio",
         folder: "python-grpc",
         program: "python",
+        with: &[],
         only_binary: "grpcio",
+    },
+    PythonTool {
+        name: "python-otlp",
+        version: "1.39.1",
+        package: "opentelemetry-proto",
+        folder: "python-otlp",
+        program: "python",
+        with: &["grpcio==1.76.0"],
+        only_binary: "grpcio,protobuf",
     },
 ];
 
@@ -66,7 +79,9 @@ fn install(tool: &PythonTool, home: &Path, bin: &Path) -> Result<()> {
     quietly(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&python))?;
     let package = format!("{}=={}", tool.package, tool.version);
     let only = ["--only-binary", tool.only_binary];
-    quietly(Command::new(python.join("bin/pip")).args(["install", "--quiet"]).args(only).arg(&package))?;
+    quietly(
+        Command::new(python.join("bin/pip")).args(["install", "--quiet"]).args(only).arg(&package).args(tool.with),
+    )?;
     // Not a link: Python finds its environment by the path with which it is started.
     let (wrapper, program) = (bin.join(tool.name), python.join("bin").join(tool.program));
     fs::write(&wrapper, format!("#!/bin/sh\nexec '{}' \"$@\"\n", program.display()))?;

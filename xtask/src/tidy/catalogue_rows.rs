@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 /// The file of the catalogue.
 pub(super) const FILE: &str = "docs/catalogue.md";
 
-/// The sections with numbered rows: requests, responses, failure, pool, tunnels, overload, process.
-const SECTIONS: &str = "BRSUPWLX";
+/// The sections with numbered rows: pages with commands, requests, responses, failure, pool, tunnels, overload, process.
+const SECTIONS: &str = "BIRSUPWLX";
 
 /// The rows of the catalogue: the words before the first bar of a table's line.
 pub(super) fn rows(catalogue: &str) -> BTreeSet<String> {

@@ -7,7 +7,8 @@ use super::source::{Source, walk};
 use proc_macro2::{Span, TokenStream, TokenTree};
 
 /// From the top down.
-const LAYERS: [&str; 16] = [
+const LAYERS: [&str; 17] = [
+    "explain",
     "worker",
     "session",
     "phases",

@@ -1,11 +1,14 @@
 //! Rule: a link between documents leads to an existing file and heading, and the handbook's list has each of its pages.
+//! A page of the handbook links to the handbook only: the rest of the workspace is not published with it.
 //! Links to other sites are not followed.
 
 use super::Finding;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The handbook's list of chapters, which mdBook reads.
+/// The handbook's folder.
+const HANDBOOK: &str = "docs/guide";
+/// Its list of chapters, which mdBook reads.
 const SUMMARY: &str = "docs/guide/SUMMARY.md";
 
 /// The headings and links of a document.
@@ -29,6 +32,8 @@ pub(super) fn check(documents: &BTreeMap<String, String>, files: &BTreeSet<Strin
             let exists = files.contains(&target) || files.iter().any(|file| is_below(file, &target));
             let text = if !exists {
                 format!("{target} does not exist")
+            } else if is_below(path, HANDBOOK) && !is_below(&target, HANDBOOK) {
+                format!("{target} is not part of the handbook: name it without a link")
             } else if !fragment.is_empty()
                 && pages.get(target.as_str()).is_some_and(|to| !to.anchors.contains(fragment))
             {
@@ -42,7 +47,7 @@ pub(super) fn check(documents: &BTreeMap<String, String>, files: &BTreeSet<Strin
             findings.push(Finding { path: (*path).to_owned(), line: *line, rule: "link", text });
         }
     }
-    let guide = pages.keys().filter(|path| path.starts_with("docs/guide/") && **path != SUMMARY);
+    let guide = pages.keys().filter(|path| is_below(path, HANDBOOK) && **path != SUMMARY);
     findings.extend(guide.filter(|path| !listed.contains(**path)).map(|path| {
         let text = format!("this page is not in {SUMMARY}");
         Finding { path: (*path).to_owned(), line: 1, rule: "link", text }
@@ -142,5 +147,14 @@ mod tests {
         assert_eq!(found(&listed), [""; 0]);
         let more = [listed[0], listed[1], ("docs/guide/b.md", "# B\n")];
         assert_eq!(found(&more), ["docs/guide/b.md:1: [link] this page is not in docs/guide/SUMMARY.md"]);
+    }
+
+    #[test]
+    fn a_link_that_leaves_the_handbook_is_found() {
+        let page = "# A\n\n[b](../../examples/html/index.html)\n";
+        let found = found(&[("docs/guide/SUMMARY.md", "* [a](a.md)\n"), ("docs/guide/a.md", page)]);
+        let expected =
+            "docs/guide/a.md:3: [link] examples/html/index.html is not part of the handbook: name it without a link";
+        assert_eq!(found, [expected]);
     }
 }

@@ -1,23 +1,10 @@
 //! What an application sends: records with its standard output, its standard error, and the end of the request.
 
-use super::{HEADER_BYTES, REQUEST_ID, VERSION, kind};
+use super::kind;
+use super::records::{RecordError, Records, Step};
 
 /// Bytes of standard error that are kept until the caller takes them; further bytes are dropped.
 pub const STDERR_BYTES_MAX: usize = 16 * 1024;
-
-/// A record that is not valid. The words are those of nginx's error log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum RecordError {
-    /// The version.
-    #[error("upstream sent unsupported FastCGI protocol version: {0}")]
-    Version(u8),
-    /// The type.
-    #[error("upstream sent invalid FastCGI record type: {0}")]
-    Kind(u8),
-    /// The request's id.
-    #[error("upstream sent unexpected FastCGI request id: {0}")]
-    RequestId(u16),
-}
 
 /// A step of [`Decoder::next`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,12 +20,7 @@ pub enum Piece<'a> {
 /// Takes records apart; they come in pieces of any size.
 #[derive(Debug, Default)]
 pub struct Decoder {
-    header: [u8; HEADER_BYTES],
-    /// Bytes of the header that are there.
-    header_bytes: u8,
-    /// Bytes of the content, and of the padding behind it, that are still to come.
-    content_left: u16,
-    padding_left: u8,
+    records: Records,
     stderr: Vec<u8>,
     has_ended: bool,
 }
@@ -46,43 +28,16 @@ pub struct Decoder {
 impl Decoder {
     /// Takes the next piece off the front of `bytes`.
     pub fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Piece<'a>, RecordError> {
-        loop {
-            if self.content_left > 0 {
-                if bytes.is_empty() {
-                    return Ok(Piece::NeedMore);
-                }
-                let (content, rest) = bytes.split_at(bytes.len().min(usize::from(self.content_left)));
-                *bytes = rest;
-                self.content_left -= content.len() as u16;
-                match self.header[1] {
-                    kind::STDOUT => return Ok(Piece::Stdout(content)),
-                    kind::STDERR => self.keep_stderr(content),
-                    _ => {}
-                }
-                continue;
-            }
-            if self.padding_left > 0 {
-                let skipped = bytes.len().min(usize::from(self.padding_left));
-                *bytes = &bytes[skipped..];
-                self.padding_left -= skipped as u8;
-                if self.padding_left > 0 {
-                    return Ok(Piece::NeedMore);
-                }
-            }
-            if usize::from(self.header_bytes) == HEADER_BYTES {
-                // The record is over.
-                self.header_bytes = 0;
-                if self.header[1] == kind::END_REQUEST {
-                    self.has_ended = true;
-                }
-            }
-            if self.has_ended {
-                return Ok(Piece::End);
-            }
-            if !self.take_header(bytes)? {
-                return Ok(Piece::NeedMore);
+        while !self.has_ended {
+            match self.records.next(bytes, &[kind::STDOUT, kind::STDERR, kind::END_REQUEST])? {
+                Step::Content(kind::STDOUT, content) => return Ok(Piece::Stdout(content)),
+                Step::Content(kind::STDERR, content) => self.keep_stderr(content),
+                Step::End(kind) => self.has_ended = kind == kind::END_REQUEST,
+                Step::Content(..) => {}
+                Step::NeedMore => return Ok(Piece::NeedMore),
             }
         }
+        Ok(Piece::End)
     }
 
     /// Whether the application has ended the request.
@@ -103,31 +58,6 @@ impl Decoder {
     fn keep_stderr(&mut self, content: &[u8]) {
         let room = STDERR_BYTES_MAX - self.stderr.len();
         self.stderr.extend_from_slice(&content[..content.len().min(room)]);
-    }
-
-    fn take_header(&mut self, bytes: &mut &[u8]) -> Result<bool, RecordError> {
-        let have = usize::from(self.header_bytes);
-        let taken = bytes.len().min(HEADER_BYTES - have);
-        self.header[have..have + taken].copy_from_slice(&bytes[..taken]);
-        *bytes = &bytes[taken..];
-        self.header_bytes += taken as u8;
-        if usize::from(self.header_bytes) < HEADER_BYTES {
-            return Ok(false);
-        }
-        let [version, kind, id_high, id_low, high, low, padding, _] = self.header;
-        if version != VERSION {
-            return Err(RecordError::Version(version));
-        }
-        if !matches!(kind, kind::STDOUT | kind::STDERR | kind::END_REQUEST) {
-            return Err(RecordError::Kind(kind));
-        }
-        let id = u16::from_be_bytes([id_high, id_low]);
-        if id != u16::from(REQUEST_ID) {
-            return Err(RecordError::RequestId(id));
-        }
-        self.content_left = u16::from_be_bytes([high, low]);
-        self.padding_left = padding;
-        Ok(true)
     }
 }
 

@@ -1,17 +1,22 @@
 //! Decides for rows with `Support::With` whether the configuration has what the directive needs to take effect. Called
 //! by the checks.
 
-use crate::table::{NEEDS_GRPC_TLS, NEEDS_HTTP2, NEEDS_PREREAD, NEEDS_PROXY_TLS, NEEDS_STREAM_TLS, NEEDS_TLS};
+use crate::table::{
+    NEEDS_GRPC_TLS, NEEDS_HTTP2, NEEDS_PROXY_TLS, NEEDS_STREAM_LISTEN, NEEDS_STREAM_NAMES, NEEDS_STREAM_TLS, NEEDS_TLS,
+    NEEDS_UWSGI_TLS,
+};
 use crate::tree::{Block, Directive};
 
 /// Whether the configuration has what a row needs. `need` is the row's text.
 pub(super) fn is_met(need: &str, tree: &Block) -> bool {
     match need {
-        NEEDS_TLS => has_tls_listener(tree),
+        NEEDS_TLS => has_tls_listener(tree, b"http"),
+        NEEDS_STREAM_LISTEN => has_tls_listener(tree, b"stream"),
         NEEDS_PROXY_TLS => inside(tree, b"http").any(|http| has_secure(http, b"proxy_pass", b"https://")),
         NEEDS_GRPC_TLS => inside(tree, b"http").any(|http| has_secure(http, b"grpc_pass", b"grpcs://")),
+        NEEDS_UWSGI_TLS => inside(tree, b"http").any(|http| has_secure(http, b"uwsgi_pass", b"suwsgi://")),
         NEEDS_HTTP2 => has_http2(tree),
-        NEEDS_PREREAD => has_in_stream(tree, b"ssl_preread"),
+        NEEDS_STREAM_NAMES => has_in_stream(tree, b"ssl_preread") || has_tls_listener(tree, b"stream"),
         NEEDS_STREAM_TLS => has_in_stream(tree, b"proxy_ssl"),
         _ => false,
     }
@@ -38,9 +43,9 @@ fn has_in_stream(tree: &Block, flag: &[u8]) -> bool {
     })
 }
 
-/// Whether a server in `http` has `listen … ssl`.
-fn has_tls_listener(tree: &Block) -> bool {
-    let listens = inside(tree, b"http").flat_map(|http| inside(http, b"server")).flat_map(|server| &server.directives);
+/// Whether a server in this block has `listen … ssl`.
+fn has_tls_listener(tree: &Block, block: &'static [u8]) -> bool {
+    let listens = inside(tree, block).flat_map(|block| inside(block, b"server")).flat_map(|server| &server.directives);
     let is_tls =
         |listen: &Directive| listen.name.value == b"listen" && listen.args.iter().any(|word| word.value == b"ssl");
     listens.into_iter().any(is_tls)

@@ -38,6 +38,10 @@ settings! {
         http2_push_preload: () = (), "http2_push_preload" => value(check_nothing);
         /// Memory that nginx's processes share for certificates of ACME.
         acme_zone: () = (), "acme_shared_zone" => value(check_acme_zone);
+        /// Which pages with commands are sent from files.
+        ssi_min_file_chunk: () = (), "ssi_min_file_chunk" => value(check_size);
+        /// How buffers of pages with commands are used again.
+        ssi_recycled: () = (), "ssi_ignore_recycled_buffers" => value(check_flag);
         /// Whether the compressor sends at once.
         gzip_no_buffer: () = (), "gzip_no_buffer" => value(check_flag);
     }
@@ -51,7 +55,7 @@ fn check_flag(name: &str, word: &Word) -> Parsed<()> {
     parse_flag(name, word).map(drop)
 }
 
-fn check_number(name: &str, word: &Word) -> Parsed<()> {
+pub(super) fn check_number(name: &str, word: &Word) -> Parsed<()> {
     parse_number(name, word).map(drop)
 }
 

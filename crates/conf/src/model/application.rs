@@ -4,7 +4,7 @@
 use super::settings::{At, settings};
 use crate::diagnostic::Diagnostic;
 use crate::tree::Word;
-use crate::value::plain::{parse_bytes, parse_flag, parse_in_range};
+use crate::value::plain::{parse_bytes, parse_flag, parse_in_range, parse_u32};
 use crate::value::{Parsed, Regex, Template, invalid_parameter};
 
 /// One `fastcgi_param`, `scgi_param` or `uwsgi_param`.
@@ -41,6 +41,14 @@ settings! {
         modifier1: u8 = 0, "uwsgi_modifier1" => value(parse_byte);
         /// A detail of that kind.
         modifier2: u8 = 0, "uwsgi_modifier2" => value(parse_byte);
+    }
+}
+
+settings! {
+    /// Words that only memcached has.
+    pub struct MemcachedSettings {
+        /// Bits of a value's flags that mean that it is compressed with gzip; 0 for none.
+        gzip_flag: u32 = 0, "memcached_gzip_flag" => value(parse_u32);
     }
 }
 

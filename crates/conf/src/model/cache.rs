@@ -71,6 +71,15 @@ pub struct CacheValid {
     pub time: Duration,
 }
 
+/// `proxy_store`.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StoreChoice {
+    /// `on`: under the path of the request's file.
+    RequestFile,
+    /// Under this path.
+    Path(Template),
+}
+
 settings! {
     /// Which upstream responses a location stores.
     pub struct CacheSettings {
@@ -108,6 +117,10 @@ settings! {
         max_range_offset: Option<u64> = None, "proxy_cache_max_range_offset" => option(parse_offset);
         /// Whether responses to requests with `Authorization` are stored even if they do not allow it.
         authorization: bool = false, "proxy_cache_authorization" => value(parse_flag);
+        /// Where responses are saved as plain files; `None` saves nothing.
+        store: Option<StoreChoice> = None, "proxy_store" => value(parse_store);
+        /// Permission bits of those files.
+        store_access: u32 = STORE_ACCESS, "proxy_store_access" => whole(parse_access);
     }
 }
 
@@ -116,6 +129,61 @@ impl CacheSettings {
     pub fn valid_for(&self, status: u16) -> Option<Duration> {
         let says = |valid: &&CacheValid| valid.statuses.iter().any(|known| *known == 0 || *known == status);
         self.valid.iter().find(says).map(|valid| valid.time)
+    }
+}
+
+/// Unless `user:` says otherwise, the owner may read and write a saved file.
+const STORE_ACCESS: u32 = 0o600;
+
+fn parse_store(name: &str, word: &Word) -> Parsed<Option<StoreChoice>> {
+    match word.value.as_slice() {
+        b"off" => Ok(None),
+        b"on" => Ok(Some(StoreChoice::RequestFile)),
+        b"" => Err(Diagnostic::error(word.span, "empty path".to_owned())),
+        _ => Template::parse(name, word).map(|path| Some(StoreChoice::Path(path))),
+    }
+}
+
+/// `user:rw group:r all:r`
+fn parse_access(at: &mut At<'_>) -> Parsed<u32> {
+    const WHO: [(&str, u32); 3] = [("user", 6), ("group", 3), ("all", 0)];
+    let mut access = if at.words().iter().any(|word| word.value.starts_with(b"user:")) { 0 } else { STORE_ACCESS };
+    for word in at.words() {
+        let text = word.text();
+        let (who, rights) = text.split_once(':').ok_or_else(|| invalid_value(word))?;
+        let shift = WHO.iter().find(|(name, _)| *name == who).map(|(_, shift)| *shift);
+        let bits = match rights {
+            "rw" => Some(6),
+            "r" => Some(4),
+            _ => None,
+        };
+        let (Some(shift), Some(bits)) = (shift, bits) else {
+            return Err(invalid_value(word).with_hint("`user`, `group` or `all`, a colon, and `r` or `rw`"));
+        };
+        access |= bits << shift;
+    }
+    Ok(access)
+}
+
+/// A level that sets one of store and cache switches the inherited other one off. Both in one level are an error.
+pub(crate) fn settle_store(
+    family: &str,
+    settings: &mut CacheSettings,
+    [sets_zone, sets_store]: [bool; 2],
+    span_of: impl Fn(&str) -> Span,
+    out: &mut Vec<Diagnostic>,
+) {
+    if settings.zone.is_none() || settings.store.is_none() {
+        return;
+    }
+    match (sets_zone, sets_store) {
+        (true, true) => {
+            let (store, cache) = (span_of(&format!("{family}store")), span_of(&format!("{family}cache")));
+            let message = format!("\"{family}store\" directive is incompatible with \"{family}cache\"");
+            out.push(Diagnostic::error(store, message).with_related(cache, "the cache is here"));
+        }
+        (false, true) => settings.zone = None,
+        _ => settings.store = None,
     }
 }
 
@@ -310,11 +378,11 @@ impl LocationSettings {
     /// The cache settings for upstreams of a scheme.
     pub fn cache_of(&self, scheme: Scheme) -> &CacheSettings {
         match scheme {
-            // gRPC responses are not cached: the cache words do not exist for gRPC.
-            Scheme::Http | Scheme::Https | Scheme::Grpc | Scheme::Grpcs => &self.cache,
+            // Values of memcached and gRPC responses are not cached: the cache words do not exist for them.
+            Scheme::Http | Scheme::Https | Scheme::Memcached | Scheme::Grpc | Scheme::Grpcs => &self.cache,
             Scheme::Fastcgi => &self.fastcgi_cache,
             Scheme::Scgi => &self.scgi_cache,
-            Scheme::Uwsgi => &self.uwsgi_cache,
+            Scheme::Uwsgi | Scheme::Suwsgi => &self.uwsgi_cache,
         }
     }
 }

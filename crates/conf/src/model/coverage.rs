@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::acme::AcmeIssuerLevel;
 use super::env::Env;
+use super::otel::OtelExporterLevel;
 use super::settings::Touched;
 use super::stream::StreamSettings;
 use super::upstream::UpstreamLevel;
@@ -17,9 +18,11 @@ use crate::table::{self, Context, Support};
 use crate::tree::Directive;
 
 /// Directives that the walk handles itself, because they are not settings.
-const WALKED: [&str; 39] = [
+const WALKED: [&str; 47] = [
     "acme_certificate",
     "acme_issuer",
+    "auth_jwt_claim_set",
+    "auth_jwt_header_set",
     "break",
     "charset_map",
     "empty_gif",
@@ -31,7 +34,11 @@ const WALKED: [&str; 39] = [
     "scgi_pass",
     "uwsgi_pass",
     "geo",
+    "geoip2",
+    "geoip2_proxy",
+    "geoip2_proxy_recursive",
     "grpc_pass",
+    "memcached_pass",
     "http",
     "if",
     "include",
@@ -42,6 +49,8 @@ const WALKED: [&str; 39] = [
     "location",
     "log_format",
     "map",
+    "otel_exporter",
+    "pass",
     "proxy_cache_path",
     "proxy_pass",
     "return",
@@ -92,6 +101,7 @@ fn what_the_table_promises_is_lowered() {
             || (in_any(&[Context::Main]) && Main::knows(name))
             || (in_any(&[Context::Events]) && Events::knows(name))
             || (in_any(&[Context::AcmeIssuer]) && AcmeIssuerLevel::knows(name))
+            || (in_any(&[Context::OtelExporter]) && OtelExporterLevel::knows(name))
             || (in_any(&[Context::Upstream, Context::StreamUpstream]) && UpstreamLevel::knows(name))
             || (in_any(&[Context::Stream, Context::StreamServer]) && StreamSettings::knows(name))
             || (in_any(&[Context::Http, Context::Server]) && ServerSettings::knows(name))
@@ -106,8 +116,9 @@ fn what_the_table_promises_is_lowered() {
 #[test]
 fn documented_defaults_are_the_models() {
     /// Rows for which writing the default differs from leaving the directive out, each with the reason.
-    const UNWRITTEN: [(&str, &str); 39] = [
+    const UNWRITTEN: [(&str, &str); 44] = [
         ("addition_types", "text/html is always in it, with a warning where written"),
+        ("brotli_types", "text/html is always in it, with a warning where written"),
         ("charset_types", "text/html is always in it, with a warning where written"),
         ("client_body_buffer_size", "two sizes by platform"),
         ("connection_pool_size", "two sizes by platform"),
@@ -121,6 +132,7 @@ fn documented_defaults_are_the_models() {
         ("grpc_buffer_size", "two sizes by platform"),
         ("grpc_set_header", "`:authority` is added where the list lacks Host"),
         ("gzip_types", "text/html is always in it, with a warning where written"),
+        ("memcached_buffer_size", "two sizes by platform"),
         ("map_hash_bucket_size", "three sizes by platform"),
         ("pid", "the built-in path belongs to the process"),
         ("proxy_buffer_size", "two sizes by platform"),
@@ -141,11 +153,14 @@ fn documented_defaults_are_the_models() {
         ("scgi_temp_path", "the group begins with that of `proxy_temp_path`, and no file is written"),
         ("uwsgi_temp_path", "the group begins with that of `proxy_temp_path`, and no file is written"),
         ("server_names_hash_bucket_size", "three sizes by platform"),
+        ("ssi_types", "text/html is always in it, with a warning where written"),
+        ("subrequest_output_buffer_size", "two sizes by platform"),
         ("sub_filter_types", "text/html is always in it, with a warning where written"),
         ("ssl_ciphers", "`None` means the default"),
         ("ssl_ecdh_curve", "`None` means the default"),
         ("ssl_protocols", "an empty list means the default"),
         ("user", "the group of a user that was not written is looked up"),
+        ("zstd_types", "text/html is always in it, with a warning where written"),
     ];
     let mut wrong = BTreeMap::new();
     for row in table::all().iter().filter(|row| is_ours(row.support)) {
@@ -183,6 +198,8 @@ fn difference(contexts: table::Contexts, directive: &Directive) -> Option<String
         compare!(Events)
     } else if contexts.contains(Context::AcmeIssuer) {
         compare!(AcmeIssuerLevel)
+    } else if contexts.contains(Context::OtelExporter) {
+        compare!(OtelExporterLevel)
     } else if contexts.contains(Context::Upstream) && UpstreamLevel::knows(name) {
         compare!(UpstreamLevel)
     } else if contexts.contains(Context::Stream) && StreamSettings::knows(name) {

@@ -84,10 +84,11 @@ impl Walk {
                     inside.content = Some(Content::Proxy(Box::new(pass)));
                 }
             }
-            name @ (b"fastcgi_pass" | b"scgi_pass" | b"uwsgi_pass" | b"grpc_pass") => {
+            name @ (b"fastcgi_pass" | b"scgi_pass" | b"uwsgi_pass" | b"memcached_pass" | b"grpc_pass") => {
                 let scheme = match name {
                     b"fastcgi_pass" => Scheme::Fastcgi,
                     b"scgi_pass" => Scheme::Scgi,
+                    b"memcached_pass" => Scheme::Memcached,
                     b"grpc_pass" => Scheme::Grpc,
                     _ => Scheme::Uwsgi,
                 };
@@ -119,7 +120,7 @@ impl Walk {
             b"rewrite" => rewrite::parse_rewrite(directive, &self.env, &mut self.out)
                 .map(|rewrite| Instruction::Rewrite(Box::new(rewrite))),
             b"set" => rewrite::parse_set(directive),
-            b"break" => Ok(Instruction::Break),
+            b"break" => Ok(Instruction::Break(directive.span)),
             b"if" => return self.step_if(directive, settings, place, outer),
             _ => return None,
         };

@@ -5,6 +5,7 @@ use std::time::Duration;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::server::{NameForm, Server, ServerId, ServerName};
+use super::tls::TlsSettings;
 use super::upstream_server::Place;
 use crate::diagnostic::Diagnostic;
 use crate::source::Span;
@@ -130,6 +131,9 @@ pub(crate) fn parse_listen(directive: &Directive, place: Place, out: &mut Vec<Di
     for word in parameters {
         parse_parameter(&mut one, word, place, out)?;
     }
+    if one.options.udp {
+        check_udp(&one, directive)?;
+    }
     Ok(listen.addresses().map(|address| Listen { address, ..one.clone() }).collect())
 }
 
@@ -138,11 +142,6 @@ fn parse_parameter(listen: &mut Listen, word: &Word, place: Place, out: &mut Vec
     match word.value.as_slice() {
         b"default_server" | b"default" => listen.default_server = true,
         b"proxy_protocol" => options.proxy_protocol = true,
-        b"ssl" if place == Place::Stream => {
-            let message = "the \"ssl\" parameter of \"listen\" in \"stream\" is known but not supported by holdfast";
-            let hint = "end TLS in `http`, or pass it on with `ssl_preread on`";
-            return Err(Diagnostic::error(word.span, message).with_hint(hint));
-        }
         b"ssl" => options.ssl = true,
         b"http2" if place == Place::Http => {
             options.http2 = true;
@@ -158,10 +157,7 @@ fn parse_parameter(listen: &mut Listen, word: &Word, place: Place, out: &mut Vec
         b"deferred" => (options.set, options.deferred) = (true, true),
         b"multipath" => (options.set, options.multipath) = (true, true),
         b"reuseport" => (options.set, options.reuseport) = (true, true),
-        b"udp" if place == Place::Stream => {
-            let message = "the \"udp\" parameter of \"listen\" is known but not supported by holdfast";
-            return Err(Diagnostic::error(word.span, message).with_hint("only TCP is proxied"));
-        }
+        b"udp" if place == Place::Stream => options.udp = true,
         _ => {
             parse_valued_parameter(listen, word)?;
             listen.options.set = true;
@@ -169,6 +165,31 @@ fn parse_parameter(listen: &mut Listen, word: &Word, place: Place, out: &mut Vec
     }
     if listen.options.reuseport && matches!(listen.address.host, Host::Unix(_)) && word.value == b"reuseport" {
         out.push(Diagnostic::warning(word.span, "reuseport has no effect on a Unix socket"));
+    }
+    Ok(())
+}
+
+/// Refuses words about connections beside `udp`, as nginx does.
+fn check_udp(listen: &Listen, directive: &Directive) -> Parsed<()> {
+    let options = &listen.options;
+    let words = [
+        ("fastopen", options.fastopen.is_some()),
+        ("backlog", options.backlog.is_some()),
+        ("deferred", options.deferred),
+        ("multipath", options.multipath),
+        ("ssl", options.ssl),
+        ("so_keepalive", options.so_keepalive != SoKeepalive::System),
+        ("proxy_protocol", options.proxy_protocol),
+    ];
+    if let Some((word, _)) = words.iter().find(|(_, is_written)| *is_written) {
+        let message = format!("\"listen\" directive \"{word}\" parameter is incompatible with \"udp\"");
+        return Err(Diagnostic::error(directive.span, message).with_hint("it is about connections, and UDP has none"));
+    }
+    if matches!(listen.address.host, Host::Unix(_)) {
+        let message = "\"udp\" on a Unix socket is known but not supported by holdfast";
+        return Err(
+            Diagnostic::error(directive.span, message).with_hint("listen on an address such as 127.0.0.1:12345")
+        );
     }
     Ok(())
 }
@@ -236,6 +257,7 @@ fn parse_so_keepalive(value: &Word) -> Option<SoKeepalive> {
 pub(crate) trait Listening {
     fn listens(&self) -> &[Listen];
     fn names(&self) -> &[ServerName];
+    fn tls(&self) -> &TlsSettings;
     fn span(&self) -> Span;
 }
 
@@ -248,6 +270,10 @@ impl Listening for Server {
         &self.names
     }
 
+    fn tls(&self) -> &TlsSettings {
+        &self.settings.tls
+    }
+
     fn span(&self) -> Span {
         self.span
     }
@@ -258,12 +284,13 @@ pub(crate) fn lower_listeners<S: Listening>(servers: &[S], out: &mut Vec<Diagnos
     let mut listeners: Vec<Listener> = Vec::new();
     let mut marked: Vec<Option<Span>> = Vec::new();
     let mut protocols: Vec<Protocols> = Vec::new();
-    let mut known: FxHashMap<&Address, usize> = FxHashMap::default();
+    // TCP and UDP have ports of their own.
+    let mut known: FxHashMap<(&Address, bool), usize> = FxHashMap::default();
     for (server, id) in servers.iter().zip(0_u32..) {
         for listen in server.listens() {
             let span = listen.span.unwrap_or(server.span());
-            let Some(&index) = known.get(&listen.address) else {
-                known.insert(&listen.address, listeners.len());
+            let Some(&index) = known.get(&(&listen.address, listen.options.udp)) else {
+                known.insert((&listen.address, listen.options.udp), listeners.len());
                 marked.push(listen.default_server.then_some(span));
                 protocols.push(Protocols::default());
                 listeners.push(Listener {

@@ -4,16 +4,19 @@ use std::sync::Arc;
 
 use super::accepted::AcceptedSettings;
 use super::access::AccessSettings;
-use super::application::{ApplicationSettings, UwsgiSettings};
+use super::application::{ApplicationSettings, MemcachedSettings, UwsgiSettings};
+use super::auth_jwt::JwtSettings;
 use super::cache::CacheSettings;
 use super::charset::CharsetSettings;
 use super::client::ClientSettings;
+use super::codings::{BrotliSettings, ZstdSettings};
 use super::files::{FileSettings, TryFiles};
 use super::filters::FilterSettings;
 use super::gzip::GzipSettings;
 use super::limit::LimitSettings;
 use super::log::LogSettings;
 use super::more_headers::MoreHeadersSettings;
+use super::otel::OtelSettings;
 use super::proxy::{ProxyPass, ProxySettings, Scheme};
 use super::realip::RealIpSettings;
 use super::response::ResponseSettings;
@@ -40,8 +43,14 @@ level! {
         log: LogSettings,
         /// Credentials and links.
         access: AccessSettings,
+        /// Tokens.
+        jwt: JwtSettings,
         /// Compression.
         gzip: GzipSettings,
+        /// Compression with brotli.
+        brotli: BrotliSettings,
+        /// Compression with zstd.
+        zstd: ZstdSettings,
         /// Character sets.
         charset: CharsetSettings,
         /// Filters.
@@ -50,6 +59,8 @@ level! {
         more_headers: MoreHeadersSettings,
         /// Cookies that identify clients.
         user_id: UserIdSettings,
+        /// Traces.
+        otel: OtelSettings,
         /// Limits.
         limit: LimitSettings,
         /// Real addresses.
@@ -86,6 +97,14 @@ level! {
         uwsgi_words: ApplicationSettings in "uwsgi_",
         /// Words that only uwsgi has.
         uwsgi_modifiers: UwsgiSettings,
+        /// TLS towards its upstream.
+        uwsgi_tls: UpstreamTlsSettings in "uwsgi_",
+        /// What `memcached_pass` passes back.
+        memcached: ProxySettings in "memcached_",
+        /// Its transport.
+        memcached_transport: TransportSettings in "memcached_",
+        /// Words that only memcached has.
+        memcached_words: MemcachedSettings,
         /// What `grpc_pass` sends and passes back.
         grpc: ProxySettings in "grpc_",
         /// Its transport.
@@ -100,13 +119,13 @@ level! {
 }
 
 impl LocationSettings {
-    /// The settings that only applications have; `None` for HTTP and gRPC.
+    /// The settings that only applications have; `None` for HTTP, memcached and gRPC.
     pub fn application_words(&self, scheme: Scheme) -> Option<&ApplicationSettings> {
         match scheme {
-            Scheme::Http | Scheme::Https | Scheme::Grpc | Scheme::Grpcs => None,
+            Scheme::Http | Scheme::Https | Scheme::Memcached | Scheme::Grpc | Scheme::Grpcs => None,
             Scheme::Fastcgi => Some(&self.fastcgi_words),
             Scheme::Scgi => Some(&self.scgi_words),
-            Scheme::Uwsgi => Some(&self.uwsgi_words),
+            Scheme::Uwsgi | Scheme::Suwsgi => Some(&self.uwsgi_words),
         }
     }
 
@@ -116,14 +135,19 @@ impl LocationSettings {
             Scheme::Http | Scheme::Https => (&self.proxy, &self.transport),
             Scheme::Fastcgi => (&self.fastcgi, &self.fastcgi_transport),
             Scheme::Scgi => (&self.scgi, &self.scgi_transport),
-            Scheme::Uwsgi => (&self.uwsgi, &self.uwsgi_transport),
+            Scheme::Uwsgi | Scheme::Suwsgi => (&self.uwsgi, &self.uwsgi_transport),
+            Scheme::Memcached => (&self.memcached, &self.memcached_transport),
             Scheme::Grpc | Scheme::Grpcs => (&self.grpc, &self.grpc_transport),
         }
     }
 
     /// The settings of TLS towards upstreams of a scheme.
     pub fn upstream_tls_of(&self, scheme: Scheme) -> &Arc<UpstreamTlsSettings> {
-        if scheme.is_grpc() { &self.grpc_tls } else { &self.upstream_tls }
+        match scheme {
+            Scheme::Grpc | Scheme::Grpcs => &self.grpc_tls,
+            Scheme::Uwsgi | Scheme::Suwsgi => &self.uwsgi_tls,
+            Scheme::Http | Scheme::Https | Scheme::Fastcgi | Scheme::Scgi | Scheme::Memcached => &self.upstream_tls,
+        }
     }
 }
 

@@ -124,11 +124,29 @@ settings! {
         rewrite: bool = false, "rewrite_log" => value(parse_flag);
         /// Whether the use of a variable that has no value is logged.
         uninitialized_variables: bool = true, "uninitialized_variable_warn" => value(parse_flag);
+        /// A request with this secret gets its phases in the response.
+        trace_secret: Option<Vec<u8>> = None, "request_trace_secret" => unless_off(parse_secret);
     }
 }
 
 /// nginx collects 64 KB of lines where `flush=` or `gzip` is given without a size.
 const BUFFER_DEFAULT: u64 = 64 * 1024;
+
+/// A shorter secret could be guessed.
+const SECRET_BYTES_MIN: usize = 16;
+/// A field's value that clients and proxies pass on without trouble.
+const SECRET_BYTES_MAX: usize = 256;
+
+fn parse_secret(name: &str, word: &Word) -> Parsed<Vec<u8>> {
+    let is_sound = word.value.iter().all(u8::is_ascii_graphic) && !template::has_variables(&word.value);
+    if !is_sound || !(SECRET_BYTES_MIN..=SECRET_BYTES_MAX).contains(&word.value.len()) {
+        let message = format!(
+            "the secret of \"{name}\" must have {SECRET_BYTES_MIN} to {SECRET_BYTES_MAX} visible characters of ASCII"
+        );
+        return Err(Diagnostic::error(word.span, message).with_hint("such as the output of `openssl rand -hex 16`"));
+    }
+    Ok(word.value.to_vec())
+}
 
 fn edit_access_log(logs: &mut Vec<AccessLog>, at: &mut At<'_>) -> Parsed<()> {
     if at.fresh {

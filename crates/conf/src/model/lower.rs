@@ -6,15 +6,18 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::acme::{self, AcmeCertificate, AcmeIssuerId};
+use super::auth_jwt;
 use super::cache;
 use super::charset;
 use super::env::{Env, Family, ZoneKind};
 use super::files;
+use super::geoip2;
 use super::limit::{self, ZoneId};
-use super::listen::{self, Listen, ListenOptions};
+use super::listen::{self, Listen, ListenOptions, Listener, Listening};
 use super::location::LocationSettings;
 use super::log::{self, Escape, LogFormat, LogFormatId};
 use super::map;
+use super::otel;
 use super::proxy_pass::Groups;
 use super::response::HeaderInherit;
 use super::server::{self, Declared, Http, NameForm, Server, ServerName, ServerSettings};
@@ -118,16 +121,25 @@ impl Walk {
         }
         self.unchecked_sizes(block, &http, &settings);
         http.listeners = listen::lower_listeners(&http.servers, &mut self.out);
-        let zones = &self.env.zones;
-        tls::check_tls(block, &http, &|name| zones.contains_key(name.as_bytes()), &mut self.out);
+        self.check_tls(block, &http.servers, &http.listeners);
         http.declared.upstreams = std::mem::take(&mut self.groups).upstreams;
         http
+    }
+
+    /// Checks TLS towards clients. The zones of one block cannot be used by the other.
+    pub(crate) fn check_tls<S: Listening>(&mut self, block: &Block, servers: &[S], listeners: &[Listener]) {
+        let Env { zones, foreign_zones, .. } = &self.env;
+        let taken = |name: &str| zones.contains_key(name.as_bytes()) || foreign_zones.contains_key(name.as_bytes());
+        tls::check_tls(block, servers, listeners, &taken, &mut self.out);
+        let named = servers.iter().flat_map(tls::zones_of).map(|(zone, _)| (zone.name.clone().into_bytes(), zone.span));
+        self.env.foreign_zones.extend(named);
     }
 
     /// Forgets the names of an earlier block: `http` and `stream` share no names.
     pub(crate) fn begin_block(&mut self) {
         let regexes = std::mem::take(&mut self.env.regexes);
-        let foreign_zones = self.env.zones.drain().map(|(name, (_, _, span))| (name, span)).collect();
+        let own = self.env.zones.drain().map(|(name, (_, _, span))| (name, span));
+        let foreign_zones = own.chain(std::mem::take(&mut self.env.foreign_zones)).collect();
         self.env = Env { foreign_zones, regexes, ..Env::default() };
     }
 
@@ -148,6 +160,14 @@ impl Walk {
                 b"geo" => {
                     let geo = map::lower_geo(directive, &mut self.out);
                     declared.geos.extend(self.report(geo));
+                }
+                b"geoip2" => {
+                    let geoip = geoip2::lower_geoip2(directive, &mut self.out);
+                    declared.geoips.extend(self.report(geoip));
+                }
+                b"geoip2_proxy" | b"geoip2_proxy_recursive" => {
+                    let added = geoip2::lower_proxies(&mut declared.geoip_proxies, directive, &mut self.out);
+                    self.report(added);
                 }
                 b"split_clients" => {
                     let split = map::lower_split(directive, &mut self.out);
@@ -187,7 +207,14 @@ impl Walk {
                     let family = Family::of(&directive.name.value);
                     cache::define_cache(&mut self.env, &mut http.cache_zones, (zone, family), &mut self.out);
                 }
+                b"auth_jwt_claim_set" | b"auth_jwt_header_set" => {
+                    let variable = auth_jwt::parse_jwt_variable(directive);
+                    http.jwt_variables.extend(self.report(variable));
+                }
                 b"acme_issuer" => self.acme_issuer(http, directive),
+                b"otel_exporter" if http.otel_exporter.is_none() => {
+                    http.otel_exporter = otel::lower_exporter(directive, &self.env, &mut self.out);
+                }
                 _ => {}
             }
         }
@@ -407,8 +434,26 @@ impl Walk {
                 transport(settings).check(prefix, |name| span_of(block, name), &mut self.out);
             }
         }
+        for (prefix, group, caches) in CACHES {
+            let sets = ["zone", "store"].map(|field| touched.has(group, field));
+            if sets != [false; 2] {
+                let caches = Arc::make_mut(caches(Arc::make_mut(settings)));
+                cache::settle_store(prefix, caches, sets, |name| span_of(block, name), &mut self.out);
+            }
+        }
     }
 }
+
+/// The cache settings of a protocol.
+type Caches = fn(&mut LocationSettings) -> &mut Arc<cache::CacheSettings>;
+
+/// The protocols whose responses can be stored: the prefix of their directives, and their group of settings.
+const CACHES: [(&str, &str, Caches); 4] = [
+    ("proxy_", "cache", |settings| &mut settings.cache),
+    ("fastcgi_", "fastcgi_cache", |settings| &mut settings.fastcgi_cache),
+    ("scgi_", "scgi_cache", |settings| &mut settings.scgi_cache),
+    ("uwsgi_", "uwsgi_cache", |settings| &mut settings.uwsgi_cache),
+];
 
 /// The transport settings of a protocol.
 type Transport = fn(&LocationSettings) -> &TransportSettings;

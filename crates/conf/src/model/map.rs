@@ -323,7 +323,7 @@ fn lower_geo_entry(
     Ok(())
 }
 
-fn parse_network(word: &Word, out: &mut Vec<Diagnostic>) -> Parsed<Cidr> {
+pub(super) fn parse_network(word: &Word, out: &mut Vec<Diagnostic>) -> Parsed<Cidr> {
     // nginx also accepts the address 255.255.255.255 as all of IPv4, an obsolete spelling.
     let (cidr, loose) = Cidr::parse(&word.value)
         .ok_or_else(|| Diagnostic::error(word.span, format!("invalid network \"{}\"", word.text())))?;

@@ -7,14 +7,17 @@ mod accepted;
 mod access;
 mod acme;
 mod application;
+mod auth_jwt;
 mod cache;
 mod charset;
 mod client;
+mod codings;
 #[cfg(test)]
 mod coverage;
 mod env;
 mod files;
 mod filters;
+mod geoip2;
 mod gzip;
 mod health_check;
 mod http2;
@@ -27,6 +30,7 @@ mod lower;
 mod main_settings;
 mod map;
 mod more_headers;
+mod otel;
 mod proxy;
 mod proxy_pass;
 mod realip;
@@ -50,13 +54,16 @@ pub use acme::{
     AcmeProfile, CertificateKey, ExternalAccountKey, ExternalKeySource, StatePath,
 };
 pub use application::{ApplicationParam, ApplicationSettings, UwsgiSettings};
-pub use cache::{CacheChoice, CachePace, CacheSettings, CacheValid, CacheZone};
+pub use auth_jwt::{JwtCheck, JwtRequire, JwtSettings, JwtVariable, TokenKind};
+pub use cache::{CacheChoice, CachePace, CacheSettings, CacheValid, CacheZone, StoreChoice};
 pub use charset::{CharsetMap, CharsetSettings};
 pub use client::{Amount, BodyInFile, ClientSettings, KeepaliveTimeout, LingeringClose, Resolver, TempPath};
+pub use codings::{BROTLI_LEVEL_MAX, BROTLI_WINDOW_MAX, BrotliSettings, ZSTD_LEVEL_MAX, ZstdSettings};
 pub use files::{
     FileSettings, IfModifiedSince, ListFormat, Root, SymlinkSettings, TryFallback, TryFile, TryFiles, Types,
 };
 pub use filters::{FilterSettings, Substitution};
+pub use geoip2::{Geoip2, Geoip2Metadata, Geoip2Proxies, Geoip2Value, Geoip2Variable};
 pub use gzip::{GzipDisable, GzipSettings, HttpVersion, MediaTypes, ReadyMade};
 pub use health_check::{CheckCondition, CheckKind, HealthCheck, TextTest};
 pub use http2::Http2Settings;
@@ -71,6 +78,7 @@ pub use main_settings::{
 };
 pub use map::{Geo, GeoEntry, GeoRange, Map, MapKey, SplitClients, SplitPart};
 pub use more_headers::{HeaderChange, HeaderCommand, HeaderEdit, HeaderName, MoreHeadersSettings};
+pub use otel::{OtelEndpoint, OtelExporter, OtelExporterSettings, OtelPropagation, OtelSettings};
 pub use proxy::{
     CookieFlags, CookiePattern, CookieRewrite, FixedPass, ProxyPass, ProxySettings, Redirect, Scheme, SetHeader,
     UpstreamId,
@@ -83,8 +91,8 @@ pub use response::{
 pub use rewrite::{Condition, If, Instruction, Program, Return, ReturnBody, Rewrite, RewriteFlag};
 pub use server::{Declared, HeadSettings, Http, NameForm, Server, ServerId, ServerName, ServerSettings};
 pub use stream::{
-    ProxyGreeting, SessionSettings, SetVariable, Stream, StreamContent, StreamPass, StreamProxySettings, StreamServer,
-    StreamSettings,
+    ProxyGreeting, RESPONSES_UNLIMITED, SessionSettings, SetVariable, Stream, StreamContent, StreamPass,
+    StreamProxySettings, StreamServer, StreamSettings,
 };
 pub use tls::{CertificateCache, ConfCommand, Ocsp, PemSource, SessionCache, SharedZone, TlsSettings, VerifyClient};
 pub use transport::{Bind, BindAddress, TransportSettings};

@@ -264,6 +264,10 @@ pub enum Scheme {
     Scgi,
     /// `uwsgi_pass`
     Uwsgi,
+    /// `uwsgi_pass` to `suwsgi://`: uwsgi over TLS.
+    Suwsgi,
+    /// `memcached_pass`
+    Memcached,
     /// `grpc_pass` without TLS.
     Grpc,
     /// `grpc_pass` to `grpcs://`.
@@ -271,12 +275,14 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// The default port; FastCGI, SCGI and uwsgi have none.
+    /// The default port; only HTTP has one.
     pub fn default_port(self) -> Option<u16> {
         match self {
             Self::Http => Some(80),
             Self::Https => Some(443),
-            Self::Fastcgi | Self::Scgi | Self::Uwsgi | Self::Grpc | Self::Grpcs => None,
+            Self::Fastcgi | Self::Scgi | Self::Uwsgi | Self::Suwsgi | Self::Memcached | Self::Grpc | Self::Grpcs => {
+                None
+            }
         }
     }
 
@@ -288,6 +294,8 @@ impl Scheme {
             Self::Fastcgi => "fastcgi",
             Self::Scgi => "scgi",
             Self::Uwsgi => "uwsgi",
+            Self::Suwsgi => "suwsgi",
+            Self::Memcached => "memcached",
             Self::Grpc => "grpc",
             Self::Grpcs => "grpcs",
         }
@@ -295,7 +303,7 @@ impl Scheme {
 
     /// Whether the connection uses TLS.
     pub fn is_secure(self) -> bool {
-        matches!(self, Self::Https | Self::Grpcs)
+        matches!(self, Self::Https | Self::Suwsgi | Self::Grpcs)
     }
 
     /// Whether the protocol is gRPC, with or without TLS.
@@ -309,13 +317,14 @@ impl Scheme {
             Self::Http | Self::Https => "proxy",
             Self::Fastcgi => "fastcgi",
             Self::Scgi => "scgi",
-            Self::Uwsgi => "uwsgi",
+            Self::Uwsgi | Self::Suwsgi => "uwsgi",
+            Self::Memcached => "memcached",
             Self::Grpc | Self::Grpcs => "grpc",
         }
     }
 }
 
-/// One `proxy_pass`, `fastcgi_pass`, `scgi_pass`, `uwsgi_pass` or `grpc_pass`.
+/// One `proxy_pass`, `fastcgi_pass`, `scgi_pass`, `uwsgi_pass`, `memcached_pass` or `grpc_pass`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ProxyPass {
     /// Without variables: the upstream is known when the configuration is read.

@@ -1,4 +1,4 @@
-//! `proxy_pass`, `fastcgi_pass`, `scgi_pass`, `uwsgi_pass`, `grpc_pass`: splits the URL as nginx does, and finds the
+//! `proxy_pass`, `fastcgi_pass`, `scgi_pass`, `uwsgi_pass`, `memcached_pass`, `grpc_pass`: splits the URL as nginx does, and finds the
 //! group that it names or makes an implicit one.
 
 use std::time::Duration;
@@ -156,10 +156,15 @@ pub(crate) fn parse_proxy_pass(directive: &Directive, place: PassPlace, groups: 
     }))
 }
 
-/// The schemes that a `grpc_pass` may begin with, in any case; without a scheme it uses no TLS.
-const GRPC_SCHEMES: [(&str, Scheme); 2] = [("grpc://", Scheme::Grpc), ("grpcs://", Scheme::Grpcs)];
+/// The schemes that `grpc_pass` and `uwsgi_pass` may begin with, in any case; without a scheme they use no TLS.
+const WRITTEN_SCHEMES: [(&str, Scheme); 4] = [
+    ("grpc://", Scheme::Grpc),
+    ("grpcs://", Scheme::Grpcs),
+    ("uwsgi://", Scheme::Uwsgi),
+    ("suwsgi://", Scheme::Suwsgi),
+];
 
-/// Reads a `fastcgi_pass`, `scgi_pass`, `uwsgi_pass` or `grpc_pass`.
+/// Reads a `fastcgi_pass`, `scgi_pass`, `uwsgi_pass`, `memcached_pass` or `grpc_pass`.
 pub(crate) fn parse_application_pass(
     directive: &Directive,
     mut scheme: Scheme,
@@ -170,23 +175,17 @@ pub(crate) fn parse_application_pass(
         let message = format!("invalid number of arguments in \"{name}\" directive");
         return Err(Diagnostic::error(directive.name.span, message));
     };
-    // Prefixes that uWSGI itself uses.
-    let address = match scheme {
-        Scheme::Uwsgi if word.value.starts_with(b"suwsgi://") => {
-            let message = "\"suwsgi://\" is known but not supported by holdfast";
-            return Err(Diagnostic::error(word.span, message).with_hint("uwsgi is spoken in clear"));
-        }
-        Scheme::Uwsgi => word.value.strip_prefix(b"uwsgi://").unwrap_or(&word.value),
-        Scheme::Grpc => {
-            let begins = |prefix: &str| {
-                word.value.get(..prefix.len()).is_some_and(|text| text.eq_ignore_ascii_case(prefix.as_bytes()))
-            };
-            let known = GRPC_SCHEMES.into_iter().find(|(prefix, _)| begins(prefix));
-            scheme = known.map_or(scheme, |(_, known)| known);
-            &word.value[known.map_or(0, |(prefix, _)| prefix.len())..]
-        }
-        _ => &word.value,
+    let begins = |(prefix, known): &(&str, Scheme)| {
+        known.family() == scheme.family()
+            && word.value.get(..prefix.len()).is_some_and(|text| text.eq_ignore_ascii_case(prefix.as_bytes()))
     };
+    let known = WRITTEN_SCHEMES.into_iter().find(begins);
+    scheme = known.map_or(scheme, |(_, known)| known);
+    let address = &word.value[known.map_or(0, |(prefix, _)| prefix.len())..];
+    if has_variables(&word.value) && scheme == Scheme::Memcached {
+        let message = format!("\"{name}\" takes no variables");
+        return Err(Diagnostic::error(word.span, message).with_hint("an address, or the name of a group"));
+    }
     if has_variables(&word.value) {
         let mut url = Template::parse(&name, word)?;
         if address.len() == word.value.len() {

@@ -30,10 +30,21 @@ pub enum Instruction {
         /// Where it was written.
         span: Span,
     },
-    /// `break`
-    Break,
+    /// `break`, with the place where it was written.
+    Break(Span),
     /// `if`
     If(Box<If>),
+}
+
+impl Instruction {
+    /// Where it was written.
+    pub fn span(&self) -> Span {
+        match self {
+            Self::Return(Return { span, .. }) | Self::Set { span, .. } | Self::Break(span) => *span,
+            Self::Rewrite(rewrite) => rewrite.span,
+            Self::If(block) => block.span,
+        }
+    }
 }
 
 /// `return`

@@ -5,16 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::acme::{AcmeCertificate, AcmeIssuer};
+use super::auth_jwt::JwtVariable;
 use super::cache::CacheZone;
 use super::charset::CharsetMap;
 use super::env::Env;
 use super::files::{TryFiles, parse_buffers};
+use super::geoip2::{Geoip2, Geoip2Proxies};
 use super::http2::Http2Settings;
 use super::limit::{ConnectionZone, RequestZone};
 use super::listen::{Listen, Listener};
 use super::location::{Content, Location, LocationSettings};
 use super::log::LogFormat;
 use super::map::{Geo, Map, SplitClients};
+use super::otel::OtelExporter;
 use super::rewrite::Program;
 use super::settings::{level, settings};
 use super::tls::TlsSettings;
@@ -42,6 +45,10 @@ pub struct Declared {
     pub maps: Vec<Map>,
     /// Geos.
     pub geos: Vec<Geo>,
+    /// Databases of addresses; `http` alone has them.
+    pub geoips: Vec<Geoip2>,
+    /// Whose `X-Forwarded-For` counts for them.
+    pub geoip_proxies: Geoip2Proxies,
     /// Splits.
     pub splits: Vec<SplitClients>,
     /// Zones of `limit_req`.
@@ -63,8 +70,12 @@ pub struct Http {
     pub charset_maps: Vec<CharsetMap>,
     /// Zones of `proxy_cache_path` and its kin.
     pub cache_zones: Vec<CacheZone>,
+    /// Variables of tokens.
+    pub jwt_variables: Vec<JwtVariable>,
     /// Authorities of certificates.
     pub acme_issuers: Vec<AcmeIssuer>,
+    /// The collector of spans.
+    pub otel_exporter: Option<OtelExporter>,
     /// The settings before a server is selected.
     pub location: Arc<LocationSettings>,
     /// Where it was written.
@@ -80,7 +91,9 @@ impl Http {
             declared: Declared::default(),
             charset_maps: Vec::new(),
             cache_zones: Vec::new(),
+            jwt_variables: Vec::new(),
             acme_issuers: Vec::new(),
+            otel_exporter: None,
             location: Arc::default(),
             span,
         }

@@ -1,9 +1,9 @@
-//! `stream`: servers of TCP and their settings. Groups, tables, zones and formats are read as in `http`.
+//! `stream`: servers of TCP and UDP and their settings. Groups, tables, zones and formats are read as in `http`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::accepted::AcceptedSettings;
+use super::accepted::{AcceptedSettings, check_number};
 use super::client::{Amount, Resolver, parse_rate, parse_resolver};
 use super::limit::LimitSettings;
 use super::listen::{self, Listen, Listener, Listening};
@@ -15,6 +15,7 @@ use super::response::{AccessRule, parse_access};
 use super::rewrite::parse_variable;
 use super::server::{Declared, NameForm, ServerName};
 use super::settings::{Touched, level, settings};
+use super::tls::{TlsSettings, parse_protocol};
 use super::transport::{Bind, parse_bind};
 use super::upstream_server::Place;
 use super::upstream_tls::UpstreamTlsSettings;
@@ -66,6 +67,8 @@ pub enum StreamContent {
     Proxy(StreamPass),
     /// `return`: a text, then the end of the connection.
     Return(Template),
+    /// `pass`: the address of another listener that serves the connection.
+    Pass(Template),
 }
 
 /// One `proxy_pass` of `stream`.
@@ -78,6 +81,9 @@ pub struct StreamPass {
     /// Where it was written.
     pub span: Span,
 }
+
+/// `proxy_responses` where it is not written: any number of datagrams may come.
+pub const RESPONSES_UNLIMITED: u32 = i32::MAX as u32;
 
 /// One `set`.
 #[derive(Debug, Clone, PartialEq)]
@@ -120,6 +126,13 @@ settings! {
         preread_timeout: Duration = Duration::from_secs(30), "preread_timeout" => value(parse_milliseconds);
         /// Whether the `ClientHello` of TLS is read.
         ssl_preread: bool = false, "ssl_preread" => value(parse_flag);
+        /// Tables of names, which have no size here.
+        hash_sizes: () = (),
+            "server_names_hash_max_size" | "server_names_hash_bucket_size" => value(check_number);
+        /// Longest time of a TLS handshake.
+        handshake_timeout: Duration = Duration::from_mins(1), "ssl_handshake_timeout" => value(parse_milliseconds);
+        /// Protocols that TLS accepts by ALPN; an empty list ignores what clients offer.
+        alpn: Vec<String> = Vec::new(), "ssl_alpn" => each(parse_protocol);
     }
 }
 
@@ -141,6 +154,10 @@ settings! {
         upload_rate: Amount = Amount::Fixed(0), "proxy_upload_rate" => value(parse_rate);
         /// Bytes per second from the peer; 0 for no limit.
         download_rate: Amount = Amount::Fixed(0), "proxy_download_rate" => value(parse_rate);
+        /// Datagrams of a client after which its next one begins another session; 0 for no limit.
+        requests: u32 = 0, "proxy_requests" => value(parse_u32);
+        /// Datagrams expected in answer to each of the client.
+        responses: u32 = RESPONSES_UNLIMITED, "proxy_responses" => value(parse_u32);
         /// Whether another peer is tried after a failed connect.
         next_upstream: bool = true, "proxy_next_upstream" => value(parse_flag);
         /// Most peers to try; 0 for no limit.
@@ -161,6 +178,8 @@ level! {
     pub struct StreamSettings {
         /// Sessions.
         session: SessionSettings,
+        /// TLS towards clients.
+        tls: TlsSettings,
         /// The proxy.
         proxy: StreamProxySettings,
         /// TLS towards peers.
@@ -190,6 +209,10 @@ impl Listening for StreamServer {
         &self.names
     }
 
+    fn tls(&self) -> &TlsSettings {
+        &self.settings.tls
+    }
+
     fn span(&self) -> Span {
         self.span
     }
@@ -217,6 +240,7 @@ impl Walk {
             }
         }
         stream.listeners = listen::lower_listeners(&stream.servers, &mut self.out);
+        self.check_tls(block, &stream.servers, &stream.listeners);
         stream.declared.upstreams = std::mem::take(&mut self.groups).upstreams;
         stream
     }
@@ -270,6 +294,10 @@ impl Walk {
                     let pass = self.stream_pass(directive);
                     content = self.report(pass).map(StreamContent::Proxy);
                 }
+                b"pass" => {
+                    let address = directive.args.first().map(|word| Template::parse("pass", word));
+                    content = address.and_then(|address| self.report(address)).map(StreamContent::Pass);
+                }
                 b"return" => {
                     let text = directive.args.first().map(|word| Template::parse("return", word));
                     content = text.and_then(|text| self.report(text)).map(StreamContent::Return);
@@ -282,9 +310,9 @@ impl Walk {
             let error = Diagnostic::error(span, "no \"listen\" is defined for server");
             self.out.push(error.with_hint("add a line such as `listen 12345;`"));
         }
-        if !writes(&[b"proxy_pass", b"return"]) {
+        if !writes(&[b"proxy_pass", b"return", b"pass"]) {
             let error = Diagnostic::error(span, "no handler for server");
-            self.out.push(error.with_hint("add `proxy_pass ADDRESS;` or `return TEXT;`"));
+            self.out.push(error.with_hint("add `proxy_pass ADDRESS;`, `pass ADDRESS;` or `return TEXT;`"));
         }
         if names.is_empty() {
             names.push(ServerName { form: NameForm::Exact(Vec::new()), text: Vec::new(), span: None });

@@ -4,7 +4,7 @@
 //! Relative paths of certificates, keys, password files, tickets and lists are below the main file's directory, not
 //! below `-p`: [`crate::Loaded::conf_prefix`]. [`PemSource::of`] applies it to a certificate or a key.
 
-use super::server::{Http, Server};
+use super::listen::{Listener, Listening};
 use super::settings::{At, settings};
 use crate::diagnostic::Diagnostic;
 use crate::source::Span;
@@ -206,6 +206,15 @@ fn parse_file(name: &str, word: &Word) -> Parsed<Option<Located<PathBuf>>> {
     if word.value.is_empty() { Ok(None) } else { parse_path(name, word).map(Some) }
 }
 
+/// A protocol's name in ALPN, which has a length of one byte (RFC 7301, 3.1).
+pub(super) fn parse_protocol(name: &str, word: &Word) -> Parsed<String> {
+    if word.value.is_empty() || word.value.len() > 255 {
+        let message = format!("invalid protocol \"{}\" in \"{name}\"", word.text());
+        return Err(Diagnostic::error(word.span, message).with_hint("a name has 1 to 255 bytes, such as `mqtt`"));
+    }
+    Ok(word.text().into_owned())
+}
+
 fn parse_command(at: &mut At<'_>) -> Parsed<ConfCommand> {
     let (name, value) = (parse_located(at.name, at.word(0)?)?, parse_located(at.name, at.word(1)?)?);
     Ok(ConfCommand { name, value })
@@ -325,18 +334,24 @@ fn invalid_session_cache(word: &Word) -> Diagnostic {
         .with_hint("`off`, `none`, `builtin`, `builtin:1000` or `shared:name:10m`")
 }
 
-/// Checks between the words of a server, and between servers of one address. `block` is the body of `http`.
-pub(crate) fn check_tls(block: &Block, http: &Http, taken: &dyn Fn(&str) -> bool, out: &mut Vec<Diagnostic>) {
+/// Checks between the words of a server, and between servers of one address. `block` is the body of `http` or `stream`.
+pub(crate) fn check_tls<S: Listening>(
+    block: &Block,
+    servers: &[S],
+    listeners: &[Listener],
+    taken: &dyn Fn(&str) -> bool,
+    out: &mut Vec<Diagnostic>,
+) {
     let is_server = |directive: &&Directive| directive.name.value == b"server" && directive.block.is_some();
     let blocks = block.directives.iter().filter(is_server).filter_map(|directive| directive.block.as_deref());
     let mut known = FxHashSet::default();
-    for (inner, server) in blocks.zip(&http.servers) {
+    for (inner, server) in blocks.zip(servers) {
         let place = |name: &str| {
             let find = |block: &Block| {
                 let mut found = block.directives.iter().rev();
                 found.find(|directive| directive.name.value == name.as_bytes()).map(|directive| directive.span)
             };
-            find(inner).or_else(|| find(block)).unwrap_or(server.span)
+            find(inner).or_else(|| find(block)).unwrap_or(server.span())
         };
         for found in server_findings(server, &place) {
             // Servers that inherit the same directives report the same mistake once.
@@ -345,12 +360,12 @@ pub(crate) fn check_tls(block: &Block, http: &Http, taken: &dyn Fn(&str) -> bool
             }
         }
     }
-    check_zones(http, taken, out);
-    check_listeners(http, out);
+    check_zones(servers, taken, out);
+    check_listeners(servers, listeners, out);
 }
 
-fn server_findings(server: &Server, place: &dyn Fn(&str) -> Span) -> Vec<Diagnostic> {
-    let tls = &server.settings.tls;
+fn server_findings<S: Listening>(server: &S, place: &dyn Fn(&str) -> Span) -> Vec<Diagnostic> {
+    let tls = server.tls();
     let mut found = Vec::new();
     if let Some(last) = tls.certificates.last() {
         if tls.certificate_keys.len() < tls.certificates.len() {
@@ -373,7 +388,7 @@ fn server_findings(server: &Server, place: &dyn Fn(&str) -> Span) -> Vec<Diagnos
         let message = "\"ssl_ocsp\" is incompatible with \"ssl_verify_client optional_no_ca\"";
         found.push(Diagnostic::error(place("ssl_ocsp"), message));
     }
-    if server.listens.iter().any(|listen| listen.options.ssl) {
+    if server.listens().iter().any(|listen| listen.options.ssl) {
         found.extend(tls.certificate_keys.iter().filter_map(key_elsewhere));
     }
     found
@@ -399,17 +414,8 @@ fn shown(template: &Template) -> String {
 }
 
 /// Reports a name used for two zones or two sizes: a name is one zone in the whole configuration.
-fn check_zones(http: &Http, taken: &dyn Fn(&str) -> bool, out: &mut Vec<Diagnostic>) {
-    let mut zones: Vec<(&SharedZone, bool)> = Vec::new();
-    for server in &http.servers {
-        let tls = &server.settings.tls;
-        let sessions = match &tls.session_cache {
-            SessionCache::Shared(zone) | SessionCache::Both { zone, .. } => Some((zone, true)),
-            _ => None,
-        };
-        zones.extend(sessions);
-        zones.extend(tls.ocsp_cache.as_ref().map(|zone| (zone, false)));
-    }
+fn check_zones<S: Listening>(servers: &[S], taken: &dyn Fn(&str) -> bool, out: &mut Vec<Diagnostic>) {
+    let mut zones: Vec<(&SharedZone, bool)> = servers.iter().flat_map(zones_of).collect();
     zones.sort_by_key(|(zone, _)| (zone.span.file, zone.span.start));
     zones.dedup_by_key(|(zone, _)| zone.span);
     let mut known: FxHashMap<&str, (&SharedZone, bool)> = FxHashMap::default();
@@ -433,25 +439,35 @@ fn check_zones(http: &Http, taken: &dyn Fn(&str) -> bool, out: &mut Vec<Diagnost
     }
 }
 
+/// The zones that a server names, and whether each is for sessions.
+pub(crate) fn zones_of<S: Listening>(server: &S) -> impl Iterator<Item = (&SharedZone, bool)> {
+    let tls = server.tls();
+    let sessions = match &tls.session_cache {
+        SessionCache::Shared(zone) | SessionCache::Both { zone, .. } => Some((zone, true)),
+        _ => None,
+    };
+    sessions.into_iter().chain(tls.ocsp_cache.as_ref().map(|zone| (zone, false)))
+}
+
 /// A TLS listener needs a certificate: if the default server has one, the others may have none.
-fn check_listeners(http: &Http, out: &mut Vec<Diagnostic>) {
+fn check_listeners<S: Listening>(all: &[S], listeners: &[Listener], out: &mut Vec<Diagnostic>) {
     let mut known = FxHashSet::default();
-    for listener in http.listeners.iter().filter(|listener| listener.options.ssl) {
-        let servers = || listener.servers.iter().filter_map(|id| Some((*id, http.servers.get(id.0 as usize)?)));
+    for listener in listeners.iter().filter(|listener| listener.options.ssl) {
+        let servers = || listener.servers.iter().filter_map(|id| Some((*id, all.get(id.0 as usize)?)));
         let Some((_, default)) = servers().find(|(id, _)| *id == listener.default_server) else { continue };
-        if !default.settings.tls.certificates.is_empty() {
+        if !default.tls().certificates.is_empty() {
             continue;
         }
-        let is_default_alone = !default.settings.tls.reject_handshake;
+        let is_default_alone = !default.tls().reject_handshake;
         for (id, server) in servers() {
-            let tls = &server.settings.tls;
+            let tls = server.tls();
             let is_bare = tls.certificates.is_empty() && !tls.reject_handshake;
             if !is_bare || (is_default_alone && id != listener.default_server) || !known.insert(id) {
                 continue;
             }
-            let of_address = server.listens.iter().find(|listen| listen.address == listener.address);
+            let of_address = server.listens().iter().find(|listen| listen.address == listener.address);
             let message = "no \"ssl_certificate\" is defined for the \"listen ... ssl\" directive";
-            let mut found = Diagnostic::error(server.span, message).with_hint(
+            let mut found = Diagnostic::error(server.span(), message).with_hint(
                 "give the server `ssl_certificate FILE;` and `ssl_certificate_key FILE;`, or `ssl_reject_handshake on;`",
             );
             if let Some(span) = of_address.and_then(|listen| listen.span) {

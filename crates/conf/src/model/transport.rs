@@ -55,7 +55,7 @@ settings! {
         /// Longest time between two reads.
         read_timeout: Duration = Duration::from_mins(1), "proxy_read_timeout" => value(parse_milliseconds);
         /// Failures after which the next peer is tried.
-        next_upstream: NextUpstream = NextUpstream::ERROR.with(NextUpstream::TIMEOUT), "proxy_next_upstream" => set(parse_next);
+        next_upstream: NextUpstream = NextUpstream::ERROR.with(NextUpstream::TIMEOUT), "proxy_next_upstream" => whole(parse_next);
         /// Most peers to try; 0 for no limit.
         next_upstream_tries: u32 = 0, "proxy_next_upstream_tries" => value(parse_u32);
         /// Time for all tries; zero for no limit.
@@ -158,8 +158,18 @@ fn parse_socket_buffer(name: &str, word: &Word) -> Parsed<Option<u64>> {
     parse_size(name, word).map(|size| (size > 0).then_some(size))
 }
 
-fn parse_next(words: &[Word], warnings: &mut Vec<Diagnostic>) -> Parsed<NextUpstream> {
-    let set = NextUpstream::parse_set(words, warnings)?;
+/// The words of `memcached_next_upstream`: an answer has no status.
+const NEXT_MEMCACHED: [(&str, NextUpstream); 5] = [
+    ("error", NextUpstream::ERROR),
+    ("timeout", NextUpstream::TIMEOUT),
+    ("invalid_response", NextUpstream::INVALID_HEADER),
+    ("not_found", NextUpstream::HTTP_404),
+    ("off", NextUpstream::OFF),
+];
+
+fn parse_next(at: &mut At<'_>) -> Parsed<NextUpstream> {
+    let words = if at.name == "memcached_next_upstream" { &NEXT_MEMCACHED } else { NextUpstream::WORDS };
+    let set = NextUpstream::parse_words(at.words(), words, at.out)?;
     Ok(if set.contains(NextUpstream::OFF) { NextUpstream::OFF } else { set })
 }
 

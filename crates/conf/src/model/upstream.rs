@@ -102,6 +102,10 @@ pub enum TimeMeasure {
     Header,
     /// To the last byte.
     LastByte,
+    /// To the connection, in `stream`.
+    Connect,
+    /// To the first byte, in `stream`.
+    FirstByte,
 }
 
 /// How `random` picks.
@@ -310,6 +314,8 @@ fn parse_measure(text: &[u8]) -> Option<TimeMeasure> {
     match text {
         b"header" => Some(TimeMeasure::Header),
         b"last_byte" => Some(TimeMeasure::LastByte),
+        b"connect" => Some(TimeMeasure::Connect),
+        b"first_byte" => Some(TimeMeasure::FirstByte),
         _ => None,
     }
 }

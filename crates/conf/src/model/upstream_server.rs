@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::env::Env;
 use super::settings::Touched;
-use super::upstream::{Balance, RandomPick, Upstream, UpstreamLevel, UpstreamPeer, UpstreamServer, UpstreamSettings};
+use super::upstream::{
+    Balance, RandomPick, TimeMeasure, Upstream, UpstreamLevel, UpstreamPeer, UpstreamServer, UpstreamSettings,
+};
 use crate::diagnostic::Diagnostic;
 use crate::source::Span;
 use crate::tree::{Directive, Word};
@@ -64,11 +66,18 @@ pub(crate) fn lower_upstream(
         settings,
         span: directive.name.span.to_end(name.span),
     };
-    if place == Place::Stream
-        && let Balance::Random(RandomPick::TwoLeastTime(_)) = group.settings.balance
+    if let Balance::Random(RandomPick::TwoLeastTime(measure)) | Balance::LeastTime { measure, .. } =
+        group.settings.balance
     {
-        let message = "\"random two least_time\" in \"stream\" is known but not supported by holdfast";
-        out.push(Diagnostic::error(group.span, message).with_hint("`random two least_conn;`"));
+        let (unknown, hint) = match (place, measure) {
+            (Place::Http, TimeMeasure::Connect) => ("connect", "`header` or `last_byte`"),
+            (Place::Http, TimeMeasure::FirstByte) => ("first_byte", "`header` or `last_byte`"),
+            (Place::Stream, TimeMeasure::Header) => ("header", "`connect`, `first_byte` or `last_byte`"),
+            _ => ("", ""),
+        };
+        if !unknown.is_empty() {
+            out.push(Diagnostic::error(group.span, format!("invalid parameter \"{unknown}\"")).with_hint(hint));
+        }
     }
     if !failed {
         check_group(&group, env, out);

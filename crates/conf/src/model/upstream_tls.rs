@@ -2,7 +2,7 @@
 //! ciphers, files and commands; this module checks what it can without TLS.
 
 use super::settings::{At, settings};
-use super::tls::{CertificateCache, parse_certificate_cache};
+use super::tls::{CertificateCache, parse_certificate_cache, parse_protocol as parse_alpn};
 use crate::source::{FileId, Span};
 use crate::tree::Word;
 use crate::value::plain::{parse_choice, parse_flag, parse_u32};
@@ -37,6 +37,8 @@ settings! {
         ciphers: Located<String> = unwritten("DEFAULT"), "proxy_ssl_ciphers" => value(|_, word| Ok(Located::of(word)));
         /// OpenSSL's configuration commands, name and value.
         conf_commands: Vec<(Located<String>, Located<String>)> = Vec::new(), "proxy_ssl_conf_command" => item(parse_command);
+        /// Protocols offered by ALPN; an empty list leaves that to the protocol of the proxy.
+        alpn: Vec<String> = Vec::new(), "proxy_ssl_alpn" => each(parse_alpn);
         /// Whether sessions are resumed.
         session_reuse: bool = true, "proxy_ssl_session_reuse" => value(parse_flag);
     }

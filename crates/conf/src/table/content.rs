@@ -1,7 +1,7 @@
 //! Further modules of `http`: content, filters, access.
 //! Rows only; `rows.rs` says how to read them. Called by the table.
 
-use super::rows::{DAV, GEOIP, HASH, IMAGE_FILTER, MP4, SSI, XSLT, directives};
+use super::rows::{DAV, GEOIP, HASH, IMAGE_FILTER, MP4, XSLT, directives};
 
 directives! {
     module "ngx_http_addition_module";
@@ -162,21 +162,21 @@ directives! {
         "Size of the pieces in which a response is asked for, where `$slice_range` is used; 0 is all at once.", "slice 1m;";
 
     module "ngx_http_ssi_module";
-    "ssi" (flag) "on | off" = "off" in Http | Server | Location | IfInLocation, Value, No =>
+    "ssi" (flag) "on | off" = "off" in Http | Server | Location | IfInLocation, Value, Yes =>
         "Whether server-side includes are processed.", "ssi on;";
-    "ssi_silent_errors" (flag) "on | off" = "off" in Http | Server | Location, Value, OnlyWith(SSI) =>
+    "ssi_silent_errors" (flag) "on | off" = "off" in Http | Server | Location, Value, Yes =>
         "Whether failed includes leave no message.", "ssi_silent_errors on;";
     "ssi_ignore_recycled_buffers" (flag) "on | off" = "off"
-        in Http | Server | Location, Value since "0.1.29", OnlyWith(SSI) =>
+        in Http | Server | Location, Value since "0.1.29", Accepted("buffers are not recycled while they are in use") =>
         "Internal to buffering; not documented by nginx.", "ssi_ignore_recycled_buffers on;";
-    "ssi_min_file_chunk" (1) "size" = "1k" in Http | Server | Location, Value, OnlyWith(SSI) =>
+    "ssi_min_file_chunk" (1) "size" = "1k" in Http | Server | Location, Value, Accepted("a page is sent from memory") =>
         "From which size on parts of a file are sent by `sendfile`.", "ssi_min_file_chunk 1k;";
-    "ssi_value_length" (1) "length" = "256" in Http | Server | Location, Value since "0.3.16", OnlyWith(SSI) =>
-        "Longest parameter value in an include command.", "ssi_value_length 256;";
+    "ssi_value_length" (1) "length" = "256" in Http | Server | Location, Value since "0.3.16", Yes =>
+        "Longest parameter value of a command of SSI.", "ssi_value_length 256;";
     "ssi_types" (1..) "mime-type ..." = "text/html"
-        in Http | Server | Location, ListReplaced + REPEATABLE since "0.1.38", OnlyWith(SSI) =>
+        in Http | Server | Location, ListReplaced + REPEATABLE since "0.1.38", Yes =>
         "Media types in which includes are processed.", "ssi_types text/html;";
-    "ssi_last_modified" (flag) "on | off" = "off" in Http | Server | Location, Value since "1.5.1", OnlyWith(SSI) =>
+    "ssi_last_modified" (flag) "on | off" = "off" in Http | Server | Location, Value since "1.5.1", Yes =>
         "Whether `Last-Modified` survives processing.", "ssi_last_modified on;";
 
     module "ngx_http_sub_module";

@@ -1,7 +1,7 @@
 //! The `fastcgi_*` directives.
 //! Rows only; `rows.rs` says how to read them. Called by the table.
 
-use super::rows::{FASTCGI, directives};
+use super::rows::directives;
 
 directives! {
     module "ngx_http_fastcgi_module";
@@ -13,11 +13,11 @@ directives! {
         in Http | Server | Location, Value + REPEATABLE since "0.7.31", Yes =>
         "Regular expression that splits the path into script name and path info.", "fastcgi_split_path_info ^(.+\\.php)(/.+)$;";
     "fastcgi_store" (1) "on | off | string" = "off"
-        in Http | Server | Location, Value since "0.6.3", OnlyWith(FASTCGI) =>
-        "Whether responses of the FastCGI server are saved as files, and where.", "fastcgi_store off;";
+        in Http | Server | Location, Value since "0.6.3", Yes =>
+        "Whether responses with status 200 are saved as files, and where.", "fastcgi_store on;";
     "fastcgi_store_access" (1..=3) "users:permissions ..." = "user:rw"
-        in Http | Server | Location, Value since "0.6.4", OnlyWith(FASTCGI) =>
-        "Rights of saved files and directories.", "fastcgi_store_access user:rw;";
+        in Http | Server | Location, Value since "0.6.4", Yes =>
+        "Permissions of saved files, and of the directories created for them.", "fastcgi_store_access user:rw;";
     "fastcgi_buffering" (flag) "on | off" = "on" in Http | Server | Location, Value since "1.5.6", Yes =>
         "Whether the response is read ahead of the client.", "fastcgi_buffering on;";
     "fastcgi_request_buffering" (flag) "on | off" = "on"

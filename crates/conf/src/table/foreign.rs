@@ -35,8 +35,8 @@ pub const FOREIGN: &[Foreign] = &[
     },
     Foreign {
         owner: PLUS,
-        names: &["auth_jwt*", "auth_oidc", "auth_oidc*", "oidc_provider", "session_log*"],
-        instead: "tokens are not checked here: let the upstream do it",
+        names: &["auth_oidc", "auth_oidc*", "oidc_provider", "session_log*"],
+        instead: "`auth_jwt` checks tokens; for signing in, `auth_request` asks a service such as oauth2-proxy",
     },
     Foreign {
         owner: PLUS,
@@ -52,11 +52,6 @@ pub const FOREIGN: &[Foreign] = &[
         owner: PLUS,
         names: &["sticky_cookie_insert", "least_time_window", "js_preload_object_sync"],
         instead: "`sticky cookie` and `least_time` are known in `upstream`",
-    },
-    Foreign {
-        owner: "the brotli and zstd modules",
-        names: &["brotli", "brotli_*", "zstd", "zstd_*"],
-        instead: "`gzip` compresses; what an upstream has compressed is passed on as it is",
     },
     Foreign {
         owner: "the Lua modules (OpenResty)",
@@ -147,11 +142,10 @@ pub const FOREIGN: &[Foreign] = &[
         names: &["auth_pam*", "auth_ldap*", "ldap_server", "auth_gss*", "auth_digest*", "shib_request*"],
         instead: "`allow` and `deny` know addresses; names and passwords are the upstream's",
     },
-    Foreign { owner: "the geoip2 module", names: &["geoip2*"], instead: "`geo` with a file of networks" },
     Foreign {
         owner: "the modules for tracing",
-        names: &["opentracing*", "opentelemetry*", "otel_*", "zipkin*", "datadog*", "jaeger*"],
-        instead: "`$request_id` in `proxy_set_header` and `log_format` joins what belongs together",
+        names: &["opentracing*", "opentelemetry*", "zipkin*", "datadog*", "jaeger*"],
+        instead: "`otel_exporter`, `otel_trace` and `otel_trace_context` do their work, as in nginx",
     },
     Foreign {
         owner: "the modules that change responses",
@@ -248,7 +242,6 @@ mod tests {
     fn names_are_found_by_their_beginning_too() {
         let owner = |name| foreign(name).map(|foreign| foreign.owner);
         assert_eq!(owner("zone_sync_server"), Some(PLUS));
-        assert_eq!(owner("brotli"), Some("the brotli and zstd modules"));
         assert_eq!(owner("content_by_lua_block"), Some("the Lua modules (OpenResty)"));
         assert_eq!(owner("more_set_headers"), None);
         assert_eq!(owner("proxy_reed_timeout"), None);

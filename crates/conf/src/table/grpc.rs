@@ -1,7 +1,7 @@
 //! The `grpc_*`, `memcached_*` and `tunnel_*` directives.
 //! Rows only; `rows.rs` says how to read them. Called by the table.
 
-use super::rows::{GRPC_TLS, MEMCACHED, TUNNEL, directives};
+use super::rows::{GRPC_TLS, TUNNEL, directives};
 
 directives! {
     module "ngx_http_grpc_module";
@@ -82,33 +82,33 @@ directives! {
         "Send buffer of sockets to the gRPC server.", "grpc_socket_sndbuf 0;";
 
     module "ngx_http_memcached_module";
-    "memcached_pass" (1) "address" in Location | IfInLocation, Value since "0.3.12", No =>
-        "The memcached server that requests are passed to.";
+    "memcached_pass" (1) "address" in Location | IfInLocation, No since "0.3.12", Yes =>
+        "Answers with the value that a memcached server has for the key in `$memcached_key`.", "memcached_pass 127.0.0.1:11211;";
     "memcached_bind" (1..=2) "address [transparent] | off"
-        in Http | Server | Location, Value since "0.8.22", OnlyWith(MEMCACHED) =>
-        "The local address from which connections to the memcached server are made.";
+        in Http | Server | Location, Value since "0.8.22", Yes =>
+        "The local address from which connections to the memcached server are made.", "memcached_bind 192.0.2.1;";
     "memcached_socket_keepalive" (flag) "on | off" = "off"
-        in Http | Server | Location, Value since "1.15.6", OnlyWith(MEMCACHED) =>
+        in Http | Server | Location, Value since "1.15.6", Yes =>
         "Whether connections to the memcached server use TCP keepalive probes.", "memcached_socket_keepalive on;";
-    "memcached_connect_timeout" (1) "time" = "60s" in Http | Server | Location, Value, OnlyWith(MEMCACHED) =>
+    "memcached_connect_timeout" (1) "time" = "60s" in Http | Server | Location, Value, Yes =>
         "How long connecting to the memcached server may take.", "memcached_connect_timeout 60s;";
-    "memcached_send_timeout" (1) "time" = "60s" in Http | Server | Location, Value, OnlyWith(MEMCACHED) =>
+    "memcached_send_timeout" (1) "time" = "60s" in Http | Server | Location, Value, Yes =>
         "How long the memcached server may take no data between two writes.", "memcached_send_timeout 60s;";
-    "memcached_buffer_size" (1) "size" = "4k|8k" in Http | Server | Location, Value, OnlyWith(MEMCACHED) =>
-        "Buffer for the first part of the response.";
-    "memcached_read_timeout" (1) "time" = "60s" in Http | Server | Location, Value, OnlyWith(MEMCACHED) =>
+    "memcached_buffer_size" (1) "size" = "4k|8k" in Http | Server | Location, Value, Yes =>
+        "Buffer for the first part of the response.", "memcached_buffer_size 8k;";
+    "memcached_read_timeout" (1) "time" = "60s" in Http | Server | Location, Value, Yes =>
         "How long the memcached server may send nothing between two reads.", "memcached_read_timeout 60s;";
-    "memcached_next_upstream" (1..) "condition ... | off" = "error timeout"
-        in Http | Server | Location, Value + REPEATABLE, OnlyWith(MEMCACHED) =>
+    "memcached_next_upstream" (1..) "error | timeout | invalid_response | not_found | off ..." = "error timeout"
+        in Http | Server | Location, Value + REPEATABLE, Yes =>
         "In which cases the next peer is tried.", "memcached_next_upstream error timeout;";
     "memcached_next_upstream_tries" (1) "number" = "0"
-        in Http | Server | Location, Value since "1.7.5", OnlyWith(MEMCACHED) =>
+        in Http | Server | Location, Value since "1.7.5", Yes =>
         "Most attempts per request.", "memcached_next_upstream_tries 0;";
     "memcached_next_upstream_timeout" (1) "time" = "0"
-        in Http | Server | Location, Value since "1.7.5", OnlyWith(MEMCACHED) =>
+        in Http | Server | Location, Value since "1.7.5", Yes =>
         "Time within which further peers may be tried.", "memcached_next_upstream_timeout 0;";
-    "memcached_gzip_flag" (1) "flag" in Http | Server | Location, Value since "1.3.6", OnlyWith(MEMCACHED) =>
-        "Flag bit that marks compressed values.";
+    "memcached_gzip_flag" (1) "flag" in Http | Server | Location, Value since "1.3.6", Yes =>
+        "Flag bit that marks compressed values.", "memcached_gzip_flag 2;";
 
     module "ngx_http_tunnel_module";
     "tunnel_socket_rcvbuf" (1) "size" = "0" in Http | Server | Location, Value since "1.31.3", OnlyWith(TUNNEL) =>

@@ -1,7 +1,7 @@
 //! The structure of `http`: servers, locations, files, errors.
 //! Rows only; `rows.rs` says how to read them. Called by the table.
 
-use super::rows::{HASH, SUBREQUEST, directives};
+use super::rows::{HASH, directives};
 
 directives! {
     module "ngx_http_core_module";
@@ -46,8 +46,8 @@ directives! {
         "The path that takes the place of the matched part of the location.", "alias /srv/images/;";
     "limit_except" (block 1..) "method ..." in Location, No since "0.3.37", Yes =>
         "Limits all methods but the listed ones; GET includes HEAD.", "limit_except GET { deny all; }";
-    "subrequest_output_buffer_size" (1) "size" = "4k|8k" in Http | Server | Location, Value since "1.13.10", OnlyWith(SUBREQUEST) =>
-        "Buffer for the output of a subrequest.";
+    "subrequest_output_buffer_size" (1) "size" = "4k|8k" in Http | Server | Location, Value since "1.13.10", Yes =>
+        "Longest response that `include` of SSI puts into a variable (`set`).", "subrequest_output_buffer_size 16k;";
     "satisfy" (1) "all | any" = "all" in Http | Server | Location, Value since "0.6.25", Yes =>
         "Whether all of the access checks must allow a request, or any one of them.", "satisfy any;";
     "auth_delay" (1) "time" = "0s" in Http | Server | Location, Value since "1.17.10", Yes =>

@@ -6,10 +6,13 @@
 //! configuration.
 
 mod acme;
+mod auth_jwt;
 mod client;
+mod codings;
 mod content;
 mod fastcgi;
 mod foreign;
+mod geoip2;
 mod grpc;
 mod headers_more;
 mod http;
@@ -17,6 +20,7 @@ mod limits;
 mod log;
 mod mail;
 mod neutral;
+mod otel;
 mod ours;
 mod process;
 mod proxy;
@@ -34,8 +38,9 @@ mod upstream;
 mod uwsgi;
 
 pub(crate) use rows::{
-    GRPC_TLS as NEEDS_GRPC_TLS, HTTP2 as NEEDS_HTTP2, PREREAD as NEEDS_PREREAD, PROXY_TLS as NEEDS_PROXY_TLS,
-    STREAM_TLS as NEEDS_STREAM_TLS, TLS as NEEDS_TLS,
+    GRPC_TLS as NEEDS_GRPC_TLS, HTTP2 as NEEDS_HTTP2, PROXY_TLS as NEEDS_PROXY_TLS,
+    STREAM_LISTEN as NEEDS_STREAM_LISTEN, STREAM_NAMES as NEEDS_STREAM_NAMES, STREAM_TLS as NEEDS_STREAM_TLS,
+    TLS as NEEDS_TLS, UWSGI_TLS as NEEDS_UWSGI_TLS,
 };
 
 pub use foreign::{FOREIGN, Foreign, foreign};
@@ -51,17 +56,21 @@ const WRITTEN: &[&[Directive]] = &[
     http::ROWS,
     client::ROWS,
     response::ROWS,
+    codings::ROWS,
     rewrite::ROWS,
     log::ROWS,
     limits::ROWS,
+    auth_jwt::ROWS,
     proxy::ROWS,
     upstream::ROWS,
     ours::ROWS,
     acme::ROWS,
+    otel::ROWS,
     tls::ROWS,
     proxy_cache::ROWS,
     content::ROWS,
     headers_more::ROWS,
+    geoip2::ROWS,
     fastcgi::ROWS,
     uwsgi::ROWS,
     scgi::ROWS,
@@ -113,12 +122,6 @@ pub fn instead_of(module: Module) -> &'static str {
         "ngx_http_acme_module" => "the chain that the authority offers first is used",
         "ngx_http_v2_module" | "ngx_http_v3_module" => {
             "HTTP/1.1 is what is spoken: let something in front of holdfast speak it"
-        }
-        "ngx_http_ssi_module" => {
-            "pages are passed on as they are: `add_before_body` and `add_after_body` put others around them"
-        }
-        "ngx_http_memcached_module" => {
-            "requests are passed on by HTTP, gRPC, FastCGI, SCGI and uwsgi alone: `proxy_pass`, `grpc_pass`, `fastcgi_pass`, `scgi_pass`, `uwsgi_pass`"
         }
         "ngx_http_js_module" | "ngx_http_perl_module" => {
             "no scripts run here; `map`, `if`, `rewrite` and `split_clients` do much of what they are used for"

@@ -1,4 +1,4 @@
-//! Values of unsupported directives that change nothing here: `ssi off`, `dav_methods off`. A configuration that only
+//! Values of unsupported directives that change nothing here: `msie_refresh off`, `dav_methods off`. A configuration that only
 //! states what holdfast does anyway must load. Called by the checks for rows with `Support::No`, and by the reference
 //! page.
 
@@ -49,8 +49,8 @@ mod tests {
 
     #[test]
     fn the_default_is_the_state_anyway_and_nothing_else_is() {
-        assert!(is_neutral("ssi", &["off"]) && !is_neutral("ssi", &["on"]));
-        assert!(is_neutral("ssi", &["OFF"]), "a flag in any case");
+        assert!(is_neutral("msie_refresh", &["off"]) && !is_neutral("msie_refresh", &["on"]));
+        assert!(is_neutral("msie_refresh", &["OFF"]), "a flag in any case");
         assert!(!is_neutral("dav_methods", &["off", "PUT"]) && !is_neutral("dav_methods", &[]));
         assert!(!is_neutral("proxy_buffering", &["on"]), "only of what is not supported");
     }

@@ -65,6 +65,10 @@ directives! {
          that does not answer within the tunnel's idle limit ends it. Answers go on to the other end. Other tunnels, and \
          those with extensions other than `permessage-deflate`, are not pinged.",
         "tunnel_ping 30s;";
+    "request_trace_secret" (1) "secret | off" = "off" in Http | Server | Location, Value since "holdfast", Yes =>
+        "A request whose field `X-Holdfast-Trace` has this secret, of at least 16 bytes, gets its phases in the response: times, location, the \
+         pool's decision for each attempt, bytes. `$request_trace` has them as a whole, for a log. The field never reaches an upstream.",
+        "request_trace_secret 0f4ce3b1c59a41d6;";
     "status_page" (0) "" in Location, No since "holdfast", Yes =>
         "Live page of the gateway, with JSON (`?format=json`) and Prometheus metrics (`?format=prometheus`).",
         "status_page;";

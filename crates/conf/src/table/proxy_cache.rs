@@ -1,15 +1,16 @@
 //! The parts of the HTTP proxy for TLS, caching and storing.
 //! Rows only; `rows.rs` says how to read them. Called by the table.
 
-use super::rows::{PROXY_TLS, STORE, directives};
+use super::rows::{PROXY_TLS, directives};
 
 directives! {
     module "ngx_http_proxy_module";
-    "proxy_store" (1) "on | off | string" = "off" in Http | Server | Location, Value since "0.6.3", No =>
-        "Whether responses of the peer are saved as files, and where.", "proxy_store off;";
+    "proxy_store" (1) "on | off | string" = "off" in Http | Server | Location, Value since "0.6.3", Yes =>
+        "Whether responses with status 200 are saved as files: under the path of the request's file (`on`), or under the given path.",
+        "proxy_store on;";
     "proxy_store_access" (1..=3) "users:permissions ..." = "user:rw"
-        in Http | Server | Location, Value since "0.6.4", OnlyWith(STORE) =>
-        "Rights of saved files and directories.", "proxy_store_access user:rw;";
+        in Http | Server | Location, Value since "0.6.4", Yes =>
+        "Permissions of saved files, and of the directories created for them.", "proxy_store_access user:rw group:rw all:r;";
     "proxy_cache" (1) "zone | off" = "off" in Http | Server | Location, Value, Yes =>
         "The zone in which responses are cached.", "proxy_cache off;";
     "proxy_cache_key" (1) "string" = "$scheme$proxy_host$request_uri"

@@ -1,17 +1,17 @@
 //! The `scgi_*` directives.
 //! Rows only; `rows.rs` says how to read them. Called by the table.
 
-use super::rows::{SCGI, directives};
+use super::rows::directives;
 
 directives! {
     module "ngx_http_scgi_module";
     "scgi_pass" (1) "address" in Location | IfInLocation, Value since "0.8.42", Yes =>
         "The SCGI server that requests are passed to.", "scgi_pass 127.0.0.1:4000;";
-    "scgi_store" (1) "on | off | string" = "off" in Http | Server | Location, Value since "0.8.42", OnlyWith(SCGI) =>
-        "Whether responses of the SCGI server are saved as files, and where.", "scgi_store off;";
+    "scgi_store" (1) "on | off | string" = "off" in Http | Server | Location, Value since "0.8.42", Yes =>
+        "Whether responses with status 200 are saved as files, and where.", "scgi_store on;";
     "scgi_store_access" (1..=3) "users:permissions ..." = "user:rw"
-        in Http | Server | Location, Value since "0.8.42", OnlyWith(SCGI) =>
-        "Rights of saved files and directories.", "scgi_store_access user:rw;";
+        in Http | Server | Location, Value since "0.8.42", Yes =>
+        "Permissions of saved files, and of the directories created for them.", "scgi_store_access user:rw;";
     "scgi_buffering" (flag) "on | off" = "on" in Http | Server | Location, Value since "1.1.5", Yes =>
         "Whether the response is read ahead of the client.", "scgi_buffering on;";
     "scgi_request_buffering" (flag) "on | off" = "on"

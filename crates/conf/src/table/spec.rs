@@ -2,7 +2,7 @@
 
 /// A block in which a directive may appear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u16)]
+#[repr(u32)]
 pub enum Context {
     /// The top level.
     Main = 1,
@@ -36,11 +36,13 @@ pub enum Context {
     Entries = 1 << 14,
     /// `acme_issuer { }`
     AcmeIssuer = 1 << 15,
+    /// `otel_exporter { }`
+    OtelExporter = 1 << 16,
 }
 
 impl Context {
     /// Every context, outer ones first.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Main,
         Self::Events,
         Self::Http,
@@ -57,6 +59,7 @@ impl Context {
         Self::MailServer,
         Self::Entries,
         Self::AcmeIssuer,
+        Self::OtelExporter,
     ];
 
     /// The context in words, as in the reference and in messages.
@@ -78,13 +81,14 @@ impl Context {
             Self::MailServer => "server in mail",
             Self::Entries => "the body of a table",
             Self::AcmeIssuer => "acme_issuer",
+            Self::OtelExporter => "otel_exporter",
         }
     }
 }
 
 /// A set of [`Context`]s, as bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Contexts(pub u16);
+pub struct Contexts(pub u32);
 
 impl Contexts {
     /// The set of the given contexts.
@@ -92,7 +96,7 @@ impl Contexts {
         let mut bits = 0;
         let mut index = 0;
         while index < contexts.len() {
-            bits |= contexts[index] as u16;
+            bits |= contexts[index] as u32;
             index += 1;
         }
         Self(bits)
@@ -100,7 +104,7 @@ impl Contexts {
 
     /// Whether the context is one of the set.
     pub const fn contains(self, context: Context) -> bool {
-        self.0 & context as u16 != 0
+        self.0 & context as u32 != 0
     }
 
     /// The contexts of the set, outer ones first.

@@ -1,7 +1,7 @@
 //! TCP and UDP proxying.
 //! Rows only; `rows.rs` says how to read them. Called by the table.
 
-use super::rows::{HASH, PREREAD, STREAM_TLS, directives};
+use super::rows::{DHE, ECH, HASH, STREAM_LISTEN, STREAM_NAMES, STREAM_TLS, directives};
 
 directives! {
     module "ngx_stream_core_module";
@@ -12,9 +12,9 @@ directives! {
         "Largest size of the hash table of variables.", "variables_hash_max_size 1024;";
     "variables_hash_bucket_size" (1) "size" = "64" in Stream, No since "1.11.2", Accepted(HASH) =>
         "Bucket size of the hash table of variables.", "variables_hash_bucket_size 64;";
-    "server_names_hash_max_size" (1) "size" in Stream, No since "1.25.5", No =>
-        "Largest size of the hash tables of server names.";
-    "server_names_hash_bucket_size" (1) "size" in Stream, No since "1.25.5", No =>
+    "server_names_hash_max_size" (1) "size" = "512" in Stream, No since "1.25.5", Accepted(HASH) =>
+        "Largest size of the hash tables of server names.", "server_names_hash_max_size 512;";
+    "server_names_hash_bucket_size" (1) "size" = "32|64|128" in Stream, No since "1.25.5", Accepted(HASH) =>
         "Bucket size of the hash tables of server names.";
     "server" (block 0) "" in Stream, No + REPEATABLE since "1.9.0", Yes =>
         "One TCP or UDP server.",
@@ -22,7 +22,7 @@ directives! {
     "listen" (1..) "address:port | unix:path [parameters]" in StreamServer, No + REPEATABLE since "1.9.0", Yes =>
         "Address on which the server takes connections or datagrams.",
         "listen 127.0.0.1:12345;";
-    "server_name" (1..) "name ..." in StreamServer, No + REPEATABLE since "1.25.5", With(PREREAD) =>
+    "server_name" (1..) "name ..." in StreamServer, No + REPEATABLE since "1.25.5", With(STREAM_NAMES) =>
         "Names, as found in TLS, that the server answers to.", "server_name db.example.com;";
     "error_log" (1..) "file [level]" in Stream | StreamServer, ListReplaced + REPEATABLE since "1.9.0", Yes =>
         "Where errors are logged, and from which severity on.",
@@ -97,8 +97,8 @@ directives! {
         "Bucket size of the hash tables of `map`.";
 
     module "ngx_stream_pass_module";
-    "pass" (1) "address" in StreamServer, No since "1.25.5", No =>
-        "Hands the connection to another listener of the same process.";
+    "pass" (1) "address" in StreamServer, No since "1.25.5", Yes =>
+        "Hands the connection to another listener of the same process.", "pass 127.0.0.1:8080;";
 
     module "ngx_stream_proxy_module";
     "proxy_pass" (1) "address" in StreamServer, No since "1.9.0", Yes =>
@@ -125,10 +125,10 @@ directives! {
         "Bytes per second read from the client.", "proxy_upload_rate 0;";
     "proxy_download_rate" (1) "rate" = "0" in Stream | StreamServer, Value since "1.9.3", Yes =>
         "Bytes per second read from the peer.", "proxy_download_rate 0;";
-    "proxy_requests" (1) "number" = "0" in Stream | StreamServer, Value since "1.15.7", No =>
+    "proxy_requests" (1) "number" = "0" in Stream | StreamServer, Value since "1.15.7", Yes =>
         "Datagrams after which a UDP session starts anew.", "proxy_requests 0;";
-    "proxy_responses" (1) "number" in Stream | StreamServer, Value since "1.9.13", No =>
-        "Datagrams expected in answer to one of the client.";
+    "proxy_responses" (1) "number" in Stream | StreamServer, Value since "1.9.13", Yes =>
+        "Datagrams expected in answer to one of the client.", "proxy_responses 1;";
     "proxy_next_upstream" (flag) "on | off" = "on" in Stream | StreamServer, Value since "1.9.0", Yes =>
         "In which cases the next peer is tried.", "proxy_next_upstream on;";
     "proxy_next_upstream_tries" (1) "number" = "0" in Stream | StreamServer, Value since "1.9.0", Yes =>
@@ -171,8 +171,8 @@ directives! {
         "Passphrases of secret keys.", "proxy_ssl_password_file passphrases;";
     "proxy_ssl_conf_command" (2) "name value" in Stream | StreamServer, ListReplaced + REPEATABLE since "1.19.4", With(STREAM_TLS) =>
         "Sets an OpenSSL configuration command.", "proxy_ssl_conf_command Protocol TLSv1.3;";
-    "proxy_ssl_alpn" (1..) "protocol ..." in Stream | StreamServer, Value since "1.31.0", No =>
-        "Protocols offered to the peer by ALPN.";
+    "proxy_ssl_alpn" (1..) "protocol ..." in Stream | StreamServer, Value since "1.31.0", With(STREAM_TLS) =>
+        "Protocols offered to the peer by ALPN.", "proxy_ssl_alpn h2 http/1.1;";
 
     module "ngx_stream_realip_module";
     "set_real_ip_from" (1) "address | CIDR | unix:"
@@ -196,68 +196,72 @@ directives! {
         "split_clients $remote_addr $pool { 10% green; * blue; }";
 
     module "ngx_stream_ssl_module";
-    "ssl_handshake_timeout" (1) "time" = "60s" in Stream | StreamServer, Value since "1.9.0", No =>
+    "ssl_handshake_timeout" (1) "time" = "60s" in Stream | StreamServer, Value since "1.9.0", With(STREAM_LISTEN) =>
         "How long a handshake may take.", "ssl_handshake_timeout 60s;";
-    "ssl_certificate" (1) "file" in Stream | StreamServer, ListReplaced + REPEATABLE since "1.9.0", No =>
-        "Certificate that is shown to the other side.";
-    "ssl_certificate_key" (1) "file" in Stream | StreamServer, ListReplaced + REPEATABLE since "1.9.0", No =>
-        "Secret key of the certificate.";
+    "ssl_certificate" (1) "file" in Stream | StreamServer, ListReplaced + REPEATABLE since "1.9.0", With(STREAM_LISTEN) =>
+        "Certificate that is shown to the other side.", "ssl_certificate /etc/ssl/db.pem;";
+    "ssl_certificate_key" (1) "file" in Stream | StreamServer, ListReplaced + REPEATABLE since "1.9.0", With(STREAM_LISTEN) =>
+        "Secret key of the certificate.", "ssl_certificate_key /etc/ssl/db.key;";
     "ssl_certificate_cache" (1..=3) "off | max=N [inactive=time] [valid=time]" = "off"
-        in Stream | StreamServer, Value since "1.27.4", No =>
+        in Stream | StreamServer, Value since "1.27.4", With(STREAM_LISTEN) =>
         "Cache of certificates and keys named by variables.", "ssl_certificate_cache off;";
-    "ssl_password_file" (1) "file" in Stream | StreamServer, Value since "1.9.0", No =>
-        "Passphrases of secret keys.";
-    "ssl_dhparam" (1) "file" in Stream | StreamServer, Value since "1.9.0", No =>
+    "ssl_password_file" (1) "file" in Stream | StreamServer, Value since "1.9.0", With(STREAM_LISTEN) =>
+        "Passphrases of secret keys.", "ssl_password_file /etc/ssl/db.pass;";
+    "ssl_dhparam" (1) "file" in Stream | StreamServer, Value since "1.9.0", Accepted(DHE) =>
         "Parameters of DHE ciphers.";
-    "ssl_ecdh_curve" (1) "curve" = "auto" in Stream | StreamServer, Value since "1.9.0", No =>
+    "ssl_ecdh_curve" (1) "curve" = "auto" in Stream | StreamServer, Value since "1.9.0", With(STREAM_LISTEN) =>
         "Curves of ECDHE ciphers.", "ssl_ecdh_curve auto;";
     "ssl_protocols" (1..) "protocol ..." = "TLSv1.2 TLSv1.3"
-        in Stream | StreamServer, Value + REPEATABLE since "1.9.0", No =>
+        in Stream | StreamServer, Value + REPEATABLE since "1.9.0", With(STREAM_LISTEN) =>
         "TLS versions that are allowed.", "ssl_protocols TLSv1.2 TLSv1.3;";
-    "ssl_ciphers" (1) "ciphers" = "HIGH:!aNULL:!MD5" in Stream | StreamServer, Value since "1.9.0", No =>
+    "ssl_ciphers" (1) "ciphers" = "HIGH:!aNULL:!MD5" in Stream | StreamServer, Value since "1.9.0", With(STREAM_LISTEN) =>
         "Cipher suites that are allowed, in OpenSSL's words.", "ssl_ciphers HIGH:!aNULL:!MD5;";
     "ssl_verify_client" (1) "on | off | optional | optional_no_ca" = "off"
-        in Stream | StreamServer, Value since "1.11.8", No =>
+        in Stream | StreamServer, Value since "1.11.8", With(STREAM_LISTEN) =>
         "Whether clients must show a certificate.", "ssl_verify_client off;";
-    "ssl_verify_depth" (1) "number" = "1" in Stream | StreamServer, Value since "1.11.8", No =>
+    "ssl_verify_depth" (1) "number" = "1" in Stream | StreamServer, Value since "1.11.8", With(STREAM_LISTEN) =>
         "Longest chain of certificates.", "ssl_verify_depth 1;";
-    "ssl_client_certificate" (1) "file" in Stream | StreamServer, Value since "1.11.8", No =>
-        "Authorities of client certificates, named to the client.";
-    "ssl_trusted_certificate" (1) "file" in Stream | StreamServer, Value since "1.11.8", No =>
-        "Certificates of trusted authorities.";
-    "ssl_prefer_server_ciphers" (flag) "on | off" = "off" in Stream | StreamServer, Value since "1.9.0", No =>
+    "ssl_client_certificate" (1) "file" in Stream | StreamServer, Value since "1.11.8", With(STREAM_LISTEN) =>
+        "Authorities of client certificates, named to the client.", "ssl_client_certificate /etc/ssl/clients.pem;";
+    "ssl_trusted_certificate" (1) "file" in Stream | StreamServer, Value since "1.11.8", With(STREAM_LISTEN) =>
+        "Certificates of trusted authorities.", "ssl_trusted_certificate /etc/ssl/authorities.pem;";
+    "ssl_prefer_server_ciphers" (flag) "on | off" = "off" in Stream | StreamServer, Value since "1.9.0", With(STREAM_LISTEN) =>
         "Whether the server's order of ciphers counts.", "ssl_prefer_server_ciphers on;";
     "ssl_session_cache" (1..=2) "off | none | [builtin[:size]] [shared:name:size]" = "none"
-        in Stream | StreamServer, Value + REPEATABLE since "1.9.0", No =>
+        in Stream | StreamServer, Value + REPEATABLE since "1.9.0", With(STREAM_LISTEN) =>
         "Where session parameters are kept.", "ssl_session_cache none;";
-    "ssl_session_tickets" (flag) "on | off" = "on" in Stream | StreamServer, Value since "1.9.0", No =>
+    "ssl_session_tickets" (flag) "on | off" = "on" in Stream | StreamServer, Value since "1.9.0", With(STREAM_LISTEN) =>
         "Whether sessions are resumed by tickets.", "ssl_session_tickets on;";
-    "ssl_session_ticket_key" (1) "file" in Stream | StreamServer, ListReplaced + REPEATABLE since "1.9.0", No =>
-        "Key of session tickets.";
-    "ssl_session_timeout" (1) "time" = "5m" in Stream | StreamServer, Value since "1.9.0", No =>
+    "ssl_session_ticket_key" (1) "file" in Stream | StreamServer, ListReplaced + REPEATABLE since "1.9.0", With(STREAM_LISTEN) =>
+        "Key of session tickets.", "ssl_session_ticket_key /etc/ssl/ticket.key;";
+    "ssl_session_timeout" (1) "time" = "5m" in Stream | StreamServer, Value since "1.9.0", With(STREAM_LISTEN) =>
         "How long a session can be resumed.", "ssl_session_timeout 5m;";
-    "ssl_crl" (1) "file" in Stream | StreamServer, Value since "1.11.8", No =>
-        "Revoked certificates.";
-    "ssl_ocsp" (1) "on | off | leaf" in Stream | StreamServer, Value since "1.9.0", No =>
-        "Whether client certificates are checked by OCSP.";
-    "ssl_ocsp_responder" (1) "url" in Stream | StreamServer, Value since "1.9.0", No =>
-        "OCSP responder for client certificates.";
-    "ssl_ocsp_cache" (1) "off | [shared:name:size]" in Stream | StreamServer, Value since "1.9.0", No =>
-        "Cache of OCSP answers about client certificates.";
-    "ssl_stapling" (flag) "on | off" in Stream | StreamServer, Value since "1.9.0", No =>
+    "ssl_crl" (1) "file" in Stream | StreamServer, Value since "1.11.8", With(STREAM_LISTEN) =>
+        "Revoked certificates.", "ssl_crl /etc/ssl/revoked.pem;";
+    "ssl_ocsp" (1) "on | off | leaf" = "off" in Stream | StreamServer, Value since "1.27.2", With(STREAM_LISTEN) =>
+        "Whether client certificates are checked by OCSP.", "ssl_ocsp off;";
+    "ssl_ocsp_responder" (1) "url" in Stream | StreamServer, Value since "1.27.2", With(STREAM_LISTEN) =>
+        "OCSP responder for client certificates.", "ssl_ocsp_responder http://ocsp.example.com/;";
+    "ssl_ocsp_cache" (1) "off | [shared:name:size]" = "off" in Stream | StreamServer, Value since "1.27.2", With(STREAM_LISTEN) =>
+        "Cache of OCSP answers about client certificates.", "ssl_ocsp_cache off;";
+    "ssl_stapling" (flag) "on | off" = "off" in Stream | StreamServer, Value since "1.27.2", With(STREAM_LISTEN) =>
         "Whether OCSP answers are stapled.", "ssl_stapling on;";
-    "ssl_stapling_file" (1) "file" in Stream | StreamServer, Value since "1.9.0", No =>
-        "File of the OCSP answer that is stapled.";
-    "ssl_stapling_responder" (1) "url" in Stream | StreamServer, Value since "1.9.0", No =>
-        "OCSP responder for stapling.";
-    "ssl_stapling_verify" (flag) "on | off" in Stream | StreamServer, Value since "1.9.0", No =>
+    "ssl_stapling_file" (1) "file" in Stream | StreamServer, Value since "1.27.2", With(STREAM_LISTEN) =>
+        "File of the OCSP answer that is stapled.", "ssl_stapling_file ocsp.der;";
+    "ssl_stapling_responder" (1) "url" in Stream | StreamServer, Value since "1.27.2", With(STREAM_LISTEN) =>
+        "OCSP responder for stapling.", "ssl_stapling_responder http://ocsp.example.com/;";
+    "ssl_stapling_verify" (flag) "on | off" = "off" in Stream | StreamServer, Value since "1.27.2", With(STREAM_LISTEN) =>
         "Whether OCSP answers are verified.", "ssl_stapling_verify on;";
-    "ssl_conf_command" (2) "name value" in Stream | StreamServer, ListReplaced + REPEATABLE since "1.19.4", No =>
-        "Sets an OpenSSL configuration command.";
-    "ssl_reject_handshake" (flag) "on | off" in Stream | StreamServer, Value since "1.9.0", No =>
+    "ssl_conf_command" (2) "name value" in Stream | StreamServer, ListReplaced + REPEATABLE since "1.19.4", With(STREAM_LISTEN) =>
+        "Sets an OpenSSL configuration command.", "ssl_conf_command Ciphersuites TLS_AES_256_GCM_SHA384;";
+    "ssl_reject_handshake" (flag) "on | off" = "off" in Stream | StreamServer, Value since "1.25.5", With(STREAM_LISTEN) =>
         "Whether handshakes in this server are refused.", "ssl_reject_handshake on;";
-    "ssl_alpn" (1..) "protocol ..." in Stream | StreamServer, Value since "1.21.4", No =>
-        "Protocols that the server supports by ALPN.";
+    "ssl_alpn" (1..) "protocol ..." in Stream | StreamServer, Value since "1.21.4", With(STREAM_LISTEN) =>
+        "Protocols that the server supports by ALPN.", "ssl_alpn mqtt;";
+    "ssl_certificate_compression" (flag) "on | off" = "off" in Stream | StreamServer, Value since "1.29.1", With(STREAM_LISTEN) =>
+        "Whether certificates are sent compressed in TLS 1.3.", "ssl_certificate_compression on;";
+    "ssl_ech_file" (1) "file" in Stream | StreamServer, ListReplaced + REPEATABLE since "1.29.4", Accepted(ECH) =>
+        "Keys of encrypted client hello.";
 
     module "ngx_stream_ssl_preread_module";
     "ssl_preread" (flag) "on | off" = "off" in Stream | StreamServer, Value since "1.11.5", Yes =>
@@ -287,8 +291,9 @@ directives! {
     "zone" (1..=2) "name [size]" in StreamUpstream, No + REPEATABLE since "1.9.0", Yes =>
         "Names the zone in which the group's state is shared.",
         "zone databases 64k;";
-    "least_time" (1..=2) "connect | first_byte | last_byte [inflight]" in StreamUpstream, No since "1.31.0", No =>
-        "Chooses the peer with the least time and fewest connections, by weight.";
+    "least_time" (1..=2) "connect | first_byte | last_byte [inflight]"
+        in StreamUpstream, No + REPEATABLE since "1.31.0", Yes =>
+        "Chooses the peer with the least time and fewest connections, by weight.", "least_time connect;";
 
     module "ngx_stream_js_module";
     "js_access" (1..) "function | module.function" in Stream | StreamServer, Value since "njs", No =>

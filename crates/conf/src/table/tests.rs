@@ -26,15 +26,23 @@ const CORE: &[&str] = &[
     "http2 http2_max_concurrent_streams http2_body_preread_size http2_chunk_size",
     // rewrite
     "return rewrite break set if rewrite_log uninitialized_variable_warn map geo split_clients",
+    "geoip2 geoip2_proxy geoip2_proxy_recursive",
     // logs
     "log_format access_log log_not_found log_subrequest open_log_file_cache stub_status",
     // subrequests
     "auth_request auth_request_set mirror mirror_request_body add_before_body add_after_body addition_types",
     // access
+    "auth_jwt auth_jwt_claim_set auth_jwt_header_set auth_jwt_key_cache auth_jwt_key_file auth_jwt_key_request",
+    "auth_jwt_leeway auth_jwt_require auth_jwt_type",
+    "proxy_store proxy_store_access fastcgi_store fastcgi_store_access scgi_store scgi_store_access uwsgi_store",
+    "uwsgi_store_access",
     "auth_basic auth_basic_user_file auth_delay secure_link secure_link_md5 secure_link_secret valid_referers",
     // files and filters
     "gzip_static gunzip sub_filter sub_filter_once sub_filter_types sub_filter_last_modified",
+    "ssi ssi_last_modified ssi_silent_errors ssi_types ssi_value_length subrequest_output_buffer_size",
     "userid userid_service userid_name userid_domain userid_path userid_expires userid_flags userid_p3p userid_mark",
+    "brotli brotli_types brotli_comp_level brotli_window brotli_min_length brotli_static",
+    "zstd zstd_types zstd_comp_level zstd_min_length zstd_static",
     "more_set_headers more_clear_headers more_set_input_headers more_clear_input_headers",
     "charset charset_types charset_map source_charset override_charset",
     "autoindex autoindex_format autoindex_localtime autoindex_exact_size",
@@ -71,6 +79,9 @@ const CORE: &[&str] = &[
     "uwsgi_temp_file_write_size uwsgi_next_upstream uwsgi_next_upstream_tries uwsgi_next_upstream_timeout",
     "uwsgi_param uwsgi_pass_header uwsgi_hide_header uwsgi_ignore_headers uwsgi_socket_rcvbuf",
     "uwsgi_socket_sndbuf",
+    "uwsgi_ssl_session_reuse uwsgi_ssl_protocols uwsgi_ssl_ciphers uwsgi_ssl_name uwsgi_ssl_server_name uwsgi_ssl_verify",
+    "uwsgi_ssl_verify_depth uwsgi_ssl_trusted_certificate uwsgi_ssl_crl uwsgi_ssl_certificate uwsgi_ssl_certificate_key",
+    "uwsgi_ssl_certificate_cache uwsgi_ssl_password_file uwsgi_ssl_conf_command",
     // FastCGI
     "fastcgi_pass fastcgi_index fastcgi_split_path_info fastcgi_buffering fastcgi_request_buffering",
     "fastcgi_ignore_client_abort fastcgi_bind fastcgi_socket_keepalive fastcgi_connect_timeout",
@@ -80,6 +91,10 @@ const CORE: &[&str] = &[
     "fastcgi_max_temp_file_size fastcgi_temp_file_write_size fastcgi_next_upstream fastcgi_next_upstream_tries",
     "fastcgi_next_upstream_timeout fastcgi_param fastcgi_pass_header fastcgi_hide_header fastcgi_ignore_headers",
     "fastcgi_catch_stderr fastcgi_keep_conn fastcgi_socket_rcvbuf fastcgi_socket_sndbuf",
+    // memcached
+    "memcached_pass memcached_bind memcached_socket_keepalive memcached_connect_timeout memcached_send_timeout",
+    "memcached_buffer_size memcached_read_timeout memcached_next_upstream memcached_next_upstream_tries",
+    "memcached_next_upstream_timeout memcached_gzip_flag",
     // gRPC
     "grpc_pass grpc_bind grpc_socket_keepalive grpc_connect_timeout grpc_send_timeout grpc_intercept_errors",
     "grpc_buffer_size grpc_read_timeout grpc_next_upstream grpc_next_upstream_tries grpc_next_upstream_timeout",
@@ -97,7 +112,10 @@ const CORE: &[&str] = &[
     "ssl_stapling ssl_stapling_file ssl_stapling_responder ssl_stapling_verify ssl_ocsp ssl_ocsp_responder ssl_ocsp_cache",
     // ours
     "max_connections keepalive_learn retry_unsent proxy_bind_pool memory_budget ctl_socket tunnel_timeout tunnel_ping status_page",
-    "bare_line_feeds health_check client_half_close http2_ping",
+    "bare_line_feeds health_check client_half_close http2_ping request_trace_secret",
+    // OpenTelemetry
+    "otel_exporter otel_resource_attr otel_service_name otel_span_attr otel_span_name otel_trace otel_trace_context",
+    "endpoint interval batch_size batch_count header trusted_certificate",
     "proxy_cache proxy_cache_key proxy_cache_path proxy_cache_bypass proxy_no_cache proxy_cache_valid",
     "proxy_cache_min_uses proxy_cache_max_range_offset proxy_cache_use_stale proxy_cache_methods proxy_cache_lock",
     "proxy_cache_lock_timeout proxy_cache_lock_age proxy_cache_revalidate proxy_cache_convert_head",
@@ -255,7 +273,8 @@ fn what_is_on_our_list_takes_effect_or_says_why_not() {
 
 /// Words that `stream` alone has.
 const STREAM: &str = "stream proxy_protocol_timeout preread_buffer_size preread_timeout ssl_preread proxy_timeout proxy_downstream_buffer \
-    proxy_upstream_buffer proxy_upload_rate proxy_download_rate proxy_protocol proxy_half_close proxy_ssl";
+    proxy_upstream_buffer proxy_upload_rate proxy_download_rate proxy_protocol proxy_half_close proxy_requests proxy_responses proxy_ssl proxy_ssl_alpn \
+    pass ssl_alpn ssl_handshake_timeout";
 
 #[test]
 fn what_takes_effect_is_on_our_list() {

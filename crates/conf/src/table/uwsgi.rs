@@ -1,7 +1,7 @@
 //! The `uwsgi_*` directives.
 //! Rows only; `rows.rs` says how to read them. Called by the table.
 
-use super::rows::{UWSGI, directives};
+use super::rows::{UWSGI, UWSGI_TLS, directives};
 
 directives! {
     module "ngx_http_uwsgi_module";
@@ -11,11 +11,11 @@ directives! {
         "Value of modifier1 in uwsgi packets.", "uwsgi_modifier1 0;";
     "uwsgi_modifier2" (1) "number" = "0" in Http | Server | Location, Value since "0.8.40", Yes =>
         "Value of modifier2 in uwsgi packets.", "uwsgi_modifier2 0;";
-    "uwsgi_store" (1) "on | off | string" = "off" in Http | Server | Location, Value since "0.8.40", OnlyWith(UWSGI) =>
-        "Whether responses of the uwsgi server are saved as files, and where.", "uwsgi_store off;";
+    "uwsgi_store" (1) "on | off | string" = "off" in Http | Server | Location, Value since "0.8.40", Yes =>
+        "Whether responses with status 200 are saved as files, and where.", "uwsgi_store on;";
     "uwsgi_store_access" (1..=3) "users:permissions ..." = "user:rw"
-        in Http | Server | Location, Value since "0.8.40", OnlyWith(UWSGI) =>
-        "Rights of saved files and directories.", "uwsgi_store_access user:rw;";
+        in Http | Server | Location, Value since "0.8.40", Yes =>
+        "Permissions of saved files, and of the directories created for them.", "uwsgi_store_access user:rw;";
     "uwsgi_buffering" (flag) "on | off" = "on" in Http | Server | Location, Value since "1.1.5", Yes =>
         "Whether the response is read ahead of the client.", "uwsgi_buffering on;";
     "uwsgi_request_buffering" (flag) "on | off" = "on"
@@ -125,38 +125,38 @@ directives! {
         in Http | Server | Location, Value + REPEATABLE since "0.8.40", Yes =>
         "Response fields that do not steer the proxy.", "uwsgi_ignore_headers X-Accel-Redirect;";
     "uwsgi_ssl_session_reuse" (flag) "on | off" = "on"
-        in Http | Server | Location, Value since "1.5.8", OnlyWith(UWSGI) =>
+        in Http | Server | Location, Value since "1.5.8", With(UWSGI_TLS) =>
         "Whether TLS sessions are resumed.", "uwsgi_ssl_session_reuse on;";
     "uwsgi_ssl_protocols" (1..) "protocol ..." = "TLSv1.2 TLSv1.3"
-        in Http | Server | Location, Value + REPEATABLE since "1.5.8", OnlyWith(UWSGI) =>
+        in Http | Server | Location, Value + REPEATABLE since "1.5.8", With(UWSGI_TLS) =>
         "TLS versions that are allowed.", "uwsgi_ssl_protocols TLSv1.2 TLSv1.3;";
-    "uwsgi_ssl_ciphers" (1) "ciphers" = "DEFAULT" in Http | Server | Location, Value since "1.5.8", OnlyWith(UWSGI) =>
+    "uwsgi_ssl_ciphers" (1) "ciphers" = "DEFAULT" in Http | Server | Location, Value since "1.5.8", With(UWSGI_TLS) =>
         "Cipher suites that are allowed, in OpenSSL's words.", "uwsgi_ssl_ciphers DEFAULT;";
-    "uwsgi_ssl_name" (1) "name" in Http | Server | Location, Value since "1.7.0", OnlyWith(UWSGI) =>
-        "Name that the certificate of the peer must carry.";
+    "uwsgi_ssl_name" (1) "name" in Http | Server | Location, Value since "1.7.0", With(UWSGI_TLS) =>
+        "Name that the certificate of the peer must carry.", "uwsgi_ssl_name app.example.com;";
     "uwsgi_ssl_server_name" (flag) "on | off" = "off"
-        in Http | Server | Location, Value since "1.7.0", OnlyWith(UWSGI) =>
+        in Http | Server | Location, Value since "1.7.0", With(UWSGI_TLS) =>
         "Whether the name is sent by SNI.", "uwsgi_ssl_server_name on;";
-    "uwsgi_ssl_verify" (flag) "on | off" = "off" in Http | Server | Location, Value since "1.7.0", OnlyWith(UWSGI) =>
+    "uwsgi_ssl_verify" (flag) "on | off" = "off" in Http | Server | Location, Value since "1.7.0", With(UWSGI_TLS) =>
         "Whether the certificate of the peer is verified.", "uwsgi_ssl_verify on;";
-    "uwsgi_ssl_verify_depth" (1) "number" = "1" in Http | Server | Location, Value since "1.7.0", OnlyWith(UWSGI) =>
+    "uwsgi_ssl_verify_depth" (1) "number" = "1" in Http | Server | Location, Value since "1.7.0", With(UWSGI_TLS) =>
         "Longest chain of certificates.", "uwsgi_ssl_verify_depth 1;";
-    "uwsgi_ssl_trusted_certificate" (1) "file" in Http | Server | Location, Value since "1.7.0", OnlyWith(UWSGI) =>
-        "Certificates of trusted authorities.";
-    "uwsgi_ssl_crl" (1) "file" in Http | Server | Location, Value since "1.7.0", OnlyWith(UWSGI) =>
-        "Revoked certificates.";
-    "uwsgi_ssl_certificate" (1) "file" in Http | Server | Location, Value since "1.7.8", OnlyWith(UWSGI) =>
-        "Certificate that is shown to the other side.";
-    "uwsgi_ssl_certificate_key" (1) "file" in Http | Server | Location, Value since "1.7.8", OnlyWith(UWSGI) =>
-        "Secret key of the certificate.";
+    "uwsgi_ssl_trusted_certificate" (1) "file" in Http | Server | Location, Value since "1.7.0", With(UWSGI_TLS) =>
+        "Certificates of trusted authorities.", "uwsgi_ssl_trusted_certificate /etc/ssl/certs/ca-certificates.crt;";
+    "uwsgi_ssl_crl" (1) "file" in Http | Server | Location, Value since "1.7.0", With(UWSGI_TLS) =>
+        "Revoked certificates.", "uwsgi_ssl_crl crl.pem;";
+    "uwsgi_ssl_certificate" (1) "file" in Http | Server | Location, Value since "1.7.8", With(UWSGI_TLS) =>
+        "Certificate that is shown to the other side.", "uwsgi_ssl_certificate client.pem;";
+    "uwsgi_ssl_certificate_key" (1) "file" in Http | Server | Location, Value since "1.7.8", With(UWSGI_TLS) =>
+        "Secret key of the certificate.", "uwsgi_ssl_certificate_key client.key;";
     "uwsgi_ssl_certificate_cache" (1..=3) "off | max=N [inactive=time] [valid=time]" = "off"
-        in Http | Server | Location, Value since "1.27.4", OnlyWith(UWSGI) =>
+        in Http | Server | Location, Value since "1.27.4", With(UWSGI_TLS) =>
         "Cache of certificates and keys named by variables.", "uwsgi_ssl_certificate_cache off;";
-    "uwsgi_ssl_password_file" (1) "file" in Http | Server | Location, Value since "1.7.8", OnlyWith(UWSGI) =>
-        "Passphrases of secret keys.";
+    "uwsgi_ssl_password_file" (1) "file" in Http | Server | Location, Value since "1.7.8", With(UWSGI_TLS) =>
+        "Passphrases of secret keys.", "uwsgi_ssl_password_file passphrases;";
     "uwsgi_ssl_conf_command" (2) "name value"
-        in Http | Server | Location, ListReplaced + REPEATABLE since "1.19.4", OnlyWith(UWSGI) =>
-        "Sets an OpenSSL configuration command.";
+        in Http | Server | Location, ListReplaced + REPEATABLE since "1.19.4", With(UWSGI_TLS) =>
+        "Sets an OpenSSL configuration command.", "uwsgi_ssl_conf_command Protocol TLSv1.3;";
     "uwsgi_socket_rcvbuf" (1) "size" = "0" in Http | Server | Location, Value since "1.31.3", Yes =>
         "Receive buffer of sockets to the uwsgi server.", "uwsgi_socket_rcvbuf 0;";
     "uwsgi_socket_sndbuf" (1) "size" = "0" in Http | Server | Location, Value since "1.31.3", Yes =>

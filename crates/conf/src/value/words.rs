@@ -84,9 +84,14 @@ macro_rules! bit_set {
 
             /// Reads one word per argument. As in nginx, a repeated word is worth a warning.
             pub fn parse_set(words: &[Word], warnings: &mut Vec<Diagnostic>) -> Parsed<Self> {
+                Self::parse_words(words, Self::WORDS, warnings)
+            }
+
+            /// The same with other words.
+            pub fn parse_words(words: &[Word], known: &[(&str, Self)], warnings: &mut Vec<Diagnostic>) -> Parsed<Self> {
                 let mut set = Self::default();
                 for word in words {
-                    let bits = parse_choice(word, Self::WORDS)?;
+                    let bits = parse_choice(word, known)?;
                     if set.0 & bits.0 != 0 {
                         warnings.push(Diagnostic::warning(word.span, format!("duplicate value \"{}\"", word.text())));
                     }

@@ -39,6 +39,7 @@ fn found(body: &str) -> Vec<String> {
 
 mod acme;
 mod arbitrary;
+mod auth_jwt;
 mod caching;
 mod ctl_socket;
 mod filters;
@@ -47,8 +48,10 @@ mod http2;
 mod inherit;
 mod listen;
 mod logs;
+mod otel;
 mod proxy;
 mod rewrite;
+mod storing;
 mod stream;
 mod tls;
 mod upstream;

@@ -80,14 +80,22 @@ const SHAPES: [&str; 10] = [
     "no \"events\" section",
 ];
 
-/// Modules that distributions build as loadable, so that a plain nginx does not know their directives.
-const LOADED: [&str; 6] = [
+/// Modules that distributions build as loadable, or that only the commercial nginx has: a plain nginx does not know their
+/// directives.
+const LOADED: [&str; 13] = [
+    "ngx_http_auth_jwt_module",
     "ngx_http_image_filter_module",
     "ngx_http_xslt_module",
     "ngx_http_geoip_module",
     "ngx_http_perl_module",
     "ngx_stream_core_module",
     "ngx_http_headers_more_filter_module",
+    "ngx_http_brotli_filter_module",
+    "ngx_http_brotli_static_module",
+    "ngx_http_zstd_filter_module",
+    "ngx_http_zstd_static_module",
+    "ngx_http_geoip2_module",
+    "ngx_otel_module",
 ];
 
 /// `1.22.1` as three numbers.

@@ -14,6 +14,7 @@ use crate::acme::failure::Failure;
 use crate::acme::http::Http;
 use crate::acme::renewal::{Window, date, moderate, validity};
 use crate::acme::store::Store;
+use crate::bell::ringer;
 use crate::dial::AbortOnDrop;
 use gateway::acme::{AcmeIssuerPlan, BoundOrder};
 use gateway::{Level, Registry};
@@ -35,10 +36,7 @@ const LOOK_PERIOD: Duration = Duration::from_hours(1);
 /// Connects to the registry. The bell signals that the wanted certificates have changed.
 pub(crate) fn attach(shared: &'static Registry) -> Arc<Notify> {
     let bell = Arc::new(Notify::new());
-    shared.acme().attach({
-        let bell = Arc::clone(&bell);
-        move || bell.notify_one()
-    });
+    shared.acme().attach(ringer(&bell));
     bell
 }
 

@@ -4,6 +4,7 @@
 pub(crate) mod standings;
 pub(crate) mod staples;
 
+use crate::bell::ringer;
 use crate::dial::{AbortOnDrop, Dialer, Failed};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -33,11 +34,9 @@ const DIALERS_MAX: usize = 32;
 
 /// Connects to the registry. The bells signal new work for staples and for standings.
 pub(crate) fn attach(shared: &'static Registry) -> (Arc<Notify>, Arc<Notify>) {
-    let bells: [Arc<Notify>; 2] = Default::default();
-    let [staples, standings] = bells.clone();
-    shared.attach_staples(move || staples.notify_one());
-    shared.standings().attach(move || standings.notify_one());
-    let [staples, standings] = bells;
+    let (staples, standings) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    shared.attach_staples(ringer(&staples));
+    shared.standings().attach(ringer(&standings));
     (staples, standings)
 }
 

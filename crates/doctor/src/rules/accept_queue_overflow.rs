@@ -99,7 +99,7 @@ const OF_THE_SOCKET: [&str; 5] = ["backlog=", "reuseport", "deferred", "bind", "
 /// The `listen` line that opened the socket: if several servers share the address, the one with the socket's
 /// parameters.
 fn line_of<'a>(configuration: &'a Configuration, listener: &Listener) -> Option<&'a Directive> {
-    let listens = configuration.all("listen");
+    let listens = configuration.listens();
     let same = |directive: &Directive| {
         let text = argument(directive, 0)?;
         let here = address(&text);

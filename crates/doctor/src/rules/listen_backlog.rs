@@ -29,7 +29,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     // The lower of the limits now and after the next boot decides about a burst.
     let (somaxconn, written) = least(facts);
     let mut findings = Vec::new();
-    for listen in configuration.all("listen") {
+    for listen in configuration.listens() {
         let asked =
             listen.directive.args.iter().find_map(|word| word.text().strip_prefix("backlog=")?.parse::<u64>().ok());
         let wanted = asked.unwrap_or(BACKLOG_DEFAULT);

@@ -26,7 +26,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let reserved: Vec<(u64, u64)> = facts.values(RESERVED).flat_map(|(_, value)| parse_ports(value)).collect();
     let mut seen = Vec::new();
     let mut findings = Vec::new();
-    for listen in configuration.all("listen") {
+    for listen in configuration.listens() {
         let Some(port) = argument(listen.directive, 0).and_then(|text| port(&text)) else { continue };
         let Some(range) =
             ranges.iter().find(|range| matches!(range[..], [first, last] if (first..=last).contains(&port)))

@@ -30,7 +30,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let asked = |listen: &crate::configuration::Found<'_>| {
         listen.directive.args.iter().find_map(|word| word.text().strip_prefix("backlog=")?.parse::<u64>().ok())
     };
-    let backlog = configuration.all("listen").iter().map(|listen| asked(listen).unwrap_or(BACKLOG_DEFAULT)).max();
+    let backlog = configuration.listens().iter().map(|listen| asked(listen).unwrap_or(BACKLOG_DEFAULT)).max();
     // The last quarter is reserved for known peers (tcp_conn_request).
     let room = half_open / 4 * 3;
     let Some(backlog) = backlog.filter(|backlog| *backlog > room) else { return Vec::new() };

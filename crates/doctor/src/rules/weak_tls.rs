@@ -24,7 +24,7 @@ fn check(facts: &Facts) -> Vec<Finding> {
     let Some(configuration) = &facts.configuration else { return Vec::new() };
     let mut findings = Vec::new();
     let mut seen = Vec::new();
-    for listen in configuration.all("listen") {
+    for listen in configuration.listens() {
         if !listen.directive.args.iter().any(|word| word.value == *b"ssl") {
             continue;
         }
@@ -62,7 +62,7 @@ fn check(facts: &Facts) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{fired, http};
+    use super::super::fixture::{facts, fired, http};
     use super::*;
 
     fn of(text: &str) -> usize {
@@ -78,5 +78,7 @@ mod tests {
             0
         );
         assert_eq!(of("ssl_protocols TLSv1 TLSv1.1; server { listen 80; }"), 0, "nothing speaks TLS");
+        let stream = "stream { ssl_protocols TLSv1; server { listen 443 ssl; return x; } }";
+        assert_eq!(fired(&check(&facts(stream))), 1);
     }
 }

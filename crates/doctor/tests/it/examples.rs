@@ -66,9 +66,10 @@ const FAULTY: [&str; 3] = ["keepalive-states-off.conf", "throughput-unpooled.con
 
 /// Intended findings in examples: these applications sign or compare the Host with its port, and images may be opened
 /// by their own address.
-const MEANT: [(&str, &str); 5] = [
+const MEANT: [(&str, &str); 6] = [
     ("gitlab.conf", "host-spoofing"),
     ("keycloak.conf", "host-spoofing"),
+    ("oauth2-proxy.conf", "host-spoofing"),
     ("object-store.conf", "host-spoofing"),
     ("registry.conf", "host-spoofing"),
     ("protected-downloads.conf", "referer-may-be-absent"),

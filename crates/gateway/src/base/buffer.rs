@@ -17,6 +17,40 @@ pub(crate) struct Spill {
     sent: usize,
 }
 
+/// A spill that takes memory only while bytes wait: for a million tunnels, most of which are silent.
+#[derive(Debug, Default)]
+pub(crate) struct RareSpill(Option<Box<Spill>>);
+
+impl RareSpill {
+    pub(crate) fn new(spill: Spill) -> Self {
+        Self((!spill.is_empty()).then(|| Box::new(spill)))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Bytes of memory behind it.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.0.as_ref().map_or(0, |spill| size_of::<Spill>() + spill.held_bytes())
+    }
+
+    /// Writes or flushes.
+    pub(crate) fn with<R>(&mut self, act: impl FnOnce(&mut Spill) -> R) -> R {
+        if let Some(spill) = &mut self.0 {
+            let result = act(spill);
+            if spill.is_empty() {
+                self.0 = None;
+            }
+            return result;
+        }
+        let mut spill = Spill::default();
+        let result = act(&mut spill);
+        *self = Self::new(spill);
+        result
+    }
+}
+
 impl Spill {
     /// Bytes that still wait.
     pub(crate) fn len(&self) -> usize {
@@ -59,10 +93,15 @@ impl Spill {
         Ok(sent)
     }
 
-    /// Writes a part that another part follows at once. The kernel may wait for it before it sends a segment.
-    pub(crate) fn write_more(&mut self, stream: &Transport, part: &[u8]) -> io::Result<usize> {
-        let sent = if self.is_empty() { stream.write(&[IoSlice::new(part)], true)? } else { 0 };
-        self.keep(part.get(sent..).unwrap_or_default());
+    /// Writes two parts that more follows at once. The kernel may wait for it before it sends a segment.
+    pub(crate) fn write_more(&mut self, stream: &Transport, [one, two]: [&[u8]; 2]) -> io::Result<usize> {
+        let sent = match two {
+            _ if !self.is_empty() => 0,
+            [] => stream.write(&[IoSlice::new(one)], true)?,
+            two => stream.write(&[IoSlice::new(one), IoSlice::new(two)], true)?,
+        };
+        self.keep(one.get(sent..).unwrap_or_default());
+        self.keep(two.get(sent.saturating_sub(one.len())..).unwrap_or_default());
         Ok(sent)
     }
 

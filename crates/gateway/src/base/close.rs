@@ -202,7 +202,7 @@ impl CloseReason {
                 "`tunnel_timeout`, `proxy_read_timeout`, and the heartbeats of the clients",
             ),
             Self::Displaced => (
-                "it was idle or had no complete request, and another client needed its place",
+                "it was idle, had no complete request, or was the most silent session of UDP, and another client needed its place",
                 "`worker_connections` and `worker_rlimit_nofile`; clients that connect and say nothing",
             ),
             Self::NoRoom => (

@@ -20,6 +20,8 @@ pub(crate) struct Counters {
     pub(crate) tunnels: AtomicU64,
     /// `stream` sessions that are not tunnels yet.
     pub(crate) sessions: AtomicU64,
+    /// Datagrams dropped, by [`DatagramLoss`].
+    pub(crate) datagrams_lost: [AtomicU64; DatagramLoss::LABELS.len()],
     /// Connections closed, by [`crate::base::close::CloseReason`].
     pub(crate) closed: [AtomicU64; crate::base::close::CloseReason::COUNT],
     /// Completed TLS handshakes: full ones, and those that resumed a session.
@@ -50,6 +52,27 @@ pub(crate) struct Counters {
     pub(crate) bugs: AtomicU64,
     /// Bytes that connections hold, or that are kept for the next connection.
     pub(crate) held: Held,
+}
+
+/// Why a datagram was dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum DatagramLoss {
+    /// All of `worker_connections` or of `memory_budget` were in use, and no session of datagrams could end for it.
+    NoRoom = 0,
+    /// Its session had no peer yet.
+    NoPeerYet = 1,
+    /// `proxy_upload_rate`
+    Rate = 2,
+    /// The kernel's buffer of the socket it was to leave by was full.
+    Buffer = 3,
+    /// It was truncated, or had no usable sender.
+    Unusable = 4,
+}
+
+impl DatagramLoss {
+    /// The labels in metrics.
+    pub(crate) const LABELS: [&str; 5] = ["no_room", "no_peer_yet", "rate", "buffer", "unusable"];
 }
 
 /// Why handshakes fail: the names of `tls`, and our own for failures without a message of the peer. The first one

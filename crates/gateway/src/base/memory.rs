@@ -1,7 +1,8 @@
 //! `memory_budget`: one number of bytes for the buffers of all connections, an account of which connection holds how
 //! much, and what to give up when it runs out. Counted: a connection's fixed part, heads, bodies in memory, bytes that
 //! a socket has not accepted, buffers kept for the next exchange. Not counted: the kernel's socket buffers, idle
-//! upstream connections, log lines (bounded separately), the configuration.
+//! upstream connections, log lines (bounded separately), the configuration, and the room of each worker for a batch of
+//! datagrams (1 MB, of which only touched pages take memory).
 //!
 //! A worker takes bytes from the budget in chunks and spends them without synchronisation: it touches the
 //! process-wide counter once for many requests. An exchange reports what it holds whenever it waits; between two waits the amount does

@@ -10,5 +10,6 @@ pub(crate) mod fault;
 pub(crate) mod file_stamp;
 pub(crate) mod logs;
 pub(crate) mod memory;
+pub(crate) mod saved_file;
 pub(crate) mod stall_timeout;
 pub(crate) mod values;

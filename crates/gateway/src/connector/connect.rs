@@ -131,7 +131,7 @@ impl Wanted<'_> {
     }
 
     /// The possible sources of the connection, in the order of trying. At least one.
-    fn sources(&self, caller: &impl Caller) -> SmallVec<[LocalSource; 1]> {
+    pub(super) fn sources(&self, caller: &impl Caller) -> SmallVec<[LocalSource; 1]> {
         let mut sources = SmallVec::new();
         match (self.source, &self.peer.address) {
             (SourcePlan::Template(template), _) => {
@@ -157,7 +157,7 @@ impl Wanted<'_> {
 
 /// Logs a connection that fails before it has begun. As in nginx the line names the peer. An error that starting the
 /// upstream would not fix (no such socket, no permission) is `crit`.
-fn log_refused_at_once(caller: &impl Caller, error: &io::Error, address: &PeerAddress) {
+pub(super) fn log_refused_at_once(caller: &impl Caller, error: &io::Error, address: &PeerAddress) {
     let is_down = matches!(
         error.kind(),
         io::ErrorKind::ConnectionRefused
@@ -172,7 +172,13 @@ fn log_refused_at_once(caller: &impl Caller, error: &io::Error, address: &PeerAd
 }
 
 /// Logs EADDRNOTAVAIL: which source and peer have no port left, and what uses them.
-fn log_no_port(caller: &impl Caller, error: &io::Error, source: LocalSource, transparent: bool, peer: &PeerAddress) {
+pub(super) fn log_no_port(
+    caller: &impl Caller,
+    error: &io::Error,
+    source: LocalSource,
+    transparent: bool,
+    peer: &PeerAddress,
+) {
     let PeerAddress::Ip(peer) = peer else { return };
     let ip = source.map(|(ip, _)| ip);
     let error = errno(error);

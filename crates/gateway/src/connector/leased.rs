@@ -12,7 +12,7 @@ use upstream::streams::Earlier;
 use upstream::{DiscardReason, Millis};
 
 /// For a connection without a lease.
-const NOTHING_EARLIER: Earlier = Earlier { requests: 0, opened: Millis(0), allowed: u32::MAX };
+const NOTHING_EARLIER: Earlier = Earlier { requests: 0, opened: Millis(0), allowed: None };
 
 /// Bytes read at once to find out whether what arrived under TLS is data.
 const IDLE_READ_BYTES: usize = 16 * 1024;

@@ -11,8 +11,8 @@ use crate::exchange::subrequest::Errand;
 use crate::exchange::view::ExchangeView;
 use crate::filter::added_fields::{HeadValues, add_fields, add_trailers, adds_trailers};
 use crate::filter::additions::{Additions, adds, edit_head};
+use crate::filter::assembly;
 use crate::filter::charset::{self, CharsetFacts, CharsetStep};
-use crate::filter::compress::GZIP_BYTES;
 use crate::filter::forced_range::Portion;
 use crate::filter::gunzip::{self, is_packed, would_unpack};
 use crate::filter::gzip::{GzipClient, compress, wants, would_compress};
@@ -20,7 +20,7 @@ use crate::filter::more_headers;
 use crate::filter::stage::Stage;
 use crate::filter::steps;
 use crate::plan::added_fields::AddedField;
-use crate::plan::filters::GzipPlan;
+use crate::plan::filters::{Coding, GzipPlan};
 use http1::FieldId;
 use http1::chunked::trailer_fields;
 use http1::outgoing::is_field_value;
@@ -56,8 +56,10 @@ impl Exchange {
     pub(crate) fn begin_head(&mut self, status: u16) -> Box<ReplyHead> {
         self.response.status = status;
         let (cache_status, is_kept) = (self.cache_status(), self.edits_cached());
+        let kept_bytes_max = self.location().subrequest_bytes_max;
         if let Some(internal) = self.down.internal_mut() {
             internal.set_cache_status(cache_status, is_kept);
+            internal.set_kept_bytes_max(kept_bytes_max);
         }
         let plan = self.client_plan();
         let words = ClientWords { chunks: plan.chunked_transfer_encoding, keepalive_seconds: plan.keepalive_header };
@@ -77,7 +79,7 @@ impl Exchange {
     }
 
     pub(crate) fn fill_date(&self, head: &mut ReplyHead) {
-        head.fields.push_with(FieldId::Date, |out| self.thread.clock.write_date(out));
+        head.fields.push(FieldId::Date, &self.thread.clock.date());
     }
 
     /// Applies the steps to a head that content has filled. If an expression could not be decided, they stop early, and
@@ -88,13 +90,15 @@ impl Exchange {
         }
         self.edit_fields(head);
         self.add_fields(head);
+        self.show_trace(head);
         self.fill_user_id(head);
         if let Ranges::OfFile(portion) = ranges {
             portion.say(head);
         }
         // A response that was begun but not sent may have left filters behind.
-        self.response.filters.set_gzip(None);
+        self.response.filters.set_packer(None);
         self.response.filters.set_stages(Vec::new());
+        self.response.assembly = None;
         if self.routing.undecided.is_due() {
             return;
         }
@@ -140,7 +144,7 @@ impl Exchange {
     }
 
     /// Applies the body filters to a head, and sets up their stages. As in nginx, `sub_filter` does not see the bodies
-    /// that `add_before_body` and `add_after_body` add.
+    /// that `add_before_body` and `add_after_body` add, and `ssi` sees what all others make.
     fn begin_stages(&mut self, head: &mut ReplyHead, compress: Compress) {
         let mut stages = Vec::new();
         if compress != Compress::No {
@@ -154,8 +158,15 @@ impl Exchange {
             stages.extend(steps::begin(filter, head, self.answer_bytes(), &self.evaluation()));
         }
         stages.extend(self.recode(head));
+        let page = self.page_settings(head);
+        if let Some(plan) = self.location().ssi.as_deref().filter(|_| page.is_some()) {
+            assembly::edit_head(plan, head, self.answer_bytes(), self.is_subrequest());
+        }
         if !self.down.sends_body(head) {
             return;
+        }
+        if let Some(settings) = page {
+            stages.push(self.begin_page(settings, head));
         }
         if around {
             stages.extend(self.add_around(&self.charset_of_parts(head)));
@@ -222,7 +233,7 @@ impl Exchange {
     }
 
     /// The character set for the parts of this response.
-    fn charset_of_parts(&self, head: &ReplyHead) -> Box<[u8]> {
+    pub(crate) fn charset_of_parts(&self, head: &ReplyHead) -> Box<[u8]> {
         let own = || charset::named(head.with(self.answer_bytes())).into();
         self.response.outer_charset.clone().unwrap_or_else(own)
     }
@@ -270,10 +281,10 @@ impl Exchange {
         else {
             return;
         };
-        let has_room = || self.thread.memory.room(GZIP_BYTES, 0) >= GZIP_BYTES;
+        let has_room = |bytes: usize| self.thread.memory.room(bytes, 0) >= bytes;
         let flushes = wanted == Compress::Flushing;
-        let gzip = compress(plan, head, self.answer_bytes(), &self.gzip_client(), has_room, flushes);
-        self.response.filters.set_gzip(gzip);
+        let packer = compress(plan, head, self.answer_bytes(), &self.gzip_client(), has_room, flushes);
+        self.response.filters.set_packer(packer);
     }
 
     fn gzip_client(&self) -> GzipClient<'_> {
@@ -285,9 +296,12 @@ impl Exchange {
         }
     }
 
-    /// Whether this client accepts ready-made compressed files.
-    pub(crate) fn takes_gzip(&self, plan: &GzipPlan) -> bool {
-        self.gzip_client().takes_gzip(plan, ReplyHead::default().with(b""))
+    /// The quality that this client gives to ready-made files of a coding; `None` if it does not accept them.
+    pub(crate) fn coding_quality(&self, plan: &GzipPlan, coding: Coding) -> Option<u16> {
+        match coding {
+            Coding::Gzip => self.gzip_client().gzip_quality(plan, ReplyHead::default().with(b"")),
+            Coding::Brotli | Coding::Zstd => self.gzip_client().quality(coding),
+        }
     }
 
     /// Whether filters would change the body of a whole response with this head, once the location has added its
@@ -309,6 +323,7 @@ impl Exchange {
                 charset::would_change(&facts, view, asks_for_several)
             })
             || self.location().filters.iter().any(|filter| steps::would_change(filter, view))
+            || self.location().ssi.as_deref().is_some_and(|plan| assembly::wants(plan, view))
     }
 
     /// The end of the connection marks the end of the body.

@@ -11,6 +11,7 @@ use crate::plan::program::ReturnPlan;
 use http1::{FieldId, Method};
 use rules::precondition::{ModifiedSince, Validators, Verdict, evaluate};
 use rules::time_format::Moment;
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 impl Exchange {
@@ -155,7 +156,7 @@ impl Exchange {
         head.has_body = !is_bodiless(status);
         head.length = (head.has_body && !reply.is_unmeasured).then_some(body.len() as u64);
         head.has_trailers = self.wants_trailers(status, false);
-        self.fill_own_head(reply, content_type.as_deref(), &mut head);
+        self.fill_own_head(reply, content_type, &mut head);
         let compress = if body.len() > OWN_BYTES_MAX { Compress::No } else { Compress::Yes };
         self.filter_head(&mut head, Ranges::None, compress);
         if let Some(refusal) = self.refuse_undecided() {
@@ -170,19 +171,18 @@ impl Exchange {
         Served::Responded
     }
 
-    fn render(&self, reply: &Reply) -> (Vec<u8>, Option<Box<[u8]>>) {
+    /// The body and its type.
+    fn render<'a>(&self, reply: &'a Reply) -> (Cow<'a, [u8]>, Option<&'a [u8]>) {
+        let none = Cow::Borrowed(&[][..]);
         match &reply.body {
-            ReplyBody::Empty | ReplyBody::File(_) | ReplyBody::ToNobody => (Vec::new(), reply.content_type.clone()),
-            ReplyBody::Bytes(bytes) => (bytes.clone(), reply.content_type.clone()),
-            ReplyBody::ErrorPage if is_bodiless(reply.status) => (Vec::new(), None),
+            ReplyBody::Empty | ReplyBody::File(_) | ReplyBody::ToNobody => (none, reply.content_type.as_deref()),
+            ReplyBody::Bytes(bytes) => (Cow::Borrowed(bytes), reply.content_type.as_deref()),
+            ReplyBody::ErrorPage if is_bodiless(reply.status) => (none, None),
             ReplyBody::ErrorPage => {
                 let mut page = Vec::new();
                 let server = String::from_utf8_lossy(&self.location().server_token);
-                if rules::reply::write_page(reply.status, &server, self.pads_error_pages(), &mut page) {
-                    (page, Some(b"text/html".as_slice().into()))
-                } else {
-                    (page, None)
-                }
+                let is_written = rules::reply::write_page(reply.status, &server, self.pads_error_pages(), &mut page);
+                (Cow::Owned(page), is_written.then_some(b"text/html"))
             }
         }
     }

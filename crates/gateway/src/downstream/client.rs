@@ -70,6 +70,21 @@ pub(crate) struct ClientCopy {
     local_address: Option<SocketAddr>,
     local_path: Option<PathBuf>,
     tls: Option<Snapshot>,
+    is_plain_by_mistake: bool,
+}
+
+/// A client without a connection: only a description.
+#[derive(Debug, Clone)]
+pub(crate) struct SupposedClient {
+    /// The address that it would connect to.
+    pub(crate) listener: ListenerId,
+    /// Its own address.
+    pub(crate) peer: PeerAddress,
+    pub(crate) scheme: ClientScheme,
+    pub(crate) local_address: Option<SocketAddr>,
+    pub(crate) local_path: Option<PathBuf>,
+    /// It sends plain HTTP to an address with TLS.
+    pub(crate) is_plain_by_mistake: bool,
 }
 
 impl ClientCopy {
@@ -82,7 +97,24 @@ impl ClientCopy {
             local_address: stream.local_address().ok().flatten(),
             local_path: path_of(stream),
             tls: stream.session(|session| Snapshot::of(session)),
+            is_plain_by_mistake: false,
         })
+    }
+
+    /// The copy for a client that has no connection.
+    pub(super) fn supposed(client: SupposedClient, now: Millis) -> Rc<Self> {
+        let SupposedClient { listener, peer, scheme, local_address, local_path, is_plain_by_mistake } = client;
+        let facts = ClientFacts {
+            listener,
+            peer,
+            serial: 1,
+            requests: 1,
+            is_pipelined: false,
+            accepted_at: now,
+            proxy_header: None,
+            is_http2: false,
+        };
+        Rc::new(Self { facts, scheme, local_address, local_path, tls: None, is_plain_by_mistake })
     }
 }
 
@@ -112,6 +144,7 @@ impl Downstream {
             local_address: self.local_address(),
             local_path: self.local_path(),
             tls: self.tls(Snapshot::of),
+            is_plain_by_mistake: self.is_plain_by_mistake(),
         })
     }
 
@@ -219,7 +252,11 @@ impl Downstream {
 
     /// Plain HTTP arrived on a TLS address.
     pub(crate) fn is_plain_by_mistake(&self) -> bool {
-        matches!(&self.side, Side::H1(h1) if h1.connection.securing == Securing::PlainHttp)
+        match &self.side {
+            Side::H1(h1) => h1.connection.securing == Securing::PlainHttp,
+            Side::H2(_) => false,
+            Side::Internal(internal) => internal.client().is_plain_by_mistake,
+        }
     }
 
     /// Whether the client has sent something that was not read yet.

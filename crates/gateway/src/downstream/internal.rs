@@ -1,9 +1,9 @@
-//! Subrequests: a request that one exchange makes of another one in the same worker. In a subrequest no directive
-//! starts another one, so they do not nest, and the configuration bounds how many a request has. The serving exchange
+//! Subrequests: a request that one exchange makes of another one in the same worker. In a subrequest no directive but
+//! `ssi` starts another one: the configuration bounds how many a request has, or `exchange::including` does. The serving exchange
 //! has an [`Internal`] as its client's side; the starting exchange holds a [`Subrequest`]. They use no socket.
 
 use crate::base::memory::HeldFor;
-use crate::downstream::client::ClientCopy;
+use crate::downstream::client::{ClientCopy, SupposedClient};
 use crate::downstream::reply_head::{Fields, HeadView, Mark, ReplyHead};
 use crate::plan::access::SlotValue;
 use crate::registry::cache::CacheStatus;
@@ -57,6 +57,8 @@ pub(crate) struct Ended {
     pub(crate) status: u16,
     /// The challenges of an upstream's 401.
     pub(crate) challenges: Fields,
+    /// Its content had at least one byte, before any filter.
+    pub(crate) had_content: bool,
     /// Its user-defined variables: as in nginx, they belong to the whole request.
     pub(crate) slots: VarSlots,
 }
@@ -71,6 +73,8 @@ struct Link {
     body: RefCell<Vec<u8>>,
     ended: RefCell<Option<Ended>>,
     is_over: Cell<bool>,
+    /// `subrequest_output_buffer_size` of the serving location.
+    kept_bytes_max: Cell<u64>,
     /// The starter is gone, or does not want the response any more.
     is_abandoned: Cell<bool>,
 }
@@ -95,6 +99,8 @@ pub(crate) struct Internal {
     link: Rc<Link>,
     client: Rc<ClientCopy>,
     wanted: WantedParts,
+    /// It represents a client's own request, and is no subrequest.
+    pub(super) is_supposed: bool,
     /// The method of the client's request: `$request_method`.
     method: Method,
     sets: Option<Arc<[SlotValue]>>,
@@ -140,12 +146,14 @@ pub(crate) fn connect(thread: &Rc<WorkerThread>, start: Start) -> (Box<Internal>
         body: RefCell::default(),
         ended: RefCell::default(),
         is_over: Cell::new(false),
+        kept_bytes_max: Cell::new(u64::MAX),
         is_abandoned: Cell::new(false),
     });
     let internal = Internal {
         link: Rc::clone(&link),
         client,
         wanted,
+        is_supposed: false,
         method,
         sets,
         status: 0,
@@ -156,6 +164,20 @@ pub(crate) fn connect(thread: &Rc<WorkerThread>, start: Start) -> (Box<Internal>
         is_kept: false,
     };
     (Box::new(internal), Subrequest { link, wanted })
+}
+
+/// Both ends of a request of a client that has no connection. The response stays in memory.
+pub(crate) fn suppose(
+    thread: &Rc<WorkerThread>,
+    client: SupposedClient,
+    method: Method,
+) -> (Box<Internal>, Subrequest) {
+    let client = ClientCopy::supposed(client, thread.reactor.now());
+    let starter = thread.reactor.create_task();
+    let (mut internal, subrequest) =
+        connect(thread, Start { client, starter, wanted: WantedParts::Response, method, sets: None });
+    internal.is_supposed = true;
+    (internal, subrequest)
 }
 
 impl Internal {
@@ -170,6 +192,11 @@ impl Internal {
     /// The method of the client's request.
     pub(crate) fn method(&self) -> Method {
         self.method
+    }
+
+    /// Whether its body becomes a part of the starter's.
+    pub(crate) fn is_part(&self) -> bool {
+        self.wanted == WantedParts::Body
     }
 
     /// Variables that are set when it has ended.
@@ -199,6 +226,11 @@ impl Internal {
     /// Sets the cache status of the response that follows.
     pub(crate) fn set_cache_status(&mut self, status: Option<CacheStatus>, is_kept: bool) {
         (self.cache_status, self.is_kept) = (status, is_kept);
+    }
+
+    /// The most bytes of the body that a variable may get.
+    pub(crate) fn set_kept_bytes_max(&mut self, bytes: u64) {
+        self.link.kept_bytes_max.set(bytes);
     }
 
     pub(super) fn take_body(&mut self, body: &[u8], last: bool) -> io::Result<()> {
@@ -280,9 +312,19 @@ impl Subrequest {
         self.link.is_over.get()
     }
 
+    /// Whether the head has come and was not taken.
+    pub(crate) fn has_head(&self) -> bool {
+        self.link.head.borrow().is_some()
+    }
+
     /// Takes the head, once.
     pub(crate) fn take_head(&self) -> Option<SentHead> {
         self.link.head.take()
+    }
+
+    /// The most bytes of the body that a variable may get; the head has come.
+    pub(crate) fn kept_bytes_max(&self) -> u64 {
+        self.link.kept_bytes_max.get()
     }
 
     /// Takes the received bytes of the body.

@@ -6,6 +6,7 @@ pub(crate) mod client;
 pub(crate) mod ending;
 pub(crate) mod h1;
 pub(crate) mod h2;
+pub(crate) mod handshake;
 pub(crate) mod internal;
 pub(crate) mod reply_head;
 pub(crate) mod request;
@@ -148,16 +149,16 @@ impl Downstream {
         matches!(self.side, Side::H1(_))
     }
 
-    /// Sends a final head; [`Self::send_file`] sends its body.
-    pub(crate) fn send_head_of_file(&mut self, view: HeadView<'_>) -> io::Result<()> {
+    /// Sends a final head and the beginning of its body; [`Self::send_file`] sends the rest.
+    pub(crate) fn send_head_of_file(&mut self, view: HeadView<'_>, begun: &[u8]) -> io::Result<()> {
         self.begin_head(view);
         let (terms, takes_body) = (self.terms(), self.takes_body());
         match &mut self.side {
-            Side::H1(h1) => h1.send_head_of_file(terms, view),
-            Side::H2(stream) => stream.send_head(takes_body, view, b"", false),
+            Side::H1(h1) => h1.send_head_of_file(terms, view, begun),
+            Side::H2(stream) => stream.send_head(takes_body, view, begun, false),
             Side::Internal(internal) => {
                 internal.take_head(view);
-                Ok(())
+                internal.take_body(begun, false)
             }
         }
     }
@@ -426,8 +427,8 @@ impl Downstream {
     /// The subrequest, if another exchange started this one.
     pub(crate) fn internal(&self) -> Option<&Internal> {
         match &self.side {
-            Side::H1(_) | Side::H2(_) => None,
-            Side::Internal(internal) => Some(internal),
+            Side::Internal(internal) if !internal.is_supposed => Some(internal),
+            Side::H1(_) | Side::H2(_) | Side::Internal(_) => None,
         }
     }
 

@@ -1,8 +1,10 @@
 //! The head of a response as a value: content fills it, filters edit it, and the downstream encodes it once, in its
 //! protocol. Fields of an upstream's response are not copied: they point into its bytes, which a [`HeadView`] carries
-//! along. All other fields are in the head's own bytes.
+//! along. All other fields are in the head's own bytes, as lines like those of a parsed head: adjacent ones are sent in
+//! one piece.
 
 use crate::base::buffer::recycle;
+use http1::encode::encode_field;
 use http1::{Field, FieldId, FieldSet, Span};
 use std::cell::RefCell;
 
@@ -29,26 +31,33 @@ pub(super) enum HeadEntry {
         name: Span,
         value: Span,
     },
-    /// A well-known name in its usual spelling.
-    Known {
-        id: FieldId,
-        value: Span,
-    },
-    /// Any other name.
-    Named {
-        id: FieldId,
-        name: Span,
-        value: Span,
-    },
+    /// A field in the list's own bytes.
+    Own(Field),
     Mark(Mark),
 }
 
 impl HeadEntry {
     pub(super) fn id(&self) -> Option<FieldId> {
         match self {
-            Self::Passed(field) => Some(field.id),
-            Self::Rewritten { id, .. } | Self::Known { id, .. } | Self::Named { id, .. } => Some(*id),
+            Self::Passed(field) | Self::Own(field) => Some(field.id),
+            Self::Rewritten { id, .. } => Some(*id),
             Self::Mark(_) => None,
+        }
+    }
+
+    /// The field, if it is one of an upstream's response.
+    pub(super) fn passed(&self) -> Option<&Field> {
+        match self {
+            Self::Passed(field) => Some(field),
+            _ => None,
+        }
+    }
+
+    /// The field, if it is in the list's own bytes.
+    pub(super) fn own(&self) -> Option<&Field> {
+        match self {
+            Self::Own(field) => Some(field),
+            _ => None,
         }
     }
 }
@@ -59,29 +68,25 @@ pub(crate) struct Fields {
     pub(super) entries: Vec<HeadEntry>,
     /// The well-known fields that are present.
     seen: FieldSet,
-    own: Vec<u8>,
+    pub(super) own: Vec<u8>,
 }
 
 impl Fields {
     /// Adds a well-known field.
     pub(crate) fn push(&mut self, id: FieldId, value: &[u8]) {
-        self.push_with(id, |out| out.extend_from_slice(value));
-    }
-
-    /// The same; the closure appends the value.
-    pub(crate) fn push_with(&mut self, id: FieldId, write: impl FnOnce(&mut Vec<u8>)) {
-        let value = self.keep(write);
-        self.seen.insert(id);
-        self.entries.push(HeadEntry::Known { id, value });
+        self.push_line(id, id.name().as_bytes(), value);
     }
 
     /// Adds a field with any name, which is sent as it is spelled.
     pub(crate) fn push_named(&mut self, name: &[u8], value: &[u8]) {
-        let id = FieldId::of_name(name);
-        let name = self.keep(|out| out.extend_from_slice(name));
-        let value = self.keep(|out| out.extend_from_slice(value));
+        self.push_line(FieldId::of_name(name), name, value);
+    }
+
+    #[inline]
+    fn push_line(&mut self, id: FieldId, name: &[u8], value: &[u8]) {
+        let field = self.keep_line(id, name, value);
         self.seen.insert(id);
-        self.entries.push(HeadEntry::Named { id, name, value });
+        self.entries.push(HeadEntry::Own(field));
     }
 
     /// Adds a field of the upstream's response unchanged.
@@ -93,7 +98,7 @@ impl Fields {
 
     /// The same with another value.
     pub(crate) fn pass_as(&mut self, field: &Field, value: &[u8]) {
-        let value = self.keep(|out| out.extend_from_slice(value));
+        let value = self.keep(value);
         self.seen.insert(field.id);
         self.entries.push(HeadEntry::Rewritten { id: field.id, name: field.name, value });
     }
@@ -134,13 +139,15 @@ impl Fields {
     /// Replaces the value of the first field with a well-known name, and removes further ones.
     pub(crate) fn replace(&mut self, id: FieldId, value: &[u8]) {
         let Some(place) = self.entries.iter().position(|entry| entry.id() == Some(id)) else { return };
-        let value = self.keep(|out| out.extend_from_slice(value));
         let entry = match self.entries[place] {
             HeadEntry::Passed(Field { id, name, .. }) | HeadEntry::Rewritten { id, name, .. } => {
-                HeadEntry::Rewritten { id, name, value }
+                HeadEntry::Rewritten { id, name, value: self.keep(value) }
             }
-            HeadEntry::Named { id, name, .. } => HeadEntry::Named { id, name, value },
-            HeadEntry::Known { .. } | HeadEntry::Mark(_) => HeadEntry::Known { id, value },
+            HeadEntry::Own(Field { name, .. }) => {
+                let name = name.of(&self.own).to_vec();
+                HeadEntry::Own(self.keep_line(id, &name, value))
+            }
+            HeadEntry::Mark(_) => return,
         };
         let mut at = 0;
         self.entries.retain(|entry| {
@@ -158,9 +165,7 @@ impl Fields {
         let Some(place) = self.entries.iter().position(|entry| is_named(self, entry)) else { return false };
         let id = FieldId::of_name(name);
         let further: Vec<bool> = self.entries[place + 1..].iter().map(|entry| is_named(self, entry)).collect();
-        let name = self.keep(|out| out.extend_from_slice(name));
-        let value = self.keep(|out| out.extend_from_slice(value));
-        self.entries[place] = HeadEntry::Named { id, name, value };
+        self.entries[place] = HeadEntry::Own(self.keep_line(id, name, value));
         let mut at = 0;
         self.entries.retain(|_| {
             at += 1;
@@ -191,10 +196,20 @@ impl Fields {
         }
     }
 
-    fn keep(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Span {
+    fn keep(&mut self, value: &[u8]) -> Span {
         let start = self.own.len();
-        write(&mut self.own);
+        self.own.extend_from_slice(value);
         Span::new(start, self.own.len())
+    }
+
+    /// Keeps a field as a line of a head. Any value becomes one line.
+    fn keep_line(&mut self, id: FieldId, name: &[u8], value: &[u8]) -> Field {
+        let start = self.own.len();
+        encode_field(name, value, &mut self.own);
+        let name = Span::new(start, start + name.len());
+        // Between them: a colon and a space; behind the value: a line end.
+        let value = Span::new(name.end() + 2, self.own.len() - 2);
+        Field { name, value, id, hop: false }
     }
 
     /// The value of the first field of a well-known name.
@@ -223,8 +238,7 @@ impl Fields {
         Some(match entry {
             HeadEntry::Passed(field) => (field.name.of(answer), field.value.of(answer)),
             HeadEntry::Rewritten { name, value, .. } => (name.of(answer), value.of(&self.own)),
-            HeadEntry::Known { id, value } => (id.name().as_bytes(), value.of(&self.own)),
-            HeadEntry::Named { name, value, .. } => (name.of(&self.own), value.of(&self.own)),
+            HeadEntry::Own(field) => (field.name.of(&self.own), field.value.of(&self.own)),
             HeadEntry::Mark(_) => return None,
         })
     }

@@ -41,6 +41,8 @@ pub(crate) struct AttemptRecord {
     /// Bytes that its socket has accepted.
     pub(crate) bytes_sent: u64,
     pub(crate) close_reason: Option<upstream::DiscardReason>,
+    /// Why it failed; `None` if it did not.
+    pub(crate) failure: Option<upstream::retry::Failure>,
 }
 
 impl AttemptRecord {
@@ -51,6 +53,21 @@ impl AttemptRecord {
             *self.queue_ms.get_or_insert(0) += waited_ms;
             self.pool_wait_ms += waited_ms;
         }
+    }
+
+    /// How the attempt came to its connection, in one word.
+    pub(crate) fn connection_word(&self) -> &'static str {
+        match (self.reused, self.connect_ms) {
+            (true, _) => "reused",
+            (false, Some(_)) => "new",
+            // Without a connection nothing was reused, and nothing connected.
+            (false, None) => "none",
+        }
+    }
+
+    /// How long connecting took, if it connected.
+    pub(crate) fn own_connect_ms(&self) -> Option<u64> {
+        self.connect_ms.filter(|_| !self.reused)
     }
 
     pub(crate) fn new(exchange: &Exchange, peer: u32) -> Self {
@@ -73,6 +90,7 @@ impl AttemptRecord {
             bytes_received: 0,
             bytes_sent: 0,
             close_reason: None,
+            failure: None,
         }
     }
 
@@ -83,12 +101,23 @@ impl AttemptRecord {
             return Scheme::Http;
         };
         match (&proxy.application, &proxy.tls) {
-            (Some(application), _) => application.scheme(),
+            (Some(application), tls) => application.scheme(tls.is_some()),
             (None, Some(_)) if proxy.is_grpc => Scheme::Grpcs,
             (None, None) if proxy.is_grpc => Scheme::Grpc,
             (None, Some(_)) => Scheme::Https,
             (None, None) => Scheme::Http,
         }
+    }
+
+    /// The name of the group, or the host, that `proxy_pass` names.
+    pub(crate) fn upstream_name<'a>(&self, generation: &'a Generation) -> Option<&'a [u8]> {
+        let proxy = generation.proxy_of(&generation.location(self.location?).content, self.place)?;
+        Some(&proxy.host)
+    }
+
+    /// Whether a peer could be chosen.
+    pub(crate) fn has_peer(&self) -> bool {
+        self.peer != NO_PEER
     }
 
     /// `$upstream_addr`; as in nginx, the group's name if no peer could be chosen.

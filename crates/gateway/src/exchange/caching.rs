@@ -5,6 +5,7 @@ use crate::base::logs::error::Level;
 use crate::exchange::Exchange;
 use crate::exchange::view::ExchangeView;
 use crate::plan::cache::CachePlan;
+use crate::registry::cache::cached_file::CachedFile;
 use crate::registry::cache::files::StoreFile;
 use crate::registry::cache::fill::{Fill, FillHead, Filling};
 use crate::registry::cache::{CacheHold, CacheStatus, CacheZone};
@@ -15,6 +16,7 @@ use rules::template::Template;
 use rules::time_format::Moment;
 use rules::variable::Variable;
 use std::io;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -42,30 +44,13 @@ pub(crate) struct Caching {
     /// The upstream is asked by GET for a HEAD request.
     pub(crate) converts_head: bool,
     /// The cached response, fresh or stale.
-    pub(crate) found: Option<Box<CachedFile>>,
+    pub(crate) found: Option<Rc<CachedFile>>,
     /// The response that another exchange is storing, and this one sends meanwhile.
     pub(crate) followed: Option<Arc<Fill>>,
     /// The upstream's word on the lifetime of a response that has not changed.
     pub(crate) renewed: Option<Freshness>,
     /// `$upstream_cache_last_modified`, `$upstream_cache_etag`
     pub(crate) validators: (Option<i64>, Vec<u8>),
-}
-
-/// A response in the cache, with its file open.
-pub(crate) struct CachedFile {
-    pub(crate) file: OpenFile,
-    pub(crate) entry: Entry,
-    /// The bytes read of the file: everything before the body, and the beginning of the body.
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) head_start: usize,
-    pub(crate) body_start: usize,
-}
-
-impl CachedFile {
-    /// The head of the response as the upstream sent it.
-    pub(crate) fn head(&self) -> &[u8] {
-        &self.bytes[self.head_start..self.body_start]
-    }
 }
 
 /// A response being stored in the cache.

@@ -18,6 +18,8 @@ pub(crate) struct Conversation {
     pub(crate) answer: Option<Box<Answer>>,
     /// The received part of a FastCGI response, until its body begins.
     pub(crate) records: Option<Box<Records>>,
+    /// The response is a value of memcached: its end follows it.
+    pub(crate) is_value: bool,
     /// Over HTTP/2: whether the bytes read last were the end of the response.
     pub(crate) stream_ended: Option<bool>,
     /// The response ended without trailers: with its head, or with its body.

@@ -1,8 +1,11 @@
 //! What is known of the response before and while it is sent.
 
 use crate::downstream::reply_head::Fields;
+use crate::exchange::including::Inclusion;
 use crate::exchange::user_id::UserIds;
+use crate::filter::assembly::Assembly;
 use crate::filter::chain::Chain;
+use std::rc::Rc;
 
 /// The response of an exchange.
 #[derive(Default)]
@@ -23,6 +26,10 @@ pub(crate) struct Response {
     pub(crate) said_charset: Option<Box<[u8]>>,
     /// The character set of the response that this one becomes a part of; empty if that names none.
     pub(crate) outer_charset: Option<Box<[u8]>>,
+    /// The page that the response is (`ssi`): its commands are executed whenever the exchange waits.
+    pub(crate) assembly: Option<Rc<Assembly>>,
+    /// What the pages of one client's request share, if this response is one of them or a part of one.
+    pub(crate) inclusion: Option<Box<Inclusion>>,
     /// The ids of `userid`.
     pub(crate) user_ids: UserIds,
     /// The response depends on Accept-Encoding, even if its head does not show that.

@@ -1,13 +1,17 @@
 //! The routing state of a request: its target, and the effects of programs and redirects on it.
 
+use crate::exchange::otel::Otel;
 use crate::exchange::prefetched::Prefetched;
+use crate::exchange::request_trace::PhaseTimes;
 use crate::exchange::target::Target;
 use crate::exchange::undecided::Undecided;
 use http1::Method;
+use jwt::Token;
 use rules::captures::Captures;
 use rules::slice::Slice;
 use rules::slots::VarSlots;
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 /// The routing state of a request.
 pub(crate) struct Routing {
@@ -23,6 +27,12 @@ pub(crate) struct Routing {
     pub(crate) is_update: bool,
     /// The slice that this subrequest asks for (`slice`); its starter assembles the response.
     pub(crate) slice: Option<Slice>,
+    /// The token of `auth_jwt`; subrequests share it.
+    pub(crate) token: Option<Rc<Token>>,
+    /// The trace context; subrequests share it.
+    pub(crate) otel: Otel,
+    /// The phases of a request with the secret of `request_trace_secret`.
+    pub(crate) traced: Option<Box<PhaseTimes>>,
     /// Whether an expression in a variable could not be decided.
     pub(crate) undecided: Undecided,
     /// Depth of evaluation of a protected link, which may refer to itself.
@@ -39,6 +49,9 @@ impl Routing {
             prefetched: None,
             is_update: false,
             slice: None,
+            token: None,
+            otel: Otel::default(),
+            traced: None,
             undecided: Undecided::default(),
             links_asked: Cell::new(0),
         }

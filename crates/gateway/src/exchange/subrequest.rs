@@ -1,11 +1,13 @@
 //! Subrequests: an exchange starts another one in its worker and waits for its result. `auth_request`, `mirror`,
-//! additions, `slice` and background cache updates use them.
+//! additions, `ssi`, `slice` and background cache updates use them.
 
 use crate::downstream::Asker;
 use crate::downstream::internal::{Ended, Internal, Start, Subrequest, WantedParts, connect};
 use crate::downstream::reply_head::Fields;
 use crate::exchange::admission::Admission;
 use crate::exchange::attempts::Attempts;
+use crate::exchange::including::Inclusion;
+use crate::exchange::otel::OtelTrace;
 use crate::exchange::step::Redirect;
 use crate::exchange::target::Target;
 use crate::exchange::user_id::UserIds;
@@ -16,6 +18,7 @@ use crate::plan::access::SlotValue;
 use crate::plan::slice::SlicePlan;
 use crate::upstream::replay_body::ReplayBody;
 use http1::{FieldId, Method};
+use jwt::Token;
 use reactor::Woken;
 use rules::captures::Captures;
 use rules::slice::Slice;
@@ -41,6 +44,9 @@ pub(crate) struct Errand {
     pub(crate) charset: Option<Box<[u8]>>,
     /// It runs the content of its starter's own location; `uri` is not used.
     pub(crate) resumes: Option<Resumes>,
+    pub(crate) args: Option<Vec<u8>>,
+    /// A page includes it (`ssi`).
+    pub(crate) inclusion: Option<Box<Inclusion>>,
 }
 
 /// Why a subrequest runs the content of its starter.
@@ -56,7 +62,13 @@ impl Errand {
     /// GET for a body that becomes a part of the starter's.
     pub(crate) fn for_body(uri: Vec<u8>, charset: Box<[u8]>) -> Self {
         let (wanted, body) = (WantedParts::Body, ReplayBody::None);
-        Self { uri, method: Method::Get, wanted, body, sets: None, charset: Some(charset), resumes: None }
+        let charset = Some(charset);
+        Self { uri, method: Method::Get, wanted, body, sets: None, charset, resumes: None, args: None, inclusion: None }
+    }
+
+    /// GET for a body that the starter reads itself.
+    pub(crate) fn for_reading(uri: Vec<u8>) -> Self {
+        Self { charset: None, ..Self::for_body(uri, Box::default()) }
     }
 
     /// GET or HEAD for a slice of the starter's own response.
@@ -69,6 +81,8 @@ impl Errand {
             sets: None,
             charset: None,
             resumes: Some(Resumes::Slice(slice, Rc::clone(attempts))),
+            args: None,
+            inclusion: None,
         }
     }
 }
@@ -81,6 +95,10 @@ pub(crate) struct Inherited {
     pub(crate) admission: Admission,
     pub(crate) request_id: u128,
     pub(crate) user_ids: UserIds,
+    /// The token of `auth_jwt`.
+    pub(crate) token: Option<Rc<Token>>,
+    /// The trace context.
+    pub(crate) trace: Option<Rc<OtelTrace>>,
     /// The starter's target, for an update.
     pub(crate) resumed: Option<(Target, Captures)>,
 }
@@ -88,6 +106,16 @@ pub(crate) struct Inherited {
 impl Exchange {
     /// Starts a subrequest; the worker runs it while this exchange waits.
     pub(crate) fn start(&mut self, errand: Errand) -> Subrequest {
+        // A starter that waits gets its variables back.
+        let slots = match errand.wanted {
+            WantedParts::Nothing | WantedParts::Body | WantedParts::Response => self.routing.slots.clone(),
+            WantedParts::Status => std::mem::take(&mut self.routing.slots),
+        };
+        self.start_with(errand, slots)
+    }
+
+    /// The same with these variables.
+    pub(crate) fn start_with(&self, errand: Errand, slots: VarSlots) -> Subrequest {
         let start = Start {
             client: self.down.copy_client(),
             starter: self.task(),
@@ -103,11 +131,6 @@ impl Exchange {
             request.args.clone_from(&self.request.args);
             (self.routing.target.clone(), self.routing.captures.borrow().clone())
         });
-        // A starter that waits gets its variables back.
-        let slots = match errand.wanted {
-            WantedParts::Nothing | WantedParts::Body | WantedParts::Response => self.routing.slots.clone(),
-            WantedParts::Status => std::mem::take(&mut self.routing.slots),
-        };
         let admission = self.admission.inherited();
         let inherited = Inherited {
             errand,
@@ -116,6 +139,8 @@ impl Exchange {
             admission,
             request_id: self.request_id(),
             user_ids: self.response.user_ids.inherited(),
+            token: self.routing.token.clone(),
+            trace: self.routing.otel.begun().cloned(),
             resumed,
         };
         self.spares.start(Begin {
@@ -144,12 +169,17 @@ impl Exchange {
 
     /// The target at which a subrequest starts; `None`: the starter's own.
     pub(crate) fn take_on(&mut self, inherited: Inherited) -> Option<Redirect> {
-        let Inherited { errand, server, slots, admission, request_id, user_ids, resumed } = inherited;
+        let Inherited { errand, server, slots, admission, request_id, user_ids, token, trace, resumed } = inherited;
+        self.routing.token = token;
+        if let Some(trace) = trace {
+            self.routing.otel.inherit(trace);
+        }
         self.response.user_ids = user_ids;
         self.routing.target.server = server;
         self.routing.slots = slots;
         self.routing.method = errand.method;
         self.response.outer_charset = errand.charset;
+        self.response.inclusion = errand.inclusion;
         self.admission = admission;
         self.set_request_id(request_id);
         if let Some((target, captures)) = resumed {
@@ -164,7 +194,7 @@ impl Exchange {
             }
             return None;
         }
-        Some(Redirect::Uri { uri: errand.uri, args: None })
+        Some(Redirect::Uri { uri: errand.uri, args: errand.args })
     }
 
     /// Sets the variables of `auth_request_set`.
@@ -190,7 +220,8 @@ impl Exchange {
         if let Some(told) = &self.upstream.told {
             *told.borrow_mut() = std::mem::take(&mut self.upstream.attempts);
         }
-        Ended { status: self.response.status, challenges, slots: std::mem::take(&mut self.routing.slots) }
+        let had_content = self.response.filters.had_content();
+        Ended { status: self.response.status, challenges, had_content, slots: std::mem::take(&mut self.routing.slots) }
     }
 
     /// The `slice` plan, if the location's content is requested in slices.

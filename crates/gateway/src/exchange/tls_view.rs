@@ -1,4 +1,5 @@
-//! The values of `$ssl_…`, read from the client's TLS session. The view of an exchange calls it; values are not cached.
+//! The values of `$ssl_…`, read from the client's TLS session. The views of exchanges and of sessions of `stream` call it;
+//! values are not cached.
 
 use crate::exchange::Exchange;
 use crate::plan::tls::ClientDemands;
@@ -10,14 +11,21 @@ use tls::SessionFacts;
 pub(crate) fn of(exchange: &Exchange, variable: TlsVariable, out: &mut Vec<u8>) -> bool {
     let now = exchange.thread.clock.now();
     let server = exchange.generation.server(exchange.routing.target.server);
-    let demands = server.tls.as_deref().and_then(|tls| tls.demands.as_ref());
-    let value = |session: &dyn SessionFacts| {
-        if variable.is_of_client() && !counts(session, demands) {
-            return variable == TlsVariable::ClientVerify && append(Some("NONE"), out);
-        }
-        write(variable, session, now, out)
-    };
-    exchange.down.tls(value).unwrap_or_default()
+    exchange.down.tls(|session| of_session(variable, session, server.demands(), now, out)).unwrap_or_default()
+}
+
+/// The same for a session of TLS. `demands` are those of the server; `now` counts from 1970.
+pub(crate) fn of_session(
+    variable: TlsVariable,
+    session: &dyn SessionFacts,
+    demands: Option<&ClientDemands>,
+    now: Duration,
+    out: &mut Vec<u8>,
+) -> bool {
+    if variable.is_of_client() && !counts(session, demands) {
+        return variable == TlsVariable::ClientVerify && append(Some("NONE"), out);
+    }
+    write(variable, session, now, out)
 }
 
 /// Whether the client's certificate was checked against these demands: it may have been checked for another server.

@@ -9,6 +9,7 @@ use crate::downstream::reply_head::{Fields, HeadView};
 use crate::exchange::Exchange;
 use crate::exchange::attempts::AttemptRecord;
 use crate::exchange::tls_view;
+use crate::plan::filters::Coding;
 use crate::plan::location::Content;
 use crate::registry::limit_zones::{LimitStatus, Limited};
 use conf::value::Host;
@@ -16,6 +17,7 @@ use http1::chunked::trailer_fields;
 use http1::{Field, FieldId, Version};
 use rules::basic_auth::Credentials;
 use rules::template::View;
+use rules::time_format::Zone;
 use rules::variable::{FieldName, Variable, arg, cookie, set_cookie};
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -52,6 +54,11 @@ fn status(exchange: &Exchange, out: &mut Vec<u8>) -> bool {
         0 => bytes(b"000", out),
         known => number(u64::from(known), out),
     }
+}
+
+/// `$gzip_ratio`, `$brotli_ratio`, `$zstd_ratio`
+fn packed_ratio(exchange: &Exchange, coding: Coding, out: &mut Vec<u8>) -> bool {
+    exchange.response.filters.ratio(coding).is_some_and(|ratio| bytes(ratio.as_bytes(), out))
 }
 
 impl View for ExchangeView<'_> {
@@ -103,7 +110,12 @@ impl View for ExchangeView<'_> {
             Variable::ContentType => self.joined(FieldId::ContentType, b", ", out),
             Variable::Http(name) => self.request_field(name, out),
             Variable::Cookie(name) => self.cookie(name, out),
+            Variable::DateLocal => exchange.write_date(Zone::Local, out),
+            Variable::DateGmt => exchange.write_date(Zone::Gmt, out),
             Variable::Tls(variable) => tls_view::of(exchange, *variable, out),
+            Variable::Jwt(variable) => exchange.write_token(variable, out),
+            Variable::Otel(variable) => exchange.write_otel(*variable, out),
+            Variable::RequestTrace => exchange.write_request_trace(out),
             _ => self.present(variable, out) || self.upstream(variable, out),
         }
     }
@@ -150,9 +162,9 @@ impl ExchangeView<'_> {
             | Variable::ProxyProtocolServerAddr
             | Variable::ProxyProtocolServerPort
             | Variable::ProxyProtocolTlv(_) => exchange.proxy_protocol(variable, out),
-            Variable::GzipRatio => {
-                exchange.response.filters.gzip_ratio().is_some_and(|ratio| bytes(ratio.as_bytes(), out))
-            }
+            Variable::GzipRatio => packed_ratio(exchange, Coding::Gzip, out),
+            Variable::BrotliRatio => packed_ratio(exchange, Coding::Brotli, out),
+            Variable::ZstdRatio => packed_ratio(exchange, Coding::Zstd, out),
             Variable::LimitRate => number(exchange.response.limit_rate.unwrap_or(0), out),
             Variable::LimitReqStatus => limit_status(exchange, |limited| limited.requests, out),
             Variable::LimitConnStatus => limit_status(exchange, |limited| limited.connections, out),

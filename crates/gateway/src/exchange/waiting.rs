@@ -58,6 +58,10 @@ impl Exchange {
     /// Waits until something happens to this exchange. If input has already arrived, the wait ends after the other
     /// ready tasks have had their turn.
     pub(crate) async fn wait(&self, wants: Wants<'_>, at_most: Duration) -> Woken {
+        if self.assemble() {
+            // There is more to send: the caller looks again once the subrequests just started have had their turn.
+            self.thread.reactor.wake(self.task());
+        }
         let secure = wants.upstream.map_or(0, |(stream, _)| stream.held_bytes());
         self.account(wants.besides + secure);
         let reactor = &self.thread.reactor;
@@ -110,6 +114,7 @@ impl Exchange {
             + self.response.filters.held_bytes()
             + self.down.held_bytes()
             + self.intake.replay.held_bytes()
+            + self.shared_page_bytes()
             + besides;
         let held = EXCHANGE_BYTES + self.request.held_bytes() + buffers.max(BUFFERS_BYTES_MIN);
         self.thread.memory.hold(self.task(), HeldFor::Exchange, held);

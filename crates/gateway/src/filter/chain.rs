@@ -3,8 +3,9 @@
 
 use crate::downstream::Downstream;
 use crate::downstream::reply_head::{Fields, HeadView};
-use crate::filter::compress::Gzip;
+use crate::filter::compress::Packer;
 use crate::filter::stage::{Piece, Stage};
+use crate::plan::filters::Coding;
 use reactor::{OpenFile, Reactor};
 use rules::pace::Pace;
 use std::ops::Range;
@@ -21,10 +22,12 @@ pub(crate) struct Chain {
     stages: Vec<Box<dyn Stage>>,
     /// The first stage has the complete body.
     is_over: bool,
+    /// Content has passed on at least one byte.
+    had_content: bool,
     /// Why a stage failed.
     fault: Option<io::Error>,
-    /// `gzip`
-    gzip: Option<Box<Gzip>>,
+    /// `gzip`, `brotli`, `zstd`
+    packer: Option<Box<Packer>>,
     /// `limit_rate`
     rate: Option<Box<Rate>>,
 }
@@ -78,8 +81,8 @@ impl Chain {
     }
 
     /// Compresses the following body; `None` leaves it as it is.
-    pub(crate) fn set_gzip(&mut self, gzip: Option<Gzip>) {
-        self.gzip = gzip.map(Box::new);
+    pub(crate) fn set_packer(&mut self, packer: Option<Packer>) {
+        self.packer = packer.map(Box::new);
     }
 
     /// Sets the pace of the response from now on.
@@ -105,6 +108,7 @@ impl Chain {
     }
 
     fn send(&mut self, down: &mut Downstream, head: Option<HeadView<'_>>, body: &[u8], last: bool) -> io::Result<()> {
+        self.had_content |= !body.is_empty();
         let body = match &mut self.portion {
             None => body,
             Some(portion) => match portion.cut(body) {
@@ -160,12 +164,12 @@ impl Chain {
 
     /// Compresses the bytes, if the response is compressed.
     fn pack(&mut self, down: &mut Downstream, head: Option<HeadView<'_>>, body: &[u8], last: bool) -> io::Result<()> {
-        let Some(gzip) = &mut self.gzip else { return self.give(down, head, body, last) };
-        let packed = gzip.compress(body, last)?;
+        let Some(packer) = &mut self.packer else { return self.give(down, head, body, last) };
+        let packed = packer.compress(body, last)?;
         let nothing = head.is_none() && packed.is_empty() && !last;
         let sent = if nothing { Ok(()) } else { self.give(down, head, &packed, last) };
-        if let Some(gzip) = &mut self.gzip {
-            gzip.give_back(packed);
+        if let Some(packer) = &mut self.packer {
+            packer.give_back(packed);
         }
         sent
     }
@@ -184,9 +188,14 @@ impl Chain {
         if self.rate.is_some() { self.flush_waiting(down).map(drop) } else { Ok(()) }
     }
 
-    /// Sends a final head; [`Self::send_file`] sends its body.
-    pub(crate) fn send_head_of_file(&mut self, down: &mut Downstream, head: HeadView<'_>) -> io::Result<()> {
-        down.send_head_of_file(head)?;
+    /// Sends a final head and the beginning of its body; [`Self::send_file`] sends the rest.
+    pub(crate) fn send_head_of_file(
+        &mut self,
+        down: &mut Downstream,
+        head: HeadView<'_>,
+        begun: &[u8],
+    ) -> io::Result<()> {
+        down.send_head_of_file(head, begun)?;
         self.let_go(down)
     }
 
@@ -217,8 +226,8 @@ impl Chain {
 
     /// The body breaks off here: sends what the compressor still holds, without an end.
     pub(crate) fn break_off(&mut self, down: &mut Downstream) -> io::Result<()> {
-        let Some(gzip) = self.gzip.as_mut().filter(|gzip| gzip.bytes_in > 0) else { return Ok(()) };
-        let packed = gzip.break_off()?;
+        let Some(packer) = self.packer.as_mut().filter(|packer| packer.bytes_in > 0) else { return Ok(()) };
+        let packed = packer.break_off()?;
         if packed.is_empty() { Ok(()) } else { self.give(down, None, &packed, false) }
     }
 
@@ -236,12 +245,18 @@ impl Chain {
         }
     }
 
+    /// Whether content has passed on at least one byte.
+    pub(crate) fn had_content(&self) -> bool {
+        self.had_content
+    }
+
     /// Whether content has passed on the whole body, and a stage may still hold the rest of it.
     pub(crate) fn holds_rest(&self) -> bool {
         self.is_over && !self.stages.is_empty()
     }
 
-    /// Whether bytes of the response wait for a subrequest, which wakes the exchange.
+    /// Whether bytes of the response wait for a subrequest, which wakes the exchange, or for the exchange's next wait, which
+    /// executes the commands of a page.
     pub(crate) fn awaits_subrequest(&self) -> bool {
         self.stages.iter().any(|stage| stage.is_waiting())
     }
@@ -278,7 +293,7 @@ impl Chain {
 
     /// Whether a step changes the body, which takes time and needs its bytes.
     pub(crate) fn changes_body(&self) -> bool {
-        self.gzip.is_some() || !self.stages.is_empty()
+        self.packer.is_some() || !self.stages.is_empty()
     }
 
     /// Whether the rate is limited.
@@ -286,9 +301,9 @@ impl Chain {
         self.rate.is_some()
     }
 
-    /// `$gzip_ratio`
-    pub(crate) fn gzip_ratio(&self) -> Option<String> {
-        self.gzip.as_ref().and_then(|gzip| rules::gzip::ratio(gzip.bytes_in, gzip.bytes_out))
+    /// `$gzip_ratio`, `$brotli_ratio`, `$zstd_ratio`
+    pub(crate) fn ratio(&self, coding: Coding) -> Option<String> {
+        self.packer.as_ref().and_then(|packer| packer.ratio(coding))
     }
 
     /// Bytes of the body that wait in a step or for the client's socket.
@@ -299,7 +314,7 @@ impl Chain {
     /// Bytes of memory that the steps hold.
     pub(crate) fn held_bytes(&self) -> usize {
         let staged = self.stages.iter().map(|stage| stage.held_bytes() + stage.own_bytes()).sum::<usize>();
-        staged + self.gzip.as_ref().map_or(0, |gzip| gzip.held_bytes())
+        staged + self.packer.as_ref().map_or(0, |packer| packer.held_bytes())
     }
 }
 

@@ -7,6 +7,8 @@
 
 pub(crate) mod added_fields;
 pub(crate) mod additions;
+pub(crate) mod assembly;
+pub(crate) mod brotli;
 pub(crate) mod chain;
 pub(crate) mod charset;
 pub(crate) mod compress;
@@ -17,3 +19,5 @@ pub(crate) mod more_headers;
 pub(crate) mod stage;
 pub(crate) mod steps;
 pub(crate) mod substitute;
+#[cfg(feature = "zstd")]
+pub(crate) mod zstd;

@@ -10,6 +10,7 @@ impl Lowering<'_> {
     /// The checks of a location, if there are any.
     pub(super) fn access_plan(&mut self, settings: &LocationSettings) -> Option<Box<AccessPlan>> {
         let basic = self.basic_plan(settings);
+        let jwt = self.jwt_plan(&settings.jwt);
         let delay = settings.access.delay;
         let settings = &settings.response;
         let request = settings.auth_request.as_ref().map(|uri| AuthRequestPlan {
@@ -17,8 +18,8 @@ impl Lowering<'_> {
             sets: settings.auth_request_sets.iter().filter_map(|set| self.slot_value(set)).collect(),
         });
         let rules = settings.access.clone();
-        (!rules.is_empty() || basic.is_some() || request.is_some())
-            .then(|| Box::new(AccessPlan { satisfy: settings.satisfy, rules, basic, request, delay }))
+        (!rules.is_empty() || basic.is_some() || jwt.is_some() || request.is_some())
+            .then(|| Box::new(AccessPlan { satisfy: settings.satisfy, rules, basic, jwt, request, delay }))
     }
 
     /// As in nginx, no password is required if one of the two directives is missing.

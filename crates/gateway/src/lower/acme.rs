@@ -56,7 +56,7 @@ impl Lowering<'_> {
         }
     }
 
-    fn named_file(&mut self, path: &Path, span: Span) -> Option<Vec<u8>> {
+    pub(super) fn named_file(&mut self, path: &Path, span: Span) -> Option<Vec<u8>> {
         self.read_named(path, |path, error| {
             let message = format!("cannot read \"{path}\" ({error})");
             Diagnostic::error(span, message).with_hint("check the path, and who may read the file")

@@ -60,8 +60,8 @@ impl Lowering<'_> {
             Scheme::Http | Scheme::Https => "proxy",
             Scheme::Fastcgi => "fastcgi",
             Scheme::Scgi => "scgi",
-            Scheme::Uwsgi => "uwsgi",
-            Scheme::Grpc | Scheme::Grpcs => return None,
+            Scheme::Uwsgi | Scheme::Suwsgi => "uwsgi",
+            Scheme::Memcached | Scheme::Grpc | Scheme::Grpcs => return None,
         };
         if let (None, false) = (&words.key, family == "proxy") {
             let message = format!("no \"{family}_cache_key\" for \"{family}_cache\"");

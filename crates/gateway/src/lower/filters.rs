@@ -1,8 +1,14 @@
 //! Lowers the filters of response bodies.
 
 use crate::lower::Lowering;
-use crate::plan::filters::{AdditionPlan, FilterPlan, GzipPlan, SoughtTexts, SubstitutePlan};
-use conf::model::{FilterSettings, GzipSettings, ReadyMade, ResponseSettings};
+use crate::plan::filters::{
+    AdditionPlan, Coding, CodingPlan, FilterPlan, GzipPlan, SoughtTexts, SsiPlan, SubstitutePlan,
+};
+use conf::diagnostic::Diagnostic;
+use conf::model::{
+    BrotliSettings, FilterSettings, GzipSettings, LocationSettings, ReadyMade, ResponseSettings, ZstdSettings,
+};
+use rules::ssi::PageSettings;
 use rules::substitute::Searcher;
 use std::sync::Arc;
 
@@ -10,6 +16,22 @@ impl Lowering<'_> {
     /// The filters of a location, in their order.
     pub(super) fn filter_plans(&mut self, settings: &FilterSettings) -> Box<[FilterPlan]> {
         self.substitute_plan(settings).map(FilterPlan::Substitute).into_iter().collect()
+    }
+
+    /// `ssi`. A page may name any variable.
+    pub(super) fn ssi_plan(&mut self, settings: &FilterSettings) -> Option<Box<SsiPlan>> {
+        if !settings.ssi {
+            return None;
+        }
+        self.plan.keeps_sent = true;
+        Some(Box::new(SsiPlan {
+            types: settings.ssi_types.clone(),
+            page: PageSettings {
+                value_bytes_max: usize::try_from(settings.ssi_value_length).unwrap_or(usize::MAX),
+                silent: settings.ssi_silent_errors,
+            },
+            keeps_last_modified: settings.ssi_last_modified,
+        }))
     }
 
     fn substitute_plan(&mut self, settings: &FilterSettings) -> Option<SubstitutePlan> {
@@ -32,9 +54,52 @@ impl Lowering<'_> {
     }
 }
 
-/// `None` if compression and unpacking are off.
-pub(super) fn gzip_plan(settings: &GzipSettings) -> Option<Box<GzipPlan>> {
-    let is_used = settings.on || settings.gunzip || settings.ready_made != ReadyMade::Off;
+/// The window of zstd as a power of two, as brotli's largest one: the encoder holds one window, and tables by its size.
+const ZSTD_WINDOW: u8 = 19;
+
+/// Whether this build has the encoder of zstd.
+const HAS_ZSTD: bool = cfg!(feature = "zstd");
+
+impl Lowering<'_> {
+    /// `None` if compression and unpacking are off.
+    pub(super) fn gzip_plan(&mut self, settings: &LocationSettings) -> Option<Box<GzipPlan>> {
+        if let Some(span) = settings.zstd.on.filter(|_| !HAS_ZSTD) {
+            let refused = Diagnostic::error(span, "this build of holdfast lacks the encoder of zstd").with_hint(
+                "packages have it; from source, build with `--features zstd`. `zstd_static` needs no encoder",
+            );
+            if !self.found.contains(&refused) {
+                self.found.push(refused);
+            }
+        }
+        gzip_plan(&settings.gzip, coding_plans(&settings.brotli, &settings.zstd))
+    }
+}
+
+/// brotli and zstd, in the order of preference: brotli makes the smaller bodies.
+fn coding_plans(brotli: &BrotliSettings, zstd: &ZstdSettings) -> Box<[CodingPlan]> {
+    let brotli = CodingPlan {
+        coding: Coding::Brotli,
+        on: brotli.on,
+        ready_made: brotli.ready_made,
+        types: brotli.types.clone(),
+        length_min: brotli.length_min,
+        level: brotli.level,
+        window: brotli.window,
+    };
+    let zstd = CodingPlan {
+        coding: Coding::Zstd,
+        on: zstd.on.is_some(),
+        ready_made: zstd.ready_made,
+        types: zstd.types.clone(),
+        length_min: zstd.length_min,
+        level: zstd.level,
+        window: ZSTD_WINDOW,
+    };
+    [brotli, zstd].into_iter().filter(|plan| plan.on || plan.ready_made != ReadyMade::Off).collect()
+}
+
+fn gzip_plan(settings: &GzipSettings, others: Box<[CodingPlan]>) -> Option<Box<GzipPlan>> {
+    let is_used = settings.on || settings.gunzip || settings.ready_made != ReadyMade::Off || !others.is_empty();
     is_used.then(|| {
         Box::new(GzipPlan {
             on: settings.on,
@@ -48,6 +113,7 @@ pub(super) fn gzip_plan(settings: &GzipSettings) -> Option<Box<GzipPlan>> {
             http_version: settings.http_version,
             msie6: settings.disable.msie6,
             agents: settings.disable.agents.clone(),
+            others,
         })
     })
 }

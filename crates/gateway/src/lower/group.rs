@@ -217,6 +217,8 @@ fn measure(written: TimeMeasure) -> Measure {
     match written {
         TimeMeasure::Header => Measure::Header,
         TimeMeasure::LastByte => Measure::LastByte,
+        TimeMeasure::Connect => Measure::Connect,
+        TimeMeasure::FirstByte => Measure::FirstByte,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Listening addresses: their options and tables of server names.
 
 use crate::lower::Lowering;
-use crate::plan::listener::{ListenerPlan, Serves};
+use crate::plan::listener::{ListenerPlan, Serves, covers, is_same_port};
 use conf::diagnostic::Diagnostic;
 use conf::model::{HeadSettings, Listener, NameForm, SoKeepalive};
 use conf::source::{FileId, Span};
@@ -44,6 +44,7 @@ impl Lowering<'_> {
             matches!(address, PeerAddress::Ip(ip) if is_behind_a_wildcard(&self.http.listeners, listener, ip));
         Some(ListenerPlan {
             address,
+            span: listener.span,
             socket: (!is_behind).then(|| listen_options(listener)),
             names,
             limits,
@@ -52,6 +53,7 @@ impl Lowering<'_> {
             tls: listener.options.ssl,
             http2: listener.options.http2,
             proxy_protocol: listener.options.proxy_protocol,
+            datagrams: false,
             behind: Vec::new(),
             serves: Serves::Http,
         })
@@ -117,10 +119,12 @@ impl Lowering<'_> {
 /// Assigns the addresses without a socket to the sockets that accept their connections.
 pub(super) fn join_sockets(mut plans: Vec<ListenerPlan>) -> Vec<Arc<ListenerPlan>> {
     let without_socket = plans.iter().filter(|plan| plan.socket.is_none());
-    let without_socket: Vec<PeerAddress> = without_socket.map(|plan| plan.address.clone()).collect();
+    let without_socket: Vec<(PeerAddress, bool)> =
+        without_socket.map(|plan| (plan.address.clone(), plan.datagrams)).collect();
     for plan in plans.iter_mut().filter(|plan| plan.socket.is_some()) {
-        let covered = without_socket.iter().filter(|other| covers(&plan.address, other));
-        plan.behind = covered.cloned().collect();
+        let of_protocol = without_socket.iter().filter(|(_, datagrams)| *datagrams == plan.datagrams);
+        let covered = of_protocol.filter(|(other, _)| covers(&plan.address, other));
+        plan.behind = covered.map(|(other, _)| other.clone()).collect();
     }
     plans.into_iter().map(Arc::new).collect()
 }
@@ -133,7 +137,8 @@ pub(super) fn is_behind_a_wildcard(all: &[Listener], listener: &Listener, addres
         matches!(other.address.host, Host::Ip(ip) if ip.is_unspecified()
             && is_same_port(SocketAddr::new(ip, other.address.port), address))
     };
-    !address.ip().is_unspecified() && !listener.options.set && all.iter().any(is_wildcard)
+    let mut of_protocol = all.iter().filter(|other| other.options.udp == listener.options.udp);
+    !address.ip().is_unspecified() && !listener.options.set && of_protocol.any(is_wildcard)
 }
 
 /// The limits of a server for a request's head.
@@ -152,17 +157,6 @@ pub(super) fn head_limits(head: &HeadSettings) -> Limits {
     }
 }
 
-/// Whether the socket of one address accepts the connections of another.
-fn covers(socket: &PeerAddress, other: &PeerAddress) -> bool {
-    matches!((socket, other), (PeerAddress::Ip(socket), PeerAddress::Ip(other))
-        if socket.ip().is_unspecified() && is_same_port(*socket, *other))
-}
-
-/// A wildcard socket of a family accepts the connections of that family only.
-fn is_same_port(one: SocketAddr, other: SocketAddr) -> bool {
-    one.port() == other.port() && one.is_ipv4() == other.is_ipv4()
-}
-
 pub(super) fn listen_options(listener: &Listener) -> ListenOptions {
     let options = &listener.options;
     ListenOptions {
@@ -173,6 +167,7 @@ pub(super) fn listen_options(listener: &Listener) -> ListenOptions {
         send_buffer_bytes: options.sndbuf.map(|bytes| bytes as usize),
         fastopen: options.fastopen,
         deferred: options.deferred,
+        datagrams: options.udp,
         so_keepalive: match options.so_keepalive {
             SoKeepalive::System => None,
             SoKeepalive::Off => Some(reactor::SoKeepalive::default()),

@@ -4,7 +4,8 @@ use crate::base::body_file::BodyFiles;
 use crate::lower::Lowering;
 use crate::lower::access::mirror_plan;
 use crate::lower::files::modified_since;
-use crate::lower::filters::{addition_plan, gzip_plan};
+use crate::lower::filters::addition_plan;
+use crate::lower::otel::route_of;
 use crate::plan::client::ClientPlan;
 use crate::plan::files::Alias;
 use crate::plan::location::{
@@ -17,6 +18,7 @@ use conf::model::{
     self, BodyInFile, Instruction, LimitExcept, LingeringClose, Location, LocationSettings, Matcher, Program,
     ResponseSettings, Return, ReturnBody, Server, ServerTokens, TryFallback, TryFiles,
 };
+use conf::source::Span;
 use conf::value::words::MethodSet;
 use http1::Method;
 use rules::location::{LocationMatch, LocationSpec};
@@ -36,7 +38,7 @@ impl Lowering<'_> {
     pub(super) fn location_of_server(&mut self, server: &Server) -> LocationId {
         let content = self.content(server.content.as_ref(), &Program::default(), &server.location, b"");
         let try_files = server.try_files.as_deref().map(|plan| self.try_files_plan(plan));
-        self.add(b"", &server.location, content, try_files)
+        self.add((b"", server.span), &server.location, content, try_files)
     }
 
     pub(super) fn location_spec(&mut self, location: &Location) -> LocationSpec {
@@ -47,16 +49,17 @@ impl Lowering<'_> {
         };
         let alias = if matches!(matcher, LocationMatch::Regex(_)) { Alias::Whole } else { Alias::Prefix(name.len()) };
         let outer = self.enter_alias(&location.settings.files.root, alias);
+        let outer_route = std::mem::replace(&mut self.route, route_of(&location.matcher));
         let content = self.content(location.content.as_ref(), &location.program, &location.settings, name);
         let try_files = location.try_files.as_deref().map(|plan| self.try_files_plan(plan));
-        let id = self.add(name, &location.settings, content, try_files);
+        let id = self.add((name, location.span), &location.settings, content, try_files);
         self.plan.locations[id.0 as usize].program = self.program(&location.program, &location.settings, Some(name));
         if let Some(except) = &location.limit_except {
             let plan = self.limit_except(except, name);
             self.plan.locations[id.0 as usize].limit_except = Some(Box::new(plan));
         }
         let nested = location.locations.iter().map(|inner| self.location_spec(inner)).collect();
-        self.alias = outer;
+        (self.alias, self.route) = (outer, outer_route);
         LocationSpec { id: id.0, matcher, auto_redirect: location.auto_redirect, nested, span: location.span }
     }
 
@@ -64,41 +67,39 @@ impl Lowering<'_> {
         let listed = MethodSet::WORDS.iter().filter(|(_, bits)| except.methods.contains(*bits));
         let methods = listed.map(|(name, _)| Method::of_name(name.as_bytes())).collect();
         let content = self.content(except.content.as_ref(), &Program::default(), &except.settings, name);
-        LimitExceptPlan { methods, others: self.add(name, &except.settings, content, None) }
+        LimitExceptPlan { methods, others: self.add((name, except.span), &except.settings, content, None) }
     }
 
+    /// Adds a location, with the place of its block.
     pub(super) fn add(
         &mut self,
-        name: &[u8],
+        (name, span): (&[u8], Span),
         settings: &Arc<LocationSettings>,
         content: Content,
         try_files: Option<TryFilesPlan>,
     ) -> LocationId {
-        let slice = self.slice_plan(settings);
-        let error_log = self.error_log(&settings.log);
+        let (slice, error_log) = (self.slice_plan(settings), self.error_log(&settings.log));
         let access_logs = self.access_logs(&settings.log);
-        let root = self.root_plan(&settings.files.root);
-        let error_pages = self.error_pages(&settings.response);
+        let (root, error_pages) = (self.root_plan(&settings.files.root), self.error_pages(&settings.response));
         let added = self.added_plan(&settings.response);
         let early_hints = settings.response.early_hints.iter().map(|value| self.template(value)).collect();
         let access = self.access_plan(settings);
-        let link = self.link_plan(&settings.access.link);
-        let referers = self.referers(&settings.access.referers);
+        let (link, referers) = (self.link_plan(&settings.access.link), self.referers(&settings.access.referers));
         let script = self.script_plan(&settings.fastcgi_words);
-        let mirror = mirror_plan(&settings.response);
-        let gzip = gzip_plan(&settings.gzip);
         let more_headers = self.more_headers_plan(&settings.more_headers);
         let user_id = self.user_id_plan(&settings.user_id);
-        let charset = self.charset_plan(&settings.charset);
-        let filters = self.filter_plans(&settings.filters);
-        let additions = addition_plan(&settings.response);
+        let (gzip, charset) = (self.gzip_plan(settings), self.charset_plan(&settings.charset));
+        let (filters, ssi) = (self.filter_plans(&settings.filters), self.ssi_plan(&settings.filters));
         let (open_files, symlinks) = (self.open_files_plan(&settings.files), self.symlink_plan(&settings.files));
         let real_ip = self.real_ip_plan(&settings.realip);
-        let limits = self.limit_plan(&settings.limit);
-        let rate = self.rate_plan(&settings.client);
+        let (limits, rate) = (self.limit_plan(&settings.limit), self.rate_plan(&settings.client));
+        let otel = self.trace_plan(&settings.otel);
         let id = LocationId(self.plan.locations.len() as u32);
         self.plan.locations.push(LocationPlan {
             name: name.into(),
+            route: self.route.as_slice().into(),
+            otel,
+            span,
             program: None,
             content,
             client: self.client_plan(settings),
@@ -119,7 +120,9 @@ impl Lowering<'_> {
             more_headers,
             user_id,
             filters,
-            additions,
+            additions: addition_plan(&settings.response),
+            ssi,
+            subrequest_bytes_max: settings.filters.subrequest_bytes,
             slice,
             open_files,
             symlinks,
@@ -130,8 +133,9 @@ impl Lowering<'_> {
             link,
             referers,
             script,
-            mirror,
+            mirror: mirror_plan(&settings.response),
             logs_subrequests: settings.log.subrequest,
+            trace_secret: settings.log.trace_secret.as_deref().map(Into::into),
             limit_except: None,
             redirects: redirect_plan(&settings.response),
         });

@@ -5,6 +5,7 @@
 pub(crate) mod access;
 pub(crate) mod acme;
 pub(crate) mod application;
+pub(crate) mod auth_jwt;
 pub(crate) mod cache;
 pub(crate) mod charset;
 pub(crate) mod contradictions;
@@ -12,6 +13,7 @@ pub(crate) mod cookies;
 pub(crate) mod files;
 pub(crate) mod filters;
 pub(crate) mod floor;
+pub(crate) mod geoip;
 pub(crate) mod group;
 pub(crate) mod limits;
 pub(crate) mod links;
@@ -20,12 +22,14 @@ pub(crate) mod location;
 pub(crate) mod logs;
 pub(crate) mod more_headers;
 pub(crate) mod openssl;
+pub(crate) mod otel;
 pub(crate) mod pairs;
 pub(crate) mod program;
 pub(crate) mod proxy;
 pub(crate) mod rate;
 pub(crate) mod real_ip;
 pub(crate) mod resolver;
+pub(crate) mod store;
 pub(crate) mod stream;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -109,6 +113,8 @@ struct Lowering<'a> {
     sides: upstream_tls::Sides,
     /// The `alias` in force here: where it was written, and what it replaces.
     alias: Option<(Span, Alias)>,
+    /// The block has an address with TLS.
+    has_tls_listener: bool,
     /// The server of the locations being lowered.
     server_now: Option<ServerId>,
     zone_keys: limits::ZoneKeys,
@@ -119,6 +125,10 @@ struct Lowering<'a> {
     idle_proxies: Vec<Arc<ProxySettings>>,
     /// A template of the content lowered last uses `$slice_range`.
     uses_slices: bool,
+    /// The files of `auth_jwt_key_file` that were read; `None`: a broken one.
+    key_sets: Vec<(PathBuf, Option<Arc<jwt::KeySet>>)>,
+    /// The name of the location being lowered, as nginx shows it.
+    route: Vec<u8>,
     /// The lines of `open_file_cache`, by the number of their cache.
     open_files: Vec<Span>,
     found: Vec<Diagnostic>,
@@ -168,6 +178,7 @@ fn lower_http(http: &Http, options: &LowerOptions<'_>, plan: Plan) -> (Plan, Vec
     lowering.plan.definitions = lowering.definitions();
     lowering.compile_zone_keys();
     lowering.acme_issuers = lowering.acme_issuers();
+    lowering.plan.otel_exporter = lowering.otel_exporter();
     lowering.cache_zones();
     lowering.plan.charsets = lower_charsets(http);
     lowering.plan.servers =
@@ -175,7 +186,10 @@ fn lower_http(http: &Http, options: &LowerOptions<'_>, plan: Plan) -> (Plan, Vec
     lowering.check_unused();
     lowering.plan.listeners = lowering.listeners();
     lowering.groups.secure_checks(&mut lowering.plan.groups);
-    let Lowering { mut plan, found, .. } = lowering;
+    let Lowering { mut plan, found, users, .. } = lowering;
+    if plan.locations.iter().any(|location| location.ssi.is_some()) {
+        plan.page_variables = users;
+    }
     // A template of any server may use them, so this is only known now.
     for tls in plan.servers.iter_mut().filter_map(|server| server.tls.as_deref_mut()) {
         tls.keep_offers = plan.wants_tls_offers;
@@ -216,12 +230,15 @@ impl<'a> Lowering<'a> {
             types: Vec::new(),
             sides: upstream_tls::Sides::default(),
             alias: None,
+            has_tls_listener: http.listeners.iter().any(|listener| listener.options.ssl),
             server_now: None,
             zone_keys: limits::ZoneKeys::default(),
             acme_issuers: Vec::new(),
             read_pairs: tls::ReadPairs::default(),
             idle_proxies: Vec::new(),
             uses_slices: false,
+            key_sets: Vec::new(),
+            route: Vec::new(),
             open_files: Vec::new(),
             found: Vec::new(),
         }
@@ -250,12 +267,14 @@ impl Lowering<'_> {
                 .first()
                 .map_or(&b""[..], |name| name.text.strip_prefix(b".").unwrap_or(&name.text))
                 .into(),
+            span: server.span,
             locations,
             limits: listener::head_limits(&server.settings.head),
             merge_slashes: server.settings.head.merge_slashes,
             answer: self.program_return(&server.program, &server.location),
             program: self.program(&server.program, &server.location, None),
             tls: self.tls_plan(id, server),
+            bare_demands: self.bare_demands(id, server),
             http2: http2_plan(&server.settings.http2),
             own,
         }
@@ -278,7 +297,7 @@ impl Lowering<'_> {
                         span,
                     );
                 }
-                Variable::Tls(variable) if !self.has_tls_listener() => {
+                Variable::Tls(variable) if !self.has_tls_listener => {
                     self.note_idle_variable(variable.name(), "always empty", TlsVariable::NEEDS, span);
                 }
                 Variable::Tls(variable) => self.plan.wants_tls_offers |= variable.is_offer(),
@@ -288,10 +307,6 @@ impl Lowering<'_> {
             self.uses_slices |= *variable == Variable::SliceRange;
             self.plan.wants_upstream_local |= *variable == Variable::UpstreamLocalAddr;
         }
-    }
-
-    fn has_tls_listener(&self) -> bool {
-        self.http.listeners.iter().any(|listener| listener.options.ssl)
     }
 
     /// Adds one note for each variable that has no effect, at its first place.

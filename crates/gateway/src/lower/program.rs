@@ -17,6 +17,7 @@ use std::sync::Arc;
 struct Numbers {
     answers: Vec<ReturnPlan>,
     places: Vec<LocationId>,
+    spans: Vec<Span>,
 }
 
 impl Lowering<'_> {
@@ -34,7 +35,8 @@ impl Lowering<'_> {
         let mut numbers = Numbers::default();
         let steps = self.steps(program, settings, name, &mut numbers);
         let program = rules::program::Program::build(steps, settings.log.rewrite);
-        Some(Box::new(ProgramPlan { program, answers: numbers.answers, places: numbers.places }))
+        let Numbers { answers, places, spans } = numbers;
+        Some(Box::new(ProgramPlan { program, answers, places, spans }))
     }
 
     fn steps(
@@ -46,8 +48,9 @@ impl Lowering<'_> {
     ) -> Vec<Step> {
         let mut steps = Vec::with_capacity(program.len());
         for instruction in program {
+            numbers.spans.push(instruction.span());
             steps.extend(match instruction {
-                Instruction::Break => Some(Step::Break),
+                Instruction::Break(_) => Some(Step::Break),
                 Instruction::Return(answer) => {
                     let plan = self.return_plan(answer, settings);
                     numbers.answers.push(plan);
@@ -89,7 +92,7 @@ impl Lowering<'_> {
         let condition = self.condition(&block.condition, block.span)?;
         let place = name.map(|name| {
             let content = self.content(block.content.as_ref(), &Program::default(), &block.settings, name);
-            numbers.places.push(self.add(name, &block.settings, content, None));
+            numbers.places.push(self.add((name, block.span), &block.settings, content, None));
             numbers.places.len() as u32 - 1
         });
         let steps = self.steps(&block.program, &block.settings, name, numbers);

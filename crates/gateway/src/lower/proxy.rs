@@ -86,7 +86,8 @@ impl Pass<'_> {
             Scheme::Http | Scheme::Https => &HIDDEN,
             Scheme::Fastcgi | Scheme::Scgi => &HIDDEN_OF_APPLICATIONS,
             // As in nginx, its `Status` is an ordinary field.
-            Scheme::Uwsgi => &HIDDEN_OF_APPLICATIONS[1..],
+            Scheme::Uwsgi | Scheme::Suwsgi => &HIDDEN_OF_APPLICATIONS[1..],
+            Scheme::Memcached => &[],
             Scheme::Grpc | Scheme::Grpcs => &HIDDEN_OF_GRPC,
         }
     }
@@ -96,7 +97,7 @@ impl Pass<'_> {
         match self.scheme {
             Scheme::Http | Scheme::Https => self.proxy().http_version != HttpVersion::Http10,
             Scheme::Fastcgi | Scheme::Grpc | Scheme::Grpcs => true,
-            Scheme::Scgi | Scheme::Uwsgi => false,
+            Scheme::Scgi | Scheme::Uwsgi | Scheme::Suwsgi | Scheme::Memcached => false,
         }
     }
 
@@ -132,8 +133,10 @@ impl Lowering<'_> {
         let binding = self.connect_options(words, pass.span);
         let location = self.pool_of(Some(pass.upstream), words, &binding.1);
         let tls = match pass.scheme {
-            Scheme::Http | Scheme::Fastcgi | Scheme::Scgi | Scheme::Uwsgi | Scheme::Grpc => None,
-            Scheme::Https | Scheme::Grpcs => Some(self.upstream_tls(words, Some(&pass.host_header), pass.span)?),
+            Scheme::Http | Scheme::Fastcgi | Scheme::Scgi | Scheme::Uwsgi | Scheme::Memcached | Scheme::Grpc => None,
+            Scheme::Https | Scheme::Suwsgi | Scheme::Grpcs => {
+                Some(self.upstream_tls(words, Some(&pass.host_header), pass.span)?)
+            }
         };
         let shared = tls.as_ref().map(UpstreamTlsPlan::shared);
         let group = self.group_use(pass.upstream, Sharing { source: binding.0.source, location, tls: shared })?;
@@ -172,7 +175,9 @@ impl Lowering<'_> {
         let buffered_bytes = transport.buffers.total() as usize;
         // A gRPC message is passed on at once in both directions: the other side may wait for it.
         let is_grpc = pass.scheme.is_grpc();
-        let buffering = transport.buffering && !is_grpc;
+        // As in nginx, a value is passed on as it comes, in the ranges that the client asks for.
+        let is_value = pass.scheme == Scheme::Memcached;
+        let buffering = transport.buffering && !is_grpc && !is_value;
         let buffer_bytes = if buffering { buffered_bytes } else { unbuffered_bytes };
         let ignored = proxy.ignore_headers;
         ProxyPlan {
@@ -188,7 +193,7 @@ impl Lowering<'_> {
             application,
             is_grpc,
             sets_te: proxy.set_headers.iter().any(|field| field.name.eq_ignore_ascii_case(b"TE")),
-            force_ranges: proxy.force_ranges && settings.files.max_ranges != Some(0),
+            force_ranges: (proxy.force_ranges || is_value) && settings.files.max_ranges != Some(0),
             http_1_1: pass.takes_unknown_length(),
             http2: pass.speaks_http2(),
             connect,
@@ -207,10 +212,10 @@ impl Lowering<'_> {
             obeys_charset: !ignored.contains(IgnoredHeaders::X_ACCEL_CHARSET),
             accel_redirect: !ignored.contains(IgnoredHeaders::X_ACCEL_REDIRECT),
             request_buffering: transport.request_buffering && !is_grpc,
-            intercept_errors: proxy.intercept_errors,
+            intercept_errors: proxy.intercept_errors || is_value,
             ignore_client_abort: transport.ignore_client_abort,
-            pass_request_headers: proxy.pass_request_headers,
-            pass_request_body: proxy.pass_request_body,
+            pass_request_headers: proxy.pass_request_headers && !is_value,
+            pass_request_body: proxy.pass_request_body && !is_value,
             method: proxy.method.as_ref().map(|method| self.template(method)),
             set_body: proxy.set_body.as_ref().map(|body| self.template(body)),
             pass_trailers: proxy.pass_trailers || is_grpc,
@@ -221,6 +226,7 @@ impl Lowering<'_> {
             retry_unsent: settings.transport.retry_unsent && !is_application && !is_grpc,
             tunnel: self.tunnel_plan(pass),
             cache: self.cache_plan(pass),
+            store: self.store_plan(pass),
         }
     }
 

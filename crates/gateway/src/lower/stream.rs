@@ -2,26 +2,29 @@
 //! `http`.
 
 use crate::lower::listener::{head_limits, is_behind_a_wildcard, join_sockets, listen_options};
+use crate::lower::tls::{TlsServer, listens_with_tls};
 use crate::lower::upstream_tls::TlsKind;
 use crate::lower::{LowerOptions, Lowering};
 use crate::plan::Plan;
 use crate::plan::filters::SizePlan;
 use crate::plan::group::{GroupPlan, GroupUseId, Sharing};
-use crate::plan::listener::{ListenerPlan, Serves};
+use crate::plan::listener::{ListenerPlan, Serves, covers};
 use crate::plan::proxy::SourcePlan;
 use crate::plan::stream::{
-    PrereadPlan, StreamContentPlan, StreamProxyId, StreamProxyPlan, StreamServerPlan, StreamVariablePlan,
+    PassPlan, PrereadPlan, StreamContentPlan, StreamProxyId, StreamProxyPlan, StreamServerPlan, StreamVariablePlan,
 };
+use crate::plan::tls::TlsPlan;
 use crate::plan::tunnel::{TunnelKind, TunnelPlan};
 use crate::plan::upstream_tls::UpstreamTlsPlan;
 use crate::plan::variable_pass::{GuestsId, GuestsPlan};
 use conf::diagnostic::Diagnostic;
 use conf::model::{
-    Amount, HeadSettings, Http, Listener, NameForm, SetVariable, Stream, StreamContent, StreamPass, StreamServer,
-    StreamSettings, UpstreamId,
+    Amount, HeadSettings, Http, Listener, NameForm, RESPONSES_UNLIMITED, ServerId, SetVariable, Stream, StreamContent,
+    StreamPass, StreamServer, StreamSettings, UpstreamId, VerifyClient,
 };
 use conf::source::Span;
-use conf::value::Host;
+use conf::value::address::parse_url;
+use conf::value::{Address, Host};
 use reactor::{ConnectOptions, PeerAddress};
 use rules::variable::{Assignable, Scope, Slot};
 use std::sync::Arc;
@@ -40,6 +43,7 @@ pub(super) fn lower_stream(
 ) -> (Plan, Vec<Diagnostic>) {
     let session = &stream.settings.session;
     let mut lowering = Lowering::new(Scope::Stream, &stream.declared, empty, options, plan);
+    lowering.has_tls_listener = stream.listeners.iter().any(|listener| listener.options.ssl);
     lowering.outer_resolver = session.resolver.clone().map(|resolver| (resolver, session.resolver_timeout));
     lowering.declare_tables();
     for server in &stream.servers {
@@ -48,9 +52,15 @@ pub(super) fn lower_stream(
     lowering.plan.stream.definitions = lowering.stream_definitions(stream);
     lowering.compile_zone_keys();
     lowering.stream_listeners(stream);
-    let servers = stream.servers.iter().filter_map(|server| lowering.stream_server(server)).collect();
+    let servers = (0..).map(ServerId).zip(&stream.servers);
+    let servers = servers.filter_map(|(id, server)| lowering.stream_server(stream, id, server)).collect();
     lowering.plan.stream.servers = servers;
-    (lowering.plan, lowering.found)
+    let Lowering { mut plan, found, .. } = lowering;
+    // A template of any server may use them, so this is only known now.
+    for tls in plan.stream.servers.iter_mut().filter_map(|server| server.tls.as_deref_mut()) {
+        tls.keep_offers = plan.wants_tls_offers;
+    }
+    (plan, found)
 }
 
 /// How a server's connections to its peers are made.
@@ -86,7 +96,9 @@ impl Lowering<'_> {
         let mut plans = Vec::new();
         for listener in &stream.listeners {
             for address in self.addresses(&listener.address, listener.span) {
-                if self.plan.listeners.iter().any(|known| known.address == address) {
+                let is_same =
+                    |known: &ListenerPlan| known.address == address && known.datagrams == listener.options.udp;
+                if self.plan.listeners.iter().any(|known| is_same(known)) {
                     let message = format!("{address} is listened on by \"http\" already");
                     let hint = "a socket serves one of the two blocks: choose another port";
                     let error = Diagnostic::error(listener.span.unwrap_or(stream.span), message);
@@ -106,6 +118,7 @@ impl Lowering<'_> {
         let is_behind = matches!(address, PeerAddress::Ip(ip) if is_behind_a_wildcard(&stream.listeners, listener, ip));
         ListenerPlan {
             address,
+            span: listener.span,
             socket: (!is_behind).then(|| listen_options(listener)),
             behind: Vec::new(),
             serves: Serves::Stream,
@@ -113,18 +126,26 @@ impl Lowering<'_> {
             limits: head_limits(&HeadSettings::default()),
             limits_differ: false,
             header_timeout: default.proxy_protocol_timeout,
-            tls: false,
+            tls: listener.options.ssl,
             http2: false,
             proxy_protocol: listener.options.proxy_protocol,
+            datagrams: listener.options.udp,
         }
     }
 
     /// `None` after a reported error.
-    fn stream_server(&mut self, server: &StreamServer) -> Option<StreamServerPlan> {
+    fn stream_server(&mut self, stream: &Stream, id: ServerId, server: &StreamServer) -> Option<StreamServerPlan> {
         let settings = &server.settings;
+        let is_datagrams = server.listens.iter().all(|listen| listen.options.udp);
+        if is_datagrams && settings.proxy.tls {
+            let message = "\"proxy_ssl\" has no effect on UDP: datagrams go to the peer in clear";
+            self.found.push(Diagnostic::warning(server.span, message));
+        }
+        let tls = self.stream_tls_plan(stream, id, server);
         let content = match server.content.as_ref()? {
             StreamContent::Proxy(pass) => self.stream_proxy(pass, settings)?,
             StreamContent::Return(text) => StreamContentPlan::Return(self.template(text)),
+            StreamContent::Pass(address) => StreamContentPlan::Pass(self.pass_plan(address)?),
         };
         let name = server.names.first().map_or(&b""[..], |name| &name.text);
         Some(StreamServerPlan {
@@ -133,6 +154,8 @@ impl Lowering<'_> {
             real_ip: self.real_ip_plan(&settings.realip),
             access: settings.session.access.clone(),
             limits: self.limit_plan(&settings.limit),
+            tls,
+            handshake_timeout: settings.session.handshake_timeout,
             preread: settings.session.ssl_preread.then_some(PrereadPlan {
                 bytes_max: settings.session.preread_buffer_size as usize,
                 timeout: settings.session.preread_timeout,
@@ -144,6 +167,68 @@ impl Lowering<'_> {
             nodelay: settings.session.tcp_nodelay,
             warns_uninitialized: settings.log.uninitialized_variables,
         })
+    }
+
+    /// The TLS of a server; `None` if none of its addresses uses TLS.
+    fn stream_tls_plan(&mut self, stream: &Stream, id: ServerId, server: &StreamServer) -> Option<Box<TlsPlan>> {
+        if !listens_with_tls(&stream.listeners, id) {
+            return None;
+        }
+        let (settings, session) = (&server.settings.tls, &server.settings.session);
+        let facts = TlsServer {
+            settings,
+            names: &server.names,
+            span: server.span,
+            resolver: session.resolver.as_ref().map(|resolver| (resolver, session.resolver_timeout)),
+            has_acme: false,
+        };
+        let Some(plan) = self.tls_of_server(&facts, None) else {
+            if settings.certificates.is_empty() && settings.verify_client != VerifyClient::Off {
+                // Its clients would be checked by what another server demands.
+                let message = "\"ssl_verify_client\" has no effect in a server without \"ssl_certificate\"";
+                let hint = "give the server a certificate of its own: it then checks its clients itself";
+                self.found.push(Diagnostic::error(server.span, message).with_hint(hint));
+            }
+            return None;
+        };
+        // A session of `http` is not resumed here.
+        let session_name = format!("stream {}", plan.session_name);
+        Some(Box::new(TlsPlan { session_name, alpn: Some(session.alpn.clone()), ..plan }))
+    }
+
+    /// `pass`. As in nginx, an address without a listener is an error only for its sessions.
+    fn pass_plan(&mut self, written: &conf::value::Template) -> Option<PassPlan> {
+        let template = self.template(written);
+        let Some(text) = template.as_constant() else { return Some(PassPlan::Variable(template)) };
+        let invalid = |reason: &str| {
+            let message = format!("{reason} in \"{}\" of the \"pass\" directive", text.escape_ascii());
+            Diagnostic::error(written.span, message)
+                .with_hint("the address of another `listen`, such as `127.0.0.1:8080`")
+        };
+        let address = match parse_url(text) {
+            Ok(url) if !url.uri.is_empty() => Err(invalid("invalid host")),
+            Ok(url) if url.port.is_none() && !matches!(url.host, Host::Unix(_)) => Err(invalid("no port")),
+            Ok(url) => Ok(Address { host: url.host, port: url.port.unwrap_or(0) }),
+            Err(reason) => Err(invalid(reason)),
+        };
+        let address = match address {
+            Ok(address) => self.addresses(&address, Some(written.span)).into_iter().next()?,
+            Err(error) => {
+                self.found.push(error);
+                return None;
+            }
+        };
+        if !self
+            .plan
+            .listeners
+            .iter()
+            .any(|listener| listener.address == address || covers(&listener.address, &address))
+        {
+            let message = format!("no server listens on {address}: connections cannot be passed there");
+            let hint = "`pass` takes an address that a `listen` of this configuration has";
+            self.found.push(Diagnostic::warning(written.span, message).with_hint(hint));
+        }
+        Some(PassPlan::Fixed(address))
     }
 
     fn set_plan(&mut self, set: &SetVariable) -> Option<(Slot, rules::template::Template)> {
@@ -235,6 +320,8 @@ impl Lowering<'_> {
             tries_max: proxy.next_upstream_tries,
             tries_timeout_ms: Some(proxy.next_upstream_timeout.as_millis() as u64).filter(|&time| time > 0),
             greeting: proxy.greeting,
+            requests: proxy.requests,
+            responses: Some(proxy.responses).filter(|number| *number < RESPONSES_UNLIMITED),
             rates,
             tunnel,
         }));

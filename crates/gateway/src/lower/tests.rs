@@ -58,7 +58,7 @@ pub(crate) fn plan(http: &str) -> Plan {
 }
 
 /// The errors of the text in `http`.
-fn errors(http: &str) -> Vec<String> {
+pub(crate) fn errors(http: &str) -> Vec<String> {
     let found = lowered(http).0.err().unwrap_or_default();
     found.into_iter().map(|found| found.message).collect()
 }
@@ -235,4 +235,39 @@ fn two_character_sets_need_a_map_between_them() {
     let plan = plan(&format!("charset_map KOI8-R utf-8 {{ C1 D0B0; }} {words}"));
     let charset = plan.locations[0].charset.as_deref().expect("the server has one");
     assert_eq!(charset.source.as_ref().and_then(|name| name.as_constant()), Some(&b"KOI8-R"[..]), "as spelled first");
+}
+
+#[test]
+fn tokens_without_usable_keys_are_errors() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        std::fs::write(folder.path().join(name), text).unwrap();
+        folder.path().join(name).display().to_string()
+    };
+    let good = file("good", r#"{"keys":[{"kty":"oct","k":"AQAB"}]}"#);
+    let (text, none) = (file("text", "text"), file("none", r#"{"keys":[]}"#));
+    let server = |words: &str| errors(&format!("server {{ location / {{ auth_jwt area; {words} return 204; }} }}"));
+    assert_eq!(server(&format!("auth_jwt_key_file {good};")), Vec::<String>::new());
+    assert_eq!(server("auth_jwt_key_request /keys;"), Vec::<String>::new());
+    assert_eq!(server(""), ["\"auth_jwt\" has no keys"]);
+    for (path, reason) in [(&text, "not JSON"), (&none, "no key"), (&format!("{good}.missing"), "No such file")] {
+        let found = server(&format!("auth_jwt_key_file {path};"));
+        assert!(found.len() == 1 && found[0].contains(reason), "{found:?}");
+    }
+    let unused = "server { auth_jwt_key_file /nowhere; location / { return 204; } }";
+    assert_eq!(errors(unused), Vec::<String>::new(), "no location needs it");
+}
+
+#[test]
+fn a_database_that_is_none_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("page.mmdb");
+    std::fs::write(&file, "<html>try again later").unwrap();
+    let file = file.display();
+    let with = |file: &str| errors(&format!("geoip2 {file} {{ $code country iso_code; }}"));
+    assert_eq!(
+        with(&file.to_string()),
+        [format!("cannot use the database \"{file}\": no metadata of a MaxMind database in it")]
+    );
+    assert_eq!(with("none.mmdb"), ["cannot use the database \"/none.mmdb\": 2: No such file or directory".to_owned()]);
 }

@@ -12,13 +12,17 @@ use crate::plan::tls::{
     VerifyPlan, is_of_handshake,
 };
 use conf::diagnostic::Diagnostic;
-use conf::model::{NameForm, Ocsp, PemSource, Server, ServerId, SessionCache, TlsSettings, VerifyClient};
+use conf::model::{
+    Listener, NameForm, Ocsp, PemSource, Resolver, Server, ServerId, ServerName, SessionCache, TlsSettings,
+    VerifyClient,
+};
 use conf::source::Span;
 use conf::value::{Located, Part};
 use rules::template::Template;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use tls::{ClientCheck, Finding, RECORD_BYTES_MAX, Revocations, Severity, StatusCheck};
 
 /// The size of OpenSSL's own cache if the directive states none.
@@ -32,21 +36,50 @@ const TICKET_KEY_BYTES: [usize; 2] = [48, 80];
 #[derive(Debug, Default)]
 pub(super) struct ReadPairs(HashMap<PairSource, Option<PairPlan>>);
 
+/// A server of either block, as its TLS sees it.
+pub(super) struct TlsServer<'a> {
+    pub(super) settings: &'a TlsSettings,
+    pub(super) names: &'a [ServerName],
+    pub(super) span: Span,
+    /// Its name servers, for OCSP.
+    pub(super) resolver: Option<(&'a Resolver, Duration)>,
+    /// It has `acme_certificate`.
+    pub(super) has_acme: bool,
+}
+
+/// Whether a server has an address with TLS.
+pub(super) fn listens_with_tls(listeners: &[Listener], id: ServerId) -> bool {
+    listeners.iter().any(|listener| listener.options.ssl && listener.servers.contains(&id))
+}
+
 impl Lowering<'_> {
-    /// The server's TLS; `None` if none of its addresses uses TLS.
+    /// The TLS of a server of `http`; `None` if none of its addresses uses TLS.
     pub(super) fn tls_plan(&mut self, id: ServerId, server: &Server) -> Option<Box<TlsPlan>> {
         let order = server.acme.as_ref().and_then(|written| self.acme_order(written));
-        let listens = |listener: &conf::model::Listener| listener.options.ssl && listener.servers.contains(&id);
-        if !self.http.listeners.iter().any(listens) {
+        if !listens_with_tls(&self.http.listeners, id) {
             return None;
         }
+        let offers = self.offers(id);
+        let plan = self.tls_of_server(&facts_of(server), order)?;
+        Some(Box::new(TlsPlan { offers, ..plan }))
+    }
+
+    /// The requirements of a server that has no TLS plan.
+    pub(super) fn bare_demands(&mut self, id: ServerId, server: &Server) -> Option<Box<ClientDemands>> {
         let settings = &server.settings.tls;
-        if settings.certificates.is_empty() && !settings.reject_handshake {
+        let is_bare = is_without_handshake(settings) && listens_with_tls(&self.http.listeners, id);
+        if is_bare { self.demands(settings, &facts_of(server)).map(Box::new) } else { None }
+    }
+
+    /// The TLS of a server, without what its protocol offers.
+    pub(super) fn tls_of_server(&mut self, server: &TlsServer<'_>, order: Option<AcmeOrderId>) -> Option<TlsPlan> {
+        let settings = server.settings;
+        if is_without_handshake(settings) {
             // As in nginx, the default server handles handshakes for its names.
             return None;
         }
         let acme = self.acme_of(settings, server, order);
-        let is_made = acme.is_none() && server.acme.is_none() && has_variables(settings);
+        let is_made = acme.is_none() && !server.has_acme && has_variables(settings);
         let made = if is_made { self.made_pairs(settings) } else { None };
         let pairs = if acme.is_some() || is_made { Vec::new() } else { self.pairs(settings, server) };
         let acme_stapling = acme.and_then(|id| self.acme_stapling(settings, server, id));
@@ -62,7 +95,7 @@ impl Lowering<'_> {
         let demands = self.demands(settings, server);
         let name = server.names.first().map(|name| String::from_utf8_lossy(&name.text).into_owned());
         let Agreeable { protocols, ciphers, curves } = agreeable?;
-        let plan = TlsPlan {
+        Some(TlsPlan {
             span: server.span,
             session_name: name.unwrap_or_default(),
             pairs,
@@ -80,12 +113,12 @@ impl Lowering<'_> {
             tickets: settings.session_tickets,
             ticket_keys,
             early_data: self.early_data(settings, server.span),
-            offers: self.offers(id),
+            offers: Offers::default(),
+            alpn: None,
             compress: settings.certificate_compression,
             keep_offers: false,
             demands,
-        };
-        Some(Box::new(plan))
+        })
     }
 
     /// The protocols that handshakes with this server's certificates offer.
@@ -107,7 +140,7 @@ impl Lowering<'_> {
         offers
     }
 
-    fn pairs(&mut self, settings: &TlsSettings, server: &Server) -> Vec<PairPlan> {
+    fn pairs(&mut self, settings: &TlsSettings, server: &TlsServer<'_>) -> Vec<PairPlan> {
         let passwords = settings.password_file.as_ref().map(|file| self.path_of(file));
         let stapled = settings.stapling_file.as_ref().filter(|_| settings.stapling).map(|file| self.path_of(file));
         let stapling = (settings.stapling && stapled.is_none()).then(|| self.stapling(settings, server)).flatten();
@@ -128,7 +161,7 @@ impl Lowering<'_> {
     }
 
     /// How staples are fetched.
-    fn stapling(&mut self, settings: &TlsSettings, server: &Server) -> Option<Arc<StaplingPlan>> {
+    fn stapling(&mut self, settings: &TlsSettings, server: &TlsServer<'_>) -> Option<Arc<StaplingPlan>> {
         let mut authorities = Vec::new();
         for file in [&settings.trusted_certificate, &settings.client_certificate].into_iter().flatten() {
             authorities.extend(self.read_located(file)?);
@@ -146,7 +179,7 @@ impl Lowering<'_> {
     fn acme_stapling(
         &mut self,
         settings: &TlsSettings,
-        server: &Server,
+        server: &TlsServer<'_>,
         order: AcmeOrderId,
     ) -> Option<Arc<StaplingPlan>> {
         if !settings.stapling {
@@ -167,13 +200,12 @@ impl Lowering<'_> {
         self.stapling(settings, server)
     }
 
-    fn server_resolver(&mut self, server: &Server) -> Option<Arc<ResolverPlan>> {
-        let client = Arc::clone(&server.location.client);
-        client.resolver.as_ref().map(|written| self.resolver(written, client.resolver_timeout))
+    fn server_resolver(&mut self, server: &TlsServer<'_>) -> Option<Arc<ResolverPlan>> {
+        server.resolver.map(|(written, timeout)| self.resolver(written, timeout))
     }
 
     /// How clients' certificates are checked by OCSP.
-    fn client_status(&mut self, settings: &TlsSettings, server: &Server) -> Option<Arc<ClientStatusPlan>> {
+    fn client_status(&mut self, settings: &TlsSettings, server: &TlsServer<'_>) -> Option<Arc<ClientStatusPlan>> {
         if settings.ocsp == Ocsp::Off {
             return None;
         }
@@ -211,14 +243,19 @@ impl Lowering<'_> {
         template
     }
 
-    /// The order of the certificate that is shown. `server.acme` may have an error that was reported already.
-    fn acme_of(&mut self, settings: &TlsSettings, server: &Server, order: Option<AcmeOrderId>) -> Option<AcmeOrderId> {
+    /// The order of the certificate that is shown. `acme_certificate` may have an error that was reported already.
+    fn acme_of(
+        &mut self,
+        settings: &TlsSettings,
+        server: &TlsServer<'_>,
+        order: Option<AcmeOrderId>,
+    ) -> Option<AcmeOrderId> {
         let is = |written: &conf::value::Template, name: &str| matches!(written.parts.as_slice(), [Part::Variable(variable)] if variable == name);
         let pairs = || settings.certificates.iter().zip(&settings.certificate_keys);
         let (certificate, key) = pairs()
             .find(|(certificate, key)| is(certificate, "acme_certificate") || is(key, "acme_certificate_key"))?;
         let whole = is(certificate, "acme_certificate") && is(key, "acme_certificate_key");
-        let fault = if server.acme.is_none() {
+        let fault = if !server.has_acme {
             Some((
                 "\"$acme_certificate\" needs \"acme_certificate\" in the same server",
                 "add `acme_certificate ISSUER;`",
@@ -291,12 +328,12 @@ impl Lowering<'_> {
     }
 
     /// Warns about a name that no certificate of the server covers: clients will refuse it.
-    fn check_names(&mut self, server: &Server, pairs: &[PairPlan]) {
+    fn check_names(&mut self, server: &TlsServer<'_>, pairs: &[PairPlan]) {
         let facts: Vec<_> = pairs.iter().filter_map(|plan| plan.pair.facts()).collect();
         if facts.is_empty() || facts.iter().all(|facts| facts.names.is_empty()) {
             return;
         }
-        for name in &server.names {
+        for name in server.names {
             let NameForm::Exact(exact) = &name.form else { continue };
             let Ok(wanted) = std::str::from_utf8(exact) else { continue };
             if wanted.contains('.') && !facts.iter().any(|facts| facts.is_for(wanted)) {
@@ -345,7 +382,7 @@ impl Lowering<'_> {
         settings.early_data
     }
 
-    fn demands(&mut self, settings: &TlsSettings, server: &Server) -> Option<ClientDemands> {
+    fn demands(&mut self, settings: &TlsSettings, server: &TlsServer<'_>) -> Option<ClientDemands> {
         let verify = match settings.verify_client {
             VerifyClient::Off => return None,
             VerifyClient::On => VerifyPlan::Required,
@@ -392,6 +429,22 @@ impl Lowering<'_> {
             Diagnostic::error(file.span, format!("open() \"{path}\" failed ({error})"))
         })
     }
+}
+
+fn facts_of(server: &Server) -> TlsServer<'_> {
+    let client = &server.location.client;
+    TlsServer {
+        settings: &server.settings.tls,
+        names: &server.names,
+        span: server.span,
+        resolver: client.resolver.as_ref().map(|resolver| (resolver, client.resolver_timeout)),
+        has_acme: server.acme.is_some(),
+    }
+}
+
+/// Whether the default server handles handshakes for the names of a server with these settings.
+fn is_without_handshake(settings: &TlsSettings) -> bool {
+    settings.certificates.is_empty() && !settings.reject_handshake
 }
 
 /// Whether an issuer's directory is one of Let's Encrypt.

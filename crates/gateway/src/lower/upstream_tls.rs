@@ -115,7 +115,7 @@ impl Lowering<'_> {
             .resume(words.session_reuse)
             .send_name(words.server_name)
             // As in nginx, HTTP/2 is the only offer, and HTTP/1.1 is used without ALPN.
-            .alpn(speaks_http2.then_some("h2"))
+            .alpn(words.alpn.iter().map(String::as_str).chain(speaks_http2.then_some("h2")))
             .build();
         let error = match built {
             Ok(side) => return Some(side),
@@ -208,7 +208,11 @@ fn is_made(words: &UpstreamTlsSettings) -> bool {
 
 fn openssl_words<'a>(words: &'a UpstreamTlsSettings, family: &str, span: Span) -> OpensslWords<'a> {
     OpensslWords {
-        family: if family == "grpc" { "grpc_ssl" } else { "proxy_ssl" },
+        family: match family {
+            "grpc" => "grpc_ssl",
+            "uwsgi" => "uwsgi_ssl",
+            _ => "proxy_ssl",
+        },
         span,
         protocols: words.protocols.iter().map(Located::as_str).collect(),
         ciphers: Some(words.ciphers.as_str()),

@@ -18,7 +18,7 @@ use upstream::shared::GroupLimits;
 const GUESTS: &str = "proxy_pass with variables";
 
 /// Schemes at the start of a template that are not HTTP.
-const OTHERS: [Scheme; 5] = [Scheme::Fastcgi, Scheme::Scgi, Scheme::Uwsgi, Scheme::Grpc, Scheme::Grpcs];
+const OTHERS: [Scheme; 6] = [Scheme::Suwsgi, Scheme::Fastcgi, Scheme::Scgi, Scheme::Uwsgi, Scheme::Grpc, Scheme::Grpcs];
 
 impl Lowering<'_> {
     /// `proxy_pass` with variables.
@@ -35,7 +35,11 @@ impl Lowering<'_> {
         let plain = plain.then(|| self.pass_targets(None, span, words));
         let secure = if secure {
             // `$proxy_host` is part of the URL.
-            let scheme = if scheme.is_grpc() { Scheme::Grpcs } else { Scheme::Https };
+            let scheme = match scheme.family() {
+                "grpc" => Scheme::Grpcs,
+                "uwsgi" => Scheme::Suwsgi,
+                _ => Scheme::Https,
+            };
             let words = Pass { scheme, ..words };
             let Some(tls) = self.upstream_tls(words, None, span) else { return Content::Nothing };
             Some(self.pass_targets(Some(&tls), span, words))
@@ -99,9 +103,9 @@ impl Lowering<'_> {
 /// `https` URLs. Both are possible unless the template begins with a scheme.
 fn schemes(url: &Template) -> (bool, bool) {
     match OTHERS.into_iter().find(|scheme| begins(url, scheme.as_str())) {
-        // `grpc://` may have been added before a variable that contains a scheme, too.
-        Some(Scheme::Grpc) => return (true, true),
-        Some(Scheme::Grpcs) => return (false, true),
+        // The scheme may have been added before a variable that contains one, too.
+        Some(Scheme::Grpc | Scheme::Uwsgi) => return (true, true),
+        Some(Scheme::Grpcs | Scheme::Suwsgi) => return (false, true),
         Some(_) => return (true, false),
         None => {}
     }

@@ -19,6 +19,9 @@ impl Lowering<'_> {
     /// Declares every variable that the configuration sets.
     pub(super) fn declare_variables(&mut self) {
         self.declare_tables();
+        for set in &self.http.jwt_variables {
+            self.declare(&set.variable, set.span);
+        }
         for server in &self.http.servers {
             for name in &server.names {
                 if let NameForm::Regex(regex) = &name.form {
@@ -43,6 +46,9 @@ impl Lowering<'_> {
             }
         }
         declared.geos.iter().for_each(|geo| self.declare(&geo.variable, geo.span));
+        for variable in declared.geoips.iter().flat_map(|geoip| &geoip.variables) {
+            self.declare(&variable.name, variable.span);
+        }
         declared.splits.iter().for_each(|split| self.declare(&split.variable, split.span));
     }
 
@@ -67,7 +73,7 @@ impl Lowering<'_> {
                     }
                     self.declare_in_program(&block.program);
                 }
-                Instruction::Return(_) | Instruction::Break => {}
+                Instruction::Return(_) | Instruction::Break(_) => {}
             }
         }
     }
@@ -102,6 +108,7 @@ impl Lowering<'_> {
     /// How each variable gets its value; all names must be declared.
     pub(super) fn definitions(&mut self) -> Definitions {
         let mut list = self.tables();
+        list.extend(self.jwt_definitions());
         for server in &self.http.servers {
             for_each_program(server, &mut |program| assigned(program, &self.users, &mut list));
             for_each_response(server, &mut |settings| {
@@ -119,20 +126,21 @@ impl Lowering<'_> {
         let mut made = Vec::new();
         for map in &declared.maps {
             let table = self.map(map);
-            made.push((map.span, &map.variable, Definition::Map(Box::new(table))));
+            made.push((map.span, map.variable.clone(), Definition::Map(Box::new(table))));
         }
         for geo in &declared.geos {
             if let Some(table) = self.geo(geo) {
-                made.push((geo.span, &geo.variable, Definition::Geo(Box::new(table))));
+                made.push((geo.span, geo.variable.clone(), Definition::Geo(Box::new(table))));
             }
         }
         for split in &declared.splits {
             let table = self.split(split);
-            made.push((split.span, &split.variable, Definition::Split(Box::new(table))));
+            made.push((split.span, split.variable.clone(), Definition::Split(Box::new(table))));
         }
+        made.extend(self.geoips());
         // If two tables define one variable, the later one counts.
         made.sort_by_key(|(span, ..)| (span.file, span.start));
-        let made = made.into_iter().filter_map(|(_, name, definition)| Some((self.users.slot(name)?, definition)));
+        let made = made.into_iter().filter_map(|(_, name, definition)| Some((self.users.slot(&name)?, definition)));
         made.collect()
     }
 
@@ -205,7 +213,7 @@ fn assigned(program: &Program, users: &UserVariables, list: &mut Vec<(Slot, Defi
                 list.push((slot, own.map_or(Definition::Set, Definition::BuiltIn)));
             }
             Instruction::If(block) => assigned(&block.program, users, list),
-            Instruction::Return(_) | Instruction::Rewrite(_) | Instruction::Break => {}
+            Instruction::Return(_) | Instruction::Rewrite(_) | Instruction::Break(_) => {}
         }
     }
 }

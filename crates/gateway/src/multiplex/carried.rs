@@ -83,13 +83,33 @@ impl Carried {
     /// stopped it.
     pub(crate) fn pump(&mut self, thread: &WorkerThread) -> bool {
         self.prepare_out(thread);
-        loop {
-            let room = OUT_BYTES_MAX.saturating_sub(self.out.len());
-            let Some(id) = self.engine.next_turn(room) else { return self.engine.has_turn() };
-            let Some(key) = self.key_of(id) else { continue };
-            if let Some(task) = self.push(key) {
-                thread.reactor.wake(task);
+        while let Some(id) = self.next_turn() {
+            self.push_turn(id, thread);
+        }
+        self.engine.has_turn()
+    }
+
+    /// The same until it is the turn of `stream`, whose bytes do not wait here; `false` if its turn did not come.
+    pub(crate) fn pump_until(&mut self, stream: StreamId, thread: &WorkerThread) -> bool {
+        while let Some(id) = self.next_turn() {
+            if id == stream {
+                return true;
             }
+            self.push_turn(id, thread);
+        }
+        false
+    }
+
+    fn next_turn(&mut self) -> Option<StreamId> {
+        self.engine.next_turn(OUT_BYTES_MAX.saturating_sub(self.out.len()))
+    }
+
+    /// Frames what waits of a stream.
+    fn push_turn(&mut self, id: StreamId, thread: &WorkerThread) {
+        if let Some(key) = self.key_of(id)
+            && let Some(task) = self.push(key)
+        {
+            thread.reactor.wake(task);
         }
     }
 
@@ -145,18 +165,25 @@ impl Carried {
 
     /// Sends a part of a body after the waiting bytes; `end`: it is the last part.
     pub(crate) fn send(&mut self, key: usize, body: &[u8], end: bool) -> io::Result<()> {
+        let sent = self.frame_now(key, body, end)?.unwrap_or_default();
+        self.keep_rest(key, &body[sent..], end)
+    }
+
+    /// Frames a part of a body, as far as permitted now; returns how much. `None`: earlier bytes of the stream wait.
+    pub(crate) fn frame_now(&mut self, key: usize, body: &[u8], end: bool) -> io::Result<Option<usize>> {
         let (engine, out, stream) = self.live(key)?;
-        let sent = if stream.waiting_bytes() == 0 && !stream.is_held_back {
-            frame(engine, out, stream, body, end)?
-        } else {
-            0
-        };
-        let is_all = sent == body.len();
+        let is_first = stream.waiting_bytes() == 0 && !stream.is_held_back;
+        if is_first { frame(engine, out, stream, body, end).map(Some) } else { Ok(None) }
+    }
+
+    /// Keeps what [`Self::frame_now`] has left of a part until it may be sent.
+    pub(crate) fn keep_rest(&mut self, key: usize, rest: &[u8], end: bool) -> io::Result<()> {
+        let (engine, out, stream) = self.live(key)?;
+        let is_all = rest.is_empty();
         if end && !(is_all && matches!(stream.end, StreamEnding::Sent)) {
             stream.end = StreamEnding::Body;
         }
         if !is_all {
-            let rest = &body[sent..];
             stream.keep(rest);
             if !stream.is_held_back {
                 stream.released += rest.len();

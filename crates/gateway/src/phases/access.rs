@@ -1,11 +1,12 @@
 //! The access phase: whether a client may use a location. As in nginx, it runs before a location's content, also after
 //! an internal redirect; `return` answers before it, and subrequests skip it. The checks run in nginx's order, each in
-//! a function of its own: `allow` and `deny`, `auth_basic`, `auth_request`.
+//! a function of its own: `allow` and `deny`, `auth_basic`, `auth_jwt`, `auth_request`.
 
 use crate::downstream::internal::WantedParts;
 use crate::exchange::Exchange;
 use crate::exchange::reply::Reply;
 use crate::exchange::subrequest::Errand;
+use crate::exchange::trace::{Event, Tracer};
 use crate::exchange::waiting::{ClientLeft, Wants};
 use crate::plan::access::{AccessPlan, AuthRequestPlan, permits};
 use crate::upstream::replay_body::ReplayBody;
@@ -25,6 +26,16 @@ pub(super) enum AccessVerdict {
     Pass,
     /// The check itself failed: the request gets this status, regardless of the other checks.
     Failed(u16),
+}
+
+impl AccessVerdict {
+    /// The status of the refusal.
+    fn refusal(self) -> Option<u16> {
+        match self {
+            Self::Allow | Self::Pass => None,
+            Self::Deny(status) | Self::Failed(status) => Some(status),
+        }
+    }
 }
 
 /// The state after some of a location's checks.
@@ -68,9 +79,10 @@ impl Checked {
 
 impl Exchange {
     /// The answer to a client that is refused.
-    pub(crate) async fn access(&mut self, plan: &AccessPlan) -> Option<Reply> {
-        let refusal = self.refusal(plan).await?;
-        if refusal.status == 401 && !plan.delay.is_zero() {
+    pub(crate) async fn access<T: Tracer>(&mut self, plan: &AccessPlan, trace: T) -> Option<Reply> {
+        trace.note(self, Event::Access(plan));
+        let refusal = self.refusal(plan, trace).await?;
+        if refusal.status == 401 && !plan.delay.is_zero() && !T::OFFLINE {
             self.client_log("delaying unauthorized request");
             if self.pass_time(plan.delay).await.is_err() {
                 return Some(Reply::to_nobody(499));
@@ -79,7 +91,7 @@ impl Exchange {
         Some(refusal)
     }
 
-    async fn refusal(&mut self, plan: &AccessPlan) -> Option<Reply> {
+    async fn refusal<T: Tracer>(&mut self, plan: &AccessPlan, trace: T) -> Option<Reply> {
         let mut checked = Checked::new(plan.satisfy);
         match checked.note(by_address(&plan.rules, self.client())) {
             Follows::Admitted => return None,
@@ -88,6 +100,19 @@ impl Exchange {
         }
         if let Some(basic) = &plan.basic {
             let verdict = self.basic_auth(basic).await;
+            trace.note(self, Event::Password(basic, verdict.refusal()));
+            match checked.note(verdict) {
+                Follows::Admitted => return self.admit(),
+                Follows::Refused(status) => return Some(Reply::error(status)),
+                Follows::NextCheck => {}
+            }
+        }
+        if let Some(jwt) = &plan.jwt {
+            let verdict = match self.auth_jwt(jwt, !T::OFFLINE).await {
+                Ok(verdict) => verdict,
+                Err(left) => return Some(left),
+            };
+            trace.note(self, Event::Token(jwt, verdict.refusal()));
             match checked.note(verdict) {
                 Follows::Admitted => return self.admit(),
                 Follows::Refused(status) => return Some(Reply::error(status)),
@@ -95,7 +120,10 @@ impl Exchange {
             }
         }
         if let Some(request) = &plan.request {
-            match self.auth_request(request).await.map(|verdict| checked.note(verdict)) {
+            trace.note(self, Event::AuthRequest(request));
+            // Without a network, the check is taken to pass.
+            let asked = if T::OFFLINE { Ok(AccessVerdict::Allow) } else { self.auth_request(request).await };
+            match asked.map(|verdict| checked.note(verdict)) {
                 Ok(Follows::Admitted) => return self.admit(),
                 Ok(Follows::Refused(status)) => return Some(Reply::error(status)),
                 Ok(Follows::NextCheck) => {}
@@ -144,6 +172,8 @@ impl Exchange {
             sets: Some(Arc::clone(&plan.sets)),
             charset: None,
             resumes: None,
+            args: None,
+            inclusion: None,
         };
         let subrequest = self.start(errand);
         let Ok(ended) = self.end_of(subrequest).await else { return Err(Reply::to_nobody(499)) };

@@ -20,6 +20,8 @@ impl Exchange {
                 sets: None,
                 charset: None,
                 resumes: None,
+                args: None,
+                inclusion: None,
             };
             // Dropping the handle does not end the subrequest: nothing is wanted of it.
             drop(self.start(errand));

@@ -8,9 +8,10 @@ use crate::downstream::h1::linger::LingerPlan;
 use crate::exchange::conversation::Conversation;
 use crate::exchange::reply::{Reply, ReplyBody};
 use crate::exchange::step::{Served, Step};
+use crate::exchange::trace::{Event, Tracer, Untraced};
 use crate::exchange::waiting::ClientLeft;
 use crate::exchange::{Begin, Beginning, Exchange, Refusal};
-use crate::plan::location::Content;
+use crate::plan::location::{Content, LocationPlan};
 use crate::registry::generation::BoundProxy;
 use crate::thread::executor::{self, Desk};
 use crate::tunnel::Tunnel;
@@ -22,6 +23,7 @@ use std::time::Duration;
 
 pub(crate) mod access;
 pub(crate) mod acme;
+pub(crate) mod auth_jwt;
 pub(crate) mod basic_auth;
 pub(crate) mod limits;
 pub(crate) mod mirror;
@@ -32,6 +34,7 @@ pub(crate) mod rewrite;
 pub(crate) mod route;
 pub(crate) mod secured;
 pub(crate) mod settle;
+pub(crate) mod spans;
 pub(crate) mod try_files;
 
 /// What happens to the connection.
@@ -58,14 +61,14 @@ pub(crate) async fn run(desk: Rc<Desk<Begin, Next>>) -> Infallible {
             let Begin { thread, spares, generation, asker, request, beginning } = begin;
             let mut exchange = Exchange::new(thread, spares, generation, asker, request, &beginning);
             let step = match beginning {
-                Beginning::Head => exchange.route(),
+                Beginning::Head => exchange.route(Untraced),
                 Beginning::Refused(refusal) => exchange.refuse(refusal),
                 Beginning::Subrequest(inherited) => {
                     let redirect = exchange.take_on(*inherited);
-                    redirect.map_or(Step::Resume, |redirect| exchange.redirect(redirect))
+                    redirect.map_or(Step::Resume, |redirect| exchange.redirect(redirect, Untraced))
                 }
             };
-            let settled = match exchange.serve(step).await {
+            let settled = match exchange.serve(step, Untraced).await {
                 Served::Responded => {
                     let sent = exchange.settle().await;
                     exchange.conclude(sent)
@@ -93,7 +96,7 @@ enum Before {
 
 impl Exchange {
     /// Runs the locations until there is a response.
-    async fn serve(&mut self, mut step: Step) -> Served {
+    pub(crate) async fn serve<T: Tracer>(&mut self, mut step: Step, trace: T) -> Served {
         let mut redirects = 0;
         loop {
             if !matches!(step, Step::Served(_))
@@ -101,11 +104,12 @@ impl Exchange {
             {
                 step = Step::Reply(refusal);
             }
+            trace.note(self, Event::Next(&step));
             step = match step {
                 Step::Served(served) => return served,
-                Step::Rules => self.server_rules().await,
-                Step::Content => self.content(Before::ToDo).await,
-                Step::Resume => self.content(Before::Done).await,
+                Step::Rules => self.server_rules(trace).await,
+                Step::Content => self.content(Before::ToDo, trace).await,
+                Step::Resume => self.content(Before::Done, trace).await,
                 Step::Redirect(_) | Step::Moved if redirects == REDIRECTS_MAX => {
                     let uri = quoted(self.uri());
                     self.error_log(&format!("rewrite or internal redirection cycle while processing \"{uri}\""));
@@ -114,19 +118,20 @@ impl Exchange {
                 }
                 Step::Redirect(redirect) => {
                     redirects += 1;
-                    self.redirect(redirect)
+                    self.redirect(redirect, trace)
                 }
                 Step::Moved => {
                     redirects += 1;
                     self.routing.target.location = None;
-                    self.route_location()
+                    self.route_location(trace)
                 }
                 Step::Reply(Reply { status, body: ReplyBody::ToNobody, .. }) => return self.leave_unanswered(status),
                 Step::Reply(reply) if self.down.wants_tunnel() && (200..300).contains(&reply.status) => {
                     Step::Reply(self.no_tunnel_here())
                 }
                 Step::Reply(reply) => {
-                    let Some(page) = self.error_page(&reply) else {
+                    let reply = self.or_stub(reply);
+                    let Some(page) = self.error_page(&reply, trace) else {
                         let reply = self.as_grpc(reply);
                         return self.deliver(reply).await;
                     };
@@ -151,48 +156,38 @@ impl Exchange {
     }
 
     /// Runs the location's content.
-    async fn content(&mut self, before: Before) -> Step {
+    async fn content<T: Tracer>(&mut self, before: Before, trace: T) -> Step {
         let generation = Rc::clone(&self.generation);
         let Some(location) = self.routing.target.location else { return Step::Reply(Reply::error(404)) };
         let mut location = generation.location(location);
         let is_new = before == Before::ToDo;
         if let Some(program) = location.program.as_ref().filter(|_| is_new) {
-            if let Some(step) = self.location_rules(program).await {
+            if let Some(step) = self.location_rules(program, trace).await {
                 return step;
             }
             // An `if` may have selected other settings.
             location = generation
                 .location(self.routing.target.location.unwrap_or(generation.server(self.routing.target.server).own));
         }
-        if is_new && !matches!(location.content, Content::Return(_)) {
-            if let Some(plan) = &location.more_headers
-                && let Err(refusal) = self.edit_request(plan)
-            {
-                return Step::Reply(refusal);
-            }
-            if let Some(plan) = &location.real_ip {
-                self.find_client(plan);
-            }
-            if let Some(plan) = &location.limits
-                && let Some(refusal) = self.limit(plan).await
-            {
-                return Step::Reply(refusal);
-            }
-            if let Some(plan) = location.access.as_ref().filter(|_| !self.is_subrequest())
-                && let Some(refusal) = self.access(plan).await
-            {
-                return Step::Reply(refusal);
-            }
+        if is_new
+            && !matches!(location.content, Content::Return(_))
+            && let Some(refusal) = self.admit_to(location, trace).await
+        {
+            return Step::Reply(refusal);
         }
+        self.note_admitted();
         if let Some(plan) = location.try_files.as_ref().filter(|_| is_new)
-            && let Some(step) = self.try_files(plan).await
+            && let Some(step) = self.try_files(plan, trace).await
         {
             return step;
         }
-        if let Some(plan) = location.mirror.as_ref().filter(|_| !self.is_subrequest())
-            && let Err(refusal) = self.mirror(plan).await
-        {
-            return Step::Reply(refusal);
+        if let Some(plan) = location.mirror.as_ref().filter(|_| !self.is_subrequest()) {
+            trace.note(self, Event::Mirror(plan));
+            if !T::OFFLINE
+                && let Err(refusal) = self.mirror(plan).await
+            {
+                return Step::Reply(refusal);
+            }
         }
         if !matches!(location.content, Content::Files(_)) {
             // An index was found for a file that is not readable.
@@ -206,12 +201,18 @@ impl Exchange {
             return Step::Reply(self.no_tunnel_here());
         }
         if let Some(plan) = self.is_sliced() {
-            return Box::pin(self.send_slices(plan)).await;
+            trace.note(self, Event::Slices(plan));
+            if !T::OFFLINE {
+                return Box::pin(self.send_slices(plan)).await;
+            }
         }
         match &location.content {
-            Content::Proxy(proxy) => self.proxy_fixed(generation.proxy(*proxy)).await,
-            Content::VariablePass(plan) => self.proxy_computed(plan).await,
-            Content::Return(plan) => self.return_step(plan),
+            Content::Proxy(proxy) => self.proxy_fixed(generation.proxy(*proxy), trace).await,
+            Content::VariablePass(plan) => self.proxy_computed(plan, trace).await,
+            Content::Return(plan) => {
+                trace.note(self, Event::Returns);
+                self.return_step(plan)
+            }
             Content::Files(plan) => self.files(plan).await,
             Content::StubStatus => Step::Reply(self.stub_status()),
             Content::EmptyGif => Step::Reply(self.empty_gif()),
@@ -220,20 +221,43 @@ impl Exchange {
         }
     }
 
+    /// The checks of a location before its content. Returns the answer to a request that is not admitted.
+    async fn admit_to<T: Tracer>(&mut self, location: &LocationPlan, trace: T) -> Option<Reply> {
+        if let Some(plan) = &location.more_headers
+            && let Err(refusal) = self.edit_request(plan)
+        {
+            return Some(refusal);
+        }
+        if let Some(plan) = &location.real_ip {
+            self.find_client(plan);
+        }
+        if let Some(plan) = &location.limits {
+            trace.note(self, Event::Limits(plan));
+            if let Some(refusal) = self.limit(plan).await {
+                return Some(refusal);
+            }
+        }
+        let plan = location.access.as_ref().filter(|_| !self.is_subrequest())?;
+        self.access(plan, trace).await
+    }
+
     /// A `proxy_pass` without variables.
-    async fn proxy_fixed(&mut self, plan: &BoundProxy) -> Step {
+    async fn proxy_fixed<T: Tracer>(&mut self, plan: &BoundProxy, trace: T) -> Step {
         self.upstream.place = 0;
+        if T::OFFLINE {
+            return self.proxy(plan, plan.group.members.hold(), trace).await;
+        }
         match self.hold_members(plan).await {
-            Ok(held) => self.proxy(plan, held).await,
+            Ok(held) => self.proxy(plan, held, trace).await,
             Err(ClientLeft) => self.client_left(),
         }
     }
 
     /// Answers and logs an invalid head. The settings are those of its server, if that was known before the fault,
     /// otherwise of the address's default server.
-    fn refuse(&mut self, refusal: Refusal) -> Step {
+    pub(crate) fn refuse(&mut self, refusal: Refusal) -> Step {
         let is_read = matches!(refusal, Refusal::OutOfMemory) || self.request.head.host.is_some();
-        let _ = if is_read { self.choose_server() } else { self.choose_default_server() };
+        let _ = if is_read { self.choose_server(Untraced) } else { self.choose_default_server() };
         self.parse_refused_uri();
         let (status, reason) = match refusal {
             Refusal::Malformed(error) => {

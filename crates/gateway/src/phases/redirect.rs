@@ -6,6 +6,7 @@ use crate::base::logs::error::quoted;
 use crate::exchange::Exchange;
 use crate::exchange::reply::{Reply, ReplyBody};
 use crate::exchange::step::{Redirect, Step};
+use crate::exchange::trace::{Event, Tracer};
 use crate::exchange::view::ExchangeView;
 use crate::plan::location::LocationId;
 use http1::FieldId;
@@ -16,7 +17,7 @@ use std::rc::Rc;
 impl Exchange {
     /// The `error_page` for a reply, if one applies. None applies to bodies that the configuration wrote itself
     /// (`return 404 "text"`) and, unless `recursive_error_pages` is on, to errors of an error page.
-    pub(crate) fn error_page(&mut self, reply: &Reply) -> Option<Step> {
+    pub(crate) fn error_page<T: Tracer>(&mut self, reply: &Reply, trace: T) -> Option<Step> {
         if reply.status < 300 || !matches!(reply.body, ReplyBody::ErrorPage) {
             return None;
         }
@@ -36,7 +37,9 @@ impl Exchange {
         let page = location.error_pages.find(reply.status)?;
         self.carry_reply(reply);
         let mut target = Vec::new();
-        Some(match page.target(&ExchangeView::of(self), &mut target) {
+        let page_target = page.target(&ExchangeView::of(self), &mut target);
+        trace.note(self, Event::ErrorPage { status: reply.status, target: &page_target });
+        Some(match page_target {
             PageTarget::Internal { uri, args } => {
                 self.response.shown_status = page.shown_status();
                 self.routing.fetch_by_get();
@@ -64,7 +67,7 @@ impl Exchange {
     }
 
     /// Routes the request again.
-    pub(crate) fn redirect(&mut self, redirect: Redirect) -> Step {
+    pub(crate) fn redirect<T: Tracer>(&mut self, redirect: Redirect, trace: T) -> Step {
         self.routing.target.internal = true;
         self.routing.target.name_is_stale = false;
         self.routing.target.uri_verbatim = false;
@@ -75,12 +78,13 @@ impl Exchange {
                 self.routing.target.uri_replaced = true;
                 self.routing.target.has_args = args.is_some();
                 self.request.args = args.unwrap_or_default();
-                self.route_uri()
+                self.route_uri(trace)
             }
             Redirect::Named(name) => {
                 let found = self.generation.server(self.routing.target.server).locations.named(&name);
                 if let Some(id) = found {
                     self.enter_location(LocationId(id));
+                    trace.note(self, Event::Found);
                     return Step::Content;
                 }
                 self.error_log(&format!("could not find named location \"{}\"", quoted(&name)));

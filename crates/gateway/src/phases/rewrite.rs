@@ -5,8 +5,8 @@ use crate::base::logs::error::{Level, errno, quoted};
 use crate::exchange::Exchange;
 use crate::exchange::reply::Reply;
 use crate::exchange::step::Step;
+use crate::exchange::trace::{Event, Tracer};
 use crate::exchange::view::ExchangeView;
-use crate::plan::location::LocationId;
 use crate::plan::program::ProgramPlan;
 use crate::plan::symlinks::PathGuard;
 use conf::value::size::parse_size_text;
@@ -15,7 +15,7 @@ use http1::outgoing::is_field_value;
 use reactor::{FileKind, c_path, open_file_cached, status_guarded};
 use rules::captures::Captures;
 use rules::defined::{Surroundings, Trouble};
-use rules::program::{FileTest, Machine, Place, Stop};
+use rules::program::{Did, FileTest, Machine, Place, Stop};
 use rules::slots::VarSlots;
 use rules::template::View;
 use rules::variable::Variable;
@@ -31,28 +31,28 @@ const OWNER_EXECUTES: u32 = 0o100;
 
 impl Exchange {
     /// Runs the server's program, then finds a location.
-    pub(crate) async fn server_rules(&mut self) -> Step {
+    pub(crate) async fn server_rules<T: Tracer>(&mut self, trace: T) -> Step {
         let generation = Rc::clone(&self.generation);
         self.routing.target.location = None;
         if let Some(plan) = &generation.server(self.routing.target.server).program
-            && let Some(step) = self.run_program(plan).await
+            && let Some(step) = self.run_program(plan, trace).await
         {
             return step;
         }
-        self.route_location()
+        self.route_location(trace)
     }
 
     /// Runs a location's program. `None`: next is the content of the location, which an `if` may have changed.
-    pub(crate) async fn location_rules(&mut self, plan: &ProgramPlan) -> Option<Step> {
+    pub(crate) async fn location_rules<T: Tracer>(&mut self, plan: &ProgramPlan, trace: T) -> Option<Step> {
         self.routing.target.moved = false;
-        let step = self.run_program(plan).await;
+        let step = self.run_program(plan, trace).await;
         step.or_else(|| self.routing.target.moved.then_some(Step::Moved))
     }
 
-    async fn run_program(&mut self, plan: &ProgramPlan) -> Option<Step> {
+    async fn run_program<T: Tracer>(&mut self, plan: &ProgramPlan, trace: T) -> Option<Step> {
         let mut place = Place::default();
         loop {
-            match plan.program.run(place, &mut Rewriting { exchange: self, places: &plan.places }) {
+            match plan.program.run(place, &mut Rewriting { exchange: self, plan, trace }) {
                 Stop::End => return None,
                 Stop::Return(number) => return plan.answers.get(number as usize).map(|plan| self.return_step(plan)),
                 Stop::Redirect(status, url) => return Some(Step::Reply(self.client_redirect(status, url))),
@@ -60,7 +60,12 @@ impl Exchange {
                     self.error_log(&message);
                     return Some(Step::Reply(Reply::error(500)));
                 }
-                Stop::Look { test, path, yes, no } => place = if self.look(test, path).await { yes } else { no },
+                Stop::Look { test, path, negated, yes, no } => {
+                    let shown = if T::OFFLINE { path.clone() } else { Vec::new() };
+                    let found = self.look(test, path).await;
+                    trace.note(self, Event::Looked { path: &shown, found, holds: found != negated });
+                    place = if found { yes } else { no };
+                }
             }
         }
     }
@@ -121,19 +126,19 @@ fn metadata(path: &std::ffi::CStr) -> io::Result<Metadata> {
 }
 
 /// An exchange while a program runs on it.
-struct Rewriting<'a> {
+struct Rewriting<'a, T> {
     exchange: &'a mut Exchange,
-    /// The settings of each `if`.
-    places: &'a [LocationId],
+    plan: &'a ProgramPlan,
+    trace: T,
 }
 
-impl View for Rewriting<'_> {
+impl<T> View for Rewriting<'_, T> {
     fn write(&self, variable: &Variable, out: &mut Vec<u8>) -> bool {
         ExchangeView::of(self.exchange).write(variable, out)
     }
 }
 
-impl Surroundings for Rewriting<'_> {
+impl<T> Surroundings for Rewriting<'_, T> {
     fn slots(&self) -> &VarSlots {
         &self.exchange.routing.slots
     }
@@ -155,7 +160,13 @@ impl Surroundings for Rewriting<'_> {
     }
 }
 
-impl Machine for Rewriting<'_> {
+impl<T: Tracer> Machine for Rewriting<'_, T> {
+    const TRACED: bool = T::OFFLINE;
+
+    fn ran(&mut self, number: u32, did: Did<'_>) {
+        self.trace.note(self.exchange, Event::Ran(self.plan, number, did));
+    }
+
     fn uri(&self) -> &[u8] {
         self.exchange.uri()
     }
@@ -211,7 +222,7 @@ impl Machine for Rewriting<'_> {
     }
 
     fn enter(&mut self, place: u32) {
-        if let Some(id) = self.places.get(place as usize) {
+        if let Some(id) = self.plan.places.get(place as usize) {
             self.exchange.routing.target.location = Some(*id);
         }
     }

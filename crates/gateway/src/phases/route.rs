@@ -4,17 +4,19 @@ use crate::base::close::CloseReason;
 use crate::downstream::request::Request;
 use crate::exchange::reply::Reply;
 use crate::exchange::step::Step;
+use crate::exchange::trace::{Event, Tracer};
 use crate::exchange::{Exchange, Refusal};
 use crate::plan::location::LocationId;
 use http1::RequestError;
 use rules::location::Found;
+use rules::server_name::MatchedBy;
 use std::borrow::Cow;
 use std::rc::Rc;
 
 impl Exchange {
     /// From the head to a location.
-    pub(crate) fn route(&mut self) -> Step {
-        if let Err(reply) = self.choose_server().and_then(|()| self.check_tls()) {
+    pub(crate) fn route<T: Tracer>(&mut self, trace: T) -> Step {
+        if let Err(reply) = self.choose_server(trace).and_then(|()| self.check_tls()) {
             return Step::Reply(reply);
         }
         if let Err(error) = self.narrow_head() {
@@ -29,31 +31,38 @@ impl Exchange {
         if let Some(reply) = self.acme_challenge() {
             return Step::Reply(reply);
         }
-        self.route_uri()
+        self.route_uri(trace)
     }
 
     /// From the present URI to a location.
-    pub(crate) fn route_uri(&mut self) -> Step {
+    pub(crate) fn route_uri<T: Tracer>(&mut self, trace: T) -> Step {
         let generation = Rc::clone(&self.generation);
         let server = generation.server(self.routing.target.server);
         if let Some(plan) = &server.answer {
+            trace.note(self, Event::Returns);
             return self.return_step(plan);
         }
         if server.program.is_some() {
             return Step::Rules;
         }
-        self.route_location()
+        self.route_location(trace)
     }
 
     /// From the present URI to a location, after the server's program.
-    pub(crate) fn route_location(&mut self) -> Step {
-        if let Err(reply) = self.find_location() {
+    pub(crate) fn route_location<T: Tracer>(&mut self, trace: T) -> Step {
+        if let Err(reply) = self.find_location(trace) {
             return Step::Reply(reply);
         }
+        self.take_trace_secret();
         if self.location().internal && !self.routing.target.internal {
+            trace.note(self, Event::Internal);
             return Step::Reply(Reply::error(404));
         }
-        self.check_body_size().map_or(Step::Content, Step::Reply)
+        if let Some(refusal) = self.check_body_size() {
+            return Step::Reply(refusal);
+        }
+        self.begin_trace();
+        Step::Content
     }
 
     pub(crate) fn choose_default_server(&mut self) -> Result<(), Reply> {
@@ -63,12 +72,13 @@ impl Exchange {
         Ok(())
     }
 
-    pub(crate) fn choose_server(&mut self) -> Result<(), Reply> {
+    pub(crate) fn choose_server<T: Tracer>(&mut self, trace: T) -> Result<(), Reply> {
         let generation = Rc::clone(&self.generation);
         let listener = generation.listener(self.down.listener()).ok_or_else(|| Reply::error(500))?;
         let head = &self.request.head;
         if head.host.is_none() && self.down.tls(|_| ()).is_some() {
             self.routing.target.server = self.server_of_handshake(listener);
+            trace.note(self, Event::Server(MatchedBy::Default));
             return Ok(());
         }
         let name = head.host.map_or(&b""[..], |host| host.name.of(&self.request.bytes));
@@ -85,6 +95,7 @@ impl Exchange {
                 if let Some(pattern) = found.pattern {
                     self.routing.slots.store_groups(pattern, self.routing.captures.get_mut());
                 }
+                trace.note(self, Event::Server(found.by));
                 Ok(())
             }
             Err(error) => {
@@ -113,10 +124,19 @@ impl Exchange {
         self.routing.target.location = Some(limited.map_or(id, |except| except.others));
     }
 
-    fn find_location(&mut self) -> Result<(), Reply> {
+    fn find_location<T: Tracer>(&mut self, trace: T) -> Result<(), Reply> {
+        trace.note(self, Event::Search);
         let generation = Rc::clone(&self.generation);
         let server = generation.server(self.routing.target.server);
-        let found = server.locations.find(self.uri(), &mut self.routing.captures.borrow_mut());
+        let found = {
+            let this = &*self;
+            let captures = &mut this.routing.captures.borrow_mut();
+            if T::OFFLINE {
+                server.locations.find_and_tell(this.uri(), captures, |tried| trace.tried(this, tried))
+            } else {
+                server.locations.find(this.uri(), captures)
+            }
+        };
         match found {
             Ok(Found::Location { id, pattern }) => {
                 self.enter_location(LocationId(id));
@@ -126,6 +146,7 @@ impl Exchange {
             }
             Ok(Found::Redirect { id }) => {
                 self.routing.target.location = Some(LocationId(id));
+                trace.note(self, Event::Found);
                 return Err(self.slash_redirect());
             }
             Ok(Found::Server) => self.routing.target.location = Some(server.own),
@@ -134,6 +155,7 @@ impl Exchange {
                 return Err(Reply::error(500));
             }
         }
+        trace.note(self, Event::Found);
         Ok(())
     }
 

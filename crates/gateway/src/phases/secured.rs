@@ -36,8 +36,7 @@ impl Exchange {
             return Ok(());
         }
         let generation = Rc::clone(&self.generation);
-        let tls = generation.server(self.routing.target.server).tls.as_deref();
-        let Some(demands) = tls.and_then(|tls| tls.demands.as_ref()) else { return Ok(()) };
+        let Some(demands) = generation.server(self.routing.target.server).demands() else { return Ok(()) };
         if self.is_misdirected() {
             self.client_log("client attempted to request the server name different from the one that was negotiated");
             return Err(Reply::error(MISDIRECTED));
@@ -62,34 +61,29 @@ impl Exchange {
 
     fn check_certificate(&mut self, demands: &ClientDemands) -> Result<(), Reply> {
         let result = self.down.tls(|session| result_of(session, demands)).unwrap_or(VerifyResult::None);
-        match (result, demands.verify) {
-            (VerifyResult::Success, _)
-            | (VerifyResult::NoAuthority(_), VerifyPlan::OptionalNoAuthority)
-            | (VerifyResult::None, VerifyPlan::Optional | VerifyPlan::OptionalNoAuthority) => Ok(()),
-            (VerifyResult::None, VerifyPlan::Required) => {
-                self.client_log("client sent no required SSL certificate while reading client request headers");
-                Err(Reply::error(NO_CERTIFICATE))
-            }
-            (VerifyResult::NoGoodStanding(reason), _) => {
-                let message =
-                    format!("client SSL certificate verify error: {reason} while reading client request headers");
-                self.client_log(&message);
-                Err(Reply::error(CERTIFICATE_FAILS))
-            }
-            (VerifyResult::Failed(reason) | VerifyResult::NoAuthority(reason), _) => {
-                let message = format!(
-                    "client SSL certificate verify error: ({}:{reason}) while reading client request headers",
-                    tls::verify_error_number(reason)
-                );
-                self.client_log(&message);
-                Err(Reply::error(CERTIFICATE_FAILS))
-            }
+        let Some(message) = certificate_fault(result, demands.verify) else { return Ok(()) };
+        self.client_log(&format!("{message} while reading client request headers"));
+        Err(Reply::error(if matches!(result, VerifyResult::None) { NO_CERTIFICATE } else { CERTIFICATE_FAILS }))
+    }
+}
+
+/// nginx's phrase for a client's certificate that is missing or invalid; `None` if it is accepted.
+pub(crate) fn certificate_fault(result: VerifyResult, verify: VerifyPlan) -> Option<String> {
+    match (result, verify) {
+        (VerifyResult::Success, _)
+        | (VerifyResult::NoAuthority(_), VerifyPlan::OptionalNoAuthority)
+        | (VerifyResult::None, VerifyPlan::Optional | VerifyPlan::OptionalNoAuthority) => None,
+        (VerifyResult::None, VerifyPlan::Required) => Some("client sent no required SSL certificate".to_owned()),
+        (VerifyResult::NoGoodStanding(reason), _) => Some(format!("client SSL certificate verify error: {reason}")),
+        (VerifyResult::Failed(reason) | VerifyResult::NoAuthority(reason), _) => {
+            let number = tls::verify_error_number(reason);
+            Some(format!("client SSL certificate verify error: ({number}:{reason})"))
         }
     }
 }
 
 /// The result of the check of the client's certificate. A check for another server's demands does not count.
-fn result_of(session: &dyn SessionFacts, demands: &ClientDemands) -> VerifyResult {
+pub(crate) fn result_of(session: &dyn SessionFacts, demands: &ClientDemands) -> VerifyResult {
     session
         .client_verification()
         .filter(|_| tls_view::counts(session, Some(demands)))

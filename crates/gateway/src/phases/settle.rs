@@ -18,6 +18,7 @@ use crate::downstream::internal::Ended;
 use crate::exchange::Exchange;
 use crate::exchange::attempts::AttemptRecord;
 use crate::exchange::step::Served;
+use crate::exchange::subrequest::LOOK_AGAIN;
 use crate::exchange::view::{ExchangeView, separator};
 use crate::exchange::waiting::Wants;
 use crate::phases::Next;
@@ -77,8 +78,7 @@ impl Concluded {
                 return Next::Nothing;
             }
         };
-        connection.idle_since = now;
-        connection.kept_until = now.after(kept_for);
+        connection.begin_idling(now, kept_for);
         match after {
             After::Keep => Next::KeepAlive(connection, timeout),
             After::Close(reason) => Next::Close(connection, reason),
@@ -162,8 +162,14 @@ impl Exchange {
 
     /// Waits until the client has accepted the response, and logs. The error: why it did not.
     pub(crate) async fn settle(&mut self) -> Result<(), CloseReason> {
-        self.send_trailers();
-        let sent = self.finish_sending().await;
+        let sent = loop {
+            self.send_trailers();
+            let sent = self.finish_sending().await;
+            // A stage may have held the end of the body back until now.
+            if sent.is_err() || !self.down.awaits_trailers() {
+                break sent;
+            }
+        };
         if let Some(fault) = self.response.filters.take_fault() {
             self.error_log(&format!("the body cannot be unpacked ({fault}) while sending response to client"));
         }
@@ -176,6 +182,7 @@ impl Exchange {
             self.down.ending.close(reason);
         }
         self.log();
+        self.finish_trace();
         if self.is_subrequest() {
             self.set_variables();
         } else {
@@ -226,7 +233,9 @@ impl Exchange {
                 Ok(false) => {}
                 Err(_) => return Err(CloseReason::ClientAborted),
             }
-            let timeout = self.client_plan().send_timeout;
+            let is_full = self.down.waiting_bytes() > 0;
+            // A subrequest ends by its own timeouts.
+            let timeout = if is_full { self.client_plan().send_timeout } else { LOOK_AGAIN };
             let left = stall.left(self.down.waiting_bytes(), timeout, self.thread.reactor.now());
             // If no bytes wait for the socket, the wait is for a subrequest, which wakes this exchange.
             let room = Interest::WRITE.only_if(self.down.waiting_bytes() > 0);
@@ -310,8 +319,8 @@ impl Exchange {
 
     /// The record for the log lines of the tunnel that this exchange becomes.
     fn tunnel_record(&mut self) -> Option<Box<TunnelRecord>> {
-        let logs = &self.location().access_logs;
-        if logs.is_empty() && self.admission.limited.is_none() {
+        let (logs, spans) = (&self.location().access_logs, self.spans());
+        if logs.is_empty() && self.admission.limited.is_none() && spans.is_empty() {
             return None;
         }
         let view = ExchangeView::of(self);
@@ -324,10 +333,12 @@ impl Exchange {
             began_at: self.began_at,
             attempt_began_at: self.upstream.attempts.all.last().map_or(self.began_at, |last| last.began_at),
             first_byte_ms: None,
+            timing: None,
             accepted_at: self.down.accepted_at(),
             head_bytes: self.down.bytes_sent(),
             attempts: self.tunnel_attempts(),
             limits: None,
+            spans: spans.into(),
         });
         record.limits = self.admission.limited.take();
         Some(record)
@@ -372,6 +383,7 @@ impl Exchange {
                 message,
                 serial: self.down.serial(),
                 client: Some(self.client()),
+                datagrams: false,
                 server: &self.generation.server(self.routing.target.server).name,
                 request: request.head.line.of(&request.bytes),
                 subrequest: self.is_subrequest().then(|| self.uri()),
@@ -397,6 +409,8 @@ impl Exchange {
     /// The response cannot be completed: closing the connection tells the client.
     pub(crate) fn truncate(&mut self) -> Served {
         self.down.ending.break_off(CloseReason::Truncated);
+        // As much of a page as needs no further wait.
+        while self.assemble() && self.response.filters.flush(&mut self.down).is_ok() {}
         if self.down.head_begun && self.response.filters.break_off(&mut self.down).is_err() {
             self.down.ending.break_off(CloseReason::ClientAborted);
         }

@@ -4,6 +4,7 @@
 use crate::exchange::Exchange;
 use crate::exchange::reply::Reply;
 use crate::exchange::step::{Redirect, Step};
+use crate::exchange::trace::{Event, Tracer};
 use crate::exchange::view::ExchangeView;
 use crate::plan::files::Alias;
 use crate::plan::location::{TryFallbackPlan, TryFilesPlan};
@@ -12,7 +13,7 @@ use rules::uri::split_args;
 
 impl Exchange {
     /// Looks for the first existing path. `None`: it is the URI now, and the location's content is next.
-    pub(crate) async fn try_files(&mut self, plan: &TryFilesPlan) -> Option<Step> {
+    pub(crate) async fn try_files<T: Tracer>(&mut self, plan: &TryFilesPlan, trace: T) -> Option<Step> {
         if let Err(reply) = self.check_alias() {
             return Some(Step::Reply(reply));
         }
@@ -26,8 +27,11 @@ impl Exchange {
             self.location().root.write_tried(&ExchangeView::of(self), &uri, &mut path);
             let wanted = if candidate.directory { FileKind::Directory } else { FileKind::Regular };
             let safe = self.location().root.holds(&path);
-            match if safe { self.open(&path).await.ok() } else { None } {
-                Some(file) if file.status.kind == wanted => {
+            let opened =
+                if safe { self.open(&path).await.ok() } else { None }.filter(|file| file.status.kind == wanted);
+            trace.note(self, Event::TriedFile { path: &path, directory: candidate.directory, found: opened.is_some() });
+            match opened {
+                Some(file) => {
                     if candidate.directory {
                         // Without the slash, as in nginx: `/dir` is redirected to `/dir/`, so that relative links work.
                         self.request.path = path;
@@ -37,9 +41,10 @@ impl Exchange {
                     self.take_found(uri, candidate.directory);
                     return None;
                 }
-                _ => self.request.path = path,
+                None => self.request.path = path,
             }
         }
+        trace.note(self, Event::FellBack(&plan.fallback));
         Some(match &plan.fallback {
             TryFallbackPlan::Status(status) => Step::Reply(Reply::error(*status)),
             TryFallbackPlan::Named(name) => Step::Redirect(Redirect::Named(name.to_vec())),

@@ -1,5 +1,6 @@
 //! The access rules of a location, and the proxies that it trusts for the client's address.
 
+use crate::plan::auth_jwt::JwtPlan;
 use crate::plan::files::PathPlan;
 use conf::model::{AccessRule, Satisfy};
 use conf::value::CidrPattern;
@@ -18,6 +19,8 @@ pub(crate) struct AccessPlan {
     pub(crate) rules: Vec<AccessRule>,
     /// `auth_basic`
     pub(crate) basic: Option<BasicPlan>,
+    /// `auth_jwt`
+    pub(crate) jwt: Option<Box<JwtPlan>>,
     /// `auth_request`
     pub(crate) request: Option<AuthRequestPlan>,
     /// `auth_delay`: how long a 401 is delayed.

@@ -1,11 +1,13 @@
-//! A location's settings for applications behind FastCGI, SCGI or uwsgi.
+//! A location's settings for applications behind FastCGI, SCGI or uwsgi, and for memcached.
 
 use conf::model::Scheme;
+use rules::mime::MimeTypes;
 use rules::pattern::Pattern;
 use rules::template::Template;
 use std::collections::HashSet;
+use std::sync::Arc;
 
-/// The settings of `fastcgi_pass`, `scgi_pass` or `uwsgi_pass`.
+/// The settings of `fastcgi_pass`, `scgi_pass`, `uwsgi_pass` or `memcached_pass`.
 pub(crate) struct ApplicationPlan {
     pub(crate) protocol: ApplicationProtocol,
     pub(crate) params: Vec<ParamPlan>,
@@ -18,6 +20,17 @@ pub(crate) enum ApplicationProtocol {
     Fastcgi(FastcgiPlan),
     Scgi,
     Uwsgi { modifier1: u8, modifier2: u8 },
+    Memcached(MemcachedPlan),
+}
+
+/// Settings of memcached only.
+pub(crate) struct MemcachedPlan {
+    /// `$memcached_key`
+    pub(crate) key: Template,
+    /// `memcached_gzip_flag`
+    pub(crate) gzip_flag: u32,
+    /// A value has no media type: the ending of the URI gives it, as for files.
+    pub(crate) types: Arc<MimeTypes>,
 }
 
 /// Settings of FastCGI only.
@@ -33,16 +46,26 @@ impl ApplicationPlan {
     pub(crate) fn fastcgi(&self) -> Option<&FastcgiPlan> {
         match &self.protocol {
             ApplicationProtocol::Fastcgi(fastcgi) => Some(fastcgi),
-            ApplicationProtocol::Scgi | ApplicationProtocol::Uwsgi { .. } => None,
+            ApplicationProtocol::Scgi | ApplicationProtocol::Uwsgi { .. } | ApplicationProtocol::Memcached(_) => None,
         }
     }
 
-    /// The scheme of the protocol.
-    pub(crate) fn scheme(&self) -> Scheme {
+    /// The settings of memcached, if that is the protocol.
+    pub(crate) fn memcached(&self) -> Option<&MemcachedPlan> {
         match &self.protocol {
+            ApplicationProtocol::Memcached(memcached) => Some(memcached),
+            ApplicationProtocol::Fastcgi(_) | ApplicationProtocol::Scgi | ApplicationProtocol::Uwsgi { .. } => None,
+        }
+    }
+
+    /// The scheme of the protocol, with TLS or without.
+    pub(crate) fn scheme(&self, is_secure: bool) -> Scheme {
+        match &self.protocol {
+            ApplicationProtocol::Uwsgi { .. } if is_secure => Scheme::Suwsgi,
             ApplicationProtocol::Fastcgi(_) => Scheme::Fastcgi,
             ApplicationProtocol::Scgi => Scheme::Scgi,
             ApplicationProtocol::Uwsgi { .. } => Scheme::Uwsgi,
+            ApplicationProtocol::Memcached(_) => Scheme::Memcached,
         }
     }
 }

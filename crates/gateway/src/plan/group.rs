@@ -63,6 +63,13 @@ pub(crate) enum AddressSource {
     Name(Arc<Question>, u16),
 }
 
+impl GroupServerPlan {
+    /// Whether this address was written, or found when the configuration was loaded.
+    pub(crate) fn has(&self, address: &PeerAddress) -> bool {
+        matches!(&self.source, AddressSource::Fixed(addresses) if addresses.contains(address))
+    }
+}
+
 impl GroupPlan {
     /// A group without servers, with round-robin peers.
     pub(crate) fn without_servers(name: &str, span: Span, limits: GroupLimits) -> Self {

@@ -5,17 +5,19 @@ use crate::plan::added_fields::AddedPlan;
 use crate::plan::application::ScriptPlan;
 use crate::plan::client::ClientPlan;
 use crate::plan::files::{FilesPlan, RootPlan};
-use crate::plan::filters::{AdditionPlan, CharsetPlan, FilterPlan, GzipPlan, RatePlan};
+use crate::plan::filters::{AdditionPlan, CharsetPlan, FilterPlan, GzipPlan, RatePlan, SsiPlan};
 use crate::plan::limits::LimitPlan;
 use crate::plan::logs::{AccessLogPlan, ErrorLogId};
 use crate::plan::more_headers::MoreHeadersPlan;
 use crate::plan::open_files::OpenFilesPlan;
+use crate::plan::otel::TracePlan;
 use crate::plan::program::{ProgramPlan, ReturnPlan};
 use crate::plan::proxy::ProxyId;
 use crate::plan::slice::SlicePlan;
 use crate::plan::symlinks::SymlinkPlan;
 use crate::plan::user_id::UserIdPlan;
 use crate::plan::variable_pass::VariablePassPlan;
+use conf::source::Span;
 use http1::Method;
 use rules::referer::Referers;
 use rules::reply::ErrorPages;
@@ -29,6 +31,12 @@ pub(crate) struct LocationId(pub(crate) u32);
 pub(crate) struct LocationPlan {
     /// The prefix, for replacing it; empty for expressions and named locations.
     pub(crate) name: Box<[u8]>,
+    /// The name as nginx shows it: also that of an expression or a named location; empty for the server.
+    pub(crate) route: Box<[u8]>,
+    /// `otel_trace` and its kin; `None`: nothing of it is configured.
+    pub(crate) otel: Option<Box<TracePlan>>,
+    /// Where its block was written: a location, an `if`, a `limit_except`, or the server.
+    pub(crate) span: Span,
     /// The rewrite program that runs before the content; `None` if there is none.
     pub(crate) program: Option<Box<ProgramPlan>>,
     pub(crate) content: Content,
@@ -51,7 +59,7 @@ pub(crate) struct LocationPlan {
     pub(crate) redirects: RedirectPlan,
     /// `add_before_body`, `add_after_body`
     pub(crate) additions: Option<Box<AdditionPlan>>,
-    /// `gzip`, `gunzip`, `gzip_static`; `None` if all are off.
+    /// `gzip`, `gunzip`, `gzip_static`, and the same of brotli and zstd; `None` if all are off.
     pub(crate) gzip: Option<Box<GzipPlan>>,
     /// `charset`, `source_charset`; `None` if both are off.
     pub(crate) charset: Option<Box<CharsetPlan>>,
@@ -61,6 +69,10 @@ pub(crate) struct LocationPlan {
     pub(crate) user_id: Option<Box<UserIdPlan>>,
     /// Further filters.
     pub(crate) filters: Box<[FilterPlan]>,
+    /// `ssi`; `None` if it is off.
+    pub(crate) ssi: Option<Box<SsiPlan>>,
+    /// `subrequest_output_buffer_size`
+    pub(crate) subrequest_bytes_max: u64,
     /// `set_real_ip_from` and what belongs to it; `None` trusts no proxy.
     pub(crate) real_ip: Option<Box<RealIpPlan>>,
     /// `limit_req`, `limit_conn`; `None` limits nothing.
@@ -73,6 +85,8 @@ pub(crate) struct LocationPlan {
     pub(crate) mirror: Option<Box<MirrorPlan>>,
     /// `log_subrequest`
     pub(crate) logs_subrequests: bool,
+    /// `request_trace_secret`
+    pub(crate) trace_secret: Option<Box<[u8]>>,
     pub(crate) access: Option<Box<AccessPlan>>,
     /// `secure_link`, `secure_link_secret`
     pub(crate) link: Option<Box<LinkPlan>>,
@@ -95,7 +109,7 @@ pub(crate) struct LocationPlan {
 impl LocationPlan {
     /// Whether filters may change bodies.
     pub(crate) fn changes_bodies(&self) -> bool {
-        self.gzip.is_some() || self.charset.is_some() || !self.filters.is_empty()
+        self.gzip.is_some() || self.charset.is_some() || !self.filters.is_empty() || self.ssi.is_some()
     }
 }
 

@@ -6,11 +6,13 @@ pub(crate) mod access;
 pub(crate) mod acme;
 pub(crate) mod added_fields;
 pub(crate) mod application;
+pub(crate) mod auth_jwt;
 pub(crate) mod cache;
 pub(crate) mod check;
 pub(crate) mod client;
 pub(crate) mod files;
 pub(crate) mod filters;
+pub(crate) mod geoip;
 pub(crate) mod group;
 pub(crate) mod http2;
 pub(crate) mod limits;
@@ -21,11 +23,13 @@ pub(crate) mod more_headers;
 pub(crate) mod name;
 pub(crate) mod ocsp;
 pub(crate) mod open_files;
+pub(crate) mod otel;
 pub(crate) mod program;
 pub(crate) mod proxy;
 pub(crate) mod server;
 pub(crate) mod slice;
 pub(crate) mod sticky;
+pub(crate) mod store;
 pub(crate) mod stream;
 pub(crate) mod symlinks;
 pub(crate) mod tls;
@@ -37,18 +41,22 @@ pub(crate) mod variable_pass;
 use crate::base::logs::error::ErrorTarget;
 use crate::plan::acme::AcmeOrderPlan;
 use crate::plan::cache::CacheZonePlan;
+use crate::plan::geoip::GeoFilePlan;
 use crate::plan::group::{FloorPlan, GroupPlan, GroupUse};
 use crate::plan::limits::ZonePlan;
 use crate::plan::listener::ListenerPlan;
 use crate::plan::location::{LocationId, LocationPlan};
 use crate::plan::logs::SinkPlan;
+use crate::plan::otel::ExporterPlan;
 use crate::plan::proxy::ProxyPlan;
 use crate::plan::server::ServerPlan;
 use crate::plan::stream::StreamPlan;
+use crate::plan::tls::TlsPlan;
 use crate::plan::variable_pass::GuestsPlan;
 use conf::model::MemoryBudget;
 use rules::charset::Charsets;
 use rules::defined::Definitions;
+use rules::variable::UserVariables;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -62,6 +70,8 @@ pub struct Plan {
     pub(crate) locations: Vec<LocationPlan>,
     /// How the configuration's own variables are evaluated.
     pub(crate) definitions: Definitions,
+    /// The names of the configuration's own variables, if pages may use them (`ssi`).
+    pub(crate) page_variables: UserVariables,
     /// `stream`
     pub(crate) stream: StreamPlan,
     /// The character sets of `charset` and `charset_map`.
@@ -82,12 +92,16 @@ pub struct Plan {
     pub(crate) connection_zones: Vec<ZonePlan>,
     /// By `CacheZoneId`.
     pub(crate) cache_zones: Vec<CacheZonePlan>,
+    /// Databases of addresses whose files may change.
+    pub(crate) geo_files: Vec<GeoFilePlan>,
     /// By `SinkId`.
     pub(crate) sinks: Vec<SinkPlan>,
     /// The lists of `error_log`s besides the process's own, by `ErrorLogId`.
     pub(crate) error_logs: Vec<Vec<ErrorTarget>>,
     /// By `AcmeOrderId`.
     pub(crate) acme_orders: Vec<Arc<AcmeOrderPlan>>,
+    /// Where spans are sent; `None`: none are recorded.
+    pub(crate) otel_exporter: Option<Arc<ExporterPlan>>,
     /// The directories for temporary files, each once.
     pub(crate) temp_directories: Vec<PathBuf>,
     /// `$hostname`.
@@ -112,6 +126,12 @@ impl Plan {
         directories.sort();
         directories.dedup();
         directories
+    }
+
+    /// TLS of all servers, of both blocks.
+    pub(crate) fn tls_plans(&self) -> impl Iterator<Item = &TlsPlan> {
+        let of_stream = self.stream.servers.iter().filter_map(|server| server.tls.as_deref());
+        self.servers.iter().filter_map(|server| server.tls.as_deref()).chain(of_stream)
     }
 
     pub(crate) fn server(&self, index: u32) -> &ServerPlan {

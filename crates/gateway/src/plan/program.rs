@@ -1,6 +1,7 @@
 //! Rewrite programs, and `return`.
 
 use crate::plan::location::LocationId;
+use conf::source::Span;
 use rules::mime::MimeTypes;
 use rules::program::Program;
 use rules::template::Template;
@@ -12,6 +13,8 @@ pub(crate) struct ProgramPlan {
     pub(crate) answers: Vec<ReturnPlan>,
     /// The settings of each `if`.
     pub(crate) places: Vec<LocationId>,
+    /// Where its instructions were written, by their numbers.
+    pub(crate) spans: Vec<Span>,
 }
 
 /// `return`.

@@ -4,6 +4,7 @@ use crate::plan::application::ApplicationPlan;
 use crate::plan::cache::CachePlan;
 use crate::plan::filters::SizePlan;
 use crate::plan::group::GroupUseId;
+use crate::plan::store::StorePlan;
 use crate::plan::tunnel::TunnelPlan;
 use crate::plan::upstream_tls::UpstreamTlsPlan;
 use http1::outgoing::{FieldLine, FieldToken};
@@ -94,6 +95,8 @@ pub(crate) struct ProxyPlan {
     pub(crate) tunnel: TunnelPlan,
     /// `proxy_cache`
     pub(crate) cache: Option<Box<CachePlan>>,
+    /// `proxy_store`
+    pub(crate) store: Option<Box<StorePlan>>,
 }
 
 /// The source address of connections.

@@ -3,7 +3,8 @@
 use crate::plan::http2::Http2Plan;
 use crate::plan::location::LocationId;
 use crate::plan::program::{ProgramPlan, ReturnPlan};
-use crate::plan::tls::TlsPlan;
+use crate::plan::tls::{ClientDemands, TlsPlan};
+use conf::source::Span;
 use http1::Limits;
 use rules::location::Locations;
 
@@ -11,6 +12,8 @@ use rules::location::Locations;
 pub(crate) struct ServerPlan {
     /// `$server_name`: the first name.
     pub(crate) name: Box<[u8]>,
+    /// Where it was written.
+    pub(crate) span: Span,
     pub(crate) locations: Locations,
     /// Its limits for a request's head.
     pub(crate) limits: Limits,
@@ -21,15 +24,18 @@ pub(crate) struct ServerPlan {
     pub(crate) program: Option<Box<ProgramPlan>>,
     /// Its TLS, if it uses TLS.
     pub(crate) tls: Option<Box<TlsPlan>>,
+    /// The requirements for clients' certificates of a server without TLS of its own: the default server shakes hands
+    /// for it, and requests are checked.
+    pub(crate) bare_demands: Option<Box<ClientDemands>>,
     pub(crate) http2: Http2Plan,
     /// The server's own settings, for requests that no location matches.
     pub(crate) own: LocationId,
 }
 
 impl ServerPlan {
-    /// Whether OCSP answers about its clients' certificates are kept in the cache with this name and size.
-    pub(crate) fn keeps_standings(&self, cache: &(Box<str>, u64)) -> bool {
-        let demands = self.tls.as_ref().and_then(|tls| tls.demands.as_ref());
-        demands.and_then(|demands| demands.status.as_ref()?.cache.as_ref()).is_some_and(|kept| kept == cache)
+    /// The requirements for clients' certificates.
+    pub(crate) fn demands(&self) -> Option<&ClientDemands> {
+        let own = self.tls.as_deref().and_then(|tls| tls.demands.as_ref());
+        own.or(self.bare_demands.as_deref())
     }
 }

@@ -7,11 +7,12 @@ use crate::plan::limits::LimitPlan;
 use crate::plan::logs::{AccessLogPlan, ErrorLogId};
 use crate::plan::name::ResolverPlan;
 use crate::plan::proxy::SourcePlan;
+use crate::plan::tls::TlsPlan;
 use crate::plan::tunnel::TunnelPlan;
 use crate::plan::upstream_tls::UpstreamTlsPlan;
 use crate::plan::variable_pass::GuestsId;
 use conf::model::{AccessRule, ProxyGreeting};
-use reactor::ConnectOptions;
+use reactor::{ConnectOptions, PeerAddress};
 use rules::defined::Definitions;
 use rules::template::Template;
 use rules::variable::Slot;
@@ -44,6 +45,10 @@ pub(crate) struct StreamServerPlan {
     /// `allow` and `deny`, in order.
     pub(crate) access: Vec<AccessRule>,
     pub(crate) limits: Option<Box<LimitPlan>>,
+    /// Its TLS towards clients, if it uses TLS.
+    pub(crate) tls: Option<Box<TlsPlan>>,
+    /// `ssl_handshake_timeout`
+    pub(crate) handshake_timeout: Duration,
     /// `ssl_preread`
     pub(crate) preread: Option<PrereadPlan>,
     pub(crate) content: StreamContentPlan,
@@ -68,6 +73,13 @@ pub(crate) enum StreamContentPlan {
     Variable(Box<StreamVariablePlan>),
     /// Send a text, then close.
     Return(Template),
+    Pass(PassPlan),
+}
+
+/// `pass`: which listener gets the connection.
+pub(crate) enum PassPlan {
+    Fixed(PeerAddress),
+    Variable(Template),
 }
 
 /// `proxy_pass` with variables.
@@ -99,6 +111,10 @@ pub(crate) struct StreamProxyPlan {
     pub(crate) tls: Option<UpstreamTlsPlan>,
     /// `proxy_protocol`
     pub(crate) greeting: ProxyGreeting,
+    /// `proxy_requests`: datagrams of a client in one session; 0 for no limit.
+    pub(crate) requests: u32,
+    /// `proxy_responses`: datagrams expected in answer to each; `None` for any number.
+    pub(crate) responses: Option<u32>,
     /// `proxy_upload_rate` and `proxy_download_rate`, if written.
     pub(crate) rates: [Option<SizePlan>; 2],
     pub(crate) tunnel: TunnelPlan,

@@ -229,7 +229,17 @@ pub(crate) struct TlsPlan {
     pub(crate) early_data: bool,
     /// Whether it offers HTTP/1, HTTP/2, or both.
     pub(crate) offers: Offers,
+    /// `ssl_alpn` of `stream`: offered in place of HTTP's protocols.
+    pub(crate) alpn: Option<Vec<String>>,
     /// A variable uses the client's offers.
     pub(crate) keep_offers: bool,
     pub(crate) demands: Option<ClientDemands>,
+}
+
+impl TlsPlan {
+    /// Whether OCSP answers about its clients' certificates are kept in the cache with this name and size.
+    pub(crate) fn keeps_standings(&self, cache: &(Box<str>, u64)) -> bool {
+        let status = self.demands.as_ref().and_then(|demands| demands.status.as_ref());
+        status.and_then(|status| status.cache.as_ref()).is_some_and(|kept| kept == cache)
+    }
 }

@@ -73,8 +73,12 @@ impl PassUrl {
             () if begins("https://") => (Scheme::Https, 8),
             () if begins("fastcgi://") => (Scheme::Fastcgi, 10),
             () if begins("scgi://") => (Scheme::Scgi, 7),
+            // The variable may contain a scheme, after the one that is added to an address written without it.
+            () if begins("uwsgi://suwsgi://") => (Scheme::Suwsgi, 17),
+            () if begins("uwsgi://uwsgi://") => (Scheme::Uwsgi, 16),
             () if begins("uwsgi://") => (Scheme::Uwsgi, 8),
-            // The variable may contain a scheme, after the `grpc://` that is added to an address written without one.
+            () if begins("suwsgi://") => (Scheme::Suwsgi, 9),
+            // As above.
             () if begins("grpc://grpcs://") => (Scheme::Grpcs, 15),
             () if begins("grpc://grpc://") => (Scheme::Grpc, 14),
             () if begins("grpc://") => (Scheme::Grpc, 7),
@@ -112,8 +116,10 @@ impl VariablePassPlan {
     /// The targets for URLs with a scheme.
     pub(crate) fn targets(&self, scheme: Scheme) -> Option<&PassTargets> {
         match scheme {
-            Scheme::Https | Scheme::Grpcs => self.secure.as_ref(),
-            Scheme::Http | Scheme::Fastcgi | Scheme::Scgi | Scheme::Uwsgi | Scheme::Grpc => self.plain.as_ref(),
+            Scheme::Https | Scheme::Suwsgi | Scheme::Grpcs => self.secure.as_ref(),
+            Scheme::Http | Scheme::Fastcgi | Scheme::Scgi | Scheme::Uwsgi | Scheme::Memcached | Scheme::Grpc => {
+                self.plain.as_ref()
+            }
         }
     }
 

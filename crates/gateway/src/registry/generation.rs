@@ -6,7 +6,7 @@ use crate::base::logs::error::ErrorLog;
 use crate::plan::Plan;
 use crate::plan::group::WarmingPlan;
 use crate::plan::limits::RequestZoneId;
-use crate::plan::listener::ListenerPlan;
+use crate::plan::listener::{ListenerPlan, covers};
 use crate::plan::location::{Content, LocationPlan};
 use crate::plan::logs::SinkId;
 use crate::plan::proxy::{ProxyId, ProxyPlan};
@@ -17,6 +17,7 @@ use crate::plan::variable_pass::GuestsId;
 use crate::registry::acme::BoundOrder;
 use crate::registry::cache::CacheZone;
 use crate::registry::checks::schedule::GroupChecks;
+use crate::registry::geo_files::GeoFile;
 use crate::registry::group::BoundGroup;
 use crate::registry::guests::Guests;
 use crate::registry::limit_zones::{ConnectionZone, RequestZone};
@@ -41,6 +42,8 @@ pub struct Generation {
     pub(crate) listeners: Vec<Option<BoundListener>>,
     /// TLS by the index of the server; `None` for a server without TLS.
     pub(crate) tls: Arc<[Option<BoundTls>]>,
+    /// The same of `stream`.
+    pub(crate) stream_tls: Arc<[Option<BoundTls>]>,
     /// By [`ProxyId`].
     pub(crate) proxies: Vec<BoundProxy>,
     /// By [`StreamProxyId`].
@@ -61,6 +64,8 @@ pub struct Generation {
     pub(crate) connection_zones: Vec<Arc<ConnectionZone>>,
     /// By `CacheZoneId`.
     pub(crate) caches: Vec<Arc<CacheZone>>,
+    /// Databases of addresses whose files may change.
+    pub(crate) geo_files: Vec<Arc<GeoFile>>,
     /// By [`SinkId`].
     pub(crate) sinks: Vec<Arc<LogSink>>,
     /// By `ErrorLogId`.
@@ -188,6 +193,13 @@ impl Generation {
             }
             _ => socket,
         }
+    }
+
+    /// The listener with this address; otherwise the one whose socket accepts its connections.
+    pub(crate) fn listener_at(&self, address: &PeerAddress) -> Option<ListenerId> {
+        let all = || (0..).map(ListenerId).zip(&self.listeners).filter_map(|(id, bound)| Some((id, bound.as_ref()?)));
+        let same = all().find(|(_, bound)| bound.address == *address);
+        same.or_else(|| all().find(|(_, bound)| covers(&bound.address, address))).map(|(id, _)| id)
     }
 
     pub(crate) fn proxy(&self, id: ProxyId) -> &BoundProxy {

@@ -13,11 +13,13 @@ use crate::registry::certificates::Certificates;
 use crate::registry::checks::schedule::Checks;
 use crate::registry::generation::{Generation, ListenerId};
 use crate::registry::inspect::Inspection;
+use crate::registry::key_sets::KeySets;
 use crate::registry::names::cache::Names;
 use crate::registry::names::keys::KeyBook;
 use crate::registry::ocsp::Standings;
 use crate::registry::pool::{PoolDriver, UpstreamPool};
 use crate::registry::ports::Ports;
+use crate::registry::spans::Spans;
 use crate::registry::status_list::StatusList;
 use crate::registry::user_files::UserFiles;
 use reactor::{Accepted, Listener, Mailbox, Offload, TaskId};
@@ -102,6 +104,8 @@ pub struct Registry {
     /// For hashing passwords, which would delay file jobs.
     pub(crate) hashing: Offload,
     pub(crate) user_files: UserFiles,
+    /// Keys of `auth_jwt`.
+    pub(crate) key_sets: KeySets,
     /// Names that are looked up at run time.
     pub(crate) names: Names,
     /// Active health checks.
@@ -110,6 +114,8 @@ pub struct Registry {
     pub(crate) acme: Acme,
     /// The OCSP status of clients' certificates.
     pub(crate) standings: Standings,
+    /// Finished spans.
+    pub(crate) spans: Spans,
     /// Keys of the pool in use.
     pub(crate) keys: KeyBook,
     /// Groups, peers and listeners for the status page.
@@ -134,6 +140,8 @@ pub(crate) struct Shortages {
     pub(crate) room: Alarm,
     /// `worker_connections` were in use, and connections without a request were closed.
     pub(crate) displaced: Alarm,
+    /// `worker_connections` were in use, and sessions of datagrams were ended.
+    pub(crate) datagrams: Alarm,
     /// Connections that found the accept queue of one of our listeners full.
     queue_full: AtomicU64,
     /// `ListenOverflows` of the network namespace.
@@ -183,6 +191,10 @@ pub struct Totals {
     pub writing: u64,
     /// Idle connections.
     pub waiting: u64,
+    /// Requests under way.
+    pub exchanges: u64,
+    /// Open tunnels, with sessions of `stream`.
+    pub tunnels: u64,
 }
 
 impl Registry {
@@ -218,10 +230,12 @@ impl Registry {
             offload: Offload::new(OFFLOAD_THREADS_MAX, OFFLOAD_WAITING_MAX),
             hashing: Offload::new(usize::from(workers), HASHING_WAITING_MAX),
             user_files: UserFiles::default(),
+            key_sets: KeySets::default(),
             names: Names::new(wake()),
             checks: Checks::default(),
             acme: Acme::default(),
             standings: Standings::new(wake()),
+            spans: Spans::default(),
             keys: KeyBook::default(),
             status: StatusList::new(usize::from(workers)),
             started_at_s: reactor::wall_clock().as_secs(),
@@ -276,6 +290,11 @@ impl Registry {
     /// Certificates for the control plane to obtain.
     pub fn acme(&self) -> &Acme {
         &self.acme
+    }
+
+    /// Spans for the control plane to send.
+    pub fn spans(&self) -> &Spans {
+        &self.spans
     }
 
     /// OCSP questions for the control plane to ask.
@@ -349,13 +368,16 @@ impl Registry {
             totals.accepted += read(&link.counters.accepted);
             totals.handled += read(&link.counters.handled);
             totals.requests += read(&link.counters.requests);
-            totals.active += link.connections.load(Ordering::Relaxed) as u64;
+            // A worker that has ended has the mark in place of a number.
+            let connections = link.connections.load(Ordering::Relaxed);
+            totals.active += if connections < ENDED { connections as u64 } else { 0 };
             totals.reading += read(&link.counters.reading);
-            totals.writing +=
-                read(&link.counters.exchanges) + read(&link.counters.sessions) + read(&link.counters.tunnels);
+            totals.exchanges += read(&link.counters.exchanges);
+            totals.tunnels += read(&link.counters.sessions) + read(&link.counters.tunnels);
             streams += read(&link.counters.streams);
             busy += read(&link.counters.http2_busy);
         }
+        totals.writing = totals.exchanges + totals.tunnels;
         // Several streams share one connection.
         let at_work = (totals.reading + totals.writing + busy).saturating_sub(streams);
         totals.waiting = totals.active.saturating_sub(at_work);

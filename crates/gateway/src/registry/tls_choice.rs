@@ -6,7 +6,7 @@ use crate::registry::acme::Challenges;
 use crate::registry::certificate_finder::CertificateFinder;
 use crate::registry::certificates::CertificateSlot;
 use rules::captures::Captures;
-use rules::server_name::Matched;
+use rules::server_name::{Matched, MatchedBy};
 use std::fmt;
 use std::sync::Arc;
 use tls::{ACME_PROTOCOL, Choice, ClientHello, Listener, ServerSide};
@@ -29,6 +29,28 @@ pub(crate) struct BoundTls {
     /// Keeps the certificates alive while a configuration uses them.
     #[expect(dead_code, reason = "holding it keeps the slot among those that are renewed")]
     pub(crate) slot: Option<Arc<CertificateSlot>>,
+}
+
+impl BoundTls {
+    /// What finds its certificates, if each handshake determines them.
+    pub(crate) fn finder(&self) -> Option<&CertificateFinder> {
+        self.answers.iter().flatten().find_map(|answer| match answer {
+            TlsAnswer::Find(_, finder) => Some(finder),
+            TlsAnswer::Serve(_) | TlsAnswer::Refuse => None,
+        })
+    }
+
+    fn has(&self, side: &Arc<ServerSide>) -> bool {
+        self.answers.iter().flatten().any(|answer| match answer {
+            TlsAnswer::Serve(own) | TlsAnswer::Find(own, _) => Arc::ptr_eq(own, side),
+            TlsAnswer::Refuse => false,
+        })
+    }
+}
+
+/// The index of the server whose settings a handshake was done with.
+pub(crate) fn server_of_side(all: &[Option<BoundTls>], side: &Arc<ServerSide>) -> Option<usize> {
+    all.iter().position(|tls| tls.as_ref().is_some_and(|tls| tls.has(side)))
 }
 
 /// The servers of an address, for its TLS handshakes.
@@ -90,6 +112,6 @@ impl Listener for TlsChoice {
 pub(crate) fn server_named(listener: &ListenerPlan, name: &str, captures: &mut Captures) -> Option<u32> {
     let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
     // If an expression cannot be matched, the request is refused later.
-    let Matched { server, is_known, .. } = listener.names.lookup(name.as_bytes(), captures).ok()?;
-    is_known.then_some(server)
+    let Matched { server, by, .. } = listener.names.lookup(name.as_bytes(), captures).ok()?;
+    (by != MatchedBy::Default).then_some(server)
 }

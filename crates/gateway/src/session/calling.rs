@@ -34,7 +34,8 @@ impl Caller for StreamSession {
     async fn wait_for(&self, stream: Option<(&Transport, Interest)>, at_most: Duration) -> Woken {
         self.account();
         let reactor = &self.thread.reactor;
-        let awaited = Awaited { sockets: [stream, None], peer: Some((&self.stream, Leaving::Reset)) };
+        let peer = self.connection.stream().map(|stream| (stream, Leaving::Reset));
+        let awaited = Awaited { sockets: [stream, None], peer };
         reactor.begin_wait(self.task, &awaited, reactor.now().after(at_most));
         executor::suspend().await;
         reactor.end_wait(self.task, &awaited)
@@ -73,7 +74,7 @@ impl Caller for StreamSession {
 impl StreamSession {
     /// Reports the memory that the session holds.
     fn account(&self) {
-        let held = SESSION_BYTES + self.pending.capacity() + self.stream.held_bytes();
+        let held = SESSION_BYTES + self.pending.capacity() + self.connection.stream().map_or(0, Transport::held_bytes);
         self.thread.memory.hold(self.task, HeldFor::Exchange, held);
     }
 }

@@ -6,7 +6,9 @@ use crate::plan::logs::AccessLogPlan;
 use crate::session::StreamSession;
 use crate::session::proxy::SessionAttempt;
 use crate::tunnel::record::{TunnelAttempt, TunnelRecord, TunnelView};
+use rules::variable::Variable;
 use std::sync::Arc;
+use upstream::balance::SessionTiming;
 
 impl StreamSession {
     fn error_log(&self) -> &ErrorLog {
@@ -27,6 +29,7 @@ impl StreamSession {
             message,
             serial: self.serial,
             client: Some(self.client()),
+            datagrams: self.connection.is_datagrams(),
             server: server.as_bytes(),
             request: b"",
             subrequest: None,
@@ -50,7 +53,8 @@ impl StreamSession {
     pub(super) fn log_connected(&self) {
         if self.wants_info() {
             let (peer, listener) = (&self.peer, self.listener_text());
-            self.log(Level::Info, &format!("client {peer} connected to {listener}"));
+            let protocol = if self.connection.is_datagrams() { "udp " } else { "" };
+            self.log(Level::Info, &format!("{protocol}client {peer} connected to {listener}"));
         }
     }
 
@@ -67,13 +71,18 @@ impl StreamSession {
     }
 
     /// The access-log lines of the tunnel that the session becomes, as far as their values are known.
-    pub(super) fn tunnel_record(&mut self) -> Option<Box<TunnelRecord>> {
-        if self.plan().access_logs.is_empty() && self.limited.is_none() {
+    pub(super) fn tunnel_record(&mut self, timing: Option<SessionTiming>) -> Option<Box<TunnelRecord>> {
+        if self.plan().access_logs.is_empty() && self.limited.is_none() && timing.is_none() {
             return None;
         }
+        let is_datagrams = self.connection.is_datagrams();
         let early = |log: &AccessLogPlan| {
             let name = self.line_name(log).ok()?;
-            let line = log.format.write_early(&self.view(), TunnelView::is_late);
+            // Only the end of a session of datagrams tells whether enough answers came.
+            let is_late = |variable: &Variable| {
+                TunnelView::is_late(variable) || (is_datagrams && matches!(variable, Variable::Status))
+            };
+            let line = log.format.write_early(&self.view(), is_late);
             Some((Arc::clone(self.generation.sink(log.sink)), name, line))
         };
         let lines = self.plan().access_logs.iter().filter(|log| self.is_logged(log)).filter_map(early).collect();
@@ -91,9 +100,11 @@ impl StreamSession {
             accepted_at: self.accepted_at,
             attempt_began_at: self.attempts.last().map_or(self.accepted_at, |last| last.began_at),
             first_byte_ms: None,
+            timing,
             head_bytes: 0,
             limits: self.limited.take(),
             attempts,
+            spans: Box::default(),
         }))
     }
 

@@ -1,12 +1,16 @@
-//! A session of `stream`: from an accepted connection to a tunnel, or to its end without one. A future exists only
+//! A session of `stream`: from an accepted connection, or a first datagram, to a tunnel, or to its end without one. A future exists only
 //! until then: it reads what precedes the data, decides, and connects. It knows no HTTP; the connector makes
 //! connections to peers, and the tunnel moves the bytes in both directions
 //! ([ADR 59](../../../docs/adr/0059-a-session-is-a-tunnel-from-the-start.md)).
 
 pub(crate) mod calling;
+pub(crate) mod client;
+pub(crate) mod datagrams;
 pub(crate) mod log;
+pub(crate) mod pass;
 pub(crate) mod preread;
 pub(crate) mod proxy;
+pub(crate) mod securing;
 pub(crate) mod view;
 
 use crate::base::buffer::Spill;
@@ -15,12 +19,16 @@ use crate::base::logs::error::Level;
 use crate::connector::Caller as _;
 use crate::connector::h2::hub::Hub;
 use crate::plan::access::permits;
+use crate::plan::listener::Serves;
 use crate::plan::stream::{StreamContentPlan, StreamServerPlan};
 use crate::registry::generation::{ListenerId, Pinned};
 use crate::registry::limit_zones::{LimitStatus, Limited, admit};
+use crate::session::client::SessionClient;
+use crate::session::pass::PassedConnection;
 use crate::session::proxy::SessionAttempt;
 use crate::thread::WorkerThread;
 use crate::thread::executor::{self, Desk};
+use crate::tunnel::datagrams::{DatagramEnd, DatagramSession, DatagramStart};
 use crate::tunnel::end::ClientEnd;
 use crate::tunnel::{Tunnel, TunnelStart};
 use proxyproto::Header;
@@ -32,7 +40,6 @@ use std::convert::Infallible;
 use std::io::IoSlice;
 use std::rc::Rc;
 use std::time::Duration;
-use transport::Transport;
 
 /// Longest time in which a client accepts no byte of the text of `return`: one minute, as in nginx, which has no
 /// directive for it.
@@ -43,18 +50,26 @@ pub(crate) struct SessionBegin {
     pub(crate) thread: Rc<WorkerThread>,
     pub(crate) hub: Rc<Hub>,
     pub(crate) generation: Rc<Pinned>,
-    pub(crate) stream: Transport,
+    pub(crate) client: SessionClient,
     pub(crate) task: TaskId,
     /// The address that the client connected to.
     pub(crate) listener: ListenerId,
     pub(crate) peer: PeerAddress,
     pub(crate) serial: u64,
+    /// The first datagram, or bytes that another listener has read from the connection.
+    pub(crate) pending: Vec<u8>,
+    /// How often `pass` has handed it over.
+    pub(crate) passes: u8,
 }
 
 /// What happens to the connection.
 pub(crate) enum SessionEnd {
     /// It is now one side of a tunnel.
     Tunnel(Box<Tunnel>),
+    /// Its datagrams have a peer; the session may be over already.
+    Datagrams(Box<DatagramSession>, Option<DatagramEnd>),
+    /// Another listener gets it.
+    Passed(Box<PassedConnection>),
     /// It was closed.
     Closed(TaskId, CloseReason),
 }
@@ -64,7 +79,7 @@ pub(crate) struct StreamSession {
     pub(crate) thread: Rc<WorkerThread>,
     pub(crate) hub: Rc<Hub>,
     pub(crate) generation: Rc<Pinned>,
-    pub(crate) stream: Transport,
+    pub(crate) connection: SessionClient,
     pub(crate) task: TaskId,
     pub(crate) listener: ListenerId,
     /// The index of its server.
@@ -80,6 +95,8 @@ pub(crate) struct StreamSession {
     pub(crate) accepted_at: Millis,
     /// Received bytes that were not passed on.
     pub(crate) pending: Vec<u8>,
+    /// How often `pass` has handed the connection over.
+    pub(crate) passes: u8,
     /// Bytes sent to the client without a tunnel.
     pub(crate) sent_bytes: u64,
     pub(crate) slots: VarSlots,
@@ -106,6 +123,10 @@ impl RefusedSession {
 /// The result of a session's content.
 pub(crate) enum SessionContent {
     Start(Box<TunnelStart>),
+    /// A peer for datagrams, and the header of the PROXY protocol for it.
+    Datagrams(Box<DatagramStart>, Vec<u8>),
+    /// Another listener serves it.
+    Pass(ListenerId, Serves),
     /// It was served without a tunnel.
     Done(CloseReason),
 }
@@ -123,14 +144,14 @@ pub(crate) async fn run(desk: Rc<Desk<SessionBegin, SessionEnd>>) -> Infallible 
 
 impl StreamSession {
     fn new(begin: SessionBegin) -> Self {
-        let SessionBegin { thread, hub, generation, stream, task, listener, peer, serial } = begin;
+        let SessionBegin { thread, hub, generation, client, task, pending, listener, peer, serial, passes } = begin;
         let server = generation.listener(listener).map_or(0, |listener| listener.names.default_server());
         Self {
             accepted_at: thread.reactor.now(),
             thread,
             hub,
             generation,
-            stream,
+            connection: client,
             task,
             listener,
             server,
@@ -139,7 +160,8 @@ impl StreamSession {
             header: None,
             hello: None,
             serial,
-            pending: Vec::new(),
+            pending,
+            passes,
             sent_bytes: 0,
             slots: VarSlots::default(),
             captures: RefCell::default(),
@@ -157,6 +179,15 @@ impl StreamSession {
         };
         let reason = match end {
             Ok(SessionContent::Start(start)) => return self.join(*start),
+            Ok(SessionContent::Datagrams(start, ahead)) => {
+                let now = self.thread.reactor.now();
+                let (session, end) = DatagramSession::begin(self.task, *start, &ahead, &self.pending, now);
+                return SessionEnd::Datagrams(session, end);
+            }
+            // As in nginx, the next listener logs it.
+            Ok(SessionContent::Pass(listener, serves)) => {
+                return SessionEnd::Passed(Box::new(self.into_passed(listener, serves)));
+            }
             Ok(SessionContent::Done(reason)) => {
                 self.status = 200;
                 reason
@@ -172,7 +203,10 @@ impl StreamSession {
 
     /// Turns the session into a tunnel.
     fn join(self, start: TunnelStart) -> SessionEnd {
-        let Self { thread, stream, task, pending, .. } = self;
+        let Self { thread, connection, task, pending, .. } = self;
+        let SessionClient::Stream(stream) = connection else {
+            return SessionEnd::Closed(task, CloseReason::SessionRefused);
+        };
         match Tunnel::start(ClientEnd::Socket(stream), task, start, Spill::default(), &pending, thread.reactor.now()) {
             Ok(tunnel) => SessionEnd::Tunnel(Box::new(tunnel)),
             // The peer reset the connection that it had just accepted.
@@ -191,7 +225,7 @@ impl StreamSession {
     }
 
     /// The steps before the content, in nginx's order: the PROXY protocol header, the client's address, `set`,
-    /// `limit_conn`, `allow` and `deny`, the first TLS message.
+    /// `limit_conn`, `allow` and `deny`, the TLS handshake, the first TLS message inside.
     async fn admit(&mut self) -> Result<(), RefusedSession> {
         self.log_connected();
         let generation = Rc::clone(&self.generation);
@@ -202,9 +236,9 @@ impl StreamSession {
             self.read_proxy_header().await?;
         }
         let plan = &generation.plan.stream.servers[self.server as usize];
-        if plan.nodelay {
+        if let (true, SessionClient::Stream(stream)) = (plan.nodelay, &self.connection) {
             // A Unix socket has no such option, and no small packets either.
-            let _ = self.stream.stream().as_socket().set_tcp_nodelay(true);
+            let _ = stream.stream().as_socket().set_tcp_nodelay(true);
         }
         self.find_client(plan);
         for (slot, template) in &plan.sets {
@@ -216,7 +250,9 @@ impl StreamSession {
             self.log(Level::Error, "access forbidden by rule");
             return Err(RefusedSession { status: 403, reason: CloseReason::SessionRefused });
         }
-        if let Some(preread) = plan.preread {
+        self.secure(listener).await?;
+        // The handshake may have chosen another server. As in nginx, datagrams are not searched for a message of TLS.
+        if let Some(preread) = self.plan().preread.filter(|_| !self.connection.is_datagrams()) {
             self.read_hello(preread).await?;
         }
         self.refuse_undecided()
@@ -254,6 +290,7 @@ impl StreamSession {
         match &plan.content {
             StreamContentPlan::Proxy(proxy) => self.proxy(generation.stream_proxy(*proxy)).await,
             StreamContentPlan::Variable(variable) => self.proxy_variable(variable).await,
+            StreamContentPlan::Pass(pass) => self.pass(pass),
             StreamContentPlan::Return(text) => {
                 let text = self.value(text);
                 self.refuse_undecided()?;
@@ -264,9 +301,13 @@ impl StreamSession {
 
     /// `return`: sends the text, then FIN.
     async fn send_text(&mut self, text: &[u8]) -> Result<SessionContent, RefusedSession> {
+        if self.connection.is_datagrams() {
+            return Ok(SessionContent::Done(self.answer_text(text)));
+        }
         let mut sent = 0;
         while sent < text.len() {
-            match self.stream.write(&[IoSlice::new(&text[sent..])], false) {
+            let SessionClient::Stream(stream) = &self.connection else { break };
+            match stream.write(&[IoSlice::new(&text[sent..])], false) {
                 Ok(0) => {}
                 Ok(count) => {
                     sent += count;
@@ -275,14 +316,16 @@ impl StreamSession {
                 }
                 Err(_) => return Ok(SessionContent::Done(CloseReason::ClientAborted)),
             }
-            match self.wait_for(Some((&self.stream, Interest::WRITE)), RETURN_STALL).await {
+            match self.wait_for(Some((stream, Interest::WRITE)), RETURN_STALL).await {
                 Woken::Ready => {}
                 Woken::PeerGone => return Ok(SessionContent::Done(CloseReason::ClientAborted)),
                 Woken::Deadline => return Ok(SessionContent::Done(CloseReason::SendTimeout)),
             }
         }
         // An error means that the client has left; closing finds that, too.
-        let _ = self.stream.shutdown_write();
+        if let SessionClient::Stream(stream) = &self.connection {
+            let _ = stream.shutdown_write();
+        }
         Ok(SessionContent::Done(CloseReason::SessionServed))
     }
 }

@@ -4,6 +4,7 @@ use crate::base::close::CloseReason;
 use crate::base::logs::error::Level;
 use crate::connector::Caller as _;
 use crate::plan::stream::PrereadPlan;
+use crate::session::client::SessionClient;
 use crate::session::{RefusedSession, StreamSession};
 use proxyproto::{HEADER_BYTES_MAX, Parse};
 use reactor::{Interest, Millis, Read, Woken};
@@ -54,8 +55,9 @@ impl StreamSession {
         loop {
             match preread(&self.pending) {
                 Prereading::Hello(hello) => {
+                    let name = hello.server_name.clone();
                     self.hello = Some(Box::new(hello));
-                    return self.choose_server();
+                    return name.map_or(Ok(()), |name| self.choose_server(&name));
                 }
                 Prereading::Other => return Ok(()),
                 Prereading::Partial => {}
@@ -76,9 +78,8 @@ impl StreamSession {
     }
 
     /// Chooses the server by the name in TLS; the address's default server if none has the name.
-    fn choose_server(&mut self) -> Result<(), RefusedSession> {
-        let name = self.hello.as_ref().and_then(|hello| hello.server_name.as_deref());
-        let Some(name) = name.map(str::to_ascii_lowercase) else { return Ok(()) };
+    pub(super) fn choose_server(&mut self, name: &str) -> Result<(), RefusedSession> {
+        let name = name.to_ascii_lowercase();
         let generation = Rc::clone(&self.generation);
         let Some(listener) = generation.listener(self.listener) else { return Ok(()) };
         let mut captures = Captures::default();
@@ -101,7 +102,8 @@ impl StreamSession {
     /// Reads at most `room` bytes, or waits for some. The timeout is a total.
     async fn read_more(&mut self, room: usize, began: Millis, timeout: Duration) -> More {
         loop {
-            let Self { stream, pending, .. } = self;
+            let Self { connection, pending, .. } = self;
+            let SessionClient::Stream(stream) = connection else { return More::Ended };
             match stream.read_with(room, |bytes| pending.extend_from_slice(bytes)) {
                 Ok(Read::Data(())) => return More::Came,
                 Ok(Read::NotReady) => {}
@@ -112,7 +114,8 @@ impl StreamSession {
             if left.is_zero() {
                 return More::TimedOut;
             }
-            match self.wait_for(Some((&self.stream, Interest::READ)), left).await {
+            let stream = self.connection.stream().map(|stream| (stream, Interest::READ));
+            match self.wait_for(stream, left).await {
                 Woken::Ready => {}
                 Woken::PeerGone => return More::Ended,
                 Woken::Deadline => return More::TimedOut,

@@ -20,14 +20,14 @@ use conf::model::ProxyGreeting;
 use conf::value::Host;
 use conf::value::address::parse_url;
 use conf::value::size::parse_size_text;
-use reactor::{Millis, PeerAddress};
+use reactor::{Millis, PeerAddress, Stream};
 use rules::pace::Pace;
 use std::borrow::Cow;
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use upstream::balance::{Outcome, Seat, Standing};
+use upstream::balance::{Outcome, Seat, SessionTiming, Standing};
 use upstream::retry::{self, Attempt, Blame, Decision, Failure, Policy};
 
 /// The record of one attempt.
@@ -44,6 +44,22 @@ pub(crate) struct SessionAttempt {
     pub(crate) local_address: Option<SocketAddr>,
     /// Bytes of the PROXY protocol header that the peer got before everything else.
     pub(crate) greeting_bytes: u64,
+}
+
+/// What an attempt has opened towards its peer.
+enum JoinedPeer {
+    Connection(Box<Leased>),
+    /// A socket whose datagrams go to the peer.
+    Datagrams(Stream),
+}
+
+impl JoinedPeer {
+    fn local_address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Connection(up) => up.stream().local_address().ok().flatten(),
+            Self::Datagrams(socket) => socket.local_address().ok().flatten(),
+        }
+    }
 }
 
 /// A session that reached no peer.
@@ -103,7 +119,8 @@ impl StreamSession {
             let Chosen { index, seat } = self.pick(plan, &mut choice).await?;
             made += 1;
             let failure = match self.attempt(plan, &choice, index).await {
-                Ok(up) => return self.begin_tunnel(plan, &choice, index, up, seat),
+                Ok(JoinedPeer::Connection(up)) => return self.begin_tunnel(plan, &choice, index, up, seat),
+                Ok(JoinedPeer::Datagrams(socket)) => return self.begin_datagrams(plan, &choice, index, socket, seat),
                 Err(failure) => failure,
             };
             drop(seat);
@@ -182,25 +199,22 @@ impl StreamSession {
     }
 
     /// Connects to a peer.
-    async fn attempt(
-        &mut self,
-        plan: &BoundStreamProxy,
-        choice: &Choice,
-        index: usize,
-    ) -> Result<Box<Leased>, Failure> {
+    async fn attempt(&mut self, plan: &BoundStreamProxy, choice: &Choice, index: usize) -> Result<JoinedPeer, Failure> {
         let set = plan.group.members.of(&choice.held).ok_or(Failure::NoLivePeer)?;
         let peer = set.peers.get(index).ok_or(Failure::NoLivePeer)?;
         self.begin_attempt(&peer.name);
         let mut times = WaitTimes::default();
         let ahead = self.greeting(plan.greeting);
-        let asked = ConnectionKey::of(peer, plan.tls.as_ref(), |template| self.value(template)).ok_or_else(|| {
+        let is_datagrams = self.connection.is_datagrams();
+        let tls = plan.tls.as_ref().filter(|_| !is_datagrams);
+        let asked = ConnectionKey::of(peer, tls, |template| self.value(template)).ok_or_else(|| {
             self.log(Level::Error, "\"proxy_ssl_name\" is not a name while SSL handshaking to upstream");
             Failure::ConnectFailed
         })?;
         let wanted = Wanted {
             peer,
             asked: &asked,
-            tls: plan.tls.as_ref(),
+            tls,
             sides: plan.sides.as_ref(),
             group: &set.balance,
             index,
@@ -213,23 +227,28 @@ impl StreamSession {
             must_prove: false,
             ahead: &ahead,
         };
-        let leased = lease(&*self, wanted, &mut times).await;
-        let local = leased.as_ref().ok().filter(|_| self.generation.wants_upstream_local);
-        let local = local.and_then(|up| up.stream().local_address().ok().flatten());
+        let opened = if is_datagrams {
+            times.connect_ms = Some(0);
+            wanted.open_datagrams(&*self).map(JoinedPeer::Datagrams)
+        } else {
+            lease(&*self, wanted, &mut times).await.map(JoinedPeer::Connection)
+        };
+        let local = opened.as_ref().ok().filter(|_| self.generation.wants_upstream_local);
+        let local = local.and_then(JoinedPeer::local_address);
         if let Some(attempt) = self.attempts.last_mut() {
             attempt.connect_ms = times.connect_ms;
             attempt.wait_ms = choice.queue_ms.unwrap_or(0) + times.queue_ms.unwrap_or(0);
             attempt.local_address = local;
         }
-        let counted = Counted { connect_ms: times.connect_ms, failed: leased.is_err(), ..Counted::default() };
+        let counted = Counted { connect_ms: times.connect_ms, failed: opened.is_err(), ..Counted::default() };
         peer.cells.count(self.thread.index, counted);
-        if leased.is_err() {
+        if opened.is_err() {
             self.end_attempt();
         }
-        leased
+        opened
     }
 
-    fn report(&self, plan: &BoundStreamProxy, choice: &Choice, index: usize, outcome: Outcome) {
+    pub(super) fn report(&self, plan: &BoundStreamProxy, choice: &Choice, index: usize, outcome: Outcome) {
         let report = |set: &PeerSet| set.balance.report(index, outcome, self.thread.pool_now());
         if plan.group.members.of(&choice.held).map(report) == Some(Standing::Disabled) {
             self.log(Level::Warn, "upstream server temporarily disabled");
@@ -243,7 +262,7 @@ impl StreamSession {
         choice: &Choice,
         index: usize,
         up: Box<Leased>,
-        seat: Seat,
+        mut seat: Seat,
     ) -> Result<SessionContent, RefusedSession> {
         // As in nginx, a peer counts as healthy once it accepts a connection.
         self.report(plan, choice, index, Outcome::Succeeded);
@@ -262,7 +281,8 @@ impl StreamSession {
         }
         let paces = self.paces(plan);
         self.status = 200;
-        let record = self.tunnel_record();
+        let timing = self.time_session(plan, choice, index, &mut seat);
+        let record = self.tunnel_record(timing);
         let Some((upstream, permit)) = up.into_tunnel() else { return Err(RefusedSession::INTERNAL) };
         let start = TunnelStart {
             upstream,
@@ -278,6 +298,19 @@ impl StreamSession {
         Ok(SessionContent::Start(Box::new(start)))
     }
 
+    /// `least_time`: reports the time of the connection, or returns what later times are reported to.
+    pub(super) fn time_session(
+        &self,
+        plan: &BoundStreamProxy,
+        choice: &Choice,
+        index: usize,
+        seat: &mut Seat,
+    ) -> Option<SessionTiming> {
+        let began = self.attempts.last()?.began_at;
+        let set = plan.group.members.of(&choice.held)?;
+        set.balance.session_connected(index, seat, began, self.thread.reactor.now())
+    }
+
     fn log_proxied(&self, up: &Leased) {
         let text = |address: std::io::Result<Option<SocketAddr>>| {
             address.ok().flatten().map_or_else(|| "unix:".to_owned(), |address| address.to_string())
@@ -289,12 +322,15 @@ impl StreamSession {
     }
 
     /// The PROXY protocol header for the peer.
-    fn greeting(&self, version: ProxyGreeting) -> Vec<u8> {
+    pub(super) fn greeting(&self, version: ProxyGreeting) -> Vec<u8> {
         let mut header = Vec::new();
         let addresses = self.proxied_addresses();
         match version {
             ProxyGreeting::Off => {}
             ProxyGreeting::Version1 => proxyproto::encode_v1(addresses, &mut header),
+            ProxyGreeting::Version2 if self.connection.is_datagrams() => {
+                proxyproto::encode_v2_datagrams(addresses, &mut header);
+            }
             ProxyGreeting::Version2 => proxyproto::encode_v2(addresses, &mut header),
         }
         header
@@ -306,12 +342,12 @@ impl StreamSession {
             PeerAddress::Ip(address) => *address,
             PeerAddress::Unix(_) => return None,
         };
-        let destination = self.stream.local_address().ok().flatten()?;
+        let destination = self.connection.local_address()?;
         Some(proxyproto::Addresses { source, destination })
     }
 
     /// `proxy_upload_rate` and `proxy_download_rate`.
-    fn paces(&self, plan: &BoundStreamProxy) -> Option<Box<[Option<Pace>; 2]>> {
+    pub(super) fn paces(&self, plan: &BoundStreamProxy) -> Option<Box<[Option<Pace>; 2]>> {
         if plan.rates.iter().all(Option::is_none) {
             return None;
         }

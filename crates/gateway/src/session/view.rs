@@ -4,6 +4,7 @@ use crate::base::logs::error::Level;
 use crate::base::values::{
     bytes, number, optional, proxy_protocol, remote_addr, remote_port, seconds, time, write_binary_ip, write_ip,
 };
+use crate::exchange::tls_view;
 use crate::session::StreamSession;
 use crate::session::proxy::SessionAttempt;
 use reactor::PeerAddress;
@@ -29,7 +30,7 @@ impl StreamSession {
 impl View for SessionView<'_> {
     fn write(&self, variable: &Variable, out: &mut Vec<u8>) -> bool {
         let Self(session) = self;
-        let (thread, local) = (&session.thread, || session.stream.local_address().ok().flatten());
+        let (thread, local) = (&session.thread, || session.connection.local_address());
         match variable {
             Variable::RemoteAddr => remote_addr(session.client(), out),
             Variable::RemotePort => remote_port(session.client(), out),
@@ -40,7 +41,7 @@ impl View for SessionView<'_> {
             Variable::ServerPort => local().is_some_and(|address| number(u64::from(address.port()), out)),
             Variable::ServerName => bytes(&session.plan().name, out),
             Variable::Hostname => bytes(&session.generation.hostname, out),
-            Variable::Protocol => bytes(b"TCP", out),
+            Variable::Protocol => bytes(if session.connection.is_datagrams() { b"UDP" } else { b"TCP" }, out),
             Variable::Connection => number(session.serial, out),
             Variable::Status => write!(out, "{:03}", session.status).is_ok(),
             Variable::BytesSent => number(session.sent_bytes, out),
@@ -65,6 +66,11 @@ impl View for SessionView<'_> {
             | Variable::ProxyProtocolTlv(_) => {
                 session.header.as_deref().is_some_and(|header| proxy_protocol(header, variable, out))
             }
+            Variable::Tls(variable) => {
+                let (demands, now) = (session.demands(), thread.clock.now());
+                let value = |tls: &tls::Session| tls_view::of_session(*variable, tls, demands, now, out);
+                session.connection.session(value).unwrap_or_default()
+            }
             Variable::Capture(group) => optional(session.captures.borrow().group(usize::from(*group)), out),
             Variable::User(slot) => session.generation.plan.stream.definitions.write(*slot, self, out),
             _ => self.upstream(variable, out),
@@ -81,12 +87,12 @@ impl SessionView<'_> {
     }
 
     fn server_addr(&self, out: &mut Vec<u8>) -> bool {
-        let stream = &self.0.stream;
-        if let Some(address) = stream.local_address().ok().flatten() {
+        if let Some(address) = self.0.connection.local_address() {
             return write_ip(address.ip(), out);
         }
         bytes(b"unix:", out);
-        if let Ok(address) = stream.stream().as_socket().local_addr()
+        if let Some(stream) = self.0.connection.stream()
+            && let Ok(address) = stream.stream().as_socket().local_addr()
             && let Some(path) = address.as_pathname()
         {
             out.extend_from_slice(path.as_os_str().as_bytes());

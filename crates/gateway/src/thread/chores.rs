@@ -21,10 +21,14 @@ pub(crate) enum Chore {
     ReturnMemory,
     /// Manage the files of caches.
     TendCaches,
+    /// Look at the files of `geoip2`.
+    TendGeoFiles,
+    /// Close the files of cached responses that are not used.
+    CloseUnusedResponses,
 }
 
 impl Chore {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::ExpirePool,
         Self::AcceptAgain,
         Self::LookAtMemory,
@@ -32,6 +36,8 @@ impl Chore {
         Self::WarmPool,
         Self::ReturnMemory,
         Self::TendCaches,
+        Self::TendGeoFiles,
+        Self::CloseUnusedResponses,
     ];
 }
 

@@ -1,7 +1,7 @@
 //! The present second as text, rendered once: for the Date field and for log time stamps.
 
 use rules::time_format::Moment;
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::time::Duration;
 
 /// The wall clock of a worker, read once per turn.
@@ -9,14 +9,14 @@ use std::time::Duration;
 pub(crate) struct Clock {
     now: Cell<Duration>,
     second: Cell<u64>,
-    date: RefCell<[u8; 29]>,
+    date: Cell<[u8; 29]>,
     utc_offset_minutes: i16,
 }
 
 impl Clock {
     pub(crate) fn new(utc_offset_minutes: i16) -> Self {
         let clock =
-            Self { now: Cell::default(), second: Cell::new(u64::MAX), date: RefCell::new([0; 29]), utc_offset_minutes };
+            Self { now: Cell::default(), second: Cell::new(u64::MAX), date: Cell::new([0; 29]), utc_offset_minutes };
         clock.turn();
         clock
     }
@@ -41,12 +41,12 @@ impl Clock {
         Moment::new(self.now().as_secs() as i64, self.utc_offset_minutes())
     }
 
-    /// Appends the IMF-fixdate of this second, as in the Date field.
-    pub(crate) fn write_date(&self, out: &mut Vec<u8>) {
+    /// The IMF-fixdate of this second, as in the Date field.
+    pub(crate) fn date(&self) -> [u8; 29] {
         let second = self.now.get().as_secs();
         if self.second.replace(second) != second {
-            *self.date.borrow_mut() = Moment::new(second as i64, 0).http_date();
+            self.date.set(Moment::new(second as i64, 0).http_date());
         }
-        out.extend_from_slice(&*self.date.borrow());
+        self.date.get()
     }
 }

@@ -4,6 +4,7 @@
 pub(crate) mod chores;
 pub(crate) mod clock;
 pub(crate) mod executor;
+pub(crate) mod hot_responses;
 pub(crate) mod job;
 pub(crate) mod open_files;
 pub(crate) mod pauses;
@@ -14,6 +15,7 @@ use crate::base::memory::{Ledger, Pressure};
 use crate::registry::process::Registry;
 use crate::thread::chores::Chores;
 use crate::thread::clock::Clock;
+use crate::thread::hot_responses::HotResponses;
 use crate::thread::job::Job;
 use crate::thread::open_files::OpenFiles;
 use crate::thread::pauses::Pauses;
@@ -43,12 +45,16 @@ pub(crate) struct WorkerThread {
     /// Peers to which no connection is opened ahead of demand for a while.
     pub(crate) pauses: Pauses,
     pub(crate) draining: Cell<bool>,
+    /// A socket for datagrams found no descriptor: sessions of datagrams must give way.
+    pub(crate) short_of_descriptors: Cell<bool>,
     /// Number of running subrequests and HTTP/2 streams.
     pub(crate) subrequests: Cell<u32>,
     /// The counter for `userid`.
     pub(crate) user_ids: Cell<Counter>,
     /// `open_file_cache`
     pub(crate) open_files: RefCell<OpenFiles>,
+    /// Cached responses with open files.
+    pub(crate) hot_responses: RefCell<HotResponses>,
     /// Buffer for heads and log lines.
     scratch: Cell<Vec<u8>>,
     /// Jobs that have not started yet.
@@ -74,8 +80,10 @@ impl WorkerThread {
             chores: Chores::new(Rc::clone(&reactor)),
             pauses: Pauses::default(),
             draining: Cell::new(false),
+            short_of_descriptors: Cell::new(false),
             subrequests: Cell::new(0),
             open_files: RefCell::default(),
+            hot_responses: RefCell::default(),
             scratch: Cell::default(),
             jobs: RefCell::default(),
             relief: OnceCell::new(),

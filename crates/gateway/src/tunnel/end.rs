@@ -1,6 +1,6 @@
 //! The two kinds of tunnel ends: a socket, or one stream of a connection that carries several.
 
-use crate::base::buffer::Spill;
+use crate::base::buffer::RareSpill;
 use reactor::{PeerAddress, Read};
 use std::io;
 use transport::Transport;
@@ -92,17 +92,18 @@ impl End<'_> {
     }
 
     /// Writes after the waiting bytes; returns the bytes that count against the turn.
-    pub(super) fn write(self, spill: &mut Spill, bytes: &[u8]) -> io::Result<usize> {
+    pub(super) fn write(self, spill: &mut RareSpill, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Self::Socket(socket) => spill.write(socket, &[bytes]),
+            Self::Socket(socket) => spill.with(|spill| spill.write(socket, &[bytes])),
             Self::Stream(stream) => stream.write(bytes).map(|()| bytes.len()),
         }
     }
 
     /// Sends waiting bytes; returns how many were sent.
-    pub(super) fn flush(self, spill: &mut Spill) -> io::Result<usize> {
+    pub(super) fn flush(self, spill: &mut RareSpill) -> io::Result<usize> {
         match self {
-            Self::Socket(socket) => spill.flush(socket),
+            Self::Socket(_) if spill.is_empty() => Ok(0),
+            Self::Socket(socket) => spill.with(|spill| spill.flush(socket)),
             // A stream sends them itself when its windows open.
             Self::Stream(_) => Ok(0),
         }
@@ -117,7 +118,7 @@ impl End<'_> {
     }
 
     /// Whether no bytes wait to be sent to it.
-    pub(super) fn is_free(self, spill: &Spill) -> bool {
+    pub(super) fn is_free(self, spill: &RareSpill) -> bool {
         match self {
             Self::Socket(_) => spill.is_empty(),
             Self::Stream(stream) => stream.waiting_bytes() == 0,

@@ -2,11 +2,12 @@
 //! is an explicit struct, not a future: most tunnels are silent most of the time, and a million of them cost a million
 //! times its size.
 
+pub(crate) mod datagrams;
 pub(crate) mod end;
 pub(crate) mod heartbeat;
 pub(crate) mod record;
 
-use crate::base::buffer::Spill;
+use crate::base::buffer::{RareSpill, Spill};
 use crate::base::close::{CloseReason, CloseSide};
 use crate::base::logs::error::ErrorLog;
 use crate::plan::tunnel::TunnelKind;
@@ -31,12 +32,19 @@ const TURN_BYTES_MAX: usize = 64 * 1024;
 /// One direction of a tunnel.
 #[derive(Debug, Default)]
 struct Direction {
-    spill: Spill,
-    /// The source has sent FIN.
-    ended: bool,
-    /// The FIN was passed on.
-    closed: bool,
+    spill: RareSpill,
     bytes: u64,
+}
+
+/// How far a direction has come to its end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Flow {
+    #[default]
+    Open,
+    /// The source has sent FIN.
+    Ended,
+    /// The FIN was passed on.
+    Closed,
 }
 
 /// A tunnel.
@@ -49,6 +57,8 @@ pub(crate) struct Tunnel {
     record: Option<Box<TunnelRecord>>,
     /// Client to upstream, and upstream to client.
     directions: [Direction; 2],
+    /// The states of the directions; here, because two bytes in each of them would take eight.
+    flows: [Flow; 2],
     /// When bytes or a FIN last went through.
     moved_at: Millis,
     /// The end that closed first; `None` while neither has.
@@ -118,7 +128,8 @@ impl Tunnel {
             task,
             plan,
             record,
-            directions: [Direction::default(), Direction { spill: unsent, ..Direction::default() }],
+            directions: [Direction::default(), Direction { spill: RareSpill::new(unsent), bytes: 0 }],
+            flows: [Flow::default(); 2],
             moved_at: now,
             ended_by: None,
             heartbeat: pings.then(|| Box::new(Heartbeat::new(now))),
@@ -141,7 +152,7 @@ impl Tunnel {
         let [up, down] = &mut self.directions;
         up.bytes += from_client.len() as u64;
         if !(ahead.is_empty() && from_client.is_empty()) {
-            up.spill.write(&self.upstream, &[ahead, from_client])?;
+            up.spill.with(|spill| spill.write(&self.upstream, &[ahead, from_client]))?;
         }
         down.bytes += from_upstream.len() as u64;
         self.downstream.borrowed().write(&mut down.spill, from_upstream)?;
@@ -180,27 +191,25 @@ impl Tunnel {
     pub(crate) fn step(&mut self, now: Millis, fired: bool, bound: usize) -> TunnelStep {
         let rooms = self.rooms(now);
         let (client, upstream) = (self.downstream.borrowed(), End::Socket(&self.upstream));
-        let [up, down] = &mut self.directions;
+        let ([up, down], flows) = (&mut self.directions, &mut self.flows);
         let before = [up.bytes, down.bytes];
         let followed = self.heartbeat.as_mut().map(|heartbeat| heartbeat.boundary(0));
-        let upwards = up.pump(client, upstream, bound, rooms[0], followed);
-        if self.ended_by.is_none() && (up.ended || client.is_failed()) {
+        let upwards = up.pump(&mut flows[0], [client, upstream], bound, rooms[0], followed);
+        if self.ended_by.is_none() && (flows[0] != Flow::Open || client.is_failed()) {
             self.ended_by = Some(CloseSide::Client);
         }
         let followed = self.heartbeat.as_mut().map(|heartbeat| heartbeat.boundary(1));
-        let downwards = down.pump(upstream, client, bound, rooms[1], followed);
-        if self.ended_by.is_none() && (down.ended || upstream.is_failed()) {
+        let downwards = down.pump(&mut flows[1], [upstream, client], bound, rooms[1], followed);
+        if self.ended_by.is_none() && (flows[1] != Flow::Open || upstream.is_failed()) {
             self.ended_by = Some(CloseSide::Upstream);
         }
         let (Ok(upwards), Ok(downwards)) = (upwards, downwards) else {
             return TunnelStep::End(CloseReason::TunnelEnded);
         };
         let is_over = match self.plan.kind {
-            TunnelKind::Upgraded | TunnelKind::Session { half_close: true } => up.closed && down.closed,
+            TunnelKind::Upgraded | TunnelKind::Session { half_close: true } => *flows == [Flow::Closed; 2],
             // Bytes received before an end are passed on first.
-            TunnelKind::Session { half_close: false } => {
-                (up.ended || down.ended) && (!up.ended || up.closed) && (!down.ended || down.closed)
-            }
+            TunnelKind::Session { half_close: false } => flows.contains(&Flow::Closed) && !flows.contains(&Flow::Ended),
         };
         if before[1] == 0 && down.bytes > 0 {
             self.note_first_byte(now);
@@ -253,7 +262,7 @@ impl Tunnel {
 
     fn note_first_byte(&mut self, now: Millis) {
         if let Some(record) = &mut self.record {
-            record.first_byte_ms = Some(now.since(record.attempt_began_at));
+            record.note_first_byte(now);
         }
     }
 
@@ -276,7 +285,7 @@ impl Tunnel {
             for (end, to) in [self.downstream.borrowed(), End::Socket(&self.upstream)].into_iter().enumerate() {
                 let direction = &mut self.directions[1 - end];
                 // If an end does not even accept the waiting bytes, a ping would only wait behind them.
-                if direction.ended || !to.is_free(&direction.spill) {
+                if self.flows[1 - end] != Flow::Open || !to.is_free(&direction.spill) {
                     continue;
                 }
                 if let Some(ping) = heartbeat.ping(end, now)
@@ -352,8 +361,8 @@ impl Direction {
     /// `room`: bytes that may be read, if limited; `followed` sees the received bytes.
     fn pump(
         &mut self,
-        from: End<'_>,
-        to: End<'_>,
+        flow: &mut Flow,
+        [from, to]: [End<'_>; 2],
         bound: usize,
         room: Option<u64>,
         mut followed: Option<&mut Boundary>,
@@ -361,7 +370,7 @@ impl Direction {
         let mut pumped = Pumped { moved: to.flush(&mut self.spill)? > 0, more: false };
         let limit = room.and_then(|room| usize::try_from(room).ok()).filter(|room| *room < TURN_BYTES_MAX);
         let mut budget = limit.unwrap_or(TURN_BYTES_MAX);
-        while to.is_free(&self.spill) && !self.ended {
+        while to.is_free(&self.spill) && *flow == Flow::Open {
             if budget == 0 {
                 // If the rate limit ends the turn, the clock starts the next one.
                 pumped.more = limit.is_none();
@@ -382,12 +391,12 @@ impl Direction {
                     pumped.moved = true;
                 }
                 Read::NotReady => break,
-                Read::Closed => self.ended = true,
+                Read::Closed => *flow = Flow::Ended,
             }
         }
-        if self.ended && !self.closed && to.is_free(&self.spill) {
+        if *flow == Flow::Ended && to.is_free(&self.spill) {
             to.shutdown_write()?;
-            self.closed = true;
+            *flow = Flow::Closed;
             pumped.moved = true;
         }
         Ok(pumped)

@@ -5,16 +5,18 @@ use crate::base::logs::access::{LineName, LogSink};
 use crate::base::logs::error::{ErrorLog, Level, RequestLine};
 use crate::base::values::{bytes, close_side, number, seconds, time};
 use crate::registry::limit_zones::Limited;
+use crate::registry::spans::{Span, SpanValue};
 use crate::thread::WorkerThread;
 use crate::tunnel::Tunnel;
 use reactor::{Millis, PeerAddress};
 use rules::log_format::EarlyLine;
 use rules::template::View;
 use rules::variable::Variable;
-use std::io;
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use upstream::balance::SessionTiming;
 
 /// The access-log lines of a tunnel, rendered as far as known at its start, and the values for the gaps.
 pub(crate) struct TunnelRecord {
@@ -28,8 +30,12 @@ pub(crate) struct TunnelRecord {
     pub(crate) first_byte_ms: Option<u64>,
     /// A tunnel counts for `limit_conn` as long as it exists.
     pub(crate) limits: Option<Box<Limited>>,
+    /// `least_time` in `stream`.
+    pub(crate) timing: Option<SessionTiming>,
     /// The attempts, up to the 101; the last one became the tunnel.
     pub(crate) attempts: Box<[TunnelAttempt]>,
+    /// The spans of its exchange, which end with it.
+    pub(crate) spans: Box<[Span]>,
 }
 
 /// The values of one attempt for a tunnel's log lines.
@@ -43,11 +49,34 @@ pub(crate) struct TunnelAttempt {
     pub(crate) separator: &'static [u8],
 }
 
-/// A tunnel as the gaps of its log lines see it at its end.
+/// A tunnel, or a session of datagrams, as the gaps of its log lines see it at its end.
 pub(crate) struct TunnelView<'a> {
     pub(crate) thread: &'a WorkerThread,
-    pub(crate) tunnel: &'a Tunnel,
     pub(crate) record: &'a TunnelRecord,
+    /// Bytes relayed to the client.
+    pub(crate) to_client: u64,
+    /// Bytes relayed to the upstream.
+    pub(crate) to_upstream: u64,
+    pub(crate) ended_by: CloseSide,
+    /// `$status` of a session that had none when it began.
+    pub(crate) status: Option<u16>,
+}
+
+impl TunnelRecord {
+    /// The peer has sent its first byte.
+    pub(super) fn note_first_byte(&mut self, now: Millis) {
+        self.first_byte_ms = Some(now.since(self.attempt_began_at));
+        if let Some(timing) = &mut self.timing {
+            timing.first_byte_came(now);
+        }
+    }
+
+    /// The session has ended.
+    pub(super) fn note_end(&self, thread: &WorkerThread) {
+        if let Some(timing) = &self.timing {
+            timing.session_ended(thread.pool_now());
+        }
+    }
 }
 
 impl TunnelView<'_> {
@@ -78,12 +107,12 @@ impl TunnelView<'_> {
 impl View for TunnelView<'_> {
     fn write(&self, variable: &Variable, out: &mut Vec<u8>) -> bool {
         let now = self.thread.reactor.now();
-        let body = self.tunnel.bytes_to_client();
+        let body = self.to_client;
         match variable {
             Variable::BytesSent => number(self.record.head_bytes + body, out),
             Variable::BodyBytesSent => number(body, out),
             Variable::RequestTime => seconds(now.since(self.record.began_at), out),
-            Variable::BytesReceived => number(self.tunnel.bytes_to_upstream(), out),
+            Variable::BytesReceived => number(self.to_upstream, out),
             Variable::UpstreamResponseTime
             | Variable::UpstreamSessionTime
             | Variable::UpstreamFirstByteTime
@@ -94,16 +123,28 @@ impl View for TunnelView<'_> {
             Variable::Msec => seconds(self.thread.clock.now().as_millis() as u64, out),
             Variable::TimeLocal => bytes(&self.thread.clock.moment().local(), out),
             Variable::TimeIso8601 => bytes(&self.thread.clock.moment().iso8601(), out),
-            Variable::CloseSide => bytes(close_side(self.tunnel.ended_by()), out),
+            Variable::CloseSide => bytes(close_side(self.ended_by), out),
+            // Writing to a vector cannot fail.
+            Variable::Status => self.status.is_some_and(|status| write!(out, "{status:03}").is_ok()),
             _ => false,
         }
     }
 }
 
 impl TunnelView<'_> {
+    /// Writes the access-log lines.
+    pub(super) fn write_lines(&self) {
+        let mut line = Vec::new();
+        for (sink, name, early) in &self.record.lines {
+            line.clear();
+            early.write(self, &mut line);
+            sink.write(self.thread.index, name.as_ref(), &line);
+        }
+    }
+
     /// The values of all attempts; the last one became the tunnel.
     fn upstream(&self, variable: &Variable, now: Millis, out: &mut Vec<u8>) -> bool {
-        let (to_client, to_upstream) = (self.tunnel.bytes_to_client(), self.tunnel.bytes_to_upstream());
+        let (to_client, to_upstream) = (self.to_client, self.to_upstream);
         let Some((last, failed)) = self.record.attempts.split_last() else { return false };
         for attempt in failed {
             attempt.write(variable, out);
@@ -158,12 +199,26 @@ pub(crate) fn log_tunnel(thread: &WorkerThread, tunnel: &Tunnel, reason: CloseRe
         );
     }
     let Some(record) = tunnel.record() else { return };
-    let view = TunnelView { thread, tunnel, record };
-    let mut line = Vec::new();
-    for (sink, name, early) in &record.lines {
-        line.clear();
-        early.write(&view, &mut line);
-        sink.write(thread.index, name.as_ref(), &line);
+    record.note_end(thread);
+    let (to_client, to_upstream) = (tunnel.bytes_to_client(), tunnel.bytes_to_upstream());
+    finish_spans(thread, record, to_client);
+    TunnelView { thread, record, to_client, to_upstream, ended_by: tunnel.ended_by(), status: None }.write_lines();
+}
+
+/// Hands on the spans of the exchange that became the tunnel: its own, and that of its last attempt, end now.
+fn finish_spans(thread: &WorkerThread, record: &TunnelRecord, to_client: u64) {
+    let mut spans = record.spans.to_vec();
+    let now_ns = thread.clock.now().as_millis() as u64 * 1_000_000;
+    for span in spans.iter_mut().rev().take(2) {
+        span.ended_ns = now_ns;
+    }
+    if let Some(own) = spans.last_mut()
+        && let Some((_, length)) = own.attributes.iter_mut().find(|(name, _)| name == "http.response_content_length")
+    {
+        *length = SpanValue::Number(i64::try_from(to_client).unwrap_or(i64::MAX));
+    }
+    if !spans.is_empty() {
+        thread.shared.spans.push(spans, &thread.shared.error_log);
     }
 }
 
@@ -192,6 +247,7 @@ fn log_session_end(thread: &WorkerThread, log: &ErrorLog, tunnel: &Tunnel, reaso
         message: &message,
         serial: thread.memory.serial(tunnel.task),
         client: client.as_ref(),
+        datagrams: false,
         server: server.as_deref().unwrap_or_default().as_bytes(),
         request: b"",
         subrequest: None,

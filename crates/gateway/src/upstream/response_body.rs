@@ -1,8 +1,9 @@
-//! Removes the HTTP/1 or FastCGI framing of an upstream's response body: received bytes in, body out. It knows no
+//! Removes the framing (of HTTP/1, FastCGI or memcached) of an upstream's response body: received bytes in, body out. It knows no
 //! socket.
 
 use crate::upstream::records::Records;
 use cgi::fastcgi::{RecordError, STDERR_BYTES_MAX};
+use cgi::memcached::ValueEnd;
 use http1::ChunkError;
 use http1::chunked::Decoder;
 
@@ -18,6 +19,8 @@ pub(crate) enum Source {
     Stream,
     /// FastCGI records.
     Records(Box<Records>),
+    /// A value of memcached, and its end.
+    Value(ValueEnd),
 }
 
 /// An error in the framing of a body.
@@ -85,6 +88,7 @@ impl ResponseBody {
         self.received += bytes.len() as u64;
         let mut used = bytes.len();
         let mut is_coded = false;
+        let mut body = None;
         match &mut self.source {
             Source::Done => used = 0,
             Source::UntilClose | Source::Stream => {}
@@ -121,15 +125,26 @@ impl ResponseBody {
                     self.source = Source::Done;
                 }
             }
+            Source::Value(end) => {
+                let (value, taken) = end.take(bytes);
+                (body, used) = (Some(value), taken);
+                if end.is_over() {
+                    // As in nginx, a value with another end is whole, and its connection is not kept.
+                    self.excess |= end.is_broken();
+                    self.source = Source::Done;
+                }
+            }
         }
         self.excess |= used < bytes.len();
         let last = self.is_done();
-        Ok((if is_coded { &self.decoded } else { &bytes[..used] }, last))
+        Ok((if is_coded { &self.decoded } else { &bytes[..body.unwrap_or(used)] }, last))
     }
 
     /// The upstream closed: whether that is the end of the body.
     pub(crate) fn close(&mut self) -> bool {
-        let ends = matches!(self.source, Source::UntilClose | Source::Stream);
+        let has_value = matches!(&self.source, Source::Value(end) if end.has_value());
+        let ends = has_value || matches!(self.source, Source::UntilClose | Source::Stream);
+        self.excess |= has_value;
         if ends {
             self.source = Source::Done;
         }
@@ -161,6 +176,26 @@ mod tests {
             assert_eq!((&whole[..], body.is_done(), body.excess), (&b"abcde"[..], true, false), "pieces of {size}");
             assert_eq!(body.trailers, b"x-end: 1\r\n");
         }
+    }
+
+    #[test]
+    fn a_value_ends_with_its_own_end_or_with_the_connection() {
+        let bytes = b"abcde\r\nEND\r\n";
+        for size in 1..=bytes.len() {
+            let mut body = ResponseBody::new(Source::Value(ValueEnd::new(5)));
+            let mut whole = Vec::new();
+            for piece in bytes.chunks(size) {
+                whole.extend_from_slice(body.take(piece).expect("a value").0);
+            }
+            assert_eq!((&whole[..], body.is_done(), body.excess), (&b"abcde"[..], true, false), "pieces of {size}");
+        }
+        let mut body = ResponseBody::new(Source::Value(ValueEnd::new(2)));
+        assert_eq!(body.take(b"abcd"), Ok((&b"ab"[..], true)));
+        assert!(body.excess, "another end");
+        let mut body = ResponseBody::new(Source::Value(ValueEnd::new(2)));
+        assert_eq!(body.take(b"ab\r\nE"), Ok((&b"ab"[..], false)));
+        assert!(body.close() && body.excess);
+        assert!(!ResponseBody::new(Source::Value(ValueEnd::new(1))).close());
     }
 
     #[test]

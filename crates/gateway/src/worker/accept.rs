@@ -4,15 +4,14 @@ use crate::base::alarm::and_more;
 use crate::base::close::CloseReason;
 use crate::base::counters::bump;
 use crate::base::logs::error::{Level, errno};
-use crate::downstream::client::ClientFacts;
-use crate::downstream::h1::connection::{Connection, Securing};
+use crate::downstream::h1::connection::Connection;
 use crate::plan::listener::Serves;
 use crate::registry::generation::ListenerId;
 use crate::registry::process::Message;
+use crate::session::client::SessionClient;
 use crate::thread::chores::Chore;
 use crate::worker::{Body, Worker};
 use reactor::{Accepted, Listener, SourceId};
-use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -86,6 +85,10 @@ impl Worker {
                 Some(_) => continue,
                 None => return,
             };
+            if listener.is_datagrams() {
+                self.receive(id, &listener);
+                continue;
+            }
             if let Err(error) = self.accept_from(&listener, id) {
                 return self.accept_failed(&error);
             }
@@ -117,7 +120,9 @@ impl Worker {
         }
         self.pause_accept();
         self.thread.chores.plan(Chore::AcceptAgain, self.thread.reactor.now().after(PAUSE));
-        self.displace();
+        if !self.displace() {
+            self.displace_datagrams(CloseReason::Displaced);
+        }
     }
 
     /// Hands a connection to the least loaded worker.
@@ -166,37 +171,14 @@ impl Worker {
         let local = || stream.local_address().ok().flatten().map(|address| address.ip());
         let listener = generation.listener_behind(id, local);
         if generation.listener(listener).is_some_and(|listener| listener.serves == Serves::Stream) {
-            return self.begin_session(generation, stream, task, listener, accepted.from);
+            let side = SessionClient::Stream(Transport::plain(stream));
+            return self.begin_session(generation, side, Vec::new(), task, listener, accepted.from);
         }
         if let Some(listener) = generation.listener(id) {
             self.thread.reactor.set_deadline(task, Some(now.after(listener.header_timeout)));
         }
-        let connection = Box::new(Connection {
-            stream: Transport::plain(stream),
-            task,
-            socket: id,
-            client: ClientFacts {
-                listener: id,
-                peer: accepted.from,
-                serial,
-                requests: 0,
-                is_pipelined: false,
-                accepted_at: now,
-                proxy_header: None,
-                is_http2: false,
-            },
-            nodelay: true,
-            idle_since: now,
-            kept_until: now,
-            head_since: now,
-            line_waits: Cell::new(false),
-            certificates: None,
-            standing: None,
-            securing: Securing::NotBegun,
-            pending: Vec::new(),
-            searched: 0,
-        });
-        self.put(task, Body::Idle(connection));
+        let connection = Connection::accepted(Transport::plain(stream), task, id, accepted.from, serial, now);
+        self.put(task, Body::Idle(Box::new(connection)));
     }
 
     /// Whether a new connection, already counted, may stay. If there are too many, closes others for it.
@@ -204,7 +186,8 @@ impl Worker {
         if self.connections() <= most {
             return true;
         }
-        let displaced = self.displace();
+        let displaced =
+            self.displace_surplus_datagrams(most) || self.displace() || self.displace_datagrams(CloseReason::Displaced);
         if displaced && let Some(kept_back) = self.thread.shared.shortages.displaced.ring(self.thread.reactor.now()) {
             let more = and_more(kept_back);
             let message =

@@ -1,10 +1,10 @@
 //! Certificates that a handshake names by variables. The handshake waits while another thread reads their files.
 
-use crate::downstream::h1::connection::Connection;
+use crate::downstream::h1::connection::{Connection, SecuringWait};
 use crate::exchange::handshake_view::HandshakeView;
 use crate::plan::tls::PairSource;
 use crate::registry::process::Message;
-use crate::registry::tls_choice::{BoundTls, TlsAnswer};
+use crate::registry::tls_choice::BoundTls;
 use crate::worker::Worker;
 use std::time::Instant;
 use tls::{Pair, Session};
@@ -21,9 +21,9 @@ pub(crate) enum Search {
 impl Worker {
     /// Finds the certificates that a connection's handshake waits for. `server`: the index of the chosen server.
     pub(crate) fn search_certificates(&self, connection: &mut Connection, server: u32) -> Search {
-        if let Some(pending) = &connection.certificates {
+        if let Some(SecuringWait::Certificates(pending)) = connection.awaited.as_deref() {
             let Some(outcome) = pending.take() else { return Search::Waits };
-            connection.certificates = None;
+            connection.awaited = None;
             return match outcome {
                 Ok(Ok(pairs)) => Search::Found(pairs),
                 Ok(Err(message)) => Search::Failed(message),
@@ -33,13 +33,7 @@ impl Worker {
         let generation = self.generation();
         let bound = generation.tls.get(server as usize).and_then(Option::as_ref);
         let made = generation.server(server).tls.as_deref().and_then(|tls| tls.made.clone());
-        let finder = bound.and_then(|BoundTls { answers, .. }| {
-            answers.iter().flatten().find_map(|answer| match answer {
-                TlsAnswer::Find(_, finder) => Some(finder),
-                TlsAnswer::Serve(_) | TlsAnswer::Refuse => None,
-            })
-        });
-        let (Some(finder), Some(made)) = (finder, made) else {
+        let (Some(finder), Some(made)) = (bound.and_then(BoundTls::finder), made) else {
             return Search::Failed("the configuration has changed during the handshake".to_owned());
         };
         // A value that is no host name, such as a path with `..`, must not get into a file name.
@@ -60,7 +54,7 @@ impl Worker {
         let job = move || finder.find(&sources, &made.passwords);
         match shared.offload.submit(job, move || shared.send(worker, Message::Wake(task))) {
             Ok(pending) => {
-                connection.certificates = Some(pending);
+                connection.awaited = Some(Box::new(SecuringWait::Certificates(pending)));
                 Search::Waits
             }
             Err(error) => Search::Failed(format!("cannot load certificate: {error}")),

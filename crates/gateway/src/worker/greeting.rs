@@ -51,6 +51,7 @@ impl Worker {
             message,
             serial: connection.client.serial,
             client: Some(&connection.client.peer),
+            datagrams: false,
             server: b"",
             request: b"",
             subrequest: None,

@@ -5,6 +5,7 @@ use crate::connector::leased::close_ended;
 use crate::registry::pool::{Look, token};
 use crate::thread::chores::Chore;
 use crate::worker::Worker;
+use reactor::Millis;
 use std::rc::Rc;
 
 /// Milliseconds until the next look at expired idle upstream connections that one look could not finish: other work
@@ -28,15 +29,34 @@ impl Worker {
                 Chore::WarmPool => self.warm_pool(),
                 Chore::ReturnMemory => self.return_memory(),
                 Chore::TendCaches => self.tend_caches(),
+                Chore::TendGeoFiles => self.tend_geo_files(),
+                Chore::CloseUnusedResponses => self.close_unused_responses(now),
             }
         }
         thread.chores.set_deadline();
     }
 
-    /// Starts managing the caches: at the start, and after a reload. One worker does it for all.
+    /// Starts managing the caches and the databases of `geoip2`: at the start, and after a reload. One worker does it for all.
     pub(crate) fn begin_tending(&self) {
         if self.thread.index == 0 {
-            self.thread.chores.plan(Chore::TendCaches, self.thread.reactor.now());
+            let now = self.thread.reactor.now();
+            self.thread.chores.plan(Chore::TendCaches, now);
+            self.thread.chores.plan(Chore::TendGeoFiles, now);
+        }
+    }
+
+    fn close_unused_responses(&self, now: Millis) {
+        if let Some(at) = self.thread.hot_responses.borrow_mut().expire(now) {
+            self.thread.chores.plan(Chore::CloseUnusedResponses, at);
+        }
+    }
+
+    fn tend_geo_files(&self) {
+        let (thread, generation) = (&self.thread, self.generation());
+        let now_s = thread.clock.now().as_secs();
+        let pauses = generation.geo_files.iter().map(|file| file.tend(thread.shared, now_s));
+        if let Some(pause) = pauses.min().filter(|_| !thread.is_draining()) {
+            thread.chores.plan(Chore::TendGeoFiles, thread.reactor.now().after(pause));
         }
     }
 

@@ -8,6 +8,7 @@ use crate::downstream::h1::connection::Connection;
 use crate::registry::generation::Generation;
 use crate::registry::inspect::{ClientRow, Inspection, RowFilter, RowsQuestion};
 use crate::registry::process::{Message, Registry};
+use crate::tunnel::datagrams::DatagramEnd;
 use crate::tunnel::end::ClientEnd;
 use crate::worker::{Body, Worker};
 use reactor::{Millis, PeerAddress, TaskId};
@@ -73,7 +74,7 @@ impl Worker {
         let now = self.thread.reactor.now();
         let bodies = self.bodies.borrow();
         for (index, body) in bodies.iter().enumerate().take(end).skip(inspection.next) {
-            if matches!(body, Body::Tunnel(_)) != tunnels {
+            if matches!(body, Body::Tunnel(_) | Body::Datagrams(_)) != tunnels {
                 continue;
             }
             let Some((row, stream, known)) = self.row(index, body, now) else { continue };
@@ -145,6 +146,15 @@ impl Worker {
                     ClientEnd::Stream(stream) => (None, Some(stream.peer())),
                 }
             }
+            Body::Datagrams(session) => {
+                row.state = "session";
+                row.age_ms = session.accepted_at().map(|at| now.since(at));
+                row.idle_ms = Some(now.since(session.moved_at()));
+                let [received, sent] = session.bytes();
+                (row.received_bytes, row.sent_bytes) = (Some(received), Some(sent));
+                row.upstream = session.upstream().peer_address().ok().flatten().map(|peer| peer.to_string());
+                (None, Some(PeerAddress::Ip(session.client().address)))
+            }
             Body::Free | Body::Job(_) => return None,
         };
         Some((row, stream, client))
@@ -175,6 +185,7 @@ impl Worker {
                 }
             }
             Body::Tunnel(tunnel) => self.end_tunnel(tunnel, reason),
+            Body::Datagrams(session) => self.end_datagrams(session, &DatagramEnd::Closed(reason)),
             Body::Session(slot) => {
                 drop(slot);
                 let begun = self.begun.borrow_mut().remove(&(index as u32));

@@ -4,6 +4,7 @@ pub(crate) mod accept;
 pub(crate) mod begin;
 pub(crate) mod certificates;
 pub(crate) mod churn_watch;
+pub(crate) mod datagrams;
 pub(crate) mod displacing;
 pub(crate) mod greeting;
 pub(crate) mod held_back;
@@ -29,7 +30,9 @@ use crate::phases::Next;
 use crate::registry::generation::{BoundListener, Generation, ListenerId, Pinned};
 use crate::registry::process::{Message, Registry};
 use crate::tunnel::Tunnel;
+use crate::tunnel::datagrams::{DATAGRAM_SESSION_BYTES, DatagramSession};
 use crate::worker::accept::Listeners;
+use crate::worker::datagrams::DatagramSessions;
 
 use crate::downstream::h1::linger::{Linger, LingerPlan};
 use crate::exchange::spares::{SPARES_MAX, Spares};
@@ -71,6 +74,8 @@ pub(crate) enum Body {
     /// A session of `stream` before its tunnel.
     Session(Slot),
     Tunnel(Box<Tunnel>),
+    /// A session of datagrams that has a peer.
+    Datagrams(Box<DatagramSession>),
     Lingering(Box<Linger>),
     HeldBack(Box<HeldBack>),
     /// HTTP/2, with or without streams.
@@ -89,6 +94,7 @@ pub(crate) struct Worker {
     begun: RefCell<FxHashMap<u32, Begun>>,
     desk: Rc<Desk<Begin, Next>>,
     sessions: Sessions,
+    datagrams: DatagramSessions,
     listeners: RefCell<Listeners>,
     /// The cost of the pool's limits, measured periodically.
     churn: RefCell<churn_watch::ChurnWatch>,
@@ -121,6 +127,7 @@ pub fn run(
         begun: RefCell::default(),
         desk: Rc::default(),
         sessions: Sessions::default(),
+        datagrams: DatagramSessions::default(),
         listeners: RefCell::default(),
         churn: RefCell::default(),
         http2_head: Cell::default(),
@@ -177,6 +184,7 @@ impl Worker {
         self.thread.shared.memory.limit(generation.memory_budget, self.thread.shared.workers());
         self.thread.shared.checks.apply(generation.number, &generation.checks);
         self.thread.shared.acme.apply(generation.number, &generation.acme_orders);
+        self.thread.shared.spans.apply(generation.number, generation.otel_exporter.as_ref());
         if generation.memory_budget.is_some() {
             self.thread.chores.plan(Chore::LookAtMemory, self.thread.reactor.now());
         }
@@ -224,7 +232,7 @@ impl Worker {
                 Body::Reading(_) => reading += 1,
                 Body::Exchange(_) => exchanges += 1,
                 Body::Session(_) => sessions += 1,
-                Body::Tunnel(_) => tunnels += 1,
+                Body::Tunnel(_) | Body::Datagrams(_) => tunnels += 1,
                 Body::Free | Body::Idle(_) | Body::Lingering(_) | Body::HeldBack(_) | Body::Http2(_) | Body::Job(_) => {
                 }
             }
@@ -266,6 +274,7 @@ impl Worker {
             Body::Exchange(slot) => self.poll_exchange(task, slot),
             Body::Session(slot) => self.poll_session(task, slot),
             Body::Tunnel(tunnel) => self.step_tunnel(tunnel),
+            Body::Datagrams(session) => self.step_datagrams(session),
             Body::Lingering(linger) => self.step_linger(linger),
             Body::HeldBack(held) => self.step_held_back(held),
             Body::Http2(multiplexed) => self.step_http2(multiplexed),
@@ -281,6 +290,7 @@ impl Worker {
             Body::Tunnel(tunnel) => {
                 self.thread.memory.hold(task, HeldFor::Tunnel, TUNNEL_BYTES + tunnel.held_bytes());
             }
+            Body::Datagrams(_) => self.thread.memory.hold(task, HeldFor::Tunnel, DATAGRAM_SESSION_BYTES),
             Body::Lingering(_) | Body::HeldBack(_) => {
                 self.thread.memory.hold(task, HeldFor::Connection, CONNECTION_BYTES);
             }
@@ -412,10 +422,10 @@ impl Worker {
                 connection.client.is_pipelined = !connection.pending.is_empty();
                 let task = connection.task;
                 let now = self.thread.reactor.now();
-                if self.thread.is_draining() && connection.kept_until <= now && connection.pending.is_empty() {
+                if self.thread.is_draining() && connection.kept_until() <= now && connection.pending.is_empty() {
                     return self.close_unless_asked(connection, CloseReason::Shutdown);
                 }
-                let deadline = if self.thread.is_draining() { connection.kept_until } else { now.after(timeout) };
+                let deadline = if self.thread.is_draining() { connection.kept_until() } else { now.after(timeout) };
                 self.thread.reactor.set_deadline(task, Some(deadline));
                 if !connection.pending.is_empty() || connection.stream.is_readable() {
                     // The next request may have arrived already; other tasks get their turn first.
@@ -459,6 +469,7 @@ impl Worker {
     pub(super) fn forget_connection(&self, task: TaskId, reason: CloseReason) {
         bump(&self.thread.counters().closed[reason as usize], 1);
         self.begun.borrow_mut().remove(&task.index);
+        self.datagrams.forget(task);
         self.thread.memory.hold(task, HeldFor::Connection, 0);
         self.thread.reactor.end_task(task);
         self.thread.shared.workers[self.thread.index as usize].connections.fetch_sub(1, Ordering::Relaxed);
@@ -524,11 +535,11 @@ impl Worker {
             })
             .collect();
         for connection in idle {
-            if connection.kept_until <= self.thread.reactor.now() {
+            if connection.kept_until() <= self.thread.reactor.now() {
                 self.close_unless_asked(connection, CloseReason::Shutdown);
             } else {
                 let task = connection.task;
-                self.thread.reactor.set_deadline(task, Some(connection.kept_until));
+                self.thread.reactor.set_deadline(task, Some(connection.kept_until()));
                 self.put(task, Body::Idle(connection));
             }
         }
@@ -557,9 +568,10 @@ mod tests {
 
     #[test]
     fn what_waits_is_small() {
+        assert!(size_of::<Connection>() <= 168, "{}", size_of::<Connection>());
         assert!(size_of::<Body>() <= 24, "{}", size_of::<Body>());
         // Each side has a pointer to its TLS state; the client may be a stream, and a session of `stream` may have a
         // pace.
-        assert!(size_of::<Tunnel>() <= 256, "{}", size_of::<Tunnel>());
+        assert!(size_of::<Tunnel>() <= 176, "{}", size_of::<Tunnel>());
     }
 }

@@ -3,9 +3,10 @@
 //! answer that says so (497).
 
 use crate::base::close::CloseReason;
-use crate::base::counters::{bump, handshake_failure};
-use crate::base::logs::error::{Level, RequestLine, errno};
+use crate::base::counters::bump;
+use crate::base::logs::error::{Level, RequestLine};
 use crate::downstream::h1::connection::{Connection, Securing};
+use crate::downstream::handshake::FailedHandshake;
 use crate::registry::generation::BoundListener;
 use crate::worker::certificates::Search;
 use crate::worker::{Body, Worker};
@@ -14,7 +15,7 @@ use reactor::Read;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use tls::{Pairs, Session, TlsError};
+use tls::{Pairs, Session};
 use transport::tls_error;
 
 /// The first byte of a handshake's first record.
@@ -144,7 +145,7 @@ impl Worker {
         match connection.stream.handshake() {
             Ok(true) if !self.standing_is_known(&mut connection) && !fired => self.put(task, Body::Idle(connection)),
             // The client is there, but the responder does not answer.
-            Ok(true) if connection.standing.is_some() => self.give_up_handshake(connection),
+            Ok(true) if connection.awaited.is_some() => self.give_up_handshake(connection),
             Ok(true) => {
                 self.note_handshake(&mut connection, listener);
                 if is_http2(&connection) {
@@ -198,53 +199,42 @@ impl Worker {
             }
             Search::Failed(message) => {
                 connection.stream.refuse_certificates();
-                self.log_handshake(&connection, Level::Error, &message);
-                self.count_failure("no_certificate");
-                self.close_after_lines(connection, CloseReason::HandshakeFailed, None);
+                let failed = FailedHandshake::without_certificate(message);
+                self.note_failure(&connection, &failed);
+                self.close_after_lines(connection, failed.reason, None);
             }
         }
         None
     }
 
     fn give_up_handshake(self: &Rc<Self>, connection: Box<Connection>) {
-        self.log_handshake(&connection, Level::Info, "client timed out (110: Connection timed out)");
-        self.count_failure("timed_out");
-        self.close(connection, CloseReason::HeadTimeout);
+        let failed = FailedHandshake::timed_out();
+        self.note_failure(&connection, &failed);
+        self.close(connection, failed.reason);
     }
 
     fn fail_handshake(self: &Rc<Self>, connection: Box<Connection>, error: &io::Error) {
-        let Some(failed) = tls_error(error) else {
-            // As in nginx: the system's message for a connection that broke.
-            let message = format!("SSL_do_handshake() failed ({})", errno(error));
-            self.log_handshake(&connection, Level::Info, &message);
-            self.count_failure("connection");
-            return self.close(connection, CloseReason::ClientAborted);
-        };
-        let level = match failed.level() {
-            tls::Level::Info => Level::Info,
-            tls::Level::Error => Level::Error,
-            tls::Level::Critical => Level::Crit,
-        };
-        self.log_handshake(&connection, level, &failed.phrase());
-        self.count_failure(failed.key());
-        let reason = match failed {
-            TlsError::ClosedInHandshake | TlsError::ClosedUnused => CloseReason::ClientAborted,
-            _ => CloseReason::HandshakeFailed,
-        };
-        self.close_after_lines(connection, reason, None);
+        let failed = FailedHandshake::of(error);
+        self.note_failure(&connection, &failed);
+        if tls_error(error).is_none() {
+            return self.close(connection, failed.reason);
+        }
+        self.close_after_lines(connection, failed.reason, None);
     }
 
-    fn count_failure(&self, key: &str) {
-        bump(&self.thread.counters().handshakes_failed[handshake_failure(key)], 1);
+    fn note_failure(&self, connection: &Connection, failed: &FailedHandshake) {
+        self.log_handshake(connection, failed.level, &failed.line());
+        failed.count(&self.thread);
     }
 
     fn log_handshake(&self, connection: &Connection, level: Level, message: &str) {
         let asked = connection.stream.session(|session| session.server_name().map(str::to_owned)).flatten();
         let server = connection.stream.local_address().ok().flatten().map(|address| address.to_string());
         let line = RequestLine {
-            message: &format!("{message} while SSL handshaking"),
+            message,
             serial: connection.client.serial,
             client: Some(&connection.client.peer),
+            datagrams: false,
             server: server.as_deref().unwrap_or_default().as_bytes(),
             request: b"",
             subrequest: None,

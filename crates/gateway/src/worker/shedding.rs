@@ -87,6 +87,7 @@ impl Worker {
         }
         self.relieved_at.set(now);
         self.close_waiting(true);
+        self.thread.hot_responses.borrow_mut().clear();
         self.thread.memory.trim();
         self.thread.memory.pressure()
     }

@@ -27,18 +27,60 @@ switch ($_SERVER['PATH_INFO'] ?? '') {
 }
 ";
 
-/// php-fpm with its own directory, and a gateway in front of it.
-struct Site {
-    gateway: Gateway,
+/// php-fpm with two workers and its own directory.
+pub(crate) struct Fpm {
     master: Child,
-    _folder: tempfile::TempDir,
+    /// Readable for its workers, which run as another user.
+    pub(crate) folder: tempfile::TempDir,
 }
 
-impl Drop for Site {
+impl Fpm {
+    /// The Unix socket at which it listens.
+    pub(crate) fn socket(&self) -> std::path::PathBuf {
+        self.folder.path().join("php.sock")
+    }
+
+    pub(crate) fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let root = folder.path().to_str().unwrap().to_owned();
+        let socket = format!("{root}/php.sock");
+        let mut conf = format!(
+            "[global]\nerror_log = {root}/fpm.log\ndaemonize = no\nprocess_control_timeout = 10s\n\
+             [www]\nlisten = {socket}\nlisten.mode = 0666\npm = static\npm.max_children = 2\n\
+             catch_workers_output = yes\nphp_admin_flag[log_errors] = on\nphp_admin_value[display_errors] = off\n\
+             php_admin_value[post_max_size] = 50M\nphp_admin_value[upload_max_filesize] = 50M\n"
+        );
+        // Only root can start workers as another user.
+        if std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(folder.path()).unwrap()) == 0 {
+            let _ = write!(conf, "user = nobody\ngroup = nogroup\n");
+        }
+        let conf = write(folder.path(), "fpm.conf", &conf);
+        let mut command = Command::new(peer_program("php-fpm"));
+        command.args(["-n", "-F", "-y", &conf]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let fpm = Self { master: command.spawn().unwrap(), folder };
+        until("php-fpm listens", || std::os::unix::net::UnixStream::connect(&socket).ok());
+        // It listens before its workers have started.
+        let children = format!("/proc/{0}/task/{0}/children", fpm.master.id());
+        until("php-fpm has workers", || {
+            let children = std::fs::read_to_string(&children).ok()?;
+            (children.split_whitespace().count() == 2).then_some(())
+        });
+        fpm
+    }
+}
+
+impl Drop for Fpm {
     fn drop(&mut self) {
         let _ = signal(&self.master, "TERM");
         let _ = self.master.wait();
     }
+}
+
+/// php-fpm, and a gateway in front of it.
+struct Site {
+    gateway: Gateway,
+    fpm: Fpm,
 }
 
 fn signal(child: &Child, signal: &str) -> std::io::Result<std::process::ExitStatus> {
@@ -52,35 +94,12 @@ fn write(folder: &Path, name: &str, text: &str) -> String {
 }
 
 fn site(location: &str) -> Site {
-    let folder = tempfile::tempdir().unwrap();
-    // Its workers run as another user.
-    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    write(folder.path(), "index.php", INDEX);
-    write(folder.path(), "file.txt", "a file");
-    write(folder.path(), "secret.txt", "a secret");
-    let root = folder.path().to_str().unwrap().to_owned();
-    let socket = format!("{root}/php.sock");
-    let mut conf = format!(
-        "[global]\nerror_log = {root}/fpm.log\ndaemonize = no\nprocess_control_timeout = 10s\n\
-         [www]\nlisten = {socket}\nlisten.mode = 0666\npm = static\npm.max_children = 2\n\
-         catch_workers_output = yes\nphp_admin_flag[log_errors] = on\nphp_admin_value[display_errors] = off\n\
-         php_admin_value[post_max_size] = 50M\nphp_admin_value[upload_max_filesize] = 50M\n"
-    );
-    // Only root can start workers as another user.
-    if std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(folder.path()).unwrap()) == 0 {
-        let _ = write!(conf, "user = nobody\ngroup = nogroup\n");
-    }
-    let conf = write(folder.path(), "fpm.conf", &conf);
-    let mut command = Command::new(peer_program("php-fpm"));
-    command.args(["-n", "-F", "-y", &conf]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let master = command.spawn().unwrap();
-    until("php-fpm listens", || std::os::unix::net::UnixStream::connect(&socket).ok());
-    // It listens before its workers have started.
-    let children = format!("/proc/{0}/task/{0}/children", master.id());
-    until("php-fpm has workers", || {
-        let children = std::fs::read_to_string(&children).ok()?;
-        (children.split_whitespace().count() == 2).then_some(())
-    });
+    let fpm = Fpm::start();
+    write(fpm.folder.path(), "index.php", INDEX);
+    write(fpm.folder.path(), "file.txt", "a file");
+    write(fpm.folder.path(), "secret.txt", "a secret");
+    let root = fpm.folder.path().to_str().unwrap();
+    let socket = fpm.socket().to_str().unwrap().to_owned();
     let text = format!(
         "worker_processes 1;
         events {{ worker_connections 256; }}
@@ -113,7 +132,7 @@ fn site(location: &str) -> Site {
             }}
         }}"
     );
-    Site { gateway: Gateway::start(&text, &[]), master, _folder: folder }
+    Site { gateway: Gateway::start(&text, &[]), fpm }
 }
 
 fn get(client: &mut Talk, target: &str) -> testkit::Response {
@@ -224,10 +243,10 @@ fn a_reload_of_php_under_load_fails_no_request() {
             })
             .collect();
         let mut client = site.gateway.client();
-        let master = site.master.id();
+        let master = site.fpm.master.id();
         let before = std::fs::read_to_string(format!("/proc/{master}/task/{master}/children")).unwrap();
         assert_eq!(before.split_whitespace().count(), 2, "{before}");
-        assert!(signal(&site.master, "USR2").unwrap().success());
+        assert!(signal(&site.fpm.master, "USR2").unwrap().success());
         until("new processes answer", || {
             let pid = get(&mut client, "/pid").text();
             (!before.split(' ').any(|child| child == pid)).then_some(())

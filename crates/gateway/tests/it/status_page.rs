@@ -97,6 +97,76 @@ fn the_numbers_are_those_of_what_happened() {
 }
 
 #[test]
+fn stream_and_fastcgi_have_their_listeners_groups_and_peers() {
+    let options = origin::Options { fastcgi: true, ..origin::Options::default() };
+    let application = origin::Origin::bind(options).unwrap().start().unwrap();
+    let (lines, datagrams) = (
+        Peer::script(|mut talk| {
+            talk.send("line");
+            talk.expect("held");
+            talk.expect("bye");
+        }),
+        testkit::DatagramPeer::echo(),
+    );
+    let gateway = Gateway::start(
+        "events {} http {
+            upstream app { server {upstream:0}; keepalive 4; }
+            server { listen {listen}; location = /status { status_page; }
+                location / { fastcgi_pass app; fastcgi_keep_conn on; fastcgi_param REQUEST_URI $request_uri; } }
+        }
+        stream {
+            upstream lines { server {upstream:1}; }
+            upstream app { server {upstream:2}; }
+            server { listen {listen:1}; proxy_pass lines; }
+            server { listen {listen:1} udp; proxy_pass app; }
+        }",
+        &[application.address(), lines.address(), datagrams.address()],
+    );
+    let mut client = gateway.client();
+    for target in ["/bytes/10", "/status/404", "/bytes/10"] {
+        ask(&mut client, target, "");
+    }
+    let mut session = Talk::connect(gateway.address_of(1));
+    session.expect("line");
+    session.send("held");
+    let datagram = testkit::DatagramTalk::connect(gateway.address_of(1));
+    datagram.send("ping");
+    datagram.expect("ping");
+    let group = |seen: &Value, name: &str| {
+        let groups = seen["groups"].as_array().unwrap();
+        groups.iter().find(|group| group["name"] == name).unwrap_or_else(|| panic!("{name}: {seen}")).clone()
+    };
+    let seen = until("an idle connection to the application", || {
+        let seen = status(&gateway);
+        (group(&seen, "app")["idle"] == 1).then_some(seen)
+    });
+    let app = group(&seen, "app");
+    let peer = &app["peers"][0];
+    assert_eq!((&app["opened"], &app["reused"], &peer["attempts"]), (&1.into(), &2.into(), &3.into()), "{app}");
+    assert_eq!((&peer["responses"]["2xx"], &peer["responses"]["4xx"]), (&2.into(), &1.into()), "{app}");
+    // Sockets of datagrams are not connections of the pool.
+    for (name, address, open) in [("stream:lines", lines.address(), 1), ("stream:app", datagrams.address(), 0)] {
+        let group = group(&seen, name);
+        assert_eq!(group["peers"][0]["address"], address.to_string(), "{group}");
+        assert_eq!((&group["leased"], &group["opened"]), (&open.into(), &open.into()), "{group}");
+    }
+    let listeners: Vec<&str> =
+        seen["listeners"].as_array().unwrap().iter().map(|one| one["address"].as_str().unwrap()).collect();
+    let own = gateway.address_of(1).to_string();
+    assert!(listeners.contains(&own.as_str()) && listeners.contains(&format!("{own} udp").as_str()), "{listeners:?}");
+    assert_eq!(seen["connections"]["tunnels"], 2);
+    let metrics = ask(&mut client, "/status", "").text();
+    assert_metrics_are_sound(&metrics);
+    for line in [
+        format!("holdfast_peer_responses_total{{group=\"app\",peer=\"{}\",class=\"2xx\"}} 2", application.address()),
+        "holdfast_upstream_connections{group=\"stream:lines\",state=\"leased\"} 1".to_owned(),
+    ] {
+        assert!(metrics.contains(&line), "{line} is missing in {metrics}");
+    }
+    session.send("bye");
+}
+
+#[test]
 fn equal_servers_are_shown_apart_and_their_connections_once() {
     let peer = Peer::saying(HELLO);
     let gateway = Gateway::start(

@@ -6,7 +6,7 @@ mod origin;
 mod serve;
 mod watch;
 
-use crate::{ctl, demo, doctor, lab, load, migrate, plan};
+use crate::{ctl, demo, doctor, explain, lab, load, migrate, plan};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use std::ffi::OsString;
 
@@ -28,7 +28,7 @@ Exit codes:
   1  refused or failed; the reason is on standard error
   2  the command line could not be understood
   3  it ran, and the result is negative: load misses a threshold, doctor finds warnings or errors, doctor diff a difference,
-     migrate an unsupported directive, plan a chain that carries too little, lab a claim that fails
+     migrate an unsupported directive, explain no listener for the request, plan a chain that carries too little, lab a claim that fails
   4  it ran, and the result is not reliable: load or a claim of lab is void or undecided, plan --verify disagrees
 
 Environment:
@@ -45,6 +45,7 @@ enum Command {
     Load(Box<load::Args>),
     Watch(Box<watch::Args>),
     Doctor(Box<doctor::Args>),
+    Explain(Box<explain::Args>),
     Migrate(migrate::Args),
     Plan(plan::Args),
     Lab(Box<lab::Args>),
@@ -70,6 +71,7 @@ pub(crate) fn run(words: Vec<OsString>) -> u8 {
         Command::Load(args) => load::run(&args),
         Command::Watch(args) => watch::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Migrate(args) => migrate::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Lab(args) => lab::run(&args),

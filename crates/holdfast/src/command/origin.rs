@@ -11,7 +11,7 @@ use crate::{exit, report};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use origin::{
     BACKLOG_DEFAULT, BEHAVIOURS, BODY_BYTES_MAX_DEFAULT, Closing, ClosingStyle, HTTP2_STREAMS_DEFAULT, Options, Origin,
-    PAGE_BYTES_DEFAULT,
+    PAGE_BYTES_DEFAULT, Tcp,
 };
 use reactor::PeerAddress;
 use serde::Serialize;
@@ -81,6 +81,12 @@ pub(super) struct Args {
     /// Largest request body to read, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = BODY_BYTES_MAX_DEFAULT, value_parser = bytes)]
     body_max: u64,
+    /// Serve TCP without HTTP: `echo`, `sink` or `source/BYTES`, with `?delay=MS&step=BYTES&every=MS&after=BYTES&by=STYLE`
+    #[arg(long, value_name = "BEHAVIOUR")]
+    tcp: Option<Tcp>,
+    /// Speak FastCGI in place of HTTP, as an application does, for `fastcgi_pass`
+    #[arg(long, conflicts_with_all = ["tcp", "tls"])]
+    fastcgi: bool,
     /// Speak TLS, with a certificate made for this run unless --cert names one
     #[arg(long)]
     tls: bool,
@@ -193,6 +199,8 @@ fn options(args: &Args) -> Options {
         silent: args.silent,
         reset_at_accept: args.reset_at_accept,
         body_bytes_max: args.body_max,
+        tcp: args.tcp.clone(),
+        fastcgi: args.fastcgi,
         tls: None,
         http2_streams: args.http2_streams,
     }

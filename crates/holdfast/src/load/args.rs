@@ -1,17 +1,21 @@
 //! The flags of `holdfast load`, and the options they give.
 
+mod course;
 mod files;
+mod scenario;
+mod tcp;
 mod tls;
 mod websocket;
 
 pub(super) use files::FileArgs;
 
 use super::sources;
-use super::typed::{parse_duration_range, parse_rate, parse_stage};
+use super::typed::{Course, parse_duration_range, parse_rate, parse_stage};
 use crate::typed::{count, duration, size};
 use load::results::read_at_most;
 use load::{
-    EXPECTATIONS, Expectation, Options, PROCESSES_MAX, Pace, Script, Spacing, Stage, TEMPLATES, Target, Version,
+    EXPECTATIONS, Expectation, Options, PROCESSES_MAX, Pace, Script, Spacing, Stage, TEMPLATES, Target, Url, UrlError,
+    Version,
 };
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -79,7 +83,7 @@ fn parse_processes(text: &str) -> Result<Processes, String> {
 #[derive(Debug, clap::Args)]
 pub(super) struct LoadArgs {
     /// URLs to load; `3*http://…` gets three times as many requests as the others
-    #[arg(value_name = "URL", required_unless_present = "self_test", conflicts_with = "self_test")]
+    #[arg(value_name = "URL", required_unless_present_any = ["self_test", "scenario", "urls_file"], conflicts_with = "self_test")]
     pub(super) urls: Vec<String>,
     /// Connections of all threads together; with --rate the maximum
     #[arg(short, long, value_name = "N", value_parser = count)]
@@ -195,7 +199,13 @@ pub(super) struct LoadArgs {
     #[command(flatten)]
     pub(super) files: FileArgs,
     #[command(flatten)]
+    scenario: scenario::Flags,
+    #[command(flatten)]
+    course: course::Flags,
+    #[command(flatten)]
     tls: tls::TlsFlags,
+    #[command(flatten)]
+    tcp: tcp::TcpFlags,
     #[command(flatten)]
     websocket: websocket::Flags,
 }
@@ -203,28 +213,41 @@ pub(super) struct LoadArgs {
 impl LoadArgs {
     /// The options of the load.
     pub(super) fn options(&self) -> Result<Options, String> {
-        let mut targets = Vec::new();
-        for url in &self.urls {
-            targets.push(self.target(url)?);
+        if self.is_tcp() {
+            self.check_flags_of_tcp()?;
+        }
+        let (mut targets, mut scenario, mut pace, mut requests) = (Vec::new(), None, self.pace(), self.requests);
+        if let Some(source) = self.scenario.read(&self.urls, &self.fields()?)? {
+            (targets, scenario) = (source.targets, Some(source.scenario));
+            pace = source.pace.unwrap_or(pace);
+            requests = requests.or(source.requests);
+        } else {
+            for url in &self.urls {
+                targets.push(self.target(url)?);
+            }
         }
         if self.self_test {
             // A placeholder for the origin's address, which is not known before the origin listens.
             targets.push(self.target("http://127.0.0.1/")?);
         }
         let first = targets.first().cloned().ok_or("a load needs a URL")?;
-        let connections =
-            usize::try_from(self.connections.unwrap_or(CONNECTIONS_DEFAULT)).map_err(|e| e.to_string())?;
+        let course = self.course.read(self.connections)?;
+        let connections = course.connections.or(self.connections).unwrap_or(CONNECTIONS_DEFAULT);
+        let connections = usize::try_from(connections).map_err(|e| e.to_string())?;
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let options = Options {
-            pace: self.pace(),
+            pace,
             connections,
             threads: self.threads.unwrap_or_else(|| THREADS_DEFAULT.min(cores).min(connections.max(1))),
             processes: self.processes.count(),
-            requests: self.requests,
-            duration: self.duration.or_else(|| self.requests.is_none().then_some(DURATION_DEFAULT)),
+            requests,
+            duration: course.duration.or_else(|| self.measured(requests).map(|time| time + self.course.warm_up)),
+            ramp: course.ramp,
+            warm_up: self.course.warm_up,
             keepalive: !self.no_keepalive && !self.tls.handshakes_only(),
             pipeline: self.pipeline,
-            version: if self.is_http2() { Version::Http2 } else { Version::default() },
+            version: self.version(),
+            exchange: self.tcp.exchange(),
             streams: self.streams.unwrap_or(1),
             grpc: self.grpc,
             connect_timeout: self.connect_timeout,
@@ -239,26 +262,38 @@ impl LoadArgs {
             tls: self.tls.options(targets.iter().any(|target| target.url.tls))?,
             ..Options::new(first)
         };
-        let options = Options { targets, ..options };
+        let options = Options { targets, scenario, ..options };
         options.check().map_err(|error| error.to_string())?;
         Ok(options)
     }
 
-    /// gRPC needs HTTP/2.
-    fn is_http2(&self) -> bool {
-        self.http2 || self.grpc
+    fn version(&self) -> Version {
+        match (self.is_tcp(), self.http2 || self.grpc) {
+            (true, _) => Version::Tcp,
+            // gRPC needs HTTP/2.
+            (false, true) => Version::Http2,
+            (false, false) => Version::default(),
+        }
+    }
+
+    /// How long a closed loop is measured.
+    fn measured(&self, requests: Option<u64>) -> Option<Duration> {
+        self.duration.or_else(|| requests.is_none().then_some(DURATION_DEFAULT))
     }
 
     fn pace(&self) -> Pace {
-        let spacing = if self.poisson { Spacing::Poisson } else { Spacing::Constant };
+        let spacing = if self.poisson { Spacing::Poisson } else { self.course.spacing() };
         if !self.stage.is_empty() {
             return Pace::Open { stages: self.stage.clone(), spacing };
+        }
+        if let Some(Course::Rates(stages)) = &self.course.stages {
+            return Pace::Open { stages: stages.clone(), spacing };
         }
         match self.rate {
             None => Pace::Closed { think: self.think.unwrap_or_default() },
             Some((from, to)) => {
                 let without = if self.requests.is_some() { ENDLESS } else { DURATION_DEFAULT };
-                let duration = self.duration.unwrap_or(without);
+                let duration = self.duration.unwrap_or(without) + self.course.warm_up;
                 Pace::Open { stages: vec![Stage { duration, from, to }], spacing }
             }
         }
@@ -275,7 +310,12 @@ impl LoadArgs {
 
     /// The thresholds of an HTTP load.
     pub(super) fn expectations(&self) -> Result<Vec<Expectation>, String> {
-        self.expect.iter().map(|text| text.parse().map_err(|error| format!("--expect: {error}"))).collect()
+        let parse = |text: &String| text.parse().map_err(|error| format!("--expect: {error}"));
+        let parsed: Vec<Expectation> = self.expect.iter().map(parse).collect::<Result<_, String>>()?;
+        if let Some(step) = parsed.iter().filter_map(Expectation::step).find(|_| !self.scenario.is_given()) {
+            return Err(format!("--expect: `{step}` would be a step of a --scenario, and none is given"));
+        }
+        Ok(parsed)
     }
 
     fn fields(&self) -> Result<Vec<(String, String)>, String> {
@@ -302,9 +342,13 @@ impl LoadArgs {
                 bytes => vec![0; bytes],
             },
         };
+        if Url::is_tcp(url) {
+            let url = Url::parse_tcp(url).map_err(|error| format!("{url}: {error}"))?;
+            return Ok(Target { url, weight, method: self.tcp.exchange().name().to_owned(), fields: Vec::new(), body });
+        }
         let default_method = if body.is_empty() && !self.grpc { "GET" } else { "POST" };
         Ok(Target {
-            url: url.parse().map_err(|error| format!("{url}: {error}"))?,
+            url: url.parse().map_err(|error: UrlError| format!("{url}: {error}"))?,
             weight,
             method: self.method.clone().unwrap_or_else(|| default_method.to_owned()),
             fields: self.fields()?,

@@ -51,7 +51,7 @@ struct Show<'a> {
 pub(crate) fn run(args: &Args) -> u8 {
     let mut expect = Vec::new();
     if args.command.is_none() {
-        match args.load.is_websocket().and_then(|is| if is { Ok(None) } else { args.load.expectations().map(Some) }) {
+        match args.load.is_held().and_then(|is| if is { Ok(None) } else { args.load.expectations().map(Some) }) {
             Ok(None) => return websocket::run(&args.load),
             Ok(Some(expectations)) => expect = expectations,
             Err(message) => return refuse(&message, exit::USAGE),
@@ -98,9 +98,20 @@ pub(crate) fn run(args: &Args) -> u8 {
         Ok(options)
     });
     match options {
+        Ok(options) if unknown_step(&options, &expect).is_some() => {
+            let step = unknown_step(&options, &expect).unwrap_or_default();
+            refuse(&format!("--expect: the scenario has no step `{step}`"), exit::USAGE)
+        }
         Ok(options) => execute(&options, &show).unwrap_or_else(|message| refuse(&message, exit::FAILED)),
         Err(message) => refuse(&message, exit::USAGE),
     }
+}
+
+/// A step that a threshold names and the scenario does not have.
+fn unknown_step(options: &Options, expect: &[Expectation]) -> Option<String> {
+    let scenario = options.scenario.as_ref()?;
+    let mut named = expect.iter().filter_map(Expectation::step);
+    named.find(|step| scenario.step(step).is_none()).map(str::to_owned)
 }
 
 /// Starts this program again, for a part of the load.
@@ -161,7 +172,11 @@ fn execute(options: &Options, show: &Show<'_>) -> Result<u8, String> {
     }
     let ended = Ended {
         failure: summary.failure.as_deref(),
-        nothing: (summary.record.whole().responses == 0 && !summary.stopped).then_some("no request was answered"),
+        nothing: (summary.record.whole().responses == 0 && !summary.stopped).then_some(if options.is_tcp() {
+            "no message was complete"
+        } else {
+            "no request was answered"
+        }),
         is_void: !health.void.is_empty(),
         verdicts: &verdicts,
         written,

@@ -1,5 +1,5 @@
-//! `holdfast load ws://…`: runs and reports a WebSocket load like any other load. The load itself is in
-//! `load::websocket`.
+//! `holdfast load ws://…`, and `tcp://… --hold`: runs and reports a load of held connections like any other load. The load
+//! itself is in `load::websocket`.
 
 use super::Ended;
 use super::args::LoadArgs;
@@ -42,7 +42,11 @@ fn execute(options: &Options, expect: &[Expectation], args: &LoadArgs) -> Result
     }
     let ended = Ended {
         failure: summary.failure.as_deref(),
-        nothing: (summary.record.established == 0 && !summary.stopped).then_some("no WebSocket was opened"),
+        nothing: (summary.record.established == 0 && !summary.stopped).then_some(if options.url.bare {
+            "no connection was opened"
+        } else {
+            "no WebSocket was opened"
+        }),
         is_void: !health.void.is_empty(),
         verdicts: &verdicts,
         written,

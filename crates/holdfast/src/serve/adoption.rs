@@ -120,9 +120,11 @@ fn bound_of(order: &Order, descriptors: Vec<OwnedFd>) -> Option<Vec<Bound>> {
         for _ in 0..*count {
             listeners.push(Arc::new(Listener::from_inherited(descriptors.next()?).ok()?));
         }
-        let address = listeners.first().and_then(|first| first.local_address().ok().flatten());
+        let Some(first) = listeners.first() else { continue };
+        let (address, datagrams) = (first.local_address().ok().flatten(), first.is_datagrams());
+        let options = ListenOptions { datagrams, ..ListenOptions::default() };
         // The socket's real options are unknown; those of the configuration are set when it is applied.
-        all.extend(address.map(|address| Bound { address, options: ListenOptions::default(), listeners }));
+        all.extend(address.map(|address| Bound { address, options, listeners }));
     }
     Some(all)
 }

@@ -47,6 +47,8 @@ pub(super) enum Kind {
     Adopt = b'a',
     /// From such a child: the sockets.
     Heritage = b'h',
+    /// To the child: send your counts for the service manager. From the child: they are the text.
+    Counts = b'z',
     /// To the child: a request of `holdfast ctl`.
     Ctl = b't',
     /// From the child: the answer to it.
@@ -57,7 +59,7 @@ pub(super) enum Kind {
     Refused = b'n',
 }
 
-const KINDS: [Kind; 12] = [
+const KINDS: [Kind; 13] = [
     Kind::Descriptors,
     Kind::Configure,
     Kind::Certificates,
@@ -66,6 +68,7 @@ const KINDS: [Kind; 12] = [
     Kind::Stop,
     Kind::Adopt,
     Kind::Heritage,
+    Kind::Counts,
     Kind::Ctl,
     Kind::CtlAnswer,
     Kind::Ready,

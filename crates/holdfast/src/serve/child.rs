@@ -9,7 +9,8 @@ use super::engine::{Engine, EngineParts, set_descriptor_limit};
 use super::log_files::LogFiles;
 use super::order::Order;
 use super::privileges::become_owner;
-use super::sockets::Bound;
+use super::service_manager::status_text;
+use super::sockets::{Bound, socket_name};
 use crate::instance::Instance;
 use crate::process::ChildPlan;
 use crate::report::{self, errno};
@@ -57,7 +58,9 @@ impl Heritage {
     fn keep(&mut self, bound: &[Bound]) {
         let old = std::mem::take(&mut self.bound);
         let kept = |new: &Bound| {
-            let known = old.iter().find(|old| old.address == new.address && old.listeners.len() == new.listeners.len());
+            let is_same =
+                |old: &&Bound| old.is_of(&new.address, &new.options) && old.listeners.len() == new.listeners.len();
+            let known = old.iter().find(is_same);
             known.unwrap_or(new).clone()
         };
         self.bound = bound.iter().map(kept).collect();
@@ -184,7 +187,7 @@ impl Child {
         let Some(instance) = &self.heritage.instance else { return };
         let bound = &self.heritage.bound;
         let mut order = Order::new(instance.clone());
-        order.listeners = bound.iter().map(|bound| (bound.address.to_string(), bound.listeners.len())).collect();
+        order.listeners = bound.iter().map(|bound| (bound.name(), bound.listeners.len())).collect();
         let sockets = bound.iter().flat_map(|bound| &bound.listeners).map(|listener| listener.descriptor());
         // If sending fails, the master is gone, which another place detects.
         let _ = self.channel.send_body(Kind::Heritage, &order.encode(), &sockets.collect::<Vec<_>>());
@@ -220,6 +223,12 @@ impl Child {
                 self.ending |= self.engine.is_none();
             }
             Kind::Adopt => self.bequeath(),
+            Kind::Counts => {
+                if let Some(shared) = self.lasting.existing() {
+                    // If the master is gone, it needs no answer.
+                    let _ = self.channel.send(Kind::Counts, &status_text(self.ending, &shared.totals()));
+                }
+            }
             Kind::Ctl => {
                 if let (Some(engine), Some(shared)) = (&self.engine, self.lasting.existing())
                     && let Err(error) = ctl_work::begin(&packet.text, shared, engine.generation(), &self.channel)
@@ -317,7 +326,7 @@ fn bind_to_specs(
     mut listeners: Vec<(String, Vec<Arc<Listener>>)>,
 ) -> Result<Vec<Bound>, String> {
     let take = |spec: &ListenerSpec| {
-        let name = spec.address.to_string();
+        let name = socket_name(&spec.address, &spec.options);
         let found = listeners.iter_mut().find(|(address, _)| *address == name);
         // A name in `listen` may have resolved to another address between the master's lookup and ours.
         let found = found.ok_or_else(|| format!("the master has opened no socket for {name}"))?;

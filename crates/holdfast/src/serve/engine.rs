@@ -5,10 +5,10 @@ use super::ended::{Ended, Running};
 use super::log_files::LogFiles;
 use super::log_writer::LogWriter;
 use super::queue_watch::QueueWatch;
-use super::sockets::{Bound, share};
+use super::sockets::{Bound, share_of};
 use crate::process::Process;
 use control::Control;
-use gateway::{BoundPlan, Generation, Level, ListenerId, Message, Registry};
+use gateway::{BoundPlan, Generation, Level, ListenerId, ListenerSpec, Message, Registry};
 use reactor::{Listener, PeerAddress};
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -26,7 +26,7 @@ pub(super) struct Engine {
     generation: Arc<Generation>,
     workers: Vec<JoinHandle<io::Result<()>>>,
     ended: Arc<Ended>,
-    listening: Vec<(ListenerId, PeerAddress)>,
+    listening: Vec<ListenerSpec>,
     writer: LogWriter,
     queues: QueueWatch,
     /// The control plane, which ends with the engine.
@@ -54,7 +54,7 @@ impl Engine {
             generation: Arc::clone(&plan.generation),
             workers: Vec::new(),
             ended: Ended::new()?,
-            listening: plan.listeners.iter().map(|spec| (spec.id, spec.address.clone())).collect(),
+            listening: plan.listeners.clone(),
             writer,
             queues: QueueWatch::new(sockets_of(bound)),
             _control: Control::start(shared)?,
@@ -80,10 +80,11 @@ impl Engine {
     /// The sockets that a worker accepts from.
     fn listeners_of(&self, worker: u16, bound: &[Bound]) -> Vec<(ListenerId, Arc<Listener>)> {
         let mut listeners = Vec::new();
-        for (id, address) in &self.listening {
-            let Some(bound) = bound.iter().find(|bound| bound.address == *address) else { continue };
-            for index in share(worker, self.shared.workers() as u16, bound.listeners.len()) {
-                listeners.extend(bound.listeners.get(index).map(|listener| (*id, Arc::clone(listener))));
+        for spec in &self.listening {
+            let Some(bound) = bound.iter().find(|bound| bound.is_of(&spec.address, &spec.options)) else { continue };
+            let (workers, sockets) = (self.shared.workers() as u16, bound.listeners.len());
+            for index in share_of(worker, workers, sockets, spec.options.datagrams, spec.id.0) {
+                listeners.extend(bound.listeners.get(index).map(|listener| (spec.id, Arc::clone(listener))));
             }
         }
         listeners
@@ -97,19 +98,19 @@ impl Engine {
         self.shutdown_timeout = process.shutdown_timeout;
         self.generation = Arc::clone(&plan.generation);
         let old = std::mem::take(&mut self.listening);
-        self.listening = plan.listeners.iter().map(|spec| (spec.id, spec.address.clone())).collect();
+        self.listening.clone_from(&plan.listeners);
         // Every worker gets the configuration first: one worker may pass another a connection of a new address.
         for worker in 0..self.shared.workers() {
             self.shared.send(worker, Message::Reload(Arc::clone(&plan.generation)));
         }
         for worker in 0..self.shared.workers() {
             for (id, listener) in self.listeners_of(worker as u16, bound) {
-                if !old.iter().any(|(known, _)| *known == id) {
+                if !old.iter().any(|known| known.id == id) {
                     self.shared.send(worker, Message::Listen(id, listener));
                 }
             }
-            for (id, _) in old.iter().filter(|gone| !self.listening.contains(gone)) {
-                self.shared.send(worker, Message::Unlisten(*id));
+            for gone in old.iter().filter(|gone| !self.listening.iter().any(|spec| spec.id == gone.id)) {
+                self.shared.send(worker, Message::Unlisten(gone.id));
             }
         }
     }

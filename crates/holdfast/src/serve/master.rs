@@ -4,6 +4,7 @@
 mod ctl;
 mod dry_run;
 mod offspring;
+mod service;
 mod upgrade;
 
 use super::adoption;
@@ -13,6 +14,7 @@ use super::ctl_socket::CtlSocket;
 use super::log_files::{Journal, LogFiles};
 use super::order::{Remembering, Texts};
 use super::pid_file::PidFile;
+use super::service_manager::Notifier;
 use super::sockets::{Bound, Sockets, tickets_left};
 use super::temp_directories::make_directories;
 use crate::instance::Instance;
@@ -95,6 +97,7 @@ struct Master<'a> {
     respawn_at: Option<Instant>,
     takeover: Takeover,
     certificates: CertificateWatch,
+    service: Notifier,
     /// The socket of `holdfast ctl`, and the requests in execution.
     ctl: CtlSocket,
     awaited: ctl::Awaited,
@@ -124,6 +127,14 @@ pub(super) fn run(instance: &Instance, ready: impl FnOnce()) -> Result<(), Strin
             .push(format!("if this process dies, its children cannot be reached: socket() failed {}", errno(error)));
     });
     let meeting_place = meeting_place.ok();
+    let (service, trouble) = Notifier::at_start(Instant::now());
+    troubles.extend(trouble);
+    let unmatched = sockets.unmatched(&plan.listeners);
+    for warning in &unmatched {
+        // Before the sockets are opened: an address in use may have this cause.
+        report::warn_at_start(process, warning);
+        journal.log(Level::Warn, warning);
+    }
     let opened = sockets.open_patiently(&plan.listeners, process.child.workers)?;
     for warning in troubles.iter().chain(&opened.warnings) {
         report::warn_at_start(process, warning);
@@ -152,6 +163,7 @@ pub(super) fn run(instance: &Instance, ready: impl FnOnce()) -> Result<(), Strin
         respawn_at: None,
         takeover,
         certificates: CertificateWatch::default(),
+        service,
         ctl: CtlSocket::default(),
         awaited: ctl::Awaited::default(),
     };
@@ -180,6 +192,7 @@ impl Master<'_> {
             {
                 self.journal.log(Level::Notice, "holdfast serves");
                 ready();
+                self.serves();
             }
             self.bury(ready.is_some())?;
             self.bury_newcomer();
@@ -187,6 +200,7 @@ impl Master<'_> {
                 self.look_after_predecessor();
             }
             self.look_at_the_clock();
+            self.look_at_service();
             let nobody = self.child.is_none() && self.successor.is_none() && self.retiring.is_empty();
             if self.ending != Ending::Not && nobody {
                 self.journal.log(Level::Notice, "exit");
@@ -218,16 +232,22 @@ impl Master<'_> {
                 let name = if ask == Ask::Terminate { "15 (SIGTERM)" } else { "2 (SIGINT)" };
                 self.journal.log(Level::Notice, &format!("signal {name} received, exiting"));
                 self.ending = Ending::Now(Instant::now() + STOP_TIMEOUT);
+                self.announce_end(None);
                 self.everybody().for_each(|one| one.tell(Kind::Stop));
             }
             Ask::Quit if self.ending == Ending::Not => {
                 self.journal.log(Level::Notice, "signal 3 (SIGQUIT) received, shutting down");
                 self.ending = Ending::Gently;
+                self.announce_end(Some(self.plan.process().shutdown_timeout));
                 // Other programs may bind the addresses while the last connections finish.
                 self.close_sockets();
                 self.everybody().for_each(|one| one.tell(Kind::Drain));
             }
-            Ask::Reload if self.ending == Ending::Not && self.takeover.rests => self.work_again(),
+            Ask::Reload if self.ending == Ending::Not && self.takeover.rests => {
+                self.service.reloading();
+                self.work_again();
+                self.service.reloaded(Ok(()));
+            }
             Ask::Reload if self.ending == Ending::Not => {
                 self.journal.log(Level::Notice, "signal 1 (SIGHUP) received, reconfiguring");
                 self.reload();
@@ -254,6 +274,7 @@ impl Master<'_> {
             self.again = true;
             return;
         }
+        self.service.reloading();
         if let Err(message) = self.offer(self.instance.loader(), Level::Warn) {
             self.journal.log(Level::Emerg, &message);
             self.reloaded(Err(&message));
@@ -333,6 +354,7 @@ impl Master<'_> {
             Some(Word::Ready(plan)) => self.take_on(plan),
             Some(Word::Refused(plan, message)) => self.forget(&plan, &message),
             Some(Word::Answered(id, answer)) => self.answered(id, answer),
+            Some(Word::Counted(text)) => self.service.status(&text),
             None => {}
         }
         self.once_more();
@@ -369,7 +391,7 @@ impl Master<'_> {
                 self.retiring.extend(self.successor.take());
             }
             Some(Word::Answered(id, answer)) => self.answered(id, answer),
-            None => {}
+            Some(Word::Counted(_)) | None => {}
         }
         self.once_more();
         Ok(())

@@ -20,6 +20,7 @@ mod order;
 mod pid_file;
 mod privileges;
 mod queue_watch;
+mod service_manager;
 mod single;
 mod sockets;
 mod syslog;
@@ -85,7 +86,12 @@ pub(crate) fn start_and(instance: &Instance, serving: impl FnOnce(Option<u32>)) 
     let is_daemon = Role::of_this_process() == Some(Role::Daemon);
     // The program that passes its sockets on has already detached from the terminal.
     let takes_over = std::env::var_os(sockets::INHERITED).is_some();
-    let outcome = if process.daemon && !is_daemon && !takes_over {
+    // A process that detaches would leave the service manager's view, and its messages would not count.
+    let stays = takes_over || service_manager::is_present();
+    if process.daemon && !is_daemon && service_manager::is_present() && !takes_over {
+        report::complain("[notice] NOTIFY_SOCKET is set: this process stays in the foreground, as with `daemon off`");
+    }
+    let outcome = if process.daemon && !is_daemon && !stays {
         start_daemon().map(|daemon| serving(Some(daemon)))
     } else if process.master {
         drop(prepared);

@@ -9,6 +9,7 @@ use super::log_files::LogFiles;
 use super::order::{Remembering, Texts};
 use super::pid_file::PidFile;
 use super::privileges::become_owner;
+use super::service_manager::{Notifier, status_text};
 use super::sockets::Sockets;
 use super::temp_directories::make_directories;
 use crate::instance::Instance;
@@ -37,6 +38,7 @@ struct Single<'a> {
     pid_file: PidFile,
     ending: bool,
     certificates: CertificateWatch,
+    service: Notifier,
 }
 
 /// Runs until told to end; the error is for standard error.
@@ -53,7 +55,15 @@ pub(super) fn run(
     let limit = set_descriptor_limit(process);
     let files = LogFiles::open(&prepared)?;
     make_directories(&prepared)?;
-    let (mut sockets, troubles) = Sockets::inherited();
+    let (mut sockets, mut troubles) = Sockets::inherited();
+    let (service, trouble) = Notifier::at_start(Instant::now());
+    troubles.extend(trouble);
+    let unmatched = sockets.unmatched(&plan.listeners);
+    for warning in &unmatched {
+        // Before the sockets are opened: an address in use may have this cause.
+        report::warn_at_start(process, warning);
+        shared.error_log().log(Level::Warn, warning);
+    }
     let adopted = adoption::adopt_by_pid_file(&process.pid_path, &mut sockets);
     let opened = sockets.open_patiently(&plan.listeners, process.child.workers)?;
     for warning in opened.warnings.iter().chain(&limit).chain(&troubles) {
@@ -78,7 +88,8 @@ pub(super) fn run(
     ready();
     let certificates = CertificateWatch::default();
     let mut single =
-        Single { instance, lasting, sockets, engine, prepared, texts, pid_file, ending: false, certificates };
+        Single { instance, lasting, sockets, engine, prepared, texts, pid_file, ending: false, certificates, service };
+    single.service.ready();
     let outcome = single.serve(&signals);
     single.sockets.close();
     let ended = single.engine.join();
@@ -98,6 +109,7 @@ impl Single<'_> {
             }
             self.engine.look();
             self.look_at_certificates();
+            self.look_at_service();
             if self.engine.is_finished() {
                 return Ok(());
             }
@@ -106,6 +118,16 @@ impl Single<'_> {
                 self.ending = true;
                 self.engine.stop();
             }
+        }
+    }
+
+    fn look_at_service(&mut self) {
+        let now = Instant::now();
+        self.service.turn(now);
+        if self.service.wants_status(now)
+            && let Some(shared) = self.lasting.existing()
+        {
+            self.service.status(&status_text(self.ending, &shared.totals()));
         }
     }
 
@@ -141,18 +163,23 @@ impl Single<'_> {
         match ask {
             Ask::Terminate | Ask::Interrupt => {
                 self.ending = true;
+                self.service.stopping(None);
                 self.engine.stop();
             }
             Ask::Quit => {
                 self.ending = true;
+                self.service.stopping(self.prepared.process.as_ref().map(|process| process.shutdown_timeout));
                 // Other programs may bind the addresses while the last connections finish.
                 self.sockets.close();
                 self.engine.drain();
             }
             Ask::Reload if !self.ending => {
-                if let Err(message) = self.reload() {
-                    self.engine.log(Level::Emerg, &message);
+                self.service.reloading();
+                let outcome = self.reload();
+                if let Err(message) = &outcome {
+                    self.engine.log(Level::Emerg, message);
                 }
+                self.service.reloaded(outcome.as_ref().copied().map_err(String::as_str));
             }
             Ask::Reopen => match LogFiles::open(&self.prepared) {
                 Ok(files) => self.engine.reopen(files),

@@ -1,9 +1,11 @@
 //! The listening sockets of a process that may open them: opened for a configuration that names them, and closed when
 //! no configuration does. Reports errors in nginx's words, and names the process that holds the address.
 
+mod activation;
 mod handover;
 mod holder;
 
+pub(super) use activation::leave_activated;
 pub(super) use handover::{Handover, INHERITED, leave_tickets, tickets_left};
 
 use crate::report::errno;
@@ -30,10 +32,29 @@ pub(super) struct Bound {
     pub(super) listeners: Vec<Arc<Listener>>,
 }
 
+impl Bound {
+    /// Whether these are the sockets of an address and its protocol: TCP and UDP have ports of their own.
+    pub(super) fn is_of(&self, address: &PeerAddress, options: &ListenOptions) -> bool {
+        self.address == *address && self.options.datagrams == options.datagrams
+    }
+
+    /// Address and protocol as the processes name them to each other.
+    pub(super) fn name(&self) -> String {
+        socket_name(&self.address, &self.options)
+    }
+}
+
+/// `127.0.0.1:53`, or `udp 127.0.0.1:53` for datagrams.
+pub(super) fn socket_name(address: &PeerAddress, options: &ListenOptions) -> String {
+    if options.datagrams { format!("udp {address}") } else { address.to_string() }
+}
+
 /// All open sockets.
 #[derive(Debug, Default)]
 pub(super) struct Sockets {
     bound: Vec<Bound>,
+    /// The sockets that the service manager opened.
+    activated: Vec<activation::Activated>,
     /// Whether another master has the same sockets: the files of Unix sockets stay then.
     pub(super) shared: bool,
 }
@@ -60,7 +81,8 @@ impl Sockets {
     }
 
     fn open_one(&self, spec: &ListenerSpec, workers: u16, opened: &mut Opened) -> Result<(), String> {
-        let mut listeners = self.known(&spec.address).map(|bound| bound.listeners.clone()).unwrap_or_default();
+        let mut listeners =
+            self.known(&spec.address, &spec.options).map(|bound| bound.listeners.clone()).unwrap_or_default();
         let wanted = if spec.options.reuseport { usize::from(workers) } else { 1 };
         // Surplus sockets are never closed: the kernel would reset the connections in their queues.
         while listeners.len() < wanted {
@@ -74,13 +96,13 @@ impl Sockets {
         Ok(())
     }
 
-    fn known(&self, address: &PeerAddress) -> Option<&Bound> {
-        self.bound.iter().find(|bound| bound.address == *address)
+    fn known(&self, address: &PeerAddress, options: &ListenOptions) -> Option<&Bound> {
+        self.bound.iter().find(|bound| bound.is_of(address, options))
     }
 
     /// Removes what was opened for a configuration that was not applied.
     pub(super) fn discard(&self, opened: &[Bound]) {
-        for new in opened.iter().filter(|new| self.known(&new.address).is_none()) {
+        for new in opened.iter().filter(|new| self.known(&new.address, &new.options).is_none()) {
             self.unlink(&new.address);
         }
     }
@@ -104,7 +126,7 @@ impl Sockets {
     pub(super) fn keep(&mut self, opened: Vec<Bound>) -> Vec<String> {
         let mut troubles = Vec::new();
         for new in &opened {
-            if self.known(&new.address).is_none_or(|old| old.options == new.options) {
+            if self.known(&new.address, &new.options).is_none_or(|old| old.options == new.options) {
                 continue;
             }
             for listener in &new.listeners {
@@ -112,7 +134,7 @@ impl Sockets {
                 troubles.extend(applied.err().map(|error| failed("setsockopt()", &new.address, &error)));
             }
         }
-        for gone in self.bound.iter().filter(|old| !opened.iter().any(|new| new.address == old.address)) {
+        for gone in self.bound.iter().filter(|old| !opened.iter().any(|new| new.is_of(&old.address, &old.options))) {
             self.unlink(&gone.address);
         }
         self.bound = opened;
@@ -122,8 +144,20 @@ impl Sockets {
     /// Adds sockets that another process opened, unless their address is known already.
     pub(super) fn take_over(&mut self, bound: Vec<Bound>) {
         for new in bound {
-            if self.known(&new.address).is_none() {
+            if self.known(&new.address, &new.options).is_none() {
                 self.bound.push(new);
+            }
+        }
+    }
+
+    /// Adds one socket. A socket of an address that is known is one more of its `reuseport`.
+    fn add(&mut self, address: PeerAddress, listener: Arc<Listener>) {
+        let options = ListenOptions { datagrams: listener.is_datagrams(), ..ListenOptions::default() };
+        match self.bound.iter_mut().find(|bound| bound.is_of(&address, &options)) {
+            Some(bound) => bound.listeners.push(listener),
+            // The socket's real options are unknown; those of the configuration are set when it is applied.
+            None => {
+                self.bound.push(Bound { address, options, listeners: vec![listener] });
             }
         }
     }
@@ -133,10 +167,12 @@ impl Sockets {
         let _ = self.keep(Vec::new());
     }
 
-    /// The file of a Unix socket is removed with the socket, so that the next start can bind it.
+    /// The file of a Unix socket is removed with the socket, so that the next start can bind it; the service manager does
+    /// that for its own.
     fn unlink(&self, address: &PeerAddress) {
         if let PeerAddress::Unix(path) = address
             && !self.shared
+            && !self.is_activated(address)
         {
             let _ = std::fs::remove_file(path);
         }
@@ -146,7 +182,8 @@ impl Sockets {
 fn bind(spec: &ListenerSpec) -> Result<Listener, String> {
     let listener = Listener::bind(&spec.address, &spec.options).map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => {
-            let holder = holder::find(&spec.address).map_or_else(String::new, |holder| format!("; {holder}"));
+            let holder = holder::find(&spec.address, spec.options.datagrams)
+                .map_or_else(String::new, |holder| format!("; {holder}"));
             failed("bind()", &spec.address, &error) + &holder
         }
         io::ErrorKind::PermissionDenied => failed("bind()", &spec.address, &error) + &hint(&spec.address),
@@ -197,8 +234,19 @@ fn truncated(spec: &ListenerSpec, listener: &Listener) -> Option<String> {
     })
 }
 
-/// The sockets of one address that a worker accepts from: each socket has a worker, and each worker has a socket.
-pub(super) fn share(worker: u16, workers: u16, sockets: usize) -> Vec<usize> {
+/// The sockets of one address that a worker accepts from: each socket has a worker, and each worker has a socket. Of
+/// `datagrams` each socket has one worker only, since the datagrams of a client belong to one session; `number` spreads
+/// the addresses over the workers.
+pub(super) fn share_of(worker: u16, workers: u16, sockets: usize, datagrams: bool, number: u32) -> Vec<usize> {
+    if !datagrams {
+        return share(worker, workers, sockets);
+    }
+    let workers = usize::from(workers).max(1);
+    (0..sockets).filter(|index| (index + number as usize) % workers == usize::from(worker)).collect()
+}
+
+/// The same for connections.
+fn share(worker: u16, workers: u16, sockets: usize) -> Vec<usize> {
     let (worker, workers) = (usize::from(worker), usize::from(workers).max(1));
     let mut mine: Vec<usize> = (0..sockets.max(workers))
         .filter(|turn| turn % workers == worker)
@@ -219,5 +267,12 @@ mod tests {
         assert_eq!([share(0, 2, 3), share(1, 2, 3)], [vec![0, 2], vec![1]]);
         assert_eq!(share(0, 1, 2), [0, 1]);
         assert_eq!(share(0, 1, 0), [0; 0]);
+    }
+
+    #[test]
+    fn a_socket_of_datagrams_has_one_worker() {
+        assert_eq!([0, 1].map(|worker| share_of(worker, 2, 1, true, 6)), [vec![0], vec![]]);
+        assert_eq!([0, 1].map(|worker| share_of(worker, 2, 1, true, 7)), [vec![], vec![0]]);
+        assert_eq!([0, 1].map(|worker| share_of(worker, 2, 2, true, 0)), [vec![0], vec![1]]);
     }
 }

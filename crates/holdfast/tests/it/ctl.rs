@@ -30,9 +30,13 @@ struct Origin {
 
 impl Origin {
     fn start() -> Self {
+        Self::with(&[])
+    }
+
+    fn with(flags: &[&str]) -> Self {
         let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let mut command = support::holdfast();
-        command.args(["origin", "--listen", &address.to_string()]);
+        command.args(["origin", "--listen", &address.to_string()]).args(flags);
         let quiet = || std::process::Stdio::null();
         let process = command.stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn().unwrap();
         let origin = Self { process, address };
@@ -261,6 +265,61 @@ fn tunnels_are_listed_and_closed() {
     assert_eq!(closed.read(&mut [0; 100]).unwrap_or_default(), 0);
     until("two are left", || scene.json(&["tunnels"])["matching"] == 2);
     assert!(scene.text(&["tunnels"]).ends_with("2 of 2 shown\n"));
+}
+
+#[test]
+fn sessions_of_stream_and_fastcgi_peers_are_listed() {
+    let (port, php) = (free_port(), free_port());
+    let mut scene = Scene::new("");
+    let (echo, fastcgi) = (Origin::with(&["--tcp", "echo"]), Origin::with(&["--fastcgi"]));
+    scene.configure(
+        &format!(
+            "stream {{ upstream lines {{ server {} max_conns=100; }} server {{ listen 127.0.0.1:{port}; proxy_pass lines; }}\n\
+             server {{ listen 127.0.0.1:{port} udp; proxy_pass lines; }} }}",
+            echo.address
+        ),
+        &format!(
+            "upstream php {{ server {}; keepalive 2; }} server {{ listen 127.0.0.1:{php}; location / {{ fastcgi_pass php;\n\
+             fastcgi_keep_conn on; fastcgi_param REQUEST_URI $request_uri; }} }}",
+            fastcgi.address
+        ),
+    );
+    scene.instance.start();
+    assert!(support::fetch(php, "/page").unwrap().starts_with("HTTP/1.1 200"));
+    let mut session = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    session.set_read_timeout(Some(DEADLINE)).unwrap();
+    session.write_all(b"hello").unwrap();
+    session.read_exact(&mut [0; 5]).unwrap();
+
+    let peers = scene.json(&["peers"]);
+    let row =
+        |group: &str| peers["peers"].as_array().unwrap().iter().find(|peer| peer["group"] == group).unwrap().clone();
+    let (lines, app) = (row("stream:lines"), row("php"));
+    assert_eq!((&lines["peer"], &lines["active"]), (&echo.address.to_string().into(), &1.into()), "{lines}");
+    assert_eq!(
+        (&app["peer"], &app["idle"], &app["attempts"]),
+        (&fastcgi.address.to_string().into(), &1.into(), &1.into())
+    );
+    let tunnels = scene.json(&["tunnels"]);
+    let row = &tunnels["rows"][0];
+    assert_eq!((&row["state"], &row["upstream"]), (&"session".into(), &echo.address.to_string().into()), "{tunnels}");
+    assert_eq!((&row["received_bytes"], &row["sent_bytes"]), (&5.into(), &5.into()));
+    let status = scene.text(&["status"]);
+    for part in
+        [format!("127.0.0.1:{port} "), format!("127.0.0.1:{port} udp"), "stream:lines".to_owned(), "php".to_owned()]
+    {
+        assert!(status.contains(&part), "{part:?} is missing in {status}");
+    }
+    // Another session finds no peer while it is down; the one that is open stays.
+    scene.text(&["peers", "down", "stream:lines", &echo.address.to_string()]);
+    let mut refused = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    refused.set_read_timeout(Some(DEADLINE)).unwrap();
+    assert_eq!(refused.read(&mut [0; 1]).unwrap_or(0), 0);
+    session.write_all(b"again").unwrap();
+    session.read_exact(&mut [0; 5]).unwrap();
+    let number = row["connection"].to_string();
+    scene.text(&["tunnels", "close", &number]);
+    assert_eq!(session.read(&mut [0; 1]).unwrap_or(0), 0);
 }
 
 #[test]

@@ -6,7 +6,6 @@ use std::fs;
 use std::io::Read as _;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Command, Output, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 
 fn run(arguments: &[&str]) -> Output {
     holdfast().args(arguments).output().expect("the program starts")
@@ -19,14 +18,13 @@ fn printed(output: &Output) -> String {
 
 /// A listener with three connections: one in TIME_WAIT, two open.
 fn scene() -> (TcpListener, Vec<TcpStream>) {
-    // Below the ports that the kernel assigns, and each used once: sockets in TIME_WAIT of other tests would be
-    // counted, too.
-    static USED: AtomicU16 = AtomicU16::new(0);
-    let base = 20_000 + (std::process::id() % 1000) as u16 * 12;
-    let listener = std::iter::repeat_with(|| base + USED.fetch_add(1, Ordering::Relaxed))
-        .take(100)
-        .find_map(|port| TcpListener::bind(("127.0.0.1", port)).ok())
-        .expect("a free port");
+    // No other test has it now or has left a socket in TIME_WAIT there, which would be counted, too.
+    let is_unused = |port: &u16| {
+        let sockets = fs::read_to_string("/proc/net/tcp").expect("/proc is there");
+        !sockets.contains(&format!(":{port:04X} "))
+    };
+    let port = std::iter::repeat_with(testkit::free_port).take(100).find(is_unused).expect("an unused port");
+    let listener = TcpListener::bind(("127.0.0.1", port)).expect("it is free");
     let address = listener.local_addr().expect("bound");
     let mut kept = Vec::new();
     for _ in 0..2 {

@@ -119,6 +119,11 @@ impl Connection {
         self.peer
     }
 
+    /// Whether the peer has announced its settings.
+    pub fn knows_peer(&self) -> bool {
+        !matches!(self.reading, Reading::Preface(_) | Reading::FirstFrame)
+    }
+
     /// Number of open streams.
     pub fn streams(&self) -> usize {
         self.streams.len()

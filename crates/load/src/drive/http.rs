@@ -22,17 +22,21 @@ impl Load for Options {
     }
 
     fn connections(&self) -> u64 {
-        self.connections as u64
+        self.sockets() as u64
     }
 
     fn head(&self) -> String {
+        let pace = if self.pace.is_open() { "open loop" } else { "closed loop" };
+        if let Some(scenario) = &self.scenario {
+            let (name, users) = (&scenario.name, grouped(self.connections as u64));
+            return format!("scenario {name}, {} steps  {pace}, {users} users", self.targets.len());
+        }
         let target =
             self.targets.first().map_or_else(String::new, |target| format!("{} {}", target.method, target.url));
         let more = match self.targets.len() {
             0 | 1 => String::new(),
             targets => format!(" and {} more", targets - 1),
         };
-        let pace = if self.pace.is_open() { "open loop" } else { "closed loop" };
         let connections = grouped(self.connections as u64);
         if self.is_http2() {
             return format!(
@@ -116,7 +120,9 @@ fn progress(options: &Options, elapsed: Duration, begun: u64) -> String {
         Pace::Open { stages, .. } => Some(Schedule::new(stages.clone()).duration()),
     };
     let of_time = duration.map(|duration| format!(" of {:.1} s", duration.as_secs_f64()));
-    let of_requests = options.requests.map(|requests| format!(" of {}", grouped(requests)));
+    // With a scenario that is a number of iterations.
+    let of_requests =
+        options.requests.filter(|_| options.scenario.is_none()).map(|requests| format!(" of {}", grouped(requests)));
     format!(
         "{:.1} s{}, {}{} requests",
         elapsed.as_secs_f64(),

@@ -27,9 +27,7 @@ impl Load for Options {
     }
 
     fn head(&self) -> String {
-        let url = self.url.to_string();
-        let url = url.strip_prefix("http").unwrap_or(&url);
-        format!("ws{url}  {} connections, {}/s", grouped(self.connections as u64), self.ramp)
+        format!("{}  {} connections, {}/s", self.target(), grouped(self.connections as u64), self.ramp)
     }
 
     fn prepare(self) -> Result<PreparedLoad<WebSocketLoad>, StartError> {
@@ -127,21 +125,21 @@ impl Load for Options {
                 grouped(self.connections as u64)
             ),
             cells,
-            failures: failures(whole),
+            failures: failures(whole, self.url.bare),
             generator: GeneratorFigures::new(interval, whole, threads),
         }
     }
 }
 
 /// Failed attempts by cause, and the endings of open connections that the load did not end.
-fn failures(whole: &WebSocketRecord) -> Vec<(u64, &'static str)> {
+fn failures(whole: &WebSocketRecord, is_bare: bool) -> Vec<(u64, &'static str)> {
     let causes = Cause::ALL.iter().map(|cause| (whole.failed_by(*cause), cause.text()));
     let refused = [
         (whole.refused(), "the handshake was answered with another status than 101"),
         (whole.bad_handshakes, "101, but no answer to a WebSocket handshake"),
     ];
     let losses = Ending::ALL.iter().filter(|ending| ending.is_loss());
-    causes.chain(refused).chain(losses.map(|ending| (whole.ended_by(*ending), ending.text()))).collect()
+    causes.chain(refused).chain(losses.map(|ending| (whole.ended_by(*ending), ending.text_of(is_bare)))).collect()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use super::multiplex::Multiplex;
 use super::response::{Codec, Complete, Reader};
 use crate::cause::Cause;
+use crate::tcp::Messages;
 use crate::worker::requests::Bench;
 use http1::RequestKind;
 use reactor::{Read, SCRATCH_BYTES, TaskId};
@@ -28,6 +29,15 @@ pub(super) struct Flight {
     pub(super) due_ns: u64,
     /// When it was written; 0 if it is not written yet.
     pub(super) sent_ns: u64,
+    /// The number of the message, in a load over TCP.
+    pub(super) number: u32,
+}
+
+impl Flight {
+    /// A request that is not written yet.
+    pub(super) fn new(target: u16, kind: RequestKind, due_ns: u64) -> Self {
+        Self { target, kind, due_ns, sent_ns: 0, number: 0 }
+    }
 }
 
 /// The state of a connection.
@@ -140,6 +150,28 @@ impl Connection {
             self.unsent_from += stream.write(&[IoSlice::new(rest)], false)?;
         }
         Ok(())
+    }
+
+    /// Counts messages without a reply, which are complete once the socket has taken them; returns their number.
+    pub(super) fn complete_unanswered(&mut self, messages: Option<&Messages>, bench: &mut Bench) -> usize {
+        let Some(messages) = messages.filter(|messages| messages.are_unanswered() && !self.is_sending()) else {
+            return 0;
+        };
+        bench.seat.look_at_clock();
+        let complete = Complete { status: 0, keepalive: messages.keep_connections(), body_bytes: 0 };
+        let count = self.flights.len();
+        for flight in self.flights.drain(..) {
+            finish(flight, complete, self.served > 0, bench);
+            self.served += 1;
+        }
+        count
+    }
+
+    /// A target that speaks first may have done so with the event that said that the connection is open: none follows.
+    pub(super) fn look_for_greeting(&self, bench: &Bench) {
+        if self.stream.as_ref().is_some_and(Transport::is_readable) {
+            bench.seat.reactor.wake(self.task);
+        }
     }
 
     /// Whether part of a request waits for room in the socket.
@@ -259,7 +291,10 @@ fn take(
             return progress;
         };
         let before = rest.len();
-        let taken = reader.take(&mut rest, flight.kind, codec);
+        let taken = match &codec.messages {
+            Some(messages) => reader.take_reply(&mut rest, flight.number, messages),
+            None => reader.take(&mut rest, flight.kind, codec),
+        };
         bench.tally(flight.target).bytes_received += (before - rest.len()) as u64;
         match taken {
             Ok(None) => {}
@@ -288,7 +323,11 @@ pub(super) fn finish(flight: Flight, complete: Complete, reused: bool, bench: &m
     bench.completed(now_ns.saturating_sub(flight.sent_ns));
     let tally = bench.tally(flight.target);
     tally.reused += u64::from(reused);
-    tally.response(complete.status, complete.body_bytes, now_ns.saturating_sub(flight.due_ns));
+    let latency_ns = now_ns.saturating_sub(flight.due_ns);
+    match complete.status {
+        0 => tally.message(complete.body_bytes, latency_ns),
+        status => tally.response(status, complete.body_bytes, latency_ns),
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,10 @@
 mod connection;
 mod multiplex;
 mod pool;
+mod ramp;
 mod response;
+mod scripted;
 mod streams;
+mod users;
 
 pub(crate) use pool::Http;

@@ -1,13 +1,14 @@
 //! The connections of one worker, and which request uses which of them. In a closed loop each connection is a user. In an
 //! open loop a request takes a free connection, opens one, or waits in line. Over HTTP/2 each stream takes the part of a
-//! connection; `streams` has the differences. `worker` calls this through [`Driver`].
+//! connection; `streams` has the differences. In a load over TCP messages take the part of requests. `worker` calls this through [`Driver`].
 
 use super::connection::{Connection, Flight, State};
 use super::response::{Capture, Codec};
+use super::users::Users;
 use crate::cause::Cause;
 use crate::choice::Choice;
-use crate::options::{Options, Pace};
-use crate::script::WorkerScript;
+use crate::options::Options;
+use crate::script::{BODY_BYTES_MAX, WorkerScript};
 use crate::setup::Setup;
 use crate::worker::requests::Bench;
 use crate::worker::requests::Driver;
@@ -26,7 +27,7 @@ const FAULT_PAUSE_OPEN: Duration = Duration::from_millis(1);
 /// port in `TIME_WAIT` for a minute, so the server should be that side.
 const LINGER: Duration = Duration::from_millis(500);
 /// Requests that may wait for a connection in one worker: a minute at 16,000 a second, 24 MB.
-const WAITING_MAX: usize = 1_000_000;
+pub(super) const WAITING_MAX: usize = 1_000_000;
 
 /// The connections to one address.
 #[derive(Debug)]
@@ -56,14 +57,16 @@ pub(crate) struct Http {
     pub(super) under_way: usize,
     pub(super) is_open: bool,
     pub(super) think: Option<(Duration, Duration)>,
-    script: Option<WorkerScript>,
+    pub(super) script: Option<WorkerScript>,
+    /// The users of a scenario, if there is one.
+    pub(super) users: Option<Box<Users>>,
     /// The address that the script has chosen.
     script_address: Option<PeerAddress>,
     /// Requests in flight per connection in a closed loop.
     depth: usize,
     /// The number of this worker, and the number of all workers.
-    index: usize,
-    workers: usize,
+    pub(super) index: usize,
+    pub(super) workers: usize,
 }
 
 impl Http {
@@ -82,17 +85,16 @@ impl Http {
             let free = (first..connections.len()).rev().map(|at| at as u32).collect();
             groups.push(Group { choice, free, waiting: VecDeque::new() });
         }
-        let think = match &options.pace {
-            Pace::Closed { think } if !think.1.is_zero() => Some(*think),
-            _ => None,
-        };
         let choice = Choice::new(options.targets.iter().enumerate().map(|(at, target)| (at as u16, target.weight)));
         let is_open = options.pace.is_open();
         let mut codec = Codec::new();
-        codec.capture = script.as_ref().filter(|script| script.wants_responses()).map(|_| Capture::default());
+        codec.messages.clone_from(&setup.messages);
+        let is_captured = setup.scenario.is_some() || script.as_ref().is_some_and(WorkerScript::wants_responses);
+        codec.capture = is_captured.then(|| Capture::new(BODY_BYTES_MAX));
         let depth = script.as_ref().map_or(setup.pipeline, WorkerScript::requests);
         let script_address = script.as_ref().and_then(|script| script.address).map(PeerAddress::from);
         Self {
+            users: Users::new(&setup, &connections, is_open, bench),
             setup,
             choice,
             groups,
@@ -102,7 +104,7 @@ impl Http {
             body: Vec::new(),
             under_way: 0,
             is_open,
-            think,
+            think: options.pace.think(),
             script,
             script_address,
             depth,
@@ -115,7 +117,7 @@ impl Http {
     pub(super) fn assign(&mut self, bench: &mut Bench, at: u32, target: u16, due_ns: u64) {
         let kind = self.setup.request(target).kind;
         let Some(connection) = self.connections.get_mut(at as usize) else { return };
-        connection.flights.push_back(Flight { target, kind, due_ns, sent_ns: 0 });
+        connection.flights.push_back(Flight::new(target, kind, due_ns));
         if matches!(connection.state, State::Connecting | State::Securing) {
             // Over HTTP/2 more requests may be assigned while the connection is being opened.
         } else if connection.stream.is_some() {
@@ -190,6 +192,7 @@ impl Http {
         if self.setup.handshakes_only {
             return self.count_handshake(bench, at);
         }
+        connection.look_for_greeting(bench);
         // A kept connection is opened before the load begins, so its first request counts from the time it can be sent.
         if !self.is_open && self.setup.keepalive {
             let now_ns = bench.seat.now_ns;
@@ -223,14 +226,14 @@ impl Http {
         if self.setup.streams.is_some() {
             return self.send_streams(bench, at);
         }
-        let Self { setup, connections, out, body, script, depth, .. } = self;
+        let Self { setup, connections, out, body, script, depth, users, .. } = self;
         let Some(connection) = connections.get_mut(at as usize) else { return };
         connection.state = State::Busy;
         let now_ns = bench.seat.now_ns;
         let new = connection.flights.iter().rev().take_while(|flight| flight.sent_ns == 0).count();
         let first_new = connection.flights.len() - new;
         let same = match connection.flights.get(first_new) {
-            Some(flight) if new == 1 && script.is_none() => setup.request(flight.target).same(),
+            Some(flight) if new == 1 && script.is_none() && users.is_none() => setup.request(flight.target).same(),
             _ => None,
         };
         out.clear();
@@ -244,6 +247,12 @@ impl Http {
                     script.encode(out);
                     bench.failure = script.failure.take().map(|failure| failure.to_string());
                 }
+            } else if let Some(users) = users {
+                let user = users.of(at, connection.group);
+                users.encode((user, flight.target, now_ns), &mut bench.values, body, out);
+            } else if let Some(messages) = &setup.messages {
+                flight.number = bench.values.counter as u32;
+                out.extend_from_slice(messages.of(flight.number));
             } else if same.is_none() {
                 setup.request(flight.target).encode(&mut bench.values, body, out);
             }
@@ -257,6 +266,10 @@ impl Http {
         let written = connection.write(bytes);
         let deadline = bench.seat.reactor.now().after(setup.response_timeout);
         bench.seat.reactor.set_deadline(connection.task, Some(deadline));
+        if self.setup.messages.as_ref().is_some_and(|messages| messages.are_unanswered()) {
+            // Complete as soon as the socket has taken all of it, which no event reports.
+            bench.seat.reactor.wake(connection.task);
+        }
         if written.is_err() {
             let cause = if connection.served > 0 { Cause::KeepaliveRace } else { Cause::ResetUnanswered };
             self.fail(bench, at, cause);
@@ -267,7 +280,11 @@ impl Http {
     pub(super) fn fail(&mut self, bench: &mut Bench, at: u32, cause: Cause) {
         let Some(connection) = self.connections.get_mut(at as usize) else { return };
         bench.seat.look_at_clock();
-        for flight in connection.drain_flights(bench) {
+        let flights = connection.drain_flights(bench);
+        if let Some(users) = self.users.as_mut().filter(|_| !flights.is_empty()) {
+            users.fail(bench, users.of(at, connection.group));
+        }
+        for flight in flights {
             let latency_ns = bench.seat.now_ns.saturating_sub(flight.due_ns);
             let tally = bench.tally(flight.target);
             if flight.sent_ns == 0 {
@@ -295,8 +312,12 @@ impl Http {
 
     /// Decides what a connection without requests in flight does next.
     pub(super) fn next(&mut self, bench: &mut Bench, at: u32) {
-        if self.setup.streams.is_some() {
+        if self.users.is_some() {
+            self.next_of_user(bench, at);
+        } else if self.setup.streams.is_some() {
             self.next_of_streams(bench, at);
+        } else if self.waits_for_ramp(bench, at) {
+            // It continues when it is active again.
         } else if self.is_open {
             self.next_in_line(bench, at);
         } else {
@@ -325,7 +346,7 @@ impl Http {
         while !full && connection.flights.len() < self.depth && bench.may_begin() {
             let target = group.choice.next();
             let kind = self.setup.request(target).kind;
-            connection.flights.push_back(Flight { target, kind, due_ns: bench.seat.now_ns, sent_ns: 0 });
+            connection.flights.push_back(Flight::new(target, kind, bench.seat.now_ns));
         }
         if connection.flights.back().is_some_and(|flight| flight.sent_ns == 0) {
             if connection.stream.is_some() {
@@ -345,8 +366,15 @@ impl Http {
         if connection.is_sending() && connection.flush().is_err() {
             // Data that the target sent before its reset tells more than the failed write; it is read below.
         }
-        let progress = connection.read(&mut self.codec, bench);
+        let sent = connection.complete_unanswered(self.setup.messages.as_deref(), bench);
+        if let (Some(users), Some(capture)) = (&self.users, &mut self.codec.capture) {
+            capture.body_bytes_max = connection.flights.front().map_or(0, |flight| users.body_bytes_max(flight.target));
+        }
+        let mut progress = connection.read(&mut self.codec, bench);
+        progress.completed += sent;
+        progress.last |= sent > 0 && !self.setup.keepalive;
         self.under_way = self.under_way.saturating_sub(progress.completed);
+        self.end_step(bench, at);
         self.show_responses(bench);
         let Some(connection) = self.connections.get_mut(at as usize) else { return };
         if let Some(cause) = progress.fault {
@@ -383,27 +411,6 @@ impl Http {
         }
     }
 
-    /// Passes complete responses to the script.
-    fn show_responses(&mut self, bench: &mut Bench) {
-        let (Some(script), Some(capture)) = (&mut self.script, &mut self.codec.capture) else { return };
-        for (status, fields, body) in capture.done.drain(..) {
-            script.response(status, &fields, &body);
-        }
-        if let Some(failure) = script.failure.take() {
-            bench.failure = Some(failure.to_string());
-        }
-    }
-
-    /// The pause that the script requests before its next request.
-    fn script_pause(&mut self, bench: &mut Bench) -> Option<Duration> {
-        let script = self.script.as_mut().filter(|_| !bench.is_exhausted())?;
-        let pause = script.delay();
-        if let Some(failure) = script.failure.take() {
-            bench.failure = Some(failure.to_string());
-        }
-        pause.filter(|pause| !pause.is_zero())
-    }
-
     /// Handles the last response of a connection.
     pub(super) fn end_connection(&mut self, bench: &mut Bench, at: u32, closed: bool) {
         let Some(connection) = self.connections.get_mut(at as usize) else { return };
@@ -413,9 +420,14 @@ impl Http {
             bench.take_back(flight.target);
         }
         if !closed && !connection.stream.as_ref().is_some_and(Transport::is_peer_closed) {
+            if self.setup.messages.is_some() {
+                // The target cannot know that this was the last message. The next read reports a reset.
+                let _ = connection.stream.as_ref().map(Transport::shutdown_write);
+            }
             connection.state = State::Lingering;
             bench.seat.reactor.set_deadline(connection.task, Some(bench.seat.reactor.now().after(LINGER)));
-            return;
+            // The user may continue at another address.
+            return self.resume_user(bench, at);
         }
         bench.seat.record.closed_by_target += 1;
         connection.close();
@@ -459,7 +471,8 @@ impl Http {
                 connection.state = State::Resting;
             }
             State::Lingering if ended || fired => {
-                if ended {
+                // In a load over TCP, this side has sent its FIN first.
+                if ended && self.setup.messages.is_none() {
                     bench.seat.record.closed_by_target += 1;
                 } else {
                     bench.seat.record.closed_by_load += 1;
@@ -479,9 +492,17 @@ impl Http {
 }
 
 impl Driver for Http {
+    /// Messages without a reply follow each other as long as the sockets take them.
+    fn yields_to_next_turn(&self) -> bool {
+        self.setup.messages.as_ref().is_some_and(|messages| messages.are_unanswered())
+    }
+
     fn begin(&mut self, bench: &mut Bench) {
         if self.is_open {
             return;
+        }
+        if self.users.is_some() {
+            return self.begin_users(bench);
         }
         for at in 0..self.connections.len() as u32 {
             self.next(bench, at);
@@ -489,6 +510,9 @@ impl Driver for Http {
     }
 
     fn arrive(&mut self, bench: &mut Bench, due_ns: u64) {
+        if self.users.is_some() {
+            return self.arrive_user(bench, due_ns);
+        }
         let target = self.choice.next();
         let Some(group) = self.groups.get_mut(self.setup.group_of(target)) else { return };
         if let Some(at) = group.free.pop() {
@@ -532,7 +556,19 @@ impl Driver for Http {
         let connecting = |connection: &&Connection| matches!(connection.state, State::Connecting | State::Securing);
         let connecting = self.connections.iter().filter(connecting).count();
         let for_streams = if self.setup.streams.is_some() { self.wait_for_streams() } else { 0 };
-        self.under_way + connecting + for_streams
+        self.under_way + connecting + for_streams + self.users.as_ref().map_or(0, |users| users.under_way())
+    }
+
+    fn next_user_ns(&self) -> u64 {
+        Self::next_user_ns(self)
+    }
+
+    fn continue_user(&mut self, bench: &mut Bench) {
+        Self::continue_user(self, bench);
+    }
+
+    fn wind_up(&mut self, bench: &mut Bench) {
+        self.cut_users(bench);
     }
 
     fn end(&mut self, bench: &mut Bench) {
@@ -543,6 +579,7 @@ impl Driver for Http {
         bench.seat.look_at_clock();
         let lines = self.groups.iter_mut().flat_map(|group| group.waiting.drain(..));
         let mut all: Vec<(u16, u64, bool)> = lines.map(|(target, due_ns)| (target, due_ns, false)).collect();
+        all.extend(self.abandon_users(bench));
         for connection in &mut self.connections {
             let flights = connection.drain_flights(bench).into_iter();
             all.extend(flights.map(|flight| (flight.target, flight.due_ns, flight.sent_ns > 0)));

@@ -2,10 +2,11 @@
 //! bytes. Bodies are counted and dropped.
 
 use crate::cause::{self, Cause};
-use crate::script::BODY_BYTES_MAX;
 use crate::streamed::Room;
+use crate::tcp::Messages;
 use http1::chunked::Decoder;
 use http1::{FieldId, HeadEnd, Limits, Parse, RequestKind, ResponseError, ResponseFraming, ResponseHead, ResponseKind};
+use std::sync::Arc;
 
 /// Longest response head: eight times the limit of common proxies, since the load does not judge cookies.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
@@ -22,18 +23,27 @@ pub(super) struct Facts {
 /// The header fields of a response as they were sent.
 pub(super) type Fields = Vec<(String, Vec<u8>)>;
 
-/// The parts of responses that a script receives.
+/// The parts of responses that a script or a scenario receives.
 #[derive(Debug, Default)]
 pub(super) struct Capture {
+    /// Bytes of a body that are kept; the rest is counted and dropped.
+    pub(super) body_bytes_max: usize,
     /// Fields of the head that was parsed last.
     fields: Fields,
     /// Finished responses: status, fields, body.
     pub(super) done: Vec<(u16, Fields, Vec<u8>)>,
 }
 
-/// The parts of a response that a connection keeps for a script.
+impl Capture {
+    pub(super) fn new(body_bytes_max: usize) -> Self {
+        Self { body_bytes_max, ..Self::default() }
+    }
+}
+
+/// The parts of a response that a connection keeps for a script or a scenario.
 #[derive(Debug, Default)]
 struct Kept {
+    body_bytes_max: usize,
     fields: Fields,
     body: Vec<u8>,
 }
@@ -58,6 +68,8 @@ pub(super) struct Codec {
     pub(super) out: Vec<u8>,
     /// Buffers for HTTP/2 requests.
     pub(super) room: Room,
+    /// The messages of a load over TCP; then there are replies in place of responses.
+    pub(super) messages: Option<Arc<Messages>>,
 }
 
 impl Codec {
@@ -74,6 +86,7 @@ impl Codec {
             streams_head: http2::Head::default(),
             out: Vec::new(),
             room: Room::default(),
+            messages: None,
         }
     }
 
@@ -130,6 +143,7 @@ enum Phase {
 /// A complete response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Complete {
+    /// 0 for the reply to a message over TCP, which has none.
     pub(super) status: u16,
     /// Whether the connection may carry another request.
     pub(super) keepalive: bool,
@@ -195,7 +209,8 @@ impl Reader {
             }
             (self.status, self.keepalive) = (facts.status, facts.keepalive);
             if let Some(capture) = &mut codec.capture {
-                let kept = Kept { fields: std::mem::take(&mut capture.fields), body: Vec::new() };
+                let Capture { body_bytes_max, fields, .. } = capture;
+                let kept = Kept { body_bytes_max: *body_bytes_max, fields: std::mem::take(fields), body: Vec::new() };
                 self.kept = Some(Box::new(kept));
             }
             self.phase = match facts.framing {
@@ -209,6 +224,19 @@ impl Reader {
         if ended && let (Some(capture), Some(kept)) = (&mut codec.capture, self.kept.take()) {
             capture.done.push((self.status, kept.fields, kept.body));
         }
+        Ok(ended.then(|| self.complete()))
+    }
+
+    /// The same for the reply to the message of this number.
+    pub(super) fn take_reply(
+        &mut self,
+        bytes: &mut &[u8],
+        number: u32,
+        messages: &Messages,
+    ) -> Result<Option<Complete>, Cause> {
+        self.started = true;
+        let ended = messages.take_reply(number, &mut self.body_bytes, bytes)?;
+        self.keepalive = messages.keep_connections();
         Ok(ended.then(|| self.complete()))
     }
 
@@ -285,6 +313,7 @@ impl Reader {
             }
             Phase::Head if !self.started && was_used_before => Err(Cause::KeepaliveRace),
             Phase::Head if !self.started => Err(Cause::ClosedUnanswered),
+            _ if codec.messages.is_some() => Err(Cause::Short),
             _ => Err(Cause::ClosedEarly),
         }
     }
@@ -300,7 +329,7 @@ impl Reader {
 
 fn keep(kept: &mut Option<Box<Kept>>, data: Option<&[u8]>) {
     if let (Some(kept), Some(data)) = (kept, data) {
-        let room = BODY_BYTES_MAX.saturating_sub(kept.body.len());
+        let room = kept.body_bytes_max.saturating_sub(kept.body.len());
         kept.body.extend_from_slice(data.get(..data.len().min(room)).unwrap_or_default());
     }
 }

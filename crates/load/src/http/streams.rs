@@ -197,7 +197,7 @@ impl Http {
             {
                 self.under_way = self.under_way.saturating_sub(1);
                 let kind = setup.request(target).kind;
-                connection.flights.push_back(Flight { target, kind, due_ns, sent_ns: 0 });
+                connection.flights.push_back(Flight::new(target, kind, due_ns));
             }
         } else if bench.ending {
             // Requests without a stream are no longer begun.
@@ -206,7 +206,7 @@ impl Http {
             while connection.in_flight() < wanted && bench.may_begin() {
                 let target = group.choice.next();
                 let kind = setup.request(target).kind;
-                connection.flights.push_back(Flight { target, kind, due_ns: bench.seat.now_ns, sent_ns: 0 });
+                connection.flights.push_back(Flight::new(target, kind, bench.seat.now_ns));
             }
         }
         let has_stream = connection.stream.is_some();

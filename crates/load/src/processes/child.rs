@@ -53,7 +53,7 @@ fn http(
     threads: &[Start],
     part: Part,
 ) -> Result<(Crew<HttpRecord>, usize, Option<Threads>), StartError> {
-    let wanted = descriptors_needed(options.connections, options.threads, part.of);
+    let wanted = descriptors_needed(options.sockets(), options.threads, part.of);
     reactor::raise_descriptor_limit(wanted).map_err(StartError::Worker)?;
     let setup = Arc::new(Setup::new(options, Some(addresses))?);
     let here = part.workers(options.threads, setup.connections_least());

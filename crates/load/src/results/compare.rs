@@ -6,7 +6,7 @@ use super::files::read_at_most;
 use super::http::json::{File, IntervalFigures};
 use super::units::time;
 use super::websocket;
-use super::websocket::json::PROTOCOL;
+use super::websocket::json::{PROTOCOL, PROTOCOL_TCP};
 use crate::Sparse;
 use serde::Deserialize;
 use stats::bootstrap::{RESAMPLES, Resampling, two_sample_interval};
@@ -58,7 +58,12 @@ fn read(path: &Path) -> Result<Run, String> {
         return Err(format!("{name} has format {}, and this program reads {FORMAT}", about.format));
     }
     match about.protocol.as_deref() {
-        Some(PROTOCOL) => serde_json::from_slice(&bytes).map(|file: websocket::json::Kept| websockets(path, &file)),
+        Some(PROTOCOL) => {
+            serde_json::from_slice(&bytes).map(|file: websocket::json::Kept| held(path, &file, "WebSockets"))
+        }
+        Some(PROTOCOL_TCP) => {
+            serde_json::from_slice(&bytes).map(|file: websocket::json::Kept| held(path, &file, "TCP connections"))
+        }
         _ => serde_json::from_slice(&bytes).map(|file: File| http(path, &file)),
     }
     .map_err(no_run)
@@ -96,7 +101,10 @@ fn http(path: &Path, file: &File) -> Run {
             file.errors,
             caveat(&file.void, file.late.as_ref())
         ),
-        kind: format!("a load in {} loop", file.r#loop),
+        kind: match file.version.as_str() {
+            "TCP" => format!("a load of TCP in {} loop", file.r#loop),
+            _ => format!("a load in {} loop", file.r#loop),
+        },
         errors: percent(file.errors, file.responses + file.failed),
         figures: vec![
             ("responses/s", Unit::Count, rate),
@@ -109,7 +117,7 @@ fn http(path: &Path, file: &File) -> Run {
     }
 }
 
-fn websockets(path: &Path, file: &websocket::json::Kept) -> Run {
+fn held(path: &Path, file: &websocket::json::Kept, what: &str) -> Run {
     let intervals = inner(&file.intervals);
     let rate = |count: fn(&websocket::json::IntervalFigures) -> u64| {
         let rate = |interval: &&websocket::json::IntervalFigures| {
@@ -136,7 +144,7 @@ fn websockets(path: &Path, file: &websocket::json::Kept) -> Run {
     ];
     Run {
         head: format!(
-            "{}: {} WebSockets, {:.1} s, {} established, {} failed, {} lost{}",
+            "{}: {} {what}, {:.1} s, {} established, {} failed, {} lost{}",
             path.display(),
             file.connections,
             file.elapsed_s,
@@ -145,7 +153,7 @@ fn websockets(path: &Path, file: &websocket::json::Kept) -> Run {
             file.losses,
             caveat(&file.void, file.late.as_ref())
         ),
-        kind: "a load of WebSockets".to_owned(),
+        kind: format!("a load of {what}"),
         errors: percent(file.failed + file.losses, file.begun),
         figures: figures.into_iter().map(|(name, (unit, values))| (name, unit, values)).collect(),
         intervals: intervals.len(),

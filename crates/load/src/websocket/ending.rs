@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 
 macro_rules! endings {
     ($( $variant:ident $key:literal $text:literal )*) => {
-        /// How an open WebSocket ended.
+        /// How an open connection ended.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum Ending {
@@ -45,6 +45,14 @@ endings! {
 }
 
 impl Ending {
+    /// The line for people in a load of bare TCP connections, which have no close frames.
+    pub(crate) fn text_of(self, is_bare: bool) -> &'static str {
+        match self {
+            Self::Fin if is_bare => "closed by the target, or something on the way",
+            other => other.text(),
+        }
+    }
+
     /// Whether the connection was lost, rather than ended by the load itself.
     pub fn is_loss(self) -> bool {
         !matches!(self, Self::Done | Self::Unanswered | Self::Stalled | Self::Storm | Self::CutOff)

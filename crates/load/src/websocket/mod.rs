@@ -1,5 +1,5 @@
 //! The load of WebSocket servers: many connections that are opened at a rate, held, pinged, used for messages, cut and
-//! reopened. It counts other things than the HTTP load, so it has its own run, but shares the clock, the plan, the
+//! reopened. Without a handshake the same is done with TCP connections, which carry nothing (`tcp://`). It counts other things than the HTTP load, so it has its own run, but shares the clock, the plan, the
 //! processes and the causes of failures. It prints nothing.
 //!
 //! ```no_run

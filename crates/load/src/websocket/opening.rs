@@ -100,8 +100,11 @@ impl Worker {
         self.ask(slot);
     }
 
-    /// Sends the WebSocket handshake.
+    /// Sends the WebSocket handshake; a bare TCP connection has none, so it is open now.
     fn ask(&mut self, slot: usize) {
+        if self.setup.options.url.bare {
+            return self.opened(slot, &[]);
+        }
         let key = Key::new(self.random.u128(..).to_ne_bytes());
         let number = self.number(slot);
         let (url, setup) = (&self.setup.options.url, &self.setup);
@@ -186,7 +189,7 @@ impl Worker {
         Answer::Failed(Failure::Cause(Cause::BadHead))
     }
 
-    /// Handles the 101 and any frames after it.
+    /// Handles the 101 and any frames after it; without a handshake, the established connection.
     fn opened(&mut self, slot: usize, frames: &[u8]) {
         let setup = std::sync::Arc::clone(&self.setup);
         let number = self.number(slot);
@@ -253,7 +256,7 @@ impl Worker {
         self.open = self.open.saturating_sub(1);
         setup.ended();
         self.seat.record.end(ending);
-        if matches!(ending, Ending::Fin | Ending::Truncated | Ending::Reset) {
+        if matches!(ending, Ending::Fin | Ending::Truncated | Ending::Reset) && !setup.options.url.bare {
             *self.seat.record.codes.entry(1006).or_default() += 1;
         }
         if connection.stalled {

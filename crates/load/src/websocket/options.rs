@@ -23,7 +23,7 @@ pub struct Storm {
     pub share: f64,
 }
 
-/// A load of WebSockets.
+/// A load of WebSockets; or, with a URL of TCP, of connections that are held open and carry nothing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Options {
     /// The target; `{{room}}` and `{{connection}}` in its path are replaced by their numbers.
@@ -128,6 +128,18 @@ impl Options {
         Duration::try_from_secs_f64(self.connections as f64 / self.ramp).unwrap_or(Duration::MAX)
     }
 
+    /// The target as it was typed.
+    pub(crate) fn target(&self) -> String {
+        let url = self.url.to_string();
+        // `http` means `ws`, and `https` means `wss`.
+        if self.url.bare { url } else { format!("ws{}", url.strip_prefix("http").unwrap_or(&url)) }
+    }
+
+    /// What is opened, for reports.
+    pub(crate) fn noun(&self) -> &'static str {
+        if self.url.bare { "connections" } else { "WebSockets" }
+    }
+
     /// Checks the options for contradictions.
     pub fn check(&self) -> Result<(), OptionsError> {
         let is_share = |share: f64| (0.0..=1.0).contains(&share);
@@ -148,6 +160,11 @@ impl Options {
         range(
             (MESSAGE_BYTES_MIN..=MESSAGE_BYTES_MAX).contains(&self.message_bytes),
             "message size: 46 bytes, which hold its number and time, to 1 MB",
+        )?;
+        let has_frames = self.heartbeat.is_some() || self.rate > 0.0 || self.rooms.is_some() || self.join.is_some();
+        range(
+            !self.url.bare || (!has_frames && self.fields.is_empty()),
+            "a TCP connection that is held has no header fields, pings, rooms and messages",
         )?;
         for (name, value) in &self.fields {
             let is_name = !name.is_empty()
@@ -195,6 +212,9 @@ mod tests {
         assert_eq!(sound.check(), Ok(()));
         let own = Options { fields: vec![("Upgrade".into(), "x".into())], ..sound.clone() };
         assert_eq!(own.check(), Err(OptionsError::Field("Upgrade".into())));
+        let held = Options::new(Url::parse_tcp("tcp://a:1").unwrap());
+        assert_eq!(held.check(), Ok(()));
+        assert!(Options { rate: 1.0, ..held }.check().is_err());
         assert!(Options { stall: 1.5, ..sound.clone() }.check().is_err());
         assert!(Options { ramp: 0.0, ..sound.clone() }.check().is_err());
         assert!(Options { message_bytes: 10, ..sound }.check().is_err());

@@ -81,7 +81,9 @@ impl Setup {
                 protocols.extend(value.split(',').map(|name| name.trim().as_bytes().to_vec()));
             }
         }
-        let tls = if options.url.tls { Some(Side::new(&options.tls, &["http/1.1"], [name(&options)])?) } else { None };
+        let protocols_of_tls: &[&str] = if options.url.bare { &[] } else { &["http/1.1"] };
+        let tls =
+            if options.url.tls { Some(Side::new(&options.tls, protocols_of_tls, [name(&options)])?) } else { None };
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let hold_begins_ns = ns(options.ramp_time());
         Ok(Self {

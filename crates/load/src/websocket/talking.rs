@@ -58,7 +58,7 @@ impl Worker {
                 Ok(Read::Data(heard)) => self.settle_heard(slot, &heard),
                 Ok(Read::NotReady) => return,
                 Ok(Read::Closed) if is_truncated => return self.finish(slot, Ending::Truncated),
-                Ok(Read::Closed) => return self.finish(slot, Ending::Fin),
+                Ok(Read::Closed) => return self.finish(slot, self.ending_of_fin(slot)),
                 Err(_) => return self.finish(slot, Ending::Reset),
             }
             self.seat.look_at_clock();
@@ -71,12 +71,22 @@ impl Worker {
         }
     }
 
+    /// How a connection ends by the target's FIN. A bare TCP connection has no close frame: the FIN answers that of the load.
+    fn ending_of_fin(&self, slot: usize) -> Ending {
+        let is_closing = self.connections.get(slot).is_some_and(|connection| connection.phase == Phase::Closing);
+        if is_closing && self.setup.options.url.bare { Ending::Done } else { Ending::Fin }
+    }
+
     /// Parses received bytes. Returns the reply to send, and how the connection ends, if it does.
     pub(super) fn hear(&mut self, slot: usize, mut bytes: &[u8]) -> Heard {
         let Self { connections, seat, setup, random, .. } = self;
         let Seat { record, now_ns, .. } = seat;
         let mut heard = Heard::default();
         let Some(connection) = connections.get_mut(slot) else { return heard };
+        if setup.options.url.bare {
+            // Nothing was sent, so nothing is expected; the bytes are counted.
+            return heard;
+        }
         let Connection { decoder, pinged_ns, awaits_pong, room, joined, received, .. } = connection;
         loop {
             let Ok(decoded) = decoder.decode(bytes) else {
@@ -226,6 +236,12 @@ impl Worker {
         connection.phase = Phase::Closing;
         let task = connection.task;
         self.seat.reactor.set_deadline(task, None);
+        if self.setup.options.url.bare {
+            if connection.stream.as_ref().is_none_or(|stream| stream.shutdown_write().is_err()) {
+                self.finish(slot, Ending::Reset);
+            }
+            return;
+        }
         if let Err(ending) = self.send_close(slot, CloseCode::NORMAL) {
             self.finish(slot, ending);
         }

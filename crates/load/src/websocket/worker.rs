@@ -219,8 +219,6 @@ impl Job for Worker {
     type Record = WebSocketRecord;
     type Due = Due;
 
-    const YIELDS_TO_NEXT_TURN: bool = true;
-
     fn seat(&mut self) -> &mut Seat<WebSocketRecord> {
         &mut self.seat
     }

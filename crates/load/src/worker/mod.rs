@@ -45,10 +45,11 @@ pub(crate) trait Job {
     /// What can become due.
     type Due: Copy;
 
-    /// Whether tasks that yield within a turn wait until the next check of the sockets, the end and the interval.
-    const YIELDS_TO_NEXT_TURN: bool;
-
     fn seat(&mut self) -> &mut Seat<Self::Record>;
+    /// Whether tasks that yield within a turn wait until the next check of the sockets, the end and the interval.
+    fn yields_to_next_turn(&self) -> bool {
+        true
+    }
     /// Called when the run begins.
     fn begin(&mut self);
     /// What is due next, and when.
@@ -183,7 +184,7 @@ fn run_to_end<J: Job>(job: &mut J, begun: Instant) -> io::Result<()> {
 /// Handles all ready sockets, and does what is due between them.
 fn drive_ready<J: Job>(job: &mut J) {
     let batch = job.seat().reactor.ready_len().max(1);
-    let mut left = if J::YIELDS_TO_NEXT_TURN { batch } else { usize::MAX };
+    let mut left = if job.yields_to_next_turn() { batch } else { usize::MAX };
     while left > 0 {
         let Some(ready) = job.seat().reactor.next_ready() else { break };
         if let Ready::Task(task) = ready {
@@ -250,8 +251,6 @@ mod tests {
     impl Job for Beats {
         type Record = HttpRecord;
         type Due = ();
-
-        const YIELDS_TO_NEXT_TURN: bool = true;
 
         fn seat(&mut self) -> &mut Seat<HttpRecord> {
             &mut self.seat

@@ -16,6 +16,8 @@ const CALM_CLOSED_NS: u64 = 1_000_000;
 
 /// A protocol of the load. It is told what is due and which sockets are ready, and records on the bench.
 pub(crate) trait Driver {
+    /// Whether its tasks may wake themselves without end: then they wait for the next turn.
+    fn yields_to_next_turn(&self) -> bool;
     /// Called when the run begins. A closed loop sends its first requests.
     fn begin(&mut self, bench: &mut Bench);
     /// Open loop: a request was due at this time.
@@ -26,8 +28,25 @@ pub(crate) trait Driver {
     fn under_way(&self) -> usize;
     /// Called at the end of the run, to add what the intervals' records do not contain.
     fn end(&mut self, bench: &mut Bench);
+    /// When a virtual user of the driver continues after its think time.
+    fn next_user_ns(&self) -> u64 {
+        NEVER
+    }
+    /// A virtual user was due to continue.
+    fn continue_user(&mut self, _bench: &mut Bench) {}
+    /// Called once when no more requests begin.
+    fn wind_up(&mut self, _bench: &mut Bench) {}
     /// Called when the run is over: requests in flight fail with this cause, or without one count as cut off.
     fn abandon(&mut self, bench: &mut Bench, cause: Option<crate::Cause>);
+}
+
+/// What is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DueWork {
+    /// A request; in a closed loop a probe of the worker's lag.
+    Arrival,
+    /// A virtual user continues.
+    User,
 }
 
 /// A worker's requests, with their driver.
@@ -77,12 +96,14 @@ impl<D: Driver> Requests<D> {
 
 impl<D: Driver> Job for Requests<D> {
     type Record = HttpRecord;
-    type Due = ();
-
-    const YIELDS_TO_NEXT_TURN: bool = false;
+    type Due = DueWork;
 
     fn seat(&mut self) -> &mut Seat<HttpRecord> {
         &mut self.bench.seat
+    }
+
+    fn yields_to_next_turn(&self) -> bool {
+        self.driver.yields_to_next_turn()
     }
 
     fn begin(&mut self) {
@@ -92,12 +113,17 @@ impl<D: Driver> Job for Requests<D> {
     }
 
     #[inline]
-    fn next_due(&self) -> (u64, ()) {
-        (self.bench.due_ns, ())
+    fn next_due(&self) -> (u64, DueWork) {
+        let user_ns = self.driver.next_user_ns();
+        if user_ns < self.bench.due_ns { (user_ns, DueWork::User) } else { (self.bench.due_ns, DueWork::Arrival) }
     }
 
-    fn come_due(&mut self, due_ns: u64, (): ()) {
+    fn come_due(&mut self, due_ns: u64, due: DueWork) {
         self.bench.seat.note_lag(due_ns);
+        if due == DueWork::User {
+            self.driver.continue_user(&mut self.bench);
+            return self.bench.seat.look_at_clock();
+        }
         if self.arrivals.is_some() && self.bench.may_begin() {
             self.driver.arrive(&mut self.bench, due_ns);
             self.bench.seat.look_at_clock();
@@ -106,12 +132,12 @@ impl<D: Driver> Job for Requests<D> {
     }
 
     fn calm_ns(&self) -> u64 {
-        if self.bench.is_open { CALM_OPEN_NS } else { CALM_CLOSED_NS }
+        if self.bench.is_open || self.bench.has_users { CALM_OPEN_NS } else { CALM_CLOSED_NS }
     }
 
     fn ready(&mut self, task: TaskId) {
         self.driver.ready(&mut self.bench, task);
-        if self.bench.is_open {
+        if self.bench.is_open || self.bench.has_users {
             self.bench.seat.look_at_clock();
         }
     }
@@ -129,6 +155,7 @@ impl<D: Driver> Job for Requests<D> {
         if self.give_up_ns == NEVER && no_more {
             self.bench.ending = true;
             self.give_up_ns = now_ns.saturating_add(self.drain_ns);
+            self.driver.wind_up(&mut self.bench);
         }
         if !self.bench.is_exhausted() {
             return false;
@@ -185,6 +212,8 @@ pub(crate) struct Bench {
     /// Whether no more requests begin.
     pub(crate) ending: bool,
     pub(crate) is_open: bool,
+    /// Whether virtual users play a scenario. Then the pacer counts iterations instead of requests.
+    pub(crate) has_users: bool,
     /// [`Options::parts`].
     pub(crate) parts: bool,
     /// When the last response was complete.
@@ -199,15 +228,12 @@ impl Bench {
         let (index, workers) = (seat.index as u64, seat.workers as u64);
         let share = |requests: u64| requests / workers + u64::from(index < requests % workers);
         Self {
-            values: Values {
-                counter: index,
-                worker: index,
-                random: fastrand::Rng::with_seed(options.seed.wrapping_add(index)),
-            },
+            values: Values::new(index, options.seed.wrapping_add(index)),
             due_ns: 0,
             failure: None,
             ending: false,
             is_open: options.pace.is_open(),
+            has_users: options.scenario.is_some(),
             parts: options.parts,
             completed_ns: 0,
             left: options.requests.map(share),
@@ -240,6 +266,11 @@ impl Bench {
                 true
             }
         }
+    }
+
+    /// Lets no more requests begin, because the rows of a data file are used.
+    pub(crate) fn run_out(&mut self) {
+        self.left = Some(0);
     }
 
     /// Whether `may_begin` would refuse another request.

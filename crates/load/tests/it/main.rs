@@ -2,9 +2,14 @@
 
 mod bad_targets;
 mod closed_loop;
+mod course;
 mod http2;
 mod rate;
+mod scenario;
+mod scenario_data;
+mod scenario_schema;
 mod scene;
 mod script;
+mod tcp;
 mod tls;
 mod websocket;

@@ -58,7 +58,8 @@ impl Dialogue {
         }
         if let Some(reason) = session.over() {
             let style = if reason == CloseReason::Http2Fault { ClosingStyle::Fin } else { self.closing.style };
-            self.close(reason, style, stream, site);
+            // Clients send frames until they see the end, even behind their own GOAWAY.
+            self.close_while(true, reason, style, stream, site);
             return Round::Again;
         }
         let mut out = std::mem::take(&mut site.frames);

@@ -27,6 +27,11 @@ impl Dialogue {
             }
         }
         match action {
+            Action::Page(PagePart::Whole) if self.fastcgi.is_some() => self.respond(site.page.whole_reply(), site),
+            Action::Upgrade { .. } | Action::WebSocket(_) if self.fastcgi.is_some() => {
+                self.respond(Reply::text(501, "over FastCGI there is no Upgrade".to_owned()), site);
+            }
+            Action::CutHead(reply) if self.fastcgi.is_some() => self.cut_head_in_records(&reply),
             Action::Page(PagePart::Whole) => self.send_page(stream, site),
             Action::Page(part) => self.respond(site.page.partial_reply(part), site),
             Action::Reply(reply) => self.respond(reply, site),
@@ -109,14 +114,18 @@ impl Dialogue {
 
     pub(super) fn respond(&mut self, reply: Reply, site: &Site) {
         let framing = match &reply.content {
-            Content::Pattern(body) => Some(body.framing),
-            Content::None | Content::Bytes(_) => None,
+            // Records have an end of their own.
+            Content::Pattern(body) if self.fastcgi.is_none() => Some(body.framing),
+            Content::Pattern(_) | Content::None | Content::Bytes(_) => None,
         };
         let (announced, then) = self.outcome(framing, site);
         self.send_reply(reply, announced, then, site);
     }
 
     pub(super) fn send_reply(&mut self, reply: Reply, announced: Announced, then: Then, site: &Site) {
+        if self.fastcgi.is_some() {
+            return self.send_in_records(reply, then);
+        }
         let mut out = Vec::new();
         reply.encode_interim(&mut out);
         site.page.common.encode_head(&reply, announced, &mut out);

@@ -305,6 +305,7 @@ impl Multiplex {
             from: who.from,
             is_one_of_several: site.options().is_one_of_several,
             is_http2: true,
+            params: None,
         };
         let chosen =
             action::choose(&request).unwrap_or_else(|Complaint(text)| Action::Reply(Reply::text(400, text)).into());

@@ -1,4 +1,5 @@
 //! The integration tests of `reactor`, one module per subject.
 
+mod datagrams;
 mod streams;
 mod waits;

@@ -150,7 +150,7 @@ fn a_parked_socket_reports_its_end_under_its_label_even_if_that_came_first() {
             client = None;
             until(&reactor, |ready| (ready == Some(Ready::Task(task))).then_some(()));
         }
-        let parked = stream.park();
+        let parked = { stream }.park();
         reactor.label_parked(parked.id(), 99);
         drop(client);
         until(&reactor, |ready| (ready == Some(Ready::Parked(99))).then_some(()));
@@ -161,7 +161,7 @@ fn a_parked_socket_reports_its_end_under_its_label_even_if_that_came_first() {
 fn a_parked_socket_moves_to_another_thread_and_finds_a_fin_that_is_already_there() {
     let reactor = Reactor::new().unwrap();
     let (mut client, stream, _) = pair(&reactor);
-    let parked = stream.park();
+    let parked = { stream }.park();
     reactor.label_parked(parked.id(), 1);
     let thief = std::thread::spawn(move || {
         let other = Reactor::new().unwrap();

@@ -58,6 +58,32 @@ fn the_example_of_the_documentation() {
 }
 
 #[test]
+fn the_search_tells_what_it_comes_across() {
+    let locations = locations("/\n/a/\n ~ ^/a/1\n ~ ^/a/2\n~ 3$\n^~ /b\n= /c");
+    let told = |uri: &str| {
+        let told = std::cell::RefCell::new(String::new());
+        let tell = |tried: Tried<'_>| {
+            let text = match tried {
+                Tried::Exact(id) => format!("={id} "),
+                Tried::Slash(id) => format!(">{id} "),
+                Tried::Prefix { id, is_final: false } => format!("{id} "),
+                Tried::Prefix { id, is_final: true } => format!("^{id} "),
+                Tried::Expression { id, matched, .. } => format!("~{id}{} ", if matched { '+' } else { '-' }),
+            };
+            told.borrow_mut().push_str(&text);
+        };
+        locations.find_and_tell(uri.as_bytes(), &mut Captures::default(), tell).unwrap();
+        told.into_inner()
+    };
+    assert_eq!(told("/a/2"), "1 ~2- ~3+ ");
+    assert_eq!(told("/a/3"), "1 ~2- ~3- ~4+ ");
+    assert_eq!(told("/x"), "0 ~4- ");
+    assert_eq!(told("/b3"), "^5 ");
+    assert_eq!(told("/c"), "=6 ");
+    assert_eq!(told("/a"), ">1 ");
+}
+
+#[test]
 fn expressions_are_tried_in_their_order() {
     let locations = locations("~ ^/a\n~ ^/ab\n/abc");
     assert_eq!(find(&locations, "/abc"), "0");

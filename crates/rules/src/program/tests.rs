@@ -23,6 +23,7 @@ struct Exchange {
     slots: VarSlots,
     captures: RefCell<Captures>,
     notes: RefCell<Vec<String>>,
+    ran: Vec<String>,
 }
 
 impl View for Exchange {
@@ -61,6 +62,12 @@ impl Surroundings for Exchange {
 }
 
 impl Machine for Exchange {
+    const TRACED: bool = true;
+
+    fn ran(&mut self, number: u32, did: Did<'_>) {
+        self.ran.push(format!("{number} {did:?}"));
+    }
+
     fn uri(&self) -> &[u8] {
         &self.uri
     }
@@ -275,6 +282,24 @@ fn a_match_leaves_groups_and_a_miss_takes_them() {
 }
 
 #[test]
+fn a_machine_hears_of_each_instruction() {
+    let mut write = Writer::new();
+    let mut one = exchange("/d", "");
+    let condition = |holds: bool| Condition::Equal(write.variable("a"), write.text(if holds { "x" } else { "y" }));
+    let (is, is_not) = (condition(true), condition(false));
+    let set = |text: &str, write: &Writer| Step::Set(write.slot("a"), write.text(text));
+    let steps = vec![
+        set("x", &write),
+        Step::If { condition: is_not, place: Some(1), steps: vec![set("skipped", &write), Step::Break] },
+        Step::If { condition: is, place: Some(2), steps: vec![write.rewrite("^/none", "/", None, Then::Next)] },
+        write.rewrite("^/d", "/e", None, Then::Next),
+        Step::Return(1),
+    ];
+    assert_eq!(run(steps, &mut one), Stop::Return(1));
+    assert_eq!(one.ran, ["0 Set([120])", "1 Tested(false)", "4 Tested(true)", "5 Missed", "6 Rewrote", "7 Returned"]);
+}
+
+#[test]
 fn a_file_is_looked_for_by_the_caller() {
     let write = Writer::new();
     for (negated, yes, no) in [(false, 1, 2), (true, 2, 1)] {
@@ -287,7 +312,7 @@ fn a_file_is_looked_for_by_the_caller() {
         let steps = vec![Step::If { condition, place: Some(9), steps: vec![Step::Return(1)] }, Step::Return(2)];
         let program = Program::build(steps, false);
         let mut one = exchange("/d", "");
-        let Stop::Look { test, path, yes: if_yes, no: if_no } = program.run(Place::default(), &mut one) else {
+        let Stop::Look { test, path, yes: if_yes, no: if_no, .. } = program.run(Place::default(), &mut one) else {
             panic!("no look")
         };
         assert_eq!((test, &path[..]), (FileTest::Directory, &b"/srv/d"[..]));

@@ -27,7 +27,6 @@ const GROUPS: &[Group] = &[
     },
     Group { needs: "a QUIC listener (`listen … quic`)", value: Some(""), names: &["http3"] },
     Group { needs: "`slice`", value: None, names: &["slice_range"] },
-    Group { needs: "`ssi on`", value: None, names: &["date_gmt", "date_local"] },
     Group { needs: "`set $uid_reset`", value: Some(""), names: &["uid_reset"] },
     // Without a list of modern browsers nginx takes every browser for an ancient one.
     Group { needs: "`modern_browser`", value: Some("1"), names: &["ancient_browser"] },

@@ -6,11 +6,15 @@
 
 mod field;
 mod idle;
+mod jwt;
 mod names;
+mod otel;
 mod tls;
 
 pub use field::{FieldName, arg, cookie, set_cookie};
 pub use idle::Idle;
+pub use jwt::JwtVariable;
+pub use otel::OtelVariable;
 pub use tls::TlsVariable;
 
 use rustc_hash::FxHashMap;
@@ -50,8 +54,14 @@ pub enum Variable {
     ConnectionsWriting,
     ContentLength,
     ContentType,
+    /// `$date_gmt`
+    DateGmt,
+    /// `$date_local`
+    DateLocal,
     DocumentRoot,
     GzipRatio,
+    BrotliRatio,
+    ZstdRatio,
     Host,
     Hostname,
     Http2,
@@ -91,6 +101,8 @@ pub enum Variable {
     RequestMethod,
     RequestPort,
     RequestTime,
+    /// Ours: the phases of a request that has the secret.
+    RequestTrace,
     RequestUri,
     Scheme,
     /// `$secure_link`
@@ -165,6 +177,10 @@ pub enum Variable {
     ProxyProtocolTlv(Box<[u8]>),
     /// One about TLS towards the client.
     Tls(TlsVariable),
+    /// A value of a JSON Web Token.
+    Jwt(JwtVariable),
+    /// A part of the trace context.
+    Otel(OtelVariable),
     /// A variable of a module that has no effect here.
     Idle(Idle),
     /// `$uid_got`: the number of `userid` that the client sent.
@@ -270,7 +286,9 @@ impl Variable {
             Scope::Http => fixed
                 .or_else(|| TlsVariable::find(&lower).map(Self::Tls))
                 .or_else(|| Idle::find(&lower).map(Self::Idle)),
-            Scope::Stream => fixed,
+            Scope::Stream => fixed
+                .or_else(|| TlsVariable::find(&lower).filter(|variable| variable.is_of_stream()).map(Self::Tls))
+                .or_else(|| Idle::find(&lower).filter(|idle| idle.name().starts_with("ssl_")).map(Self::Idle)),
         }
     }
 
@@ -296,6 +314,7 @@ impl Variable {
             Self::ProxyProtocolTlv(name) => format!("$proxy_protocol_tlv_{}", text(name)),
             Self::Tls(variable) => format!("${}", variable.name()),
             Self::Idle(idle) => format!("${}", idle.name()),
+            Self::Jwt(variable) => variable.shown(),
             Self::Capture(number) => format!("${number}"),
             _ => "$…".to_owned(),
         }
@@ -305,7 +324,8 @@ impl Variable {
     pub fn explain_unknown(name: &str, users: &UserVariables) -> (String, Option<String>) {
         let lower = name.to_ascii_lowercase();
         let fixed = names::all(users.scope).iter().map(|(known, _)| *known);
-        let modules = TlsVariable::names().chain(Idle::names()).filter(|_| users.scope == Scope::Http);
+        let modules = TlsVariable::names().chain(Idle::names());
+        let modules = modules.filter(|_| users.scope == Scope::Http || lower.starts_with("ssl_"));
         let fixed = fixed.chain(modules);
         let known = fixed.chain(users.names.iter().map(|known| &**known));
         let nearest = known.map(|known| (strsim::damerau_levenshtein(known, &lower), known)).min();

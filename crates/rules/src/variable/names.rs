@@ -1,12 +1,13 @@
 //! The tables of variable names, one for each block that has servers. `mod.rs` asks them; no other module does.
 
-use super::{FieldName, Scope, Variable};
+use super::{FieldName, JwtVariable, OtelVariable, Scope, Variable};
 
 /// Every fixed variable of `http` by name, sorted by name.
 const HTTP: &[(&str, Variable)] = &[
     ("args", Variable::Args),
     ("binary_remote_addr", Variable::BinaryRemoteAddr),
     ("body_bytes_sent", Variable::BodyBytesSent),
+    ("brotli_ratio", Variable::BrotliRatio),
     ("bytes_sent", Variable::BytesSent),
     ("close_side", Variable::CloseSide),
     ("connection", Variable::Connection),
@@ -18,6 +19,8 @@ const HTTP: &[(&str, Variable)] = &[
     ("connections_writing", Variable::ConnectionsWriting),
     ("content_length", Variable::ContentLength),
     ("content_type", Variable::ContentType),
+    ("date_gmt", Variable::DateGmt),
+    ("date_local", Variable::DateLocal),
     ("document_root", Variable::DocumentRoot),
     ("document_uri", Variable::Uri),
     ("fastcgi_path_info", Variable::FastcgiPathInfo),
@@ -30,11 +33,16 @@ const HTTP: &[(&str, Variable)] = &[
     ("invalid_referer", Variable::InvalidReferer),
     ("is_args", Variable::IsArgs),
     ("is_request_port", Variable::IsRequestPort),
+    ("jwt_payload", Variable::Jwt(JwtVariable::Payload)),
     ("limit_conn_status", Variable::LimitConnStatus),
     ("limit_rate", Variable::LimitRate),
     ("limit_req_status", Variable::LimitReqStatus),
     ("msec", Variable::Msec),
     ("nginx_version", Variable::NginxVersion),
+    ("otel_parent_id", Variable::Otel(OtelVariable::ParentId)),
+    ("otel_parent_sampled", Variable::Otel(OtelVariable::ParentSampled)),
+    ("otel_span_id", Variable::Otel(OtelVariable::SpanId)),
+    ("otel_trace_id", Variable::Otel(OtelVariable::TraceId)),
     ("pid", Variable::Pid),
     ("pipe", Variable::Pipe),
     ("pool_wait_time", Variable::PoolWaitTime),
@@ -62,6 +70,7 @@ const HTTP: &[(&str, Variable)] = &[
     ("request_method", Variable::RequestMethod),
     ("request_port", Variable::RequestPort),
     ("request_time", Variable::RequestTime),
+    ("request_trace", Variable::RequestTrace),
     ("request_uri", Variable::RequestUri),
     ("scheme", Variable::Scheme),
     ("secure_link", Variable::SecureLink),
@@ -96,6 +105,7 @@ const HTTP: &[(&str, Variable)] = &[
     ("upstream_reused", Variable::UpstreamReused),
     ("upstream_status", Variable::UpstreamStatus),
     ("uri", Variable::Uri),
+    ("zstd_ratio", Variable::ZstdRatio),
 ];
 
 /// The same of `stream`.
@@ -162,6 +172,8 @@ const FAMILIES: &[Family] = &[
     ("arg_", |rest| Variable::Arg(rest.as_bytes().into())),
     ("cookie_", |rest| Variable::Cookie(rest.as_bytes().into())),
     ("http_", |rest| Variable::Http(FieldName::new(rest))),
+    ("jwt_claim_", |rest| Variable::Jwt(JwtVariable::Claim(rest.into()))),
+    ("jwt_header_", |rest| Variable::Jwt(JwtVariable::Header(rest.into()))),
     ("proxy_protocol_tlv_", |rest| Variable::ProxyProtocolTlv(rest.as_bytes().into())),
     ("sent_http_", |rest| Variable::SentHttp(FieldName::new(rest))),
     ("sent_trailer_", |rest| Variable::SentTrailer(FieldName::new(rest))),

@@ -77,6 +77,11 @@ impl TlsVariable {
         NAMES.iter().find(|(_, known)| *known == self).map_or("", |(name, _)| name)
     }
 
+    /// Whether `stream` has it, too.
+    pub(super) fn is_of_stream(self) -> bool {
+        !matches!(self, Self::ClientIssuerLegacy | Self::ClientSubjectLegacy | Self::EarlyData)
+    }
+
     /// Whether it describes the client's certificate.
     pub fn is_of_client(self) -> bool {
         self.name().starts_with("ssl_client_")

@@ -9,13 +9,19 @@ fn a_census_of_another_namespace_shows_its_sockets_alone() {
     let Some(elsewhere) = Elsewhere::start("a_census_of_another_namespace_shows_its_sockets_alone") else { return };
     let ours = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
     let port = ours.local_addr().expect("bound").port();
+    // One for both: a program that another test starts may hold a copy of a closed one for a moment.
+    let (_theirs, there) = Namespace::Pid(elsewhere.pid())
+        .run(|| {
+            let theirs = std::net::TcpListener::bind("0.0.0.0:0").expect("bound");
+            let there = theirs.local_addr().expect("bound").port();
+            (theirs, there)
+        })
+        .expect("root may enter");
     for namespace in [Namespace::Pid(elsewhere.pid()), Namespace::Path(elsewhere.path())] {
-        let (mut census, mut slow, counters, _theirs, there) = namespace
+        let (mut census, mut slow, counters) = namespace
             .run(|| {
-                let theirs = std::net::TcpListener::bind("0.0.0.0:0").expect("bound");
-                let there = theirs.local_addr().expect("bound").port();
                 let slow = Census::open_proc("the test wants it".to_owned()).expect("/proc is there");
-                (Census::open().expect("a kernel"), slow, Counters::read().expect("/proc is there"), theirs, there)
+                (Census::open().expect("a kernel"), slow, Counters::read().expect("/proc is there"))
             })
             .expect("root may enter");
         assert_eq!(census.source(), &Source::Netlink);

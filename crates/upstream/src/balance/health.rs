@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use rustc_hash::FxHashMap;
 
 use super::timing::Timing;
-use super::{PeerSpec, SeatLine};
+use super::{Measure, PeerSpec, SeatLine};
 use crate::Millis;
 use crate::shared::PeerAddress;
 use crate::sync::{AtomicU32 as SeatCount, PlainMutex, lock_plain};
@@ -234,6 +234,22 @@ impl Seat {
         }
     }
 
+    /// Begins to measure a session at this peer, or ends it if the time of the connection is all that counts.
+    pub(super) fn time_session(
+        &mut self,
+        health: &Arc<PeerHealth>,
+        measure: Measure,
+        began: Millis,
+        now: Millis,
+    ) -> Option<SessionTiming> {
+        if measure == Measure::Connect {
+            health.timing.took(now.since(began), 0);
+            return None;
+        }
+        let inflight_since = self.inflight_since.take();
+        Some(SessionTiming { health: Arc::clone(health), measure, began, inflight_since })
+    }
+
     /// Turns the exchange into a tunnel, which also counts but has nothing more to measure.
     pub fn into_tunnel(mut self) -> Counted {
         self.measured();
@@ -244,6 +260,46 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         self.measured();
+    }
+}
+
+/// Measures a session for `least_time first_byte` and `least_time last_byte`.
+#[derive(Debug)]
+pub struct SessionTiming {
+    health: Arc<PeerHealth>,
+    measure: Measure,
+    began: Millis,
+    /// As for [`Seat`].
+    inflight_since: Option<Millis>,
+}
+
+impl SessionTiming {
+    /// The peer's first byte has come.
+    pub fn first_byte_came(&mut self, now: Millis) {
+        if self.measure == Measure::FirstByte {
+            self.health.timing.took(now.since(self.began), 0);
+            self.end_inflight();
+        }
+    }
+
+    /// The session has ended.
+    pub fn session_ended(&self, now: Millis) {
+        if self.measure == Measure::LastByte {
+            let took = now.since(self.began);
+            self.health.timing.took(took, took);
+        }
+    }
+
+    fn end_inflight(&mut self) {
+        if let Some(began) = self.inflight_since.take() {
+            self.health.timing.end(began);
+        }
+    }
+}
+
+impl Drop for SessionTiming {
+    fn drop(&mut self) {
+        self.end_inflight();
     }
 }
 

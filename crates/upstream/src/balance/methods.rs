@@ -43,6 +43,14 @@ impl Method {
         matches!(self, Self::LeastTime { .. } | Self::RandomTwoLeastTime(_))
     }
 
+    /// The time that the method compares.
+    pub(super) fn measure(self) -> Option<Measure> {
+        match self {
+            Self::LeastTime { measure, .. } | Self::RandomTwoLeastTime(measure) => Some(measure),
+            _ => None,
+        }
+    }
+
     /// Whether the method uses randomness, so that [`Inputs::random`] matters.
     pub fn wants_chance(self) -> bool {
         matches!(self, Self::Random | Self::RandomTwoLeastConn | Self::RandomTwoLeastTime(_))

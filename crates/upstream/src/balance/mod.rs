@@ -19,7 +19,7 @@ mod timing;
 use std::sync::Arc;
 
 use health::SHARE_WHOLE;
-pub use health::{Checked, Counted, HealthRegistry, Ordinals, PeerHealth, PeerMode, Seat};
+pub use health::{Checked, Counted, HealthRegistry, Ordinals, PeerHealth, PeerMode, Seat, SessionTiming};
 pub use line::{LineFull, SeatGrant, SeatLine, SeatWaiter};
 pub use methods::Method;
 use methods::Weights;
@@ -372,6 +372,20 @@ impl Group {
         {
             peer.health.timing.took(header_ms, last_byte_ms);
         }
+    }
+
+    /// A peer has accepted a session of `stream` that began at this time. Returns what further times of the session are
+    /// reported to, if the method compares those.
+    pub fn session_connected(
+        &self,
+        index: usize,
+        seat: &mut Seat,
+        began: Millis,
+        now: Millis,
+    ) -> Option<SessionTiming> {
+        let measure = self.method.measure()?;
+        let (_, _, peer) = self.peer(index)?;
+        seat.time_session(&peer.health, measure, began, now)
     }
 
     fn peer(&self, index: usize) -> Option<(&Tier, usize, &Peer)> {

@@ -12,6 +12,10 @@ pub enum Measure {
     Header,
     /// Until its last byte.
     LastByte,
+    /// In `stream`: until the peer accepts a connection.
+    Connect,
+    /// In `stream`: until the peer's first byte.
+    FirstByte,
 }
 
 /// A new time counts a twentieth: an average follows some dozens of requests, and one slow answer does not move it far.
@@ -74,7 +78,7 @@ impl Timing {
     /// Rests are counted in whole seconds, as nginx counts them: with `fail_timeout=0` one second is one rest.
     pub(super) fn estimate(&self, measure: Measure, active: u32, silent_ms: u64, rest_ms: u64, now: Millis) -> u64 {
         let average = match measure {
-            Measure::Header => &self.header,
+            Measure::Header | Measure::Connect | Measure::FirstByte => &self.header,
             Measure::LastByte => &self.last_byte,
         };
         let average_ms = average.load(Relaxed) >> FRACTION_BITS;

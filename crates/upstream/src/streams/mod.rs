@@ -21,8 +21,9 @@ use std::hash::Hash;
 pub struct Limits {
     /// Most connections of this worker, including those being opened.
     pub connections_max: u32,
-    /// Most concurrent streams on one connection, if its peer allows as many. Before its settings are known, a peer is
-    /// assumed to allow this many: RFC 9113 section 6.5.2 recommends at least 100.
+    /// Most concurrent streams on one connection, if its peer allows as many. Before its settings are known, a connection
+    /// carries one request, which need not wait; it is expected to take this many once they are (RFC 9113 section 6.5.2
+    /// recommends at least 100).
     pub streams_max: u32,
     /// Most requests that may wait; 0: none.
     pub line_max: u32,
@@ -37,7 +38,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Concurrent requests that a connection will carry before anything is known of it: at least one.
+    /// Concurrent requests that a connection is expected to carry before anything is known of it: at least one.
     fn each(&self) -> u32 {
         self.streams_max.min(self.requests_max).max(1)
     }
@@ -59,8 +60,8 @@ pub struct Earlier {
     pub requests: u32,
     /// When it was opened.
     pub opened: Millis,
-    /// Streams that its peer allows; `u32::MAX` if it has not said so.
-    pub allowed: u32,
+    /// Streams that its peer allows; `None` before its settings are known.
+    pub allowed: Option<u32>,
 }
 
 /// The right to one stream on a connection. Return it with [`StreamBook::release`] however the stream ended.
@@ -155,11 +156,28 @@ struct Shared<K> {
     peer: K,
     state: State,
     streams: u32,
-    /// Streams that the peer allows.
-    allowed: u32,
+    /// Streams that the peer allows; `None` before its settings are known.
+    allowed: Option<u32>,
     requests: u32,
     opened: Millis,
     idle_since: Millis,
+}
+
+impl<K> Shared<K> {
+    /// Most streams at present. More than one before the settings are known could be too many: some servers take that
+    /// for an error, and the requests would be lost.
+    fn room(&self, limits: &Limits) -> u32 {
+        self.allowed.unwrap_or(1).min(limits.streams_max)
+    }
+
+    /// Waiting requests that it is expected to take once more is known of it.
+    fn expected(&self, limits: &Limits) -> u32 {
+        match self.state {
+            State::Opening => limits.each(),
+            State::Open if self.allowed.is_none() => limits.each().saturating_sub(self.streams),
+            State::Open | State::Leaving(_) => 0,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -229,7 +247,7 @@ impl<K: Copy + Eq + Hash, W: PartialEq> StreamBook<K, W> {
     /// Reports an open connection. The peer's limit is not known yet: call [`Self::settings`] when it is. If no request
     /// waits any more, the connection is idle.
     pub fn opened(&mut self, id: ConnectionId, now: Millis, limits: &Limits, actions: &mut Vec<Action<K, W>>) {
-        self.opened_before(id, Earlier { requests: 0, opened: now, allowed: u32::MAX }, now, limits, actions);
+        self.opened_before(id, Earlier { requests: 0, opened: now, allowed: None }, now, limits, actions);
     }
 
     /// The same for a connection that was already open: idle in the pool.
@@ -249,12 +267,12 @@ impl<K: Copy + Eq + Hash, W: PartialEq> StreamBook<K, W> {
         self.trim_idle(peer, limits, actions);
     }
 
-    /// Reports that a connection could not be opened. Requests that no other opening connection can serve fail with it:
+    /// Reports that a connection could not be opened. Requests that no other expected connection can serve fail with it:
     /// the next attempt would give the same result, and the retry policy decides about them.
     pub fn open_failed(&mut self, id: ConnectionId, limits: &Limits, actions: &mut Vec<Action<K, W>>) {
         let Some(shared) = self.forget(id) else { return };
         let peer = shared.peer;
-        let carried = self.counts(peer).opening as usize * limits.each() as usize;
+        let carried = usize::try_from(self.expected(peer, limits)).unwrap_or(usize::MAX);
         if let Some(known) = self.peers.get_mut(&peer) {
             let failed = known.line.split_off(carried.min(known.line.len()));
             actions.extend(failed.into_iter().map(Action::Fail));
@@ -272,7 +290,7 @@ impl<K: Copy + Eq + Hash, W: PartialEq> StreamBook<K, W> {
         actions: &mut Vec<Action<K, W>>,
     ) {
         let Some(shared) = self.connections.get_mut(&id) else { return };
-        shared.allowed = allowed;
+        shared.allowed = Some(allowed);
         let peer = shared.peer;
         self.serve_line(peer, now, limits, actions);
         self.open_for_line(peer, now, limits, actions);
@@ -381,7 +399,7 @@ impl<K: Copy + Eq + Hash, W: PartialEq> StreamBook<K, W> {
         let has_room = |id: &&ConnectionId| {
             self.connections.get(id).is_some_and(|shared| {
                 shared.state == State::Open
-                    && shared.streams < shared.allowed.min(limits.streams_max)
+                    && shared.streams < shared.room(limits)
                     && now.0.saturating_sub(shared.opened.0) < limits.age_ms_max
             })
         };
@@ -408,14 +426,20 @@ impl<K: Copy + Eq + Hash, W: PartialEq> StreamBook<K, W> {
         self.open_for_line(peer, now, limits, actions);
     }
 
-    /// Opens as many connections as the line needs, beyond those already being opened.
+    /// Waiting requests that connections will take of which more is not known yet.
+    fn expected(&self, peer: K, limits: &Limits) -> u64 {
+        let Some(known) = self.peers.get(&peer) else { return 0 };
+        let shared = known.connections.iter().filter_map(|id| self.connections.get(id));
+        shared.map(|shared| u64::from(shared.expected(limits))).sum()
+    }
+
+    /// Opens as many connections as the line needs, beyond those already being opened and those whose settings are waited
+    /// for.
     fn open_for_line(&mut self, peer: K, now: Millis, limits: &Limits, actions: &mut Vec<Action<K, W>>) {
+        let expected = self.expected(peer, limits);
         let Some(known) = self.peers.get_mut(&peer) else { return };
-        let is_opening =
-            |id: &&ConnectionId| self.connections.get(id).is_some_and(|shared| shared.state == State::Opening);
-        let opening = known.connections.iter().filter(is_opening).count() as u64;
         let each = u64::from(limits.each());
-        let mut missing = (known.line.len() as u64).saturating_sub(opening * each);
+        let mut missing = (known.line.len() as u64).saturating_sub(expected);
         while missing > 0 && (known.connections.len() as u32) < limits.connections_max {
             let id = ConnectionId(self.next);
             self.next += 1;
@@ -424,7 +448,7 @@ impl<K: Copy + Eq + Hash, W: PartialEq> StreamBook<K, W> {
                 peer,
                 state: State::Opening,
                 streams: 0,
-                allowed: u32::MAX,
+                allowed: None,
                 requests: 0,
                 opened: now,
                 idle_since: now,
@@ -448,10 +472,10 @@ impl<K: Copy + Eq + Hash, W: PartialEq> StreamBook<K, W> {
         let peer = shared.peer;
         if shared.streams > 0 {
             shared.state = State::Leaving(reason);
-            return;
+        } else {
+            self.forget(id);
+            actions.push(Action::Close(id, reason));
         }
-        self.forget(id);
-        actions.push(Action::Close(id, reason));
         self.open_for_line(peer, now, limits, actions);
         self.forget_if_empty(peer);
     }

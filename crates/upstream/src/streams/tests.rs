@@ -71,13 +71,19 @@ impl Scene {
         self.done().into_iter().map(served).collect()
     }
 
-    /// A first connection with one stream on it.
+    /// Its peer says how many streams it allows.
+    fn settings(&mut self, id: ConnectionId, allowed: u32) {
+        self.book.settings(id, allowed, self.now, &self.limits, &mut self.actions);
+    }
+
+    /// A first connection with one stream on it, whose peer allows many.
     fn begun(limits: Limits) -> (Self, ConnectionId, StreamLease) {
         let mut scene = Self::new(limits);
         assert_eq!(scene.lease(0), Grant::Waits);
         let id = scene.ordered_to_open();
         let mut served = scene.open(id);
         let (_, lease) = served.pop().expect("the first request is served");
+        scene.settings(id, 100);
         (scene, id, lease)
     }
 }
@@ -90,7 +96,7 @@ fn a_connection_from_elsewhere_goes_on_with_what_it_had() {
     }
     let id = scene.ordered_to_open();
     assert_eq!(scene.book.waiting(1).copied().collect::<Vec<_>>(), [0, 1, 2]);
-    let earlier = Earlier { requests: 3, opened: Millis(0), allowed: 1 };
+    let earlier = Earlier { requests: 3, opened: Millis(0), allowed: Some(1) };
     scene.book.opened_before(id, earlier, scene.now, &scene.limits, &mut scene.actions);
     let mut done = scene.done().into_iter();
     let Some(Action::Serve(0, lease)) = done.next() else { panic!("the first request is served") };
@@ -124,13 +130,21 @@ fn one_connection_is_opened_for_all_that_it_will_carry() {
     let first = scene.ordered_to_open();
     assert_eq!(scene.lease(3), Grant::Waits);
     let second = scene.ordered_to_open();
-    let served = scene.open(first);
-    assert_eq!(served.iter().map(|(waiter, _)| *waiter).collect::<Vec<_>>(), [0, 1, 2]);
-    assert_eq!(served.iter().map(|(_, lease)| lease.is_reused()).collect::<Vec<_>>(), [false, true, true]);
+    // One request need not wait for the settings, the others do; no further connection is opened for them.
+    let (0, lease) = one(scene.open(first)) else { panic!("another") };
+    assert!(!lease.is_reused());
+    scene.settings(first, 100);
+    let mut served = vec![lease];
+    for (action, expected) in scene.done().into_iter().zip(1..) {
+        let Action::Serve(waiter, lease) = action else { panic!("not served: {action:?}") };
+        assert_eq!((waiter, lease.is_reused()), (expected, true));
+        served.push(lease);
+    }
+    assert_eq!(served.len(), 3);
     assert_eq!(scene.open(second).len(), 1);
     let counts = Counts { connections: 2, streams: 4, ..Counts::default() };
     assert_eq!((scene.book.counts(1), scene.book.sums()), (counts, counts));
-    for (_, lease) in served {
+    for lease in served {
         scene.release(lease);
     }
 }
@@ -168,12 +182,10 @@ fn beyond_the_limits_requests_wait_in_their_order_and_then_are_refused() {
 #[test]
 fn what_the_peer_allows_opens_another_connection_and_serves_more() {
     let (mut scene, first, lease) = Scene::begun(LIMITS);
-    let Scene { book, actions, limits, now } = &mut scene;
-    book.settings(first, 1, *now, limits, actions);
+    scene.settings(first, 1);
     assert_eq!(scene.lease(1), Grant::Waits);
     let second = scene.ordered_to_open();
-    let Scene { book, actions, limits, now } = &mut scene;
-    book.settings(first, 2, *now, limits, actions);
+    scene.settings(first, 2);
     let Action::Serve(1, other) = one(scene.done()) else { panic!("another") };
     assert_eq!(scene.open(second), []);
     scene.release(lease);
@@ -202,6 +214,24 @@ fn a_connection_that_goes_away_ends_with_its_last_stream_and_gets_no_more() {
     book.go_away(first, *now, limits, actions);
     assert_eq!(scene.done(), [Action::Close(first, Retired::GoneAway)]);
     assert_eq!(scene.book.sums(), Counts::default());
+}
+
+#[test]
+fn a_connection_whose_settings_do_not_come_is_replaced_for_those_who_wait() {
+    for is_lost in [true, false] {
+        let mut scene = Scene::new(LIMITS);
+        assert_eq!((scene.lease(0), scene.lease(1)), (Grant::Waits, Grant::Waits));
+        let first = scene.ordered_to_open();
+        let (0, _lease) = one(scene.open(first)) else { panic!("another") };
+        let Scene { book, actions, limits, now } = &mut scene;
+        if is_lost {
+            book.closed(first, *now, limits, actions);
+        } else {
+            book.go_away(first, *now, limits, actions);
+        }
+        let second = scene.ordered_to_open();
+        let (1, _lease) = one(scene.open(second)) else { panic!("another") };
+    }
 }
 
 #[test]
@@ -333,7 +363,7 @@ impl Owner {
         assert!(self.open.contains(&(peer, id)), "a lease is on an open connection of its peer");
         assert!(!self.leaving.contains(&id), "nothing new on a connection that goes away");
         let on_it = self.leases.iter().filter(|(_, other)| other.connection() == id).count() as u32;
-        let allowed = self.allowed.get(&id).copied().unwrap_or(u32::MAX).min(limits.streams_max);
+        let allowed = self.allowed.get(&id).copied().unwrap_or(1).min(limits.streams_max);
         assert!(on_it < allowed, "{on_it} streams where {allowed} are allowed");
         self.leases.push((peer, lease));
     }
@@ -421,7 +451,11 @@ impl Owner {
             assert_eq!(counts.streams, streams.count() as u32);
             if counts.waiting > 0 {
                 let is_full = counts.opening + counts.connections == limits.connections_max;
-                assert!(counts.opening > 0 || is_full, "a waiter has something to wait for: {counts:?}");
+                let has_no_settings = |(at, id): &(u8, ConnectionId)| {
+                    *at == peer && !self.allowed.contains_key(id) && !self.leaving.contains(id)
+                };
+                let is_expected = counts.opening > 0 || self.open.iter().any(has_no_settings);
+                assert!(is_expected || is_full, "a waiter has something to wait for: {counts:?}");
             }
         }
     }

@@ -1,7 +1,8 @@
 //! Character sets, header fields, and cookies of `userid`: valid and invalid values.
 
-use conf::model::{HeaderChange, HeaderName, UserIdExpiry, UserIdMode};
-use conf::value::words::UserIdFlags;
+use conf::model::{Geoip2Metadata, Geoip2Value, HeaderChange, HeaderName, UserIdExpiry, UserIdMode};
+use conf::value::words::{NextUpstream, UserIdFlags};
+use std::time::Duration;
 
 use super::{found, http, locations};
 
@@ -75,4 +76,74 @@ fn cookies_of_clients_are_read() {
     assert!(settings.flags.contains(UserIdFlags::SECURE.with(UserIdFlags::SAMESITE_LAX)) && settings.p3p.is_none());
     assert_eq!(found("userid_mark ab;"), ["value must be \"off\" or a single letter, digit or \"=\" <- ab"]);
     assert_eq!(found("userid maybe;"), ["invalid value \"maybe\" <- maybe"]);
+}
+
+#[test]
+fn codings_are_bounded() {
+    for (text, message) in [
+        ("brotli_comp_level 12;", "value must be between 0 and 11 <- 12"),
+        ("brotli_comp_level 11;", "warning: \"brotli_comp_level\" 11 counts as 6 <- 11"),
+        ("brotli_window 100k;", "\"brotli_window\" directive must be a power of two from 1k to 16m <- 100k"),
+        ("brotli_window 32m;", "\"brotli_window\" directive must be a power of two from 1k to 16m <- 32m"),
+        ("brotli_window 16m;", "warning: \"brotli_window\" 16m counts as 512k <- 16m"),
+        ("zstd_comp_level 0;", "value must be between 1 and 22 <- 0"),
+        ("zstd_comp_level 19;", "warning: \"zstd_comp_level\" 19 counts as 6 <- 19"),
+    ] {
+        assert_eq!(found(text), [message], "{text}");
+    }
+    let written =
+        "brotli on; brotli_window 1k; brotli_comp_level 4; zstd on; zstd_comp_level 3; location / { zstd off; }";
+    let location = &locations(written)[0];
+    let (brotli, zstd) = (&location.settings.brotli, &location.settings.zstd);
+    assert_eq!((brotli.on, brotli.window, brotli.level, zstd.on, zstd.level), (true, 10, 4, None, 3));
+}
+
+#[test]
+fn memcached_has_words_of_its_own() {
+    for (text, message) in [
+        ("memcached_next_upstream http_404;", "invalid value \"http_404\" <- http_404"),
+        ("proxy_next_upstream not_found;", "invalid value \"not_found\" <- not_found"),
+        ("server { location / { memcached_pass $a; } }", "\"memcached_pass\" takes no variables <- $a"),
+        ("server { location / { memcached_pass a; } }", "no port in upstream \"a\" <- a"),
+    ] {
+        assert_eq!(found(text), [message], "{text}");
+    }
+    let words = "memcached_next_upstream not_found invalid_response; memcached_gzip_flag 2; memcached_buffer_size 8k; location / { }";
+    let location = &locations(words)[0];
+    let transport = &location.settings.memcached_transport;
+    assert!(transport.next_upstream.contains(NextUpstream::HTTP_404.with(NextUpstream::INVALID_HEADER)));
+    assert_eq!((transport.buffer_size, location.settings.memcached_words.gzip_flag), (8192, 2));
+}
+
+#[test]
+fn variables_of_a_database_are_read() {
+    for (text, message) in [
+        ("geoip2 f { $a country; x y; }", "invalid variable name \"x\" <- x"),
+        ("geoip2 f { $a; }", "a variable of \"geoip2\" has no path to its value <- $a;"),
+        ("geoip2 f { $a metadata x; }", "invalid value \"x\" <- x"),
+        ("geoip2 f { $a source=b country; }", "invalid variable name \"b\" <- b"),
+        ("geoip2 f { auto_reload x; }", "\"auto_reload\" directive invalid value <- x"),
+        ("geoip2_proxy x;", "invalid network \"x\" <- x"),
+    ] {
+        let said = found(text);
+        assert!(said.len() == 1 && said[0].split(" <- ").last() == message.split(" <- ").last(), "{text}: {said:?}");
+    }
+    let http = http(
+        "geoip2 f { auto_reload 5m; $a metadata build_epoch; $b default=x source=$c d 1; } geoip2_proxy 10.0.0.0/8; geoip2_proxy_recursive on;",
+    );
+    let [geoip] = http.geoips.as_slice() else { panic!("one database") };
+    assert_eq!(
+        (geoip.file.as_slice(), geoip.reload, geoip.variables.len()),
+        (&b"f"[..], Some(Duration::from_mins(5)), 2)
+    );
+    let data = Geoip2Value::Data {
+        source: Some("c".to_owned()),
+        default: Some(b"x".to_vec()),
+        path: vec![b"d".to_vec(), b"1".to_vec()],
+    };
+    assert_eq!(
+        (&geoip.variables[0].value, &geoip.variables[1].value),
+        (&Geoip2Value::Metadata(Geoip2Metadata::BuildEpoch), &data)
+    );
+    assert!(http.geoip_proxies.recursive && http.geoip_proxies.networks.len() == 1);
 }

@@ -18,7 +18,7 @@ fn instructions_keep_their_order() {
     let Instruction::Rewrite(rewrite) = &program[2] else { panic!() };
     assert_eq!((rewrite.flag, rewrite.append_args), (RewriteFlag::Last, false));
     assert!(rewrite.args.is_some());
-    assert_eq!(program[3], Instruction::Break);
+    assert!(matches!(program[3], Instruction::Break(_)));
     assert!(matches!(&program[4], Instruction::Return(back) if matches!(back.body, ReturnBody::Redirect(_))));
 }
 

@@ -75,34 +75,77 @@ fn missing_and_misplaced_words_are_errors() {
         ),
         ("upstream u { keepalive 4; server 10.0.0.1:1; }", "\"keepalive\" directive is not allowed here"),
         ("upstream u { sticky cookie a; server 10.0.0.1:1; }", "\"sticky\" directive is not allowed here"),
+        ("upstream u { least_time header; server 10.0.0.1:1; }", "invalid parameter \"header\""),
         ("access_log s; server { listen 1; return x; }", "log format is not specified"),
         ("server { listen 1 http2; return x; }", "invalid parameter \"http2\""),
         ("server { listen 1; listen 1; return x; }", "a duplicate listen 0.0.0.0:1"),
+        ("server { listen 1 udp; listen 1 udp; return x; }", "a duplicate listen 0.0.0.0:1"),
+        (
+            "server { listen 1 udp backlog=5; return x; }",
+            "\"listen\" directive \"backlog\" parameter is incompatible with \"udp\"",
+        ),
+        (
+            "server { listen 1 fastopen=5 udp; return x; }",
+            "\"listen\" directive \"fastopen\" parameter is incompatible with \"udp\"",
+        ),
+        (
+            "server { listen 1 udp deferred; return x; }",
+            "\"listen\" directive \"deferred\" parameter is incompatible with \"udp\"",
+        ),
+        (
+            "server { listen 1 udp so_keepalive=on; return x; }",
+            "\"listen\" directive \"so_keepalive\" parameter is incompatible with \"udp\"",
+        ),
+        (
+            "server { listen 1 udp proxy_protocol; return x; }",
+            "\"listen\" directive \"proxy_protocol\" parameter is incompatible with \"udp\"",
+        ),
+        (
+            "server { listen 1 ssl; return x; }",
+            "no \"ssl_certificate\" is defined for the \"listen ... ssl\" directive",
+        ),
+        (
+            "server { listen 1 ssl; return x; ssl_certificate a; }",
+            "no \"ssl_certificate_key\" is defined for certificate \"a\"",
+        ),
+        (
+            "server { listen 1 ssl; return x; ssl_certificate a; ssl_certificate_key a; ssl_verify_client on; }",
+            "no ssl_client_certificate or ssl_trusted_certificate for ssl_verify_client",
+        ),
+        ("server { listen 1; return x; ssl_buffer_size 4k; }", "\"ssl_buffer_size\" directive is not allowed here"),
+        ("server { listen 1; return x; ssl_alpn \"\"; }", "invalid protocol \"\" in \"ssl_alpn\""),
     ] {
         let found = errors(body);
         assert!(found.iter().any(|found| found == message), "{body}: {found:?}");
     }
 }
 
+#[test]
+fn tcp_and_udp_have_addresses_of_their_own() {
+    let text = "events {} stream { server { listen 53; listen 53 udp reuseport rcvbuf=1m sndbuf=64k; \
+        proxy_responses 1; proxy_requests 2; return x; } server { listen 53 udp; server_name b; return y; } }";
+    let (model, found, _) = lowered(text);
+    assert!(found.is_empty(), "{found:?}");
+    let stream = model.stream.unwrap();
+    let seen: Vec<_> = stream
+        .listeners
+        .iter()
+        .map(|listener| {
+            (listener.options.udp, listener.options.reuseport, listener.options.rcvbuf, listener.servers.len())
+        })
+        .collect();
+    assert_eq!(seen, [(false, false, None, 1), (true, true, Some(1 << 20), 2)]);
+    let proxy = &stream.servers[0].settings.proxy;
+    assert_eq!((proxy.responses, proxy.requests), (1, 2));
+    assert_eq!(stream.servers[1].settings.proxy.responses, conf::model::RESPONSES_UNLIMITED);
+}
+
 /// An unsupported directive is refused by its name, not ignored.
 #[test]
 fn what_is_not_supported_is_refused_by_name() {
-    for (body, name) in [
-        ("server { listen 1 udp; return x; }", "the \"udp\" parameter of \"listen\""),
-        ("server { listen 1; pass 127.0.0.1:2; }", "directive \"pass\""),
-        ("server { listen 1; return x; proxy_responses 1; }", "directive \"proxy_responses\""),
-        ("server { listen 1 ssl; return x; ssl_certificate a; }", "directive \"ssl_certificate\""),
-        ("server { listen 1 ssl; return x; }", "the \"ssl\" parameter of \"listen\" in \"stream\""),
-        ("upstream u { least_time connect; server 10.0.0.1:1; }", "directive \"least_time\""),
-        (
-            "upstream u { random two least_time=last_byte; server 10.0.0.1:1; }",
-            "\"random two least_time\" in \"stream\"",
-        ),
-    ] {
-        let message = format!("{name} is known but not supported by holdfast");
-        let found = errors(body);
-        assert!(found.contains(&message), "{body}: {found:?}");
-    }
+    let found = errors("server { listen unix:/s udp; return x; }");
+    let message = "\"udp\" on a Unix socket is known but not supported by holdfast";
+    assert!(found.iter().any(|found| found == message), "{found:?}");
 }
 
 #[test]
@@ -112,5 +155,36 @@ fn a_zone_of_http_cannot_be_one_of_stream() {
         stream { limit_conn_zone $binary_remote_addr zone=one:1m; server { listen 1; return x; } }";
     let (_, found, _) = lowered(text);
     let message = "the shared memory zone \"one\" is already declared for a different use";
+    assert!(found.iter().any(|found| found.message == message), "{found:?}");
+}
+
+#[test]
+fn tls_has_the_settings_of_http_and_two_of_its_own() {
+    let stream = stream(
+        "ssl_certificate a.pem; ssl_certificate_key a.key; ssl_session_cache shared:S:1m; \
+         server { listen 1 ssl; pass 127.0.0.1:2; ssl_alpn mqtt x; ssl_handshake_timeout 5s; } \
+         server { listen 2 ssl; return x; ssl_session_timeout 1h; proxy_ssl_alpn h2; }",
+    );
+    let [first, second] = stream.servers.as_slice() else { panic!("two servers") };
+    assert!(matches!(&first.content, Some(StreamContent::Pass(_))));
+    assert_eq!(first.settings.session.alpn, ["mqtt", "x"]);
+    assert_eq!(first.settings.session.handshake_timeout, Duration::from_secs(5));
+    assert_eq!(second.settings.session.handshake_timeout, Duration::from_mins(1));
+    assert_eq!(
+        (second.settings.tls.certificates.len(), second.settings.tls.session_timeout),
+        (1, Duration::from_hours(1))
+    );
+    assert_eq!(second.settings.proxy_tls.alpn, ["h2"]);
+    assert!(stream.listeners.iter().all(|listener| listener.options.ssl));
+}
+
+#[test]
+fn a_cache_of_sessions_belongs_to_one_block() {
+    let tls = "ssl_certificate a; ssl_certificate_key a; ssl_session_cache shared:S:1m;";
+    let text = format!(
+        "events {{}} http {{ server {{ listen 1 ssl; {tls} }} }} stream {{ server {{ listen 2 ssl; {tls} return x; }} }}"
+    );
+    let (_, found, _) = lowered(&text);
+    let message = "the shared memory zone \"S\" is already declared for a different use";
     assert!(found.iter().any(|found| found.message == message), "{found:?}");
 }

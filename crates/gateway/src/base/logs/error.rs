@@ -133,6 +133,8 @@ pub(crate) struct RequestLine<'a> {
     pub(crate) serial: u64,
     /// `None` if the socket does not know the address any more.
     pub(crate) client: Option<&'a PeerAddress>,
+    /// The client sent datagrams.
+    pub(crate) datagrams: bool,
     pub(crate) server: &'a [u8],
     pub(crate) request: &'a [u8],
     pub(crate) subrequest: Option<&'a [u8]>,
@@ -290,7 +292,8 @@ impl RequestLine<'_> {
         // Writing to a vector cannot fail.
         let _ = write!(text, "*{} {}", self.serial, self.message);
         if let Some(client) = self.client {
-            let _ = write!(text, ", client: {}", client_text(client));
+            let protocol = if self.datagrams { "udp " } else { "" };
+            let _ = write!(text, ", {protocol}client: {}", client_text(client));
         }
         for (label, value, quoted) in [
             (", server: ", Some(self.server), false),

@@ -131,7 +131,7 @@ impl Hub {
     }
 
     /// How many requests wait for a connection to the peer.
-    pub(crate) fn waiting(&self, key: StreamKey) -> usize {
+    fn waiting(&self, key: StreamKey) -> usize {
         self.0.borrow().book.waiting(key).count()
     }
 

@@ -23,8 +23,8 @@ pub(crate) struct ForStreams {
 }
 
 impl ForStreams {
-    /// The connection is open. A single request starts at once; several wait until the peer has said how many streams
-    /// it allows.
+    /// The connection is open. One request starts at once; the others wait until the peer has said how many streams it
+    /// allows.
     pub(crate) fn ready(self, mut up: Box<Leased>, thread: &Rc<WorkerThread>) {
         let Self { hub, key, id, patience } = self;
         let has_news = up.stream().is_readable();
@@ -33,8 +33,7 @@ impl ForStreams {
         hub.insert(&session);
         Carrier::spawn(Some(Rc::clone(&hub)), Rc::clone(&session), up, patience, thread);
         // What an idle connection received is read first: a GOAWAY may be among it.
-        let is_fit = if session.was_pooled() { !has_news } else { hub.waiting(key) <= 1 };
-        if is_fit {
+        if !session.was_pooled() || !has_news {
             hub.opened(thread, &session);
         }
     }

@@ -175,7 +175,9 @@ impl UpstreamSession {
     /// What it has carried so far.
     pub(super) fn earlier(&self) -> Earlier {
         let requests = self.before.requests.saturating_add(self.begun.get());
-        let allowed = self.state.borrow().carried.engine.peer_settings().streams_max;
+        let state = self.state.borrow();
+        let engine = &state.carried.engine;
+        let allowed = engine.knows_peer().then(|| engine.peer_settings().streams_max);
         Earlier { requests, opened: self.before.opened, allowed }
     }
 

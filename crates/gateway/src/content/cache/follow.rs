@@ -4,12 +4,13 @@
 use crate::base::close::CloseReason;
 use crate::base::stall_timeout::StallTimeout;
 use crate::exchange::Exchange;
-use crate::exchange::caching::CachedFile;
 use crate::exchange::waiting::Wants;
+use crate::registry::cache::cached_file::CachedFile;
 use crate::registry::cache::fill::{Fill, FillState};
 use crate::registry::process::wake_token;
 use reactor::{Interest, OpenFile, Woken};
 use std::ops::Range;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,23 +28,14 @@ pub(super) struct CachedBody {
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 enum From {
-    /// `read`: the beginning of the file.
-    File {
-        file: Arc<OpenFile>,
-        read: Vec<u8>,
-    },
+    File(Rc<CachedFile>),
     Fill(Arc<Fill>),
 }
 
 impl CachedBody {
-    pub(super) fn of_file(found: CachedFile) -> Self {
-        let CachedFile { file, entry, bytes, body_start, .. } = found;
-        Self {
-            start: body_start as u64,
-            size: entry.body_bytes,
-            is_length_known: true,
-            from: From::File { file: Arc::new(file), read: bytes },
-        }
+    pub(super) fn of_file(found: Rc<CachedFile>) -> Self {
+        let (start, size) = (found.body_start as u64, found.entry.body_bytes);
+        Self { start, size, is_length_known: true, from: From::File(found) }
     }
 
     pub(super) fn of_fill(fill: Arc<Fill>, stated: Option<u64>) -> Self {
@@ -54,9 +46,16 @@ impl CachedBody {
 
     /// The bytes of a range, if they were read with the head.
     pub(super) fn in_memory(&self, range: &Range<u64>) -> Option<&[u8]> {
-        let From::File { read, .. } = &self.from else { return None };
+        let From::File(found) = &self.from else { return None };
         let place = |offset: u64| usize::try_from(self.start + offset).ok();
-        read.get(place(range.start)?..place(range.end)?)
+        found.bytes.get(place(range.start)?..place(range.end)?)
+    }
+
+    /// The beginning of a range, as far as it was read with the head.
+    pub(super) fn in_memory_from(&self, range: &Range<u64>) -> &[u8] {
+        let From::File(found) = &self.from else { return &[] };
+        let end = range.end.min((found.bytes.len() as u64).saturating_sub(self.start));
+        self.in_memory(&(range.start..end)).unwrap_or_default()
     }
 
     /// Whether it is known to be empty.
@@ -99,7 +98,7 @@ impl Exchange {
         end: u64,
     ) -> Result<Option<(Arc<OpenFile>, u64)>, CloseReason> {
         let fill = match &body.from {
-            From::File { file, .. } => return Ok(Some((Arc::clone(file), end))),
+            From::File(found) => return Ok(Some((Arc::clone(&found.file), end))),
             From::Fill(fill) => fill,
         };
         let token = wake_token(self.thread.index, self.task());

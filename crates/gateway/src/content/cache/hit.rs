@@ -10,7 +10,6 @@ use crate::content::filtered::{Compress, Ranges};
 use crate::content::proxy::forced_range::unsatisfiable;
 use crate::downstream::reply_head::ReplyHead;
 use crate::exchange::Exchange;
-use crate::exchange::caching::CachedFile;
 use crate::exchange::conversation::Conversation;
 use crate::exchange::file_parts::FileParts;
 use crate::exchange::reply::{Reply, is_bodiless};
@@ -19,12 +18,14 @@ use crate::exchange::step::{Served, Step};
 use crate::filter::forced_range::Portion;
 use crate::plan::cache::CachePlan;
 use crate::registry::cache::CacheStatus;
+use crate::registry::cache::cached_file::CachedFile;
 use crate::registry::generation::BoundProxy;
 use cache::BODY_START_MAX;
 use http1::{FieldId, Limits, Parse, RequestKind, ResponseFraming};
 use rules::precondition::{Verdict, is_same_version, parse_date};
 use rules::range::{Wanted, parse_range};
 use std::ops::Range;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Bytes up to which a body is sent with its head; the same as for files.
@@ -50,9 +51,9 @@ impl Exchange {
             }
             (None, Some(mut found)) if self.read_cached_head(found.head()) => {
                 if because == Some(CacheUse::Revalidated) {
-                    self.renew(plan, cache, &mut found).await;
+                    found = self.renew(plan, cache, found).await;
                 }
-                CachedBody::of_file(*found)
+                CachedBody::of_file(found)
             }
             _ => return Step::Reply(Reply::error(500)),
         };
@@ -83,7 +84,7 @@ impl Exchange {
     }
 
     /// The upstream has confirmed the stored response (304): updates the times in its file.
-    async fn renew(&mut self, plan: &BoundProxy, cache: &CachePlan, found: &mut CachedFile) {
+    async fn renew(&mut self, plan: &BoundProxy, cache: &CachePlan, found: Rc<CachedFile>) -> Rc<CachedFile> {
         let now_s = self.now_s();
         let stored = self.freshness(plan).unwrap_or_default();
         let renewed = self.upstream.cache.as_mut().and_then(|caching| caching.renewed.take());
@@ -93,16 +94,21 @@ impl Exchange {
             let status = self.answer().map_or(0, |answer| answer.head.status);
             said.valid_until = cache.valid_s(status).map_or(0, |seconds| now_s.saturating_add(seconds));
         }
-        let Some(caching) = self.upstream.cache.as_ref().filter(|_| said.valid_until > 0) else { return };
+        let Some(caching) = self.upstream.cache.as_ref().filter(|_| said.valid_until > 0) else { return found };
+        let mut found = Rc::unwrap_or_clone(found);
         let before = found.entry.encode(&caching.text, found.head());
         found.entry.valid_until = said.valid_until;
         found.entry.updating_s = said.updating_s;
         found.entry.error_s = said.error_s;
-        let (Some(before), Some(after)) = (before, found.entry.encode(&caching.text, found.head())) else { return };
+        let (Some(before), Some(after)) = (before, found.entry.encode(&caching.text, found.head())) else {
+            return Rc::new(found);
+        };
         let (zone, key) = (Arc::clone(&caching.zone), caching.key);
+        self.thread.hot_responses.borrow_mut().forget(&zone, key);
         if let Err(error) = self.offload(move || zone.update(key, &before, &after)).await.flatten() {
             self.log_at(Level::Crit, &format!("the times of a cached response cannot be written ({error})"));
         }
+        Rc::new(found)
     }
 
     /// The head of a 304 in place of a 200.
@@ -270,8 +276,11 @@ impl Exchange {
         if cache.sendfile && self.down.states_length(head) && self.down.sends_files() && !self.changes_body() {
             let Self { upstream: Conversation { answer, .. }, response: Response { filters, .. }, down, .. } = self;
             let answer = answer.as_ref().map_or(&[][..], |answer| &answer.bytes);
-            gone(filters.send_head_of_file(down, head.with(answer)))?;
-            return self.send_cached_range(body, range, Some(cache.sendfile_chunk), cache.read_chunk).await.map(drop);
+            // What was read with the head goes out with it: the rest begins with a page of the file.
+            let begun = if filters.is_paced() { b"" } else { body.in_memory_from(&range) };
+            gone(filters.send_head_of_file(down, head.with(answer), begun))?;
+            let rest = range.start + begun.len() as u64..range.end;
+            return self.send_cached_range(body, rest, Some(cache.sendfile_chunk), cache.read_chunk).await.map(drop);
         }
         self.send_with_answer(head, &[], false)?;
         if self.send_cached_range(body, range, None, cache.read_chunk).await? {

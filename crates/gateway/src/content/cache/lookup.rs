@@ -4,23 +4,27 @@
 use crate::base::logs::error::{Level, errno};
 use crate::downstream::internal::WantedParts;
 use crate::exchange::Exchange;
-use crate::exchange::caching::{CachedFile, Caching};
+use crate::exchange::caching::Caching;
 use crate::exchange::reply::Reply;
 use crate::exchange::step::Step;
 use crate::exchange::subrequest::{Errand, Resumes};
 use crate::exchange::view::ExchangeView;
 use crate::exchange::waiting::Wants;
 use crate::plan::cache::{CacheChoice, CacheLock, CachePlan};
+use crate::registry::cache::cached_file::CachedFile;
 use crate::registry::cache::fill::Fill;
 use crate::registry::cache::{CacheHold, CacheStatus, CacheZone};
 use crate::registry::generation::BoundProxy;
 use crate::registry::process::wake_token;
-use cache::{BODY_START_MAX, Entry, Found, Key, Lock, variant_of};
+use crate::thread::chores::Chore;
+use crate::thread::hot_responses::HotResponses;
+use cache::{BODY_START_MAX, Entry, FIXED_BYTES, Found, Key, Lock, variant_of};
 use http1::{FieldId, Method};
 use reactor::{Millis, OpenFile, SCRATCH_BYTES, Woken, c_path, open_file, open_file_cached};
 use rules::template::Template;
 use rules::variable::Variable;
 use std::io::{self, ErrorKind};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,9 +38,21 @@ pub(crate) enum Consulted {
     Done(Step),
 }
 
+/// What a cache has to do with a request, before the lookup.
+pub(crate) enum Cached {
+    /// Nothing: ask the upstream.
+    No,
+    /// The answer is given already.
+    Done(Step),
+    /// `proxy_cache_purge`: the response with this key is removed.
+    Purge(Arc<CacheZone>, Key),
+    /// The response may be stored: the state is in `upstream.cache`.
+    Yes,
+}
+
 /// The result of opening a key's file.
 enum OpenedCached {
-    Response(Box<CachedFile>),
+    Response(Rc<CachedFile>),
     /// Another exchange is storing the response.
     Fill(Arc<Fill>),
     /// The file holds another variant than the request wants.
@@ -47,12 +63,39 @@ enum OpenedCached {
 /// Bytes of `proxy_buffer_size` that a key leaves to the rest of a file's beginning, as in nginx.
 const BESIDES_KEY_BYTES: usize = 600;
 
-/// Bytes that the first read of a file asks for: the beginning of most files, and all of a small response.
+/// Bytes that the first read of a file asks for: all of a small response.
 const FIRST_READ_BYTES: usize = 20 * 1024;
+/// The same of a larger file: a page has most heads, and `sendfile(2)` passes on the pages after it whole. A body of 64 KB
+/// that begins in the middle of a page needs one more page than a pipe has, and so a second round in the kernel.
+const FIRST_READ_OF_LARGE_BYTES: usize = 4 * 1024;
 
 impl Exchange {
     /// Looks the request up. `Ask` and `Send` leave the state in `upstream.cache`.
     pub(crate) async fn consult_cache(&mut self, plan: &BoundProxy, cache: &CachePlan) -> Consulted {
+        match self.begin_caching(plan, cache) {
+            Cached::No => return Consulted::Ask,
+            Cached::Done(step) => return Consulted::Done(step),
+            Cached::Purge(zone, main) => return self.purge(&zone, main).await,
+            Cached::Yes => {}
+        }
+        let consulted = if self.bypasses(cache) { Consulted::Ask } else { self.find_cached(cache).await };
+        if matches!(consulted, Consulted::Ask) && self.asks_beyond_offset(cache) {
+            self.refuse_store();
+        }
+        consulted
+    }
+
+    /// `proxy_cache_bypass`: the response is fetched, and may be stored.
+    pub(crate) fn bypasses(&mut self, cache: &CachePlan) -> bool {
+        let bypasses = self.says_yes(&cache.bypass);
+        if bypasses {
+            self.set_cache_status(CacheStatus::Bypass);
+        }
+        bypasses
+    }
+
+    /// Finds the zone and the key.
+    pub(crate) fn begin_caching(&mut self, plan: &BoundProxy, cache: &CachePlan) -> Cached {
         let is_purge = !cache.purge.is_empty() && self.says_yes(&cache.purge);
         let is_kept = match self.routing.method {
             Method::Get | Method::Head => true,
@@ -60,20 +103,20 @@ impl Exchange {
             _ => false,
         };
         if !is_purge && !is_kept {
-            return Consulted::Ask;
+            return Cached::No;
         }
         let zone = match self.cache_zone(cache) {
             Ok(Some(zone)) => zone,
-            Ok(None) => return Consulted::Ask,
-            Err(reply) => return Consulted::Done(Step::Reply(reply)),
+            Ok(None) => return Cached::No,
+            Err(reply) => return Cached::Done(Step::Reply(reply)),
         };
         let text = self.cache_key(plan, cache);
         if let Some(refusal) = self.refuse_undecided() {
-            return Consulted::Done(Step::Reply(refusal));
+            return Cached::Done(Step::Reply(refusal));
         }
         let main = Key::of(&text);
         if is_purge {
-            return self.purge(&zone, main).await;
+            return Cached::Purge(zone, main);
         }
         if text.len() + BESIDES_KEY_BYTES > plan.limits.head_bytes_max.min(BODY_START_MAX / 2) {
             self.error_log(&format!(
@@ -82,7 +125,7 @@ impl Exchange {
                 plan.limits.head_bytes_max,
                 (text.len() + BESIDES_KEY_BYTES).next_multiple_of(1024)
             ));
-            return Consulted::Ask;
+            return Cached::No;
         }
         self.upstream.cache = Some(Box::new(Caching {
             zone,
@@ -99,16 +142,7 @@ impl Exchange {
             edits: false,
             validators: (None, Vec::new()),
         }));
-        let consulted = if self.says_yes(&cache.bypass) {
-            self.set_cache_status(CacheStatus::Bypass);
-            Consulted::Ask
-        } else {
-            self.find_cached(cache).await
-        };
-        if matches!(consulted, Consulted::Ask) && self.asks_beyond_offset(cache) {
-            self.refuse_store();
-        }
-        consulted
+        Cached::Yes
     }
 
     fn set_cache_status(&mut self, status: CacheStatus) {
@@ -289,7 +323,7 @@ impl Exchange {
     }
 
     /// Opens a key's file, or finds the response that another exchange is storing under it.
-    async fn open_or_follow(&self, cache: &CachePlan, zone: &CacheZone, key: Key, found: Found) -> OpenedCached {
+    async fn open_or_follow(&self, cache: &CachePlan, zone: &Arc<CacheZone>, key: Key, found: Found) -> OpenedCached {
         match cache.lock.and_then(|_| zone.fill_of(key)).filter(|_| found != Found::File) {
             Some(fill) => self.judge_fill(fill),
             None => self.open_cached(zone, key).await,
@@ -321,7 +355,7 @@ impl Exchange {
     }
 
     /// Uses a response that was found: sends it, or revalidates it first.
-    fn use_cached(&mut self, cache: &CachePlan, mut hold: CacheHold, file: Box<CachedFile>) -> Consulted {
+    fn use_cached(&mut self, cache: &CachePlan, mut hold: CacheHold, file: Rc<CachedFile>) -> Consulted {
         let now_s = self.now_s();
         let may_update =
             (cache.use_stale_updating || file.entry.may_be_used_while_updating(now_s)) && !self.routing.is_update;
@@ -357,15 +391,43 @@ impl Exchange {
             sets: None,
             charset: None,
             resumes: Some(Resumes::Update),
+            args: None,
+            inclusion: None,
         };
         // Dropping the handle does not end the subrequest: nothing is wanted of it.
         drop(self.start(errand));
     }
 
-    /// Opens a key's file, and checks that it answers this request. A file that does not is left in place: the next
+    /// Finds a key's response, and checks that it answers this request. A file that does not is left in place: the next
     /// response replaces it.
-    async fn open_cached(&self, zone: &CacheZone, key: Key) -> OpenedCached {
-        let Some(path) = c_path(zone.path_of(key)) else { return OpenedCached::Nothing };
+    async fn open_cached(&self, zone: &Arc<CacheZone>, key: Key) -> OpenedCached {
+        let now = self.thread.reactor.now();
+        let hot = self.thread.hot_responses.borrow_mut().look(zone, key, now);
+        let file = match hot {
+            Some(file) => file,
+            None => match self.open_response(zone, key).await {
+                Some(file) => file,
+                None => return OpenedCached::Nothing,
+            },
+        };
+        let Some(caching) = &self.upstream.cache else { return OpenedCached::Nothing };
+        if file.key() != caching.text {
+            let path = zone.path_of(key);
+            self.log_at(Level::Crit, &format!("cache file \"{}\" has md5 collision", String::from_utf8_lossy(&path)));
+            return OpenedCached::Nothing;
+        }
+        if let Some(variant) = file.entry.variant {
+            let wanted = self.variant(caching.main, &file.entry.vary);
+            if wanted != variant {
+                return OpenedCached::Variant(wanted);
+            }
+        }
+        OpenedCached::Response(file)
+    }
+
+    /// Opens a key's file, checks it, and keeps it open for the next requests.
+    async fn open_response(&self, zone: &Arc<CacheZone>, key: Key) -> Option<Rc<CachedFile>> {
+        let path = c_path(zone.path_of(key))?;
         let opened = match open_file_cached(&path) {
             Ok(Some(file)) => Ok(file),
             Ok(None) => {
@@ -380,13 +442,11 @@ impl Exchange {
         };
         let (file, bytes) = match read {
             Ok(read) => read,
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-                return OpenedCached::Nothing;
-            }
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return None,
             Err(error) => {
                 let path = path.to_string_lossy();
                 self.log_at(Level::Crit, &format!("open() \"{path}\" failed ({})", errno(&error)));
-                return OpenedCached::Nothing;
+                return None;
             }
         };
         let parsed = match Entry::parse(&bytes, file.status.size) {
@@ -394,28 +454,22 @@ impl Exchange {
             Err(fault) => {
                 let path = path.to_string_lossy();
                 self.log_at(Level::Crit, &format!("cache file \"{path}\" is not used: {fault}"));
-                return OpenedCached::Nothing;
+                return None;
             }
         };
-        let Some(caching) = &self.upstream.cache else { return OpenedCached::Nothing };
-        if parsed.key != caching.text {
-            self.log_at(Level::Crit, &format!("cache file \"{}\" has md5 collision", path.to_string_lossy()));
-            return OpenedCached::Nothing;
-        }
-        if let Some(variant) = parsed.entry.variant {
-            let wanted = self.variant(caching.main, &parsed.entry.vary);
-            if wanted != variant {
-                return OpenedCached::Variant(wanted);
-            }
-        }
         let (entry, body_start) = (parsed.entry, parsed.body_start);
-        let head_start = body_start - parsed.head.len();
-        OpenedCached::Response(Box::new(CachedFile { file, entry, bytes, head_start, body_start }))
+        let (head_start, key_text) = (body_start - parsed.head.len(), FIXED_BYTES..FIXED_BYTES + parsed.key.len());
+        let file = Rc::new(CachedFile { file: Arc::new(file), entry, bytes, key: key_text, head_start, body_start });
+        let now = self.thread.reactor.now();
+        self.thread.hot_responses.borrow_mut().keep(zone, key, &file, now);
+        self.thread.chores.plan(Chore::CloseUnusedResponses, HotResponses::next_look(now));
+        Some(file)
     }
 
     /// Reads the beginning of a file; reads again if it is longer than usual.
     async fn read_cached(&self, file: OpenFile) -> io::Result<(OpenFile, Vec<u8>)> {
-        let mut wanted = FIRST_READ_BYTES;
+        let is_large = file.status.size > FIRST_READ_BYTES as u64;
+        let mut wanted = if is_large { FIRST_READ_OF_LARGE_BYTES } else { FIRST_READ_BYTES };
         let mut file = file;
         loop {
             let cached = file.read_cached_with(0, wanted.min(SCRATCH_BYTES), <[u8]>::to_vec)?;

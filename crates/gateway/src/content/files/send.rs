@@ -8,6 +8,7 @@ use crate::exchange::Exchange;
 use crate::exchange::reply::{FileReply, Reply, ReplyBody, is_bodiless};
 use crate::exchange::response::Response;
 use crate::exchange::step::Served;
+use crate::exchange::subrequest::LOOK_AGAIN;
 use crate::exchange::waiting::Wants;
 use crate::filter::forced_range::Portion;
 use http1::FieldId;
@@ -84,7 +85,7 @@ impl Exchange {
                 let FileReply { file, sendfile, chunk, .. } = file;
                 let is_plain = !self.response.filters.changes_body();
                 if sendfile && length > SMALL_BYTES_MAX && is_plain && self.down.sends_files() {
-                    gone(self.response.filters.send_head_of_file(&mut self.down, head.with(b"")))?;
+                    gone(self.response.filters.send_head_of_file(&mut self.down, head.with(b""), b""))?;
                     self.send_by_sendfile(&file, range, chunk).await
                 } else {
                     self.send_by_reading(Some(head), &file, range, chunk).await.map(drop)
@@ -206,7 +207,7 @@ impl Exchange {
             return if left { Err(CloseReason::ClientAborted) } else { Ok(()) };
         }
         if self.down.waiting_bytes() == 0 && self.response.filters.awaits_subrequest() {
-            return match self.wait(Wants::NOTHING, self.client_plan().send_timeout).await {
+            return match self.wait(Wants::NOTHING, LOOK_AGAIN).await {
                 Woken::Ready => Ok(()),
                 Woken::PeerGone => Err(CloseReason::ClientAborted),
                 Woken::Deadline => Err(CloseReason::SendTimeout),

@@ -42,6 +42,7 @@ impl Exchange {
                 let mut head = scgi::RequestHead::begin(buffer, body.content_length().unwrap_or(0));
                 self.write_params(plan, application, &mut head).map(|()| head.finish())
             }
+            ApplicationProtocol::Memcached(memcached) => self.write_key(memcached, buffer),
             ApplicationProtocol::Uwsgi { modifier1, modifier2 } => {
                 let mut head = uwsgi::RequestHead::begin(buffer, *modifier1, *modifier2);
                 self.write_params(plan, application, &mut head).map(|()| head.finish())
@@ -194,7 +195,7 @@ impl Exchange {
     }
 
     /// Continues with the CGI head that was found; `rest` is what followed it.
-    fn begin_cgi_response(
+    pub(super) fn begin_cgi_response(
         &mut self,
         head: &[u8],
         rest: &[u8],
@@ -204,7 +205,9 @@ impl Exchange {
         tries: &Tries,
     ) -> HeadStep {
         let invalid = |reason: String| HeadStep::Failed(Failure::InvalidHeader, reason, DiscardReason::ProtocolError);
-        let request = if tries.asks_for_head { RequestKind::Head } else { RequestKind::Other };
+        // A value comes also where the client asked for the head only.
+        let is_head = tries.asks_for_head && !self.upstream.is_value;
+        let request = if is_head { RequestKind::Head } else { RequestKind::Other };
         let answer = self.answer_mut();
         match http1::response::parse(head, &plan.limits, request, &mut answer.head) {
             Ok(Parse::Complete { .. }) if answer.head.kind == ResponseKind::Final => {
@@ -225,7 +228,7 @@ impl Exchange {
     }
 }
 
-fn no_room() -> HeadStep {
+pub(super) fn no_room() -> HeadStep {
     let reason = "memory_budget has no room for the rest of a large response head".into();
     HeadStep::Failed(Failure::NoSocket, reason, DiscardReason::ResponseBodyUnread)
 }

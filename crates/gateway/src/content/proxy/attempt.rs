@@ -309,7 +309,7 @@ impl Exchange {
         }
         match self.relay(relay, up, upload, plan).await {
             // As in nginx, a response that is being stored is received to its end.
-            RelayEnd::ClientGone(reason) if relay.store.is_some() => {
+            RelayEnd::ClientGone(reason) if relay.is_kept() => {
                 relay.gone = Some(reason);
                 (relay.muted, relay.behind) = (true, None);
                 self.upstream.abort_ignored = true;
@@ -357,6 +357,7 @@ impl Exchange {
         }
         let is_whole = matches!(end, RelayEnd::Complete) && !up.is_truncated();
         let store = relay.store.take().filter(|_| is_whole);
+        let saving = relay.saving.take().filter(|_| is_whole);
         match end {
             RelayEnd::Complete => self.give_back(up, &relay, request_sent),
             RelayEnd::UpstreamBroken(reason) => self.upstream_broke(plan, up, &reason),
@@ -372,6 +373,9 @@ impl Exchange {
         let fill = store.as_ref().and_then(|store| store.fill().cloned());
         if let Some(store) = store {
             Box::pin(self.finish_store(store)).await;
+        }
+        if let Some(saving) = saving {
+            Box::pin(self.finish_saved(saving)).await;
         }
         if let Some(from) = relay.behind {
             Box::pin(self.send_rest(fill, from, relay_plan.buffer_bytes)).await;

@@ -5,6 +5,7 @@ use crate::connector::names::{NoAddress, hold_members, named_peers};
 use crate::exchange::Exchange;
 use crate::exchange::reply::Reply;
 use crate::exchange::step::Step;
+use crate::exchange::trace::{Event, Tracer};
 use crate::exchange::view::ExchangeView;
 use crate::exchange::waiting::ClientLeft;
 use crate::plan::variable_pass::{PassUrl, VariablePassPlan};
@@ -16,7 +17,7 @@ use std::sync::Arc;
 
 impl Exchange {
     /// `proxy_pass` with variables.
-    pub(crate) async fn proxy_computed(&mut self, plan: &VariablePassPlan) -> Step {
+    pub(crate) async fn proxy_computed<T: Tracer>(&mut self, plan: &VariablePassPlan, trace: T) -> Step {
         let mut url = Vec::new();
         plan.url.write(&ExchangeView::of(self), &mut url);
         let target = match PassUrl::parse(&url) {
@@ -26,8 +27,11 @@ impl Exchange {
                 return Step::Reply(Reply::error(500));
             }
         };
+        trace.note(self, Event::PassUrl(&target));
         let (place, is_known) = plan.place(&target);
-        let held = if is_known {
+        // Only a resolver can tell the addresses of a name.
+        let is_unknown = T::OFFLINE && plan.resolver.is_some() && matches!(target.host, Host::Name(_));
+        let held = if is_known || is_unknown {
             None
         } else {
             match self.peers_of(plan, &target).await {
@@ -44,12 +48,13 @@ impl Exchange {
         self.upstream.place = place;
         let held = match held {
             Some(set) => Some(set),
+            None if T::OFFLINE => proxy.group.members.hold(),
             None => match self.hold_members(proxy).await {
                 Ok(held) => held,
                 Err(ClientLeft) => return self.client_left(),
             },
         };
-        self.proxy(proxy, held).await
+        self.proxy(proxy, held, trace).await
     }
 
     /// The peers of a target that is no group; the error is a status.

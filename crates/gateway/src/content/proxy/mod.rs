@@ -9,11 +9,14 @@ pub(crate) mod computed;
 pub(crate) mod early_hints;
 pub(crate) mod forced_range;
 pub(crate) mod grpc;
+pub(crate) mod memcached;
+pub(crate) mod offline;
 pub(crate) mod relay;
 pub(crate) mod request_body;
 pub(crate) mod request_head;
 pub(crate) mod response_head;
 pub(crate) mod rewritten;
+pub(crate) mod save;
 pub(crate) mod sticky;
 pub(crate) mod switching;
 pub(crate) mod unsent;
@@ -31,6 +34,7 @@ use crate::exchange::Exchange;
 use crate::exchange::attempts::{AttemptRecord, NO_PEER};
 use crate::exchange::reply::Reply;
 use crate::exchange::step::{Served, Step};
+use crate::exchange::trace::Tracer;
 use crate::exchange::view::ExchangeView;
 use crate::registry::generation::BoundProxy;
 use crate::registry::group::{BoundPeer, HeldPeers, PeerSet};
@@ -130,15 +134,22 @@ fn failed_status(failure: Failure) -> Option<u16> {
 
 impl Exchange {
     /// Proxies the request. `held` are the peers of a group that may be replaced meanwhile.
-    pub(crate) async fn proxy(&mut self, plan: &BoundProxy, held: HeldPeers) -> Step {
+    pub(crate) async fn proxy<T: Tracer>(&mut self, plan: &BoundProxy, held: HeldPeers, trace: T) -> Step {
+        if T::OFFLINE {
+            return Box::pin(self.proxy_offline(plan, held, trace)).await;
+        }
         self.upstream.abort_ignored = false;
+        if let Some(refusal) = self.refuse_method(plan) {
+            return Step::Reply(refusal);
+        }
         self.begin_call(plan);
         let body = match self.take_body(plan).await {
             Ok(body) => body,
             Err(reply) => return self.end_call(Tried::Step(Step::Reply(reply))).without_cache(),
         };
         self.upstream.cache = None;
-        self.upstream.abort_ignored = plan.ignore_client_abort;
+        // As in nginx, a response that may be saved is received to its end, even if its client has left.
+        self.upstream.abort_ignored = plan.ignore_client_abort || plan.store.is_some();
         let Some(cache) = plan.cache.as_ref().filter(|_| !self.down.wants_tunnel()) else {
             return self.ask_upstream(plan, held, &body).await.without_cache();
         };
@@ -170,8 +181,17 @@ impl Exchange {
         if let Err(reply) = self.encode_upstream_head(plan, body) {
             return self.end_call(Tried::Step(Step::Reply(reply)));
         }
+        self.note_asked();
         self.upstream.attempts.proxies += 1;
-        let mut tries = Tries {
+        let mut tries = self.first_try(plan, held);
+        let tried = self.try_peers(plan, body, &mut tries).await;
+        self.upstream.seat = None;
+        self.end_call(tried)
+    }
+
+    /// The state before the first attempt.
+    pub(super) fn first_try(&self, plan: &BoundProxy, held: HeldPeers) -> Tries {
+        Tries {
             choice: Choice { held, bound: self.bound_to(plan), ..Choice::default() },
             first_at: self.thread.reactor.now(),
             made: 0,
@@ -179,10 +199,7 @@ impl Exchange {
             fresh_used: false,
             idempotent: retry::is_idempotent(self.method_name()) && retry::is_idempotent(self.upstream_method(plan)),
             asks_for_head: self.upstream_method(plan) == b"HEAD",
-        };
-        let tried = self.try_peers(plan, body, &mut tries).await;
-        self.upstream.seat = None;
-        self.end_call(tried)
+        }
     }
 
     async fn try_peers(&mut self, plan: &BoundProxy, body: &OutgoingBody, tries: &mut Tries) -> Tried {
@@ -225,8 +242,9 @@ impl Exchange {
                     return Tried::Cached(because);
                 }
                 AttemptEnd::Failed { failure, sent } => {
-                    if let (Some(record), Some(status)) = (self.upstream.attempts.last_mut(), failed_status(failure)) {
-                        record.status = status;
+                    if let Some(record) = self.upstream.attempts.last_mut() {
+                        record.failure = Some(failure);
+                        record.status = failed_status(failure).unwrap_or(record.status);
                     }
                     if self.is_call_over() {
                         // The client set the deadline, so no peer is blamed.
@@ -254,7 +272,7 @@ impl Exchange {
     }
 
     /// Chooses the peer of the next attempt; the exchange keeps the seat while it uses the peer.
-    async fn pick_peer(&mut self, plan: &BoundProxy, tries: &mut Tries) -> Result<usize, NoPeer> {
+    pub(super) async fn pick_peer(&mut self, plan: &BoundProxy, tries: &mut Tries) -> Result<usize, NoPeer> {
         if let Some(index) = tries.fresh_on {
             return Ok(index);
         }
@@ -291,6 +309,7 @@ impl Exchange {
         let record = self.begin_attempt(NO_PEER);
         record.held.clone_from(&tries.choice.held);
         record.status = 502;
+        record.failure = Some(Failure::NoLivePeer);
         record.queue_ms = tries.choice.queue_ms;
         record.pool_wait_ms = tries.choice.queue_ms.unwrap_or(0);
         self.end_attempt();

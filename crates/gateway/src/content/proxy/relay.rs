@@ -9,6 +9,8 @@ use crate::downstream::Downstream;
 use crate::downstream::reply_head::HeadView;
 use crate::exchange::Exchange;
 use crate::exchange::caching::Storing;
+use crate::exchange::saving::Saving;
+use crate::exchange::subrequest::LOOK_AGAIN;
 use crate::exchange::waiting::Wants;
 use crate::filter::chain::Chain;
 use crate::filter::compress::GZIP_TURN_BYTES;
@@ -35,7 +37,9 @@ pub(crate) struct Relay {
     pub(crate) preread: u64,
     /// `proxy_cache`: the file in which the body is also stored.
     pub(crate) store: Option<Box<Storing>>,
-    /// The client gets none of the body: it wants none, or has left. The body is received for the cache alone.
+    /// `proxy_store`: the file in which the body is also saved.
+    pub(crate) saving: Option<Box<Saving>>,
+    /// The client gets none of the body: it wants none, or has left. The body is received for a file alone.
     pub(crate) muted: bool,
     /// The client has left, and storing goes on.
     pub(crate) gone: Option<CloseReason>,
@@ -72,6 +76,7 @@ impl Relay {
             preread: 0,
             pace: None,
             store: None,
+            saving: None,
             muted: false,
             gone: None,
             behind: None,
@@ -90,6 +95,9 @@ impl Relay {
         if let Some(store) = &mut self.store {
             store.push(body);
         }
+        if let Some(saving) = &mut self.saving {
+            saving.push(body);
+        }
         let sent = match head {
             Some(head) if self.muted => filters.send_head(down, head, &[], true),
             None if self.muted => Ok(()),
@@ -102,7 +110,20 @@ impl Relay {
 
     /// Bytes of memory that it holds.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.body.held_bytes() + self.store.as_ref().map_or(0, |store| store.held_bytes())
+        let stored = self.store.as_ref().map_or(0, |store| store.held_bytes());
+        let saved = self.saving.as_ref().map_or(0, |saving| saving.held_bytes());
+        self.body.held_bytes() + stored + saved
+    }
+
+    /// Whether the body also goes into a file, so all of it is received.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.store.is_some() || self.saving.is_some()
+    }
+
+    /// Whether a piece for the file should be written now.
+    fn is_write_due(&self) -> bool {
+        self.store.as_ref().is_some_and(|store| store.is_due())
+            || self.saving.as_ref().is_some_and(|saving| saving.is_due())
     }
 
     /// Replaces a wait if other requests wait for the stored data, or the client accepts more of it.
@@ -149,7 +170,7 @@ enum RelayStep {
     BothWaiting,
     /// The upstream has sent nothing more.
     UpstreamEmpty,
-    /// Write the received data to the cache's file.
+    /// Write the received data to its file.
     Store,
     /// Let other tasks run.
     Yield,
@@ -219,9 +240,7 @@ impl Exchange {
             let (timeout, wants, client_full) = match relay.for_readers(step, takes_more) {
                 RelayStep::End(end) => return end,
                 RelayStep::Store => {
-                    if let Some(store) = relay.store.as_mut() {
-                        Box::pin(self.write_store(store)).await;
-                    }
+                    Box::pin(self.write_kept(relay)).await;
                     continue;
                 }
                 RelayStep::Yield => {
@@ -235,6 +254,7 @@ impl Exchange {
                     continue;
                 }
                 // A subrequest that the body waits for wakes this exchange.
+                RelayStep::ClientFull if self.down.waiting_bytes() == 0 => (LOOK_AGAIN, Wants::NOTHING, true),
                 RelayStep::ClientFull => (plan.send_timeout, self.client_room(), true),
                 RelayStep::BothWaiting => {
                     let wants = Wants::of_upstream(up, Interest::READ).or_of_client(Interest::WRITE);
@@ -262,6 +282,16 @@ impl Exchange {
 }
 
 impl Exchange {
+    /// Writes the received data to its file.
+    async fn write_kept(&self, relay: &mut Relay) {
+        if let Some(store) = relay.store.as_mut() {
+            self.write_store(store).await;
+        }
+        if let Some(saving) = relay.saving.as_mut() {
+            self.write_saved(saving).await;
+        }
+    }
+
     /// Waits for room at the client if bytes wait for it.
     fn client_room(&self) -> Wants<'static> {
         Wants::of_client(Interest::WRITE.only_if(self.down.waiting_bytes() > 0))
@@ -286,7 +316,7 @@ fn step(
     ask: &mut usize,
 ) -> RelayStep {
     for _ in 0..READS_MAX {
-        if relay.store.as_ref().is_some_and(|store| store.is_due()) {
+        if relay.is_write_due() {
             return RelayStep::Store;
         }
         if relay.muted {

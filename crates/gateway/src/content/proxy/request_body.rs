@@ -14,6 +14,7 @@ use crate::upstream::outgoing_body::OutgoingBody;
 use crate::upstream::replay_body::ReplayBody;
 use http1::{BodyFraming, Method};
 use reactor::{Interest, Woken};
+use rules::template::Template;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -27,10 +28,20 @@ impl Exchange {
     /// The body for the upstream: the client's, or that of `proxy_set_body`.
     pub(crate) async fn take_body(&mut self, plan: &BoundProxy) -> Result<OutgoingBody, Reply> {
         let clients = self.take_clients_body(plan).await?;
-        let Some(template) = &plan.set_body else { return Ok(clients) };
+        Ok(plan.set_body.as_ref().map_or(clients, |template| self.configured_body(template)))
+    }
+
+    /// `proxy_set_body`
+    pub(super) fn configured_body(&self, template: &Template) -> OutgoingBody {
         let mut bytes = Vec::new();
         template.write(&ExchangeView::of(self), &mut bytes);
-        Ok(OutgoingBody::complete(ReplayBody::Memory(Rc::new(bytes))))
+        OutgoingBody::complete(ReplayBody::Memory(Rc::new(bytes)))
+    }
+
+    /// Whether the client has a body for the upstream.
+    pub(super) fn passes_body(&self, plan: &BoundProxy) -> bool {
+        let wanted = plan.pass_request_body || plan.set_body.is_some();
+        wanted && self.intake.body.framing() != BodyFraming::None && !self.intake.refused
     }
 
     /// Reads the body, as far as the configuration wants that before the upstream gets the request. `proxy_set_body`
@@ -41,8 +52,7 @@ impl Exchange {
             BodyFraming::Length(length) => Some(length),
             BodyFraming::None | BodyFraming::Chunked => None,
         };
-        let wanted = plan.pass_request_body || plan.set_body.is_some();
-        if !wanted || framing == BodyFraming::None || self.intake.refused {
+        if !self.passes_body(plan) {
             return Ok(OutgoingBody::ABSENT);
         }
         let begun = match &self.intake.replay {

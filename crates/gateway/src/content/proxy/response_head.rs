@@ -14,6 +14,7 @@ use crate::exchange::caching::Storing;
 use crate::exchange::conversation::Conversation;
 use crate::exchange::reply::{Reply, is_bodiless};
 use crate::exchange::response::Response;
+use crate::exchange::saving::Saving;
 use crate::exchange::step::Step;
 use crate::filter::compress::GZIP_TURN_BYTES;
 use crate::filter::forced_range::Portion;
@@ -21,6 +22,7 @@ use crate::registry::generation::BoundProxy;
 use crate::upstream::answer::Answer;
 use crate::upstream::response_body::Source;
 use crate::upstream::side::UpstreamSide;
+use cgi::memcached::ValueEnd;
 use http1::chunked::Decoder;
 use http1::{Field, FieldId, Parse, RequestKind, ResponseFraming, ResponseKind};
 use reactor::{Read, SCRATCH_BYTES};
@@ -112,6 +114,9 @@ impl Exchange {
         tries: &Tries,
         interims: &mut Interims,
     ) -> HeadStep {
+        if let Some(memcached) = plan.application.as_ref().and_then(|application| application.memcached()) {
+            return self.take_value_head(bytes, memcached, plan, up, tries);
+        }
         if plan.application.is_some() && !bytes.starts_with(b"HTTP/") {
             return self.take_cgi_head(bytes, plan, up, tries);
         }
@@ -185,6 +190,7 @@ impl Exchange {
     /// Drops the head: it was an interim response, or the attempt failed.
     pub(crate) fn forget_answer(&mut self) {
         self.upstream.records = None;
+        self.upstream.is_value = false;
         self.upstream.stream_ended = None;
         if let Some(answer) = &mut self.upstream.answer {
             answer.bytes.clear();
@@ -255,8 +261,8 @@ impl Exchange {
         if matches!(portion, Portion::Nothing { .. }) {
             return HeadStep::Intercepted(self.is_whole(framing, rest));
         }
-        let store = self.begin_store(plan, said, status, head);
-        let (mut relay, body) = self.begin_relay(plan, (framing, rest), store, not_modified);
+        let kept = (self.begin_store(plan, said, status, head), self.begin_saving(plan, status, tries));
+        let (mut relay, body) = self.begin_relay(plan, (framing, rest), kept, not_modified);
         self.head_came(plan, tries);
         let head = if not_modified {
             self.not_modified_head(plan)
@@ -283,7 +289,7 @@ impl Exchange {
                 self.response.status = 0;
                 HeadStep::Failed(Failure::InvalidHeader, error.phrase(), DiscardReason::ProtocolError)
             }
-            Err(FeedError::Client) if relay.store.is_some() => {
+            Err(FeedError::Client) if relay.is_kept() => {
                 relay.muted = true;
                 relay.gone = Some(CloseReason::ClientAborted);
                 HeadStep::Relaying(relay)
@@ -325,26 +331,31 @@ impl Exchange {
         &mut self,
         plan: &BoundProxy,
         (framing, rest): (ResponseFraming, &'a [u8]),
-        store: Option<Box<Storing>>,
+        (store, saving): (Option<Box<Storing>>, Option<Box<Saving>>),
         not_modified: bool,
     ) -> (Box<Relay>, &'a [u8]) {
-        self.upstream.abort_ignored = plan.ignore_client_abort || store.is_some();
+        let is_kept = store.is_some() || saving.is_some();
+        self.upstream.abort_ignored = plan.ignore_client_abort || is_kept;
         // HEAD, also by `proxy_method`: the client asked for the head only, and this body is not needed.
         let no_body = not_modified || !self.down.takes_body();
-        let unwanted = no_body && store.is_none() && !self.has_no_body(framing, rest);
+        let unwanted = no_body && !is_kept && !self.has_no_body(framing, rest);
         let is_whole = self.is_whole(framing, rest);
         let source = self.source_of(framing, rest);
         let mut relay = Box::new(Relay::new(if unwanted { Source::Done } else { source }));
         relay.unread = unwanted && !is_whole;
-        relay.muted = no_body && store.is_some();
-        relay.store = store;
+        relay.muted = no_body && is_kept;
+        (relay.store, relay.saving) = (store, saving);
         relay.pace = self.upstream_pace(plan);
         (relay, if unwanted { &[] } else { rest })
     }
 
     /// `proxy_intercept_errors`
     pub(crate) fn shows_error_page(&self, plan: &BoundProxy, status: u16) -> bool {
-        plan.intercept_errors && status >= 300 && self.location().error_pages.find(status).is_some()
+        // A value that memcached does not have is 404, with or without a page for it.
+        let is_missing = || plan.application.as_ref().is_some_and(|application| application.memcached().is_some());
+        plan.intercept_errors
+            && status >= 300
+            && (self.location().error_pages.find(status).is_some() || (status == 404 && is_missing()))
     }
 
     /// Starts the head: the status, and what is known of the body.
@@ -447,6 +458,9 @@ impl Exchange {
             });
             return if records.is_whole() { Source::Done } else { Source::Records(records) };
         }
+        if let (true, ResponseFraming::Length(length)) = (self.upstream.is_value, framing) {
+            return Source::Value(ValueEnd::new(length));
+        }
         match framing {
             ResponseFraming::None | ResponseFraming::Length(0) => Source::Done,
             ResponseFraming::Length(length) => Source::Length(length),
@@ -466,6 +480,11 @@ impl Exchange {
     /// Whether the whole body has come with the head; `rest` is what followed the head.
     fn is_whole(&self, framing: ResponseFraming, rest: &[u8]) -> bool {
         let Some(has_ended) = self.upstream.stream_ended else {
+            if let (true, ResponseFraming::Length(length)) = (self.upstream.is_value, framing) {
+                let mut end = ValueEnd::new(length);
+                let (_, used) = end.take(rest);
+                return end.is_over() && !end.is_broken() && used == rest.len();
+            }
             let records = self.upstream.records.as_ref();
             return records.map_or_else(|| is_whole(framing, rest), |records| records.is_whole());
         };

@@ -38,7 +38,7 @@ pub(crate) fn queues(listeners: &[Arc<Listener>]) -> Vec<ListenerStatus> {
     let mut by_address: BTreeMap<String, ListenerStatus> = BTreeMap::new();
     for listener in listeners {
         let Ok(Some(address)) = listener.local_address() else { continue };
-        let name = address.to_string();
+        let name = if listener.is_datagrams() { format!("{address} udp") } else { address.to_string() };
         let entry = by_address.entry(name.clone()).or_insert(ListenerStatus { address: name, queue: None });
         if let (PeerAddress::Ip(_), Some(queue)) = (&address, listener.accept_queue()) {
             let sum = entry.queue.get_or_insert_default();

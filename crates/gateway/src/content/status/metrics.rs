@@ -158,6 +158,13 @@ const FAMILIES: &[Family] = &[
         write: |out, all| out.each(&[], "reason", &all.connections.closed),
     },
     Family {
+        name: "holdfast_datagrams_dropped_total",
+        kind: Kind::Counter,
+        labels: "reason",
+        help: "Datagrams of stream that were not passed on, by why.",
+        write: |out, all| out.each(&[], "reason", &all.connections.datagrams_dropped),
+    },
+    Family {
         name: "holdfast_http2_connections",
         kind: Kind::Gauge,
         labels: "",
@@ -273,6 +280,13 @@ const FAMILIES: &[Family] = &[
         labels: "",
         help: "Panics that ended a connection: bugs of Holdfast.",
         write: |out, all| out.plain(all.requests.panics),
+    },
+    Family {
+        name: "holdfast_otel_spans_total",
+        kind: Kind::Counter,
+        labels: "result",
+        help: "Finished spans: exported, dropped because too many waited, failed because the collector was not reached or refused them.",
+        write: |out, all| out.each(&[], "result", &all.spans),
     },
     Family {
         name: "holdfast_user_file_bad_lines_total",

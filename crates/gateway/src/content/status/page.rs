@@ -224,6 +224,7 @@ fn reasons(page: &mut String, now: &Snapshot) {
         }
     };
     add("client connection closed", "", &now.connections.closed);
+    add("datagram dropped", "", &now.connections.datagrams_dropped);
     add("HTTP/2 connection ended", "", &now.http2.connection_faults);
     add("HTTP/2 stream ended", "", &now.http2.stream_faults);
     add("HTTP/2 connection with upstream ended", "", &now.http2_upstreams.connection_faults);

@@ -11,13 +11,14 @@ use checks::CheckStatus;
 use crate::NGINX_VERSION;
 use crate::base::cells::{BOUNDS_MS, CLASSES, Durations, PeerSums, RETRY_REASONS};
 use crate::base::close::CloseReason;
-use crate::base::counters::{Counters, FaultCounts, HANDSHAKE_FAILURES};
+use crate::base::counters::{Counters, DatagramLoss, FaultCounts, HANDSHAKE_FAILURES};
 use crate::content::status::kernel;
 use crate::registry::certificates::CertificateInUse;
 use crate::registry::checks::schedule::Standing;
 use crate::registry::generation::Generation;
 use crate::registry::names::NameFailure;
 use crate::registry::process::Registry;
+use crate::registry::spans::SpanCounts;
 use crate::registry::status_list::ListedGroup;
 
 use crate::content::status::snapshot::room::{MemoryStatus, OverloadStatus, PortsStatus};
@@ -55,6 +56,8 @@ pub(crate) struct Snapshot {
     /// Of the network namespace; absent if the kernel does not provide it.
     pub(crate) listen_overflows: Option<u64>,
     pub(crate) listen_drops: Option<u64>,
+    /// Finished spans, by what became of them.
+    pub(crate) spans: Labelled,
     /// Lines that were not written, by log.
     pub(crate) log_lines_dropped: BTreeMap<String, u64>,
     pub(crate) memory: MemoryStatus,
@@ -77,6 +80,8 @@ pub(crate) struct Connections {
     pub(crate) waiting: u64,
     pub(crate) tunnels: u64,
     pub(crate) closed: Labelled,
+    /// Datagrams of `stream` dropped, by why.
+    pub(crate) datagrams_dropped: Labelled,
 }
 
 /// Requests.
@@ -232,6 +237,7 @@ impl Snapshot {
             listeners: kernel::queues(&shared.status.listed_listeners()),
             listen_overflows: overflows.map(|found| found.overflows),
             listen_drops: overflows.map(|found| found.drops),
+            spans: spans(shared),
             log_lines_dropped: log_lines_dropped(shared, generation),
             memory: room::memory(shared),
             overload: room::overload(shared),
@@ -249,6 +255,7 @@ fn sum(shared: &Registry, counter: impl Fn(&Counters) -> &AtomicU64) -> u64 {
 
 fn connections(shared: &Registry) -> Connections {
     let totals = shared.totals();
+    let losses = DatagramLoss::LABELS.iter().enumerate();
     let closed = CloseReason::ALL.map(|reason| (reason.label(), sum(shared, |of| &of.closed[reason as usize])));
     Connections {
         accepted: totals.accepted,
@@ -260,6 +267,7 @@ fn connections(shared: &Registry) -> Connections {
         waiting: totals.waiting,
         tunnels: sum(shared, |of| &of.tunnels),
         closed: closed.into(),
+        datagrams_dropped: losses.map(|(at, label)| (*label, sum(shared, |of| &of.datagrams_lost[at]))).collect(),
     }
 }
 
@@ -316,6 +324,11 @@ fn tls(shared: &Registry) -> TlsStatus {
             })
             .collect(),
     }
+}
+
+fn spans(shared: &Registry) -> Labelled {
+    let SpanCounts { exported, dropped, failed } = shared.spans.counts();
+    [("exported", exported), ("dropped", dropped), ("failed", failed)].into()
 }
 
 fn log_lines_dropped(shared: &Registry, generation: &Generation) -> BTreeMap<String, u64> {

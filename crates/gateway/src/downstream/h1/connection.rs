@@ -7,8 +7,9 @@ use crate::downstream::request::Request;
 use crate::registry::generation::ListenerId;
 use crate::registry::ocsp::standings::StandingSearch;
 use http1::{HeadEnd, Limits, Parse, RequestError, find_head_end};
-use reactor::{Millis, Pending, Read, TaskId};
+use reactor::{Millis, PeerAddress, Pending, Read, TaskId};
 use std::cell::Cell;
+use std::time::Duration;
 use tls::Pair;
 use transport::Transport;
 
@@ -41,22 +42,29 @@ pub(crate) struct Connection {
     pub(crate) nodelay: bool,
     /// When the last exchange ended, or the connection was accepted.
     pub(crate) idle_since: Millis,
-    /// `keepalive_min_timeout`: during a graceful shutdown an idle connection is kept until then.
-    pub(crate) kept_until: Millis,
+    /// `keepalive_min_timeout`: during a graceful shutdown an idle connection is kept for so long.
+    pub(crate) kept_for_ms: u32,
     /// When the first byte of the present head arrived; for `client_header_timeout`, which is a total.
     pub(crate) head_since: Millis,
     /// A log line of the last exchange must be in its file before this closes.
     pub(crate) line_waits: Cell<bool>,
     /// The state of the TLS handshake, on a TLS address.
     pub(crate) securing: Securing,
-    /// Certificates that its handshake waits for.
-    pub(crate) certificates: Option<Pending<Result<Vec<Pair>, String>>>,
-    /// OCSP answers about the client's certificate that its first request waits for.
-    pub(crate) standing: Option<Box<StandingSearch>>,
+    /// What its handshake or its first request waits for.
+    pub(crate) awaited: Option<Box<SecuringWait>>,
     /// Bytes received and not yet used: the beginning of a head, or what followed the last one.
     pub(crate) pending: Vec<u8>,
     /// How far `pending` was searched for the end of a head.
-    pub(crate) searched: usize,
+    pub(crate) searched: u32,
+}
+
+/// What a connection under TLS waits for.
+#[derive(Debug)]
+pub(crate) enum SecuringWait {
+    /// Certificates that the handshake needs.
+    Certificates(Pending<Result<Vec<Pair>, String>>),
+    /// OCSP answers about the client's certificate, which the first request needs.
+    Standing(StandingSearch),
 }
 
 /// The result of trying to complete a head.
@@ -79,6 +87,41 @@ pub(crate) enum HeadRead {
 }
 
 impl Connection {
+    /// A connection that was just accepted: no byte of it is answered yet.
+    pub(crate) fn accepted(
+        stream: Transport,
+        task: TaskId,
+        socket: ListenerId,
+        peer: PeerAddress,
+        serial: u64,
+        now: Millis,
+    ) -> Self {
+        Self {
+            stream,
+            task,
+            socket,
+            client: ClientFacts {
+                listener: socket,
+                peer,
+                serial,
+                requests: 0,
+                is_pipelined: false,
+                accepted_at: now,
+                proxy_header: None,
+                is_http2: false,
+            },
+            nodelay: true,
+            idle_since: now,
+            kept_for_ms: 0,
+            head_since: now,
+            line_waits: Cell::new(false),
+            awaited: None,
+            securing: Securing::NotBegun,
+            pending: Vec::new(),
+            searched: 0,
+        }
+    }
+
     /// Reads what has arrived and completes the head if possible.
     pub(crate) fn read_head(&mut self, limits: &Limits, request: &mut Request, now: Millis) -> HeadRead {
         if !self.pending.is_empty() {
@@ -132,10 +175,10 @@ impl Connection {
     fn parse_pending(&mut self, limits: &Limits, request: &mut Request) -> HeadRead {
         // For a head over the limit it is useless to search for the end: parsing reports which limit it is.
         if self.pending.len() < limits.head_bytes_max {
-            match find_head_end(&self.pending, self.searched) {
+            match find_head_end(&self.pending, self.searched as usize) {
                 HeadEnd::Found(_) => {}
                 HeadEnd::NotYet(searched) => {
-                    self.searched = searched;
+                    self.searched = searched as u32;
                     return HeadRead::Partial;
                 }
             }
@@ -146,7 +189,7 @@ impl Connection {
                 HeadRead::Complete
             }
             Ok(Parse::Partial) => {
-                self.searched = self.pending.len();
+                self.searched = self.pending.len() as u32;
                 HeadRead::Partial
             }
             Err(error) => {
@@ -154,6 +197,17 @@ impl Connection {
                 HeadRead::Refused(error)
             }
         }
+    }
+
+    /// The connection is idle from now on. During a graceful shutdown it is kept for a while.
+    pub(crate) fn begin_idling(&mut self, now: Millis, kept_for: Duration) {
+        self.idle_since = now;
+        self.kept_for_ms = u32::try_from(kept_for.as_millis()).unwrap_or(u32::MAX);
+    }
+
+    /// When a graceful shutdown may close it, if it is idle.
+    pub(crate) fn kept_until(&self) -> Millis {
+        self.idle_since.after(Duration::from_millis(u64::from(self.kept_for_ms)))
     }
 
     /// Drops the first bytes of `pending`.

@@ -3,12 +3,10 @@
 
 use crate::downstream::h1::Framing;
 use crate::downstream::reply_head::{Fields, HeadEntry, HeadView, Mark, ReplyHead};
-use http1::encode::{encode_field, encode_fields, encode_head_end, encode_status_line};
-use http1::{FieldId, Version};
-use std::io::Write as _;
-
-/// The longest value of Keep-Alive.
-const TIMEOUT_BYTES_MAX: usize = "timeout=18446744073709551615".len();
+use http1::encode::{encode_field, encode_fields, encode_head_end, encode_number_field, encode_status_line};
+use http1::{Field, FieldId, Version};
+use std::iter::{self, Peekable};
+use std::slice;
 
 /// The location's settings for HTTP/1's own fields.
 #[derive(Debug, Clone, Copy, Default)]
@@ -73,27 +71,31 @@ impl Terms {
 
     /// Calls `say` with the name and the value of each field that HTTP/1 adds at this mark of a head.
     pub(in crate::downstream) fn fields_at(self, mark: Mark, head: &ReplyHead, mut say: impl FnMut(FieldId, &[u8])) {
-        match mark {
-            Mark::Length => match (self.framing(head), head.length) {
-                (Framing::Chunked, _) => say(FieldId::TransferEncoding, b"chunked"),
-                (Framing::Length(length), _) | (Framing::Empty, Some(length)) => {
-                    say(FieldId::ContentLength, itoa::Buffer::new().format(length).as_bytes());
-                }
-                _ => {}
-            },
-            Mark::Connection if head.status == 101 => say(FieldId::Connection, b"upgrade"),
-            Mark::Connection if !self.keepalive => say(FieldId::Connection, b"close"),
-            Mark::Connection => {
+        match self.addition_at(mark, head) {
+            Addition::Nothing => {}
+            Addition::Length(length) => say(FieldId::ContentLength, itoa::Buffer::new().format(length).as_bytes()),
+            Addition::Chunked => say(FieldId::TransferEncoding, b"chunked"),
+            Addition::Upgrade => say(FieldId::Connection, b"upgrade"),
+            Addition::Close => say(FieldId::Connection, b"close"),
+            Addition::KeepAlive(seconds) => {
                 say(FieldId::Connection, b"keep-alive");
-                if let Some(seconds) = self.keepalive_seconds {
-                    let mut text = [0; TIMEOUT_BYTES_MAX];
-                    let mut rest = &mut text[..];
-                    // The buffer fits any number.
-                    let _ = write!(rest, "timeout={seconds}");
-                    let unused = rest.len();
-                    say(FieldId::KeepAlive, &text[..TIMEOUT_BYTES_MAX - unused]);
+                if let Some(seconds) = seconds {
+                    say(FieldId::KeepAlive, format!("timeout={seconds}").as_bytes());
                 }
             }
+        }
+    }
+
+    fn addition_at(self, mark: Mark, head: &ReplyHead) -> Addition {
+        match mark {
+            Mark::Length => match (self.framing(head), head.length) {
+                (Framing::Chunked, _) => Addition::Chunked,
+                (Framing::Length(length), _) | (Framing::Empty, Some(length)) => Addition::Length(length),
+                _ => Addition::Nothing,
+            },
+            Mark::Connection if head.status == 101 => Addition::Upgrade,
+            Mark::Connection if !self.keepalive => Addition::Close,
+            Mark::Connection => Addition::KeepAlive(self.keepalive_seconds),
         }
     }
 
@@ -102,38 +104,55 @@ impl Terms {
         let HeadView { head, answer } = view;
         let reason = head.reason.map(|reason| reason.of(answer));
         encode_status_line(Version::Http11, head.status, reason, out);
-        encode_lines(&head.fields, answer, out, |mark, out| {
-            self.fields_at(mark, head, |id, value| encode_field(id.name().as_bytes(), value, out));
+        encode_lines(&head.fields, answer, out, |mark, out| match self.addition_at(mark, head) {
+            Addition::Length(length) => encode_number_field(b"Content-Length", length, out),
+            // As nearly every head has it: one copy.
+            Addition::KeepAlive(None) => out.extend_from_slice(b"Connection: keep-alive\r\n"),
+            _ => self.fields_at(mark, head, |id, value| encode_field(id.name().as_bytes(), value, out)),
         });
         encode_head_end(out);
     }
 }
 
-/// Appends field lines. Adjacent upstream fields are copied in one piece if they are already written in our format.
+/// What HTTP/1 adds at a mark of a head.
+enum Addition {
+    Nothing,
+    Length(u64),
+    Chunked,
+    Upgrade,
+    Close,
+    /// With the seconds of the Keep-Alive field.
+    KeepAlive(Option<u64>),
+}
+
+/// Appends field lines. Adjacent fields are copied in one piece if they are already written in our format.
 pub(super) fn encode_lines(fields: &Fields, answer: &[u8], out: &mut Vec<u8>, mut say: impl FnMut(Mark, &mut Vec<u8>)) {
     let mut entries = fields.entries.iter().peekable();
-    while let Some(entry) = entries.peek() {
+    while let Some(entry) = entries.next() {
         match entry {
-            HeadEntry::Passed(_) => {
-                let run =
-                    std::iter::from_fn(|| match entries.next_if(|entry| matches!(entry, HeadEntry::Passed(_)))? {
-                        HeadEntry::Passed(field) => Some(field),
-                        _ => None,
-                    });
-                encode_fields(answer, run, out);
-            }
-            HeadEntry::Mark(mark) => {
-                say(*mark, out);
-                entries.next();
-            }
-            entry => {
+            HeadEntry::Passed(first) => encode_fields(answer, run(first, &mut entries, HeadEntry::passed), out),
+            HeadEntry::Own(first) => encode_fields(&fields.own, run(first, &mut entries, HeadEntry::own), out),
+            HeadEntry::Mark(mark) => say(*mark, out),
+            HeadEntry::Rewritten { .. } => {
                 if let Some((name, value)) = fields.parts(entry, answer) {
                     encode_field(name, value, out);
                 }
-                entries.next();
             }
         }
     }
+}
+
+/// The first field, and the fields of its kind that follow it.
+fn run<'a>(
+    first: &'a Field,
+    entries: &mut Peekable<slice::Iter<'a, HeadEntry>>,
+    of_kind: impl Fn(&'a HeadEntry) -> Option<&'a Field>,
+) -> impl Iterator<Item = &'a Field> {
+    iter::once(first).chain(iter::from_fn(move || {
+        let field = of_kind(entries.peek()?)?;
+        entries.next();
+        Some(field)
+    }))
 }
 
 #[cfg(test)]

@@ -84,12 +84,21 @@ impl H1 {
         self.send_framed(&[], body, last)
     }
 
-    pub(super) fn send_head_of_file(&mut self, terms: Terms, view: HeadView<'_>) -> io::Result<()> {
+    pub(super) fn send_head_of_file(&mut self, terms: Terms, view: HeadView<'_>, begun: &[u8]) -> io::Result<()> {
         let wire = self.begin_head(terms, view);
+        let begun = match &mut self.framing {
+            Framing::Length(left) => {
+                let begun = &begun[..begun.len().min(usize::try_from(*left).unwrap_or(usize::MAX))];
+                *left -= begun.len() as u64;
+                begun
+            }
+            _ => b"",
+        };
+        self.body_bytes += begun.len() as u64;
         let sent = if self.held_back {
-            self.write(&[&wire])
+            self.write(&[&wire, begun])
         } else {
-            self.spill.write_more(&self.connection.stream, &wire).map(|sent| self.bytes_sent += sent as u64)
+            self.spill.write_more(&self.connection.stream, [&wire, begun]).map(|sent| self.bytes_sent += sent as u64)
         };
         view.head.put_wire(wire);
         sent

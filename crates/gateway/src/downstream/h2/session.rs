@@ -161,18 +161,7 @@ impl Session {
 
     /// Writes the waiting bytes; `true` if the socket has accepted all of them.
     pub(crate) fn flush(&self) -> io::Result<bool> {
-        let mut state = self.state.borrow_mut();
-        let SessionState { connection, carried, times, .. } = &mut *state;
-        let Some(connection) = connection else { return Err(io::ErrorKind::NotConnected.into()) };
-        let sent = carried.flush(&connection.stream, &self.thread)?;
-        if carried.out.is_empty() {
-            times.stalled_since = None;
-            return Ok(true);
-        }
-        if sent > 0 || times.stalled_since.is_none() {
-            times.stalled_since = Some(self.thread.reactor.now());
-        }
-        Ok(false)
+        self.state.borrow_mut().flush(&self.thread)
     }
 
     /// Whether more may be read: there is room for the answers.
@@ -324,7 +313,15 @@ impl Session {
     pub(super) fn send(&self, key: usize, body: &[u8], end: bool) -> io::Result<()> {
         let mut state = self.state.borrow_mut();
         state.prepare_out(&self.thread);
-        state.carried.send(key, body, end)?;
+        let mut rest = body;
+        // What the socket takes at once need not be copied aside.
+        while let Some(sent) = state.carried.frame_now(key, rest, end)? {
+            rest = &rest[sent..];
+            if rest.is_empty() || !state.await_turn(key, &self.thread)? {
+                break;
+            }
+        }
+        state.carried.keep_rest(key, rest, end)?;
         drop(state);
         self.touch();
         Ok(())

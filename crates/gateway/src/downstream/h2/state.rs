@@ -7,7 +7,11 @@ use crate::downstream::h2::lingering::Lingering;
 use crate::multiplex::carried::Carried;
 use crate::thread::WorkerThread;
 use reactor::Millis;
+use std::io;
 use std::rc::Rc;
+
+/// Writes for a part of a body before other tasks run: together with frames of other streams, as much as a relay reads.
+const TURN_WRITES_MAX: usize = 4;
 
 /// The state of a session.
 pub(super) struct SessionState {
@@ -49,6 +53,37 @@ impl SessionState {
         self.prepare_out(thread);
         let Carried { engine, out, .. } = &mut self.carried;
         engine.shut_down(out);
+    }
+
+    /// Writes the waiting bytes; `true` if the socket has accepted all of them.
+    pub(super) fn flush(&mut self, thread: &WorkerThread) -> io::Result<bool> {
+        let Self { connection, carried, times, .. } = self;
+        let Some(connection) = connection else { return Err(io::ErrorKind::NotConnected.into()) };
+        let sent = carried.flush(&connection.stream, thread)?;
+        if carried.out.is_empty() {
+            times.stalled_since = None;
+            return Ok(true);
+        }
+        if sent > 0 || times.stalled_since.is_none() {
+            times.stalled_since = Some(thread.reactor.now());
+        }
+        Ok(false)
+    }
+
+    /// Lets the waiting streams send, each in its turn, until it is this stream's turn; writes where room is missing.
+    /// `false`: a window is missing, the socket accepts no more now, or other tasks should run first.
+    pub(super) fn await_turn(&mut self, key: usize, thread: &WorkerThread) -> io::Result<bool> {
+        let id = self.carried.live(key)?.2.id;
+        for _ in 0..TURN_WRITES_MAX {
+            if self.carried.pump_until(id, thread) {
+                return Ok(true);
+            }
+            if !self.carried.engine.has_turn() || !self.flush(thread)? {
+                return Ok(false);
+            }
+            self.prepare_out(thread);
+        }
+        Ok(false)
     }
 
     /// Makes sure that there is a buffer to write into, unless the connection is closed.

@@ -23,6 +23,7 @@ use crate::registry::acme::{AcmeCertificate, AcmeKey};
 use crate::registry::cache::CacheZone;
 use crate::registry::certificate_finder::CertificateFinder;
 use crate::registry::generation::{BoundProxy, BoundStreamProxy, BoundTunnel, Generation, ListenerId};
+use crate::registry::geo_files::GeoFile;
 use crate::registry::limit_zones::{ConnectionZone, RequestZone};
 use crate::registry::named_sides::NamedSides;
 use crate::registry::process::Registry;
@@ -50,7 +51,8 @@ pub(crate) struct Identities(Mutex<Known>);
 #[derive(Default)]
 struct Known {
     generations: u64,
-    listeners: HashMap<PeerAddress, ListenerId>,
+    /// By address, and whether it is for datagrams.
+    listeners: HashMap<(PeerAddress, bool), ListenerId>,
     sinks: HashMap<LogPlace, Arc<LogSink>>,
     error_logs: HashMap<Vec<ErrorTarget>, Arc<ErrorLog>>,
     health: Arc<HealthRegistry>,
@@ -158,25 +160,28 @@ impl Registry {
         let Some(groups) = binding.groups().filter(|_| binding.found.is_empty()) else { return Err(binding.found) };
         let acme_orders = binding.acme_orders();
         let tls = binding.tls(&acme_orders);
+        let stream_tls = binding.stream_tls();
         if !binding.found.is_empty() {
             return Err(binding.found);
         }
-        let (listeners, specs) = binding.listeners(&tls);
+        let (listeners, specs) = binding.listeners(&tls, &stream_tls);
         let logs = binding.access_logs();
         let error_logs = binding.error_logs();
         let proxies = binding.proxies(&groups, &error_logs);
         let stream_proxies = binding.stream_proxies(&groups, &error_logs);
         let groups::BoundGroups { guests, floors, moving_floors, checks, .. } = groups;
-        self.standings.keep_caches(|name| plan.servers.iter().any(|server| server.keeps_standings(name)));
+        self.standings.keep_caches(|name| plan.tls_plans().any(|tls| tls.keeps_standings(name)));
         let number = known.generations;
         drop(known);
         let (temp_directories, transparent) = (plan.temp_directories.clone(), plan.transparent);
         let state_directories = plan.state_directories();
         let generation = Arc::new(Generation {
             number,
+            geo_files: plan.geo_files.iter().map(GeoFile::new).collect(),
             plan,
             listeners,
             tls,
+            stream_tls,
             proxies,
             stream_proxies,
             guests,

@@ -41,6 +41,12 @@ impl Binding<'_> {
         plan.servers.iter().map(|server| server.tls.as_deref().and_then(|tls| self.tls_of(tls, orders))).collect()
     }
 
+    /// The same of `stream`.
+    pub(super) fn stream_tls(&mut self) -> Arc<[Option<BoundTls>]> {
+        let servers = &self.plan.stream.servers;
+        servers.iter().map(|server| server.tls.as_deref().and_then(|tls| self.tls_of(tls, &[]))).collect()
+    }
+
     fn tls_of(&mut self, plan: &TlsPlan, orders: &[BoundOrder]) -> Option<BoundTls> {
         if plan.reject {
             return Some(BoundTls { answers: [Some(TlsAnswer::Refuse), None], slot: None });
@@ -73,7 +79,11 @@ impl Binding<'_> {
         for (place, is_offered) in [plan.offers.http1 || !plan.offers.http2, plan.offers.http2].into_iter().enumerate()
         {
             if is_offered {
-                answers[place] = Some(answer(self.checked(plan, pairs.clone(), PROTOCOLS[place])?));
+                let protocols = match &plan.alpn {
+                    Some(written) => written.iter().map(String::as_str).collect(),
+                    None => PROTOCOLS[place].to_vec(),
+                };
+                answers[place] = Some(answer(self.checked(plan, pairs.clone(), &protocols)?));
             }
         }
         Some(answers)

@@ -2,6 +2,7 @@
 //! a time, and a directory of files. Reloads keep them. The crate `cache` defines the file format, `files` writes
 //! files, and `tending` removes them.
 
+pub(crate) mod cached_file;
 pub(crate) mod files;
 pub(crate) mod fill;
 pub mod purging;

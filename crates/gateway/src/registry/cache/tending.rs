@@ -138,7 +138,9 @@ impl CacheZone {
     fn load_snapshot(&self) {
         let Ok(bytes) = std::fs::read(self.directory().join(SNAPSHOT)) else { return };
         let Ok(records) = decode_snapshot(&bytes) else { return };
-        for part in records.collect::<Vec<_>>().chunks(LOADED_AT_ONCE) {
+        let records = records.collect::<Vec<_>>();
+        self.with_index(|index| index.reserve(records.len()));
+        for part in records.chunks(LOADED_AT_ONCE) {
             self.with_index(|index| {
                 for record in part {
                     index.load(*record);

@@ -1,5 +1,6 @@
 //! An application as an upstream: it answers every path with the request that it received, in the origin's format, and
-//! accepts `Upgrade: websocket`. The query changes the answer: `r=STATUS`, `f=Name:value` (percent-encoded, repeated).
+//! accepts `Upgrade: websocket`. The query changes the answer: `r=STATUS`, `f=Name:value` (percent-encoded, repeated),
+//! `page=TEXT&piece=N`: this body instead, in chunks of N bytes, each in its own write.
 
 use std::fmt::Write as _;
 
@@ -18,9 +19,30 @@ pub(crate) fn start() -> Peer {
                 }
                 return;
             }
-            talk.send(answer(&request));
+            match in_pieces(&request) {
+                Some((head, pieces)) => {
+                    talk.send(head);
+                    for piece in pieces {
+                        talk.send(piece);
+                    }
+                }
+                None => talk.send(answer(&request)),
+            }
         }
     })
+}
+
+/// The head and the chunks of a page that the query brings.
+fn in_pieces(request: &Request) -> Option<(String, Vec<Vec<u8>>)> {
+    let (_, query) = request.target().split_once('?')?;
+    let value = |name: &str| query.split('&').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
+    let (page, size) = (value("page")?, value("piece")?.parse::<usize>().ok()?);
+    let page: Vec<u8> = page.split('%').skip(1).filter_map(|digits| u8::from_str_radix(digits, 16).ok()).collect();
+    let framed = |piece: &[u8]| [format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat();
+    let mut pieces: Vec<Vec<u8>> = page.chunks(size.max(1)).map(framed).collect();
+    pieces.push(b"0\r\n\r\n".to_vec());
+    let head = "HTTP/1.1 200 Said\r\nServer: app\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n";
+    Some((head.to_owned(), pieces))
 }
 
 fn answer(request: &Request) -> Vec<u8> {

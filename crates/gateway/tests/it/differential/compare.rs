@@ -3,7 +3,7 @@
 //! These are normalised first, because they are intended to differ or depend on time:
 //! * `Date`: its form is checked, its value is not compared; `Expires` may be some seconds later in ours, which answers second;
 //! * `Server`, and the same name at the foot of built-in error pages: `(server)`;
-//! * a body with `Content-Encoding: gzip` is compared unpacked;
+//! * a body with `Content-Encoding: gzip` or `br` is compared unpacked;
 //! * nginx's address 127.0.0.2 reads 127.0.0.1, as ours is;
 //! * `Content-Length` is compared as "that of the body" where it is, so that a page with a shorter name counts as equal; for
 //!   HEAD of such a page the length of the name is taken off;
@@ -43,9 +43,8 @@ pub(crate) fn differences(nginx: &Observed, ours: &Observed) -> Vec<String> {
 
 fn normalised(side: Side, answer: &Answer) -> Answer {
     let mut answer = answer.clone();
-    if answer.values("Content-Encoding").contains(&"gzip")
-        && let Some(body) = unpacked(&answer.body, answer.is_cut)
-    {
+    let coding = answer.values("Content-Encoding").first().map(|coding| (*coding).to_owned());
+    if let Some(body) = coding.and_then(|coding| unpacked(&coding, &answer.body, answer.is_cut)) {
         answer.body = body;
     }
     let length = answer.body.len();
@@ -98,10 +97,14 @@ fn with_their_expiry(mut ours: Answer, theirs: &Answer) -> Answer {
 }
 
 /// The content of a compressed body; `None` if it is not compressed, or broken. `is_cut`: as far as it came.
-fn unpacked(body: &[u8], is_cut: bool) -> Option<Vec<u8>> {
+fn unpacked(coding: &str, body: &[u8], is_cut: bool) -> Option<Vec<u8>> {
     let mut out = Vec::new();
-    let whole = flate2::read::GzDecoder::new(body).read_to_end(&mut out);
-    (whole.is_ok() || is_cut).then_some(out)
+    let is_whole = match coding {
+        "gzip" => flate2::read::GzDecoder::new(body).read_to_end(&mut out).is_ok(),
+        "br" => brotli::BrotliDecompress(&mut &*body, &mut out).is_ok(),
+        _ => return None,
+    };
+    (is_whole || is_cut).then_some(out)
 }
 
 /// `Sun, 06 Nov 1994 08:49:37 GMT`

@@ -16,9 +16,11 @@ mod compare;
 mod ends;
 mod leaving;
 mod log_lines;
+mod memcached_peer;
 mod over_http2;
 mod over_http2_upstream;
 mod retries;
+mod storing;
 mod talk;
 mod words;
 
@@ -53,8 +55,11 @@ fn compare_with(generation: Nginx) {
     let dead_address = dead.local_addr().unwrap().as_socket().unwrap();
     let application = application::start();
     let [fastcgi, scgi, uwsgi] = [Protocol::Fastcgi, Protocol::Scgi, Protocol::Uwsgi].map(cgi_applications::start);
-    let upstreams = [origin.address(), dead_address, silent.address(), application.address(), fastcgi, scgi, uwsgi];
+    let memcached = memcached_peer::start();
+    let upstreams =
+        [origin.address(), dead_address, silent.address(), application.address(), fastcgi, scgi, uwsgi, memcached];
 
+    let geo = cases::geo_folder();
     let accepted = accepted::read(include_str!("accepted.txt"), generation);
     let only = std::env::var("DIFFERENTIAL").ok();
     let mut report = String::new();
@@ -65,7 +70,11 @@ fn compare_with(generation: Nginx) {
         if !suite.cases.iter().any(is_wanted) {
             continue;
         }
-        let sides = Sides::start(&nginx, suite.text, &upstreams, &suite.files);
+        if let Some(module) = testkit::sides::missing_module(&nginx, suite.text) {
+            testkit::skip(&format!("{} is missing: `cargo xtask peers` unpacks it", module.display()));
+            continue;
+        }
+        let sides = Sides::start(&nginx, &suite.text_with(&geo), &upstreams, &suite.files);
         let wrong = compare_suite(&suite, &sides, &accepted, &[], only.as_deref());
         run += suite.cases.len();
         differing += wrong.len();

@@ -9,7 +9,10 @@ use std::time::{Duration, Instant};
 use super::accepted::{self, Accepted};
 use super::cases::{self, Case};
 use super::talk::{Answer, End, Observed};
-use super::{SHOWN_MAX, application, cgi_applications, cgi_applications::Protocol, compare, dead_port, start_origin};
+use super::{
+    SHOWN_MAX, application, cgi_applications, cgi_applications::Protocol, compare, dead_port, memcached_peer,
+    start_origin,
+};
 use testkit::Http2Talk;
 use testkit::sides::{Nginx, Side, Sides};
 
@@ -49,15 +52,22 @@ fn nginx_and_the_gateway_answer_alike_over_http2() {
     let dead_address = dead.local_addr().unwrap().as_socket().unwrap();
     let application = application::start();
     let [fastcgi, scgi, uwsgi] = [Protocol::Fastcgi, Protocol::Scgi, Protocol::Uwsgi].map(cgi_applications::start);
-    let upstreams = [origin.address(), dead_address, silent.address(), application.address(), fastcgi, scgi, uwsgi];
+    let memcached = memcached_peer::start();
+    let upstreams =
+        [origin.address(), dead_address, silent.address(), application.address(), fastcgi, scgi, uwsgi, memcached];
+    let geo = cases::geo_folder();
     let accepted = accepted::read(include_str!("accepted_over_http2.txt"), generation);
     let over_http1 = accepted::read(include_str!("accepted.txt"), generation);
     let only = std::env::var("DIFFERENTIAL").ok();
     let (mut report, mut run, mut differing) = (String::new(), 0, 0);
     for suite in cases::suites() {
+        if let Some(module) = testkit::sides::missing_module(&nginx, suite.text) {
+            testkit::skip(&format!("{} is missing: `cargo xtask peers` unpacks it", module.display()));
+            continue;
+        }
         let requests: Vec<(&Case, Request)> =
             suite.cases.iter().filter_map(|case| Some((case, request_of(case)?))).collect();
-        let text = format!("http2 on;\n{}", suite.text);
+        let text = format!("http2 on;\n{}", suite.text_with(&geo));
         let sides = Sides::start(&nginx, &text, &upstreams, &suite.files);
         let mut wrong = Vec::new();
         for (case, request) in requests {

@@ -4,7 +4,9 @@
 
 mod applications;
 mod calls;
+mod cloud;
 mod run;
 mod services;
+mod sign_in;
 mod sites;
 mod streams;

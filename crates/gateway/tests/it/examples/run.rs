@@ -38,7 +38,20 @@ pub(crate) fn answer(body: &str, lines: &str) -> Vec<u8> {
 impl Example {
     /// Starts it. `peers` maps the written addresses to those of this test. `files` are written below the prefix.
     pub(crate) fn start(name: &str, peers: &[(&str, SocketAddr)], files: &[(&str, &str)]) -> Self {
+        Self::start_below(name, peers, files, None)
+    }
+
+    /// The same with a folder of files in place of the one that is written.
+    pub(crate) fn start_below(
+        name: &str,
+        peers: &[(&str, SocketAddr)],
+        files: &[(&str, &str)],
+        place: Option<(&str, &Path)>,
+    ) -> Self {
         let mut text = fs::read_to_string(folder().join(name)).unwrap();
+        if let Some((written, place)) = place {
+            text = text.replace(written, &place.display().to_string());
+        }
         let types = fs::read_to_string(folder().join("mime.types")).unwrap();
         text = text.replace("include mime.types;", &types);
         let mut listened: Vec<String> = Vec::new();

@@ -1,6 +1,7 @@
 //! Sites: files, moved pages, maintenance, downloads.
 
 use crate::examples::run::{Example, answer, named, told};
+use std::process::Command;
 use testkit::Peer;
 
 #[test]
@@ -132,4 +133,70 @@ fn protected_downloads_are_for_staff_and_for_links_that_have_not_ended() {
     assert_eq!(site.get("/get/report.pdf?sum=k5YaWzIRHgIbGhUgzAlgEQ&end=2147483646", "").status(), 403);
     assert_eq!(site.get("/images/report.pdf", "Referer: http://elsewhere.example/\r\n").status(), 403);
     assert_eq!(site.get("/images/report.pdf", "Referer: http://downloads.example/\r\n").status(), 200);
+}
+
+#[test]
+fn a_page_is_put_together_from_a_shop_a_cache_and_a_file() {
+    let shop = Peer::answering(|request| match request.target() {
+        "/fragments/menu" => answer("<nav>menu</nav>", "Content-Type: text/html\r\n"),
+        _ => answer(
+            "<!--#include virtual=\"/fragments/menu\" --><h1><!--#echo var=\"uri\" --></h1><!--#include file=\"/foot.html\" -->",
+            "Content-Type: text/html\r\nETag: \"x\"\r\n",
+        ),
+    });
+    let files = [
+        ("html/foot.html", "<footer><!--#echo var=\"host\" --></footer>"),
+        (
+            "html/about.html",
+            "about <!--#include virtual=\"/fragments/menu\" --><!--#include virtual=\"foot.html\" --><!--#bad -->",
+        ),
+    ];
+    let site = Example::start("ssi.conf", &[("127.0.0.1:9051", shop.address())], &files);
+    for _ in 0..2 {
+        let page = site.get("/shop/item/1", "");
+        assert_eq!(page.text(), "<nav>menu</nav><h1>/shop/item/1</h1><footer>localhost</footer>");
+        assert_eq!((page.value("Content-Length"), page.value("ETag")), (None, None));
+    }
+    let about = site.get("/about.html", "").text();
+    assert_eq!(
+        about,
+        "about <nav>menu</nav><footer>localhost</footer>[an error occurred while processing the directive]"
+    );
+    let asked = shop.requests();
+    assert_eq!(asked.iter().filter(|(_, request)| request.target() == "/fragments/menu").count(), 1, "the others hit");
+    assert_eq!(site.get("/fragments/menu", "").status(), 404);
+}
+
+#[test]
+fn a_compressed_site_sends_ready_made_files_and_compresses_the_others() {
+    let style = "p { margin: 0 }\n".repeat(100);
+    let site = Example::start("static-compressed.conf", &[], &[("html/style.css", &style), ("html/made.css", &style)]);
+    let html = site.gateway.prefix().join("html");
+    let mut packed = Vec::new();
+    brotli::BrotliCompress(&mut style.as_bytes(), &mut packed, &brotli::enc::BrotliEncoderParams::default()).unwrap();
+    std::fs::write(html.join("made.css.br"), &packed).unwrap();
+    let mut zstd = vec![0; 4096];
+    let count = zstd_safe::compress(&mut zstd[..], style.as_bytes(), 19).unwrap();
+    std::fs::write(html.join("made.css.zst"), &zstd[..count]).unwrap();
+
+    let ask = |target: &str, accepted: &str| site.get(target, &format!("Accept-Encoding: {accepted}\r\n"));
+    let made = ask("/made.css", "gzip, br, zstd");
+    assert_eq!((made.value("Content-Encoding"), &made.body), (Some("br"), &packed));
+    assert_eq!(made.values("Vary"), ["Accept-Encoding"]);
+    let made = ask("/made.css", "gzip;q=0.5, zstd");
+    assert_eq!((made.value("Content-Encoding"), &made.body[..]), (Some("zstd"), &zstd[..count]));
+    // Without a ready-made form it is compressed while it is sent.
+    assert_eq!(ask("/made.css", "gzip").value("Content-Encoding"), Some("gzip"));
+    assert_eq!(ask("/style.css", "gzip, br").value("Content-Encoding"), Some("br"));
+    let plain = ask("/style.css", "identity");
+    assert_eq!((plain.value("Content-Encoding"), plain.value("Vary")), (None, Some("Accept-Encoding")));
+    assert!(plain.text() == style);
+
+    // curl unpacks what it has asked for.
+    let Some(curl) = testkit::peer_or_skip(&["curl"]) else { return };
+    for target in ["made.css", "style.css"] {
+        let url = format!("http://{}/{target}", site.gateway.address());
+        let output = Command::new(&curl).args(["-sS", "--compressed", &url]).output().unwrap();
+        assert!(output.stdout == style.as_bytes(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
 }

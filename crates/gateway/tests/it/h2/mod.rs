@@ -6,6 +6,7 @@ mod abuse;
 mod clients;
 mod ends;
 pub(crate) mod grpc;
+mod includes;
 mod messages;
 mod priorities;
 mod smuggling;

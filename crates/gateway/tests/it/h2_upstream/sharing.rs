@@ -60,6 +60,34 @@ fn h64_requests_spread_over_connections_when_streams_run_out() {
 }
 
 #[test]
+fn h64_before_the_settings_of_a_peer_one_request_is_sent_and_the_others_wait() {
+    let settings = Signal::new();
+    let wait = settings.clone();
+    let peer = Peer::script(move |talk| {
+        wait.wait();
+        // A second stream would be refused, and end this script.
+        let mut service = Http2Service::with(talk, Config { streams_max: 1, ..Config::default() });
+        while let Some((stream, _)) = service.whole_request() {
+            service.answer(stream, "here");
+        }
+    });
+    let gateway = gateway("", "", &[&peer]);
+    let mut client = Http2Talk::connect(gateway.address());
+    let mut streams = vec![client.open("GET", "/", &[], true)];
+    until("the first is sent", || (metric(&gateway, "holdfast_upstream_http2_streams") == 1).then_some(()));
+    streams.extend((0..3).map(|_| client.open("GET", "/", &[], true)));
+    // What comes behind them on the same connection is answered: they have been taken.
+    assert_eq!(client.get("/metrics").status, 200);
+    assert_eq!(metric(&gateway, "holdfast_upstream_http2_streams"), 1);
+    assert_eq!(peer.connections(), 1, "no other connection is opened before the settings are known");
+    settings.raise();
+    for stream in streams {
+        assert_eq!(client.answer(stream).text(), "here");
+    }
+    assert_eq!(metric(&gateway, "holdfast_upstream_retries_total{group=\"peers\",reason=\"stream_refused\"}"), 0);
+}
+
+#[test]
 fn h65_max_connections_holds_and_requests_wait_for_a_stream() {
     let go = Signal::new();
     let peer = narrow_peer(1, &go);

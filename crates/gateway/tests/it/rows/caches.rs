@@ -325,3 +325,71 @@ fn a_purge_removes_a_response_with_its_variants() {
     assert_eq!(ask("X-Purge: 1\r\n").status(), 404);
     assert_eq!(ask("Accept: b\r\n").value("X-Cache"), Some("MISS"));
 }
+
+#[test]
+fn hits_of_every_size_come_whole_and_in_part() {
+    let peer = Peer::answering(|request| {
+        let mut parts = request.target().trim_start_matches('/').split('-').map(|part| part.parse().unwrap());
+        let (size, field): (usize, usize) = (parts.next().unwrap(), parts.next().unwrap());
+        let body: String = (0..size).map(|at| char::from(b'a' + (at / 7 % 26) as u8)).collect();
+        let field = "f".repeat(field);
+        let head =
+            format!("HTTP/1.1 200 OK\r\nContent-Length: {size}\r\nAccept-Ranges: bytes\r\nX-Long: {field}\r\n\r\n");
+        (head + &body).into_bytes()
+    });
+    let gateway = cached("", "proxy_buffer_size 16k; proxy_buffers 8 16k; limit_rate $arg_rate;", &peer);
+    let mut client = gateway.client();
+    // Around what is read with the head (4 KB of a large file, 20 KB of another one), and what one `sendfile` moves.
+    for size in [0, 1, 3_500, 4_096, 16_384, 16_385, 19_900, 20_000, 20_480, 20_481, 61_000, 65_536, 70_000, 3_000_000]
+    {
+        for field in [1, 6_000] {
+            let target = format!("/{size}-{field}");
+            let whole = client.get(&target, "").text();
+            assert_eq!(whole.len(), size);
+            let hit = client.get(&target, "");
+            assert_eq!((hit.value("X-Cache"), hit.text() == whole), (Some("HIT"), true), "{target}");
+            assert!(client.get(&format!("{target}?rate=100m"), "").text() == whole, "{target} with a rate");
+            for (from, to) in [(0, 0), (0, 99), (100, 5_000), (4_000, 30_000), (1, 2_999_999)] {
+                if to < size {
+                    let part = client.get(&target, &format!("Range: bytes={from}-{to}\r\n"));
+                    assert_eq!((part.status(), part.text() == whole[from..=to]), (206, true), "{target} {from}-{to}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_kept_open_is_not_used_after_a_change_and_not_kept_for_long() {
+    let (peer, count) = counting(plain);
+    let gateway = cached("", "", &peer);
+    let mut client = gateway.client();
+    let open = || {
+        let prefix = gateway.prefix().join("cache");
+        let links = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        links.filter_map(|link| std::fs::read_link(link.path()).ok()).filter(|path| path.starts_with(&prefix)).count()
+    };
+    let mut ask = || get(&mut client, "/a");
+    assert_eq!(ask(), heard("MISS", "response 1 to /a"));
+    assert_eq!(ask(), heard("HIT", "response 1 to /a"));
+    assert_eq!(ask(), heard("HIT", "response 1 to /a"));
+    assert_eq!(open(), 1, "the file of a response in use stays open");
+    let [file] = files(&gateway).try_into().unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(ask(), heard("MISS", "response 2 to /a"), "an administrator has removed it");
+    assert_eq!(ask(), heard("HIT", "response 2 to /a"));
+    // Another process stores a response: its file takes the place of this one.
+    let bytes = std::fs::read(&file).unwrap();
+    let other = file.with_extension("new");
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let at = text.rfind("response 2").unwrap();
+    let mut changed = bytes.clone();
+    let end = changed.len() - (text.len() - at) + "response ".len();
+    changed[end] = b'7';
+    std::fs::write(&other, &changed).unwrap();
+    std::fs::rename(&other, &file).unwrap();
+    assert_eq!(ask(), heard("HIT", "response 7 to /a"));
+    assert_eq!(count.load(Ordering::SeqCst), 2);
+    until("the file is closed when it is not used", || (open() == 0).then_some(()));
+    assert_eq!(ask(), heard("HIT", "response 7 to /a"));
+}

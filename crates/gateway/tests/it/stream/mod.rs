@@ -1,9 +1,15 @@
-//! `stream`: TCP sessions, with scripted clients and peers, and compared with real nginx.
+//! `stream`: sessions of TCP and UDP, with scripted clients and peers, and compared with real nginx.
 
 mod beside_nginx;
+mod datagrams;
+mod datagrams_beside_nginx;
+mod datagrams_chosen;
+mod datagrams_hostile;
 mod ends;
 mod hostile;
+mod pass;
 mod peers;
+mod secured;
 mod words;
 
 use testkit::{End, Gateway, Peer, Talk};

@@ -91,3 +91,47 @@ fn a_value_that_is_no_address_ends_the_session() {
         gateway.logged(line);
     }
 }
+
+/// A peer that takes its time, for its first byte or for its last one, gets few sessions.
+#[test]
+fn least_time_leaves_the_slow_peer_alone() {
+    let prompt = || {
+        Peer::script(|mut talk| {
+            talk.send("hi");
+        })
+    };
+    let slow = || {
+        Peer::script(|mut talk| {
+            // Far more than a busy machine adds to the other peer's time.
+            std::thread::park_timeout(std::time::Duration::from_millis(300));
+            talk.send("hi");
+        })
+    };
+    for method in ["least_time first_byte", "least_time last_byte inflight", "random two least_time=first_byte"] {
+        let (fast, slow) = (prompt(), slow());
+        let group =
+            "upstream group { METHOD; server {upstream:0} fail_timeout=1h; server {upstream:1} fail_timeout=1h; }";
+        let text = format!(
+            "events {{}} stream {{ {} server {{ listen {{listen}}; proxy_pass group; }} }}",
+            group.replace("METHOD", method)
+        );
+        let gateway = testkit::Gateway::start(&text, &[fast.address(), slow.address()]);
+        for _ in 0..20 {
+            assert_eq!(Talk::connect(gateway.address()).rest().0, b"hi");
+        }
+        assert!(slow.connections() <= 4, "{method}: {} sessions went to the slow one", slow.connections());
+    }
+}
+
+#[test]
+fn least_time_connect_is_measured() {
+    let peers = [echo(), echo()];
+    let group = "upstream group { least_time connect; server {upstream:0}; server {upstream:1}; }";
+    let gateway = start(group, "proxy_pass group;", peers);
+    for _ in 0..6 {
+        greeted(&gateway);
+    }
+    let connections: Vec<usize> = gateway.peers.iter().map(Peer::connections).collect();
+    assert_eq!(connections.iter().sum::<usize>(), 6, "{connections:?}");
+    assert!(connections.iter().all(|count| *count > 0), "peers of the same speed take turns: {connections:?}");
+}

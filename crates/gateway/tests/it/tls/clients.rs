@@ -74,6 +74,24 @@ fn a_certificate_that_another_servers_authority_vouches_for_counts_for_that_serv
     assert_eq!(ask(&scene, &nameless(&shown), "127.0.0.1", "a.test").1, "[NONE,]");
 }
 
+/// Its handshakes are those of the default server, so requests are checked.
+#[test]
+fn a_server_without_certificates_of_its_own_requires_those_of_clients() {
+    for (verify, with_certificate) in [("off", 400), ("optional", 200), ("on", 200)] {
+        let two = format!(
+            "{} server {{ listen {{listen}} ssl; server_name b.test; ssl_client_certificate {{ca}}; ssl_verify_client on; \
+             return 200 b; }}",
+            server(verify)
+        );
+        let scene = Scene::new(&two, &[]);
+        let shown = scene.authority.issue(&["client"]);
+        assert_eq!(ask(&scene, &nameless(&shown), "b.test", "b.test").0, with_certificate, "{verify}");
+        let none = ClientSide::new(tls::Trust::Anyone).build().unwrap();
+        let (status, text) = ask(&scene, &none, "b.test", "b.test");
+        assert!(status == 400 && text.contains("No required SSL certificate was sent"), "{verify}: {status} {text}");
+    }
+}
+
 /// A client that sends no name, since it connects to an IP address.
 fn nameless(shown: &Issued) -> ClientSide {
     let pair = Pair::from_pem(shown.chain.as_bytes(), shown.key.as_bytes(), b"").unwrap();

@@ -19,9 +19,19 @@ fn hello(scene: &Scene) -> Vec<u8> {
     hello
 }
 
+/// The same address in `stream`, and the status page beside it.
+const STREAM: &str = "http { server { listen {listen:1} ssl; server_name a.test; {a} location /status { status_page; } } } \
+                      stream { server { listen {listen} ssl; server_name a.test; {a} return here; } }";
+
 /// The metric of failed handshakes: for this reason, or for all.
 fn failed(scene: &Scene, reason: &str) -> u64 {
-    let mut client = scene.client("a.test");
+    failed_at(scene, 0, reason)
+}
+
+/// The same from the status page at another listener.
+fn failed_at(scene: &Scene, listener: usize, reason: &str) -> u64 {
+    let address = scene.gateway.address_of(listener);
+    let mut client = Talk::connect_secure(address, &scene.authority.client(), "a.test").unwrap();
     client.send("GET /status HTTP/1.1\r\nHost: a.test\r\nAccept: text/plain\r\n\r\n");
     let metrics = client.response().text();
     let lines = metrics.lines().filter(|line| line.starts_with("holdfast_tls_handshakes_failed_total{"));
@@ -32,7 +42,20 @@ fn failed(scene: &Scene, reason: &str) -> u64 {
 #[test]
 fn each_refused_handshake_is_told_logged_and_counted() {
     let scene = Scene::new(ONE, &[]);
-    let first = hello(&scene);
+    refuse_each(&scene, 0);
+    assert_eq!(scene.ask("a.test", "a.test"), (200, "here".to_owned()));
+}
+
+#[test]
+fn stream_refuses_the_same_handshakes() {
+    let scene = Scene::of_blocks(STREAM, &[]);
+    refuse_each(&scene, 1);
+    assert_eq!(scene.client("a.test").rest().0, b"here");
+}
+
+/// Plays each conversation that violates the protocol. `status`: the listener with the status page.
+fn refuse_each(scene: &Scene, status: usize) {
+    let first = hello(scene);
     let cut = |at: usize, byte: u8| {
         let mut bytes = first.clone();
         bytes[at] = byte;
@@ -65,14 +88,13 @@ fn each_refused_handshake_is_told_logged_and_counted() {
         assert!(is_told, "{name}: {said:?}");
         assert_ne!(end, End::Reset, "{name}: the alert can be read");
         let count = place as u64 + 1;
-        until(name, || (failed(&scene, "") == count).then_some(()));
+        until(name, || (failed_at(scene, status, "") == count).then_some(()));
         let log = scene.gateway.error_log();
         assert_eq!(log.matches(" while SSL handshaking, client: 127.0.0.1").count(), place + 1, "{name}: {log}");
     }
-    assert_eq!(failed(&scene, "unsupported_version"), 1);
+    assert_eq!(failed_at(scene, status, "unsupported_version"), 1);
     let closed = scene.gateway.shared().closed(CloseReason::HandshakeFailed);
     assert_eq!(closed, conversations.len() as u64);
-    assert_eq!(scene.ask("a.test", "a.test"), (200, "here".to_owned()));
 }
 
 #[test]

@@ -6,6 +6,6 @@ mod early_data;
 mod handshakes;
 mod hostile;
 mod named_certificates;
-mod scene;
+pub(crate) mod scene;
 mod sessions;
 mod variables;

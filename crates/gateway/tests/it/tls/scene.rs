@@ -26,23 +26,41 @@ impl Scene {
     }
 
     pub(crate) fn of_workers(workers: u16, http: &str, upstreams: &[SocketAddr]) -> Self {
+        let (authority, folder) = Self::certificates();
+        let text = Self::text(&folder, http);
+        Self { gateway: Gateway::start_workers(workers, &text, upstreams), authority, folder }
+    }
+
+    /// An authority, and a directory with its certificates.
+    pub(crate) fn certificates() -> (Authority, tempfile::TempDir) {
         let (authority, folder) = (Authority::new("Test Authority"), tempfile::tempdir().unwrap());
         for (name, host) in [("a", "a.test"), ("b", "b.test"), ("wild", "*.wild.test")] {
             authority.issue(&[host]).write(folder.path(), name);
         }
         fs::write(folder.path().join("ca.pem"), authority.pem()).unwrap();
-        let text = Self::text(&folder, http);
-        Self { gateway: Gateway::start_workers(workers, &text, upstreams), authority, folder }
+        (authority, folder)
+    }
+
+    /// The same with this text behind `events`: blocks of `http` and `stream`.
+    pub(crate) fn of_blocks(blocks: &str, upstreams: &[SocketAddr]) -> Self {
+        let (authority, folder) = Self::certificates();
+        let text = format!("events {{ worker_connections 512; }} {}", Self::filled(&folder, blocks));
+        Self { gateway: Gateway::start(&text, upstreams), authority, folder }
+    }
+
+    /// Replaces the names of certificates and files.
+    pub(crate) fn filled(folder: &tempfile::TempDir, text: &str) -> String {
+        let at = folder.path().display().to_string();
+        let mut text = text.to_owned();
+        for name in ["a", "b", "wild"] {
+            let words = format!("ssl_certificate {at}/{name}.crt; ssl_certificate_key {at}/{name}.key;");
+            text = text.replace(&format!("{{{name}}}"), &words);
+        }
+        text.replace("{ca}", &format!("{at}/ca.pem")).replace("{at}", &at)
     }
 
     fn text(folder: &tempfile::TempDir, http: &str) -> String {
-        let at = folder.path().display().to_string();
-        let mut http = http.to_owned();
-        for name in ["a", "b", "wild"] {
-            let words = format!("ssl_certificate {at}/{name}.crt; ssl_certificate_key {at}/{name}.key;");
-            http = http.replace(&format!("{{{name}}}"), &words);
-        }
-        let http = http.replace("{ca}", &format!("{at}/ca.pem")).replace("{at}", &at);
+        let http = Self::filled(folder, http);
         format!(
             "events {{ worker_connections 512; }} http {{ log_format line '$status $server_name $scheme'; \
              access_log access.log line; {http} }}"

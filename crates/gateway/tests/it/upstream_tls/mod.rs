@@ -9,3 +9,4 @@ pub(crate) mod peer;
 mod real_peers;
 mod site;
 mod trust;
+mod uwsgi;

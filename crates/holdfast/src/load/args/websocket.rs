@@ -3,6 +3,7 @@
 use super::super::typed::{parse_duration_range, parse_rate};
 use super::{LoadArgs, THREADS_DEFAULT};
 use crate::typed::{bytes, count, duration};
+use load::Url;
 use load::websocket::{Options, Storm, parse_url};
 use std::time::Duration;
 
@@ -10,12 +11,12 @@ use std::time::Duration;
 const RECONNECT_DEFAULT: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
 #[derive(Debug, Clone, Default, clap::Args)]
-#[command(next_help_heading = "For ws:// URLs")]
+#[command(next_help_heading = "For ws:// URLs; --ramp, --hold, --stall, --reconnect and --storm for tcp://, too")]
 pub(super) struct Flags {
     /// Connections opened per second; 1000/s if not given
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     ramp: Option<(f64, f64)>,
-    /// Time to hold the connections after all were opened; the same as -d
+    /// Time to hold the connections after all were opened; for ws:// the same as -d. With tcp:// nothing is sent
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "duration")]
     hold: Option<Duration>,
     /// Interval of pings on each connection; a connection without a pong until the next ping counts as lost
@@ -59,6 +60,14 @@ impl Flags {
     }
 }
 
+impl Flags {
+    /// The first flag that was given and that a TCP connection has no use for.
+    fn given_for_frames(&self) -> Option<&'static str> {
+        let frames = Self { ramp: None, hold: None, stall: None, reconnect: None, storm: None, ..self.clone() };
+        frames.given()
+    }
+}
+
 /// `10%` or `0.1`.
 fn parse_share(text: &str) -> Result<f64, String> {
     let (number, factor) = text.strip_suffix('%').map_or((text, 1.0), |percent| (percent, 0.01));
@@ -72,8 +81,20 @@ fn parse_storm(text: &str) -> Result<Storm, String> {
 }
 
 impl LoadArgs {
-    /// Whether it is a WebSocket load; an error if flags of one kind of load are used for the other.
-    pub(in crate::load) fn is_websocket(&self) -> Result<bool, String> {
+    /// Whether connections are held: those of WebSockets, or of TCP with `--hold`; an error if flags of one kind of load are used for the other.
+    pub(in crate::load) fn is_held(&self) -> Result<bool, String> {
+        if self.is_tcp() {
+            let (holds, of_frames) = (self.websocket.hold.is_some(), self.websocket.given_for_frames());
+            return match (of_frames, holds, self.websocket.given(), self.tcp.given()) {
+                (Some(flag), ..) => Err(format!("{flag} is for ws:// URLs")),
+                (None, true, _, Some(flag)) => Err(format!("{flag}: with --hold nothing is sent")),
+                (None, false, Some(flag), _) => Err(format!("{flag} of tcp:// URLs needs --hold")),
+                _ => Ok(holds),
+            };
+        }
+        if let Some(flag) = self.tcp.given() {
+            return Err(format!("{flag} is for tcp:// URLs"));
+        }
         let is_websocket = |url: &String| {
             let lower = url.get(..6).unwrap_or(url).to_ascii_lowercase();
             lower.starts_with("ws://") || lower.starts_with("wss://")
@@ -87,9 +108,13 @@ impl LoadArgs {
         Ok(true)
     }
 
-    /// The options of the WebSocket load.
+    /// The options of the load that holds connections.
     pub(in crate::load) fn websocket_options(&self) -> Result<Options, String> {
-        let [url] = self.urls.as_slice() else { return Err("a load of WebSockets has one URL".to_owned()) };
+        let is_tcp = self.is_tcp();
+        let [url] = self.urls.as_slice() else {
+            let what = if is_tcp { "held connections" } else { "WebSockets" };
+            return Err(format!("a load of {what} has one URL"));
+        };
         let for_http = [
             (self.requests.is_some(), "-n"),
             (!self.stage.is_empty(), "--stage"),
@@ -103,19 +128,22 @@ impl LoadArgs {
             (self.grpc, "--grpc"),
             (self.think.is_some(), "--think"),
             (self.script.is_some(), "--script"),
+            (self.scenario.is_given(), "a file of requests"),
+            (self.course.is_given(), "--stages, --arrivals or --warm-up"),
             (self.style != load::results::http::Style::Own, "--style"),
             (self.no_templates, "--no-templates"),
             (self.tls.handshakes_only(), "--handshakes"),
         ];
         if let Some((_, flag)) = for_http.iter().find(|(given, _)| *given) {
-            return Err(format!("{flag} is not for ws:// URLs"));
+            return Err(format!("{flag} is not for {}", if is_tcp { "tcp:// URLs with --hold" } else { "ws:// URLs" }));
         }
         let flags = &self.websocket;
         let constant = |rate: Option<(f64, f64)>, flag: &str| match rate {
             Some((from, to)) if from.to_bits() != to.to_bits() => Err(format!("{flag}: one rate, for ws:// URLs")),
             rate => Ok(rate.map(|(rate, _)| rate)),
         };
-        let url = parse_url(url)?;
+        let url =
+            if is_tcp { Url::parse_tcp(url).map_err(|error| format!("{url}: {error}"))? } else { parse_url(url)? };
         let tls = self.tls.options(url.tls)?;
         let sound = Options::new(url);
         let storm_default = flags.storm.map(|_| RECONNECT_DEFAULT);

@@ -117,6 +117,7 @@ impl Master<'_> {
 
     /// A reload has ended: the clients that wait for it get the result.
     pub(super) fn reloaded(&mut self, outcome: Result<(), &str>) {
+        self.service.reloaded(outcome);
         let waiting = std::mem::take(&mut self.awaited.reloads);
         let (next, done): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|reload| reload.is_next);
         self.awaited.reloads = next;

@@ -4,6 +4,7 @@ use super::Plan;
 use crate::process::ChildPlan;
 use crate::report;
 use crate::serve::order::Texts;
+use crate::serve::sockets::socket_name;
 use crate::verdict::Prepared;
 use conf::model::Model;
 use gateway::{BoundPlan, Level};
@@ -114,7 +115,7 @@ fn files(before: &Texts, after: &Texts) -> Vec<String> {
 
 fn listeners(plan: Option<&BoundPlan>) -> BTreeMap<String, String> {
     let all = plan.iter().flat_map(|plan| &plan.listeners);
-    all.map(|spec| (spec.address.to_string(), format!("{:?}", spec.options))).collect()
+    all.map(|spec| (socket_name(&spec.address, &spec.options), format!("{:?}", spec.options))).collect()
 }
 
 /// Groups with their servers as written.

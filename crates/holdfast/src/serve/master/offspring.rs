@@ -42,6 +42,8 @@ pub(super) enum Word {
     Refused(Rc<Plan>, String),
     /// The answer to a request of `holdfast ctl`, with the client's number.
     Answered(u64, Answer),
+    /// Its counts, as a text for the service manager.
+    Counted(String),
 }
 
 impl Offspring {
@@ -84,7 +86,7 @@ impl Offspring {
         let bound = plan.bound.borrow();
         let sockets = bound.iter().flat_map(|bound| &bound.listeners).map(|listener| listener.descriptor());
         let mut descriptors: Vec<BorrowedFd<'_>> = sockets.collect();
-        let listeners = bound.iter().map(|bound| (bound.address.to_string(), bound.listeners.len())).collect();
+        let listeners = bound.iter().map(|bound| (bound.name(), bound.listeners.len())).collect();
         let mut order = Order::new(instance.clone());
         (order.texts, order.listeners) = (plan.texts.borrow().clone(), listeners);
         order.tickets = plan.shared.ticket_states();
@@ -148,6 +150,9 @@ impl Offspring {
             Ok(mut packet) if packet.kind == Kind::CtlAnswer => {
                 let (id, answer) = ctl_work::decode_answer(&packet.take_body().ok()?)?;
                 Some(Word::Answered(id, answer))
+            }
+            Ok(packet) if packet.kind == Kind::Counts => {
+                Some(Word::Counted(String::from_utf8_lossy(&packet.text).into_owned()))
             }
             Ok(packet) => match (packet.kind, self.offered.take()) {
                 (Kind::Ready, Some(plan)) => Some(Word::Ready(plan)),

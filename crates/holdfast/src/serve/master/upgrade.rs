@@ -7,9 +7,11 @@ use super::offspring::describe;
 use crate::report::errno;
 use crate::serve::ROLE;
 use crate::serve::channel::Kind;
-use crate::serve::sockets::{Handover, INHERITED, leave_tickets};
+use crate::serve::service_manager::WATCHDOG_PID;
+use crate::serve::sockets::{Handover, INHERITED, leave_activated, leave_tickets};
 use crate::serve::tell_left_behind;
 use gateway::Level;
+use reactor::PeerAddress;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::process::{CommandExt as _, parent_id};
@@ -44,17 +46,25 @@ impl Takeover {
         if self.predecessor_lives() { None } else { self.predecessor.take() }
     }
 
-    fn predecessor_lives(&self) -> bool {
+    /// The process id of the program that replaces this one.
+    pub(super) fn newcomer(&self) -> Option<u32> {
+        self.newcomer.as_ref().map(Child::id)
+    }
+
+    pub(super) fn predecessor_lives(&self) -> bool {
         self.predecessor.is_some_and(|pid| pid == parent_id())
     }
 
-    fn start(&self, sockets: &Handover, tickets: &[TicketState]) -> std::io::Result<Child> {
+    fn start(&self, sockets: &Handover, tickets: &[TicketState], activated: &[PeerAddress]) -> std::io::Result<Child> {
         let mut words = std::env::args_os();
         let mut command = Command::new(&self.program);
         if let Some(name) = words.next() {
             command.arg0(name);
         }
         command.args(words).env_remove(ROLE).env(INHERITED, sockets.value()).stdin(Stdio::null());
+        // The watchdog's time is for the process that becomes the main one.
+        command.env_remove(WATCHDOG_PID);
+        leave_activated(&mut command, activated);
         // The new program may be nginx, which needs no tickets.
         let _ = leave_tickets(&mut command, tickets);
         command.spawn()
@@ -75,8 +85,8 @@ impl Master<'_> {
             return self.journal.log(Level::Alert, &message);
         }
         let tickets = self.plan.shared.ticket_states();
-        let started =
-            Handover::of(&self.plan.bound.borrow()).and_then(|sockets| self.takeover.start(&sockets, &tickets));
+        let started = Handover::of(&self.plan.bound.borrow())
+            .and_then(|sockets| self.takeover.start(&sockets, &tickets, &self.sockets.activated()));
         match started {
             Ok(newcomer) => {
                 self.journal.log(Level::Notice, &format!("start new binary process {}", newcomer.id()));
@@ -132,10 +142,13 @@ impl Master<'_> {
 
     /// If the predecessor was killed, its children run with its configuration until they are told to finish.
     pub(super) fn look_after_predecessor(&mut self) {
-        if let Some(pid) = self.takeover.predecessor_ended()
-            && tell_left_behind(pid, false)
-        {
-            let message = format!("process {pid}, which handed over, has died; its worker processes finish");
+        let Some(ended) = self.takeover.predecessor_ended() else { return };
+        if self.ending == super::Ending::Not {
+            // If it was killed, it could not say who the main process is now.
+            self.service.take_over();
+        }
+        if tell_left_behind(ended, false) {
+            let message = format!("process {ended}, which handed over, has died; its worker processes finish");
             self.journal.log(Level::Notice, &message);
         }
     }

@@ -3,7 +3,7 @@
 //! standard input of the next program, which reads them if it is Holdfast.
 
 use super::{Bound, Sockets};
-use reactor::{ListenOptions, Listener};
+use reactor::{Listener, PeerAddress};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{self, Read as _, Write as _};
@@ -85,23 +85,14 @@ impl Sockets {
     /// The sockets that this process was started with; the second part has the errors.
     pub(in crate::serve) fn inherited() -> (Self, Vec<String>) {
         let (mut sockets, mut troubles) = (Self::default(), Vec::new());
-        let Some(value) = std::env::var_os(INHERITED) else { return (sockets, troubles) };
+        let Some(value) = std::env::var_os(INHERITED) else {
+            troubles.extend(sockets.take_activated());
+            return (sockets, troubles);
+        };
+        sockets.recall_activated();
         for number in parse(&value) {
-            let taken = number.and_then(|number| {
-                let listener = Listener::from_number(number).map_err(|error| format!("{number}: {error}"))?;
-                let address = listener.local_address().map_err(|error| format!("{number}: {error}"))?;
-                Ok((address.ok_or_else(|| format!("{number} has no address"))?, Arc::new(listener)))
-            });
-            match taken {
-                Ok((address, listener)) => match sockets.bound.iter_mut().find(|bound| bound.address == address) {
-                    Some(bound) => bound.listeners.push(listener),
-                    // The socket's real options are unknown; those of the configuration are set when it is applied.
-                    None => sockets.bound.push(Bound {
-                        address,
-                        options: ListenOptions::default(),
-                        listeners: vec![listener],
-                    }),
-                },
+            match number.and_then(take) {
+                Ok((address, listener)) => sockets.add(address, listener),
                 Err(trouble) => {
                     troubles.push(format!("invalid socket in the {INHERITED} variable, ignored: {trouble}"));
                 }
@@ -110,6 +101,13 @@ impl Sockets {
         sockets.shared = true;
         (sockets, troubles)
     }
+}
+
+/// Takes over a listening socket by its number.
+pub(super) fn take(number: i32) -> Result<(PeerAddress, Arc<Listener>), String> {
+    let listener = Listener::from_number(number).map_err(|error| format!("{number}: {error}"))?;
+    let address = listener.local_address().map_err(|error| format!("{number}: {error}"))?;
+    Ok((address.ok_or_else(|| format!("{number} has no address"))?, Arc::new(listener)))
 }
 
 fn parse(value: &OsString) -> impl Iterator<Item = Result<i32, String>> {

@@ -7,25 +7,28 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The state LISTEN in /proc/net/tcp.
 const LISTEN: &str = "0A";
+/// The state of a socket without a peer in /proc/net/udp.
+const UNCONNECTED: &str = "07";
 
 /// `nginx (pid 4711) listens on 0.0.0.0:80`.
-pub(super) fn find(address: &PeerAddress) -> Option<String> {
+pub(super) fn find(address: &PeerAddress, datagrams: bool) -> Option<String> {
     let PeerAddress::Ip(wanted) = address else { return None };
-    let tables = ["/proc/net/tcp", "/proc/net/tcp6"];
+    let tables = if datagrams { ["/proc/net/udp", "/proc/net/udp6"] } else { ["/proc/net/tcp", "/proc/net/tcp6"] };
+    let state = if datagrams { UNCONNECTED } else { LISTEN };
     let texts: Vec<String> = tables.iter().filter_map(|path| fs::read_to_string(path).ok()).collect();
-    let (held, inode) = texts.iter().flat_map(|text| text.lines()).find_map(|line| listener(line, *wanted))?;
+    let (held, inode) = texts.iter().flat_map(|text| text.lines()).find_map(|line| listener(line, state, *wanted))?;
     let (pid, name) = owner(inode)?;
     Some(format!("{name} (pid {pid}) listens on {held}"))
 }
 
 /// Address and inode of a table line whose socket blocks the wanted address.
-fn listener(line: &str, wanted: SocketAddr) -> Option<(SocketAddr, u64)> {
+fn listener(line: &str, expected: &str, wanted: SocketAddr) -> Option<(SocketAddr, u64)> {
     let mut words = line.split_ascii_whitespace();
     let local = parse_address(words.nth(1)?)?;
     let state = words.nth(1)?;
     let inode = words.nth(5)?.parse().ok()?;
     let overlaps = local.ip() == wanted.ip() || local.ip().is_unspecified() || wanted.ip().is_unspecified();
-    (state == LISTEN && local.port() == wanted.port() && overlaps).then_some((local, inode))
+    (state == expected && local.port() == wanted.port() && overlaps).then_some((local, inode))
 }
 
 /// `0100007F:0050`: 32-bit words in host byte order, the port in network byte order.
@@ -72,7 +75,7 @@ mod tests {
     fn a_listener_of_this_process_is_found() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
         let address = listener.local_addr().expect("bound");
-        let held = find(&PeerAddress::Ip(address)).expect("it is there");
+        let held = find(&PeerAddress::Ip(address), false).expect("it is there");
         assert!(held.contains(&format!("(pid {}) listens on {address}", std::process::id())), "{held}");
     }
 }

@@ -2,6 +2,7 @@
 //! are complete, as pairs of value and count, so files can be merged and compared without loss.
 
 use super::Results;
+use super::scenario::ScenarioFigures;
 use super::streams::StreamFigures;
 use crate::results::figures::{FORMAT, Latency, Limit, SocketFigures};
 use crate::results::tls::HandshakeFigures;
@@ -16,7 +17,7 @@ pub(crate) struct File {
     pub(crate) holdfast: String,
     /// `open` or `closed`.
     pub(crate) r#loop: String,
-    /// The version: `HTTP/1.0`, `HTTP/1.1` or `HTTP/2`.
+    /// The protocol: `HTTP/1.0`, `HTTP/1.1`, `HTTP/2` or `TCP`.
     #[serde(default = "http11")]
     pub(crate) version: String,
     pub(crate) connections: usize,
@@ -30,6 +31,9 @@ pub(crate) struct File {
     #[serde(default)]
     pub(crate) first_limit: Option<Limit>,
     pub(crate) elapsed_s: f64,
+    /// Time before it that no figure contains.
+    #[serde(default)]
+    pub(crate) warm_up_s: f64,
     pub(crate) stopped: bool,
     pub(crate) requests: u64,
     pub(crate) responses: u64,
@@ -80,6 +84,9 @@ pub(crate) struct File {
     /// HTTP/2 streams; `None` without HTTP/2.
     #[serde(default)]
     pub(crate) http2: Option<StreamFigures>,
+    /// Iterations, steps and checks of a scenario; `None` without one.
+    #[serde(default)]
+    pub(crate) scenario: Option<ScenarioFigures>,
     /// Why the run, or one of its thresholds, counts for nothing.
     pub(crate) void: Vec<String>,
     /// The generator's lag, if it is not negligible beside the latencies.
@@ -141,6 +148,7 @@ impl Results<'_> {
             processes: summary.processes,
             first_limit: summary.plan.scarcest().map(Limit::from),
             elapsed_s: summary.elapsed.as_secs_f64(),
+            warm_up_s: summary.options.warm_up.as_secs_f64(),
             stopped: summary.stopped,
             requests: whole.begun,
             responses: whole.responses,
@@ -174,6 +182,7 @@ impl Results<'_> {
             sockets: self.sockets.map(SocketFigures::from),
             tls: record.tls.as_ref().map(|tls| HandshakeFigures::new(tls, summary.elapsed)),
             http2: record.streams.as_ref().map(|streams| StreamFigures::new(streams, &summary.options)),
+            scenario: ScenarioFigures::new(summary),
             void: self.health.void_with(self.verdicts),
             late: self.health.late.clone(),
             notes: self.health.notes.clone(),

@@ -2,6 +2,7 @@
 
 pub(crate) mod json;
 mod page;
+mod scenario;
 pub(crate) mod streams;
 pub(crate) mod style;
 

@@ -20,10 +20,12 @@ pub(crate) fn document(results: &Results<'_>) -> Document {
         1 => summary.options.connections.to_string(),
         streams => format!("{} of {streams} streams each", summary.options.connections),
     };
-    let mut document = Document::new(&format!("Load of {target}"), made_by)
+    let subject = summary.options.scenario.as_ref().map_or(target, |scenario| format!("scenario {}", scenario.name));
+    let slots = if summary.options.scenario.is_some() { "users" } else { "connections" };
+    let mut document = Document::new(&format!("Load of {subject}"), made_by)
         .fact("load", pace)
         .fact("protocol", summary.options.version.name())
-        .fact("connections", connections)
+        .fact(slots, connections)
         .fact("threads", summary.threads.to_string())
         .fact("duration", format!("{:.2} s", summary.elapsed.as_secs_f64()))
         .answer(answer(results));
@@ -32,6 +34,9 @@ pub(crate) fn document(results: &Results<'_>) -> Document {
         document = document.section(thresholds(results.health, results.verdicts));
     }
     document = document.section(over_time(results.rows)).section(result(results));
+    if let Some(scenario) = super::scenario::section(summary) {
+        document = document.section(scenario);
+    }
     if let Some(handshakes) = &summary.record.tls {
         document = document.section(crate::results::tls::section(handshakes, summary.elapsed));
     }
@@ -49,7 +54,8 @@ pub(crate) fn answer(results: &Results<'_>) -> String {
     let summary = results.summary;
     let whole = summary.record.whole();
     if whole.responses == 0 {
-        return "No request was answered.".to_owned();
+        return if summary.options.is_tcp() { "No message was complete." } else { "No request was answered." }
+            .to_owned();
     }
     let p99 = time(whole.latency.quantile_ns(0.99) as f64);
     let failed = match whole.failed() {
@@ -58,7 +64,7 @@ pub(crate) fn answer(results: &Results<'_>) -> String {
     };
     let rate =
         if summary.rate() < 10.0 { format!("{:.1}", summary.rate()) } else { grouped(summary.rate().round() as u64) };
-    let what = if summary.options.tls.handshakes_only { "handshakes" } else { "responses" };
+    let what = if summary.options.tls.handshakes_only { "handshakes" } else { summary.options.nouns().1 };
     format!("p99 {p99} at {rate} {what}/s, {failed}; {}", verdict(results.health, results.verdicts))
 }
 
@@ -74,7 +80,7 @@ fn cards(results: &Results<'_>) -> Vec<Card> {
     let exact = |value: u64| Figure::exact(value as f64, Unit::of(""));
     vec![
         Card::new(
-            "responses/s",
+            if results.summary.options.is_tcp() { "messages/s" } else { "responses/s" },
             Figure::from_events(results.summary.rate(), whole.responses, Unit::of("")),
             "mean of the run",
         )
@@ -92,11 +98,14 @@ fn result(results: &Results<'_>) -> Section {
     let summary = results.summary;
     let whole = summary.record.whole();
     let count = |value: u64, unit: &str| Figure::exact(value as f64, Unit::of(unit));
-    let counts = Table::new("Requests", &["what", "how many"])
-        .row(vec!["begun".into(), count(whole.begun, "requests").into()])
-        .row(vec!["answered".into(), count(whole.responses, "responses").into()])
-        .row(vec!["failed".into(), count(whole.failed(), "requests").into()])
-        .row(vec!["rate".into(), Figure::from_events(summary.rate(), whole.responses, Unit::of("responses/s")).into()]);
+    let (sent, came) = summary.options.nouns();
+    let (title, rate) = if summary.options.is_tcp() { ("Messages", "messages/s") } else { ("Requests", "responses/s") };
+    let complete = if summary.options.is_tcp() { "complete" } else { "answered" };
+    let counts = Table::new(title, &["what", "how many"])
+        .row(vec!["begun".into(), count(whole.begun, sent).into()])
+        .row(vec![complete.into(), count(whole.responses, came).into()])
+        .row(vec!["failed".into(), count(whole.failed(), sent).into()])
+        .row(vec!["rate".into(), Figure::from_events(summary.rate(), whole.responses, Unit::of(rate)).into()]);
     let open = summary.options.pace.is_open();
     let corrected = summary.corrected();
     let (second, names) =
@@ -104,7 +113,7 @@ fn result(results: &Results<'_>) -> Section {
     let mut section = Section::new("Result").table(counts).table(quantiles(&whole.latency, second, names));
     let n = format!("n = {} latencies", whole.latency.count());
     let spectrum = |latencies: &Latencies| latencies.histogram().spectrum(TICKS_PER_HALF);
-    let (share, latency) = (Axis::new("share of requests", Unit::Ratio), Axis::new("latency", Unit::Nanoseconds));
+    let (share, latency) = (Axis::new("share", Unit::Ratio), Axis::new("latency", Unit::Nanoseconds));
     section = section.chart(
         Chart::new("Percentile spectrum", Kind::Spectrum, share, latency, n)
             .series(Series::spectrum(names[0], &spectrum(&whole.latency)))
@@ -116,7 +125,7 @@ fn result(results: &Results<'_>) -> Section {
         .map(|cause| (cause.key(), whole.failed_by(*cause) as f64))
         .collect();
     if !failed.is_empty() {
-        let axis = Axis::new("requests", Unit::of(""));
+        let axis = Axis::new(sent, Unit::of(""));
         section =
             section.chart(Chart::bars("Failures by cause", axis, format!("n = {} failures", whole.failed()), &failed));
     }

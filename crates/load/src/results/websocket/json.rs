@@ -11,12 +11,14 @@ use std::collections::BTreeMap;
 
 /// Distinguishes this format from that of an HTTP load.
 pub(crate) const PROTOCOL: &str = "websocket";
+/// The same for TCP connections that are held open.
+pub(crate) const PROTOCOL_TCP: &str = "tcp";
 
 #[derive(Debug, Serialize)]
 struct File<'a> {
     format: u32,
     holdfast: &'a str,
-    /// [`PROTOCOL`].
+    /// [`PROTOCOL`] or [`PROTOCOL_TCP`].
     protocol: &'a str,
     target: String,
     address: String,
@@ -157,13 +159,12 @@ pub(crate) fn json(results: &Results<'_>) -> String {
     let record = &summary.record;
     let failures = Cause::ALL.iter().map(|cause| (cause.key(), record.failed_by(*cause)));
     let endings = Ending::ALL.iter().map(|ending| (ending.key(), record.ended_by(*ending)));
-    let url = summary.options.url.to_string();
     let is_recovered = summary.options.storm.is_some() && record.unrecovered == 0;
     let file = File {
         format: FORMAT,
         holdfast: env!("CARGO_PKG_VERSION"),
-        protocol: PROTOCOL,
-        target: format!("ws{}", url.strip_prefix("http").unwrap_or(&url)),
+        protocol: if summary.options.url.bare { PROTOCOL_TCP } else { PROTOCOL },
+        target: summary.options.target(),
         address: summary.address.to_string(),
         connections: summary.options.connections,
         threads: summary.threads,

@@ -15,8 +15,7 @@ use report::{Axis, Chart, Document, Figure, Kind, Section, Series, Table, Unit};
 pub(crate) fn document(results: &Results<'_>) -> Document {
     let summary = results.summary;
     let made_by = concat!("holdfast load ", env!("CARGO_PKG_VERSION"));
-    let url = summary.options.url.to_string();
-    let mut document = Document::new(&format!("Load of ws{}", url.strip_prefix("http").unwrap_or(&url)), made_by)
+    let mut document = Document::new(&format!("Load of {}", summary.options.target()), made_by)
         .fact("connections", summary.options.connections.to_string())
         .fact("opened at", format!("{}/s", summary.options.ramp))
         .fact("held for", format!("{:.2} s", summary.options.hold.as_secs_f64()))
@@ -50,8 +49,9 @@ pub(crate) fn answer(results: &Results<'_>) -> String {
         format!(", deliveries p99 {}", time(record.delivery.quantile_ns(0.99) as f64))
     };
     let (established, begun) = (grouped(record.established), grouped(record.begun));
+    let noun = results.summary.options.noun();
     format!(
-        "{established} of {begun} WebSockets opened, {losses}{delivered}; {}",
+        "{established} of {begun} {noun} opened, {losses}{delivered}; {}",
         verdict(results.health, results.verdicts)
     )
 }
@@ -82,7 +82,7 @@ fn connections(results: &Results<'_>) -> Section {
     let failures = Cause::ALL.iter().map(|cause| (cause.key().to_owned(), record.failed_by(*cause)));
     let statuses = record.statuses.iter().map(|(status, count)| (format!("status {status}"), *count));
     let failures = failures.chain(statuses).chain([("bad handshake".to_owned(), record.bad_handshakes)]);
-    section = bars(section, "Why connections became no WebSocket", "failures", failures);
+    section = bars(section, "Why connections were not opened", "failures", failures);
     let endings = Ending::ALL.iter().map(|ending| (ending.key().to_owned(), record.ended_by(*ending)));
     bars(section, "How open ones ended", "connections", endings)
 }

@@ -22,7 +22,7 @@ pub(crate) fn render(results: &Results<'_>) -> String {
         crate::results::tls::lines(handshakes, results.summary.elapsed, &mut text);
     }
     messages(results, &mut text);
-    times(&results.summary.record, &mut text);
+    times(&results.summary.record, results.summary.options.url.bare, &mut text);
     if let Some(sockets) = results.sockets {
         tcp(sockets, &mut text);
     }
@@ -35,9 +35,7 @@ pub(crate) fn render(results: &Results<'_>) -> String {
 fn asked(results: &Results<'_>, text: &mut String) {
     let summary = results.summary;
     let options = &summary.options;
-    let url = options.url.to_string();
-    let url = url.strip_prefix("http").unwrap_or(&url);
-    let _ = writeln!(text, "target      ws{url} at {}", summary.address);
+    let _ = writeln!(text, "target      {} at {}", options.target(), summary.address);
     let _ = write!(
         text,
         "load        {} connections, opened at {}/s, held for {}",
@@ -67,8 +65,7 @@ fn asked(results: &Results<'_>, text: &mut String) {
 }
 
 fn connections(results: &Results<'_>, text: &mut String) {
-    let summary = results.summary;
-    let record = &summary.record;
+    let (summary, record) = (results.summary, &results.summary.record);
     let _ = writeln!(
         text,
         "connections {} begun ({} of them again), {} opened, {} failed; at most {} open",
@@ -92,7 +89,8 @@ fn connections(results: &Results<'_>, text: &mut String) {
         );
     }
     for ending in Ending::ALL.iter().filter(|ending| record.ended_by(**ending) > 0) {
-        let _ = writeln!(text, "ended       {}: {}", grouped(record.ended_by(*ending)), ending.text());
+        let (count, words) = (grouped(record.ended_by(*ending)), ending.text_of(summary.options.url.bare));
+        let _ = writeln!(text, "ended       {count}: {words}");
     }
     if !record.codes.is_empty() {
         let codes = record.codes.iter().map(|(code, count)| format!("{}: {}", CloseCode(*code), grouped(*count)));
@@ -177,10 +175,13 @@ fn messages(results: &Results<'_>, text: &mut String) {
 }
 
 /// A column for each kind of time that was measured.
-fn times(record: &WebSocketRecord, text: &mut String) {
+fn times(record: &WebSocketRecord, is_bare: bool, text: &mut String) {
+    // Without a handshake of WebSockets or TLS both are the same time.
+    let is_plain = is_bare && record.tls.is_none();
+    let nothing = Latencies::default();
     let all: [(&str, &Latencies); 4] = [
         ("TCP", &record.connect),
-        ("handshake", &record.handshake),
+        (if is_bare { "TLS" } else { "handshake" }, if is_plain { &nothing } else { &record.handshake }),
         ("pong", &record.pong),
         ("delivery", &record.delivery),
     ];

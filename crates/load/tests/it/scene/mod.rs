@@ -2,6 +2,8 @@
 //! origin does not offer.
 #![allow(clippy::unwrap_used)] // a failed step is the end of a test
 
+pub(crate) mod recorder;
+
 use load::{Options, Summary, Target};
 use origin::{Origin, Running};
 use std::io::{Read as _, Write as _};

@@ -9,19 +9,24 @@ mod changed;
 mod charset;
 mod choosing;
 mod clients;
+mod codings;
 mod fastcgi;
 mod files;
+mod geoip2;
 mod gzip;
 mod heads;
 mod keeping;
 mod limits;
 mod links;
 mod listings;
+mod memcached;
 mod pages;
 mod proxying;
 mod responses;
 mod rewriting;
+mod ssi;
 mod steering;
+pub(crate) mod storing;
 mod subrequests;
 mod symlinks;
 mod upstream_words;
@@ -53,7 +58,21 @@ pub(crate) struct Suite {
     pub(crate) files: Vec<(&'static str, Vec<u8>)>,
 }
 
+/// The databases of `geoip2`, in a folder that is `{geo}` in the suites: they must be there before a server starts.
+pub(crate) fn geo_folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (file, name, epoch) in [("places.mmdb", "A-land", 1_700_000_000), ("others.mmdb", "Others", 1)] {
+        std::fs::write(folder.path().join(file), crate::mmdb::places(name, epoch)).unwrap();
+    }
+    folder
+}
+
 impl Suite {
+    /// The content of `http {}`, with the folder of the databases of `geoip2`.
+    pub(crate) fn text_with(&self, geo: &tempfile::TempDir) -> String {
+        self.text.replace("{geo}", geo.path().to_str().unwrap())
+    }
+
     /// The name of a case, unique among all suites.
     pub(crate) fn path_of(&self, case: &Case) -> String {
         format!("{}/{}", self.name, case.name)
@@ -62,7 +81,7 @@ impl Suite {
 
 /// Every suite.
 pub(crate) fn suites() -> Vec<Suite> {
-    vec![
+    let mut suites = vec![
         Suite { name: "arrived", text: include_str!("arrived.conf"), cases: arrived::cases(), files: Vec::new() },
         Suite { name: "heads", text: include_str!("heads.conf"), cases: heads::cases(), files: Vec::new() },
         Suite { name: "proxying", text: include_str!("proxying.conf"), cases: proxying::cases(), files: Vec::new() },
@@ -122,13 +141,25 @@ pub(crate) fn suites() -> Vec<Suite> {
             cases: listings::cases(),
             files: listings::files(),
         },
+        Suite { name: "keeping", text: include_str!("keeping.conf"), cases: keeping::cases(), files: Vec::new() },
+    ];
+    suites.extend(of_other_modules());
+    suites
+}
+
+/// Suites of links, of modules that are no part of nginx, and of upstreams that are not HTTP.
+fn of_other_modules() -> Vec<Suite> {
+    vec![
         Suite {
             name: "symlinks",
             text: include_str!("symlinks.conf"),
             cases: symlinks::cases(),
             files: symlinks::files(),
         },
-        Suite { name: "keeping", text: include_str!("keeping.conf"), cases: keeping::cases(), files: Vec::new() },
+        Suite { name: "codings", text: include_str!("codings.conf"), cases: codings::cases(), files: codings::files() },
+        Suite { name: "geoip2", text: include_str!("geoip2.conf"), cases: geoip2::cases(), files: Vec::new() },
+        Suite { name: "memcached", text: include_str!("memcached.conf"), cases: memcached::cases(), files: Vec::new() },
+        Suite { name: "ssi", text: include_str!("ssi.conf"), cases: ssi::cases(), files: ssi::files() },
     ]
 }
 

@@ -22,7 +22,9 @@ pub(crate) fn render(results: &Results<'_>) -> String {
         latencies(results, &whole, &mut text);
     }
     failures(&whole, &mut text);
-    if results.summary.record.targets.len() > 1 {
+    if results.summary.options.scenario.is_some() {
+        crate::results::http::scenario::lines(results.summary, &mut text);
+    } else if results.summary.record.targets.len() > 1 {
         targets(results, &mut text);
     }
     if let Some(sockets) = results.sockets {
@@ -34,17 +36,25 @@ pub(crate) fn render(results: &Results<'_>) -> String {
     text
 }
 
+/// Stages in the line of the load.
+const STAGES_SHOWN: usize = 8;
+
 fn asked(results: &Results<'_>, text: &mut String) {
     let options = &results.summary.options;
+    if let Some(scenario) = &options.scenario {
+        let _ = writeln!(text, "scenario    {}", scenario.name);
+    }
     let lead = |index: usize| if index == 0 { "target" } else { "" };
     for (index, (target, address)) in options.targets.iter().zip(&results.summary.addresses).enumerate().take(10) {
         let _ = writeln!(text, "{:<11} {} {} ({address})", lead(index), target.method, target.url);
     }
     let pace = match &options.pace {
-        Pace::Closed { think } if think.1.is_zero() => "closed loop".to_owned(),
+        Pace::Closed { think } if think.1.is_zero() && options.ramp.is_empty() => "closed loop".to_owned(),
+        Pace::Closed { think } if think.1.is_zero() => format!("closed loop in {} stages", options.ramp.len()),
         Pace::Closed { think } => format!("closed loop, thinking {:?} to {:?}", think.0, think.1),
         Pace::Open { stages, spacing } => {
-            let word = if *spacing == Spacing::Poisson { ", at random" } else { "" };
+            let random = if *spacing == Spacing::Poisson { ", at random" } else { "" };
+            let word = if options.scenario.is_some() { format!(" iterations{random}") } else { random.to_owned() };
             let rates: Vec<String> = stages
                 .iter()
                 .map(|stage| match stage.from {
@@ -52,10 +62,20 @@ fn asked(results: &Results<'_>, text: &mut String) {
                     from => format!("{from} to {}/s", stage.to),
                 })
                 .collect();
-            format!("open loop, {}{word}", rates.join(", then "))
+            match rates.len() {
+                0..=STAGES_SHOWN => format!("open loop, {}{word}", rates.join(", then ")),
+                stages => {
+                    let most = stages_max(&options.pace);
+                    format!("open loop, {} stages, at most {most:.1}/s{word}", grouped(stages as u64))
+                }
+            }
         }
     };
-    let kept = if options.keepalive { "kept" } else { "one per request" };
+    let kept = match (options.keepalive, options.is_tcp()) {
+        (true, _) => "kept",
+        (false, false) => "one per request",
+        (false, true) => "one per message",
+    };
     let depth = match (options.is_http2(), options.pipeline) {
         (true, _) => format!(", {} over HTTP/2", many(options.streams, "stream on each", "streams on each")),
         (false, 1) => String::new(),
@@ -63,8 +83,9 @@ fn asked(results: &Results<'_>, text: &mut String) {
     };
     let _ = writeln!(
         text,
-        "load        {pace}; {} connections ({kept}{depth}), {} thread{}{}, {:.2} s{}",
+        "load        {pace}; {} {} ({kept}{depth}), {} thread{}{}, {:.2} s{}{}",
         grouped(options.connections as u64),
+        if options.scenario.is_some() { "users, connections" } else { "connections" },
         results.summary.threads,
         if results.summary.threads == 1 { "" } else { "s" },
         if results.summary.processes > 1 {
@@ -74,8 +95,16 @@ fn asked(results: &Results<'_>, text: &mut String) {
         },
         results.summary.elapsed.as_secs_f64(),
         if results.summary.stopped { ", stopped by hand" } else { "" },
+        if options.warm_up.is_zero() { String::new() } else { format!(", after {:?} of warm-up", options.warm_up) },
     );
     let _ = writeln!(text, "{}\n", plan_line(&results.summary.plan));
+}
+
+fn stages_max(pace: &Pace) -> f64 {
+    match pace {
+        Pace::Open { stages, .. } => crate::Schedule::new(stages.clone()).rate_max(),
+        Pace::Closed { .. } => 0.0,
+    }
 }
 
 fn many(count: usize, one: &str, several: &str) -> String {
@@ -86,17 +115,19 @@ fn came(results: &Results<'_>, whole: &Tally, text: &mut String) {
     let summary = results.summary;
     let record = &summary.record;
     let seconds = summary.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
+    let (sent, came) = summary.options.nouns();
     let _ = writeln!(
         text,
-        "requests    {} begun, {} answered, {} failed{}",
+        "{sent:<11} {} begun, {} {}, {} failed{}",
         grouped(whole.begun),
         grouped(whole.responses),
+        if summary.options.is_tcp() { "complete" } else { "answered" },
         grouped(whole.failed()),
         if record.cut_off > 0 { format!(", {} cut off", grouped(record.cut_off)) } else { String::new() },
     );
     let _ = writeln!(
         text,
-        "rate        {:.1} responses/s; received {}/s, sent {}/s",
+        "rate        {:.1} {came}/s; received {}/s, sent {}/s",
         summary.rate(),
         bytes(whole.bytes_received as f64 / seconds),
         bytes(whole.bytes_sent as f64 / seconds)
@@ -111,7 +142,7 @@ fn came(results: &Results<'_>, whole: &Tally, text: &mut String) {
     let reused = whole.reused as f64 / (whole.responses.max(1)) as f64 * 100.0;
     let _ = writeln!(
         text,
-        "connections {} opened, {} established (p50 {}, p99 {}); {reused:.2} % of the responses on reused ones; \
+        "connections {} opened, {} established (p50 {}, p99 {}); {reused:.2} % of the {came} on reused ones; \
          closed first by the target {}, by the load {}",
         grouped(record.opened),
         grouped(record.established),
@@ -130,7 +161,7 @@ fn came(results: &Results<'_>, whole: &Tally, text: &mut String) {
         let what = if summary.options.is_http2() { "stream" } else { "connection" };
         let _ = writeln!(
             text,
-            "in line     at most {} requests waited for a free {what} in one thread",
+            "in line     at most {} {sent} waited for a free {what} in one thread",
             grouped(record.waiting_max)
         );
     }
@@ -141,7 +172,7 @@ fn latencies(results: &Results<'_>, whole: &Tally, text: &mut String) {
     let summary = results.summary;
     let corrected = summary.corrected();
     let (first, second, note): (&Latencies, &Latencies, String) = if summary.options.pace.is_open() {
-        let note = "from due: from the moment a request was due. from sent: from the moment it was written; what a\n\
+        let note = "from due: from the moment it was due. from sent: from the moment it was written; what a\n\
                     closed loop would show.";
         (&whole.latency, &summary.record.service, note.to_owned())
     } else {
@@ -182,7 +213,15 @@ const TARGETS_SHOWN: usize = 50;
 
 fn targets(results: &Results<'_>, text: &mut String) {
     let summary = results.summary;
-    let _ = writeln!(text, "{:>12} {:>8} {:>10} {:>10} {:>10}  target", "responses", "errors", "p50", "p99", "max");
+    let _ = writeln!(
+        text,
+        "{:>12} {:>8} {:>10} {:>10} {:>10}  target",
+        summary.options.nouns().1,
+        "errors",
+        "p50",
+        "p99",
+        "max"
+    );
     for (target, tally) in summary.options.targets.iter().zip(&summary.record.targets).take(TARGETS_SHOWN) {
         let _ = writeln!(
             text,
@@ -203,9 +242,10 @@ fn generator(results: &Results<'_>, text: &mut String) {
     let (summary, health) = (results.summary, results.health);
     let record = &summary.record;
     let cpu_us = record.generator.spent.cpu_ns as f64 / 1e3 / (record.whole().responses.max(1)) as f64;
+    let each = if summary.options.is_tcp() { "message" } else { "response" };
     let _ = writeln!(
         text,
-        "generator   late by {}; {cpu_us:.2} us CPU per response; busiest thread {:.0} %",
+        "generator   late by {}; {cpu_us:.2} us CPU per {each}; busiest thread {:.0} %",
         lateness(&record.generator.lag),
         health.busy_share * 100.0,
     );

@@ -1,0 +1,16 @@
+//! The geoip2 module, which distributions carry beside nginx's own ones. Rows only; `rows.rs` says how to read them.
+//! Called by the table.
+
+use super::rows::directives;
+
+directives! {
+    module "ngx_http_geoip2_module";
+    "geoip2" (block 1) "file" in Http, No + REPEATABLE, Yes =>
+        "Defines variables by what a database in MaxMind's format has for the client address.",
+        "geoip2 GeoLite2-Country.mmdb { auto_reload 5m; $country default=XX country iso_code; }";
+    "geoip2_proxy" (1) "address | network" in Http, No + REPEATABLE, Yes =>
+        "A proxy whose `X-Forwarded-For` has the address for `geoip2`.", "geoip2_proxy 10.0.0.0/8;";
+    "geoip2_proxy_recursive" (flag) "on | off" = "off" in Http, No, Yes =>
+        "Whether the last address that is no proxy of `geoip2_proxy` counts, instead of the last one.",
+        "geoip2_proxy_recursive on;";
+}
