@@ -2,11 +2,16 @@
 
 use crate::sys;
 use std::time::Duration;
-use terms::Millis;
+use terms::{Micros, Millis};
 
 /// The monotonic clock now, read from the kernel.
 pub fn monotonic_millis() -> Millis {
-    Millis(sys::clock_monotonic().as_millis() as u64)
+    monotonic_micros().millis()
+}
+
+/// The same in microseconds.
+pub(crate) fn monotonic_micros() -> Micros {
+    Micros(sys::clock_monotonic().as_micros() as u64)
 }
 
 /// The wall clock now, since the Unix epoch.

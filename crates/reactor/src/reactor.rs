@@ -1,6 +1,6 @@
 //! The loop's state: registered sockets, tasks, timers. One per thread, shared by `Rc` within it.
 
-use crate::clock::monotonic_millis;
+use crate::clock::{monotonic_micros, monotonic_millis};
 use crate::parked::{Home, Parked, ParkedId};
 use crate::poller::{Poller, READ_INTEREST, READ_WRITE_INTEREST, SourceId, Token};
 use crate::stream::Stream;
@@ -12,7 +12,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
-use terms::Millis;
+use terms::{Micros, Millis};
 
 /// Events taken from the kernel at once: enough to amortise the call, few enough that the first does not wait for long.
 const EVENTS_MAX: usize = 512;
@@ -108,13 +108,15 @@ pub struct Reactor {
     notices: RefCell<VecDeque<Ready>>,
     events: RefCell<Vec<libc::epoll_event>>,
     now: Cell<Millis>,
+    now_us: Cell<Micros>,
     turns: Cell<u64>,
 }
 
 impl Reactor {
     /// A reactor for the calling thread.
     pub fn new() -> io::Result<Rc<Self>> {
-        let now = monotonic_millis();
+        let now_us = monotonic_micros();
+        let now = now_us.millis();
         Ok(Rc::new(Self {
             home: Arc::new(Home::new(Poller::new()?)),
             slots: RefCell::default(),
@@ -123,6 +125,7 @@ impl Reactor {
             notices: RefCell::default(),
             events: RefCell::new(vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX]),
             now: Cell::new(now),
+            now_us: Cell::new(now_us),
             turns: Cell::new(0),
         }))
     }
@@ -130,6 +133,11 @@ impl Reactor {
     /// The time of the latest turn. All work of a turn sees the same instant.
     pub fn now(&self) -> Millis {
         self.now.get()
+    }
+
+    /// The same in microseconds, for durations that are measured.
+    pub fn now_us(&self) -> Micros {
+        self.now_us.get()
     }
 
     /// How often the loop has turned: work that may be done once per turn compares this.
@@ -148,7 +156,9 @@ impl Reactor {
             Err(error) => return Err(error),
         };
         self.turns.set(self.turns.get() + 1);
-        self.now.set(monotonic_millis());
+        let now_us = monotonic_micros();
+        self.now_us.set(now_us);
+        self.now.set(now_us.millis());
         for event in &events[..count] {
             self.collect(event.events as i32, event.u64);
         }

@@ -27,6 +27,7 @@ pub mod json;
 pub mod markdown;
 mod palette;
 pub mod prometheus;
+pub mod protobuf;
 pub mod sarif;
 mod scale;
 pub mod text;

@@ -30,6 +30,22 @@ impl Millis {
     }
 }
 
+/// Microseconds of the same clock: for durations that are measured. Deadlines use [`Millis`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Micros(pub u64);
+
+impl Micros {
+    /// The millisecond in which this moment lies.
+    pub fn millis(self) -> Millis {
+        Millis(self.0 / 1000)
+    }
+
+    /// Microseconds from `earlier` to `self`, 0 where `earlier` is later, as [`Millis::since`].
+    pub fn since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
 /// Where a peer listens, or a socket is bound.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum PeerAddress {
@@ -73,6 +89,7 @@ mod tests {
         assert_eq!(Millis(5).after(Duration::from_micros(1_999)), Millis(6));
         assert_eq!(Millis(5).after(Duration::MAX), Millis(u64::MAX));
         assert_eq!((Millis(5).since(Millis(3)), Millis(3).since(Millis(5))), (2, 0));
+        assert_eq!((Micros(5).since(Micros(3)), Micros(3).since(Micros(5)), Micros(1_999).millis()), (2, 0, Millis(1)));
     }
 
     #[test]

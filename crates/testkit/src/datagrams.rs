@@ -109,8 +109,9 @@ impl DatagramPeer {
             while !is_over.load(Ordering::Relaxed) {
                 let Ok((length, from)) = socket.recv_from(&mut bytes) else { continue };
                 known.lock().unwrap_or_else(PoisonError::into_inner).push(from);
-                script(&socket, &bytes[..length], from);
+                // Before the answer: who has that may ask for the count.
                 counter.fetch_add(1, Ordering::SeqCst);
+                script(&socket, &bytes[..length], from);
             }
         };
         Self { address, received, clients, over, thread: Some(std::thread::spawn(work)) }
@@ -131,7 +132,7 @@ impl DatagramPeer {
         self.address
     }
 
-    /// How many datagrams it has received and answered.
+    /// How many datagrams it has received.
     pub fn received(&self) -> usize {
         self.received.load(Ordering::SeqCst)
     }

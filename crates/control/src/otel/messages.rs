@@ -3,114 +3,54 @@
 //! definitions.
 
 use gateway::spans::{Span, SpanKind, SpanValue};
-
-/// Wire types.
-const VARINT: u32 = 0;
-const FIXED64: u32 = 1;
-const BYTES: u32 = 2;
-const FIXED32: u32 = 5;
+use report::protobuf::{BYTES, FIXED32, FIXED64, VARINT, Writer};
 
 /// `Status.code` of a failed span.
 const STATUS_ERROR: u64 = 2;
 
-/// Writes fields. As the format says, a field with its default is left out.
-#[derive(Default)]
-struct Writer(Vec<u8>);
+/// `KeyValue`
+fn attribute(out: &mut Writer, field: u32, name: &str, value: &SpanValue) {
+    out.nested(field, |pair| {
+        pair.bytes(1, name.as_bytes());
+        pair.nested(2, |any| any_value(any, value));
+    });
+}
 
-impl Writer {
-    fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.0.push(value as u8);
-    }
-
-    fn key(&mut self, field: u32, wire: u32) {
-        self.varint(u64::from(field << 3 | wire));
-    }
-
-    fn number(&mut self, field: u32, value: u64) {
-        if value != 0 {
-            self.key(field, VARINT);
-            self.varint(value);
+/// `AnyValue`
+fn any_value(out: &mut Writer, value: &SpanValue) {
+    match value {
+        SpanValue::Text(text) => out.message(1, text.as_bytes()),
+        SpanValue::Flag(flag) => out.put_number(2, u64::from(*flag)),
+        SpanValue::Number(number) => out.put_number(3, *number as u64),
+        SpanValue::Texts(text) => {
+            out.nested(5, |list| list.nested(1, |any| any.message(1, text.as_bytes())));
         }
     }
+}
 
-    fn fixed(&mut self, field: u32, value: u64) {
-        self.key(field, FIXED64);
-        self.0.extend_from_slice(&value.to_le_bytes());
+fn put_span(out: &mut Writer, span: &Span) {
+    out.bytes(1, &span.trace_id);
+    out.bytes(2, &span.id);
+    out.bytes(3, span.state.as_bytes());
+    out.bytes(4, span.parent.as_ref().map_or(&[], |id| &id[..]));
+    out.bytes(5, span.name.as_bytes());
+    out.number(
+        6,
+        match span.kind {
+            SpanKind::Server => 2,
+            SpanKind::Client => 3,
+        },
+    );
+    out.fixed(7, span.began_ns);
+    out.fixed(8, span.ended_ns);
+    for (name, value) in &span.attributes {
+        attribute(out, 9, name, value);
     }
-
-    fn bytes(&mut self, field: u32, value: &[u8]) {
-        if !value.is_empty() {
-            self.message(field, value);
-        }
-    }
-
-    /// A message, or a value of `oneof`, is there even if it is empty.
-    fn message(&mut self, field: u32, value: &[u8]) {
-        self.key(field, BYTES);
-        self.varint(value.len() as u64);
-        self.0.extend_from_slice(value);
-    }
-
-    fn nested(&mut self, field: u32, write: impl FnOnce(&mut Self)) {
-        let mut inner = Self::default();
-        write(&mut inner);
-        self.message(field, &inner.0);
-    }
-
-    /// `KeyValue`
-    fn attribute(&mut self, field: u32, name: &str, value: &SpanValue) {
-        self.nested(field, |pair| {
-            pair.bytes(1, name.as_bytes());
-            pair.nested(2, |any| any.any_value(value));
+    if let Some(message) = &span.error {
+        out.nested(15, |status| {
+            status.bytes(2, message.as_bytes());
+            status.number(3, STATUS_ERROR);
         });
-    }
-
-    /// `AnyValue`
-    fn any_value(&mut self, value: &SpanValue) {
-        match value {
-            SpanValue::Text(text) => self.message(1, text.as_bytes()),
-            SpanValue::Flag(flag) => {
-                self.key(2, VARINT);
-                self.varint(u64::from(*flag));
-            }
-            SpanValue::Number(number) => {
-                self.key(3, VARINT);
-                self.varint(*number as u64);
-            }
-            SpanValue::Texts(text) => {
-                self.nested(5, |list| list.nested(1, |any| any.message(1, text.as_bytes())));
-            }
-        }
-    }
-
-    fn span(&mut self, span: &Span) {
-        self.bytes(1, &span.trace_id);
-        self.bytes(2, &span.id);
-        self.bytes(3, span.state.as_bytes());
-        self.bytes(4, span.parent.as_ref().map_or(&[], |id| &id[..]));
-        self.bytes(5, span.name.as_bytes());
-        self.number(
-            6,
-            match span.kind {
-                SpanKind::Server => 2,
-                SpanKind::Client => 3,
-            },
-        );
-        self.fixed(7, span.began_ns);
-        self.fixed(8, span.ended_ns);
-        for (name, value) in &span.attributes {
-            self.attribute(9, name, value);
-        }
-        if let Some(message) = &span.error {
-            self.nested(15, |status| {
-                status.bytes(2, message.as_bytes());
-                status.number(3, STATUS_ERROR);
-            });
-        }
     }
 }
 
@@ -120,7 +60,7 @@ pub(crate) fn encode_request(resource: &[(String, String)], spans: &[Span]) -> V
     request.nested(1, |resource_spans| {
         resource_spans.nested(1, |out| {
             for (name, value) in resource {
-                out.attribute(1, name, &SpanValue::Text(value.clone()));
+                attribute(out, 1, name, &SpanValue::Text(value.clone()));
             }
         });
         resource_spans.nested(2, |scope_spans| {
@@ -129,11 +69,11 @@ pub(crate) fn encode_request(resource: &[(String, String)], spans: &[Span]) -> V
                 scope.bytes(2, env!("CARGO_PKG_VERSION").as_bytes());
             });
             for span in spans {
-                scope_spans.nested(2, |out| out.span(span));
+                scope_spans.nested(2, |out| put_span(out, span));
             }
         });
     });
-    request.0
+    request.into_bytes()
 }
 
 /// What a collector says about a request that it has accepted.
@@ -217,7 +157,7 @@ mod tests {
         for value in [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX] {
             let mut out = Writer::default();
             out.varint(value);
-            let mut read = &out.0[..];
+            let mut read = out.as_bytes();
             assert_eq!((read_varint(&mut read), read.len()), (Some(value), 0));
         }
         assert_eq!(read_varint(&mut &[0x80; 11][..]), None);
@@ -230,7 +170,7 @@ mod tests {
             out.number(9, 7);
             out.fixed(8, 7);
             out.nested(1, write);
-            parse_response(&out.0)
+            parse_response(out.as_bytes())
         };
         let rejected = partial(|out| {
             out.number(1, 3);

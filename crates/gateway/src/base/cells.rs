@@ -3,14 +3,11 @@
 //! that only an exchange knows.
 
 use crate::base::counters::bump;
+use crate::base::durations::{Durations, HistogramCell};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use upstream::balance::SeatLine;
 use upstream::retry::Reason;
-
-/// Upper bounds of the buckets of every duration, in milliseconds. A worker reads its clock once per turn and in whole
-/// milliseconds, so finer buckets would show the clock, not the peers. The last bound is nginx's default timeout.
-pub(crate) const BOUNDS_MS: [u64; 15] = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000];
 
 /// Classes of statuses, as labels; the last one counts what is no HTTP status (444 and 499 are `4xx`).
 pub(crate) const CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "other"];
@@ -24,45 +21,6 @@ pub(crate) fn class_of(status: u16) -> usize {
     match status {
         100..=599 => usize::from(status / 100) - 1,
         _ => CLASSES.len() - 1,
-    }
-}
-
-/// One worker's part of a histogram.
-#[derive(Debug, Default)]
-pub(crate) struct HistogramCell {
-    /// The last bucket counts durations above all bounds.
-    buckets: [AtomicU64; BOUNDS_MS.len() + 1],
-    sum_ms: AtomicU64,
-}
-
-impl HistogramCell {
-    fn record(&self, milliseconds: u64) {
-        let place = BOUNDS_MS.iter().position(|&bound| milliseconds <= bound).unwrap_or(BOUNDS_MS.len());
-        bump(&self.buckets[place], 1);
-        bump(&self.sum_ms, i64::try_from(milliseconds).unwrap_or(i64::MAX));
-    }
-}
-
-/// A histogram, summed over all workers.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Durations {
-    /// Observations of each bucket, not cumulative, in the order of [`BOUNDS_MS`], then those above all bounds.
-    pub(crate) buckets: [u64; BOUNDS_MS.len() + 1],
-    /// Sum of all observations, in milliseconds.
-    pub(crate) sum_ms: u64,
-}
-
-impl Durations {
-    fn add(&mut self, cell: &HistogramCell) {
-        for (sum, bucket) in self.buckets.iter_mut().zip(&cell.buckets) {
-            *sum += bucket.load(Ordering::Relaxed);
-        }
-        self.sum_ms += cell.sum_ms.load(Ordering::Relaxed);
-    }
-
-    /// How many observations.
-    pub(crate) fn count(&self) -> u64 {
-        self.buckets.iter().sum()
     }
 }
 
@@ -86,14 +44,14 @@ pub(crate) struct PeerCells(Box<[PeerCell]>);
 /// The facts about one attempt at a peer that are counted.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counted {
-    /// Milliseconds that connecting took, if a connection was opened.
-    pub(crate) connect_ms: Option<u64>,
+    /// Microseconds that connecting took, if a connection was opened.
+    pub(crate) connect_us: Option<u64>,
     /// The attempt used a reused connection.
     pub(crate) reused: bool,
     /// The status of the peer's response.
     pub(crate) status: Option<u16>,
-    /// Milliseconds from the start of the attempt to the end of the response.
-    pub(crate) response_ms: Option<u64>,
+    /// Microseconds from the start of the attempt to the end of the response.
+    pub(crate) response_us: Option<u64>,
     /// The attempt failed.
     pub(crate) failed: bool,
 }
@@ -122,9 +80,9 @@ impl PeerCells {
         if attempt.reused {
             bump(&cell.reused, 1);
         }
-        if let Some(milliseconds) = attempt.connect_ms {
+        if let Some(microseconds) = attempt.connect_us {
             bump(&cell.opened, 1);
-            cell.connect.record(milliseconds);
+            cell.connect.record(microseconds);
         }
         if attempt.failed {
             bump(&cell.failed, 1);
@@ -132,8 +90,8 @@ impl PeerCells {
         if let Some(status) = attempt.status {
             bump(&cell.responses[class_of(status)], 1);
         }
-        if let Some(milliseconds) = attempt.response_ms {
-            cell.response.record(milliseconds);
+        if let Some(microseconds) = attempt.response_us {
+            cell.response.record(microseconds);
         }
     }
 
@@ -234,29 +192,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_duration_falls_into_the_first_bucket_that_holds_it() {
-        let cell = HistogramCell::default();
-        for milliseconds in [0, 1, 2, 3, 60_000, 60_001] {
-            cell.record(milliseconds);
-        }
-        let mut sums = Durations::default();
-        sums.add(&cell);
-        assert_eq!((sums.buckets[0], sums.buckets[1], sums.buckets[2]), (2, 1, 1));
-        assert_eq!((sums.buckets[BOUNDS_MS.len() - 1], sums.buckets[BOUNDS_MS.len()]), (1, 1));
-        assert_eq!((sums.count(), sums.sum_ms), (6, 120_007));
-    }
-
-    #[test]
     fn every_worker_counts_in_its_own_cell_and_the_sums_are_over_all() {
         let cells = PeerCells::new(2);
-        let opened = Counted { connect_ms: Some(3), status: Some(204), response_ms: Some(7), ..Counted::default() };
+        let opened = Counted { connect_us: Some(3), status: Some(204), response_us: Some(7), ..Counted::default() };
         cells.count(0, opened);
         cells.count(1, Counted { reused: true, failed: true, ..Counted::default() });
         cells.count(9, opened);
         let sums = cells.sums();
         assert_eq!((sums.attempts, sums.opened, sums.reused, sums.failed), (2, 1, 1, 1));
         assert_eq!(sums.responses, [0, 1, 0, 0, 0, 0]);
-        assert_eq!((sums.connect.sum_ms, sums.response.sum_ms), (3, 7));
+        assert_eq!((sums.connect.sum_us, sums.response.sum_us), (3, 7));
     }
 
     #[test]

@@ -35,6 +35,16 @@ pub(crate) fn time(milliseconds: Option<u64>, out: &mut Vec<u8>) -> bool {
     }
 }
 
+/// The same for microseconds, with the same three digits.
+pub(crate) fn seconds_of_us(microseconds: u64, out: &mut Vec<u8>) -> bool {
+    seconds(microseconds / 1000, out)
+}
+
+/// The same for an optional time in microseconds.
+pub(crate) fn time_of_us(microseconds: Option<u64>, out: &mut Vec<u8>) -> bool {
+    time(microseconds.map(|microseconds| microseconds / 1000), out)
+}
+
 pub(crate) fn bytes(value: &[u8], out: &mut Vec<u8>) -> bool {
     out.extend_from_slice(value);
     true

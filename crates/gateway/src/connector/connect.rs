@@ -45,7 +45,7 @@ pub(crate) async fn connect<C: Caller>(
     times: &mut WaitTimes,
 ) -> Result<Box<Leased>, Failure> {
     let reactor = &caller.thread().reactor;
-    let began = reactor.now();
+    let (began, began_us) = (reactor.now(), reactor.now_us());
     let (stream, port) = wanted.open_socket(caller)?;
     let mut pending = Pending::new(stream, port, permit, handshake);
     let mut stall = StallTimeout::new((), began);
@@ -96,7 +96,7 @@ pub(crate) async fn connect<C: Caller>(
             return Err(Failure::ConnectFailed);
         }
     }
-    times.connect_ms = Some(reactor.now().since(began));
+    times.connect_us = Some(reactor.now_us().since(began_us));
     let Pending { stream, port, permit, .. } = pending;
     Ok(Leased::fresh(permit, stream, port, wanted.is_own(), caller.thread().pool_now()))
 }

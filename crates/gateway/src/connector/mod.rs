@@ -47,11 +47,11 @@ pub(crate) trait Caller {
     fn value(&self, template: &Template) -> Vec<u8>;
 }
 
-/// The time that asking for a connection took, also if none was got. Milliseconds.
+/// The time that asking for a connection took, also if none was got.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct WaitTimes {
-    /// In line for a connection; `None` if it did not wait.
+    /// Milliseconds in line for a connection; `None` if it did not wait.
     pub(crate) queue_ms: Option<u64>,
-    /// Connecting; `None` for a pooled connection.
-    pub(crate) connect_ms: Option<u64>,
+    /// Microseconds of connecting; `None` for a pooled connection.
+    pub(crate) connect_us: Option<u64>,
 }

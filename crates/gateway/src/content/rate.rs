@@ -25,7 +25,7 @@ impl Exchange {
         self.response.limit_rate = Some(rate);
         let reactor = &self.thread.reactor;
         if rate > 0 {
-            self.response.filters.set_pace(Pace::new(rate, after, self.began_at.0), reactor, &mut self.down);
+            self.response.filters.set_pace(Pace::new(rate, after, self.began_at.millis().0), reactor, &mut self.down);
         }
     }
 

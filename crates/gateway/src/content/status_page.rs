@@ -18,7 +18,7 @@ impl Exchange {
             return Reply {
                 status: 400,
                 content_type: Some(b"text/plain".as_slice().into()),
-                body: ReplyBody::Bytes(b"format= is html, json or prometheus\n".to_vec()),
+                body: ReplyBody::Bytes(b"format= is html, json, prometheus, openmetrics or protobuf\n".to_vec()),
                 ..Reply::default()
             };
         };

@@ -6,7 +6,7 @@ use crate::plan::location::LocationId;
 use crate::registry::generation::Generation;
 use crate::registry::group::HeldPeers;
 use conf::model::Scheme;
-use reactor::Millis;
+use reactor::Micros;
 use smallvec::SmallVec;
 use std::net::SocketAddr;
 
@@ -22,17 +22,17 @@ pub(crate) struct AttemptRecord {
     pub(crate) held: HeldPeers,
     /// The index of the proxy in its location.
     place: u16,
-    pub(crate) began_at: Millis,
+    pub(crate) began_at: Micros,
     /// Milliseconds until there was a connection, in line for a peer and for a connection to it, without connecting.
     pub(crate) pool_wait_ms: u64,
     /// The part of them that was spent in line; `None` if the attempt did not wait in line.
     pub(crate) queue_ms: Option<u64>,
     /// `$upstream_local_addr`; only where the configuration asks for it.
     pub(crate) local_address: Option<Box<SocketAddr>>,
-    /// Milliseconds; `None` if the attempt did not get that far.
-    pub(crate) connect_ms: Option<u64>,
-    pub(crate) header_ms: Option<u64>,
-    pub(crate) response_ms: Option<u64>,
+    /// Microseconds; `None` if the attempt did not get that far.
+    pub(crate) connect_us: Option<u64>,
+    pub(crate) header_us: Option<u64>,
+    pub(crate) response_us: Option<u64>,
     pub(crate) status: u16,
     pub(crate) reused: bool,
     pub(crate) response_length: u64,
@@ -48,7 +48,7 @@ pub(crate) struct AttemptRecord {
 impl AttemptRecord {
     /// Adds the time that getting a connection took.
     pub(crate) fn note_wait(&mut self, times: WaitTimes) {
-        self.connect_ms = times.connect_ms;
+        self.connect_us = times.connect_us;
         if let Some(waited_ms) = times.queue_ms {
             *self.queue_ms.get_or_insert(0) += waited_ms;
             self.pool_wait_ms += waited_ms;
@@ -57,7 +57,7 @@ impl AttemptRecord {
 
     /// How the attempt came to its connection, in one word.
     pub(crate) fn connection_word(&self) -> &'static str {
-        match (self.reused, self.connect_ms) {
+        match (self.reused, self.connect_us) {
             (true, _) => "reused",
             (false, Some(_)) => "new",
             // Without a connection nothing was reused, and nothing connected.
@@ -67,7 +67,15 @@ impl AttemptRecord {
 
     /// How long connecting took, if it connected.
     pub(crate) fn own_connect_ms(&self) -> Option<u64> {
-        self.connect_ms.filter(|_| !self.reused)
+        self.connect_us.filter(|_| !self.reused).map(|microseconds| microseconds / 1000)
+    }
+
+    pub(crate) fn header_ms(&self) -> Option<u64> {
+        self.header_us.map(|microseconds| microseconds / 1000)
+    }
+
+    pub(crate) fn response_ms(&self) -> Option<u64> {
+        self.response_us.map(|microseconds| microseconds / 1000)
     }
 
     pub(crate) fn new(exchange: &Exchange, peer: u32) -> Self {
@@ -77,13 +85,13 @@ impl AttemptRecord {
             held: None,
             place: exchange.upstream.place,
             proxy: exchange.upstream.attempts.proxies,
-            began_at: exchange.thread.reactor.now(),
+            began_at: exchange.thread.reactor.now_us(),
             pool_wait_ms: 0,
             queue_ms: None,
             local_address: None,
-            connect_ms: None,
-            header_ms: None,
-            response_ms: None,
+            connect_us: None,
+            header_us: None,
+            response_us: None,
             status: 0,
             reused: false,
             response_length: 0,

@@ -50,7 +50,7 @@ use crate::plan::location::LocationPlan;
 use crate::registry::generation::Pinned;
 use crate::thread::WorkerThread;
 use http1::{BodyFraming, Method, RequestError};
-use reactor::{Millis, TaskId};
+use reactor::{Micros, TaskId};
 use std::cell::Cell;
 use std::hash::{BuildHasher as _, RandomState};
 use std::rc::Rc;
@@ -99,7 +99,7 @@ pub(crate) struct Exchange {
     pub(crate) upstream: Conversation,
     pub(crate) response: Response,
     pub(crate) down: Downstream,
-    pub(crate) began_at: Millis,
+    pub(crate) began_at: Micros,
     /// `$request_id`, once it was needed.
     request_id: Cell<Option<u128>>,
 }
@@ -126,7 +126,7 @@ impl Exchange {
             Beginning::Subrequest(inherited) => Intake::of_body(inherited.errand.body.clone()),
         };
         let keepalive = matches!(beginning, Beginning::Head) && head.keepalive;
-        let began_at = thread.reactor.now();
+        let began_at = thread.reactor.now_us();
         Self {
             routing: Routing::new(head.method),
             admission: Admission::default(),

@@ -77,7 +77,7 @@ impl Exchange {
         let Some(times) = &self.routing.traced else { return String::new() };
         let mut line = TraceLine::default();
         line.item("location", word(&self.location().route));
-        line.item("route", times.routed.since(self.began_at));
+        line.item("route", times.routed.since(self.began_at.millis()));
         let mut before = times.routed;
         for (name, at) in [("admit", times.admitted), ("body", times.asked)] {
             if let Some(at) = at {
@@ -94,10 +94,10 @@ impl Exchange {
             line.item("attempt", self.shown_attempt(record));
         }
         if let Some(head) = times.head {
-            line.item("head", head.since(self.began_at));
+            line.item("head", head.since(self.began_at.millis()));
         }
         if whole {
-            line.item("total", self.thread.reactor.now().since(self.began_at));
+            line.item("total", self.thread.reactor.now_us().since(self.began_at) / 1000);
             line.item("status", self.response.status);
             line.item("received", self.intake.body.received);
             line.item("sent", self.down.bytes_sent());
@@ -112,8 +112,8 @@ impl Exchange {
         let times = [
             ("line", record.queue_ms),
             ("connect", record.own_connect_ms()),
-            ("head", record.header_ms),
-            ("done", record.response_ms),
+            ("head", record.header_ms()),
+            ("done", record.response_ms()),
             ("status", Some(u64::from(record.status)).filter(|status| *status > 0)),
         ];
         for (name, value) in times {

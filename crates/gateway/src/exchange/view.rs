@@ -2,7 +2,8 @@
 
 use crate::base::logs::error::{Level, errno, quoted};
 use crate::base::values::{
-    bytes, close_side, number, optional, remote_addr, remote_port, seconds, time, write_binary_ip,
+    bytes, close_side, number, optional, remote_addr, remote_port, seconds, seconds_of_us, time, time_of_us,
+    write_binary_ip,
 };
 use crate::downstream::h2::H2;
 use crate::downstream::reply_head::{Fields, HeadView};
@@ -132,7 +133,7 @@ impl ExchangeView<'_> {
             Variable::Connection => number(exchange.down.serial(), out),
             Variable::ConnectionRequests => number(u64::from(exchange.down.requests()), out),
             Variable::ConnectionTime => seconds(exchange.thread.reactor.now().since(exchange.down.accepted_at()), out),
-            Variable::RequestTime => seconds(exchange.thread.reactor.now().since(exchange.began_at), out),
+            Variable::RequestTime => seconds_of_us(exchange.thread.reactor.now_us().since(exchange.began_at), out),
             Variable::RequestCompletion => !exchange.is_completed() || bytes(b"OK", out),
             Variable::Msec => seconds(exchange.thread.clock.now().as_millis() as u64, out),
             Variable::TimeLocal => bytes(&exchange.thread.clock.moment().local(), out),
@@ -380,9 +381,9 @@ impl ExchangeView<'_> {
             Variable::UpstreamStatus if attempt.status == 0 => bytes(b"-", out),
             Variable::UpstreamStatus => number(u64::from(attempt.status), out),
             Variable::UpstreamConnectTime if attempt.reused => seconds(0, out),
-            Variable::UpstreamConnectTime => time(attempt.connect_ms, out),
-            Variable::UpstreamHeaderTime => time(attempt.header_ms, out),
-            Variable::UpstreamResponseTime => time(attempt.response_ms, out),
+            Variable::UpstreamConnectTime => time_of_us(attempt.connect_us, out),
+            Variable::UpstreamHeaderTime => time_of_us(attempt.header_us, out),
+            Variable::UpstreamResponseTime => time_of_us(attempt.response_us, out),
             Variable::UpstreamResponseLength => number(attempt.response_length, out),
             Variable::UpstreamBytesReceived => number(attempt.bytes_received, out),
             Variable::UpstreamBytesSent => number(attempt.bytes_sent, out),

@@ -79,7 +79,7 @@ impl Lowering<'_> {
         try_files: Option<TryFilesPlan>,
     ) -> LocationId {
         let (slice, error_log) = (self.slice_plan(settings), self.error_log(&settings.log));
-        let access_logs = self.access_logs(&settings.log);
+        let (access_logs, otel) = (self.access_logs(&settings.log), self.trace_plan(&settings.otel));
         let (root, error_pages) = (self.root_plan(&settings.files.root), self.error_pages(&settings.response));
         let added = self.added_plan(&settings.response);
         let early_hints = settings.response.early_hints.iter().map(|value| self.template(value)).collect();
@@ -93,11 +93,11 @@ impl Lowering<'_> {
         let (open_files, symlinks) = (self.open_files_plan(&settings.files), self.symlink_plan(&settings.files));
         let real_ip = self.real_ip_plan(&settings.realip);
         let (limits, rate) = (self.limit_plan(&settings.limit), self.rate_plan(&settings.client));
-        let otel = self.trace_plan(&settings.otel);
         let id = LocationId(self.plan.locations.len() as u32);
         self.plan.locations.push(LocationPlan {
             name: name.into(),
             route: self.route.as_slice().into(),
+            server: self.server_now.map(|id| id.0),
             otel,
             span,
             program: None,

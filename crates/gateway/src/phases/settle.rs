@@ -22,6 +22,7 @@ use crate::exchange::subrequest::LOOK_AGAIN;
 use crate::exchange::view::{ExchangeView, separator};
 use crate::exchange::waiting::Wants;
 use crate::phases::Next;
+use crate::plan::location::LocationId;
 use crate::plan::logs::AccessLogPlan;
 use crate::tunnel::end::ClientEnd;
 use crate::tunnel::record::{TunnelAttempt, TunnelRecord, TunnelView};
@@ -186,7 +187,7 @@ impl Exchange {
         if self.is_subrequest() {
             self.set_variables();
         } else {
-            self.count_response();
+            self.count_response(Some(self.thread.reactor.now_us().since(self.began_at)));
         }
         sent
     }
@@ -217,7 +218,7 @@ impl Exchange {
     /// values known now.
     pub(crate) fn conclude_tunnel(&mut self, mut start: Box<TunnelStart>) -> Concluded {
         start.record = self.tunnel_record();
-        self.count_response();
+        self.count_response(None);
         Concluded::Tunnel(start)
     }
 
@@ -282,15 +283,24 @@ impl Exchange {
         self.down.head_begun && self.down.is_complete() && self.down.waiting_bytes() == 0 && !cut
     }
 
-    /// Counts the response by its status. If the client left before there was one, the status is 499.
-    fn count_response(&self) {
-        bump(&self.thread.counters().responses[class_of(self.response.status)], 1);
+    /// Counts the response by its status, with the time that the whole exchange took. If the client left before there was a
+    /// response, the status is 499.
+    fn count_response(&self, microseconds: Option<u64>) {
+        let status = self.response.status;
+        bump(&self.thread.counters().responses[class_of(status)], 1);
+        self.generation.route_cells(self.settled_location()).count(self.thread.index, status, microseconds);
+    }
+
+    /// The location of the response, or the server's own settings.
+    fn settled_location(&self) -> LocationId {
+        let target = &self.routing.target;
+        target.location.unwrap_or_else(|| self.generation.server(target.server).own)
     }
 
     /// Writes the access-log lines.
     fn log(&mut self) {
         let generation = Rc::clone(&self.generation);
-        let id = self.routing.target.location.unwrap_or_else(|| generation.server(self.routing.target.server).own);
+        let id = self.settled_location();
         let logs = &generation.location(id).access_logs;
         if logs.is_empty() || (self.is_subrequest() && !generation.location(id).logs_subrequests) {
             return;
@@ -330,8 +340,8 @@ impl Exchange {
         };
         let mut record = Box::new(TunnelRecord {
             lines: logs.iter().filter(|log| self.is_logged(log, &view)).filter_map(early).collect(),
-            began_at: self.began_at,
-            attempt_began_at: self.upstream.attempts.all.last().map_or(self.began_at, |last| last.began_at),
+            began_at: self.began_at.millis(),
+            attempt_began_at: self.upstream.attempts.all.last().map_or(self.began_at, |last| last.began_at).millis(),
             first_byte_ms: None,
             timing: None,
             accepted_at: self.down.accepted_at(),
@@ -347,7 +357,7 @@ impl Exchange {
     fn tunnel_attempts(&self) -> Box<[TunnelAttempt]> {
         let all = &self.upstream.attempts.all;
         let attempt = |(place, record): (usize, &AttemptRecord)| TunnelAttempt {
-            response_ms: record.response_ms,
+            response_us: record.response_us,
             response_length: record.response_length,
             bytes_received: record.bytes_received,
             bytes_sent: record.bytes_sent,

@@ -8,7 +8,7 @@ use crate::exchange::otel::{OtelTrace, new_span_id};
 use crate::exchange::view::ExchangeView;
 use crate::registry::spans::{Span, SpanKind, SpanValue, TEXT_BYTES_MAX, span_text};
 use http1::{FieldId, Version};
-use reactor::{Millis, PeerAddress};
+use reactor::{Micros, PeerAddress};
 use rules::trace_context::redact_target;
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -63,9 +63,9 @@ impl Exchange {
     }
 
     /// Nanoseconds since the epoch of a moment of this exchange.
-    fn wall_ns(&self, at: Millis) -> u64 {
-        let now_ms = self.thread.clock.now().as_millis() as u64;
-        now_ms.saturating_sub(self.thread.reactor.now().since(at)) * 1_000_000
+    fn wall_ns(&self, at: Micros) -> u64 {
+        let now_us = self.thread.clock.now().as_micros() as u64;
+        now_us.saturating_sub(self.thread.reactor.now_us().since(at)) * 1000
     }
 
     fn exchange_span(&self, trace: &OtelTrace) -> Span {
@@ -94,7 +94,7 @@ impl Exchange {
             name,
             kind: SpanKind::Server,
             began_ns: self.wall_ns(self.began_at),
-            ended_ns: self.wall_ns(self.thread.reactor.now()),
+            ended_ns: self.wall_ns(self.thread.reactor.now_us()),
             attributes: attributes.0,
             error: (status >= 500).then_some(Cow::Borrowed("")),
         }
@@ -169,7 +169,7 @@ impl Exchange {
         let times = [
             ("holdfast.queue_ms", record.queue_ms),
             ("holdfast.connect_ms", record.own_connect_ms()),
-            ("holdfast.header_ms", record.header_ms),
+            ("holdfast.header_ms", record.header_ms()),
         ];
         for (name, time) in times {
             if let Some(time) = time {
@@ -188,7 +188,7 @@ impl Exchange {
         if let Some(failure) = failure {
             out.text("holdfast.failure", failure.as_bytes());
         }
-        let ended_at = record.began_at.0 + record.response_ms.unwrap_or(0);
+        let ended_at = record.began_at.0 + record.response_us.unwrap_or(0);
         Span {
             trace_id: trace.own.trace_id,
             id: new_span_id(number),
@@ -197,7 +197,7 @@ impl Exchange {
             name: format!("upstream {upstream}"),
             kind: SpanKind::Client,
             began_ns: self.wall_ns(record.began_at),
-            ended_ns: self.wall_ns(Millis(ended_at.min(self.thread.reactor.now().0))),
+            ended_ns: self.wall_ns(Micros(ended_at.min(self.thread.reactor.now_us().0))),
             attributes: out.0,
             error: failure.map(Cow::Borrowed).or_else(|| (record.status >= 500).then_some(Cow::Borrowed(""))),
         }

@@ -33,6 +33,8 @@ pub(crate) struct LocationPlan {
     pub(crate) name: Box<[u8]>,
     /// The name as nginx shows it: also that of an expression or a named location; empty for the server.
     pub(crate) route: Box<[u8]>,
+    /// Index of the server that it belongs to.
+    pub(crate) server: Option<u32>,
     /// `otel_trace` and its kin; `None`: nothing of it is configured.
     pub(crate) otel: Option<Box<TracePlan>>,
     /// Where its block was written: a location, an `if`, a `limit_except`, or the server.

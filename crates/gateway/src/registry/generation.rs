@@ -3,11 +3,12 @@
 
 use crate::base::logs::access::LogSink;
 use crate::base::logs::error::ErrorLog;
+use crate::base::route_cells::RouteCells;
 use crate::plan::Plan;
 use crate::plan::group::WarmingPlan;
 use crate::plan::limits::RequestZoneId;
 use crate::plan::listener::{ListenerPlan, covers};
-use crate::plan::location::{Content, LocationPlan};
+use crate::plan::location::{Content, LocationId, LocationPlan};
 use crate::plan::logs::SinkId;
 use crate::plan::proxy::{ProxyId, ProxyPlan};
 use crate::plan::stream::{StreamProxyId, StreamProxyPlan};
@@ -66,6 +67,8 @@ pub struct Generation {
     pub(crate) caches: Vec<Arc<CacheZone>>,
     /// Databases of addresses whose files may change.
     pub(crate) geo_files: Vec<Arc<GeoFile>>,
+    /// Counters of locations, by [`LocationId`].
+    pub(crate) routes: Vec<Arc<RouteCells>>,
     /// By [`SinkId`].
     pub(crate) sinks: Vec<Arc<LogSink>>,
     /// By `ErrorLogId`.
@@ -225,6 +228,10 @@ impl Generation {
 
     pub(crate) fn sink(&self, id: SinkId) -> &Arc<LogSink> {
         &self.sinks[id.0 as usize]
+    }
+
+    pub(crate) fn route_cells(&self, id: LocationId) -> &RouteCells {
+        &self.routes[id.0 as usize]
     }
 
     /// A location's own error log; `None` if it uses the process's.

@@ -1,18 +1,29 @@
-//! The groups, peers and listening sockets for the status page, with their counters. It outlives generations but keeps
-//! no objects alive itself: a group or a peer that no configuration names any more leaves the list, so the
-//! configuration bounds the labels of the metrics.
+//! The groups, peers, locations and listening sockets for the status page, with their counters. It outlives generations but
+//! keeps no objects alive itself: what no configuration names any more leaves the list, so the configuration bounds the
+//! labels of the metrics.
 
 use crate::base::cells::{GroupCells, PeerCells};
+use crate::base::route_cells::{RouteCells, RouteSums};
 use reactor::Listener;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use upstream::shared::{GroupId, GroupSnapshot, PeerId};
 
-/// Groups, peers and listeners of the process.
+/// Most locations with counters of their own: each has some thirty series. Those beyond share [`OTHERS`].
+const ROUTES_MAX: usize = 500;
+
+/// The label of locations without counters of their own.
+const OTHERS: &str = "(others)";
+
+/// Server and location.
+type RouteName = (Box<str>, Box<str>);
+
+/// Groups, peers, locations and listeners of the process.
 #[derive(Debug)]
 pub(crate) struct StatusList {
     workers: usize,
     groups: Mutex<BTreeMap<Box<str>, GroupEntry>>,
+    routes: Mutex<BTreeMap<RouteName, Weak<RouteCells>>>,
     listeners: Mutex<Vec<Weak<Listener>>>,
 }
 
@@ -68,7 +79,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl StatusList {
     /// A list for a number of workers.
     pub(crate) fn new(workers: usize) -> Self {
-        Self { workers, groups: Mutex::default(), listeners: Mutex::default() }
+        Self { workers, groups: Mutex::default(), routes: Mutex::default(), listeners: Mutex::default() }
     }
 
     /// The counters of a group; those of the previous generation, if it had the same group.
@@ -96,6 +107,32 @@ impl StatusList {
         let cells = Arc::new(PeerCells::new(self.workers));
         entry.peers.insert(label.into(), PeerEntry { id, ordinal, cells: Arc::downgrade(&cells) });
         cells
+    }
+
+    /// The counters of a location of a server; those of the previous generation, if it had the same location. Locations with the
+    /// same names share them.
+    pub(crate) fn route(&self, server: &str, location: &str) -> Arc<RouteCells> {
+        let mut routes = lock(&self.routes);
+        let mut name = (Box::from(server), Box::from(location));
+        if routes.len() >= ROUTES_MAX && !routes.contains_key(&name) {
+            routes.retain(|_, cells| cells.strong_count() > 0);
+            if routes.len() >= ROUTES_MAX {
+                name = (OTHERS.into(), OTHERS.into());
+            }
+        }
+        if let Some(cells) = routes.get(&name).and_then(Weak::upgrade) {
+            return cells;
+        }
+        let cells = Arc::new(RouteCells::new(self.workers));
+        routes.insert(name, Arc::downgrade(&cells));
+        cells
+    }
+
+    /// Server, location and sums of the locations that have answered a request.
+    pub(crate) fn listed_routes(&self) -> Vec<(RouteName, RouteSums)> {
+        let routes = lock(&self.routes);
+        let sums = routes.iter().filter_map(|(name, cells)| Some((name.clone(), cells.upgrade()?.sums())));
+        sums.filter(|(_, sums)| sums.responses.iter().any(|count| *count > 0)).collect()
     }
 
     /// Counters for peers that are not shown: requests named them, and requests must not decide what is shown.
@@ -133,5 +170,28 @@ impl StatusList {
 
     pub(crate) fn listed_listeners(&self) -> Vec<Arc<Listener>> {
         lock(&self.listeners).iter().filter_map(Weak::upgrade).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locations_keep_their_counters_and_beyond_the_limit_they_share_some() {
+        let list = StatusList::new(1);
+        let kept: Vec<_> = (0..ROUTES_MAX).map(|number| list.route("a", &number.to_string())).collect();
+        kept[0].count(0, 200, Some(5));
+        assert!(Arc::ptr_eq(&kept[0], &list.route("a", "0")));
+        let others = [list.route("a", "x"), list.route("b", "y")];
+        assert!(Arc::ptr_eq(&others[0], &others[1]));
+        others[0].count(0, 404, None);
+        let names: Vec<_> =
+            list.listed_routes().into_iter().map(|((server, location), _)| (server, location)).collect();
+        assert_eq!(names, [(OTHERS.into(), OTHERS.into()), ("a".into(), "0".into())], "only those that were used");
+        drop(kept);
+        assert_eq!(list.listed_routes().len(), 1);
+        let anew = list.route("a", "x");
+        assert!(!Arc::ptr_eq(&anew, &others[0]), "there is room again");
     }
 }

@@ -87,7 +87,7 @@ impl StreamSession {
         };
         let lines = self.plan().access_logs.iter().filter(|log| self.is_logged(log)).filter_map(early).collect();
         let attempt = |attempt: &SessionAttempt| TunnelAttempt {
-            response_ms: attempt.session_ms,
+            response_us: attempt.session_us,
             response_length: 0,
             bytes_received: 0,
             bytes_sent: attempt.greeting_bytes,
@@ -98,7 +98,7 @@ impl StreamSession {
             lines,
             began_at: self.accepted_at,
             accepted_at: self.accepted_at,
-            attempt_began_at: self.attempts.last().map_or(self.accepted_at, |last| last.began_at),
+            attempt_began_at: self.attempts.last().map_or(self.accepted_at, |last| last.began_at.millis()),
             first_byte_ms: None,
             timing,
             head_bytes: 0,

@@ -180,7 +180,7 @@ impl StreamSession {
         let reason = match end {
             Ok(SessionContent::Start(start)) => return self.join(*start),
             Ok(SessionContent::Datagrams(start, ahead)) => {
-                let now = self.thread.reactor.now();
+                let now = self.thread.reactor.now_us();
                 let (session, end) = DatagramSession::begin(self.task, *start, &ahead, &self.pending, now);
                 return SessionEnd::Datagrams(session, end);
             }

@@ -20,7 +20,7 @@ use conf::model::ProxyGreeting;
 use conf::value::Host;
 use conf::value::address::parse_url;
 use conf::value::size::parse_size_text;
-use reactor::{Millis, PeerAddress, Stream};
+use reactor::{Micros, PeerAddress, Stream};
 use rules::pace::Pace;
 use std::borrow::Cow;
 use std::hash::{BuildHasher as _, RandomState};
@@ -34,13 +34,13 @@ use upstream::retry::{self, Attempt, Blame, Decision, Failure, Policy};
 pub(crate) struct SessionAttempt {
     /// `$upstream_addr`; as in nginx, the group's name if no peer could be chosen.
     pub(crate) peer: Box<[u8]>,
-    pub(crate) began_at: Millis,
+    pub(crate) began_at: Micros,
     /// Milliseconds in line for a peer, or for a connection to it.
     pub(crate) wait_ms: u64,
-    /// `None` if the attempt did not get that far.
-    pub(crate) connect_ms: Option<u64>,
-    /// `None` for the current attempt.
-    pub(crate) session_ms: Option<u64>,
+    /// Microseconds; `None` if the attempt did not get that far.
+    pub(crate) connect_us: Option<u64>,
+    /// Microseconds; `None` for the current attempt.
+    pub(crate) session_us: Option<u64>,
     pub(crate) local_address: Option<SocketAddr>,
     /// Bytes of the PROXY protocol header that the peer got before everything else.
     pub(crate) greeting_bytes: u64,
@@ -182,19 +182,19 @@ impl StreamSession {
     fn begin_attempt(&mut self, peer: &[u8]) {
         self.attempts.push(SessionAttempt {
             peer: peer.into(),
-            began_at: self.thread.reactor.now(),
+            began_at: self.thread.reactor.now_us(),
             wait_ms: 0,
-            connect_ms: None,
-            session_ms: None,
+            connect_us: None,
+            session_us: None,
             local_address: None,
             greeting_bytes: 0,
         });
     }
 
     fn end_attempt(&mut self) {
-        let now = self.thread.reactor.now();
+        let now = self.thread.reactor.now_us();
         if let Some(attempt) = self.attempts.last_mut() {
-            attempt.session_ms = Some(now.since(attempt.began_at));
+            attempt.session_us = Some(now.since(attempt.began_at));
         }
     }
 
@@ -228,7 +228,7 @@ impl StreamSession {
             ahead: &ahead,
         };
         let opened = if is_datagrams {
-            times.connect_ms = Some(0);
+            times.connect_us = Some(0);
             wanted.open_datagrams(&*self).map(JoinedPeer::Datagrams)
         } else {
             lease(&*self, wanted, &mut times).await.map(JoinedPeer::Connection)
@@ -236,11 +236,11 @@ impl StreamSession {
         let local = opened.as_ref().ok().filter(|_| self.generation.wants_upstream_local);
         let local = local.and_then(JoinedPeer::local_address);
         if let Some(attempt) = self.attempts.last_mut() {
-            attempt.connect_ms = times.connect_ms;
+            attempt.connect_us = times.connect_us;
             attempt.wait_ms = choice.queue_ms.unwrap_or(0) + times.queue_ms.unwrap_or(0);
             attempt.local_address = local;
         }
-        let counted = Counted { connect_ms: times.connect_ms, failed: opened.is_err(), ..Counted::default() };
+        let counted = Counted { connect_us: times.connect_us, failed: opened.is_err(), ..Counted::default() };
         peer.cells.count(self.thread.index, counted);
         if opened.is_err() {
             self.end_attempt();
@@ -306,7 +306,7 @@ impl StreamSession {
         index: usize,
         seat: &mut Seat,
     ) -> Option<SessionTiming> {
-        let began = self.attempts.last()?.began_at;
+        let began = self.attempts.last()?.began_at.millis();
         let set = plan.group.members.of(&choice.held)?;
         set.balance.session_connected(index, seat, began, self.thread.reactor.now())
     }

@@ -2,7 +2,7 @@
 
 use crate::base::logs::error::Level;
 use crate::base::values::{
-    bytes, number, optional, proxy_protocol, remote_addr, remote_port, seconds, time, write_binary_ip, write_ip,
+    bytes, number, optional, proxy_protocol, remote_addr, remote_port, seconds, time_of_us, write_binary_ip, write_ip,
 };
 use crate::exchange::tls_view;
 use crate::session::StreamSession;
@@ -127,8 +127,8 @@ impl SessionView<'_> {
 fn attempt_value(attempt: &SessionAttempt, variable: &Variable, out: &mut Vec<u8>) -> bool {
     match variable {
         Variable::UpstreamAddr => bytes(&attempt.peer, out),
-        Variable::UpstreamConnectTime => time(attempt.connect_ms, out),
-        Variable::UpstreamSessionTime => time(attempt.session_ms, out),
+        Variable::UpstreamConnectTime => time_of_us(attempt.connect_us, out),
+        Variable::UpstreamSessionTime => time_of_us(attempt.session_us, out),
         Variable::UpstreamFirstByteTime => bytes(b"-", out),
         Variable::UpstreamBytesSent | Variable::UpstreamBytesReceived => number(0, out),
         Variable::PoolWaitTime => seconds(attempt.wait_ms, out),

@@ -9,7 +9,7 @@ use crate::base::logs::error::{ErrorLog, Level, RequestLine, errno};
 use crate::registry::generation::BoundTunnel;
 use crate::thread::WorkerThread;
 use crate::tunnel::record::{TunnelRecord, TunnelView};
-use reactor::{BATCH_MAX, Datagrams, Listener, Millis, PeerAddress, Stream, TaskId};
+use reactor::{BATCH_MAX, Datagrams, Listener, Micros, Millis, PeerAddress, Stream, TaskId};
 use rules::pace::Pace;
 use smallvec::SmallVec;
 use std::io;
@@ -68,7 +68,7 @@ pub(crate) struct DatagramSession {
     /// Bytes from the client, and from the peer.
     bytes: [u64; 2],
     /// When a datagram last went through.
-    moved_at: Millis,
+    moved_at: Micros,
     /// The peer cannot be reached, or has answered too little.
     has_failed: bool,
 }
@@ -118,19 +118,20 @@ impl DatagramSession {
         start: DatagramStart,
         ahead: &[u8],
         first: &[u8],
-        now: Millis,
+        now: Micros,
     ) -> (Box<Self>, Option<DatagramEnd>) {
         let mut session =
             Box::new(Self { task, start, requests: 1, responses: 0, bytes: [0; 2], moved_at: now, has_failed: false });
         let first = if ahead.is_empty() { first.into() } else { std::borrow::Cow::Owned([ahead, first].concat()) };
-        session.note_received(0, (first.len() - ahead.len()) as u64, now);
+        session.note_received(0, (first.len() - ahead.len()) as u64, now.millis());
         let sent = session.start.upstream.send_datagrams(&[&*first]);
         let end = session.ends_after(sent.error.map(|error| (CloseSide::Upstream, error)));
         (session, end)
     }
 
     /// Passes datagrams of the client on.
-    pub(crate) fn forward(&mut self, datagrams: &[&[u8]], now: Millis) -> Forwarded {
+    pub(crate) fn forward(&mut self, datagrams: &[&[u8]], now_us: Micros) -> Forwarded {
+        let now = now_us.millis();
         let mut forwarded = Forwarded::default();
         let mut pieces = Pieces::new();
         for datagram in datagrams {
@@ -150,7 +151,7 @@ impl DatagramSession {
         if pieces.is_empty() {
             return forwarded;
         }
-        self.moved_at = now;
+        self.moved_at = now_us;
         let sent = self.start.upstream.send_datagrams(&pieces);
         forwarded.dropped_by_buffer = pieces.len() - sent.count;
         forwarded.end = self.ends_after(sent.error.map(|error| (CloseSide::Upstream, error)));
@@ -176,7 +177,7 @@ impl DatagramSession {
                 let message = format!("recv() failed ({}) while proxying and reading from upstream", errno(&error));
                 self.log(thread, Level::Error, &message);
             }
-            let (failed, lost) = self.answer(batch, now);
+            let (failed, lost) = self.answer(batch, thread.reactor.now_us());
             dropped += lost;
             if let Some(end) = self.ends_after(failed.map(|error| (CloseSide::Client, error))) {
                 return (DatagramStep::End(end), dropped);
@@ -191,14 +192,15 @@ impl DatagramSession {
     }
 
     /// Sends a batch of answers to the client; returns why that failed, and how many were dropped.
-    fn answer(&mut self, batch: &Datagrams, now: Millis) -> (Option<io::Error>, usize) {
+    fn answer(&mut self, batch: &Datagrams, now_us: Micros) -> (Option<io::Error>, usize) {
+        let now = now_us.millis();
         if batch.is_empty() {
             return (None, 0);
         }
         self.note_first_answer(now);
         let pieces: Pieces<'_> = batch.datagrams().map(|datagram| datagram.bytes).collect();
         self.responses += pieces.len() as u64;
-        self.moved_at = now;
+        self.moved_at = now_us;
         self.note_received(1, pieces.iter().map(|piece| piece.len() as u64).sum(), now);
         let DatagramStart { listener, client, .. } = &self.start;
         let sent = listener.send_datagrams(&pieces, client.address, client.local);
@@ -227,7 +229,7 @@ impl DatagramSession {
         match self.wait_of_pace(1, now).filter(|_| self.is_readable()) {
             // As in nginx, the time that a rate takes is no silence.
             Some(wait_ms) => Millis(now.0.saturating_add(wait_ms)),
-            None => self.moved_at.after(self.start.plan.idle_max),
+            None => self.moved_at.millis().after(self.start.plan.idle_max),
         }
     }
 
@@ -266,8 +268,9 @@ impl DatagramSession {
         self.has_answers(each).then_some(DatagramEnd::Done)
     }
 
-    /// When a datagram last went through.
-    pub(crate) fn moved_at(&self) -> Millis {
+    /// When a datagram last went through. In microseconds: a flood brings more clients than a worker may have in one
+    /// millisecond, and those in use must not look like those that are not.
+    pub(crate) fn moved_at(&self) -> Micros {
         self.moved_at
     }
 

@@ -3,7 +3,7 @@
 use crate::base::close::{CloseReason, CloseSide};
 use crate::base::logs::access::{LineName, LogSink};
 use crate::base::logs::error::{ErrorLog, Level, RequestLine};
-use crate::base::values::{bytes, close_side, number, seconds, time};
+use crate::base::values::{bytes, close_side, number, seconds, time, time_of_us};
 use crate::registry::limit_zones::Limited;
 use crate::registry::spans::{Span, SpanValue};
 use crate::thread::WorkerThread;
@@ -41,7 +41,8 @@ pub(crate) struct TunnelRecord {
 /// The values of one attempt for a tunnel's log lines.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TunnelAttempt {
-    pub(crate) response_ms: Option<u64>,
+    /// Microseconds.
+    pub(crate) response_us: Option<u64>,
     pub(crate) response_length: u64,
     pub(crate) bytes_received: u64,
     pub(crate) bytes_sent: u64,
@@ -156,7 +157,7 @@ impl TunnelView<'_> {
             _ => {}
         }
         let last = TunnelAttempt {
-            response_ms: Some(now.since(self.record.began_at)),
+            response_us: Some(now.since(self.record.began_at) * 1000),
             response_length: to_client,
             bytes_received: last.bytes_received + to_client,
             bytes_sent: last.bytes_sent + to_upstream,
@@ -169,7 +170,7 @@ impl TunnelView<'_> {
 impl TunnelAttempt {
     fn write(&self, variable: &Variable, out: &mut Vec<u8>) -> bool {
         match variable {
-            Variable::UpstreamResponseTime | Variable::UpstreamSessionTime => time(self.response_ms, out),
+            Variable::UpstreamResponseTime | Variable::UpstreamSessionTime => time_of_us(self.response_us, out),
             Variable::UpstreamFirstByteTime => bytes(b"-", out),
             Variable::UpstreamResponseLength => number(self.response_length, out),
             Variable::UpstreamBytesReceived => number(self.bytes_received, out),

@@ -13,7 +13,7 @@ use crate::registry::generation::ListenerId;
 use crate::session::client::SessionClient;
 use crate::tunnel::datagrams::{DatagramClient, DatagramEnd, DatagramSession, DatagramStep, Forwarded, Pieces};
 use crate::worker::{Body, Worker};
-use reactor::{Datagrams, Listener, Millis, PeerAddress, TaskId};
+use reactor::{Datagrams, Listener, Micros, PeerAddress, TaskId};
 use rustc_hash::FxHashMap;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
@@ -44,8 +44,8 @@ pub(crate) struct DatagramSessions {
     /// The same sessions by the index of their task, and those whose client's next datagram begins another one.
     keys: RefCell<FxHashMap<u32, SessionKey>>,
     /// One entry for each session, the most silent first: when it last moved, as far as this is known here, and a number
-    /// that orders those of one millisecond. An entry whose session has moved since gets its new place when its turn comes.
-    ages: RefCell<BTreeMap<(Millis, u64), TaskId>>,
+    /// that orders those of one moment. An entry whose session has moved since gets its new place when its turn comes.
+    ages: RefCell<BTreeMap<(Micros, u64), TaskId>>,
     next_age: Cell<u64>,
     /// Room for a batch, made when the first datagram comes.
     batch: Cell<Option<Box<Datagrams>>>,
@@ -56,7 +56,7 @@ impl DatagramSessions {
         self.by_client.borrow().get(key).copied()
     }
 
-    fn add(&self, key: SessionKey, task: TaskId, now: Millis) {
+    fn add(&self, key: SessionKey, task: TaskId, now: Micros) {
         self.by_client.borrow_mut().insert(key, task);
         self.keys.borrow_mut().insert(task.index, key);
         self.note_age(task, now);
@@ -86,13 +86,13 @@ impl DatagramSessions {
     }
 
     /// Adds an entry behind those that moved at the same time.
-    fn note_age(&self, task: TaskId, moved_at: Millis) {
+    fn note_age(&self, task: TaskId, moved_at: Micros) {
         let number = self.next_age.replace(self.next_age.get() + 1);
         self.ages.borrow_mut().insert((moved_at, number), task);
     }
 
     /// The next candidate for giving way, taken out.
-    fn next_oldest(&self) -> Option<(TaskId, Millis)> {
+    fn next_oldest(&self) -> Option<(TaskId, Micros)> {
         self.ages.borrow_mut().pop_first().map(|((moved_at, _), task)| (task, moved_at))
     }
 
@@ -184,7 +184,7 @@ impl Worker {
             return run.len();
         };
         let Forwarded { taken, dropped_by_rate, dropped_by_buffer, end } =
-            session.forward(run, self.thread.reactor.now());
+            session.forward(run, self.thread.reactor.now_us());
         self.lose(DatagramLoss::Rate, dropped_by_rate);
         self.lose(DatagramLoss::Buffer, dropped_by_buffer);
         self.keep_or_end(session, end);
@@ -215,7 +215,7 @@ impl Worker {
         self.thread.shared.workers[self.thread.index as usize].connections.fetch_add(1, Ordering::Relaxed);
         let task = self.thread.reactor.create_task();
         self.thread.memory.name(task, self.thread.shared.next_serial());
-        self.datagrams.add(key, task, self.thread.reactor.now());
+        self.datagrams.add(key, task, self.thread.reactor.now_us());
         let SessionKey { listener: id, client } = key;
         let bound = || match listener.local_address().ok().flatten()? {
             PeerAddress::Ip(bound) => Some(bound.ip()),

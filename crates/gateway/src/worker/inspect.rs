@@ -149,7 +149,7 @@ impl Worker {
             Body::Datagrams(session) => {
                 row.state = "session";
                 row.age_ms = session.accepted_at().map(|at| now.since(at));
-                row.idle_ms = Some(now.since(session.moved_at()));
+                row.idle_ms = Some(now.since(session.moved_at().millis()));
                 let [received, sent] = session.bytes();
                 (row.received_bytes, row.sent_bytes) = (Some(received), Some(sent));
                 row.upstream = session.upstream().peer_address().ok().flatten().map(|peer| peer.to_string());

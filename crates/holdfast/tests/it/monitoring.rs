@@ -150,6 +150,40 @@ fn prometheus_reading(jobs: &[(&str, u16)], folder: &Path, port: u16) -> Command
 }
 
 #[test]
+fn a_real_prometheus_takes_native_histograms_of_locations_and_peers() {
+    let origin = Peer::answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
+    let mut gateway = Instance::new(
+        "",
+        &format!(
+            "upstream app {{ server {}; }} server {{ listen 127.0.0.1:PORT; server_name shop; location / {{ proxy_pass http://app; }} \
+             location /metrics {{ status_page; }} }}",
+            origin.address()
+        ),
+    );
+    gateway.start();
+    let (prometheus, folder, mut running) =
+        (free_port(), tempfile::tempdir().expect("a directory"), Running(Vec::new()));
+    let jobs = [("holdfast", gateway.port)];
+    running.add(prometheus_reading(&jobs, folder.path(), prometheus).arg("--enable-feature=native-histograms"));
+    for path in ["/a", "/b", "/c"] {
+        assert!(gateway.fetch(path).is_ok_and(|text| text.contains("200 OK")));
+    }
+    let one = |query: &str| {
+        let found = ask(prometheus, query).ok()?;
+        found.first()?["value"][1].as_str()?.parse::<f64>().ok()
+    };
+    let count = "sum(histogram_count(holdfast_location_duration_seconds{server=\"shop\", location=\"/\"}))";
+    until("three requests are counted", || one(count).is_some_and(|count| count >= 3.0));
+    // The buckets of a native histogram come without series of their own.
+    assert!(one("holdfast_location_duration_seconds_bucket").is_none());
+    let median =
+        one("histogram_quantile(0.5, holdfast_location_duration_seconds{location=\"/\"})").expect("a quantile");
+    assert!((0.0..5.0).contains(&median), "{median}");
+    assert_eq!(one("histogram_count(holdfast_peer_response_duration_seconds)"), Some(3.0));
+    assert!(one("up").is_some_and(|up| up > 0.0));
+}
+
+#[test]
 fn a_real_prometheus_answers_every_query() {
     let origin = Peer::answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
     let dead = free_port();

@@ -3,7 +3,7 @@
 
 use super::sockets::account::Look;
 use crate::{GeneratorRecord, Latencies, Ticks};
-use report::prometheus::{self, Kind};
+use report::prometheus::{self, Kind, Number};
 
 /// A page in the making.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ impl Page {
     }
 
     /// A metric with one value.
-    pub(crate) fn one(&mut self, name: &str, kind: Kind, help: &str, value: impl std::fmt::Display) {
+    pub(crate) fn one(&mut self, name: &str, kind: Kind, help: &str, value: impl Number) {
         self.0.one(&full(name), kind, help, value);
     }
 

@@ -77,6 +77,7 @@ fn destinations(page: &mut Page, picture: &Picture) {
         let known = ports.into_iter().filter_map(|(kind, ports)| Some((kind, ports?)));
         family.samples(&[("local", &local), ("remote", &remote)], "kind", known);
     }
+    drop(family);
     let help = "Until no port is left, at the present pace.";
     let mut family = page.family("holdfast_destination_exhausted_seconds", Kind::Gauge, help);
     for destination in shown() {

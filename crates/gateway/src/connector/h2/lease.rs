@@ -91,19 +91,19 @@ pub(crate) async fn lease_stream<C: Caller>(
 ) -> Result<Box<LeasedStream>, Failure> {
     let (thread, hub) = (caller.thread(), caller.hub());
     let key = if wanted.is_own() { hub.own_key(wanted.asked.key) } else { StreamKey { key: wanted.asked.key, own: 0 } };
-    let began = thread.reactor.now();
+    let began = thread.reactor.now_us();
     for _ in 0..STALE_LEASES_MAX {
         let lease = match hub.ask(thread, key, caller.task(), book_limits(&plan)) {
             AskedStream::Stream(lease) => lease,
             AskedStream::Waits => wait_for_stream(caller, wanted, &plan, key, times).await?,
             AskedStream::LineFull => return Err(Failure::NotAdmitted),
         };
-        let waited_ms = thread.reactor.now().since(began);
+        let waited_us = thread.reactor.now_us().since(began);
         match hub.session(lease.connection()).filter(|session| session.can_open()) {
             Some(session) => {
                 let stream = LeasedStream::new(hub, session, lease, caller.task());
                 if !stream.is_reused() {
-                    times.connect_ms = Some(waited_ms - times.queue_ms.unwrap_or(0).min(waited_ms));
+                    times.connect_us = Some(waited_us.saturating_sub(times.queue_ms.unwrap_or(0) * 1000));
                 }
                 return Ok(stream);
             }

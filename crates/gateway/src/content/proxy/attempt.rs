@@ -109,11 +109,11 @@ impl Exchange {
             Ok(up) => up,
             Err(failure) => return AttemptEnd::Failed { failure, sent: Sent::default() },
         };
-        let (now, local) = (self.thread.reactor.now(), self.generation.wants_upstream_local);
+        let (now, local) = (self.thread.reactor.now_us(), self.generation.wants_upstream_local);
         if let Some(record) = self.upstream.attempts.last_mut() {
             record.reused = up.is_reused();
-            let waited_ms = now.since(record.began_at).saturating_sub(record.connect_ms.unwrap_or(0));
-            record.pool_wait_ms = queue_ms.unwrap_or(0) + waited_ms;
+            let waited_us = now.since(record.began_at).saturating_sub(record.connect_us.unwrap_or(0));
+            record.pool_wait_ms = queue_ms.unwrap_or(0) + waited_us / 1000;
             record.local_address = if local { up.local_address().map(Box::new) } else { None };
         }
         self.converse(plan, up, body, tries).await
@@ -336,9 +336,9 @@ impl Exchange {
         if let Some(reason) = relay.gone {
             self.down.ending.break_off(reason);
         }
-        let now = self.thread.reactor.now();
+        let now = self.thread.reactor.now_us();
         if let Some(record) = self.upstream.attempts.last_mut() {
-            record.response_ms = Some(now.since(record.began_at));
+            record.response_us = Some(now.since(record.began_at));
             record.response_length = relay.body.received;
             record.bytes_received += relay.body.received - relay.preread;
         }
@@ -438,9 +438,9 @@ impl Exchange {
 
     /// Settles the connection of a response that is not passed on.
     fn settle_unread(&mut self, up: UpstreamSide, whole: bool, sending: &Sending) {
-        let now = self.thread.reactor.now();
+        let now = self.thread.reactor.now_us();
         if let Some(record) = self.upstream.attempts.last_mut() {
-            record.response_ms = Some(now.since(record.began_at));
+            record.response_us = Some(now.since(record.began_at));
         }
         if whole {
             let request_sent = sending.is_delivered();

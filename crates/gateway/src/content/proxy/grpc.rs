@@ -19,7 +19,8 @@ impl Exchange {
     pub(super) fn begin_call(&mut self, plan: &BoundProxy) {
         let request = &self.request;
         let timeout = request.head.value(FieldId::GrpcTimeout, &request.bytes).filter(|_| plan.is_grpc);
-        self.upstream.call_deadline = timeout.and_then(parse_timeout).map(|timeout| self.began_at.after(timeout));
+        self.upstream.call_deadline =
+            timeout.and_then(parse_timeout).map(|timeout| self.began_at.millis().after(timeout));
     }
 
     /// The time that the call has left; `None`: it has no limit.

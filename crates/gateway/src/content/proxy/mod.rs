@@ -330,7 +330,7 @@ impl Exchange {
 
     /// Reports the peer's response times to the balancer.
     fn learn_times(&self, plan: &BoundProxy, tries: &Tries, index: usize) {
-        let times = self.upstream.attempts.all.last().map(|attempt| (attempt.header_ms, attempt.response_ms));
+        let times = self.upstream.attempts.all.last().map(|attempt| (attempt.header_ms(), attempt.response_ms()));
         if let (Some((Some(header_ms), Some(response_ms))), Some(set)) = (times, tries.set(plan)) {
             set.balance.took(index, header_ms, response_ms);
         }
@@ -428,9 +428,9 @@ impl Exchange {
 
     /// Records the time of an attempt that brought no whole response.
     fn end_attempt(&mut self) {
-        let now = self.thread.reactor.now();
+        let now = self.thread.reactor.now_us();
         if let Some(record) = self.upstream.attempts.last_mut() {
-            record.response_ms.get_or_insert(now.since(record.began_at));
+            record.response_us.get_or_insert(now.since(record.began_at));
         }
     }
 
@@ -438,10 +438,10 @@ impl Exchange {
     fn count_attempt(&self, peer: Option<&BoundPeer>, failed: bool) {
         let (Some(peer), Some(record)) = (peer, self.upstream.attempts.all.last()) else { return };
         let counted = Counted {
-            connect_ms: record.connect_ms,
+            connect_us: record.connect_us,
             reused: record.reused,
             status: Some(record.status).filter(|&status| status > 0),
-            response_ms: record.response_ms,
+            response_us: record.response_us,
             failed,
         };
         peer.cells.count(self.thread.index, counted);

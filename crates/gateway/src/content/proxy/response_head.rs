@@ -200,10 +200,10 @@ impl Exchange {
 
     pub(super) fn keep_response_head(&mut self, head: &[u8]) {
         self.keep_answer_bytes(head);
-        let now = self.thread.reactor.now();
+        let now = self.thread.reactor.now_us();
         let status = self.answer_mut().head.status;
         if let Some(record) = self.upstream.attempts.last_mut() {
-            record.header_ms = Some(now.since(record.began_at));
+            record.header_us = Some(now.since(record.began_at));
             record.status = status;
         }
         self.log_repeated_field();

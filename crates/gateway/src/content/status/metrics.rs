@@ -6,8 +6,10 @@ pub(crate) mod caches;
 pub(crate) mod checks;
 pub(crate) mod room;
 
-use crate::content::status::snapshot::{DurationHistogram, GroupStatus, Labelled, PeerStatus, Snapshot};
-use report::prometheus::{self, Kind, Labels, Page};
+use crate::content::status::snapshot::{
+    DurationHistogram, GroupStatus, Labelled, LocationStatus, PeerStatus, Snapshot,
+};
+use report::prometheus::{self, Format, Kind, Labels, Number, Page};
 
 /// A family of metrics.
 pub(crate) struct Family {
@@ -28,7 +30,7 @@ struct Samples<'a> {
 }
 
 impl Samples<'_> {
-    fn put(&mut self, labels: &Labels<'_>, value: impl std::fmt::Display) {
+    fn put(&mut self, labels: &Labels<'_>, value: impl Number) {
         self.check(labels, None);
         self.family.sample(labels, value);
     }
@@ -61,10 +63,16 @@ impl Samples<'_> {
         }
     }
 
+    fn locations(&mut self, snapshot: &Snapshot, write: impl Fn(&mut Self, &Labels<'_>, &LocationStatus)) {
+        for location in &snapshot.locations {
+            write(self, &[("server", &location.server), ("location", &location.location)], location);
+        }
+    }
+
     fn histogram(&mut self, labels: &Labels<'_>, values: &DurationHistogram) {
         self.check(labels, None);
         let buckets = values.buckets.iter().map(|bucket| (bucket.at_most_ms.map(seconds), bucket.count));
-        self.family.histogram(labels, buckets, seconds(values.sum_ms), values.count);
+        self.family.histogram(labels, buckets, (seconds(values.sum_ms), values.count), Some(&values.native));
     }
 
     fn check(&self, labels: &Labels<'_>, last: Option<&str>) {
@@ -73,8 +81,8 @@ impl Samples<'_> {
     }
 }
 
-fn seconds(milliseconds: u64) -> f64 {
-    milliseconds as f64 / 1000.0
+fn seconds(milliseconds: f64) -> f64 {
+    milliseconds / 1000.0
 }
 
 /// Every family, in the order of the page.
@@ -89,7 +97,7 @@ const FAMILIES: &[Family] = &[
         kind: Kind::Gauge,
         labels: "version nginx_version",
         help: "Always 1; the labels say which Holdfast this is and which nginx's dialect it speaks.",
-        write: |out, all| out.put(&[("version", all.version), ("nginx_version", all.nginx_version)], 1),
+        write: |out, all| out.put(&[("version", all.version), ("nginx_version", all.nginx_version)], 1_u64),
     },
     Family {
         name: "holdfast_start_time_seconds",
@@ -273,6 +281,24 @@ const FAMILIES: &[Family] = &[
         labels: "class",
         help: "Responses by class of their status.",
         write: |out, all| out.each(&[], "class", &all.requests.responses),
+    },
+    Family {
+        name: "holdfast_location_responses_total",
+        kind: Kind::Counter,
+        labels: "server location class",
+        help: "Responses by the location that answered, and by class of their status; those of tunnels among them.",
+        write: |out, all| {
+            out.locations(all, |out, labels, location| out.each(labels, "class", &location.responses));
+        },
+    },
+    Family {
+        name: "holdfast_location_duration_seconds",
+        kind: Kind::Histogram,
+        labels: "server location",
+        help: "From the beginning of a request to the last byte of its response; without tunnels.",
+        write: |out, all| {
+            out.locations(all, |out, labels, location| out.histogram(labels, &location.duration));
+        },
     },
     Family {
         name: "holdfast_panics_total",
@@ -495,13 +521,13 @@ const FAMILIES: &[Family] = &[
 ];
 
 /// Renders all families.
-pub(crate) fn render(snapshot: &Snapshot) -> String {
-    let mut page = Page::default();
+pub(crate) fn render(snapshot: &Snapshot, format: Format) -> Vec<u8> {
+    let mut page = Page::new(format);
     for family in families() {
         let out = page.family(family.name, family.kind, family.help);
         (family.write)(&mut Samples { family: out, labels: family.labels }, snapshot);
     }
-    page.into_text()
+    page.into_bytes()
 }
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 
 pub(crate) mod room;
 
+use crate::base::durations::BOUNDS_US;
 use crate::content::status::snapshot::{
-    CertificateStatus, DurationHistogram, GroupStatus, Labelled, PeerStatus, Snapshot,
+    CertificateStatus, DurationHistogram, GroupStatus, Labelled, LocationStatus, PeerStatus, Snapshot,
 };
 use std::fmt::Write as _;
 use std::time::{Duration, UNIX_EPOCH};
@@ -43,6 +44,7 @@ pub(crate) fn render(snapshot: &Snapshot) -> String {
     let mut page = String::from(HEAD);
     page.push_str("<main>\n");
     summary(&mut page, snapshot);
+    locations(&mut page, snapshot);
     if !snapshot.groups.is_empty() {
         groups(&mut page, snapshot);
         peers(&mut page, snapshot);
@@ -105,6 +107,31 @@ fn summary(page: &mut String, now: &Snapshot) {
     row.extend(requests.responses.values().map(|&value| count(value)));
     row.push(alarming(requests.panics));
     table(page, "Requests", &columns, [row].into_iter());
+}
+
+/// The locations with most requests.
+fn locations(page: &mut String, now: &Snapshot) {
+    /// Most locations that are shown; the metrics have all.
+    const SHOWN_MAX: usize = 30;
+    let total = |location: &LocationStatus| location.responses.values().sum::<u64>();
+    let mut locations: Vec<&LocationStatus> = now.locations.iter().collect();
+    locations.sort_by_key(|location| std::cmp::Reverse(total(location)));
+    let row = |location: &&LocationStatus| {
+        let class = |name: &str| location.responses.get(name).copied().unwrap_or_default();
+        vec![
+            format!("{} {}", escaped(&location.server), escaped(&location.location)),
+            count(total(location)),
+            count(class("4xx")),
+            alarming(class("5xx")),
+            quantile(&location.duration, 50),
+            quantile(&location.duration, 99),
+        ]
+    };
+    let columns = ["server and location", "responses", "4xx", "5xx", "p50", "p99"];
+    table(page, "Locations", &columns, locations.iter().take(SHOWN_MAX).map(row));
+    if locations.len() > SHOWN_MAX {
+        let _ = writeln!(page, "<p>{} more are in the metrics.</p>", locations.len() - SHOWN_MAX);
+    }
 }
 
 fn groups(page: &mut String, now: &Snapshot) {
@@ -250,7 +277,7 @@ fn quantile(times: &DurationHistogram, percent: u64) -> String {
     let bucket = times.buckets.iter().find(|bucket| bucket.count >= wanted);
     match bucket.and_then(|bucket| bucket.at_most_ms) {
         Some(bound) => format!("&le; {bound} ms"),
-        None => format!("&gt; {} s", crate::base::cells::BOUNDS_MS[crate::base::cells::BOUNDS_MS.len() - 1] / 1000),
+        None => format!("&gt; {} s", BOUNDS_US[BOUNDS_US.len() - 1] / 1_000_000),
     }
 }
 
@@ -303,16 +330,17 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::content::status::snapshot::Bucket;
+    use report::prometheus::NativeHistogram;
 
     #[test]
     fn a_percentile_is_shown_as_the_bound_of_its_bucket() {
         let of = |counts: [u64; 3]| {
-            let bounds = [Some(1), Some(5), None];
+            let bounds = [Some(0.1), Some(5.0), None];
             let buckets =
                 bounds.into_iter().zip(counts).map(|(at_most_ms, count)| Bucket { at_most_ms, count }).collect();
-            DurationHistogram { count: counts[2], sum_ms: 0, buckets }
+            DurationHistogram { count: counts[2], sum_ms: 0.0, buckets, native: NativeHistogram::default() }
         };
-        assert_eq!(quantile(&of([98, 100, 100]), 50), "&le; 1 ms");
+        assert_eq!(quantile(&of([98, 100, 100]), 50), "&le; 0.1 ms");
         assert_eq!(quantile(&of([98, 100, 100]), 99), "&le; 5 ms");
         assert_eq!(quantile(&of([0, 0, 1]), 50), "&gt; 60 s");
         assert_eq!(quantile(&of([0, 0, 0]), 50), "-");

@@ -9,9 +9,10 @@ use caches::CacheZoneStatus;
 use checks::CheckStatus;
 
 use crate::NGINX_VERSION;
-use crate::base::cells::{BOUNDS_MS, CLASSES, Durations, PeerSums, RETRY_REASONS};
+use crate::base::cells::{CLASSES, PeerSums, RETRY_REASONS};
 use crate::base::close::CloseReason;
 use crate::base::counters::{Counters, DatagramLoss, FaultCounts, HANDSHAKE_FAILURES};
+use crate::base::durations::{self, BOUNDS_US, Durations};
 use crate::content::status::kernel;
 use crate::registry::certificates::CertificateInUse;
 use crate::registry::checks::schedule::Standing;
@@ -21,8 +22,10 @@ use crate::registry::process::Registry;
 use crate::registry::spans::SpanCounts;
 use crate::registry::status_list::ListedGroup;
 
+use crate::base::route_cells::RouteSums;
 use crate::content::status::snapshot::room::{MemoryStatus, OverloadStatus, PortsStatus};
 use http2::Reason;
+use report::prometheus::NativeHistogram;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,6 +65,8 @@ pub(crate) struct Snapshot {
     pub(crate) log_lines_dropped: BTreeMap<String, u64>,
     pub(crate) memory: MemoryStatus,
     pub(crate) overload: OverloadStatus,
+    /// The locations that have answered a request.
+    pub(crate) locations: Vec<LocationStatus>,
     pub(crate) groups: Vec<GroupStatus>,
     pub(crate) ports: PortsStatus,
     pub(crate) resolvers: Vec<ResolverStatus>,
@@ -151,6 +156,18 @@ pub(crate) struct ResolverStatus {
     pub(crate) lookups: Labelled,
 }
 
+/// A location with its server.
+#[derive(Debug, Serialize)]
+pub(crate) struct LocationStatus {
+    /// The first name of the server; `_` without one.
+    pub(crate) server: String,
+    /// As it was written; `-` for requests that no location matched.
+    pub(crate) location: String,
+    pub(crate) responses: Labelled,
+    /// From the beginning of a request to the last byte of its response; without tunnels.
+    pub(crate) duration: DurationHistogram,
+}
+
 /// An upstream group.
 #[derive(Debug, Serialize)]
 pub(crate) struct GroupStatus {
@@ -195,15 +212,17 @@ pub(crate) struct PeerStatus {
 #[derive(Debug, Serialize)]
 pub(crate) struct DurationHistogram {
     pub(crate) count: u64,
-    pub(crate) sum_ms: u64,
+    pub(crate) sum_ms: f64,
     pub(crate) buckets: Vec<Bucket>,
+    #[serde(skip)]
+    pub(crate) native: NativeHistogram,
 }
 
 /// Number of observations up to a bound; cumulative, as in Prometheus.
 #[derive(Debug, Serialize)]
 pub(crate) struct Bucket {
     /// Absent: no upper bound.
-    pub(crate) at_most_ms: Option<u64>,
+    pub(crate) at_most_ms: Option<f64>,
     pub(crate) count: u64,
 }
 
@@ -241,6 +260,7 @@ impl Snapshot {
             log_lines_dropped: log_lines_dropped(shared, generation),
             memory: room::memory(shared),
             overload: room::overload(shared),
+            locations: locations(shared),
             groups,
             ports,
             resolvers: resolvers(shared),
@@ -280,6 +300,16 @@ fn requests(shared: &Registry) -> Requests {
         user_file_bad_lines: shared.user_files.bad_lines(),
         responses: classes.map(|(place, class)| (*class, sum(shared, |of| &of.responses[place]))).collect(),
     }
+}
+
+fn locations(shared: &Registry) -> Vec<LocationStatus> {
+    let status = |((server, location), sums): (_, RouteSums)| LocationStatus {
+        server: String::from(server),
+        location: String::from(location),
+        responses: CLASSES.into_iter().zip(sums.responses).collect(),
+        duration: histogram(&sums.duration),
+    };
+    shared.status.listed_routes().into_iter().map(status).collect()
 }
 
 fn http2(shared: &Registry) -> Http2Status {
@@ -407,10 +437,20 @@ fn peer_status(name: &str, pooled: PeerSnapshot, sums: &PeerSums, check: Option<
 
 fn histogram(sums: &Durations) -> DurationHistogram {
     let mut count = 0;
-    let bounds = BOUNDS_MS.into_iter().map(Some).chain([None]);
+    let bounds = BOUNDS_US.into_iter().map(|bound| Some(bound as f64 / 1000.0)).chain([None]);
     let buckets = bounds.zip(sums.buckets).map(|(at_most_ms, here)| {
         count += here;
         Bucket { at_most_ms, count }
     });
-    DurationHistogram { buckets: buckets.collect(), count: sums.count(), sum_ms: sums.sum_ms }
+    DurationHistogram {
+        buckets: buckets.collect(),
+        count: sums.count(),
+        sum_ms: sums.sum_us as f64 / 1000.0,
+        native: NativeHistogram {
+            schema: durations::SCHEMA,
+            zero_threshold: durations::zero_threshold(),
+            zero_count: sums.zero_count(),
+            buckets: sums.native_buckets().collect(),
+        },
+    }
 }

@@ -15,7 +15,9 @@ mod tests;
 use crate::base::logs::access::{AccessOutput, LogSink};
 use crate::base::logs::error::{ErrorLog, ErrorOutput, ErrorTarget};
 use crate::base::logs::place::LogPlace;
+use crate::base::route_cells::RouteCells;
 use crate::plan::Plan;
+use crate::plan::location::LocationPlan;
 use crate::plan::tls::CacheSize;
 use crate::plan::tunnel::TunnelPlan;
 use crate::plan::upstream_tls::UpstreamTlsPlan;
@@ -169,6 +171,7 @@ impl Registry {
         let error_logs = binding.error_logs();
         let proxies = binding.proxies(&groups, &error_logs);
         let stream_proxies = binding.stream_proxies(&groups, &error_logs);
+        let routes = binding.routes();
         let groups::BoundGroups { guests, floors, moving_floors, checks, .. } = groups;
         self.standings.keep_caches(|name| plan.tls_plans().any(|tls| tls.keeps_standings(name)));
         let number = known.generations;
@@ -192,6 +195,7 @@ impl Registry {
             request_zones,
             connection_zones,
             caches,
+            routes,
             sinks: logs.iter().map(|output| Arc::clone(&output.sink)).collect(),
             error_logs: error_logs.iter().map(|output| Arc::clone(&output.log)).collect(),
         });
@@ -228,6 +232,19 @@ impl Binding<'_> {
             proxies.push(BoundStreamProxy { plan: Arc::clone(plan), group, tls, sides, tunnel });
         }
         proxies
+    }
+
+    /// The counters of locations, by what operators call them: the first name of the server, and the words behind `location`.
+    fn routes(&self) -> Vec<Arc<RouteCells>> {
+        let name_or = |name: &[u8], other: &str| match String::from_utf8_lossy(name) {
+            name if name.is_empty() => other.to_owned(),
+            name => name.into_owned(),
+        };
+        let cells = |location: &LocationPlan| {
+            let server = location.server.map(|id| &*self.plan.server(id).name).unwrap_or_default();
+            self.shared.status.route(&name_or(server, "_"), &name_or(&location.route, "-"))
+        };
+        self.plan.locations.iter().map(cells).collect()
     }
 
     /// TLS of a proxy with the objects that outlive configurations, and the sides for certificates that variables name.
