@@ -26,6 +26,12 @@ pub fn causes() -> impl Iterator<Item = &'static str> {
     PHRASES.iter().map(|phrase| phrase.name)
 }
 
+/// The cause that a line of an error log names, in a few words; `None` if it is not a known one.
+pub fn cause(line: &str) -> Option<&'static str> {
+    let phrase = PHRASES.iter().find(|phrase| phrase.words.iter().all(|words| line.contains(words)));
+    phrase.map(|phrase| phrase.cause)
+}
+
 /// The sums of a log so far.
 #[derive(Debug, Clone)]
 pub struct Log {

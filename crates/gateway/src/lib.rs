@@ -35,6 +35,7 @@ pub use registry::bind::{BoundPlan, ListenerSpec};
 pub use registry::cache::purging as caches;
 pub use registry::certificates::{CertificateInUse, Renewal};
 pub use registry::generation::{Generation, ListenerId};
+pub use registry::recent_errors::RecentErrors;
 pub use registry::process::{AcceptDrops, Message, Overload, Registry, Totals};
 pub use registry::{acme, checks, inspect, names, ocsp, spans};
 pub use worker::inspect::status_json;

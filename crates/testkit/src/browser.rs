@@ -162,16 +162,21 @@ impl Browser {
         browser
     }
 
-    /// Opens a page and returns the text that the expression yields. The page's policy does not apply to the expression, because the
-    /// browser itself evaluates it.
-    #[track_caller]
-    pub fn look(&mut self, page: &Path, window: Window, expression: &str) -> String {
+    /// Pages are shown in a window like this from now on.
+    pub fn set_window(&mut self, window: Window) {
         let Window { width, height, dark } = window;
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600});
         self.ask("Emulation.setDeviceMetricsOverride", &size);
         let scheme = if dark { "dark" } else { "light" };
         let media = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
         self.ask("Emulation.setEmulatedMedia", &media);
+    }
+
+    /// Opens a page and returns the text that the expression yields. The page's policy does not apply to the expression, because the
+    /// browser itself evaluates it.
+    #[track_caller]
+    pub fn look(&mut self, page: &Path, window: Window, expression: &str) -> String {
+        self.set_window(window);
         self.ask("Page.navigate", &json!({"url": format!("file://{}", page.display())}));
         self.wait(|message| message["method"] == "Page.loadEventFired");
         let answer = self.ask("Runtime.evaluate", &json!({"expression": expression, "returnByValue": true}));

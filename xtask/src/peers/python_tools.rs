@@ -1,5 +1,6 @@
 //! Peers from PyPI in pinned versions and separate environments, because Debian has no package of them: SSLyze, which
-//! scans TLS servers, grpcio, with which tests speak gRPC, and the definitions of OpenTelemetry's protocol.
+//! scans TLS servers, grpcio, with which tests speak gRPC, the definitions of OpenTelemetry's protocol, and axe, which checks whether
+//! everyone can read a page.
 
 use anyhow::{Context as _, Result, bail};
 use std::fs;
@@ -25,7 +26,7 @@ pub(super) struct PythonTool {
 }
 
 /// All of them.
-pub(super) const TOOLS: [PythonTool; 3] = [
+pub(super) const TOOLS: [PythonTool; 4] = [
     PythonTool {
         name: "sslyze",
         version: "6.3.1",
@@ -52,6 +53,15 @@ pub(super) const TOOLS: [PythonTool; 3] = [
         program: "python",
         with: &["grpcio==1.76.0"],
         only_binary: "grpcio,protobuf",
+    },
+    PythonTool {
+        name: "python-axe",
+        version: "0.1.0",
+        package: "axe-core-python",
+        folder: "python-axe",
+        program: "python",
+        with: &[],
+        only_binary: "axe-core-python",
     },
 ];
 

@@ -70,7 +70,8 @@ directives! {
          pool's decision for each attempt, bytes. `$request_trace` has them as a whole, for a log. The field never reaches an upstream.",
         "request_trace_secret 0f4ce3b1c59a41d6;";
     "status_page" (0) "" in Location, No since "holdfast", Yes =>
-        "Live page of the gateway, with JSON (`?format=json`) and Prometheus metrics (`?format=prometheus`).",
+        "Live page of the gateway, with JSON (`?format=json`) and metrics (`?format=prometheus`). Without `allow`, `deny` or another check, the \
+         location answers other hosts with 403.",
         "status_page;";
     "proxy_cache_purge" (1..) "string ..."
         in Http | Server | Location, ListReplaced + REPEATABLE since "holdfast", Yes =>

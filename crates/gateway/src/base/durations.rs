@@ -90,6 +90,33 @@ impl Durations {
         }
     }
 
+    /// Adds the observations of another histogram.
+    pub(crate) fn add_all(&mut self, other: &Self) {
+        self.buckets.iter_mut().zip(other.buckets).for_each(|(sum, count)| *sum += count);
+        self.sum_us += other.sum_us;
+    }
+
+    /// The observations that an earlier sum does not have; without native buckets.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        let mut since = Self { sum_us: self.sum_us.saturating_sub(earlier.sum_us), ..Self::default() };
+        for (place, count) in since.buckets.iter_mut().enumerate() {
+            *count = self.buckets[place].saturating_sub(earlier.buckets[place]);
+        }
+        since
+    }
+
+    /// The upper bound of the bucket that contains a percentile, in microseconds; `None` if that has none, or without
+    /// observations.
+    pub(crate) fn quantile_us(&self, percent: u64) -> Option<u64> {
+        let wanted = (self.count() * percent).div_ceil(100).max(1);
+        let mut below = 0;
+        let place = self.buckets.iter().position(|count| {
+            below += count;
+            below >= wanted
+        })?;
+        BOUNDS_US.get(place).copied()
+    }
+
     /// How many observations.
     pub(crate) fn count(&self) -> u64 {
         self.buckets.iter().sum()
@@ -136,6 +163,17 @@ mod tests {
         assert_eq!(indices(&[62]), [(-55, 1)]);
         assert_eq!(indices(&[1_000_000, 1_000_001, 2_000_000]), [(0, 1), (1, 1), (4, 1)]);
         assert_eq!(indices(&[u64::from(u32::MAX) * 1_000_000]), [(68, 1)], "the last one has no upper bound");
+    }
+
+    #[test]
+    fn a_difference_has_what_was_recorded_in_between() {
+        let (before, mut after) = (recorded(&[100]), recorded(&[100, 100, 3000]));
+        let between = after.since(&before);
+        assert_eq!((between.count(), between.sum_us), (2, 3100));
+        assert_eq!((between.quantile_us(50), between.quantile_us(99)), (Some(100), Some(5000)));
+        after.add_all(&before);
+        assert_eq!((after.count(), after.sum_us), (4, 3300));
+        assert_eq!((recorded(&[]).quantile_us(50), recorded(&[60_000_001]).quantile_us(50)), (None, None));
     }
 
     #[test]

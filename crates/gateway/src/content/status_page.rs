@@ -8,8 +8,17 @@ use http1::{FieldId, Method};
 use std::sync::Arc;
 
 impl Exchange {
+    /// Whether the client is on this host, or the location has checks of its own, which the client has passed.
+    fn may_see_status(&self) -> bool {
+        self.location().access.is_some() || self.client().ip().is_none_or(|ip| ip.to_canonical().is_loopback())
+    }
+
     /// The status, as the client wants it.
     pub(crate) async fn status_page(&mut self) -> Reply {
+        if !self.may_see_status() {
+            self.error_log("the status page is for this host: \"allow\" opens it to others");
+            return Reply::error(403);
+        }
         if !matches!(self.routing.method, Method::Get | Method::Head) {
             return Reply { fields: vec![(FieldId::Allow, b"GET, HEAD".to_vec())], ..Reply::error(405) };
         }

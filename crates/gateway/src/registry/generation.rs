@@ -39,6 +39,10 @@ pub struct Generation {
     /// Counts reloads, from 1.
     pub number: u64,
     pub(crate) plan: Plan,
+    /// Unix time at which it was loaded.
+    pub(crate) loaded_at_s: u64,
+    /// What has changed since the configuration before, a line for each; empty for the first one.
+    pub(crate) changes: Vec<String>,
     /// By [`ListenerId`]; `None` for an address that this configuration does not listen on.
     pub(crate) listeners: Vec<Option<BoundListener>>,
     /// TLS by the index of the server; `None` for a server without TLS.

@@ -120,6 +120,10 @@ pub struct Registry {
     pub(crate) keys: KeyBook,
     /// Groups, peers and listeners for the status page.
     pub(crate) status: StatusList,
+    /// The last lines of the error logs.
+    pub(crate) recent_errors: RecentErrors,
+    /// The pace between two status pages.
+    pub(crate) meter: Meter,
     /// Unix time at which this was made.
     pub(crate) started_at_s: u64,
     pub(crate) memory: Memory,
@@ -238,6 +242,8 @@ impl Registry {
             spans: Spans::default(),
             keys: KeyBook::default(),
             status: StatusList::new(usize::from(workers)),
+            recent_errors: RecentErrors::default(),
+            meter: Meter::new(reactor::monotonic_millis()),
             started_at_s: reactor::wall_clock().as_secs(),
             memory: Memory::default(),
             shortages: Shortages::default(),
@@ -290,6 +296,11 @@ impl Registry {
     /// Certificates for the control plane to obtain.
     pub fn acme(&self) -> &Acme {
         &self.acme
+    }
+
+    /// The last lines of the error logs, for the thread that writes them.
+    pub fn recent_errors(&self) -> &RecentErrors {
+        &self.recent_errors
     }
 
     /// Spans for the control plane to send.

@@ -16,7 +16,7 @@ const ROUTES_MAX: usize = 500;
 const OTHERS: &str = "(others)";
 
 /// Server and location.
-type RouteName = (Box<str>, Box<str>);
+pub(crate) type RouteName = (Box<str>, Box<str>);
 
 /// Groups, peers, locations and listeners of the process.
 #[derive(Debug)]

@@ -252,11 +252,13 @@ fn a_browser_gets_a_page_of_its_own() {
     assert_eq!(page.value("Content-Type"), Some("text/html; charset=utf-8"));
     assert_eq!(page.value("Vary"), Some("Accept"));
     let text = page.text();
-    assert!(text.contains("<h2>Local ports</h2>") && text.contains("<h2>Turned away</h2>"), "{text}");
-    assert!(text.contains("<h2>Peers of both</h2>") && text.contains(&peer.address().to_string()), "{text}");
+    for title in ["Local ports", "Turned away", "Peers of both", "Locations", "Last errors", "Configuration"] {
+        assert!(text.contains(&format!("\">{title}</h2>")), "{title} is missing in {text}");
+    }
+    assert!(text.contains(&peer.address().to_string()), "{text}");
     // The counters do not include the requests for the status page itself.
-    assert!(!text.contains("://"), "{text}");
-    assert!(text.len() < 16 * 1024, "{} bytes", text.len());
+    assert!(!text.contains("src=") && !text.contains("href=\"http"), "{text}");
+    assert!(text.len() < 40 * 1024, "{} bytes", text.len());
 }
 
 #[test]
@@ -270,4 +272,111 @@ fn what_is_asked_wrongly_is_refused() {
     assert_eq!((refused.status(), refused.value("Allow")), (405, Some("GET, HEAD")));
     client.send("HEAD /status HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(client.response_to_head().status(), 200);
+}
+
+#[test]
+fn other_hosts_see_the_status_only_where_the_location_says_so() {
+    let gateway = Gateway::start(
+        "events {} http {
+            set_real_ip_from 127.0.0.1; real_ip_header X-Real-IP;
+            server { listen {listen}; location /own { status_page; }
+                location /opened { status_page; allow 192.0.2.0/24; deny all; } }
+        }",
+        &[],
+    );
+    let mut client = gateway.client();
+    let mut status = |target: &str, address: &str| {
+        ask(&mut client, target, &format!("X-Real-IP: {address}\r\n")).status()
+    };
+    for (address, own, opened) in [
+        ("127.0.0.1", 200, 403),
+        ("::1", 200, 403),
+        ("::ffff:127.1.2.3", 200, 403),
+        ("192.0.2.7", 403, 200),
+        ("10.0.0.1", 403, 403),
+        ("2001:db8::1", 403, 403),
+    ] {
+        assert_eq!((status("/own", address), status("/opened", address)), (own, opened), "{address}");
+    }
+    gateway.logged("the status page is for this host: \"allow\" opens it to others");
+}
+
+#[test]
+fn a_reload_is_shown_with_what_it_has_changed() {
+    let peer = Peer::saying(HELLO);
+    let text = |servers: &str| {
+        format!(
+            "events {{}} http {{ upstream app {{ server {{upstream:0}}; {servers} }}
+                server {{ listen {{listen}}; server_name shop; location / {{ proxy_pass http://app; }}
+                    location = /status {{ status_page; }} }} }}"
+        )
+    };
+    let mut gateway = Gateway::start(&text(""), &[peer.address()]);
+    assert_eq!(status(&gateway)["configuration"]["changes"], serde_json::json!([]));
+    gateway.reload(&text("server 127.0.0.1:9 backup;"));
+    let seen = until("the second configuration", || {
+        let seen = status(&gateway);
+        (seen["generation"] == 2).then_some(seen)
+    });
+    let peer = peer.address();
+    let changed = format!("upstream app changed: {peer} -> {peer}, 127.0.0.1:9");
+    assert_eq!(seen["configuration"]["changes"], serde_json::json!([changed]));
+    let page = ask(&mut gateway.client(), "/status", "Accept: text/html\r\n").text();
+    assert!(page.contains(&format!("<li>{}</li>", changed.replace('>', "&gt;"))), "{page}");
+}
+
+#[test]
+fn a_real_browser_shows_the_page_and_follows_it_and_everyone_can_read_it() {
+    let Some(axe) = testkit::peer_or_skip(&["python-axe"]) else { return };
+    let find = "import axe_core_python as a, os; print(open(os.path.join(os.path.dirname(a.__file__), 'axe.min.js')).read())";
+    let axe = std::process::Command::new(axe).args(["-c", find]).output().unwrap();
+    let axe = String::from_utf8(axe.stdout).unwrap();
+    assert!(axe.len() > 100_000, "{} bytes", axe.len());
+    let Some(mut browser) = testkit::Browser::start() else { return };
+    let (peer, refusing) = (Peer::saying(HELLO), Refusing::new());
+    let gateway = gateway(&peer, &refusing);
+    let mut client = gateway.client();
+    for _ in 0..4 {
+        assert_eq!(ask(&mut client, "/", "").status(), 200);
+    }
+    let shared = gateway.shared();
+    shared.recent_errors().explain_by(|_| Some("nobody listens at the upstream's address"));
+    let line = "2026/11/25 22:35:49 [error] 7#7: *1 connect() failed (111: Connection refused) while connecting to upstream, \
+                client: 127.0.0.1, server: , request: \"GET /<b> HTTP/1.1\", upstream: \"http://127.0.0.1:9/\"";
+    shared.recent_errors().keep(std::iter::repeat_n(line.as_bytes(), 30));
+    let url = format!("http://{}/status", gateway.address());
+    for window in testkit::Window::ALL {
+        browser.set_window(window);
+        let seen = browser.run_at(
+            &url,
+            &format!(
+                "(async () => {{
+                    document.querySelectorAll('details').forEach(part => part.open = true);
+                    {axe};
+                    const found = await axe.run(document);
+                    return JSON.stringify({{
+                        violations: found.violations.map(one => [one.id, one.nodes.map(node => node.html)]),
+                        wide: document.documentElement.scrollWidth - window.innerWidth,
+                        errors: document.querySelectorAll('.log tbody tr').length,
+                    }});
+                }})()"
+            ),
+        );
+        let seen: Value = serde_json::from_str(&seen).unwrap();
+        assert_eq!(seen, serde_json::json!({"violations": [], "wide": 0, "errors": 30}), "{}", window.name());
+        if let Some(shots) = std::env::var_os("HOLDFAST_SCREENSHOTS") {
+            browser.screenshot(&std::path::Path::new(&shots).join(format!("status-{}.png", window.name())));
+        }
+    }
+    // The script draws what it has seen: the cards, and the connections of the group. What was opened stays open.
+    let followed = "(async () => {
+        document.querySelector('details').open = true;
+        for (let waited = 0; waited < 200 && !document.querySelector('main svg.trend'); waited++) {
+            await new Promise(done => setTimeout(done, 100));
+        }
+        const drawn = document.querySelectorAll('main svg.trend').length;
+        return JSON.stringify([drawn, document.querySelector('details').open, document.querySelector('#stale').hidden]);
+    })()";
+    assert_eq!(browser.run_at(&url, followed), "[7,true,true]");
+    assert_eq!(browser.complaints(), [""; 0], "the console is empty");
 }

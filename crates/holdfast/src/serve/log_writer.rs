@@ -77,6 +77,7 @@ impl LogWriter {
         targets: Vec<ErrorTarget>,
         files: LogFiles,
     ) -> io::Result<Self> {
+        shared.recent_errors().explain_by(doctor::log::cause);
         let utc_offset_minutes = shared.error_log().utc_offset_minutes();
         let places = Places {
             files: HashMap::new(),
@@ -220,6 +221,8 @@ impl State {
                 if dropped > 0 {
                     places.trouble.note(dropped, || "the error log is not written fast enough".to_owned());
                 }
+                let all = lines.split_inclusive(|&byte| byte == b'\n');
+                shared.recent_errors().keep(all.filter(|line| level_of(line) >= Some(Level::Warn)));
                 places.write_errors(lines, targets, shared.log_level());
             });
         }

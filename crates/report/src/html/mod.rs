@@ -11,7 +11,7 @@ use crate::figure::shown;
 use crate::palette::{Colour, Palette};
 use escape::escape;
 use std::fmt::Write as _;
-use style::STYLE;
+pub use style::STYLE;
 
 /// Most rows of the table under a chart, enough for a screen reader or a copy; the JSON has all of them.
 const DATA_ROWS_MAX: usize = 200;

@@ -4,7 +4,7 @@
 /// The colours are Okabe and Ito's, which colour-blind readers can distinguish, darkened or lightened to a contrast of
 /// 3:1 against the page (WCAG 1.4.11). Series differ by colour and by dash or outline, so colour is not needed to
 /// distinguish them. `palette` assigns the colours.
-pub(super) const STYLE: &str = "\
+pub const STYLE: &str = "\
 :root{color-scheme:light dark;--fg:#1b1f24;--dim:#57606a;--bg:#fff;--box:#f6f8fa;--line:#d0d7de;--good:#116329;--bad:#b3261e;\
 --open:#7a4d00;--c0:#0072b2;--c1:#d55e00;--c2:#008560;--c3:#6b7480;--c4:#b0528c;--c5:#2483b0;--c6:#a67400;--c7:#7a5230}
 @media (prefers-color-scheme:dark){:root{--fg:#e6edf3;--dim:#9aa4af;--bg:#0d1117;--box:#161b22;--line:#30363d;--good:#56d364;\

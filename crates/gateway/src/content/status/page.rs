@@ -1,271 +1,112 @@
-//! Renders the snapshot as a page for people. It is complete without scripts; with them it refetches itself every two
-//! seconds and replaces its content. It loads nothing from other hosts.
+//! Renders the snapshot as a page for people: an answer, figures, tables. It is complete without scripts; with them it refetches itself
+//! every two seconds, replaces its content, and draws the last minutes of some figures. It loads nothing from other hosts.
 
+mod reasons;
 pub(crate) mod room;
+mod summary;
+mod traffic;
+mod upstreams;
 
 use crate::base::durations::BOUNDS_US;
-use crate::content::status::snapshot::{
-    CertificateStatus, DurationHistogram, GroupStatus, Labelled, LocationStatus, PeerStatus, Snapshot,
-};
+use crate::content::status::snapshot::{DurationHistogram, Snapshot};
+use aws_lc_rs::digest::{SHA256, digest};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use std::fmt::Write as _;
-use std::time::{Duration, UNIX_EPOCH};
+use std::sync::LazyLock;
 
-/// Style and script of the page. `main` is replaced as a whole, so that a table keeps its position on the screen.
-const HEAD: &str = r#"<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>holdfast</title>
-<style>
-body{font:15px/1.45 system-ui,sans-serif;margin:1.5rem auto;max-width:72rem;padding:0 1rem;color:#222;background:#fff}
-h1{font-size:1.3rem;margin:0}h2{font-size:1.05rem;margin:1.6rem 0 .4rem}p{margin:.3rem 0;color:#666}
-table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
-th,td{text-align:right;padding:.2rem .6rem;border-bottom:1px solid #ddd;white-space:nowrap}
-th:first-child,td:first-child{text-align:left}th{font-weight:600;color:#555}
-.wide{overflow-x:auto}.bad{color:#b00020;font-weight:600}.off{color:#999}
-@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}th{color:#aaa}p{color:#999}
-th,td{border-color:#333}.bad{color:#ff7b8a}}
-</style></head><body>
-"#;
+/// What goes beyond the style of all our pages.
+const STYLE: &str = include_str!("page/page.css");
+const SCRIPT: &str = include_str!("page/page.js");
 
-const TAIL: &str = r#"<p id="stale" class="bad" hidden>not reachable; the numbers are old</p>
-<script>
-const renew=async()=>{try{
-const page=await fetch(location.href,{headers:{Accept:"text/html"},cache:"no-store"});
-const text=await page.text();
-const fresh=new DOMParser().parseFromString(text,"text/html").querySelector("main");
-if(!page.ok||!fresh)throw 0;
-document.querySelector("main").replaceWith(fresh);stale.hidden=true;
-}catch{stale.hidden=false}setTimeout(renew,2000)};
-setTimeout(renew,2000);
-</script></body></html>
-"#;
+/// Style and script are allowed by their hashes, and nothing from elsewhere: what is shown may come from requests.
+static HEAD: LazyLock<String> = LazyLock::new(|| {
+    let style = format!("{}{STYLE}", report::html::STYLE);
+    let hash = |text: &str| BASE64_STANDARD.encode(digest(&SHA256, text.as_bytes()));
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; connect-src 'self'; base-uri 'none'; \
+         form-action 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<link rel=\"icon\" href=\"data:,\">\n\
+         <title>holdfast</title>\n<style>{style}</style>\n</head>\n<body>\n",
+        hash(&style),
+        hash(SCRIPT)
+    )
+});
 
 /// Renders the whole page.
 pub(crate) fn render(snapshot: &Snapshot) -> String {
-    let mut page = String::from(HEAD);
-    page.push_str("<main>\n");
-    summary(&mut page, snapshot);
-    locations(&mut page, snapshot);
+    let mut main = String::new();
+    traffic::requests(&mut main, snapshot);
+    traffic::locations(&mut main, snapshot);
     if !snapshot.groups.is_empty() {
-        groups(&mut page, snapshot);
-        peers(&mut page, snapshot);
-        room::checks(&mut page, snapshot);
+        upstreams::groups(&mut main, snapshot);
+        upstreams::peers(&mut main, snapshot);
+        room::checks(&mut main, snapshot);
     }
-    room::ports(&mut page, snapshot);
-    room::memory(&mut page, snapshot);
-    listeners(&mut page, snapshot);
-    certificates(&mut page, snapshot);
-    reasons(&mut page, snapshot);
-    page.push_str("</main>\n");
-    page.push_str(TAIL);
+    room::ports(&mut main, snapshot);
+    room::memory(&mut main, snapshot);
+    traffic::listeners(&mut main, snapshot);
+    traffic::certificates(&mut main, snapshot);
+    reasons::reasons(&mut main, snapshot);
+    reasons::errors(&mut main, snapshot);
+    reasons::configuration(&mut main, snapshot);
+    let titles = main.split("<h2 id=\"").skip(1).filter_map(|part| part.split_once("</h2>"));
+    let links: Vec<String> = titles
+        .filter_map(|(head, _)| head.split_once("\">"))
+        .map(|(id, title)| format!("<a href=\"#{id}\">{title}</a>"))
+        .collect();
+    let mut page = HEAD.clone();
+    // Writing to a string cannot fail, here and below.
+    let _ = writeln!(
+        page,
+        "<main>\n<h1>holdfast {}, process {}, up {}</h1>",
+        escaped(snapshot.version),
+        std::process::id(),
+        duration(snapshot.uptime_s)
+    );
+    summary::answer(&mut page, snapshot);
+    summary::cards(&mut page, snapshot);
+    let _ = write!(page, "<nav aria-label=\"Sections\">{}</nav>\n{main}</main>\n", links.join(" "));
+    let _ = write!(
+        page,
+        "<footer><button type=\"button\" hidden>Pause</button>\
+         <span id=\"stale\" class=\"bad\" role=\"status\" hidden>The gateway does not answer: these figures are old.</span></footer>\n\
+         <script>{SCRIPT}</script>\n</body>\n</html>\n"
+    );
     page
 }
 
-/// A table: the column titles, and rows of cells that are already HTML.
+/// A table with its heading: the column titles, and rows of cells that are already HTML. Columns of numbers are on the right;
+/// the first one, and those whose title begins with `<`, are texts.
 fn table(page: &mut String, title: &str, columns: &[&str], rows: impl Iterator<Item = Vec<String>>) {
-    // Writing to a string cannot fail, here and below.
-    let _ = write!(page, "<h2>{title}</h2>\n<div class=\"wide\"><table><thead><tr>");
-    for column in columns {
-        let _ = write!(page, "<th>{column}</th>");
+    let id = title.to_lowercase().replace(|symbol: char| !symbol.is_ascii_alphanumeric(), "-");
+    let class = |place: usize| match columns.get(place) {
+        Some(title) if place > 0 && !title.starts_with('<') => " class=\"n\"",
+        _ => "",
+    };
+    let _ = write!(
+        page,
+        "<h2 id=\"{id}\">{title}</h2>\n<div class=\"scroll\" id=\"{id}-table\" role=\"region\" aria-labelledby=\"{id}\" tabindex=\"0\">\
+         <table><thead><tr>"
+    );
+    for (place, column) in columns.iter().enumerate() {
+        let _ = write!(page, "<th scope=\"col\"{}>{}</th>", class(place), column.trim_start_matches('<'));
     }
-    page.push_str("</tr></thead>\n");
+    page.push_str("</tr></thead>\n<tbody>\n");
     for row in rows {
         page.push_str("<tr>");
-        for cell in row {
-            let _ = write!(page, "<td>{cell}</td>");
+        for (place, cell) in row.iter().enumerate() {
+            let _ = write!(page, "<td{}>{cell}</td>", class(place));
         }
         page.push_str("</tr>\n");
     }
-    page.push_str("</table></div>\n");
+    page.push_str("</tbody></table></div>\n");
 }
 
-fn summary(page: &mut String, now: &Snapshot) {
-    let (connections, requests) = (&now.connections, &now.requests);
-    let _ = writeln!(
-        page,
-        "<h1>holdfast {}</h1><p>up {}, configuration {}, {} workers, process {}</p>",
-        escaped(now.version),
-        duration(now.uptime_s),
-        now.generation,
-        now.workers,
-        std::process::id()
-    );
-    let row = [
-        count(connections.active),
-        count(connections.reading),
-        count(requests.under_way),
-        count(connections.tunnels),
-        count(connections.waiting),
-        count(connections.accepted),
-        alarming(connections.dropped),
-    ];
-    let columns = ["open", "reading", "exchanges", "tunnels", "idle", "accepted", "turned away"];
-    table(page, "Client connections", &columns, [row.to_vec()].into_iter());
-    let mut columns = vec!["requests"];
-    columns.extend(requests.responses.keys());
-    columns.push("panics");
-    let mut row = vec![count(requests.total)];
-    row.extend(requests.responses.values().map(|&value| count(value)));
-    row.push(alarming(requests.panics));
-    table(page, "Requests", &columns, [row].into_iter());
-}
-
-/// The locations with most requests.
-fn locations(page: &mut String, now: &Snapshot) {
-    /// Most locations that are shown; the metrics have all.
-    const SHOWN_MAX: usize = 30;
-    let total = |location: &LocationStatus| location.responses.values().sum::<u64>();
-    let mut locations: Vec<&LocationStatus> = now.locations.iter().collect();
-    locations.sort_by_key(|location| std::cmp::Reverse(total(location)));
-    let row = |location: &&LocationStatus| {
-        let class = |name: &str| location.responses.get(name).copied().unwrap_or_default();
-        vec![
-            format!("{} {}", escaped(&location.server), escaped(&location.location)),
-            count(total(location)),
-            count(class("4xx")),
-            alarming(class("5xx")),
-            quantile(&location.duration, 50),
-            quantile(&location.duration, 99),
-        ]
-    };
-    let columns = ["server and location", "responses", "4xx", "5xx", "p50", "p99"];
-    table(page, "Locations", &columns, locations.iter().take(SHOWN_MAX).map(row));
-    if locations.len() > SHOWN_MAX {
-        let _ = writeln!(page, "<p>{} more are in the metrics.</p>", locations.len() - SHOWN_MAX);
-    }
-}
-
-fn groups(page: &mut String, now: &Snapshot) {
-    let columns = [
-        "group",
-        "idle",
-        "leased",
-        "connecting",
-        "waiting",
-        "opened",
-        "reused",
-        "reuse",
-        "discarded",
-        "retries",
-        "no live peer",
-    ];
-    let row = |group: &GroupStatus| {
-        let begun = group.opened + group.reused;
-        let reuse = if begun == 0 { "-".to_owned() } else { format!("{:.1} %", percent(group.reused, begun)) };
-        vec![
-            escaped(&group.name),
-            count(group.idle),
-            count(group.leased),
-            count(group.connecting),
-            alarming(group.waiting),
-            count(group.opened),
-            count(group.reused),
-            reuse,
-            count(group.discarded.values().sum()),
-            count(group.retries.values().sum()),
-            alarming(group.no_live_peer),
-        ]
-    };
-    table(page, "Upstream groups", &columns, now.groups.iter().map(row));
-}
-
-fn percent(part: u64, whole: u64) -> f64 {
-    part as f64 * 100.0 / whole as f64
-}
-
-fn peers(page: &mut String, now: &Snapshot) {
-    let columns = [
-        "peer",
-        "idle",
-        "leased",
-        "connecting",
-        "attempts",
-        "failed",
-        "opened",
-        "2xx",
-        "4xx",
-        "5xx",
-        "connect p50",
-        "connect p99",
-        "response p50",
-        "response p99",
-    ];
-    for group in &now.groups {
-        let row = |peer: &PeerStatus| {
-            let class = |name: &str| count(peer.responses.get(name).copied().unwrap_or_default());
-            vec![
-                escaped(&peer.address),
-                count(peer.idle),
-                count(peer.leased),
-                count(peer.connecting),
-                count(peer.attempts),
-                alarming(peer.failed),
-                count(peer.opened),
-                class("2xx"),
-                class("4xx"),
-                class("5xx"),
-                quantile(&peer.connect_time, 50),
-                quantile(&peer.connect_time, 99),
-                quantile(&peer.response_time, 50),
-                quantile(&peer.response_time, 99),
-            ]
-        };
-        table(page, &format!("Peers of {}", escaped(&group.name)), &columns, group.peers.iter().map(row));
-    }
-}
-
-fn listeners(page: &mut String, now: &Snapshot) {
-    let row = |listener: &crate::content::status::snapshot::ListenerStatus| {
-        let queue = listener.queue.as_ref();
-        let number = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), count);
-        vec![
-            escaped(&listener.address),
-            number(queue.map(|queue| queue.waiting)),
-            number(queue.map(|queue| queue.backlog)),
-        ]
-    };
-    table(page, "Listeners", &["address", "waiting in the kernel", "backlog"], now.listeners.iter().map(row));
-    if let (Some(overflows), Some(drops)) = (now.listen_overflows, now.listen_drops) {
-        let _ =
-            writeln!(page, "<p>Of all listeners of this network namespace: {overflows} overflows, {drops} drops.</p>");
-    }
-}
-
-/// The certificates that clients are shown, if TLS is used.
-fn certificates(page: &mut String, now: &Snapshot) {
-    if now.tls.certificates.is_empty() {
-        return;
-    }
-    let row = |certificate: &CertificateStatus| {
-        let ends = UNIX_EPOCH + Duration::from_secs(u64::try_from(certificate.not_after_s).unwrap_or_default());
-        vec![escaped(&certificate.source), escaped(&certificate.subject), httpdate::fmt_http_date(ends)]
-    };
-    table(page, "Certificates", &["source", "subject", "ends"], now.tls.certificates.iter().map(row));
-}
-
-/// All counters by reason that are not zero.
-fn reasons(page: &mut String, now: &Snapshot) {
-    let mut rows = Vec::new();
-    let mut add = |what: &str, of: &str, values: &Labelled| {
-        for (reason, &value) in values.iter().filter(|(_, value)| **value > 0) {
-            rows.push(vec![what.to_owned(), escaped(of), reason.replace('_', " "), count(value)]);
-        }
-    };
-    add("client connection closed", "", &now.connections.closed);
-    add("datagram dropped", "", &now.connections.datagrams_dropped);
-    add("HTTP/2 connection ended", "", &now.http2.connection_faults);
-    add("HTTP/2 stream ended", "", &now.http2.stream_faults);
-    add("HTTP/2 connection with upstream ended", "", &now.http2_upstreams.connection_faults);
-    add("HTTP/2 stream to upstream ended", "", &now.http2_upstreams.stream_faults);
-    add("handshake failed", "", &now.tls.handshakes_failed);
-    add("handshake with upstream failed", "", &now.tls.upstream_handshakes_failed);
-    for group in &now.groups {
-        add("upstream connection discarded", &group.name, &group.discarded);
-        add("attempt repeated", &group.name, &group.retries);
-    }
-    for (log, &lines) in now.log_lines_dropped.iter().filter(|(_, lines)| **lines > 0) {
-        rows.push(vec!["log line dropped".to_owned(), escaped(log), String::new(), alarming(lines)]);
-    }
-    table(page, "Why", &["what", "where", "reason", "count"], rows.into_iter());
+/// A number whose last minutes the page draws beside it.
+fn followed(key: &str, value: u64) -> String {
+    format!("<span data-key=\"{}\" data-value=\"{value}\">{}</span>", escaped(key), count(value))
 }
 
 /// The upper bound of the bucket that contains a percentile: a histogram is no more precise.
@@ -278,6 +119,16 @@ fn quantile(times: &DurationHistogram, percent: u64) -> String {
     match bucket.and_then(|bucket| bucket.at_most_ms) {
         Some(bound) => format!("&le; {bound} ms"),
         None => format!("&gt; {} s", BOUNDS_US[BOUNDS_US.len() - 1] / 1_000_000),
+    }
+}
+
+/// A number of bytes in a unit that fits.
+fn bytes(value: u64) -> String {
+    match value as f64 {
+        small if small < 1000.0 => format!("{value} B"),
+        thousands if thousands < 1e6 => format!("{:.1} KB", thousands / 1e3),
+        millions if millions < 1e9 => format!("{:.1} MB", millions / 1e6),
+        more => format!("{:.2} GB", more / 1e9),
     }
 }
 
@@ -349,6 +200,7 @@ mod tests {
     #[test]
     fn numbers_and_names_are_readable_and_safe() {
         assert_eq!((count(0), count(999), count(1_234_567)), ("0".into(), "999".into(), "1,234,567".into()));
+        assert_eq!((bytes(999), bytes(1234), bytes(64 << 20)), ("999 B".into(), "1.2 KB".into(), "67.1 MB".into()));
         assert_eq!(escaped("<a href=\"x&y\">"), "&lt;a href=&quot;x&amp;y&quot;&gt;");
         assert_eq!(
             (duration(61), duration(3700), duration(90_000)),

@@ -20,7 +20,8 @@ use crate::registry::generation::Generation;
 use crate::registry::names::NameFailure;
 use crate::registry::process::Registry;
 use crate::registry::spans::SpanCounts;
-use crate::registry::status_list::ListedGroup;
+use crate::registry::meter::Mark;
+use crate::registry::status_list::{ListedGroup, RouteName};
 
 use crate::base::route_cells::RouteSums;
 use crate::content::status::snapshot::room::{MemoryStatus, OverloadStatus, PortsStatus};
@@ -49,6 +50,8 @@ pub(crate) struct Snapshot {
     pub(crate) uptime_s: u64,
     /// Number of loaded configurations.
     pub(crate) generation: u64,
+    pub(crate) configuration: ConfigurationStatus,
+    pub(crate) recent: RecentStatus,
     pub(crate) workers: usize,
     pub(crate) connections: Connections,
     pub(crate) requests: Requests,
@@ -65,12 +68,49 @@ pub(crate) struct Snapshot {
     pub(crate) log_lines_dropped: BTreeMap<String, u64>,
     pub(crate) memory: MemoryStatus,
     pub(crate) overload: OverloadStatus,
+    /// The last lines of the error logs, from `warn` on, the newest first.
+    pub(crate) errors: Vec<ErrorStatus>,
     /// The locations that have answered a request.
     pub(crate) locations: Vec<LocationStatus>,
     pub(crate) groups: Vec<GroupStatus>,
     pub(crate) ports: PortsStatus,
     pub(crate) resolvers: Vec<ResolverStatus>,
     pub(crate) caches: Vec<CacheZoneStatus>,
+}
+
+/// The configuration in force.
+#[derive(Debug, Serialize)]
+pub(crate) struct ConfigurationStatus {
+    /// Unix time.
+    pub(crate) loaded_at_s: u64,
+    /// What has changed since the one before, a line for each.
+    pub(crate) changes: Vec<String>,
+}
+
+/// What was counted since the status before this one, or since the start.
+#[derive(Debug, Serialize)]
+pub(crate) struct RecentStatus {
+    pub(crate) seconds: f64,
+    pub(crate) requests: u64,
+    pub(crate) responses: u64,
+    pub(crate) server_errors: u64,
+    /// Upper bounds of the buckets that contain the percentiles; absent without responses, and above the last bound.
+    pub(crate) p50_at_most_ms: Option<f64>,
+    pub(crate) p99_at_most_ms: Option<f64>,
+}
+
+impl RecentStatus {
+    pub(crate) fn requests_per_second(&self) -> f64 {
+        if self.seconds > 0.0 { self.requests as f64 / self.seconds } else { 0.0 }
+    }
+}
+
+/// A line of an error log.
+#[derive(Debug, Serialize)]
+pub(crate) struct ErrorStatus {
+    pub(crate) line: String,
+    /// What it means, if that is known.
+    pub(crate) meaning: Option<&'static str>,
 }
 
 /// Client connections.
@@ -241,15 +281,22 @@ impl Snapshot {
         let peers: BTreeSet<&str> =
             groups.iter().flat_map(|group| &group.peers).map(|peer| peer.address.as_str()).collect();
         let ports = room::ports(shared, &peers);
+        let (requests, routes) = (requests(shared), shared.status.listed_routes());
+        let recent = recent(shared, &requests, &routes);
         Self {
             version: env!("CARGO_PKG_VERSION"),
             nginx_version: NGINX_VERSION,
             started_at_s: shared.started_at_s,
             uptime_s: now_s.saturating_sub(shared.started_at_s),
             generation: generation.number,
+            configuration: ConfigurationStatus {
+                loaded_at_s: generation.loaded_at_s,
+                changes: generation.changes.clone(),
+            },
+            recent,
             workers: shared.workers(),
             connections: connections(shared),
-            requests: requests(shared),
+            requests,
             http2: http2(shared),
             http2_upstreams: http2_upstreams(shared),
             tls: tls(shared),
@@ -260,7 +307,8 @@ impl Snapshot {
             log_lines_dropped: log_lines_dropped(shared, generation),
             memory: room::memory(shared),
             overload: room::overload(shared),
-            locations: locations(shared),
+            errors: errors(shared),
+            locations: locations(routes),
             groups,
             ports,
             resolvers: resolvers(shared),
@@ -302,14 +350,41 @@ fn requests(shared: &Registry) -> Requests {
     }
 }
 
-fn locations(shared: &Registry) -> Vec<LocationStatus> {
-    let status = |((server, location), sums): (_, RouteSums)| LocationStatus {
+fn errors(shared: &Registry) -> Vec<ErrorStatus> {
+    let lines = shared.recent_errors.list().into_iter();
+    lines.map(|(line, meaning)| ErrorStatus { line: line.into(), meaning }).collect()
+}
+
+fn recent(shared: &Registry, requests: &Requests, routes: &[(RouteName, RouteSums)]) -> RecentStatus {
+    let mut durations = Durations::default();
+    routes.iter().for_each(|(_, sums)| durations.add_all(&sums.duration));
+    let now = Mark {
+        at: reactor::monotonic_millis(),
+        requests: requests.total,
+        responses: requests.responses.values().sum(),
+        server_errors: requests.responses.get("5xx").copied().unwrap_or_default(),
+        durations,
+    };
+    let (counted, interval_ms) = shared.meter.since_last(now);
+    let bound = |percent| counted.durations.quantile_us(percent).map(|microseconds| microseconds as f64 / 1000.0);
+    RecentStatus {
+        seconds: interval_ms as f64 / 1000.0,
+        requests: counted.requests,
+        responses: counted.responses,
+        server_errors: counted.server_errors,
+        p50_at_most_ms: bound(50),
+        p99_at_most_ms: bound(99),
+    }
+}
+
+fn locations(routes: Vec<(RouteName, RouteSums)>) -> Vec<LocationStatus> {
+    let status = |((server, location), sums): (RouteName, RouteSums)| LocationStatus {
         server: String::from(server),
         location: String::from(location),
         responses: CLASSES.into_iter().zip(sums.responses).collect(),
         duration: histogram(&sums.duration),
     };
-    shared.status.listed_routes().into_iter().map(status).collect()
+    routes.into_iter().map(status).collect()
 }
 
 fn http2(shared: &Registry) -> Http2Status {

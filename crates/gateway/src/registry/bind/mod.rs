@@ -16,6 +16,7 @@ use crate::base::logs::access::{AccessOutput, LogSink};
 use crate::base::logs::error::{ErrorLog, ErrorOutput, ErrorTarget};
 use crate::base::logs::place::LogPlace;
 use crate::base::route_cells::RouteCells;
+use crate::registry::outline::Outline;
 use crate::plan::Plan;
 use crate::plan::location::LocationPlan;
 use crate::plan::tls::CacheSize;
@@ -73,6 +74,8 @@ struct Known {
     lines: HashMap<Box<str>, Arc<SeatLine>>,
     /// TLS settings towards upstreams, by identity: they hold the sessions that can be resumed.
     sides: HashMap<Box<[u8]>, ClientSide>,
+    /// What the configuration before has.
+    outline: Option<Outline>,
 }
 
 impl Identities {
@@ -175,11 +178,15 @@ impl Registry {
         let groups::BoundGroups { guests, floors, moving_floors, checks, .. } = groups;
         self.standings.keep_caches(|name| plan.tls_plans().any(|tls| tls.keeps_standings(name)));
         let number = known.generations;
+        let outline = Outline::of(&plan);
+        let before = known.outline.replace(outline.clone());
         drop(known);
         let (temp_directories, transparent) = (plan.temp_directories.clone(), plan.transparent);
         let state_directories = plan.state_directories();
         let generation = Arc::new(Generation {
             number,
+            loaded_at_s: reactor::wall_clock().as_secs(),
+            changes: before.map(|before| outline.changes_since(&before)).unwrap_or_default(),
             geo_files: plan.geo_files.iter().map(GeoFile::new).collect(),
             plan,
             listeners,

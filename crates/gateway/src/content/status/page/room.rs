@@ -7,10 +7,10 @@ use crate::content::status::snapshot::room::PairStatus;
 use std::fmt::Write as _;
 
 /// Ports that run out sooner than this are shown in red: about the time that an operator needs to respond to a call.
-const EXHAUSTED_SOON_S: f64 = 600.0;
+pub(super) const EXHAUSTED_SOON_S: f64 = 600.0;
 
 pub(crate) fn checks(page: &mut String, now: &Snapshot) {
-    let columns = ["peer", "state", "for", "passed", "failed", "in a row", "last result", "ago"];
+    let columns = ["peer", "<state", "for", "passed", "failed", "in a row", "<last result", "ago"];
     let now_s = now.started_at_s + now.uptime_s;
     for group in &now.groups {
         let checked = group.peers.iter().filter_map(|peer| Some((&peer.address, peer.check.as_ref()?)));
@@ -66,7 +66,7 @@ pub(crate) fn ports(page: &mut String, now: &Snapshot) {
             },
         ]
     };
-    let columns = ["from", "to", "ports", "used", "TIME_WAIT", "free", "opened/s", "none left in"];
+    let columns = ["from", "<to", "ports", "used", "TIME_WAIT", "free", "opened/s", "none left in"];
     table(page, "Local ports", &columns, ports.pairs.iter().map(row));
     let unseen = ports.pairs_total.saturating_sub(ports.pairs.len() as u64);
     if unseen > 0 {

@@ -1,0 +1,77 @@
+//! The last lines of the error logs, for the status page. The thread that writes the logs hands them over, so requests do no more
+//! work for it.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// Lines that are kept.
+const LINES_MAX: usize = 100;
+
+/// Bytes of a line that are kept: the message, the client, and most of the request.
+const LINE_BYTES_MAX: usize = 1000;
+
+/// Finds the meaning of a line.
+type Explain = fn(&str) -> Option<&'static str>;
+
+/// The last lines, the oldest first.
+#[derive(Debug, Default)]
+pub struct RecentErrors {
+    lines: Mutex<VecDeque<Box<str>>>,
+    explain: OnceLock<Explain>,
+}
+
+impl RecentErrors {
+    /// Sets what finds the meaning of a line. The first call counts.
+    pub fn explain_by(&self, explain: Explain) {
+        let _ = self.explain.set(explain);
+    }
+
+    /// Keeps lines in their order.
+    pub fn keep<'a>(&self, lines: impl DoubleEndedIterator<Item = &'a [u8]>) {
+        let mut last: Vec<&[u8]> = lines.rev().take(LINES_MAX).collect();
+        if last.is_empty() {
+            return;
+        }
+        let mut kept = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(line) = last.pop() {
+            let line = String::from_utf8_lossy(line.get(..LINE_BYTES_MAX).unwrap_or(line));
+            if kept.len() == LINES_MAX {
+                kept.pop_front();
+            }
+            kept.push_back(line.trim_end().into());
+        }
+    }
+
+    /// The lines with their meanings, the newest first.
+    pub(crate) fn list(&self) -> Vec<(Box<str>, Option<&'static str>)> {
+        let kept: Vec<Box<str>> =
+            self.lines.lock().unwrap_or_else(PoisonError::into_inner).iter().rev().cloned().collect();
+        let explain = self.explain.get();
+        let with_meaning = |line: Box<str>| {
+            let meaning = explain.and_then(|explain| explain(&line));
+            (line, meaning)
+        };
+        kept.into_iter().map(with_meaning).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_hundred_lines_are_kept_and_explained() {
+        let errors = RecentErrors::default();
+        errors.explain_by(|line| line.contains("7").then_some("a seven"));
+        let lines: Vec<String> = (0..250).map(|number| format!("line {number}\n")).collect();
+        errors.keep(lines[..120].iter().map(String::as_bytes));
+        errors.keep(lines[120..].iter().map(String::as_bytes));
+        let list = errors.list();
+        assert_eq!(list.len(), LINES_MAX);
+        assert_eq!((&*list[0].0, list[0].1), ("line 249", None));
+        assert_eq!((&*list[2].0, list[2].1), ("line 247", Some("a seven")));
+        assert_eq!(&*list[99].0, "line 150");
+        errors.keep([&vec![b'x'; 5000][..], b"\xff"].into_iter());
+        assert_eq!((errors.list()[1].0.len(), &*errors.list()[0].0), (LINE_BYTES_MAX, "\u{fffd}"));
+    }
+}
