@@ -48,7 +48,8 @@ impl Window {
         Self { width: 360, height: 740, dark: true },
     ];
 
-    fn name(self) -> String {
+    /// Its width and theme, for the names of screenshots.
+    pub fn name(self) -> String {
         format!("{}-{}", self.width, if self.dark { "dark" } else { "light" })
     }
 }

@@ -1,6 +1,8 @@
 //! The Grafana dashboards, `packaging/grafana/*.json`, from one table. A test in `holdfast` (`monitoring`) sends every
 //! query to a real Prometheus.
 
+mod gateway;
+
 use serde_json::{Value, json};
 
 /// A file in `packaging/grafana`.
@@ -69,109 +71,7 @@ const fn stack(
 
 /// All dashboards.
 pub(crate) const DASHBOARDS: [Dashboard; 5] = [
-    Dashboard {
-        file: "gateway.json",
-        title: "Holdfast: gateway",
-        variables: &[INSTANCE],
-        panels: &[
-            number(
-                "Requests",
-                "reqps",
-                "Requests begun.",
-                &[("sum(rate(holdfast_requests_total{instance=~\"$instance\"}[$__rate_interval]))", "requests")],
-            ),
-            number(
-                "5xx responses",
-                "percentunit",
-                "Share of all responses.",
-                &[(
-                    "sum(rate(holdfast_responses_total{instance=~\"$instance\", class=\"5xx\"}[$__rate_interval])) / sum(rate(holdfast_responses_total{instance=~\"$instance\"}[$__rate_interval]))",
-                    "5xx",
-                )],
-            ),
-            number(
-                "Client connections",
-                "short",
-                "Open connections, tunnels included.",
-                &[("sum(holdfast_connections{instance=~\"$instance\"})", "connections")],
-            ),
-            number(
-                "Fewest free ports",
-                "short",
-                "Towards one peer. At 0 connect() fails with 99.",
-                &[("min(holdfast_ports_free_least{instance=~\"$instance\"})", "ports")],
-            ),
-            stack(
-                "Responses by class",
-                "reqps",
-                "Responses a second by the first digit of their status.",
-                &[(
-                    "sum by (class) (rate(holdfast_responses_total{instance=~\"$instance\"}[$__rate_interval]))",
-                    "{{class}}",
-                )],
-            ),
-            stack(
-                "Client connections by state",
-                "short",
-                "waiting: idle keepalive; reading: part of a head has come; writing: with a request or a tunnel.",
-                &[("sum by (state) (holdfast_connections{instance=~\"$instance\"})", "{{state}}")],
-            ),
-            stack(
-                "Closed connections by reason",
-                "cps",
-                "The page \"Close reasons\" of the handbook explains each.",
-                &[(
-                    "sum by (reason) (rate(holdfast_connections_closed_total{instance=~\"$instance\"}[$__rate_interval])) > 0",
-                    "{{reason}}",
-                )],
-            ),
-            lines(
-                "Turned away",
-                "cps",
-                "Clients that were not served. Any value above 0 needs an answer.",
-                &[
-                    (
-                        "sum by (what) (rate(holdfast_overload_total{instance=~\"$instance\"}[$__rate_interval]))",
-                        "{{what}}",
-                    ),
-                    (
-                        "sum(rate(holdfast_connections_dropped_total{instance=~\"$instance\"}[$__rate_interval]))",
-                        "dropped",
-                    ),
-                ],
-            ),
-            lines(
-                "Accept queues",
-                "percentunit",
-                "Connections that wait to be accepted, as a share of the backlog. A full queue costs clients 1, 3 or 7 s.",
-                &[(
-                    "holdfast_listener_queue_connections{instance=~\"$instance\"} / holdfast_listener_backlog_connections",
-                    "{{listener}}",
-                )],
-            ),
-            stack(
-                "Memory by owner",
-                "bytes",
-                "Buffers and connections.",
-                &[("sum by (by) (holdfast_memory_held_bytes{instance=~\"$instance\"})", "{{by}}")],
-            ),
-            lines(
-                "Memory and its budget",
-                "bytes",
-                "Claimed memory never exceeds memory_budget.",
-                &[
-                    ("holdfast_memory_claimed_bytes{instance=~\"$instance\"}", "claimed"),
-                    ("holdfast_memory_budget_bytes{instance=~\"$instance\"}", "budget"),
-                ],
-            ),
-            lines(
-                "Configuration",
-                "short",
-                "The generation rises with each reload.",
-                &[("holdfast_generation{instance=~\"$instance\"}", "generation {{instance}}")],
-            ),
-        ],
-    },
+    Dashboard { file: "gateway.json", title: "Holdfast: gateway", variables: &[INSTANCE], panels: gateway::PANELS },
     Dashboard {
         file: "upstream.json",
         title: "Holdfast: upstream pool",

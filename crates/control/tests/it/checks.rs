@@ -180,7 +180,7 @@ fn every_failed_check_has_a_reason() {
     promtool_agrees(&site.ask("/status").text(), refusing.address());
     let page = site.ask("/status?format=html").text();
     assert!(
-        page.contains("<h2>Health checks of app</h2>") && page.contains("upstream sent no valid HTTP/1.0 header"),
+        page.contains("\">Health checks of app</h2>") && page.contains("upstream sent no valid HTTP/1.0 header"),
         "{page}"
     );
 }

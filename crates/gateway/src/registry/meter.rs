@@ -9,7 +9,7 @@ const INTERVAL_MS_MIN: u64 = 1000;
 
 /// The counters at one moment.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Mark {
+pub(crate) struct MeterReading {
     pub(crate) at: Millis,
     pub(crate) requests: u64,
     pub(crate) responses: u64,
@@ -19,23 +19,23 @@ pub(crate) struct Mark {
 
 /// The counters of the last two pages.
 #[derive(Debug)]
-pub(crate) struct Meter(Mutex<[Mark; 2]>);
+pub(crate) struct Meter(Mutex<[MeterReading; 2]>);
 
 impl Meter {
     pub(crate) fn new(now: Millis) -> Self {
-        let start = Mark { at: now, ..Mark::default() };
+        let start = MeterReading { at: now, ..MeterReading::default() };
         Self(Mutex::new([start.clone(), start]))
     }
 
     /// What was counted since the page before, and in how many milliseconds. Before the first, that is since the start.
-    pub(crate) fn since_last(&self, now: Mark) -> (Mark, u64) {
+    pub(crate) fn since_last(&self, now: MeterReading) -> (MeterReading, u64) {
         let mut marks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if now.at.since(marks[1].at) >= INTERVAL_MS_MIN {
             let [before, latest] = &mut *marks;
             *before = std::mem::replace(latest, now);
         }
         let [before, latest] = &*marks;
-        let counted = Mark {
+        let counted = MeterReading {
             at: latest.at,
             requests: latest.requests.saturating_sub(before.requests),
             responses: latest.responses.saturating_sub(before.responses),
@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn an_interval_is_that_between_two_pages_and_not_shorter_than_a_second() {
         let meter = Meter::new(Millis(1000));
-        let at = |ms, requests| Mark { at: Millis(ms), requests, ..Mark::default() };
+        let at = |ms, requests| MeterReading { at: Millis(ms), requests, ..MeterReading::default() };
         let ask = |mark| {
             let (counted, ms) = meter.since_last(mark);
             (counted.requests, ms)

@@ -22,7 +22,7 @@ pub(crate) mod outline;
 pub(crate) mod pool;
 pub(crate) mod ports;
 pub(crate) mod process;
-pub mod recent_errors;
+pub(crate) mod recent_errors;
 pub(crate) mod recipe;
 pub mod spans;
 pub(crate) mod status_list;

@@ -118,8 +118,9 @@ mod tests {
 
     #[test]
     fn many_changes_are_counted() {
-        let servers: String = (0..80).map(|number| format!("server {{ listen 127.0.0.1:80; server_name s{number}; }} ")).collect();
-        let changes = outline(&servers).changes_since(&outline(""));
+        let servers: Vec<String> =
+            (0..80).map(|number| format!("server {{ listen 127.0.0.1:80; server_name s{number}; }}")).collect();
+        let changes = outline(&servers.concat()).changes_since(&outline(""));
         assert_eq!(changes.len(), CHANGES_MAX + 1);
         assert!(changes.last().is_some_and(|last| last.ends_with("more changes")), "{changes:?}");
     }

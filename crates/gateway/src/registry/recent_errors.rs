@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn the_last_hundred_lines_are_kept_and_explained() {
         let errors = RecentErrors::default();
-        errors.explain_by(|line| line.contains("7").then_some("a seven"));
+        errors.explain_by(|line| line.contains('7').then_some("a seven"));
         let lines: Vec<String> = (0..250).map(|number| format!("line {number}\n")).collect();
         errors.keep(lines[..120].iter().map(String::as_bytes));
         errors.keep(lines[120..].iter().map(String::as_bytes));

@@ -150,6 +150,27 @@ fn prometheus_reading(jobs: &[(&str, u16)], folder: &Path, port: u16) -> Command
 }
 
 #[test]
+fn the_status_page_has_the_last_errors_with_their_cause() {
+    let dead = free_port();
+    let mut gateway = Instance::new(
+        "",
+        &format!(
+            "server {{ listen 127.0.0.1:PORT; location / {{ proxy_pass http://127.0.0.1:{dead}; }} location /status {{ status_page; }} }}"
+        ),
+    );
+    gateway.start();
+    assert!(gateway.fetch("/lost").is_ok_and(|text| text.contains("502 Bad Gateway")));
+    until("the error is listed", || {
+        let Ok(text) = gateway.fetch("/status?format=json") else { return false };
+        let json = text.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default();
+        let Ok(status) = serde_json::from_str::<Value>(&json) else { return false };
+        let error = &status["errors"][0];
+        let has = |field: &str, part: &str| error[field].as_str().is_some_and(|text| text.contains(part));
+        has("line", "connect() failed (111: Connection refused)") && has("line", "GET /lost") && has("meaning", " ")
+    });
+}
+
+#[test]
 fn a_real_prometheus_takes_native_histograms_of_locations_and_peers() {
     let origin = Peer::answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
     let mut gateway = Instance::new(

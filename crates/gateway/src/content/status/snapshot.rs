@@ -17,10 +17,10 @@ use crate::content::status::kernel;
 use crate::registry::certificates::CertificateInUse;
 use crate::registry::checks::schedule::Standing;
 use crate::registry::generation::Generation;
+use crate::registry::meter::MeterReading;
 use crate::registry::names::NameFailure;
 use crate::registry::process::Registry;
 use crate::registry::spans::SpanCounts;
-use crate::registry::meter::Mark;
 use crate::registry::status_list::{ListedGroup, RouteName};
 
 use crate::base::route_cells::RouteSums;
@@ -357,8 +357,10 @@ fn errors(shared: &Registry) -> Vec<ErrorStatus> {
 
 fn recent(shared: &Registry, requests: &Requests, routes: &[(RouteName, RouteSums)]) -> RecentStatus {
     let mut durations = Durations::default();
-    routes.iter().for_each(|(_, sums)| durations.add_all(&sums.duration));
-    let now = Mark {
+    for (_, sums) in routes {
+        durations.add_all(&sums.duration);
+    }
+    let now = MeterReading {
         at: reactor::monotonic_millis(),
         requests: requests.total,
         responses: requests.responses.values().sum(),

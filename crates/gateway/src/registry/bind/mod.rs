@@ -16,7 +16,6 @@ use crate::base::logs::access::{AccessOutput, LogSink};
 use crate::base::logs::error::{ErrorLog, ErrorOutput, ErrorTarget};
 use crate::base::logs::place::LogPlace;
 use crate::base::route_cells::RouteCells;
-use crate::registry::outline::Outline;
 use crate::plan::Plan;
 use crate::plan::location::LocationPlan;
 use crate::plan::tls::CacheSize;
@@ -29,6 +28,7 @@ use crate::registry::generation::{BoundProxy, BoundStreamProxy, BoundTunnel, Gen
 use crate::registry::geo_files::GeoFile;
 use crate::registry::limit_zones::{ConnectionZone, RequestZone};
 use crate::registry::named_sides::NamedSides;
+use crate::registry::outline::Outline;
 use crate::registry::process::Registry;
 use cache::Levels;
 use conf::diagnostic::Diagnostic;

@@ -13,7 +13,9 @@ const ERRORS_SHOWN: usize = 10;
 /// What a reason means; empty if its name says it.
 fn meaning(what: &str, reason: &str) -> String {
     let meaning = match what {
-        "client connection closed" => CloseReason::ALL.iter().find(|one| one.label() == reason).map(|one| one.explain().0),
+        "client connection closed" => {
+            CloseReason::ALL.iter().find(|one| one.label() == reason).map(|one| one.explain().0)
+        }
         "upstream connection discarded" => {
             DiscardReason::ALL.iter().find(|one| one.label() == reason).map(|one| one.phrase())
         }
@@ -27,7 +29,13 @@ pub(super) fn reasons(page: &mut String, now: &Snapshot) {
     let mut rows = Vec::new();
     let mut add = |what: &str, of: &str, values: &Labelled| {
         for (reason, &value) in values.iter().filter(|(_, value)| **value > 0) {
-            rows.push(vec![what.to_owned(), escaped(of), reason.replace('_', " "), count(value), meaning(what, reason)]);
+            rows.push(vec![
+                what.to_owned(),
+                escaped(of),
+                reason.replace('_', " "),
+                count(value),
+                meaning(what, reason),
+            ]);
         }
     };
     add("client connection closed", "", &now.connections.closed);
@@ -48,7 +56,6 @@ pub(super) fn reasons(page: &mut String, now: &Snapshot) {
     table(page, "Why", &["what", "<where", "<reason", "count", "<that is"], rows.into_iter());
 }
 
-
 /// The last lines of the error logs.
 pub(super) fn errors(page: &mut String, now: &Snapshot) {
     page.push_str("<h2 id=\"errors\">Last errors</h2>\n");
@@ -62,17 +69,17 @@ pub(super) fn errors(page: &mut String, now: &Snapshot) {
     let rows: Vec<String> = now.errors.iter().map(row).collect();
     let (first, others) = rows.split_at(rows.len().min(ERRORS_SHOWN));
     let head = "<thead><tr><th scope=\"col\">cause</th><th scope=\"col\">line</th></tr></thead>";
-    let list = |page: &mut String, id: &str, rows: &[String]| {
-        let _ = write!(
+    let list = |page: &mut String, id: &str, name: &str, rows: &[String]| {
+        let _ = writeln!(
             page,
-            "<div class=\"scroll log\" id=\"{id}\" role=\"region\" aria-label=\"Error lines\" tabindex=\"0\"><table>{head}<tbody>{}</tbody></table></div>\n",
+            "<div class=\"scroll log\" id=\"{id}\" role=\"region\" aria-label=\"{name}\" tabindex=\"0\"><table>{head}<tbody>{}</tbody></table></div>",
             rows.concat()
         );
     };
-    list(page, "errors-newest", first);
+    list(page, "errors-newest", "Newest error lines", first);
     if !others.is_empty() {
         let _ = writeln!(page, "<details id=\"errors-older\"><summary>{} older lines</summary>", others.len());
-        list(page, "errors-rest", others);
+        list(page, "errors-rest", "Older error lines", others);
         page.push_str("</details>\n");
     }
 }
@@ -91,7 +98,10 @@ pub(super) fn configuration(page: &mut String, now: &Snapshot) {
         page.push_str("<p>The last reload changed no address, server, location, upstream or log.</p>\n");
     }
     if !configuration.changes.is_empty() {
-        let lines: String = configuration.changes.iter().map(|line| format!("<li>{}</li>\n", escaped(line))).collect();
-        let _ = writeln!(page, "<p>The last reload changed:</p>\n<ul>\n{lines}</ul>");
+        page.push_str("<p>The last reload changed:</p>\n<ul>\n");
+        for line in &configuration.changes {
+            let _ = writeln!(page, "<li>{}</li>", escaped(line));
+        }
+        page.push_str("</ul>\n");
     }
 }

@@ -27,7 +27,8 @@ fn problems(now: &Snapshot) -> Vec<String> {
     let mut problems = Vec::new();
     for group in &now.groups {
         let checked = group.peers.iter().filter_map(|peer| peer.check.as_ref());
-        let (all, bad) = checked.fold((0, 0), |(all, bad), check| (all + 1, bad + u32::from(check.state == "unhealthy")));
+        let (all, bad) =
+            checked.fold((0, 0), |(all, bad), check| (all + 1, bad + u32::from(check.state == "unhealthy")));
         if bad > 0 {
             problems.push(format!("{bad} of {all} peers of {} fail their health check.", escaped(&group.name)));
         }
@@ -35,7 +36,11 @@ fn problems(now: &Snapshot) -> Vec<String> {
     for pair in &now.ports.pairs {
         match pair.exhausted_in_s {
             _ if pair.free == 0 => {
-                problems.push(format!("No local port is left from {} to {}.", escaped(&pair.source), escaped(&pair.peer)));
+                problems.push(format!(
+                    "No local port is left from {} to {}.",
+                    escaped(&pair.source),
+                    escaped(&pair.peer)
+                ));
             }
             Some(seconds) if seconds < EXHAUSTED_SOON_S => problems.push(format!(
                 "Local ports from {} to {} run out in {seconds:.0} s.",
@@ -76,7 +81,11 @@ fn rate(value: f64) -> String {
 
 pub(super) fn cards(page: &mut String, now: &Snapshot) {
     let recent = &now.recent;
-    let span = if recent.seconds > 0.0 { format!("in the last {:.1} s", recent.seconds) } else { "not measured yet".to_owned() };
+    let span = if recent.seconds > 0.0 {
+        format!("in the last {:.1} s", recent.seconds)
+    } else {
+        "not measured yet".to_owned()
+    };
     let share = recent.server_errors as f64 * 100.0 / recent.responses.max(1) as f64;
     let p99 = match recent.p99_at_most_ms {
         Some(bound) => format!("\u{2264} {bound} ms"),
@@ -85,10 +94,16 @@ pub(super) fn cards(page: &mut String, now: &Snapshot) {
     };
     let p50 = recent.p50_at_most_ms.map_or_else(String::new, |bound| format!("half of them \u{2264} {bound} ms"));
     let idle = format!("{} idle", count(now.connections.waiting));
-    let budget = now.memory.budget_bytes.map_or_else(|| "no budget".to_owned(), |budget| format!("of {}", bytes(budget)));
+    let budget =
+        now.memory.budget_bytes.map_or_else(|| "no budget".to_owned(), |budget| format!("of {}", bytes(budget)));
     let cards = [
         ("Requests/s", rate(recent.requests_per_second()), recent.requests_per_second(), span),
-        ("Responses 5xx", format!("{share:.1} %"), share, format!("{} of {}", count(recent.server_errors), count(recent.responses))),
+        (
+            "Responses 5xx",
+            format!("{share:.1} %"),
+            share,
+            format!("{} of {}", count(recent.server_errors), count(recent.responses)),
+        ),
         ("99 % of requests", p99, recent.p99_at_most_ms.unwrap_or_default(), p50),
         ("Client connections", count(now.connections.active), now.connections.active as f64, idle),
         ("Tunnels", count(now.connections.tunnels), now.connections.tunnels as f64, String::new()),

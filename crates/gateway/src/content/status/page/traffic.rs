@@ -86,4 +86,3 @@ pub(super) fn certificates(page: &mut String, now: &Snapshot) {
     };
     table(page, "Certificates", &["source", "<subject", "<ends"], now.tls.certificates.iter().map(row));
 }
-

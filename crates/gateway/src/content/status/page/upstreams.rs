@@ -81,4 +81,3 @@ pub(super) fn peers(page: &mut String, now: &Snapshot) {
         table(page, &format!("Peers of {}", escaped(&group.name)), &columns, group.peers.iter().map(row));
     }
 }
-
