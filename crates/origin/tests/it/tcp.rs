@@ -25,7 +25,7 @@ fn an_echo_sends_everything_back() {
     }
     client.half_close();
     assert_eq!(client.rest(), (Vec::new(), End::Fin));
-    assert_eq!(origin.counts().closed(CloseReason::TcpEnd), 1);
+    crate::talk::until("the end is counted", || origin.counts().closed(CloseReason::TcpEnd) == 1);
 }
 
 #[test]

@@ -90,6 +90,8 @@ fn what_waits_is_sent_when_the_process_ends() {
     let site = Site::start(collector, "interval 1h;", "otel_trace on;", OK, &[]);
     site.ask("/last", "");
     let Site { control, gateway, collector } = site;
+    // The response comes before the exchange has settled.
+    until("the span waits", || gateway.shared().spans().waiting().map(drop));
     drop(control);
     assert_eq!(collector.call()["spans"][0]["attributes"]["http.target"], "/last");
     drop(gateway);
