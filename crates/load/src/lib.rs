@@ -110,6 +110,7 @@ mod http;
 mod loan;
 mod options;
 mod pace;
+mod places;
 mod plan;
 mod prepare;
 mod processes;
@@ -144,6 +145,7 @@ pub use options::{
     TARGETS_MAX, THREADS_MAX, Target, Version,
 };
 pub use pace::{Arrivals, Schedule, Spacing, Stage};
+pub use places::{OtherAddress, Places};
 pub use plan::{CONNECTION_BYTES, Limits, Need, Plan};
 pub use prepare::{HttpLoad, Prepared, Running, prepare, start};
 pub use processes::serve_part;

@@ -15,7 +15,7 @@ pub(crate) use args::Args;
 use crate::{exit, report};
 use ::report::text::grouped;
 use load::drive::{self, Progress};
-use load::results::Files;
+use load::results::{Baseline, Files};
 use load::results::http::{Results, Style};
 use load::{Cause, Expectation, Health, Options, Tally, Verdict};
 use std::process::Command as Process;
@@ -46,6 +46,7 @@ struct Show<'a> {
     allow_lag: bool,
     self_test: bool,
     files: Files,
+    baseline: Option<Baseline>,
 }
 
 pub(crate) fn run(args: &Args) -> u8 {
@@ -71,20 +72,26 @@ pub(crate) fn run(args: &Args) -> u8 {
                 allow_lag: true,
                 self_test: false,
                 files: ab.files.files(),
+                baseline: None,
             };
             (ab.options(), show)
         }
         None => {
             let load = &args.load;
+            let baseline = match load.baseline.read() {
+                Ok(baseline) => baseline,
+                Err(message) => return refuse(&message, exit::USAGE),
+            };
             let show = Show {
                 style: load.style,
                 quiet: load.quiet,
                 live: !load.plain,
-                sockets: !load.no_sockets,
+                sockets: load.looks_at_sockets(),
                 expect: &expect,
                 allow_lag: load.allow_lag,
                 self_test: load.self_test,
                 files: load.files.files(),
+                baseline,
             };
             (load.options(), show)
         }
@@ -151,8 +158,12 @@ fn execute(options: &Options, show: &Show<'_>) -> Result<u8, String> {
     let driven = drive::http(options, part, progress, &show.files)?;
     let (summary, rows) = (&driven.summary, driven.rows());
     let health = summary.health();
-    let verdicts: Vec<_> = show.expect.iter().map(|expectation| expectation.judge(summary, &health)).collect();
+    let mut verdicts: Vec<_> = show.expect.iter().map(|expectation| expectation.judge(summary, &health)).collect();
     let sockets = driven.sockets.as_ref();
+    if let Some(baseline) = &show.baseline {
+        let results = Results { summary, health: &health, verdicts: &verdicts, rows, sockets };
+        verdicts.extend(baseline.judge(&results)?);
+    }
     let results = Results { summary, health: &health, verdicts: &verdicts, rows, sockets };
     let written = show.files.after(&results) && driven.written;
     if !show.files.json_on_stdout() {
