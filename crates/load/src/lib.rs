@@ -153,6 +153,7 @@ pub use processors::{Machine, Spent, Ticks};
 pub use record::HttpRecord;
 pub use run::{Interval, LoadKind, PreparedLoad, RunningLoad, Stopper};
 pub use scenario::{
+    CONVERTED_BYTES_MAX, Converted, convert,
     COMBINED, Check, CheckTally, Condition, Data, DataOrder, DataPer, Escape, Extract, Flow, FlowTally, KeepCookies,
     LIST_BYTES_MAX, LISTED_MAX, LogFormat, Logged, Piece, Replay, Scenario, ScenarioError, ScenarioFile, Step, Subject,
     schema, schema_text,

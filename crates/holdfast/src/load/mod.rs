@@ -4,6 +4,7 @@
 mod ab;
 mod args;
 mod compare;
+mod convert;
 mod floor;
 mod self_test;
 mod sources;
@@ -29,6 +30,7 @@ const PART: &str = "part-of-a-load";
 pub(crate) enum Command {
     Ab(Box<ab::Args>),
     Compare(compare::Args),
+    Convert(convert::Args),
     Floor(floor::Args),
     /// A part of a load: what another process of this program orders on the standard input
     #[command(name = PART, hide = true)]
@@ -60,6 +62,7 @@ pub(crate) fn run(args: &Args) -> u8 {
     }
     let (options, show) = match &args.command {
         Some(Command::Compare(compare)) => return compare::run(compare),
+        Some(Command::Convert(convert)) => return convert::run(convert),
         Some(Command::Floor(floor)) => return floor::run(floor),
         Some(Command::Part) => return serve_part(),
         Some(Command::Ab(ab)) => {
