@@ -110,6 +110,7 @@ mod http;
 mod loan;
 mod options;
 mod pace;
+mod places;
 mod plan;
 mod prepare;
 mod processes;
@@ -144,6 +145,7 @@ pub use options::{
     TARGETS_MAX, THREADS_MAX, Target, Version,
 };
 pub use pace::{Arrivals, Schedule, Spacing, Stage};
+pub use places::{OtherAddress, Places};
 pub use plan::{CONNECTION_BYTES, Limits, Need, Plan};
 pub use prepare::{HttpLoad, Prepared, Running, prepare, start};
 pub use processes::serve_part;
@@ -151,6 +153,7 @@ pub use processors::{Machine, Spent, Ticks};
 pub use record::HttpRecord;
 pub use run::{Interval, LoadKind, PreparedLoad, RunningLoad, Stopper};
 pub use scenario::{
+    CONVERTED_BYTES_MAX, Converted, convert,
     COMBINED, Check, CheckTally, Condition, Data, DataOrder, DataPer, Escape, Extract, Flow, FlowTally, KeepCookies,
     LIST_BYTES_MAX, LISTED_MAX, LogFormat, Logged, Piece, Replay, Scenario, ScenarioError, ScenarioFile, Step, Subject,
     schema, schema_text,

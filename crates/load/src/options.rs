@@ -1,6 +1,7 @@
 //! The options of a load as plain values, and the checks for contradictions between them. The binary maps its flags to
 //! these fields.
 
+use crate::places::Places;
 use crate::pace::{Schedule, Spacing, Stage};
 use crate::scenario::{self, Scenario};
 use crate::script::Script;
@@ -135,6 +136,9 @@ impl Version {
 pub struct Options {
     /// The targets, at least one.
     pub targets: Vec<Target>,
+    /// Where they are, if not where their names say.
+    #[serde(default)]
+    pub places: Places,
     /// When requests begin.
     pub pace: Pace,
     /// Connections of all threads together. In an open loop this is the maximum; they are opened when needed.
@@ -235,6 +239,7 @@ impl Options {
             scenario: None,
             ramp: Vec::new(),
             warm_up: Duration::ZERO,
+            places: Places::default(),
         }
     }
 
@@ -269,6 +274,9 @@ impl Options {
             return wrong(
                 "a script has one URL, and says itself how fast it goes: a closed loop, delay(), several requests at once",
             );
+        }
+        if self.places.unix.is_some() && !self.sources.is_empty() {
+            return wrong("a Unix socket is reached without source addresses");
         }
         self.check_scenario()?;
         self.check_course()?;

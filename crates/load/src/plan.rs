@@ -100,7 +100,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan for a load on these addresses.
+    /// The plan for a load on these addresses; without one, on a Unix socket.
     pub fn new(options: &Options, addresses: &[SocketAddr], limits: &Limits) -> Self {
         let connections = options.sockets() as u64;
         let sources = options.sources.len().max(1) as u64;
@@ -109,21 +109,21 @@ impl Plan {
         destinations.dedup();
         let tuples = sources * limits.port_count() * destinations.len().max(1) as u64;
         let processes = options.processes.unwrap_or_else(|| processes_needed(options, limits));
-        let mut needs = vec![
-            Need {
-                what: if processes == 1 { "descriptors" } else { "descriptors in each process" },
-                needed: descriptors_needed(options.sockets(), options.threads, processes),
-                available: limits.descriptors,
-                cure: "raise the hard limit of open files (ulimit -Hn), or load from several processes (--processes auto)",
-            },
-            Need {
+        let mut needs = vec![Need {
+            what: if processes == 1 { "descriptors" } else { "descriptors in each process" },
+            needed: descriptors_needed(options.sockets(), options.threads, processes),
+            available: limits.descriptors,
+            cure: "raise the hard limit of open files (ulimit -Hn), or load from several processes (--processes auto)",
+        }];
+        if !addresses.is_empty() {
+            needs.push(Need {
                 what: "tuples of source address and port towards the target",
                 needed: connections + waiting(options, addresses, limits),
                 available: tuples,
                 cure: "more source addresses (--source 127.0.0.0/24), a wider net.ipv4.ip_local_port_range, more target ports, \
                        or keepalive",
-            },
-        ];
+            });
+        }
         if let Some(memory) = limits.memory_bytes {
             needs.push(Need {
                 what: "bytes of memory, the kernel's included",

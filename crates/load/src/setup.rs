@@ -3,6 +3,7 @@
 
 use crate::options::{Options, OptionsError, Target, Version};
 use crate::pace::Ramp;
+use crate::places::{NO_ADDRESS, Places};
 use crate::plan::{Limits, Need, Plan};
 use crate::request::Prepared as Request;
 use crate::scenario::Compiled;
@@ -161,6 +162,7 @@ impl Setup {
         }
         check_connections(options, addresses.len())?;
         let sockets: Vec<SocketAddr> = addresses.iter().map(|(address, _)| *address).collect();
+        let sockets = if options.places.unix.is_some() { Vec::new() } else { sockets };
         let plan = Plan::new(options, &sockets, &limits);
         let names = addresses.iter().filter_map(|(_, name)| name.as_deref());
         let is_tls = options.targets.iter().any(|target| target.url.tls);
@@ -172,7 +174,7 @@ impl Setup {
         };
         let groups = addresses.into_iter().zip(shares).map(|((address, name), connections)| Group {
             address,
-            peer: address.into(),
+            peer: options.places.peer(address),
             connections,
             ways: ways(&options.sources, address),
             name,
@@ -287,10 +289,14 @@ fn divide(connections: usize, weights: &[u64]) -> Vec<usize> {
 /// The address of each target. The plan is checked before any socket is opened, even before the probes that select one of a
 /// name's addresses.
 fn resolve_all(options: &Options, limits: &Limits) -> Result<Vec<SocketAddr>, StartError> {
+    if options.places.unix.is_some() {
+        refuse_unless_met(options.plan, &Plan::new(options, &[], limits))?;
+        return Ok(vec![NO_ADDRESS; options.targets.len()]);
+    }
     let mut known: HashMap<(&str, u16), Addresses> = HashMap::new();
     for target in &options.targets {
         if let Entry::Vacant(place) = known.entry((&target.url.host, target.url.port)) {
-            place.insert(Addresses::resolve(&target.url.host, target.url.port)?);
+            place.insert(Addresses::resolve(&options.places, &target.url.host, target.url.port)?);
         }
     }
     let firsts: Vec<SocketAddr> = known.values().map(|addresses| addresses.first).collect();
@@ -314,7 +320,10 @@ pub(crate) struct Addresses {
 }
 
 impl Addresses {
-    pub(crate) fn resolve(host: &str, port: u16) -> Result<Self, StartError> {
+    pub(crate) fn resolve(places: &Places, host: &str, port: u16) -> Result<Self, StartError> {
+        if let Some(first) = places.other(host, port) {
+            return Ok(Self { first, others: Vec::new() });
+        }
         let name = |error| StartError::Name { host: host.to_owned(), error };
         let mut addresses = (host, port).to_socket_addrs().map_err(name)?;
         let nothing = || name(io::Error::new(io::ErrorKind::NotFound, "it has no address"));
@@ -346,7 +355,7 @@ mod tests {
 
     #[test]
     fn a_name_that_does_not_exist_is_named() {
-        let error = Addresses::resolve("nothing.invalid", 80).unwrap_err();
+        let error = Addresses::resolve(&Places::default(), "nothing.invalid", 80).unwrap_err();
         assert!(error.to_string().starts_with("the name `nothing.invalid` cannot be resolved"), "{error}");
     }
 

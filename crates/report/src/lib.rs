@@ -24,6 +24,7 @@ pub mod figure;
 pub mod github;
 pub mod html;
 pub mod json;
+pub mod junit;
 pub mod markdown;
 mod palette;
 pub mod prometheus;

@@ -1,7 +1,9 @@
 //! The flags of `holdfast load`, and the options they give.
 
+mod baseline;
 mod course;
 mod files;
+mod places;
 mod scenario;
 mod tcp;
 mod tls;
@@ -189,7 +191,7 @@ pub(super) struct LoadArgs {
     pub(super) self_test: bool,
     /// Do not read the sockets towards the targets (states, which side closed first, retransmissions)
     #[arg(long)]
-    pub(super) no_sockets: bool,
+    no_sockets: bool,
     /// Print progress as lines instead of the live view
     #[arg(long, conflicts_with = "quiet")]
     pub(super) plain: bool,
@@ -198,6 +200,10 @@ pub(super) struct LoadArgs {
     pub(super) quiet: bool,
     #[command(flatten)]
     pub(super) files: FileArgs,
+    #[command(flatten)]
+    pub(super) baseline: baseline::BaselineFlags,
+    #[command(flatten)]
+    places: places::PlaceFlags,
     #[command(flatten)]
     scenario: scenario::Flags,
     #[command(flatten)]
@@ -211,6 +217,11 @@ pub(super) struct LoadArgs {
 }
 
 impl LoadArgs {
+    /// Whether the sockets towards the targets are looked at. Those of a Unix socket have no states of TCP.
+    pub(super) fn looks_at_sockets(&self) -> bool {
+        !self.no_sockets && !self.places.is_unix()
+    }
+
     /// The options of the load.
     pub(super) fn options(&self) -> Result<Options, String> {
         if self.is_tcp() {
@@ -257,6 +268,7 @@ impl LoadArgs {
             interval: self.interval,
             templates: !self.no_templates,
             seed: self.seed,
+            places: self.places.places(),
             plan: !self.no_plan,
             script: self.script()?,
             tls: self.tls.options(targets.iter().any(|target| target.url.tls))?,

@@ -4,6 +4,7 @@
 mod ab;
 mod args;
 mod compare;
+mod convert;
 mod floor;
 mod self_test;
 mod sources;
@@ -15,7 +16,7 @@ pub(crate) use args::Args;
 use crate::{exit, report};
 use ::report::text::grouped;
 use load::drive::{self, Progress};
-use load::results::Files;
+use load::results::{Baseline, Files};
 use load::results::http::{Results, Style};
 use load::{Cause, Expectation, Health, Options, Tally, Verdict};
 use std::process::Command as Process;
@@ -29,6 +30,7 @@ const PART: &str = "part-of-a-load";
 pub(crate) enum Command {
     Ab(Box<ab::Args>),
     Compare(compare::Args),
+    Convert(convert::Args),
     Floor(floor::Args),
     /// A part of a load: what another process of this program orders on the standard input
     #[command(name = PART, hide = true)]
@@ -46,6 +48,7 @@ struct Show<'a> {
     allow_lag: bool,
     self_test: bool,
     files: Files,
+    baseline: Option<Baseline>,
 }
 
 pub(crate) fn run(args: &Args) -> u8 {
@@ -59,6 +62,7 @@ pub(crate) fn run(args: &Args) -> u8 {
     }
     let (options, show) = match &args.command {
         Some(Command::Compare(compare)) => return compare::run(compare),
+        Some(Command::Convert(convert)) => return convert::run(convert),
         Some(Command::Floor(floor)) => return floor::run(floor),
         Some(Command::Part) => return serve_part(),
         Some(Command::Ab(ab)) => {
@@ -71,20 +75,26 @@ pub(crate) fn run(args: &Args) -> u8 {
                 allow_lag: true,
                 self_test: false,
                 files: ab.files.files(),
+                baseline: None,
             };
             (ab.options(), show)
         }
         None => {
             let load = &args.load;
+            let baseline = match load.baseline.read() {
+                Ok(baseline) => baseline,
+                Err(message) => return refuse(&message, exit::USAGE),
+            };
             let show = Show {
                 style: load.style,
                 quiet: load.quiet,
                 live: !load.plain,
-                sockets: !load.no_sockets,
+                sockets: load.looks_at_sockets(),
                 expect: &expect,
                 allow_lag: load.allow_lag,
                 self_test: load.self_test,
                 files: load.files.files(),
+                baseline,
             };
             (load.options(), show)
         }
@@ -151,8 +161,12 @@ fn execute(options: &Options, show: &Show<'_>) -> Result<u8, String> {
     let driven = drive::http(options, part, progress, &show.files)?;
     let (summary, rows) = (&driven.summary, driven.rows());
     let health = summary.health();
-    let verdicts: Vec<_> = show.expect.iter().map(|expectation| expectation.judge(summary, &health)).collect();
+    let mut verdicts: Vec<_> = show.expect.iter().map(|expectation| expectation.judge(summary, &health)).collect();
     let sockets = driven.sockets.as_ref();
+    if let Some(baseline) = &show.baseline {
+        let results = Results { summary, health: &health, verdicts: &verdicts, rows, sockets };
+        verdicts.extend(baseline.judge(&results)?);
+    }
     let results = Results { summary, health: &health, verdicts: &verdicts, rows, sockets };
     let written = show.files.after(&results) && driven.written;
     if !show.files.json_on_stdout() {

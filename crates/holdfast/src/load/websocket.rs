@@ -26,15 +26,20 @@ pub(super) fn run(args: &LoadArgs) -> u8 {
 
 fn execute(options: &Options, expect: &[Expectation], args: &LoadArgs) -> Result<u8, String> {
     let files = args.files.files();
+    let baseline = args.baseline.read()?;
     files.check()?;
     // Without the live view if JSON goes to standard output, because it would overwrite the view.
     let live = !args.plain && !args.quiet && Terminal::is_there() && !files.json_on_stdout();
-    let progress = Progress { quiet: args.quiet, live, sockets: !args.no_sockets };
+    let progress = Progress { quiet: args.quiet, live, sockets: args.looks_at_sockets() };
     let driven = drive::websocket(options, super::part, progress, &files)?;
     let (summary, rows) = (&driven.summary, driven.rows());
     let health = summary.health();
-    let verdicts: Vec<Verdict> = expect.iter().map(|expectation| expectation.judge(summary, &health)).collect();
+    let mut verdicts: Vec<Verdict> = expect.iter().map(|expectation| expectation.judge(summary, &health)).collect();
     let sockets = driven.sockets.as_ref();
+    if let Some(baseline) = &baseline {
+        let results = Results { summary, health: &health, verdicts: &verdicts, rows, sockets };
+        verdicts.extend(baseline.judge(&results)?);
+    }
     let results = Results { summary, health: &health, verdicts: &verdicts, rows, sockets };
     let written = files.after(&results) && driven.written;
     if !files.json_on_stdout() {

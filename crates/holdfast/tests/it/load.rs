@@ -197,6 +197,71 @@ fn two_runs_are_compared_with_intervals() {
 }
 
 #[test]
+fn a_run_is_held_against_an_earlier_one_and_ci_reads_the_verdicts() {
+    let origin = Origin::start();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let file = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let (before, junit) = (file("before.json"), file("junit.xml"));
+    let words = ["-q", "-d", "1200ms", "-c", "2", "--interval", "100ms"];
+    let run = |path: &str, more: &[&str]| load(&[&words[..], more, &[&origin.url(path)]].concat());
+    assert_eq!(run("/delay/10", &["--json", &before]).status.code(), Some(0));
+    // Far worse, far better, and about the same within a wide tolerance.
+    let slow = run("/delay/40", &["--baseline", &before, "--junit", &junit]);
+    let said = text(&slow.stdout);
+    assert_eq!(slow.status.code(), Some(3), "{said}{}", text(&slow.stderr));
+    assert!(said.contains("p50 \u{2264} 1.05 \u{d7} baseline"), "{said}");
+    let verdicts = fs::read_to_string(&junit).expect("written");
+    assert!(verdicts.contains("<failure message=\"") && verdicts.contains("p50 \u{2264} 1.05 \u{d7} baseline"), "{verdicts}");
+    assert!(verdicts.contains("name=\"the load ran to its end\" time=\"0\"/>"), "{verdicts}");
+    assert_eq!(run("/", &["--baseline", &before, "--tolerance", "0%", "--allow-lag"]).status.code(), Some(0));
+    assert_eq!(run("/delay/10", &["--baseline", &before, "--tolerance", "900%"]).status.code(), Some(0));
+    // A run that is too short decides nothing.
+    let short = load(&["-q", "-n", "20", "-c", "2", "--baseline", &before, &origin.url("/delay/10")]);
+    assert_eq!(short.status.code(), Some(4), "{}", text(&short.stdout));
+    let missing = load(&["-q", "-n", "1", "--baseline", &file("none.json"), &origin.url("/")]);
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(text(&missing.stderr).contains("--baseline: "), "{}", text(&missing.stderr));
+}
+
+#[test]
+fn targets_are_found_where_the_command_line_says() {
+    let origin = Origin::start();
+    let port = origin.url("/").trim_end_matches('/').rsplit(':').next().expect("a port").to_owned();
+    let url = format!("http://shop.invalid:{port}/");
+    let resolved = load(&["-q", "-n", "50", "-c", "2", "--resolve", &format!("Shop.Invalid:{port}:127.0.0.1"), &url]);
+    assert_eq!(resolved.status.code(), Some(0), "{}", text(&resolved.stderr));
+    assert_eq!(load(&["-q", "-n", "1", &url]).status.code(), Some(1), "there is no such name");
+    assert_eq!(load(&["-q", "-n", "1", "--resolve", "a:b", &url]).status.code(), Some(2));
+
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let socket = folder.path().join("web.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&socket).expect("bound");
+    let server = std::thread::spawn(move || {
+        use std::io::{BufRead as _, Write as _};
+        let (stream, _) = listener.accept().expect("a connection");
+        let mut lines = std::io::BufReader::new(stream.try_clone().expect("duplicated"));
+        let (mut hosts, mut line) = (Vec::new(), String::new());
+        while lines.read_line(&mut line).is_ok_and(|read| read > 0) {
+            if line.to_ascii_lowercase().starts_with("host:") {
+                hosts.push(line.trim().to_owned());
+            }
+            if line == "\r\n" {
+                (&stream).write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").expect("sent");
+            }
+            line.clear();
+        }
+        hosts
+    });
+    let path = socket.to_string_lossy().into_owned();
+    let output = load(&["-q", "-n", "30", "-c", "1", "-t", "1", "--unix", &path, "http://shop.invalid/"]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
+    assert!(said.contains(&format!("(unix:{path})")) && said.contains("30 answered"), "{said}");
+    let hosts = server.join().expect("it ends with its client");
+    assert_eq!((hosts.len(), hosts[0].as_str()), (30, "Host: shop.invalid"));
+}
+
+#[test]
 fn a_script_of_wrks_runs_unchanged_and_prints_at_the_end() {
     let origin = Origin::start();
     let folder = tempfile::tempdir().expect("a temporary directory");

@@ -2,14 +2,15 @@
 //! samples are the runs' intervals of time. They are not paired, so both runs are resampled independently.
 
 use super::figures::FORMAT;
-use super::files::read_at_most;
+use super::files::{Reports, read_at_most};
 use super::http::json::{File, IntervalFigures};
 use super::units::time;
 use super::websocket;
 use super::websocket::json::{PROTOCOL, PROTOCOL_TCP};
-use crate::Sparse;
+use crate::{Sparse, Verdict};
 use serde::Deserialize;
 use stats::bootstrap::{RESAMPLES, Resampling, two_sample_interval};
+use stats::interval::Interval;
 use stats::mann_whitney::mann_whitney;
 use stats::summary::median;
 use std::fmt::Write as _;
@@ -25,6 +26,73 @@ const CONFIDENCE: f64 = 0.95;
 /// Compares two runs by their JSON files: the first with the second. The error names the file that cannot be read.
 pub fn compare(first: &Path, second: &Path) -> Result<String, String> {
     Ok(render(&read(first)?, &read(second)?))
+}
+
+/// An earlier run, and how much worse a figure may be.
+#[derive(Debug)]
+pub struct Baseline {
+    run: Run,
+    /// A share: 0.05 is 5 %.
+    tolerance: f64,
+}
+
+impl Baseline {
+    /// Reads the JSON of the earlier run. The error names the file.
+    pub fn read(path: &Path, tolerance: f64) -> Result<Self, String> {
+        Ok(Self { run: read(path)?, tolerance })
+    }
+
+    /// A verdict for each figure of a run that can be worse: its times, the rate of a closed loop, and its errors. A figure is
+    /// worse if the whole confidence interval of its ratio is beyond the tolerance.
+    pub fn judge(&self, results: &impl Reports) -> Result<Vec<Verdict>, String> {
+        let now = parse("this run", results.json().as_bytes())?;
+        if now.kind != self.run.kind {
+            return Err(format!("the baseline is {}, and this is {}", self.run.kind, now.kind));
+        }
+        let mut verdicts = Vec::new();
+        for (name, unit, before) in &self.run.figures {
+            let Some((_, _, after)) = now.figures.iter().find(|(other, ..)| other == name) else { continue };
+            if before.is_empty() && after.is_empty() {
+                continue;
+            }
+            let is_time = *unit == Unit::Time;
+            // The rates of an open loop, and of held connections, are what the options say.
+            if is_time || now.kind.ends_with("in closed loop") {
+                verdicts.push(self.of_figure(name, is_time, before, after));
+            }
+        }
+        let limit = self.run.errors * (1.0 + self.tolerance);
+        verdicts.push(Verdict {
+            expected: format!("errors \u{2264} {limit:.3} % (baseline)"),
+            measured: format!("{:.3} %", now.errors),
+            met: now.errors <= limit,
+            undecided: None,
+        });
+        Ok(verdicts)
+    }
+
+    fn of_figure(&self, name: &str, is_time: bool, before: &[f64], after: &[f64]) -> Verdict {
+        let limit = if is_time { 1.0 + self.tolerance } else { 1.0 - self.tolerance };
+        let sign = if is_time { '\u{2264}' } else { '\u{2265}' };
+        let expected = format!("{name} {sign} {limit:.2} \u{d7} baseline");
+        let undecided = |why: &str| Verdict {
+            expected: expected.clone(),
+            measured: "-".to_owned(),
+            met: true,
+            undecided: Some(why.to_owned()),
+        };
+        let Some(found) = ratio(before, after) else { return undecided("one of the runs has no such figure") };
+        let Some((interval, _)) = difference(before, after) else {
+            return undecided("6 intervals of each run are needed, without the first and the last");
+        };
+        let is_worse = if is_time { interval.low > limit } else { interval.high < limit };
+        Verdict {
+            measured: format!("{found:.3} \u{d7} [{:.3} to {:.3}]", interval.low, interval.high),
+            met: !is_worse,
+            undecided: None,
+            expected,
+        }
+    }
 }
 
 /// The figures of a run that are compared.
@@ -50,21 +118,24 @@ enum Unit {
 }
 
 fn read(path: &Path) -> Result<Run, String> {
-    let name = path.display();
-    let bytes = read_at_most(path, FILE_BYTES_MAX)?;
+    parse(&path.display().to_string(), &read_at_most(path, FILE_BYTES_MAX)?)
+}
+
+/// The run in the JSON of a file with this name.
+fn parse(name: &str, bytes: &[u8]) -> Result<Run, String> {
     let no_run = |error: serde_json::Error| format!("{name} holds no run: {error}");
-    let about: About = serde_json::from_slice(&bytes).map_err(no_run)?;
+    let about: About = serde_json::from_slice(bytes).map_err(no_run)?;
     if about.format != FORMAT {
         return Err(format!("{name} has format {}, and this program reads {FORMAT}", about.format));
     }
     match about.protocol.as_deref() {
         Some(PROTOCOL) => {
-            serde_json::from_slice(&bytes).map(|file: websocket::json::Kept| held(path, &file, "WebSockets"))
+            serde_json::from_slice(bytes).map(|file: websocket::json::Kept| held(name, &file, "WebSockets"))
         }
         Some(PROTOCOL_TCP) => {
-            serde_json::from_slice(&bytes).map(|file: websocket::json::Kept| held(path, &file, "TCP connections"))
+            serde_json::from_slice(bytes).map(|file: websocket::json::Kept| held(name, &file, "TCP connections"))
         }
-        _ => serde_json::from_slice(&bytes).map(|file: File| http(path, &file)),
+        _ => serde_json::from_slice(bytes).map(|file: File| http(name, &file)),
     }
     .map_err(no_run)
 }
@@ -85,7 +156,7 @@ fn caveat(void: &[String], late: Option<&String>) -> &'static str {
     }
 }
 
-fn http(path: &Path, file: &File) -> Run {
+fn http(name: &str, file: &File) -> Run {
     let intervals = inner(&file.intervals);
     let of = |value: &dyn Fn(&IntervalFigures) -> f64| intervals.iter().map(|interval| value(interval)).collect();
     let time = |quantile: f64| of(&|interval| interval.latency.quantile(quantile) as f64);
@@ -93,7 +164,7 @@ fn http(path: &Path, file: &File) -> Run {
     Run {
         head: format!(
             "{}: {} loop, {} connections, {:.1} s, {} responses, {} errors{}",
-            path.display(),
+            name,
             file.r#loop,
             file.connections,
             file.elapsed_s,
@@ -117,7 +188,7 @@ fn http(path: &Path, file: &File) -> Run {
     }
 }
 
-fn held(path: &Path, file: &websocket::json::Kept, what: &str) -> Run {
+fn held(name: &str, file: &websocket::json::Kept, what: &str) -> Run {
     let intervals = inner(&file.intervals);
     let rate = |count: fn(&websocket::json::IntervalFigures) -> u64| {
         let rate = |interval: &&websocket::json::IntervalFigures| {
@@ -145,7 +216,7 @@ fn held(path: &Path, file: &websocket::json::Kept, what: &str) -> Run {
     Run {
         head: format!(
             "{}: {} {what}, {:.1} s, {} established, {} failed, {} lost{}",
-            path.display(),
+            name,
             file.connections,
             file.elapsed_s,
             file.established,
@@ -193,31 +264,40 @@ fn inner<T>(intervals: &[T]) -> Vec<&T> {
     intervals.iter().skip(1).take(intervals.len().saturating_sub(2)).collect()
 }
 
+/// The medians' ratio, second over first.
+fn ratio(first: &[f64], second: &[f64]) -> Option<f64> {
+    Some(median(second)? / median(first).filter(|value| *value > 0.0)?)
+}
+
+/// The confidence interval of the ratio, and the test's p; `None` with too few intervals.
+fn difference(first: &[f64], second: &[f64]) -> Option<(Interval, f64)> {
+    if first.len() < INTERVALS_MIN || second.len() < INTERVALS_MIN {
+        return None;
+    }
+    let random = &mut stats::Random::from_seed(1);
+    let resampling = Resampling { confidence: CONFIDENCE, resamples: RESAMPLES, random };
+    Some((two_sample_interval(first, second, resampling, ratio)?, mann_whitney(first, second)?.p))
+}
+
 fn line(text: &mut String, name: &str, is_time: bool, first: &[f64], second: &[f64]) {
     let (Some(a), Some(b)) = (median(first), median(second)) else {
         let _ = writeln!(text, "{name:<13} {:>12} {:>12}", "-", "-");
         return;
     };
     let show = |value: f64| if is_time { time(value) } else { format!("{value:.1}") };
-    let ratio = |first: &[f64], second: &[f64]| Some(median(second)? / median(first).filter(|value| *value > 0.0)?);
     let _ = write!(text, "{name:<13} {:>12} {:>12}", show(a), show(b));
     let Some(found) = ratio(first, second) else {
         text.push('\n');
         return;
     };
     let _ = write!(text, " {found:>8.3}");
-    if first.len() >= INTERVALS_MIN && second.len() >= INTERVALS_MIN {
-        let random = &mut stats::Random::from_seed(1);
-        let resampling = Resampling { confidence: CONFIDENCE, resamples: RESAMPLES, random };
-        let interval = two_sample_interval(first, second, resampling, ratio);
-        if let (Some(interval), Some(test)) = (interval, mann_whitney(first, second)) {
-            let verdict = match (interval.contains(1.0), test.p <= 1.0 - CONFIDENCE) {
-                (false, true) if found > 1.0 => "B is higher",
-                (false, true) => "B is lower",
-                _ => "no difference shown",
-            };
-            let _ = write!(text, "  {:.3} to {:.3}, p {:.3}: {verdict}", interval.low, interval.high, test.p);
-        }
+    if let Some((interval, p)) = difference(first, second) {
+        let verdict = match (interval.contains(1.0), p <= 1.0 - CONFIDENCE) {
+            (false, true) if found > 1.0 => "B is higher",
+            (false, true) => "B is lower",
+            _ => "no difference shown",
+        };
+        let _ = write!(text, "  {:.3} to {:.3}, p {p:.3}: {verdict}", interval.low, interval.high);
     }
     text.push('\n');
 }

@@ -17,6 +17,8 @@ pub trait Reports {
     fn csv(&self) -> String;
     /// A page with charts.
     fn page(&self) -> Document;
+    /// What was to hold of the run, as JUnit XML.
+    fn junit(&self) -> String;
     /// The latencies for the percentile spectrum, which is written in milliseconds.
     fn spectrum(&self) -> Latencies;
 }
@@ -32,6 +34,8 @@ pub struct Files {
     pub hgrm: Option<PathBuf>,
     /// One self-contained page with charts.
     pub html: Option<PathBuf>,
+    /// What was to hold of the run, as JUnit XML.
+    pub junit: Option<PathBuf>,
     /// Metrics during the run, for the textfile collector of Prometheus.
     pub prometheus: Option<PathBuf>,
     /// The address that serves the same metrics at /metrics during the run.
@@ -59,10 +63,8 @@ impl Files {
     /// Creates the files, so that a wrong path is reported before the load and not after it.
     pub fn check(&self) -> Result<(), String> {
         let json = self.json.as_ref().filter(|_| !self.json_on_stdout());
-        for path in [json, self.csv.as_ref(), self.hgrm.as_ref(), self.html.as_ref(), self.prometheus.as_ref()]
-            .into_iter()
-            .flatten()
-        {
+        let others = [&self.csv, &self.hgrm, &self.html, &self.junit, &self.prometheus];
+        for path in json.into_iter().chain(others.into_iter().flatten()) {
             let opened = fs::File::options().create(true).append(true).open(path);
             opened.map_err(|error| format!("{}: {error}", path.display()))?;
         }
@@ -104,6 +106,7 @@ impl Files {
         };
         write(&self.json, &|| reports.json());
         write(&self.html, &|| report::html::render(&reports.page()));
+        write(&self.junit, &|| reports.junit());
         write(&self.csv, &|| reports.csv());
         write(&self.hgrm, &|| reports.spectrum().histogram().encode_hgrm(NS_PER_MS));
         ok

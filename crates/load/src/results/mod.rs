@@ -13,11 +13,12 @@ pub(crate) mod units;
 pub mod websocket;
 pub(crate) mod words;
 
-pub use compare::compare;
+pub use compare::{Baseline, compare};
 pub use files::{Files, Reports, read_at_most};
 pub use floor::floor;
 
 use crate::drive::sockets::Sockets;
+use report::junit::{Case, Outcome};
 use crate::{Health, Verdict};
 
 /// All results of a run.
@@ -33,4 +34,24 @@ pub struct Results<'a, S, R> {
     pub rows: &'a [R],
     /// The kernel's figures for the sockets; `None` if they were not queried.
     pub sockets: Option<&'a Sockets>,
+}
+
+/// What was to hold of a run, as JUnit XML: each threshold, and the run itself. `failure` is why it ended early.
+fn junit(name: &str, seconds: f64, verdicts: &[Verdict], failure: Option<&str>, void: &[String]) -> String {
+    let of_verdict = |verdict: &Verdict| {
+        let outcome = match (&verdict.undecided, verdict.met) {
+            (Some(why), _) => Outcome::Skipped(why.clone()),
+            (None, true) => Outcome::Passed,
+            (None, false) => Outcome::Failed(verdict.measured.clone()),
+        };
+        Case { name: verdict.expected.clone(), outcome }
+    };
+    let run = match (failure, void) {
+        (Some(failure), _) => Outcome::Broken(failure.to_owned()),
+        (None, []) => Outcome::Passed,
+        (None, void) => Outcome::Skipped(void.join("; ")),
+    };
+    let run = Case { name: "the load ran to its end".to_owned(), outcome: run };
+    let cases: Vec<Case> = std::iter::once(run).chain(verdicts.iter().map(of_verdict)).collect();
+    report::junit::render(&format!("load of {name}"), seconds, &cases)
 }

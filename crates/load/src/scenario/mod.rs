@@ -4,6 +4,7 @@
 
 mod body;
 pub(crate) mod compiled;
+mod convert;
 mod cookies;
 mod data;
 mod examine;
@@ -19,6 +20,7 @@ pub(crate) use compiled::Compiled;
 pub(crate) use cookies::{Jar, Origin};
 pub(crate) use data::Feed;
 pub(crate) use examine::Response;
+pub use convert::{CONVERTED_BYTES_MAX, Converted, convert};
 pub use list::{LIST_BYTES_MAX, LISTED_MAX, Replay};
 pub use log::{COMBINED, LogFormat, Logged};
 pub use read::{ScenarioError, ScenarioFile};

@@ -1,6 +1,7 @@
 //! The options of a load of WebSockets. Plain values; the binary maps each flag to one field.
 
 use super::message::MESSAGE_BYTES_MIN;
+use crate::places::Places;
 use crate::options::{CONNECTIONS_MAX, PROCESSES_MAX, THREADS_MAX};
 use crate::tls::TlsOptions;
 use crate::url::{Url, UrlError};
@@ -28,6 +29,9 @@ pub struct Storm {
 pub struct Options {
     /// The target; `{{room}}` and `{{connection}}` in its path are replaced by their numbers.
     pub url: Url,
+    /// Where it is, if not where its name says.
+    #[serde(default)]
+    pub places: Places,
     /// Number of connections to hold.
     pub connections: usize,
     /// Threads of all processes together; at least one in each process.
@@ -98,6 +102,7 @@ impl Options {
     pub fn new(url: Url) -> Self {
         Self {
             url,
+            places: Places::default(),
             connections: 100,
             threads: 1,
             processes: Some(1),

@@ -3,6 +3,7 @@
 
 use super::options::Options;
 use crate::options::Target;
+use crate::places::NO_ADDRESS;
 use crate::plan::{Limits, Plan};
 use crate::setup::{Addresses, StartError, check_sources, refuse_unless_met, ways};
 use crate::tls::Side;
@@ -61,8 +62,11 @@ impl Setup {
         options.check().map_err(|error| StartError::WebSocket(error.to_string()))?;
         let address = if let Some(known) = known {
             known.address
+        } else if options.places.unix.is_some() {
+            refuse_unless_met(options.plan, &plan(&options, NO_ADDRESS))?;
+            NO_ADDRESS
         } else {
-            let addresses = Addresses::resolve(&options.url.host, options.url.port)?;
+            let addresses = Addresses::resolve(&options.places, &options.url.host, options.url.port)?;
             refuse_unless_met(options.plan, &plan(&options, addresses.first))?;
             addresses.choose()
         };
@@ -88,7 +92,7 @@ impl Setup {
         let hold_begins_ns = ns(options.ramp_time());
         Ok(Self {
             address,
-            peer: address.into(),
+            peer: options.places.peer(address),
             ways: ways(&options.sources, address),
             plan,
             lines,
@@ -194,5 +198,6 @@ fn plan(options: &Options, address: SocketAddr) -> Plan {
         sources: options.sources.clone(),
         ..crate::Options::new(Target::new(options.url.clone()))
     };
-    Plan::new(&like, &[address], &Limits::read())
+    let addresses: &[SocketAddr] = if options.places.unix.is_some() { &[] } else { &[address] };
+    Plan::new(&like, addresses, &Limits::read())
 }

@@ -19,6 +19,9 @@ pub(crate) struct FileArgs {
     /// Write one self-contained HTML page with charts
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Write the thresholds and how the run ended as JUnit XML, for CI
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
     /// Write metrics in Prometheus' text format during the run, for the textfile collector
     #[arg(long, value_name = "FILE")]
     prometheus: Option<PathBuf>,
@@ -37,7 +40,7 @@ fn parse_file(text: &str) -> Result<PathBuf, String> {
 
 impl FileArgs {
     pub(in crate::load) fn files(&self) -> Files {
-        let Self { json, csv, hgrm, html, prometheus, listen } = self.clone();
-        Files { json, csv, hgrm, html, prometheus, listen }
+        let Self { json, csv, hgrm, html, junit, prometheus, listen } = self.clone();
+        Files { json, csv, hgrm, html, junit, prometheus, listen }
     }
 }

@@ -169,6 +169,7 @@ impl LoadArgs {
             sources: self.source.concat(),
             interval: self.interval,
             seed: self.seed,
+            places: self.places.places(),
             plan: !self.no_plan,
             tls,
             ..sound

@@ -196,7 +196,7 @@ impl Results<'_> {
         let figures = tallies.map(|((target, address), tally)| TargetFigures {
             method: target.method.clone(),
             url: target.url.to_string(),
-            address: address.to_string(),
+            address: summary.options.places.shown(*address),
             weight: target.weight,
             requests: tally.begun,
             responses: tally.responses,

@@ -34,6 +34,15 @@ impl Reports for Results<'_> {
         page::document(self)
     }
 
+    fn junit(&self) -> String {
+        let summary = self.summary;
+        let targets = &summary.options.targets;
+        let more = if targets.len() > 1 { format!(" and {} more", targets.len() - 1) } else { String::new() };
+        let name = targets.first().map(|target| format!("{}{more}", target.url)).unwrap_or_default();
+        let (elapsed_s, failure) = (summary.elapsed.as_secs_f64(), summary.failure.as_deref());
+        super::junit(&name, elapsed_s, self.verdicts, failure, &self.health.void)
+    }
+
     fn spectrum(&self) -> Latencies {
         self.summary.record.whole().latency
     }

@@ -165,7 +165,7 @@ pub(crate) fn json(results: &Results<'_>) -> String {
         holdfast: env!("CARGO_PKG_VERSION"),
         protocol: if summary.options.url.bare { PROTOCOL_TCP } else { PROTOCOL },
         target: summary.options.target(),
-        address: summary.address.to_string(),
+        address: summary.options.places.shown(summary.address),
         connections: summary.options.connections,
         threads: summary.threads,
         processes: summary.processes,

@@ -38,6 +38,13 @@ impl Reports for Results<'_> {
         page::document(self)
     }
 
+    fn junit(&self) -> String {
+        let summary = self.summary;
+        let name = summary.options.target().to_string();
+        let (elapsed_s, failure) = (summary.elapsed.as_secs_f64(), summary.failure.as_deref());
+        super::junit(&name, elapsed_s, self.verdicts, failure, &self.health.void)
+    }
+
     /// The times that the load mainly measures: deliveries if it sends messages, else pongs, else handshakes.
     fn spectrum(&self) -> Latencies {
         let record = &self.summary.record;

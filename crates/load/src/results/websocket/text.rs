@@ -35,7 +35,7 @@ pub(crate) fn render(results: &Results<'_>) -> String {
 fn asked(results: &Results<'_>, text: &mut String) {
     let summary = results.summary;
     let options = &summary.options;
-    let _ = writeln!(text, "target      {} at {}", options.target(), summary.address);
+    let _ = writeln!(text, "target      {} at {}", options.target(), options.places.shown(summary.address));
     let _ = write!(
         text,
         "load        {} connections, opened at {}/s, held for {}",

@@ -46,6 +46,7 @@ fn asked(results: &Results<'_>, text: &mut String) {
     }
     let lead = |index: usize| if index == 0 { "target" } else { "" };
     for (index, (target, address)) in options.targets.iter().zip(&results.summary.addresses).enumerate().take(10) {
+        let address = options.places.shown(*address);
         let _ = writeln!(text, "{:<11} {} {} ({address})", lead(index), target.method, target.url);
     }
     let pace = match &options.pace {
