@@ -153,10 +153,9 @@ pub use processors::{Machine, Spent, Ticks};
 pub use record::HttpRecord;
 pub use run::{Interval, LoadKind, PreparedLoad, RunningLoad, Stopper};
 pub use scenario::{
-    CONVERTED_BYTES_MAX, Converted, convert,
-    COMBINED, Check, CheckTally, Condition, Data, DataOrder, DataPer, Escape, Extract, Flow, FlowTally, KeepCookies,
-    LIST_BYTES_MAX, LISTED_MAX, LogFormat, Logged, Piece, Replay, Scenario, ScenarioError, ScenarioFile, Step, Subject,
-    schema, schema_text,
+    COMBINED, CONVERTED_BYTES_MAX, Check, CheckTally, Condition, Converted, Data, DataOrder, DataPer, Escape, Extract,
+    Flow, FlowTally, KeepCookies, LIST_BYTES_MAX, LISTED_MAX, LogFormat, Logged, Piece, Replay, Scenario,
+    ScenarioError, ScenarioFile, Step, Subject, convert, schema, schema_text,
 };
 pub use script::{Finished, Script, ScriptError};
 pub use series::{Row, Series, SeriesRow, Sparse};

@@ -1,8 +1,8 @@
 //! The options of a load as plain values, and the checks for contradictions between them. The binary maps its flags to
 //! these fields.
 
-use crate::places::Places;
 use crate::pace::{Schedule, Spacing, Stage};
+use crate::places::Places;
 use crate::scenario::{self, Scenario};
 use crate::script::Script;
 use crate::tcp::{Exchange, MESSAGE_BYTES_MAX, Reply};

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Stands for the address of a target at a Unix socket.
+/// The address of a target at a Unix socket.
 pub(crate) const NO_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// Another address for a name and a port: `shop.example:443:192.0.2.7`.
@@ -73,7 +73,10 @@ mod tests {
     #[test]
     fn other_addresses_are_written_as_for_curl() {
         let places = Places {
-            others: vec!["Shop.example:443:192.0.2.7".parse().unwrap(), "shop.example:80:[2001:db8::1]".parse().unwrap()],
+            others: vec![
+                "Shop.example:443:192.0.2.7".parse().unwrap(),
+                "shop.example:80:[2001:db8::1]".parse().unwrap(),
+            ],
             unix: None,
         };
         assert_eq!(places.other("shop.EXAMPLE", 443), Some("192.0.2.7:443".parse().unwrap()));

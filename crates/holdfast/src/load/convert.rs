@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// Make a scenario for --scenario of what others have recorded or described
 ///
-/// Reads curl's command lines (as browsers copy them), a HAR file, or OpenAPI 3 in JSON. What the scenario does not have is said
+/// Reads curl's command lines (as browsers copy them), a HAR file, or OpenAPI 3 in JSON. It reports what the scenario does not have
 /// on standard error.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -50,11 +50,9 @@ fn converted(args: &Args) -> Result<(), String> {
     for note in &converted.notes {
         report::say(&format!("holdfast load convert: {note}"));
     }
-    match &args.output {
-        Some(path) => fs::write(path, converted.toml).map_err(|error| format!("{}: {error}", path.display())),
-        None => {
-            report::print(converted.toml.as_bytes());
-            Ok(())
-        }
+    if let Some(path) = &args.output {
+        return fs::write(path, converted.toml).map_err(|error| format!("{}: {error}", path.display()));
     }
+    report::print(converted.toml.as_bytes());
+    Ok(())
 }

@@ -211,7 +211,10 @@ fn a_run_is_held_against_an_earlier_one_and_ci_reads_the_verdicts() {
     assert_eq!(slow.status.code(), Some(3), "{said}{}", text(&slow.stderr));
     assert!(said.contains("p50 \u{2264} 1.05 \u{d7} baseline"), "{said}");
     let verdicts = fs::read_to_string(&junit).expect("written");
-    assert!(verdicts.contains("<failure message=\"") && verdicts.contains("p50 \u{2264} 1.05 \u{d7} baseline"), "{verdicts}");
+    assert!(
+        verdicts.contains("<failure message=\"") && verdicts.contains("p50 \u{2264} 1.05 \u{d7} baseline"),
+        "{verdicts}"
+    );
     assert!(verdicts.contains("name=\"the load ran to its end\" time=\"0\"/>"), "{verdicts}");
     assert_eq!(run("/", &["--baseline", &before, "--tolerance", "0%", "--allow-lag"]).status.code(), Some(0));
     assert_eq!(run("/delay/10", &["--baseline", &before, "--tolerance", "900%"]).status.code(), Some(0));
@@ -237,9 +240,9 @@ fn targets_are_found_where_the_command_line_says() {
     let socket = folder.path().join("web.sock");
     let listener = std::os::unix::net::UnixListener::bind(&socket).expect("bound");
     let server = std::thread::spawn(move || {
-        use std::io::{BufRead as _, Write as _};
+        use std::io::Write as _;
         let (stream, _) = listener.accept().expect("a connection");
-        let mut lines = std::io::BufReader::new(stream.try_clone().expect("duplicated"));
+        let mut lines = BufReader::new(stream.try_clone().expect("duplicated"));
         let (mut hosts, mut line) = (Vec::new(), String::new());
         while lines.read_line(&mut line).is_ok_and(|read| read > 0) {
             if line.to_ascii_lowercase().starts_with("host:") {

@@ -162,3 +162,45 @@ fn an_access_log_is_replayed_at_its_pace_or_faster() {
     let unknown = expect_code(&replay(&["--log-format", "$status"]), 2);
     assert!(unknown.contains("--log-format: the format has no $request"), "{unknown}");
 }
+
+#[test]
+fn what_was_copied_recorded_or_described_is_played() {
+    let origin = origin();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let base = format!("http://{}", origin.address());
+    let curl = format!(
+        "curl '{base}/?id=one' -H 'Cookie: a=b' --compressed\ncurl '{base}/echo' --json '{{\"a\": \"{{{{uuid}}}}\"}}'\n\
+         curl '{base}/echo' -F 'who=me' -F 'n=2'"
+    );
+    let har = format!(
+        r#"{{"log": {{"entries": [
+            {{"startedDateTime": "2026-11-25T22:00:00Z", "time": 1, "response": {{"status": 200}},
+              "request": {{"method": "GET", "url": "{base}/?id=two", "headers": []}}}},
+            {{"startedDateTime": "2026-11-25T22:00:00.3Z", "time": 1, "response": {{"status": 404}},
+              "request": {{"method": "POST", "url": "{base}/status/404", "headers": [],
+                "postData": {{"mimeType": "application/x-www-form-urlencoded", "text": "a=1&b=2"}}}}}}]}}}}"#
+    );
+    let openapi = format!(
+        r#"{{"openapi": "3.0.3", "servers": [{{"url": "{base}"}}], "paths": {{
+            "/": {{"get": {{"responses": {{"200": {{}}}}, "parameters": [
+                {{"name": "id", "in": "query", "required": true, "example": "three"}}]}}}},
+            "/status/{{code}}": {{"put": {{"responses": {{"204": {{}}}}, "parameters": [
+                {{"name": "code", "in": "path", "required": true, "schema": {{"example": 204}}}}],
+                "requestBody": {{"content": {{"application/json": {{"schema": {{"type": "object", "properties": {{"x": {{"type": "integer"}}}}}}}}}}}}}}}}}}}}"#
+    );
+    for (name, content, id, said) in [
+        ("a.sh", curl, "one", "Cookies are left out"),
+        ("b.har", har, "two", ""),
+        ("c.json", openapi, "three", "Some operations change data"),
+    ] {
+        let (file, scenario) = (write(folder.path(), name, &content), folder.path().join(format!("{name}.toml")));
+        let scenario = scenario.to_string_lossy().into_owned();
+        let told = expect_code(&load(&["convert", &file, "-o", &scenario]), 0);
+        assert!(told.contains(said), "{told}");
+        let words = ["-q", "--allow-lag", "--scenario", &scenario, "-c", "2", "-n", "6", "--expect", "checks<0.1%"];
+        let played = expect_code(&load(&words), 0);
+        assert!(origin.executed(id) > 0, "{name}: {played}");
+    }
+    let wrong = write(folder.path(), "d.txt", "hello");
+    assert!(expect_code(&load(&["convert", &wrong]), 1).contains("neither a command line of curl"));
+}

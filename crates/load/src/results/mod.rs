@@ -18,8 +18,8 @@ pub use files::{Files, Reports, read_at_most};
 pub use floor::floor;
 
 use crate::drive::sockets::Sockets;
-use report::junit::{Case, Outcome};
 use crate::{Health, Verdict};
+use report::junit::{Case, Outcome};
 
 /// All results of a run.
 #[derive(Debug)]

@@ -17,10 +17,10 @@ mod schema;
 mod tally;
 
 pub(crate) use compiled::Compiled;
+pub use convert::{CONVERTED_BYTES_MAX, Converted, convert};
 pub(crate) use cookies::{Jar, Origin};
 pub(crate) use data::Feed;
 pub(crate) use examine::Response;
-pub use convert::{CONVERTED_BYTES_MAX, Converted, convert};
 pub use list::{LIST_BYTES_MAX, LISTED_MAX, Replay};
 pub use log::{COMBINED, LogFormat, Logged};
 pub use read::{ScenarioError, ScenarioFile};

@@ -1,8 +1,8 @@
 //! The options of a load of WebSockets. Plain values; the binary maps each flag to one field.
 
 use super::message::MESSAGE_BYTES_MIN;
-use crate::places::Places;
 use crate::options::{CONNECTIONS_MAX, PROCESSES_MAX, THREADS_MAX};
+use crate::places::Places;
 use crate::tls::TlsOptions;
 use crate::url::{Url, UrlError};
 use serde::{Deserialize, Serialize};

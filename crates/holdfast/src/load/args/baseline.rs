@@ -18,7 +18,7 @@ pub(in crate::load) struct BaselineFlags {
 
 /// `5%` or `5`, as a share.
 fn parse_tolerance(text: &str) -> Result<f64, String> {
-    let percent = crate::report::typed::number(text.strip_suffix('%').unwrap_or(text));
+    let percent = report::typed::number(text.strip_suffix('%').unwrap_or(text));
     let share = percent.map(|percent| percent / 100.0).filter(|share| (0.0..=10.0).contains(share));
     share.ok_or_else(|| "a share from 0% to 1000%".to_owned())
 }

@@ -40,7 +40,7 @@ impl Reports for Results<'_> {
 
     fn junit(&self) -> String {
         let summary = self.summary;
-        let name = summary.options.target().to_string();
+        let name = summary.options.target();
         let (elapsed_s, failure) = (summary.elapsed.as_secs_f64(), summary.failure.as_deref());
         super::junit(&name, elapsed_s, self.verdicts, failure, &self.health.void)
     }

@@ -3,20 +3,51 @@
 use super::{Draft, DraftBody, DraftFlow, DraftPart, DraftStep, body_of, is_kept, sound_url};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use std::fmt::Write as _;
 
 /// Options without an effect on what is sent.
 const SILENT: [&str; 22] = [
-    "-s", "--silent", "-S", "--show-error", "-v", "--verbose", "-i", "--include", "-f", "--fail", "--fail-with-body", "-g",
-    "--globoff", "-N", "--no-buffer", "-#", "--progress-bar", "--http1.1", "-0", "--http1.0", "--no-progress-meter", "-q",
+    "-s",
+    "--silent",
+    "-S",
+    "--show-error",
+    "-v",
+    "--verbose",
+    "-i",
+    "--include",
+    "-f",
+    "--fail",
+    "--fail-with-body",
+    "-g",
+    "--globoff",
+    "-N",
+    "--no-buffer",
+    "-#",
+    "--progress-bar",
+    "--http1.1",
+    "-0",
+    "--http1.0",
+    "--no-progress-meter",
+    "-q",
 ];
 
 /// The same with a value.
 const SILENT_WITH_VALUE: [&str; 12] = [
-    "-o", "--output", "-w", "--write-out", "-m", "--max-time", "--connect-timeout", "--retry", "-c", "--cookie-jar", "-D",
+    "-o",
+    "--output",
+    "-w",
+    "--write-out",
+    "-m",
+    "--max-time",
+    "--connect-timeout",
+    "--retry",
+    "-c",
+    "--cookie-jar",
+    "-D",
     "--dump-header",
 ];
 
-/// Options that another flag of the load stands for, and which.
+/// Options for which the load has a flag: the flag, and whether curl's option has a value.
 const ELSEWHERE: [(&str, bool, &str); 9] = [
     ("-k", false, "--insecure"),
     ("--insecure", false, "--insecure"),
@@ -28,6 +59,9 @@ const ELSEWHERE: [(&str, bool, &str); 9] = [
     ("--key", true, "--cert and --key"),
     ("--interface", true, "--source"),
 ];
+
+/// Said where a command has cookies.
+const COOKIES: &str = "Cookies are left out: each user keeps those that the responses set.";
 
 /// The steps of all commands in the text.
 pub(super) fn read(text: &str) -> Result<Draft, String> {
@@ -71,7 +105,7 @@ impl Call {
             let mut take = || value.take().or_else(|| words.next()).ok_or_else(|| format!("{option} has no value"));
             match option.as_str() {
                 "-X" | "--request" => self.method = Some(take()?),
-                "-H" | "--header" => self.header(&take()?),
+                "-H" | "--header" => self.header(&take()?, notes),
                 "-A" | "--user-agent" => self.fields.push(("User-Agent".to_owned(), take()?)),
                 "-e" | "--referer" => self.fields.push(("Referer".to_owned(), take()?)),
                 "-u" | "--user" => {
@@ -80,7 +114,7 @@ impl Call {
                 }
                 "-b" | "--cookie" => {
                     take()?;
-                    notes.push("Cookies are left out: each user keeps those that the responses set.".to_owned());
+                    notes.push(COOKIES.to_owned());
                 }
                 "-d" | "--data" | "--data-ascii" | "--data-binary" => {
                     let value = take()?;
@@ -106,7 +140,9 @@ impl Call {
                 "-I" | "--head" => self.is_head = true,
                 "-G" | "--get" => self.in_query = true,
                 "--url" => self.urls.push(take()?),
-                "--compressed" => notes.push("Bodies are asked for without compression, so that checks can read them.".to_owned()),
+                "--compressed" => {
+                    notes.push("Bodies are asked for without compression, so that checks can read them.".to_owned());
+                }
                 "-L" | "--location" => notes.push("Redirects are not followed: write them as steps.".to_owned()),
                 "--http2" | "--http2-prior-knowledge" | "--http3" => {
                     notes.push("A scenario is played over HTTP/1.1.".to_owned());
@@ -127,8 +163,11 @@ impl Call {
         if self.urls.is_empty() { Err("a command of curl has no URL".to_owned()) } else { Ok(()) }
     }
 
-    fn header(&mut self, text: &str) {
+    fn header(&mut self, text: &str, notes: &mut Vec<String>) {
         let Some((name, value)) = text.split_once(':') else { return };
+        if name.trim().eq_ignore_ascii_case("cookie") {
+            notes.push(COOKIES.to_owned());
+        }
         if is_kept(name.trim()) {
             self.fields.push((name.trim().to_owned(), value.trim().to_owned()));
         }
@@ -231,7 +270,8 @@ fn urlencoded(text: &str) -> String {
             if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
                 out.push(byte as char);
             } else {
-                out.push_str(&format!("%{byte:02X}"));
+                // Writing to a string cannot fail.
+                let _ = write!(out, "%{byte:02X}");
             }
         }
         out
@@ -264,13 +304,12 @@ fn words(text: &str) -> Result<Vec<String>, String> {
     while let Some(symbol) = rest.next() {
         match symbol {
             '\\' => match rest.next() {
-                Some('\n') => {}
+                Some('\n') | None => {}
                 Some('\r') if rest.peek() == Some(&'\n') => drop(rest.next()),
                 Some(other) => {
                     word.push(other);
                     has_word = true;
                 }
-                None => {}
             },
             '\'' => {
                 has_word = true;
@@ -380,7 +419,7 @@ mod tests {
             "curl 'https://shop.test/api/cart?x=1#top' -X 'PUT' \\\n  -H 'accept: application/json' -H 'cookie: a=b' \\\n  \
              -H 'content-type: application/json' --data-raw $'{\"item\":7,\"name\":\"it\\'s\"}' --compressed -sS",
         );
-        assert_eq!(notes, ["Bodies are asked for without compression, so that checks can read them."]);
+        assert_eq!(notes, ["Bodies are asked for without compression, so that checks can read them.", COOKIES]);
         assert_eq!(file["base"].as_str(), Some("https://shop.test"));
         let expected = "name = \"PUT /api/cart\"\nmethod = \"PUT\"\nurl = \"/api/cart?x=1\"\n\
                         headers = { accept = \"application/json\", content-type = \"application/json\" }\njson = { item = 7, name = \"it's\" }";
@@ -394,12 +433,17 @@ mod tests {
         let text = step("curl http://a/ -d plain");
         assert_eq!(
             text,
-            table("name = \"POST /\"\nurl = \"/\"\nheaders = { Content-Type = \"application/x-www-form-urlencoded\" }\nbody = \"plain\"")
+            table(
+                "name = \"POST /\"\nurl = \"/\"\nheaders = { Content-Type = \"application/x-www-form-urlencoded\" }\nbody = \"plain\""
+            )
         );
         assert_eq!(step("curl -G http://a/s -d q=1 --data-urlencode 'n=a b'")["url"].as_str(), Some("/s?q=1&n=a%20b"));
         assert_eq!(step("curl -I http://a/")["method"].as_str(), Some("HEAD"));
         let json = step("curl --json '{\"a\": [1]}' http://a/");
-        assert_eq!((json["json"]["a"][0].as_integer(), json["headers"]["Accept"].as_str()), (Some(1), Some("application/json")));
+        assert_eq!(
+            (json["json"]["a"][0].as_integer(), json["headers"]["Accept"].as_str()),
+            (Some(1), Some("application/json"))
+        );
         let file = step("curl -T photo.jpg http://a/up");
         assert_eq!((file["method"].as_str(), file["file"].as_str()), (Some("PUT"), Some("photo.jpg")));
         let parts = step("curl http://a/ -F 'who=me' -F 'pic=@p.png;type=image/png;filename=\"x.png\"'");
@@ -413,7 +457,8 @@ mod tests {
             "curl -u me:secret http://a/1\n# a comment\ncurl -u me:secret http://a/1 http://a/2 -k -L --strange\n",
         );
         assert_eq!(file["headers"]["Authorization"].as_str(), Some("Basic bWU6c2VjcmV0"));
-        let names: Vec<_> = file["scenario"][0]["step"].as_array().unwrap().iter().map(|step| step["name"].as_str()).collect();
+        let names: Vec<_> =
+            file["scenario"][0]["step"].as_array().unwrap().iter().map(|step| step["name"].as_str()).collect();
         assert_eq!(names, [Some("GET /1"), Some("GET /1 (2)"), Some("GET /2")]);
         assert_eq!(
             notes,

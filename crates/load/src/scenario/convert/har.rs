@@ -2,7 +2,8 @@
 //! the pauses that the person made.
 
 use super::{
-    Draft, DraftBody, DraftFlow, DraftPart, DraftStep, THINK_MS_MAX, THINK_MS_MIN, body_of, is_kept, origin_of, sound_url,
+    Draft, DraftBody, DraftFlow, DraftPart, DraftStep, THINK_MS_MAX, THINK_MS_MIN, body_of, is_kept, origin_of,
+    sound_url,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -136,7 +137,8 @@ mod tests {
             })
         };
         let mut post = entry("2026-11-25T22:00:03.000Z", 20.0, "POST", "https://shop.test/login", 302);
-        post["request"]["postData"] = json!({"mimeType": "application/x-www-form-urlencoded", "text": "user=me&p=x%26y"});
+        post["request"]["postData"] =
+            json!({"mimeType": "application/x-www-form-urlencoded", "text": "user=me&p=x%26y"});
         let file = json!({"log": {"version": "1.2", "entries": [
             entry("2026-11-25T22:00:00.000Z", 500.0, "GET", "https://shop.test/", 200),
             entry("2026-11-25T22:00:00.100Z", 900.0, "GET", "https://shop.test/app.css", 304),
@@ -182,7 +184,10 @@ check = [{ status = 302 }]
         assert_eq!(body(&broken), Ok(DraftBody::Text("{".to_owned())));
         let parts = json!({"mimeType": "multipart/form-data; boundary=x", "params": [{"name": "f", "fileName": "a.txt", "contentType": "text/plain", "value": "hi"}]});
         let Ok(DraftBody::Multipart(parts)) = body(&parts) else { panic!("parts") };
-        assert_eq!((parts[0].name.as_str(), parts[0].filename.as_deref(), parts[0].text.as_deref()), ("f", Some("a.txt"), Some("hi")));
+        assert_eq!(
+            (parts[0].name.as_str(), parts[0].filename.as_deref(), parts[0].text.as_deref()),
+            ("f", Some("a.txt"), Some("hi"))
+        );
         assert!(body(&json!({"mimeType": "x", "encoding": "base64", "text": "AA=="})).is_err());
     }
 }

@@ -111,7 +111,11 @@ pub fn convert(name: &str, text: &str) -> Result<Converted, String> {
     limit_steps(&mut draft);
     draft.flows.retain(|flow| !flow.steps.is_empty());
     if draft.flows.is_empty() {
-        return Err(["it has no request that can be sent".to_owned()].into_iter().chain(draft.notes).collect::<Vec<_>>().join("; "));
+        return Err(["it has no request that can be sent".to_owned()]
+            .into_iter()
+            .chain(draft.notes)
+            .collect::<Vec<_>>()
+            .join("; "));
     }
     name_steps(&mut draft);
     take_out_common_base(&mut draft);
@@ -177,7 +181,8 @@ fn origin_of(url: &str) -> Option<&str> {
 fn take_out_common_base(draft: &mut Draft) {
     let steps = || draft.flows.iter().flat_map(|flow| &flow.steps);
     let first = steps().find_map(|step| origin_of(&step.url)).map(str::to_owned);
-    let Some(base) = first.filter(|first| steps().all(|step| origin_of(&step.url).is_none_or(|origin| origin == first)))
+    let Some(base) =
+        first.filter(|first| steps().all(|step| origin_of(&step.url).is_none_or(|origin| origin == first)))
     else {
         return;
     };
@@ -208,10 +213,10 @@ fn is_kept(field: &str) -> bool {
 /// A body by its type: JSON and forms in a form that a person can change.
 fn body_of(content_type: &str, text: String) -> DraftBody {
     let media = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    if media == "application/json" || media.ends_with("+json") {
-        if let Ok(value @ (Value::Object(_) | Value::Array(_))) = serde_json::from_str::<Value>(&text) {
-            return DraftBody::Json(value);
-        }
+    if (media == "application/json" || media.ends_with("+json"))
+        && let Ok(value @ (Value::Object(_) | Value::Array(_))) = serde_json::from_str::<Value>(&text)
+    {
+        return DraftBody::Json(value);
     }
     if media == "application/x-www-form-urlencoded"
         && let Some(fields) = form_fields(&text)
@@ -272,7 +277,9 @@ mod tests {
 
     #[test]
     fn forms_are_read_where_nothing_is_lost() {
-        let fields = |text| form_fields(text).map(|fields| fields.into_iter().map(|(n, v)| format!("{n}={v}")).collect::<Vec<_>>());
+        let fields = |text| {
+            form_fields(text).map(|fields| fields.into_iter().map(|(n, v)| format!("{n}={v}")).collect::<Vec<_>>())
+        };
         assert_eq!(fields("a=1&b=x+y%2B%C3%BC"), Some(vec!["a=1".to_owned(), "b=x y+ü".to_owned()]));
         assert_eq!((fields("a=1&a=2"), fields("plain"), fields("a=%zz"), fields("a=%ff")), (None, None, None, None));
     }

@@ -16,7 +16,9 @@ pub(super) fn read(document: &Value) -> Result<Draft, String> {
     let base = if server.contains("://") {
         server.trim_end_matches('/').to_owned()
     } else {
-        draft.notes.push("The document names no server with a host: write the base, or give a URL on the command line.".to_owned());
+        draft.notes.push(
+            "The document names no server with a host: write the base, or give a URL on the command line.".to_owned(),
+        );
         format!("http://127.0.0.1:8080{}", server.trim_end_matches('/'))
     };
     sound_url(&base)?;
@@ -90,7 +92,15 @@ fn flow(
         None => DraftBody::None,
     };
     let status = expected_status(operation);
-    let step = DraftStep { name: name.clone(), method, url: format!("{base}{url}"), fields, body, status, ..DraftStep::default() };
+    let step = DraftStep {
+        name: name.clone(),
+        method,
+        url: format!("{base}{url}"),
+        fields,
+        body,
+        status,
+        ..DraftStep::default()
+    };
     DraftFlow { name, steps: vec![step] }
 }
 
@@ -269,9 +279,14 @@ mod tests {
         let converted = convert("pets", &document.to_string()).unwrap();
         let file: toml::Table = converted.toml.parse().unwrap_or_else(|error| panic!("{error}: {}", converted.toml));
         assert_eq!(file["base"].as_str(), Some("https://api.test"));
-        assert_eq!((file["variables"]["limit"].as_str(), file["variables"]["pet_id"].as_str()), (Some("20"), Some("7")));
-        let steps: Vec<&toml::Value> = file["scenario"].as_array().unwrap().iter().map(|flow| &flow["step"][0]).collect();
-        let shown: Vec<_> = steps.iter().map(|step| (step["name"].as_str().unwrap(), step["url"].as_str().unwrap())).collect();
+        assert_eq!(
+            (file["variables"]["limit"].as_str(), file["variables"]["pet_id"].as_str()),
+            (Some("20"), Some("7"))
+        );
+        let steps: Vec<&toml::Value> =
+            file["scenario"].as_array().unwrap().iter().map(|flow| &flow["step"][0]).collect();
+        let shown: Vec<_> =
+            steps.iter().map(|step| (step["name"].as_str().unwrap(), step["url"].as_str().unwrap())).collect();
         assert_eq!(
             shown,
             [

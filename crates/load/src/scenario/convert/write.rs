@@ -107,7 +107,9 @@ fn value_of(value: &Value) -> String {
     match value {
         Value::Null => "\"\"".to_owned(),
         Value::Bool(truth) => truth.to_string(),
-        Value::Number(number) if number.is_u64() && number.as_i64().is_none() => format!("{:.1}", number.as_f64().unwrap_or(0.0)),
+        Value::Number(number) if number.is_u64() && number.as_i64().is_none() => {
+            format!("{:.1}", number.as_f64().unwrap_or(0.0))
+        }
         Value::Number(number) => number.to_string(),
         Value::String(text) => quoted(text),
         Value::Array(items) => format!("[{}]", items.iter().map(value_of).collect::<Vec<_>>().join(", ")),
