@@ -36,7 +36,7 @@ pub use registry::cache::purging as caches;
 pub use registry::certificates::{CertificateInUse, Renewal};
 pub use registry::generation::{Generation, ListenerId};
 pub use registry::process::{AcceptDrops, Message, Overload, Registry, Totals};
-pub use registry::recent_errors::RecentErrors;
+pub use registry::recent_errors::{RecentError, RecentErrors};
 pub use registry::{acme, checks, inspect, names, ocsp, spans};
 pub use worker::inspect::status_json;
 pub use worker::run;

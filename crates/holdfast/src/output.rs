@@ -74,9 +74,15 @@ impl Output {
 
 /// Writes to standard output. A reader that closes the pipe early, such as `head`, is not an error.
 pub(crate) fn print(text: &str) -> Result<(), String> {
+    print_on(text).map(drop)
+}
+
+/// The same; whether the reader is still there.
+pub(crate) fn print_on(text: &str) -> Result<bool, String> {
     match io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(format!("cannot write the report: {error}")),
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(format!("cannot write the report: {error}")),
     }
 }
 

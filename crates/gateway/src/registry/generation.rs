@@ -162,6 +162,8 @@ pub(crate) struct BoundTunnel {
     pub(crate) plan: TunnelPlan,
     /// The location's own error log.
     pub(crate) error_log: Option<Arc<ErrorLog>>,
+    /// Server and location, as operators call them; `None` of `stream`.
+    pub(crate) route: Option<Box<str>>,
 }
 
 impl Deref for BoundTunnel {

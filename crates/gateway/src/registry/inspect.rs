@@ -3,6 +3,7 @@
 
 use crate::base::logs::error::Level;
 use crate::registry::process::{Message, Registry};
+use crate::registry::recent_errors::RecentError;
 use crate::registry::status_list::peer_label;
 use conf::value::Cidr;
 use reactor::PeerAddress;
@@ -26,6 +27,8 @@ pub struct PeerRow {
     pub peer: String,
     /// Its administrative mode.
     pub mode: String,
+    /// The weight that an operator has set; absent if it is that of the configuration.
+    pub weight: Option<u32>,
     /// The state of active checks; absent if it is healthy or not checked.
     pub check: Option<&'static str>,
     /// Failures since the last success.
@@ -80,6 +83,8 @@ pub struct ClientRow {
     pub requests: Option<u64>,
     /// The upstream's address, for a tunnel.
     pub upstream: Option<String>,
+    /// Server and location, for a tunnel of HTTP.
+    pub route: Option<String>,
     /// Bytes from the client, for a tunnel.
     pub received_bytes: Option<u64>,
     /// Bytes to the client, for a tunnel.
@@ -97,6 +102,8 @@ pub struct RowFilter {
     pub state: Option<String>,
     /// Only to this upstream address.
     pub upstream: Option<String>,
+    /// Only of this location, with or without its server before it.
+    pub route: Option<String>,
     /// Sort by this, the largest first.
     pub sort: SortBy,
     /// Most rows.
@@ -124,6 +131,11 @@ impl RowFilter {
             |wanted: &Option<String>, found: Option<&str>| wanted.as_deref().is_none_or(|wanted| Some(wanted) == found);
         is(&self.state, Some(row.state))
             && is(&self.upstream, row.upstream.as_deref())
+            && self.route.as_deref().is_none_or(|wanted| {
+                row.route.as_deref().is_some_and(|route| {
+                    route == wanted || route.split_once(' ').is_some_and(|(_, location)| location == wanted)
+                })
+            })
             && self
                 .client
                 .is_none_or(|network| client().and_then(|client| client.ip()).is_some_and(|ip| network.contains(ip)))
@@ -153,6 +165,17 @@ pub(crate) enum RowsQuestion {
     Tunnels(RowFilter),
     /// Close the client connection with this number, tunnel or not.
     Close(u64),
+    /// Close all that match, of the tunnels or of the others.
+    CloseAll(RowFilter, Tunnels),
+}
+
+/// Which of a worker's connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tunnels {
+    /// Tunnels and sessions.
+    Only,
+    /// All others.
+    Not,
 }
 
 /// A question that a worker processes, a part of its connections at a time.
@@ -204,6 +227,7 @@ impl Registry {
                     group: group.name.to_string(),
                     peer: peer.label.to_string(),
                     mode: health.mode().to_string(),
+                    weight: health.weight(),
                     check: match health.checked() {
                         Checked::Healthy => None,
                         Checked::Unhealthy => Some("unhealthy"),
@@ -224,6 +248,22 @@ impl Registry {
     pub fn set_peer_mode(&self, group: &str, label: &str, mode: PeerMode) -> bool {
         let found = find(&self.identities.health().all(), group, label);
         found.inspect(|health| health.set_mode(mode)).is_some()
+    }
+
+    /// Sets the weight of a peer; `None` returns to the configured one. `false`: there is no such peer.
+    pub fn set_peer_weight(&self, group: &str, label: &str, weight: Option<u32>) -> bool {
+        let found = find(&self.identities.health().all(), group, label);
+        found.inspect(|health| health.set_weight(weight)).is_some()
+    }
+
+    /// The last lines of the error logs from `warn` on, the oldest first: those after the line with this number, and at most
+    /// this many.
+    pub fn last_errors(&self, after: u64, most: usize) -> Vec<RecentError> {
+        let mut lines = self.recent_errors.list();
+        lines.retain(|line| line.number > after);
+        lines.truncate(most);
+        lines.reverse();
+        lines
     }
 
     /// The pools of all groups in the configuration.
@@ -280,6 +320,12 @@ impl Registry {
         self.ask(&RowsQuestion::Close(connection)).0.iter().any(|found| found.matching > 0)
     }
 
+    /// Closes all client connections that match; returns how many, and whether all workers have answered.
+    pub fn close_all(&self, filter: &RowFilter, tunnels: Tunnels) -> (u64, bool) {
+        let (found, complete) = self.ask(&RowsQuestion::CloseAll(filter.clone(), tunnels));
+        (found.iter().map(|found| found.matching).sum(), complete)
+    }
+
     fn list(&self, filter: &RowFilter, question: &RowsQuestion) -> ClientList {
         let (found, complete) = self.ask(question);
         let matching = found.iter().map(|found| found.matching).sum();
@@ -329,6 +375,7 @@ mod tests {
             age_ms: Some(age_ms),
             received_bytes: Some(bytes),
             upstream: Some("10.0.0.1:80".to_owned()),
+            route: Some("shop /ws".to_owned()),
             ..ClientRow::default()
         }
     }
@@ -353,5 +400,12 @@ mod tests {
         assert!(!admits(RowFilter { state: Some("idle".to_owned()), ..RowFilter::default() }));
         assert!(admits(RowFilter { upstream: Some("10.0.0.1:80".to_owned()), ..RowFilter::default() }));
         assert!(!admits(RowFilter { upstream: Some("10.0.0.1:81".to_owned()), ..RowFilter::default() }));
+        for (route, admitted) in [("/ws", true), ("shop /ws", true), ("other /ws", false), ("/", false)] {
+            assert_eq!(
+                admits(RowFilter { route: Some(route.to_owned()), ..RowFilter::default() }),
+                admitted,
+                "{route}"
+            );
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The last lines of the error logs, for the status page. The thread that writes the logs hands them over, so requests do no more
 //! work for it.
 
+use serde::Serialize;
 use std::collections::VecDeque;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -10,13 +11,31 @@ const LINES_MAX: usize = 100;
 /// Bytes of a line that are kept: the message, the client, and most of the request.
 const LINE_BYTES_MAX: usize = 1000;
 
+/// A line of an error log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RecentError {
+    /// Counted from 1 since the process began.
+    pub number: u64,
+    /// As it was written.
+    pub line: Box<str>,
+    /// What it means, if that is known.
+    pub meaning: Option<&'static str>,
+}
+
+/// Lines, and how many there ever were.
+#[derive(Debug, Default)]
+struct Numbered {
+    lines: VecDeque<Box<str>>,
+    count: u64,
+}
+
 /// Finds the meaning of a line.
 type Explain = fn(&str) -> Option<&'static str>;
 
 /// The last lines, the oldest first.
 #[derive(Debug, Default)]
 pub struct RecentErrors {
-    lines: Mutex<VecDeque<Box<str>>>,
+    lines: Mutex<Numbered>,
     explain: OnceLock<Explain>,
 }
 
@@ -35,23 +54,26 @@ impl RecentErrors {
         let mut kept = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(line) = last.pop() {
             let line = String::from_utf8_lossy(line.get(..LINE_BYTES_MAX).unwrap_or(line));
-            if kept.len() == LINES_MAX {
-                kept.pop_front();
+            if kept.lines.len() == LINES_MAX {
+                kept.lines.pop_front();
             }
-            kept.push_back(line.trim_end().into());
+            kept.lines.push_back(line.trim_end().into());
+            kept.count += 1;
         }
     }
 
     /// The lines with their meanings, the newest first.
-    pub(crate) fn list(&self) -> Vec<(Box<str>, Option<&'static str>)> {
-        let kept: Vec<Box<str>> =
-            self.lines.lock().unwrap_or_else(PoisonError::into_inner).iter().rev().cloned().collect();
-        let explain = self.explain.get();
-        let with_meaning = |line: Box<str>| {
-            let meaning = explain.and_then(|explain| explain(&line));
-            (line, meaning)
+    pub(crate) fn list(&self) -> Vec<RecentError> {
+        let (lines, count) = {
+            let kept = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+            (kept.lines.iter().rev().cloned().collect::<Vec<_>>(), kept.count)
         };
-        kept.into_iter().map(with_meaning).collect()
+        let explain = self.explain.get();
+        let with_meaning = |(line, number): (Box<str>, u64)| {
+            let meaning = explain.and_then(|explain| explain(&line));
+            RecentError { number, line, meaning }
+        };
+        lines.into_iter().zip((0..=count).rev()).map(with_meaning).collect()
     }
 }
 
@@ -68,10 +90,10 @@ mod tests {
         errors.keep(lines[120..].iter().map(String::as_bytes));
         let list = errors.list();
         assert_eq!(list.len(), LINES_MAX);
-        assert_eq!((&*list[0].0, list[0].1), ("line 249", None));
-        assert_eq!((&*list[2].0, list[2].1), ("line 247", Some("a seven")));
-        assert_eq!(&*list[99].0, "line 150");
+        assert_eq!((&*list[0].line, list[0].meaning, list[0].number), ("line 249", None, 220));
+        assert_eq!((&*list[2].line, list[2].meaning), ("line 247", Some("a seven")));
+        assert_eq!((&*list[99].line, list[99].number), ("line 150", 121));
         errors.keep([&vec![b'x'; 5000][..], b"\xff"].into_iter());
-        assert_eq!((errors.list()[1].0.len(), &*errors.list()[0].0), (LINE_BYTES_MAX, "\u{fffd}"));
+        assert_eq!((errors.list()[1].line.len(), &*errors.list()[0].line), (LINE_BYTES_MAX, "\u{fffd}"));
     }
 }

@@ -92,6 +92,8 @@ pub(crate) struct SeenTunnel<'a> {
     pub(crate) from_client_bytes: u64,
     pub(crate) to_client_bytes: u64,
     pub(crate) upstream: &'a Transport,
+    /// Server and location.
+    pub(crate) route: Option<&'a str>,
 }
 
 /// What the exchange hands over to start a tunnel.
@@ -168,6 +170,7 @@ impl Tunnel {
             from_client_bytes: up.bytes,
             to_client_bytes: down.bytes,
             upstream: &self.upstream,
+            route: self.plan.route.as_deref(),
         }
     }
 

@@ -6,12 +6,13 @@ use crate::base::counters::bump;
 use crate::content::status::{StatusFormat, render};
 use crate::downstream::h1::connection::Connection;
 use crate::registry::generation::Generation;
-use crate::registry::inspect::{ClientRow, Inspection, RowFilter, RowsQuestion};
+use crate::registry::inspect::{ClientRow, Inspection, RowFilter, RowsQuestion, Tunnels};
 use crate::registry::process::{Message, Registry};
 use crate::tunnel::datagrams::DatagramEnd;
 use crate::tunnel::end::ClientEnd;
 use crate::worker::{Body, Worker};
 use reactor::{Millis, PeerAddress, TaskId};
+use std::ops::Range;
 use transport::Transport;
 
 /// Tasks examined between two turns of the loop: some hundred nanoseconds each if they are not in the CPU's cache, so a
@@ -60,6 +61,11 @@ impl Worker {
                 let closed = (inspection.next..end).any(|index| self.close_by_number(index, connection));
                 inspection.found.matching += u64::from(closed);
             }
+            RowsQuestion::CloseAll(filter, tunnels) => {
+                for (index, connection) in self.matching(inspection.next..end, &filter, tunnels == Tunnels::Only) {
+                    inspection.found.matching += u64::from(self.close_by_number(index, connection));
+                }
+            }
             RowsQuestion::Connections(filter) => self.gather(&mut inspection, &filter, end, false),
             RowsQuestion::Tunnels(filter) => self.gather(&mut inspection, &filter, end, true),
         }
@@ -90,6 +96,21 @@ impl Worker {
             }
         }
         filter.keep_first(&mut inspection.found.rows);
+    }
+
+    /// Tasks whose client connection matches, with its number.
+    fn matching(&self, tasks: Range<usize>, filter: &RowFilter, tunnels: bool) -> Vec<(usize, u64)> {
+        let now = self.thread.reactor.now();
+        let bodies = self.bodies.borrow();
+        let found = bodies.iter().enumerate().take(tasks.end).skip(tasks.start).filter_map(|(index, body)| {
+            if matches!(body, Body::Tunnel(_) | Body::Datagrams(_)) != tunnels {
+                return None;
+            }
+            let (row, stream, known) = self.row(index, body, now)?;
+            let is_wanted = filter.admits(&row, || known.clone().or_else(|| stream.and_then(peer_of)));
+            is_wanted.then_some((index, row.connection))
+        });
+        found.collect()
     }
 
     /// A task's row without the client's address, and where to get that, or the address itself; `None` if the task has
@@ -141,6 +162,7 @@ impl Worker {
                 (row.age_ms, row.idle_ms) = (seen.age_ms, Some(seen.idle_ms));
                 (row.received_bytes, row.sent_bytes) = (Some(seen.from_client_bytes), Some(seen.to_client_bytes));
                 row.upstream = peer_of(seen.upstream).map(|peer| peer.to_string());
+                row.route = seen.route.map(str::to_owned);
                 match &tunnel.downstream {
                     ClientEnd::Socket(socket) => (Some(socket), None),
                     ClientEnd::Stream(stream) => (None, Some(stream.peer())),

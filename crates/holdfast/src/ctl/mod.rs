@@ -3,10 +3,11 @@
 
 pub(crate) mod request;
 mod text;
+mod top;
 
 use crate::exit;
 use crate::instance::{Instance, Wanted};
-use crate::output::print;
+use crate::output::print_on;
 use crate::report::say;
 use crate::verdict::{Lasting, prepare};
 use request::{Answer, Request};
@@ -46,26 +47,55 @@ Examples:
   holdfast ctl status
   holdfast ctl peers drain app 10.0.0.7:8080     keeps its sessions, gets no new ones
   holdfast ctl peers up app 10.0.0.7:8080
+  holdfast ctl peers weight app 10.0.0.7:8080 5
   holdfast ctl pools flush app                   close the idle upstream connections of a group
   holdfast ctl tunnels --client 10.1.0.0/16 --sort idle
+  holdfast ctl tunnels --route /ws close-all
+  holdfast ctl errors --follow
+  holdfast ctl top
   holdfast ctl cache purge api 'https://app/img/*'
   holdfast ctl reload --dry-run                  what a reload would change";
 
+/// Time between two questions for new error lines.
+const FOLLOW_PAUSE: Duration = Duration::from_secs(1);
+
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> u8 {
-    match ask(args) {
-        Ok(Answer { error: Some(error), .. }) => {
-            say(&format!("holdfast ctl: {error}"));
-            exit::FAILED
-        }
-        Ok(answer) => {
-            let shown = if args.json { answer.as_json() } else { text::render(&args.request, &answer.result) };
-            match print(&shown) {
-                Ok(()) => exit::OK,
+    let done = match &args.request {
+        Request::Top { interval, count } => top::run(args, *interval, *count),
+        Request::Errors { follow: true, limit, .. } => follow_errors(args, *limit),
+        request => {
+            return match ask(args, request) {
+                Ok(answer) => show(args, request, &answer).map_or_else(|problem| fail(&problem), |_| exit::OK),
                 Err(problem) => fail(&problem),
-            }
+            };
         }
-        Err(problem) => fail(&problem),
+    };
+    done.map_or_else(|problem| fail(&problem), |()| exit::OK)
+}
+
+/// Prints an answer; whether the reader is still there.
+fn show(args: &Args, request: &Request, answer: &Answer) -> Result<bool, String> {
+    if let Some(error) = &answer.error {
+        return Err(error.clone());
+    }
+    let shown = if args.json { answer.as_json() } else { text::render(request, &answer.result) };
+    print_on(&shown)
+}
+
+/// Prints the last error lines, and then each new one.
+fn follow_errors(args: &Args, limit: usize) -> Result<(), String> {
+    let (mut after, mut limit) = (0, limit);
+    loop {
+        let request = Request::Errors { limit, follow: false, after };
+        let answer = ask(args, &request)?;
+        let lines = answer.result["errors"].as_array().map_or(&[][..], Vec::as_slice);
+        if (answer.error.is_some() || !lines.is_empty()) && !show(args, &request, &answer)? {
+            return Ok(());
+        }
+        after = lines.last().and_then(|line| line["number"].as_u64()).unwrap_or(after);
+        limit = usize::MAX;
+        std::thread::park_timeout(FOLLOW_PAUSE);
     }
 }
 
@@ -74,7 +104,7 @@ fn fail(problem: &str) -> u8 {
     exit::FAILED
 }
 
-fn ask(args: &Args) -> Result<Answer, String> {
+fn ask(args: &Args, request: &Request) -> Result<Answer, String> {
     let path = match &args.socket {
         Some(path) => path.clone(),
         None => socket_of(args)?,
@@ -91,7 +121,7 @@ fn ask(args: &Args) -> Result<Answer, String> {
     let mut exchange = || {
         stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
         stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
-        stream.write_all(&args.request.encode())?;
+        stream.write_all(&request.encode())?;
         stream.shutdown(Shutdown::Write)?;
         let mut bytes = Vec::new();
         (&stream).take(ANSWER_BYTES_MAX).read_to_end(&mut bytes)?;

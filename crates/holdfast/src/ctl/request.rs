@@ -1,12 +1,16 @@
 //! Requests to a running instance. The same type is parsed from the command line, sent as JSON, and executed.
 
 use conf::value::Cidr;
+use gateway::Registry;
 use gateway::inspect::{PeerMode, RowFilter, SortBy};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::time::Duration;
 
 /// Most bytes of a request: the master sends it to the child in one packet.
 pub(crate) const REQUEST_BYTES_MAX: usize = 3 * 1024;
+/// Error lines that are shown by default.
+const ERRORS_DEFAULT: usize = 20;
 /// Rows that a list shows by default.
 const ROWS_DEFAULT: usize = 50;
 /// Most rows of an answer: 3 MB, which the master holds for each of a few clients.
@@ -18,7 +22,32 @@ pub(crate) const ROWS_MAX: usize = 10_000;
 pub(crate) enum Request {
     /// What serves: processes, configuration, connections, groups
     Status,
-    /// The peers of all groups; `up`, `drain` and `down` change one
+    /// The same, live: rates, groups, locations, the last errors; `q` ends it
+    Top {
+        /// Time between two looks
+        #[arg(long, value_name = "TIME", default_value = "2s", value_parser = crate::typed::duration)]
+        #[serde(skip)]
+        interval: Duration,
+        /// End after this many looks
+        #[arg(short = 'n', long, value_name = "N")]
+        #[serde(skip)]
+        count: Option<u64>,
+    },
+    /// The last lines of the error logs from warn on, with their causes
+    Errors {
+        /// Lines at most, of the last hundred
+        #[arg(short = 'n', long, value_name = "N", default_value_t = ERRORS_DEFAULT)]
+        limit: usize,
+        /// Go on with new lines until it is interrupted
+        #[arg(short, long)]
+        #[serde(skip)]
+        follow: bool,
+        /// Only lines after the one with this number
+        #[arg(skip)]
+        #[serde(default)]
+        after: u64,
+    },
+    /// The peers of all groups; `up`, `drain`, `down` and `weight` change one
     Peers {
         #[command(subcommand)]
         #[serde(default)]
@@ -30,7 +59,7 @@ pub(crate) enum Request {
         #[serde(default)]
         change: Option<PoolChange>,
     },
-    /// The client connections, tunnels left out; `close` ends one
+    /// The client connections, tunnels left out; `close` ends one, `close-all` those that the flags select
     Connections {
         #[command(flatten)]
         list: Listing,
@@ -38,7 +67,7 @@ pub(crate) enum Request {
         #[serde(default)]
         change: Option<ConnectionChange>,
     },
-    /// The tunnels; `close` ends one
+    /// The tunnels; `close` ends one, `close-all` those that the flags select
     Tunnels {
         #[command(flatten)]
         list: Listing,
@@ -76,6 +105,23 @@ pub(crate) enum PeerChange {
     Drain(PeerName),
     /// No request goes to it; those under way go on
     Down(PeerName),
+    /// Its share of requests is that of another weight
+    Weight {
+        #[command(flatten)]
+        of: PeerName,
+        /// 1 to 65535; `default` is what the configuration says
+        #[arg(value_parser = parse_weight)]
+        weight: u32,
+    },
+}
+
+/// What `peers … weight` takes; 0 is the configured weight.
+fn parse_weight(text: &str) -> Result<u32, String> {
+    if text == "default" {
+        return Ok(0);
+    }
+    let weight = text.parse().ok().filter(|weight| (1..=65_535).contains(weight));
+    weight.ok_or_else(|| "a number from 1 to 65535, or default".to_owned())
 }
 
 /// A peer.
@@ -88,11 +134,33 @@ pub(crate) struct PeerName {
 }
 
 impl PeerChange {
-    pub(crate) fn parts(&self) -> (&PeerName, PeerMode) {
+    pub(crate) fn peer(&self) -> &PeerName {
+        let (Self::Up(peer) | Self::Drain(peer) | Self::Down(peer) | Self::Weight { of: peer, .. }) = self;
+        peer
+    }
+
+    /// Makes the change; `false`: there is no such peer.
+    pub(crate) fn carry_out(&self, shared: &Registry) -> bool {
+        let PeerName { group, peer } = self.peer();
+        let mode = match self {
+            Self::Up(_) => PeerMode::Up,
+            Self::Drain(_) => PeerMode::Drain,
+            Self::Down(_) => PeerMode::Down,
+            Self::Weight { weight, .. } => {
+                return shared.set_peer_weight(group, peer, Some(*weight).filter(|weight| *weight > 0));
+            }
+        };
+        shared.set_peer_mode(group, peer, mode)
+    }
+
+    fn words(&self) -> String {
+        let PeerName { group, peer } = self.peer();
         match self {
-            Self::Up(peer) => (peer, PeerMode::Up),
-            Self::Drain(peer) => (peer, PeerMode::Drain),
-            Self::Down(peer) => (peer, PeerMode::Down),
+            Self::Up(_) => format!("up {group} {peer}"),
+            Self::Drain(_) => format!("drain {group} {peer}"),
+            Self::Down(_) => format!("down {group} {peer}"),
+            Self::Weight { weight: 0, .. } => format!("weight {group} {peer} default"),
+            Self::Weight { weight, .. } => format!("weight {group} {peer} {weight}"),
         }
     }
 }
@@ -117,6 +185,8 @@ pub(crate) enum ConnectionChange {
         /// Its number, the `*` of the error log and `$connection`
         connection: u64,
     },
+    /// Close at once all that --client, --state, --upstream or --route select
+    CloseAll,
 }
 
 /// Commands on the responses in a cache.
@@ -163,6 +233,10 @@ pub(crate) struct Listing {
     #[arg(long, value_name = "ADDRESS:PORT")]
     #[serde(default)]
     pub(crate) upstream: Option<String>,
+    /// Only tunnels of this location, such as /ws, or of one server: "shop.example /ws"
+    #[arg(long, value_name = "LOCATION")]
+    #[serde(default)]
+    pub(crate) route: Option<String>,
     /// The largest first, by this
     #[arg(long, value_enum, default_value_t)]
     #[serde(default)]
@@ -193,6 +267,19 @@ pub(crate) enum SortWord {
 }
 
 impl Listing {
+    /// Whether it leaves anything out: closing all connections of an instance is no change that a typing error should make.
+    pub(crate) fn selects(&self) -> bool {
+        self.client.is_some() || self.state.is_some() || self.upstream.is_some() || self.route.is_some()
+    }
+
+    /// What it selects, for the log.
+    fn words(&self) -> String {
+        let Self { client, state, upstream, route, .. } = self;
+        let flags = [("client", client), ("state", state), ("upstream", upstream), ("route", route)];
+        let given = flags.iter().filter_map(|(name, value)| Some(format!(" --{name} {}", value.as_ref()?)));
+        given.collect()
+    }
+
     /// The filter for the workers, or an error for the operator.
     pub(crate) fn filter(&self) -> Result<RowFilter, String> {
         let client = self.client.as_deref().map(|text| {
@@ -210,6 +297,7 @@ impl Listing {
             client: client.transpose()?,
             state: self.state.clone(),
             upstream: self.upstream.clone(),
+            route: self.route.clone(),
             sort,
             limit: self.limit.min(ROWS_MAX),
         })
@@ -227,7 +315,7 @@ impl Request {
     /// Whether it changes something. Changes are logged with the caller.
     pub(crate) fn is_change(&self) -> bool {
         match self {
-            Self::Status => false,
+            Self::Status | Self::Top { .. } | Self::Errors { .. } => false,
             Self::Peers { change } => change.is_some(),
             Self::Pools { change } => change.is_some(),
             Self::Connections { change, .. } | Self::Tunnels { change, .. } => change.is_some(),
@@ -241,17 +329,16 @@ impl Request {
     pub(crate) fn words(&self) -> String {
         match self {
             Self::Status => "status".to_owned(),
+            Self::Top { .. } => "top".to_owned(),
+            Self::Errors { .. } => "errors".to_owned(),
             Self::Peers { change: None } => "peers".to_owned(),
-            Self::Peers { change: Some(change) } => {
-                let (PeerName { group, peer }, mode) = change.parts();
-                format!("peers {mode} {group} {peer}")
-            }
+            Self::Peers { change: Some(change) } => format!("peers {}", change.words()),
             Self::Pools { change: None } => "pools".to_owned(),
             Self::Pools { change: Some(PoolChange::Flush { group }) } => {
                 format!("pools flush{}", group.as_ref().map(|group| format!(" {group}")).unwrap_or_default())
             }
-            Self::Connections { change, .. } => format!("connections{}", closed(change.as_ref())),
-            Self::Tunnels { change, .. } => format!("tunnels{}", closed(change.as_ref())),
+            Self::Connections { list, change } => format!("connections{}", closed(list, change.as_ref())),
+            Self::Tunnels { list, change } => format!("tunnels{}", closed(list, change.as_ref())),
             Self::Cache { act: None } => "cache".to_owned(),
             Self::Cache { act: Some(act) } => {
                 let (word, CachedKeys { zone, key, .. }) = match act {
@@ -267,8 +354,12 @@ impl Request {
     }
 }
 
-fn closed(change: Option<&ConnectionChange>) -> String {
-    change.map(|ConnectionChange::Close { connection }| format!(" close {connection}")).unwrap_or_default()
+fn closed(list: &Listing, change: Option<&ConnectionChange>) -> String {
+    match change {
+        None => String::new(),
+        Some(ConnectionChange::Close { connection }) => format!(" close {connection}"),
+        Some(ConnectionChange::CloseAll) => format!("{} close-all", list.words()),
+    }
 }
 
 /// A result, or the reason why there is none.
@@ -319,6 +410,13 @@ mod tests {
                     of: CachedKeys { zone: "one".to_owned(), key: "/a*".to_owned(), limit: 7 },
                 }),
             },
+            Request::Peers {
+                change: Some(PeerChange::Weight {
+                    of: PeerName { group: "a".to_owned(), peer: "b".to_owned() },
+                    weight: 7,
+                }),
+            },
+            Request::Errors { limit: 3, follow: false, after: 9 },
             Request::Reload { dry_run: true },
             Request::LogLevel { level: Some("debug".to_owned()) },
         ] {
@@ -335,6 +433,9 @@ mod tests {
         let peer = PeerName { group: "app".to_owned(), peer: "a:1".to_owned() };
         let down = Request::Peers { change: Some(PeerChange::Down(peer)) };
         assert_eq!((down.is_change(), down.words().as_str()), (true, "peers down app a:1"));
+        let list = Listing { route: Some("/ws".to_owned()), ..Listing::default() };
+        let all = Request::Tunnels { list, change: Some(ConnectionChange::CloseAll) };
+        assert_eq!((all.is_change(), all.words().as_str()), (true, "tunnels --route /ws close-all"));
     }
 
     #[test]

@@ -10,6 +10,14 @@ use std::fmt::Write as _;
 pub(super) fn render(request: &Request, result: &Value) -> String {
     match request {
         Request::Status => status(result),
+        Request::Top { .. } => String::new(),
+        Request::Errors { .. } => errors(result),
+        Request::Connections { change: Some(ConnectionChange::CloseAll), .. }
+        | Request::Tunnels { change: Some(ConnectionChange::CloseAll), .. } => {
+            let incomplete =
+                if result["complete"] == Value::Bool(false) { ", a worker did not answer in time" } else { "" };
+            format!("{} connections closed{incomplete}\n", number(&result["closed"]))
+        }
         Request::Pools { change: None } => table(result, "pools", &POOLS),
         Request::Connections { change: None, .. } => listing(result, &CONNECTIONS),
         Request::Tunnels { change: None, .. } => listing(result, &TUNNELS),
@@ -33,10 +41,11 @@ pub(super) fn render(request: &Request, result: &Value) -> String {
 /// A column: its title, its field, and the function that formats it.
 type Column = (&'static str, &'static str, fn(&Value) -> String);
 
-const PEERS: [Column; 9] = [
+const PEERS: [Column; 10] = [
     ("group", "group", text),
     ("peer", "peer", text),
     ("mode", "mode", text),
+    ("weight", "weight", number),
     ("check", "check", text),
     ("fails", "fails", number),
     ("active", "active", number),
@@ -81,16 +90,29 @@ const CONNECTIONS: [Column; 7] = [
     ("requests", "requests", number),
     ("memory", "memory_bytes", number),
 ];
-const TUNNELS: [Column; 8] = [
+const TUNNELS: [Column; 9] = [
     ("connection", "connection", serial),
     ("client", "client", text),
     ("upstream", "upstream", text),
+    ("route", "route", text),
     ("age", "age_ms", time),
     ("idle", "idle_ms", time),
     ("received", "received_bytes", number),
     ("sent", "sent_bytes", number),
     ("memory", "memory_bytes", number),
 ];
+
+/// Lines of error logs, each with its cause below it.
+pub(super) fn errors(result: &Value) -> String {
+    let mut out = String::new();
+    for error in result["errors"].as_array().into_iter().flatten() {
+        let _ = writeln!(out, "{}", text(&error["line"]));
+        if let Some(meaning) = error["meaning"].as_str() {
+            let _ = writeln!(out, "    cause: {meaning}");
+        }
+    }
+    out
+}
 
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or("-").to_owned()

@@ -2,8 +2,11 @@
 //! for workers and locks. The master has logged the request and passed it on.
 
 use super::channel::{Channel, Kind};
-use crate::ctl::request::{Answer, CacheAct, CachedKeys, ConnectionChange, PeerName, PoolChange, ROWS_MAX, Request};
+use crate::ctl::request::{
+    Answer, CacheAct, CachedKeys, ConnectionChange, Listing, PeerName, PoolChange, ROWS_MAX, Request,
+};
 use gateway::caches::KeyPattern;
+use gateway::inspect::Tunnels;
 use gateway::{Generation, Level, Registry, status_json};
 use serde_json::{Value, json};
 use std::io;
@@ -53,11 +56,9 @@ fn carry_out(request: &Request, shared: &Registry, generation: &Generation) -> R
     match request {
         Request::Status => serde_json::from_slice(&status_json(shared, generation)).map_err(|error| error.to_string()),
         Request::Peers { change } => {
-            if let Some(change) = change {
-                let (PeerName { group, peer }, mode) = change.parts();
-                if !shared.set_peer_mode(group, peer, mode) {
-                    return Err(format!("no peer \"{peer}\" in group \"{group}\": `holdfast ctl peers` lists them"));
-                }
+            if let Some(change) = change.as_ref().filter(|change| !change.carry_out(shared)) {
+                let PeerName { group, peer } = change.peer();
+                return Err(format!("no peer \"{peer}\" in group \"{group}\": `holdfast ctl peers` lists them"));
             }
             Ok(json!({"peers": shared.peer_rows()}))
         }
@@ -72,6 +73,10 @@ fn carry_out(request: &Request, shared: &Registry, generation: &Generation) -> R
             let closed = shared.close_connection(*connection);
             if closed { Ok(json!({"closed": connection})) } else { Err(format!("no connection *{connection}")) }
         }
+        Request::Connections { list, change: Some(ConnectionChange::CloseAll) } => {
+            close_all(shared, list, Tunnels::Not)
+        }
+        Request::Tunnels { list, change: Some(ConnectionChange::CloseAll) } => close_all(shared, list, Tunnels::Only),
         Request::Connections { list, change: None } => Ok(json!(shared.list_connections(&list.filter()?))),
         Request::Tunnels { list, change: None } => Ok(json!(shared.list_tunnels(&list.filter()?))),
         Request::Cache { act: None } => Ok(json!({"caches": generation.cache_rows()})),
@@ -82,8 +87,18 @@ fn carry_out(request: &Request, shared: &Registry, generation: &Generation) -> R
             }
             Ok(json!({"level": shared.log_level().map(Level::label)}))
         }
+        Request::Errors { limit, after, .. } => Ok(json!({"errors": shared.last_errors(*after, *limit)})),
         Request::Reload { .. } => Err("the master reloads".to_owned()),
+        Request::Top { .. } => Err("it is shown from the status".to_owned()),
     }
+}
+
+fn close_all(shared: &Registry, list: &Listing, tunnels: Tunnels) -> Result<Value, String> {
+    if !list.selects() {
+        return Err("close-all needs --client, --state, --upstream or --route".to_owned());
+    }
+    let (closed, complete) = shared.close_all(&list.filter()?, tunnels);
+    Ok(json!({"closed": closed, "complete": complete}))
 }
 
 fn act_on_cache(act: &CacheAct, generation: &Generation) -> Result<Value, String> {

@@ -2,7 +2,7 @@
 //! current exchanges. `timing` measures response times.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
 
 use rustc_hash::FxHashMap;
@@ -65,6 +65,8 @@ pub struct PeerHealth {
     line: OnceLock<Arc<SeatLine>>,
     active_checks: AtomicU8,
     mode: AtomicU8,
+    /// The weight that an operator has set; 0: that of the configuration.
+    weight: AtomicU32,
     /// When it came back from being unavailable, for `slow_start`; 0 if it never did.
     recovered_ms: AtomicU64,
     pub(super) timing: Timing,
@@ -121,6 +123,17 @@ impl PeerHealth {
         if let (PeerMode::Up, Some(line)) = (mode, self.line.get()) {
             line.call();
         }
+    }
+
+    /// The weight that an operator has set, if one has.
+    pub fn weight(&self) -> Option<u32> {
+        Some(self.weight.load(Relaxed)).filter(|weight| *weight > 0)
+    }
+
+    /// Sets the weight until the next call; `None` returns to the configured one. It outlives generations.
+    pub fn set_weight(&self, weight: Option<u32>) {
+        self.weight.store(weight.unwrap_or(0), Relaxed);
+        WEIGHTS_ARE_SET.store(true, Relaxed);
     }
 
     /// Records the result of an active check. A recovered peer starts slowly if it has `slow_start`; earlier failures
@@ -196,6 +209,14 @@ impl PeerHealth {
         }
         (SHARE_WHOLE as u64 * elapsed / slow_start_ms).max(1) as i64
     }
+}
+
+/// Whether an operator has ever set a weight in this process: until then the sums of groups are as they were made.
+static WEIGHTS_ARE_SET: AtomicBool = AtomicBool::new(false);
+
+/// Whether weights may differ from those of the configuration.
+pub(super) fn weights_are_set() -> bool {
+    WEIGHTS_ARE_SET.load(Relaxed)
 }
 
 /// The full weight in tiers with a peer that starts slowly: a thousand steps from nothing to everything.

@@ -69,7 +69,7 @@ impl Method {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Weights {
     current: i64,
-    /// The configured weight, less after failures, growing back by one at each round.
+    /// The whole weight, less after failures, growing back by one at each round.
     effective: i64,
 }
 
@@ -88,11 +88,13 @@ impl Weights {
         Self { current: self.current, effective: (i64::from(to) - lost).max(0) }
     }
 
-    /// One round: the current weight grows by the effective one, or by its share, which is returned.
-    fn advance(&mut self, configured: u32, share: i64) -> i64 {
+    /// One round: the current weight grows by the effective one, or by its share, which is returned. A weight that an
+    /// operator has raised is reached by one at each round, like one that failures have lowered.
+    fn advance(&mut self, whole: u32, share: i64) -> i64 {
+        self.effective = self.effective.min(i64::from(whole));
         let step = self.effective * share;
         self.current += step;
-        if self.effective < i64::from(configured) {
+        if self.effective < i64::from(whole) {
             self.effective += 1;
         }
         step
@@ -139,15 +141,15 @@ pub(super) fn choose_bound(
 ) -> Option<usize> {
     let is_bound = |peer: &Peer| *peer.sid == *bound && peer.is_usable(selection, now);
     let places = || tier.peers.iter().enumerate().filter(|(_, peer)| is_bound(peer));
-    let own_weight: u64 = places().map(|(_, peer)| u64::from(peer.spec.weight)).sum();
+    let own_weight: u64 = places().map(|(_, peer)| u64::from(peer.weight())).sum();
     let mut weights = lock_plain(&tier.weights);
     let current = places().filter_map(|(place, _)| weights.get(place)).map(|weights| weights.current).max()?;
-    let round = u64::from(tier.total_weight).saturating_sub(own_weight) as i64 * tier.share_whole();
+    let round = u64::from(tier.total_weight()).saturating_sub(own_weight) as i64 * tier.share_whole();
     let mut owed = 0;
     if method == Method::RoundRobin && current > -round {
         for (peer, weights) in tier.peers.iter().zip(weights.iter_mut()) {
             if !is_bound(peer) && peer.is_eligible(selection, now) {
-                owed += weights.advance(peer.spec.weight, tier.share(peer, now));
+                owed += weights.advance(peer.weight(), tier.share(peer, now));
             }
         }
     }
@@ -174,7 +176,7 @@ fn heaviest<'t>(
     let mut total = 0;
     for (place, peer) in candidates {
         let Some(weights) = weights.get_mut(place) else { continue };
-        total += weights.advance(peer.spec.weight, tier.share(peer, now));
+        total += weights.advance(peer.weight(), tier.share(peer, now));
         if best.is_none_or(|(_, most)| weights.current > most) {
             best = Some((place, weights.current));
         }
@@ -300,10 +302,11 @@ fn random_two(
 
 /// The peer in whose share of the total weight a hash falls.
 fn place_of_weight(tier: &Tier, hash: u32) -> Option<usize> {
-    let mut rest = hash.checked_rem(tier.total_weight)?;
+    let mut rest = hash.checked_rem(tier.total_weight())?;
     tier.peers.iter().position(|peer| {
-        let falls_here = rest < peer.spec.weight;
-        rest = rest.wrapping_sub(peer.spec.weight);
+        let weight = peer.weight();
+        let falls_here = rest < weight;
+        rest = rest.wrapping_sub(weight);
         falls_here
     })
 }

@@ -176,7 +176,8 @@ struct Peer {
 struct Tier {
     peers: Vec<Peer>,
     weights: PlainMutex<Vec<Weights>>,
-    total_weight: u32,
+    /// The sum of the configured weights.
+    configured_weight: u32,
     /// Weights are counted in thousandths, because a peer with `slow_start` gains its weight gradually.
     starts_slowly: bool,
     /// Empty except for `hash … consistent`.
@@ -351,7 +352,7 @@ impl Group {
             return Standing::Unchanged;
         }
         if let Some(weights) = lock_plain(&tier.weights).get_mut(place) {
-            weights.lower(spec.weight / spec.max_fails);
+            weights.lower(peer.weight() / spec.max_fails);
         }
         if fails >= spec.max_fails { Standing::Disabled } else { Standing::Unchanged }
     }
@@ -409,10 +410,10 @@ impl Tier {
             Some(before) => before.weights_for(&peers),
         };
         // A sum past u32 would take weights in the millions; the hashes then favour the first peers.
-        let total_weight = peers.iter().fold(0, |sum: u32, peer| sum.saturating_add(peer.spec.weight));
+        let configured_weight = peers.iter().fold(0, |sum: u32, peer| sum.saturating_add(peer.spec.weight));
         let starts_slowly = peers.iter().any(|peer| peer.spec.slow_start_ms > 0);
         let ring = if method == Method::ConsistentHash { Ring::new(&peers) } else { Ring::default() };
-        Self { peers, weights: PlainMutex::new(weights), total_weight, starts_slowly, ring }
+        Self { peers, weights: PlainMutex::new(weights), configured_weight, starts_slowly, ring }
     }
 
     /// The weights of a list of peers, as far as they are those of this tier.
@@ -452,6 +453,14 @@ impl Tier {
         if self.starts_slowly { SHARE_WHOLE } else { 1 }
     }
 
+    /// The sum of all weights.
+    fn total_weight(&self) -> u32 {
+        if !health::weights_are_set() {
+            return self.configured_weight;
+        }
+        self.peers.iter().fold(0, |sum: u32, peer| sum.saturating_add(peer.weight()))
+    }
+
     /// The present value of a unit of the peer's weight.
     fn share(&self, peer: &Peer, now: Millis) -> i64 {
         if self.starts_slowly { peer.health.share(peer.spec.slow_start_ms, now) } else { 1 }
@@ -459,11 +468,16 @@ impl Tier {
 
     /// The peer's present weight, for comparison with others in the tier.
     fn weight(&self, peer: &Peer, now: Millis) -> u128 {
-        u128::from(peer.spec.weight) * u128::from(self.share(peer, now).unsigned_abs())
+        u128::from(peer.weight()) * u128::from(self.share(peer, now).unsigned_abs())
     }
 }
 
 impl Peer {
+    /// Its weight: what an operator has set, or that of the configuration.
+    fn weight(&self) -> u32 {
+        self.health.weight().unwrap_or(self.spec.weight)
+    }
+
     fn pick_unchosen(&self, inputs: &Inputs<'_>) -> Pick {
         let is_drained = self.is_drained() && *inputs.bound != *self.sid;
         // Failures do not count here; active checks and an operator's mode do.

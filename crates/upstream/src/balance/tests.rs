@@ -489,3 +489,28 @@ fn attempts_are_counted_without_peers_that_are_down_or_drained() {
     assert_eq!(picked(&held), Some(1));
     assert!(!busy.has_another(&Selection { tried: 1, ..Selection::default() }, b"", START), "it is busy");
 }
+
+#[test]
+fn a_weight_that_was_set_counts_until_it_is_given_back() {
+    for method in [Method::RoundRobin, Method::Random, Method::LeastConn] {
+        let members: Vec<Member> = (0..2).map(|index| member(index, PeerSpec::default())).collect();
+        let health = Arc::clone(&members[0].health);
+        let group = Group::new(method, members);
+        let first_of = |requests: u64| {
+            let ask = |seed: u64| {
+                let inputs = Inputs { random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15), ..Inputs::default() };
+                picked(&group.pick(&mut Selection::default(), &inputs, START))
+            };
+            (1..=requests).filter(|seed| ask(*seed) == Some(0)).count()
+        };
+        health.set_weight(Some(3));
+        first_of(4);
+        let share = first_of(400);
+        // `random` is not exact; the others are.
+        assert!((if method == Method::Random { 260..340 } else { 300..301 }).contains(&share), "{method:?}: {share}");
+        health.set_weight(None);
+        first_of(2);
+        let share = first_of(400);
+        assert!((if method == Method::Random { 160..240 } else { 200..201 }).contains(&share), "{method:?}: {share}");
+    }
+}

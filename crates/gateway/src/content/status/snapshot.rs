@@ -20,6 +20,7 @@ use crate::registry::generation::Generation;
 use crate::registry::meter::MeterReading;
 use crate::registry::names::NameFailure;
 use crate::registry::process::Registry;
+use crate::registry::recent_errors::RecentError;
 use crate::registry::spans::SpanCounts;
 use crate::registry::status_list::{ListedGroup, RouteName};
 
@@ -69,7 +70,7 @@ pub(crate) struct Snapshot {
     pub(crate) memory: MemoryStatus,
     pub(crate) overload: OverloadStatus,
     /// The last lines of the error logs, from `warn` on, the newest first.
-    pub(crate) errors: Vec<ErrorStatus>,
+    pub(crate) errors: Vec<RecentError>,
     /// The locations that have answered a request.
     pub(crate) locations: Vec<LocationStatus>,
     pub(crate) groups: Vec<GroupStatus>,
@@ -103,14 +104,6 @@ impl RecentStatus {
     pub(crate) fn requests_per_second(&self) -> f64 {
         if self.seconds > 0.0 { self.requests as f64 / self.seconds } else { 0.0 }
     }
-}
-
-/// A line of an error log.
-#[derive(Debug, Serialize)]
-pub(crate) struct ErrorStatus {
-    pub(crate) line: String,
-    /// What it means, if that is known.
-    pub(crate) meaning: Option<&'static str>,
 }
 
 /// Client connections.
@@ -307,7 +300,7 @@ impl Snapshot {
             log_lines_dropped: log_lines_dropped(shared, generation),
             memory: room::memory(shared),
             overload: room::overload(shared),
-            errors: errors(shared),
+            errors: shared.recent_errors.list(),
             locations: locations(routes),
             groups,
             ports,
@@ -348,11 +341,6 @@ fn requests(shared: &Registry) -> Requests {
         user_file_bad_lines: shared.user_files.bad_lines(),
         responses: classes.map(|(place, class)| (*class, sum(shared, |of| &of.responses[place]))).collect(),
     }
-}
-
-fn errors(shared: &Registry) -> Vec<ErrorStatus> {
-    let lines = shared.recent_errors.list().into_iter();
-    lines.map(|(line, meaning)| ErrorStatus { line: line.into(), meaning }).collect()
 }
 
 fn recent(shared: &Registry, requests: &Requests, routes: &[(RouteName, RouteSums)]) -> RecentStatus {

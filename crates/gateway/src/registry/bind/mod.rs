@@ -17,7 +17,7 @@ use crate::base::logs::error::{ErrorLog, ErrorOutput, ErrorTarget};
 use crate::base::logs::place::LogPlace;
 use crate::base::route_cells::RouteCells;
 use crate::plan::Plan;
-use crate::plan::location::LocationPlan;
+use crate::plan::location::{Content, LocationPlan};
 use crate::plan::tls::CacheSize;
 use crate::plan::tunnel::TunnelPlan;
 use crate::plan::upstream_tls::UpstreamTlsPlan;
@@ -221,10 +221,11 @@ impl Registry {
 impl Binding<'_> {
     fn proxies(&mut self, groups: &groups::BoundGroups, error_logs: &[ErrorOutput]) -> Vec<BoundProxy> {
         let mut proxies = Vec::new();
-        for plan in &self.plan.proxies {
+        let mut routes = self.proxy_routes();
+        for (plan, route) in self.plan.proxies.iter().zip(&mut routes) {
             let (tls, sides) = self.bound_tls(plan.tls.as_ref());
             let group = Arc::clone(&groups.uses[plan.group.0 as usize]);
-            let tunnel = bound_tunnel(plan.tunnel, error_logs);
+            let tunnel = bound_tunnel(plan.tunnel, error_logs, route.take());
             proxies.push(BoundProxy { plan: Arc::clone(plan), group, tls, sides, tunnel });
         }
         proxies
@@ -235,23 +236,46 @@ impl Binding<'_> {
         for plan in &self.plan.stream.proxies {
             let (tls, sides) = self.bound_tls(plan.tls.as_ref());
             let group = Arc::clone(&groups.uses[plan.group.0 as usize]);
-            let tunnel = bound_tunnel(plan.tunnel, error_logs);
+            let tunnel = bound_tunnel(plan.tunnel, error_logs, None);
             proxies.push(BoundStreamProxy { plan: Arc::clone(plan), group, tls, sides, tunnel });
         }
         proxies
     }
 
-    /// The counters of locations, by what operators call them: the first name of the server, and the words behind `location`.
+    /// The counters of locations.
     fn routes(&self) -> Vec<Arc<RouteCells>> {
+        let cells = |location: &LocationPlan| {
+            let (server, route) = self.shown_route(location);
+            self.shared.status.route(&server, &route)
+        };
+        self.plan.locations.iter().map(cells).collect()
+    }
+
+    /// What operators call a location: the first name of the server, and the words behind `location`.
+    fn shown_route(&self, location: &LocationPlan) -> (String, String) {
         let name_or = |name: &[u8], other: &str| match String::from_utf8_lossy(name) {
             name if name.is_empty() => other.to_owned(),
             name => name.into_owned(),
         };
-        let cells = |location: &LocationPlan| {
-            let server = location.server.map(|id| &*self.plan.server(id).name).unwrap_or_default();
-            self.shared.status.route(&name_or(server, "_"), &name_or(&location.route, "-"))
-        };
-        self.plan.locations.iter().map(cells).collect()
+        let server = location.server.map(|id| &*self.plan.server(id).name).unwrap_or_default();
+        (name_or(server, "_"), name_or(&location.route, "-"))
+    }
+
+    /// Server and location of each proxy.
+    fn proxy_routes(&self) -> Vec<Option<Box<str>>> {
+        let mut routes = vec![None; self.plan.proxies.len()];
+        for location in &self.plan.locations {
+            for proxy in (0..).map_while(|place| location.content.proxy(place)) {
+                if let Some(place) = routes.get_mut(proxy.0 as usize) {
+                    let (server, route) = self.shown_route(location);
+                    *place = Some(format!("{server} {route}").into_boxed_str());
+                }
+                if matches!(location.content, Content::Proxy(_)) {
+                    break;
+                }
+            }
+        }
+        routes
     }
 
     /// TLS of a proxy with the objects that outlive configurations, and the sides for certificates that variables name.
@@ -265,7 +289,7 @@ impl Binding<'_> {
     }
 }
 
-fn bound_tunnel(plan: TunnelPlan, error_logs: &[ErrorOutput]) -> Arc<BoundTunnel> {
+fn bound_tunnel(plan: TunnelPlan, error_logs: &[ErrorOutput], route: Option<Box<str>>) -> Arc<BoundTunnel> {
     let error_log = plan.error_log.map(|id| Arc::clone(&error_logs[id.0 as usize].log));
-    Arc::new(BoundTunnel { plan, error_log })
+    Arc::new(BoundTunnel { plan, error_log, route })
 }

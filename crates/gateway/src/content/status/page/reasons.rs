@@ -3,6 +3,7 @@
 use crate::base::close::CloseReason;
 use crate::content::status::page::{alarming, count, duration, escaped, table};
 use crate::content::status::snapshot::{Labelled, Snapshot};
+use crate::registry::recent_errors::RecentError;
 use std::fmt::Write as _;
 use std::time::{Duration, UNIX_EPOCH};
 use upstream::DiscardReason;
@@ -63,7 +64,7 @@ pub(super) fn errors(page: &mut String, now: &Snapshot) {
         page.push_str("<p>None since the start.</p>\n");
         return;
     }
-    let row = |error: &crate::content::status::snapshot::ErrorStatus| {
+    let row = |error: &RecentError| {
         format!("<tr><td>{}</td><td>{}</td></tr>\n", escaped(error.meaning.unwrap_or_default()), escaped(&error.line))
     };
     let rows: Vec<String> = now.errors.iter().map(row).collect();

@@ -2,6 +2,8 @@
 //! make. As root, the worker process runs as another user.
 #![allow(clippy::unwrap_used)] // a failed step is the end of a test
 
+mod changes;
+
 use crate::support;
 use crate::support::{DEADLINE, Instance, children, until};
 use nix::unistd::{Group, User};
