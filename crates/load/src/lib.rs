@@ -104,6 +104,7 @@ mod crew;
 pub mod drive;
 mod expect;
 mod floor;
+mod form;
 mod generator;
 mod health;
 mod http;
@@ -138,6 +139,7 @@ mod worker;
 pub use cause::{Blame, ByCause, Cause};
 pub use expect::{EXPECTATIONS, Expectation};
 pub use floor::{Ask, Floor, measure_floor};
+pub use form::{FormPart, form_body};
 pub use generator::GeneratorRecord;
 pub use health::Health;
 pub use options::{

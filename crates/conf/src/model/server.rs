@@ -45,9 +45,9 @@ pub struct Declared {
     pub maps: Vec<Map>,
     /// Geos.
     pub geos: Vec<Geo>,
-    /// Databases of addresses; `http` alone has them.
+    /// Databases of addresses.
     pub geoips: Vec<Geoip2>,
-    /// Whose `X-Forwarded-For` counts for them.
+    /// Whose `X-Forwarded-For` counts for them, in `http`.
     pub geoip_proxies: Geoip2Proxies,
     /// Splits.
     pub splits: Vec<SplitClients>,

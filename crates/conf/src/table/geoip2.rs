@@ -13,4 +13,9 @@ directives! {
     "geoip2_proxy_recursive" (flag) "on | off" = "off" in Http, No, Yes =>
         "Whether the last address that is no proxy of `geoip2_proxy` counts, instead of the last one.",
         "geoip2_proxy_recursive on;";
+
+    module "ngx_stream_geoip2_module";
+    "geoip2" (block 1) "file" in Stream, No + REPEATABLE, Yes =>
+        "Defines variables by what a database in MaxMind's format has for the client address.",
+        "geoip2 GeoLite2-Country.mmdb { $country source=$proxy_protocol_addr default=XX country iso_code; }";
 }

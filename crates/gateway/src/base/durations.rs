@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, OnceLock};
 
 /// Upper bounds of the buckets of every duration, in microseconds. The last bound is nginx's default timeout. A worker reads its
-/// clock once per turn, so a duration is as precise as a turn is short: some tens of microseconds where few connections are busy.
+/// clock once per turn, so a duration is as precise as a turn is short.
 pub(crate) const BOUNDS_US: [u64; 18] = [
     100, 250, 500, 1000, 2000, 5000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000,
     5_000_000, 10_000_000, 30_000_000, 60_000_000,

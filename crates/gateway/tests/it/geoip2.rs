@@ -67,3 +67,23 @@ fn without_auto_reload_the_file_is_read_once() {
     gateway.reload(&text);
     until("the reloaded configuration", || (get(&gateway, "/?ip=192.0.2.1") == "Behind").then_some(()));
 }
+
+#[test]
+fn sessions_of_stream_have_variables_of_a_database() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("places.mmdb");
+    fs::write(&file, places("Somewhere", 7)).unwrap();
+    let text = format!(
+        "events {{}} stream {{ geoip2 {} {{ $name source=$proxy_protocol_addr default=nowhere country names en; $own default=none \
+         country names en; $build metadata build_epoch; }} map $name $kind {{ default other; Somewhere known; }} \
+         server {{ listen {{listen}} proxy_protocol; return '$name $kind $own $build'; }} }}",
+        file.display()
+    );
+    let gateway = Gateway::start(&text, &[]);
+    for (address, answer) in [("192.0.2.1", "Somewhere known none 7"), ("127.0.0.9", "nowhere other none 7")] {
+        let mut client = gateway.client();
+        client.send(format!("PROXY TCP4 {address} 127.0.0.1 1000 80\r\n"));
+        let (said, _) = client.rest();
+        assert_eq!(String::from_utf8_lossy(&said), answer);
+    }
+}

@@ -16,8 +16,8 @@ use super::typed::{Course, parse_duration_range, parse_rate, parse_stage};
 use crate::typed::{count, duration, size};
 use load::results::read_at_most;
 use load::{
-    EXPECTATIONS, Expectation, Options, PROCESSES_MAX, Pace, Script, Spacing, Stage, TEMPLATES, Target, Url, UrlError,
-    Version,
+    EXPECTATIONS, Expectation, FormPart, Options, PROCESSES_MAX, Pace, Script, Spacing, Stage, TEMPLATES, Target, Url,
+    UrlError, Version, form_body,
 };
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -129,6 +129,9 @@ pub(super) struct LoadArgs {
     /// Body from a file
     #[arg(long, value_name = "FILE", conflicts_with = "body")]
     body_file: Option<PathBuf>,
+    /// A part of a multipart/form-data body, as curl: name=text or name=@file;type=image/png; may be given several times
+    #[arg(short = 'F', long, value_name = "PART", conflicts_with_all = ["body", "body_file", "grpc", "scenario", "urls_file", "replay"])]
+    form: Vec<FormPart>,
     /// Open a connection for each request
     #[arg(long)]
     no_keepalive: bool,
@@ -346,7 +349,14 @@ impl LoadArgs {
             }
             _ => (1, text),
         };
+        let mut fields = self.fields()?;
         let body = match (&self.body, &self.body_file) {
+            _ if !self.form.is_empty() => {
+                let (body, content_type) = form_body(&self.form, read_body)?;
+                fields.retain(|(name, _)| !name.eq_ignore_ascii_case("content-type"));
+                fields.push(("Content-Type".to_owned(), content_type));
+                body
+            }
             (Some(body), _) => body.clone().into_bytes(),
             (None, Some(path)) => read_body(path)?,
             (None, None) => match self.grpc_size.unwrap_or_default() {
@@ -363,7 +373,7 @@ impl LoadArgs {
             url: url.parse().map_err(|error: UrlError| format!("{url}: {error}"))?,
             weight,
             method: self.method.clone().unwrap_or_else(|| default_method.to_owned()),
-            fields: self.fields()?,
+            fields,
             body,
         })
     }

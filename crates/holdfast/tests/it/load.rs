@@ -227,6 +227,21 @@ fn a_run_is_held_against_an_earlier_one_and_ci_reads_the_verdicts() {
 }
 
 #[test]
+fn forms_are_uploaded_with_their_files() {
+    let origin = Origin::start();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let file = folder.path().join("cat.png");
+    fs::write(&file, [0x89, b'P', 0, 255]).expect("written");
+    let picture = format!("picture=@{};type=image/png", file.display());
+    let words =
+        ["-q", "-n", "5", "-c", "1", "-F", "who=me", "-F", &picture, "--expect", "errors<0.1%", &origin.url("/echo")];
+    let output = load(&words);
+    assert_eq!(output.status.code(), Some(0), "{}{}", text(&output.stdout), text(&output.stderr));
+    let missing = load(&["-q", "-n", "1", "-F", "a=@none", &origin.url("/echo")]);
+    assert_eq!(missing.status.code(), Some(2), "{}", text(&missing.stderr));
+}
+
+#[test]
 fn targets_are_found_where_the_command_line_says() {
     let origin = Origin::start();
     let port = origin.url("/").trim_end_matches('/').rsplit(':').next().expect("a port").to_owned();

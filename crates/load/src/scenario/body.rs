@@ -79,6 +79,32 @@ pub(super) fn multipart(parts: Vec<Part>) -> Body {
     Body { pieces, content_type: Some(format!("multipart/form-data; boundary={boundary}")) }
 }
 
+/// A part of a body that is made once, with its content as bytes.
+#[derive(Debug)]
+pub(crate) struct FormContent {
+    pub(crate) name: String,
+    pub(crate) filename: Option<String>,
+    pub(crate) content_type: Option<String>,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// The same body as bytes, and its Content-Type.
+pub(crate) fn multipart_bytes(contents: Vec<FormContent>) -> (Vec<u8>, String) {
+    let part = |content: FormContent| {
+        let FormContent { name, filename, content_type, bytes } = content;
+        Part { name, filename, content_type, content: Piece::Bytes(bytes) }
+    };
+    let Body { pieces, content_type } = multipart(contents.into_iter().map(part).collect());
+    let mut body = Vec::new();
+    for piece in pieces {
+        match piece {
+            Piece::Text(text, _) => body.extend_from_slice(text.as_bytes()),
+            Piece::Bytes(bytes) => body.extend_from_slice(&bytes),
+        }
+    }
+    (body, content_type.unwrap_or_default())
+}
+
 /// A name in `Content-Disposition`, as browsers write it (RFC 7578 section 2 and the HTML standard).
 fn quoted(name: &str) -> String {
     name.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A")

@@ -16,6 +16,7 @@ mod request;
 mod schema;
 mod tally;
 
+pub(crate) use body::{FormContent, multipart_bytes};
 pub(crate) use compiled::Compiled;
 pub use convert::{CONVERTED_BYTES_MAX, Converted, convert};
 pub(crate) use cookies::{Jar, Origin};

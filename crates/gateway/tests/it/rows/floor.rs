@@ -13,7 +13,8 @@ fn floor_of(count: usize) -> String {
 fn a_floor_is_open_before_the_first_request_and_serves_it() {
     let peer = Peer::saying(HELLO);
     let gateway = Gateway::start_workers(2, &floor_of(3), &[peer.address()]);
-    until("the floor", || (peer.connections() == 3).then_some(()));
+    // The peer accepts them before the gateway has them in its pool.
+    until("the floor", || gateway.shared().pool_rows().iter().any(|row| row.idle == 3).then_some(()));
     let mut client = gateway.client();
     for _ in 0..4 {
         client.send(GET);
@@ -28,7 +29,8 @@ fn a_group_that_only_a_variable_names_has_its_floor_too() {
     let peer = Peer::saying(HELLO);
     let conf = floor_of(3).replace("proxy_pass http://peers", "set $group peers; proxy_pass http://$group");
     let gateway = Gateway::start_workers(2, &conf, &[peer.address()]);
-    until("the floor", || (peer.connections() == 3).then_some(()));
+    // The peer accepts them before the gateway has them in its pool.
+    until("the floor", || gateway.shared().pool_rows().iter().any(|row| row.idle == 3).then_some(()));
     let mut client = gateway.client();
     client.send(GET);
     assert_eq!(client.response().text(), "hello");

@@ -76,14 +76,18 @@ fn a_session_is_resumed_with_the_peer_that_gave_it_also_after_a_reload() {
 fn idle_connections_move_between_workers() {
     let peer = counting();
     let gateway = Gateway::start_workers(2, &text(1, "keepalive 4;", ""), &[peer.address()]);
+    // The other worker finds the connection only once the first one has given it back.
+    let is_idle = || (gateway.shared().pool_rows().first()?.idle == 1).then_some(());
     // The least loaded worker gets a new client, so two concurrent clients have different workers.
     for round in 0..4 {
         let (mut first, mut second) = (gateway.client(), gateway.client());
         gateway.until_totals("both are accepted", |totals| totals.active == 2);
         first.send(GET);
         assert_eq!(first.response().text(), (2 * round + 1).to_string());
+        until("the connection is idle", is_idle);
         second.send(GET);
         assert_eq!(second.response().text(), (2 * round + 2).to_string());
+        until("the connection is idle again", is_idle);
         drop((first, second));
         gateway.until_totals("both are gone", |totals| totals.active == 0);
     }

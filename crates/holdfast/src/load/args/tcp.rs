@@ -47,6 +47,7 @@ impl LoadArgs {
             (!self.header.is_empty(), "-H"),
             (self.method.is_some(), "--method"),
             (self.body.is_some() || self.body_file.is_some(), "--body"),
+            (!self.form.is_empty(), "--form"),
             (self.http2, "--http2"),
             (self.streams.is_some(), "--streams"),
             (self.grpc, "--grpc"),

@@ -121,6 +121,7 @@ impl LoadArgs {
             (self.poisson, "--poisson"),
             (self.method.is_some(), "--method"),
             (self.body.is_some() || self.body_file.is_some(), "--body"),
+            (!self.form.is_empty(), "--form"),
             (self.no_keepalive, "--no-keepalive"),
             (self.pipeline != 1, "--pipeline"),
             (self.http2, "--http2"),

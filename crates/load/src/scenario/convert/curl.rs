@@ -1,6 +1,7 @@
 //! Command lines of curl, as browsers copy them and as documentation has them: a step for each URL.
 
 use super::{Draft, DraftBody, DraftFlow, DraftPart, DraftStep, body_of, is_kept, sound_url};
+use crate::form::FormPart;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use std::fmt::Write as _;
@@ -238,28 +239,12 @@ fn split(word: &str) -> (Option<String>, Option<String>) {
     (Some(option.to_owned()), None)
 }
 
-/// A part of `-F`: `name=text`, `name=@file;type=…;filename=…`.
+/// A part of `-F`, or of `--form-string` without a meaning of `@` and `;`.
 fn part(text: &str, is_plain: bool) -> Result<DraftPart, String> {
-    let (name, value) = text.split_once('=').ok_or_else(|| format!("-F {text} has no value"))?;
-    let mut part = DraftPart { name: name.to_owned(), ..DraftPart::default() };
-    if is_plain {
-        part.text = Some(value.to_owned());
-        return Ok(part);
-    }
-    let mut pieces = value.split(';');
-    let first = pieces.next().unwrap_or_default();
-    for piece in pieces {
-        match piece.trim().split_once('=') {
-            Some(("type", kind)) => part.content_type = Some(kind.to_owned()),
-            Some(("filename", name)) => part.filename = Some(name.trim_matches('"').to_owned()),
-            _ => {}
-        }
-    }
-    match first.strip_prefix('@') {
-        Some(path) => part.file = Some(path.trim_matches('"').to_owned()),
-        None => part.text = Some(first.to_owned()),
-    }
-    Ok(part)
+    let FormPart { name, text, file, filename, content_type } =
+        if is_plain { FormPart::plain(text)? } else { text.parse()? };
+    let file = file.map(|path| path.to_string_lossy().into_owned());
+    Ok(DraftPart { name, text, file, filename, content_type })
 }
 
 /// `--data-urlencode`: `name=text`, or a text.
