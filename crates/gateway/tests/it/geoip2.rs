@@ -80,7 +80,7 @@ fn sessions_of_stream_have_variables_of_a_database() {
         file.display()
     );
     let gateway = Gateway::start(&text, &[]);
-    for (address, answer) in [("192.0.2.1", "Somewhere known none 7"), ("127.0.0.9", "nowhere other none 7")] {
+    for (address, answer) in [("192.0.2.1", "Somewhere known Loopback 7"), ("10.9.9.9", "nowhere other Loopback 7")] {
         let mut client = gateway.client();
         client.send(format!("PROXY TCP4 {address} 127.0.0.1 1000 80\r\n"));
         let (said, _) = client.rest();
