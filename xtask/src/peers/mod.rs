@@ -8,6 +8,7 @@
 
 mod debian;
 mod go_tools;
+mod otel_collector;
 mod python_tools;
 mod wrapper;
 
@@ -225,6 +226,7 @@ pub(crate) fn provide(workspace: &Workspace) -> Result<PathBuf> {
     if fs::read_to_string(home.join("stamp")).is_ok_and(|stamp| stamp.starts_with(LAYOUT))
         && PEERS.iter().all(|peer| bin.join(peer.name).is_file())
         && go_tools::TOOLS.iter().all(|tool| bin.join(tool.name).is_file())
+        && bin.join(otel_collector::NAME).is_file()
     {
         python_tools::provide(&home, &bin);
         return Ok(bin);
@@ -252,6 +254,7 @@ pub(crate) fn provide(workspace: &Workspace) -> Result<PathBuf> {
     for tool in &go_tools::TOOLS {
         go_tools::build(tool, &home, &bin)?;
     }
+    otel_collector::build(&home, &bin)?;
     python_tools::provide(&home, &bin);
     fs::write(home.join("stamp"), format!("{LAYOUT}\n{}\n", unpacked.join("\n")))?;
     Ok(bin)
@@ -291,11 +294,12 @@ fn list(workspace: &Workspace) -> Result<()> {
         let (origin, path) = fs::read_link(&file).map_or(("unpacked", file), |installed| ("installed", installed));
         println!("{:<14} {version:<44} {origin:<10} {}", peer.name, path.display());
     }
-    for tool in &go_tools::TOOLS {
-        let file = bin.join(tool.name);
+    let built = go_tools::TOOLS.iter().map(|tool| (tool.name, tool.version));
+    for (name, version) in built.chain([(otel_collector::NAME, otel_collector::VERSION)]) {
+        let file = bin.join(name);
         let origin = if file.is_file() { "built" } else { "absent" };
         absent += usize::from(!file.is_file());
-        println!("{:<14} {:<44} {origin:<10} {}", tool.name, tool.version, file.display());
+        println!("{name:<14} {version:<44} {origin:<10} {}", file.display());
     }
     for tool in &python_tools::TOOLS {
         let file = bin.join(tool.name);
@@ -303,7 +307,7 @@ fn list(workspace: &Workspace) -> Result<()> {
         println!("{:<14} {:<44} {origin:<10} {}", tool.name, tool.version, file.display());
     }
     if absent > 0 {
-        bail!("{absent} of {} tools are absent", PEERS.len() + go_tools::TOOLS.len());
+        bail!("{absent} of {} tools are absent", PEERS.len() + go_tools::TOOLS.len() + 1);
     }
     Ok(())
 }

@@ -121,7 +121,13 @@ impl Link {
         answer: &mut Answer,
     ) -> Result<bool, Fault> {
         let now_ms = self.begun.elapsed().as_millis() as u64;
-        let broken = |closed: http2::Closed| Fault::again(&format!("the collector's HTTP/2 is broken: {closed}"));
+        let is_http1 = !self.engine.knows_peer() && bytes.starts_with(b"HTTP/1.");
+        let broken = |closed: http2::Closed| {
+            if is_http1 {
+                return Fault::last("the collector answers in HTTP/1: OTLP over HTTP has a path, such as /v1/traces");
+            }
+            Fault::again(&format!("the collector's HTTP/2 is broken: {closed}"))
+        };
         while let Some(event) = self.engine.receive(now_ms, &mut bytes, head, &mut self.out).map_err(broken)? {
             let is_end = match event {
                 Event::Head { stream, end } if stream == own => {

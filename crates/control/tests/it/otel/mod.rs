@@ -1,8 +1,10 @@
-//! Spans at a real collector: a server of gRPC (and of HTTP) with OpenTelemetry's own definitions, in Python.
+//! Spans at collectors: a server of gRPC (and of HTTP) with OpenTelemetry's own definitions, in Python, which refuses what it is told
+//! to; and OpenTelemetry's collector.
 
 mod collector;
 mod context;
 mod delivery;
+mod real_collector;
 mod spans;
 
 use collector::Collector;

@@ -1,0 +1,54 @@
+//! OpenTelemetry's own collector, made by its builder of the parts that the tests use: the receiver of OTLP, and an exporter that
+//! passes spans on as JSON over HTTP.
+
+use crate::workspace::run;
+use anyhow::{Context as _, Result};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// The name under `target/peers/bin`.
+pub(super) const NAME: &str = "otelcol";
+/// The version that the tests are written against.
+pub(super) const VERSION: &str = "v0.165.0";
+/// The version of its parts that count for themselves.
+const STABLE: &str = "v1.71.0";
+
+/// Builds it into `bin` with the Go there; downloads and caches are below `home`, where the other Go tools have theirs.
+pub(super) fn build(home: &Path, bin: &Path) -> Result<()> {
+    let (work, go) = (home.join("go"), bin.join("go"));
+    let own = work.join("otelcol");
+    fs::create_dir_all(&own)?;
+    let with_go = |command: &mut Command| {
+        command
+            .current_dir(home)
+            .env("GOPATH", work.join("path"))
+            .env("GOCACHE", work.join("cache"))
+            .env("GOFLAGS", "-modcacherw")
+            .env("GOTOOLCHAIN", "local")
+            .env("CGO_ENABLED", "0");
+    };
+    let module = format!("go.opentelemetry.io/collector/cmd/builder@{VERSION}");
+    let mut install = Command::new(&go);
+    with_go(&mut install);
+    run(install.args(["install", "-trimpath", &module]).env("GOBIN", &own))
+        .with_context(|| format!("cannot build the collector's builder; `go install {module}` by hand shows why"))?;
+    let parts = own.join("parts.yaml");
+    fs::write(&parts, manifest(&go, &own.join("made")))?;
+    let mut builder = Command::new(own.join("builder"));
+    with_go(&mut builder);
+    run(builder.arg("--config").arg(&parts)).context("cannot build the collector")?;
+    fs::copy(own.join("made").join(NAME), bin.join(NAME)).map(drop).context("cannot copy the collector")
+}
+
+fn manifest(go: &Path, out: &Path) -> String {
+    format!(
+        "dist:\n  name: {NAME}\n  module: holdfast.test/{NAME}\n  go: {}\n  output_path: {}\n\
+         receivers:\n  - gomod: go.opentelemetry.io/collector/receiver/otlpreceiver {VERSION}\n\
+         exporters:\n  - gomod: go.opentelemetry.io/collector/exporter/otlphttpexporter {VERSION}\n\
+         providers:\n  - gomod: go.opentelemetry.io/collector/confmap/provider/fileprovider {STABLE}\n  \
+         - gomod: go.opentelemetry.io/collector/confmap/provider/envprovider {STABLE}\n",
+        go.display(),
+        out.display()
+    )
+}
