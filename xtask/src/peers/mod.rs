@@ -28,7 +28,7 @@ pub(crate) struct Args {
 }
 
 /// Changed with the wrappers or the layout, so that an older folder is rebuilt.
-const LAYOUT: &str = "holdfast-peers 9";
+const LAYOUT: &str = "holdfast-peers 10";
 
 /// A program that tests or benches run for comparison.
 pub(crate) struct Peer {
@@ -101,7 +101,7 @@ const PEERS: [Peer; 28] = [
         file: "usr/sbin/php-fpm8.2",
         version: &["-v"],
     },
-    // The compiler for the Go gateway of the lab's `two-limit-pool`, and for Pebble and h2spec; Pebble needs 1.24.
+    // The compiler for the Go gateway of the lab's `two-limit-pool`, and for Pebble, h2spec and the collector; they need 1.24.
     Peer {
         name: "go",
         package: "golang-go",

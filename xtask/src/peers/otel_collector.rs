@@ -10,9 +10,9 @@ use std::process::Command;
 /// The name under `target/peers/bin`.
 pub(super) const NAME: &str = "otelcol";
 /// The version that the tests are written against.
-pub(super) const VERSION: &str = "v0.165.0";
+pub(super) const VERSION: &str = "v0.145.0";
 /// The version of its parts that count for themselves.
-const STABLE: &str = "v1.71.0";
+const STABLE: &str = "v1.51.0";
 
 /// Builds it into `bin` with the Go there; downloads and caches are below `home`, where the other Go tools have theirs.
 pub(super) fn build(home: &Path, bin: &Path) -> Result<()> {
