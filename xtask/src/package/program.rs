@@ -66,21 +66,7 @@ pub(super) fn build(workspace: &Workspace, arch: Arch, linking: Linking) -> Resu
     });
     let trained = if arch.is_native() { trained::flags(&trained::profile(workspace)?) } else { String::new() };
     heading(&format!("building holdfast for {} ({})", arch.debian(), folder.display()));
-    let mut cargo = workspace.cargo();
-    cargo.args([
-        "build",
-        "--locked",
-        "--profile",
-        "dist",
-        "--package",
-        "holdfast",
-        "--features",
-        FEATURES,
-        "--target",
-        &target,
-        "--target-dir",
-    ]);
-    cargo.arg(&folder);
+    let mut cargo = trained::dist_build(workspace, &target, &folder);
     if !arch.is_native() {
         check_cross(arch)?;
         let linker = format!("{}-linux-gnu-gcc", arch.rust());

@@ -19,19 +19,16 @@ pub(crate) fn build(workspace: &Workspace) -> Result<PathBuf> {
     let profile = profile(workspace)?;
     let folder = workspace.target("trained");
     heading("building holdfast with profile dist and what the training showed");
-    let mut cargo = workspace.cargo();
-    cargo.env("RUSTFLAGS", flags(&profile)).args([
-        "build",
-        "--locked",
-        "--profile",
-        "dist",
-        "--package",
-        "holdfast",
-        "--features",
-        FEATURES,
-    ]);
-    run(cargo.args(["--target", &host(), "--target-dir"]).arg(&folder))?;
+    run(dist_build(workspace, &host(), &folder).env("RUSTFLAGS", flags(&profile)))?;
     Ok(folder.join(host()).join("dist/holdfast"))
+}
+
+/// The command that builds the `dist` program for a target in a folder of its own.
+pub(crate) fn dist_build(workspace: &Workspace, target: &str, folder: &Path) -> Command {
+    let mut cargo = workspace.cargo();
+    cargo.args(["build", "--locked", "--profile", "dist", "--package", "holdfast", "--features", FEATURES]);
+    cargo.args(["--target", target, "--target-dir"]).arg(folder);
+    cargo
 }
 
 /// The compiler's flags for using a profile.

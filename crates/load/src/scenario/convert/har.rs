@@ -5,6 +5,7 @@ use super::{
     Draft, DraftBody, DraftFlow, DraftPart, DraftStep, THINK_MS_MAX, THINK_MS_MIN, body_of, is_kept, origin_of,
     sound_url,
 };
+use crate::scenario::log::days_since_1970;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -102,11 +103,7 @@ fn unix_ms(text: &str) -> Option<i64> {
         }
         _ => 0,
     };
-    // Days since the epoch, with years that begin in March (Hinnant's algorithm).
-    let year = if month <= 2 { year - 1 } else { year };
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
+    let days = days_since_1970(year, month, day);
     Some((((days * 24 + hour) * 60 + minute - offset_minutes) * 60 + second) * 1000 + fraction_ms)
 }
 
