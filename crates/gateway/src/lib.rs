@@ -35,6 +35,7 @@ pub use registry::bind::{BoundPlan, ListenerSpec};
 pub use registry::cache::purging as caches;
 pub use registry::certificates::{CertificateInUse, Renewal};
 pub use registry::generation::{Generation, ListenerId};
+pub use registry::outline::differences;
 pub use registry::process::{AcceptDrops, Message, Overload, Registry, Totals};
 pub use registry::recent_errors::{RecentError, RecentErrors};
 pub use registry::{acme, checks, inspect, names, ocsp, spans};

@@ -46,14 +46,7 @@ impl Outline {
 
     /// What has changed since an earlier outline, a line for each.
     pub(crate) fn changes_since(&self, before: &Self) -> Vec<String> {
-        let names: BTreeSet<&String> = before.0.keys().chain(self.0.keys()).collect();
-        let line = |name: &String| match (before.0.get(name), self.0.get(name)) {
-            (None, Some(_)) => Some(format!("{name} added")),
-            (Some(_), None) => Some(format!("{name} removed")),
-            (Some(before), Some(after)) if before != after => Some(format!("{name} changed: {before} -> {after}")),
-            _ => None,
-        };
-        let mut changes: Vec<String> = names.into_iter().filter_map(line).collect();
+        let mut changes = differences(&before.0, &self.0, "added", "removed");
         let more = changes.len().saturating_sub(CHANGES_MAX);
         if more > 0 {
             changes.truncate(CHANGES_MAX);
@@ -61,6 +54,24 @@ impl Outline {
         }
         changes
     }
+}
+
+/// Entries that are in only one of two maps, and entries with different values. Each is one line, which ends with `added` or
+/// `removed` (such as "opened") or names both values.
+pub fn differences(
+    before: &BTreeMap<String, String>,
+    after: &BTreeMap<String, String>,
+    added: &str,
+    removed: &str,
+) -> Vec<String> {
+    let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let line = |name: &String| match (before.get(name), after.get(name)) {
+        (None, Some(_)) => Some(format!("{name} {added}")),
+        (Some(_), None) => Some(format!("{name} {removed}")),
+        (Some(before), Some(after)) if before != after => Some(format!("{name} changed: {before} -> {after}")),
+        _ => None,
+    };
+    names.into_iter().filter_map(line).collect()
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -114,6 +125,16 @@ mod tests {
             ]
         );
         assert_eq!(after.changes_since(&after), [""; 0]);
+    }
+
+    #[test]
+    fn differences_name_what_comes_goes_and_changes() {
+        let map = |entries: &[(&str, &str)]| -> BTreeMap<String, String> {
+            entries.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        };
+        let before = map(&[("a", "1"), ("b", "1"), ("c", "1")]);
+        let after = map(&[("b", "2"), ("c", "1"), ("d", "1")]);
+        assert_eq!(differences(&before, &after, "opened", "closed"), ["a closed", "b changed: 1 -> 2", "d opened"]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::serve::order::Texts;
 use crate::serve::sockets::socket_name;
 use crate::verdict::Prepared;
 use conf::model::Model;
-use gateway::{BoundPlan, Level};
+use gateway::{BoundPlan, Level, differences};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -85,23 +85,6 @@ impl DryRun {
     }
 }
 
-/// Entries that are in only one of two maps, and entries with different values.
-fn differences(
-    before: &BTreeMap<String, String>,
-    after: &BTreeMap<String, String>,
-    added: &str,
-    removed: &str,
-) -> Vec<String> {
-    let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
-    let line = |name: &String| match (before.get(name), after.get(name)) {
-        (None, Some(_)) => Some(format!("{name} {added}")),
-        (Some(_), None) => Some(format!("{name} {removed}")),
-        (Some(before), Some(after)) if before != after => Some(format!("{name} changed: {before} -> {after}")),
-        _ => None,
-    };
-    names.into_iter().filter_map(line).collect()
-}
-
 fn files(before: &Texts, after: &Texts) -> Vec<String> {
     let names: BTreeSet<&PathBuf> = before.paths().chain(after.paths()).collect();
     let line = |path: &PathBuf| match (before.text(path), after.text(path)) {
@@ -157,17 +140,6 @@ fn replacing(before: &ChildPlan, after: &ChildPlan) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn map(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
-        entries.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
-    }
-
-    #[test]
-    fn differences_name_what_comes_goes_and_changes() {
-        let before = map(&[("a", "1"), ("b", "1"), ("c", "1")]);
-        let after = map(&[("b", "2"), ("c", "1"), ("d", "1")]);
-        assert_eq!(differences(&before, &after, "opened", "closed"), ["a closed", "b changed: 1 -> 2", "d opened"]);
-    }
 
     #[test]
     fn a_replaced_process_says_what_it_drains() {
