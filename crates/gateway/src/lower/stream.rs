@@ -246,7 +246,12 @@ impl Lowering<'_> {
         let sharing = Sharing { source: connect.source, tls: shared, ..Sharing::default() };
         let binding = StreamBinding { connect, source, tls };
         if let Some(upstream) = pass.upstream {
-            return Some(StreamContentPlan::Proxy(self.stream_group(upstream, sharing, &binding, (settings, &pass.address))?));
+            return Some(StreamContentPlan::Proxy(self.stream_group(
+                upstream,
+                sharing,
+                &binding,
+                (settings, &pass.address),
+            )?));
         }
         let mut known = Vec::new();
         for (index, upstream) in self.declared.upstreams.iter().enumerate() {
@@ -257,7 +262,8 @@ impl Lowering<'_> {
                     Host::Ip(_) | Host::Unix(_) => continue,
                 },
             };
-            let proxy = self.stream_group(UpstreamId(index as u32), sharing.clone(), &binding, (settings, &pass.address))?;
+            let proxy =
+                self.stream_group(UpstreamId(index as u32), sharing.clone(), &binding, (settings, &pass.address))?;
             known.push((name.into(), port, proxy));
         }
         let (group, guests) = self.stream_guests(pass.span, sharing);

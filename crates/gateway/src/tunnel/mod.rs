@@ -215,7 +215,10 @@ impl Tunnel {
         self.downstream.borrowed().held_bytes()
             + self.upstream.held_bytes()
             + spills.sum::<usize>()
-            + self.extras.as_ref().map_or(0, |_| size_of::<Extras>())
+            + self
+                .extras
+                .as_ref()
+                .map_or(0, |extras| size_of::<Extras>() + extras.leaving.as_ref().map_or(0, |_| size_of::<Leaving>()))
             + self.paces.as_ref().map_or(0, |_| size_of::<[Option<Pace>; 2]>())
     }
 

@@ -37,11 +37,7 @@ impl Passage<'_> {
     }
 
     /// Passes received bytes on by `write`; returns how many of them went on.
-    pub(super) fn pass(
-        &mut self,
-        data: &[u8],
-        mut write: impl FnMut(&[u8]) -> io::Result<usize>,
-    ) -> io::Result<usize> {
+    pub(super) fn pass(&mut self, data: &[u8], mut write: impl FnMut(&[u8]) -> io::Result<usize>) -> io::Result<usize> {
         let Some(place) = &mut self.place else { return write(data).map(|_| data.len()) };
         let Some(close) = &mut self.close else {
             place.advance(data);

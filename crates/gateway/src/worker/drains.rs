@@ -142,9 +142,7 @@ impl Worker {
         };
         let reason = match cause {
             Cause::Reload => self.generation().drains(plan, peer)?,
-            Cause::Operator(drained) => {
-                peer.filter(|peer| drained.has(*peer)).map(|_| CloseReason::DrainedPeer)?
-            }
+            Cause::Operator(drained) => peer.filter(|peer| drained.has(*peer)).map(|_| CloseReason::DrainedPeer)?,
             Cause::Quit => CloseReason::DrainedQuit,
         };
         Some((task, reason))

@@ -389,4 +389,3 @@ fn no_request_fails_and_no_unchanged_tunnel_ends_over_many_reloads() {
         }
     }
 }
-

@@ -269,12 +269,7 @@ impl Binding<'_> {
         (name_or(server, "_"), name_or(&location.route, "-"))
     }
 
-    fn bound_tunnel(
-        &self,
-        plan: &TunnelPlan,
-        error_logs: &[ErrorOutput],
-        route: Option<Box<str>>,
-    ) -> Arc<BoundTunnel> {
+    fn bound_tunnel(&self, plan: &TunnelPlan, error_logs: &[ErrorOutput], route: Option<Box<str>>) -> Arc<BoundTunnel> {
         let error_log = plan.error_log.map(|id| Arc::clone(&error_logs[id.0 as usize].log));
         Arc::new(BoundTunnel { plan: plan.clone(), error_log, route, generation: self.known.generations })
     }
@@ -306,4 +301,3 @@ impl Binding<'_> {
         (tls, sides)
     }
 }
-

@@ -21,8 +21,8 @@ fn unchanged_locations_keep_their_tunnels_over_many_reloads() {
         closes(&mut changed, RESTART);
         echoes(&mut kept);
     }
+    scene.gateway.until_totals("one is left", |totals| (totals.tunnels, totals.draining) == (1, 0));
     assert_eq!(scene.gateway.shared().closed(gateway::CloseReason::DrainedRoute), 20);
-    scene.gateway.until_totals("one is left", |totals| totals.tunnels == 1);
 }
 
 #[test]
@@ -61,6 +61,7 @@ fn a_peer_that_is_removed_loses_its_tunnels() {
     closes(&mut first, RESTART);
     echoes(&mut second);
     scene.gateway.logged("tunnel drained: its peer was removed or is drained");
+    scene.until_drained();
     assert_eq!(scene.gateway.shared().closed(gateway::CloseReason::DrainedPeer), 1);
 }
 
@@ -79,7 +80,8 @@ fn a_peer_that_is_marked_drain_loses_its_tunnels() {
 
 #[test]
 fn a_sticky_tunnel_to_a_peer_that_is_marked_already_stays() {
-    let sticky = |first: &str| format!("server {{upstream:0}} {first} route=a; server {{upstream:1}}; sticky route $arg_r;");
+    let sticky =
+        |first: &str| format!("server {{upstream:0}} {first} route=a; server {{upstream:1}}; sticky route $arg_r;");
     let mut scene = Scene::new(FAST, vec![echo(), echo()]);
     scene.change_group(&sticky(""));
     let mut before = scene.tunnel("/kept?r=a");
@@ -99,6 +101,7 @@ fn an_operator_drains_a_peer_and_may_change_their_mind() {
     assert!(scene.gateway.shared().set_peer_mode("app", &label, PeerMode::Drain));
     closes(&mut first, RESTART);
     echoes(&mut second);
+    scene.until_drained();
     assert!(scene.gateway.shared().set_peer_mode("app", &label, PeerMode::Up));
     let [mut first, mut second] = [scene.tunnel("/kept"), scene.tunnel("/kept")];
     echoes(&mut first);
@@ -170,8 +173,6 @@ fn a_tunnel_whose_101_comes_after_the_reload_is_drained_too() {
     client.send("GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
     asked.wait();
     scene.change_chat("proxy_read_timeout 70s;");
-    // A request by the new configuration shows that the worker has it.
-    testkit::until("the reload", || (scene.gateway.shared().totals().active == 1).then_some(()));
     go_on.raise();
     assert_eq!(client.response().status(), 101);
     closes(&mut client, RESTART);
@@ -179,11 +180,13 @@ fn a_tunnel_whose_101_comes_after_the_reload_is_drained_too() {
 
 #[test]
 fn sessions_of_stream_end_at_the_timeout_if_their_server_has_changed() {
-    let lines = || Peer::script(|mut talk| {
-        while let Some(bytes) = talk.whatever_came() {
-            talk.send(bytes);
-        }
-    });
+    let lines = || {
+        Peer::script(|mut talk| {
+            while let Some(bytes) = talk.whatever_came() {
+                talk.send(bytes);
+            }
+        })
+    };
     let (one, two) = (lines(), lines());
     let text = |first: &str| {
         format!(

@@ -43,9 +43,8 @@ impl Scene {
 
     fn tunnel_for(&self, protocol: &str, location: &str) -> Talk {
         let mut client = self.gateway.client();
-        client.send(format!(
-            "GET {location} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n"
-        ));
+        client
+            .send(format!("GET {location} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n"));
         assert_eq!(client.response().status(), 101);
         client
     }

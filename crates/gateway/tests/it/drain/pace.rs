@@ -2,7 +2,7 @@
 //! tells the two sides of each case apart.
 
 use super::{Scene, close, closes, echo, echoes};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use testkit::Talk;
 use websocket::CloseCode;
 
@@ -10,16 +10,7 @@ const RESTART: CloseCode = CloseCode::SERVICE_RESTART;
 
 /// Takes the tunnels that have a close frame out of the list.
 fn take_closed(clients: &mut Vec<Talk>) -> Vec<Talk> {
-    let heard = |client: &mut Talk| client.hears_within(std::time::Duration::from_millis(5));
-    let (closed, open) = std::mem::take(clients).into_iter().map(|mut client| (heard(&mut client), client)).fold(
-        (Vec::new(), Vec::new()),
-        |(mut closed, mut open), (is_closed, client)| {
-            if is_closed { closed.push(client) } else { open.push(client) }
-            (closed, open)
-        },
-    );
-    *clients = open;
-    closed
+    clients.extract_if(.., |client| client.hears_within(Duration::from_millis(5))).collect()
 }
 
 #[test]
@@ -43,9 +34,8 @@ fn a_reload_that_restores_the_route_saves_the_tunnels_that_wait() {
     let mut scene = Scene::new("drain_rate 1;", vec![echo()]);
     let mut clients: Vec<Talk> = (0..3).map(|_| scene.tunnel("/chat")).collect();
     scene.change_chat("proxy_read_timeout 70s;");
-    let first = testkit::until("the first close", || take_closed(&mut clients).pop());
+    let mut first = testkit::until("the first close", || take_closed(&mut clients).pop());
     scene.change_chat("");
-    let mut first = first;
     closes(&mut first, RESTART);
     scene.until_drained();
     // A turn may have come between the two reloads on a slow machine.
@@ -58,7 +48,8 @@ fn a_reload_that_restores_the_route_saves_the_tunnels_that_wait() {
 
 #[test]
 fn many_tunnels_of_several_workers_share_the_rate() {
-    let text = super::text("drain_rate 500;", "server {upstream:0};", "").replace("worker_processes 1", "worker_processes 2");
+    let text =
+        super::text("drain_rate 500;", "server {upstream:0};", "").replace("worker_processes 1", "worker_processes 2");
     let peer = echo();
     let gateway = testkit::Gateway::start_workers(2, &text, &[peer.address()]);
     let mut scene = Scene { gateway, peers: vec![peer], drain: "drain_rate 500;" };
