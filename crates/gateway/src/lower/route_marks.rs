@@ -18,27 +18,27 @@ use std::sync::Arc;
 struct Mark(DefaultHasher);
 
 impl Mark {
-    fn add(&mut self, what: impl Hash) {
+    fn add(&mut self, what: &(impl Hash + ?Sized)) {
         what.hash(&mut self.0);
     }
 
     fn template(&mut self, template: &Template) {
-        self.add(template.parts.len());
+        self.add(&template.parts.len());
         for part in &template.parts {
             match part {
-                Part::Text(text) => self.add((0, text)),
-                Part::Variable(name) => self.add((1, name)),
-                Part::Capture(number) => self.add((2, number)),
+                Part::Text(text) => self.add(&(0, text)),
+                Part::Variable(name) => self.add(&(1, name)),
+                Part::Capture(number) => self.add(&(2, number)),
             }
         }
     }
 
     fn templates<'a>(&mut self, templates: impl IntoIterator<Item = &'a Template>) {
         for template in templates {
-            self.add(true);
+            self.add(&true);
             self.template(template);
         }
-        self.add(false);
+        self.add(&false);
     }
 
     fn amount(&mut self, amount: &Amount) {
@@ -50,24 +50,24 @@ impl Mark {
 
     fn source(&mut self, bind: Option<&BindAddress>) {
         match bind {
-            None => self.add(0),
-            Some(BindAddress::Fixed(address)) => self.add((1, address.to_string())),
+            None => self.add(&0),
+            Some(BindAddress::Fixed(address)) => self.add(&(1, address.to_string())),
             Some(BindAddress::Template(template)) => self.template(template),
         }
     }
 
     fn tunnel(&mut self, plan: &TunnelPlan) {
-        self.add((plan.idle_max, plan.ping, plan.buffer_bytes, plan.kind));
+        self.add(&(plan.idle_max, plan.ping, plan.buffer_bytes, plan.kind));
     }
 
     /// Who may open a tunnel.
     fn access(&mut self, settings: &LocationSettings) {
         let response = &settings.response;
-        self.add(response.access.len());
+        self.add(&response.access.len());
         for rule in &response.access {
-            self.add((rule.allow, format!("{:?}", rule.who)));
+            self.add(&(rule.allow, format!("{:?}", rule.who)));
         }
-        self.add((format!("{:?}", response.satisfy), &response.auth_request));
+        self.add(&(format!("{:?}", response.satisfy), &response.auth_request));
         self.templates(&settings.access.realm);
         self.templates(&settings.access.user_file);
         self.tokens(&settings.jwt);
@@ -103,22 +103,22 @@ impl Lowering<'_> {
     /// Marks a `proxy_pass`; `url` is its URL if that has variables.
     pub(super) fn mark_route(&mut self, plan: &mut ProxyPlan, pass: Pass<'_>, url: Option<&Template>) {
         let mut mark = Mark::default();
-        mark.add(("http", &self.route));
+        mark.add(&("http", &self.route));
         self.mark_group(&mut mark, plan.group);
-        mark.add((&plan.host, plan.port, plan.http_1_1, pass.scheme));
+        mark.add(&(&plan.host, plan.port, plan.http_1_1, pass.scheme));
         match url {
             Some(url) => mark.template(url),
-            None => mark.add(plan.uri.written()),
+            None => mark.add(&plan.uri.written()),
         }
         mark.tunnel(&plan.tunnel);
         let (proxy, transport) = (pass.proxy(), pass.transport());
-        mark.add((proxy.set_headers.len(), proxy.pass_request_headers));
+        mark.add(&(proxy.set_headers.len(), proxy.pass_request_headers));
         for field in &proxy.set_headers {
             mark.add(&field.name);
             mark.template(&field.value);
         }
         mark.source(transport.bind.as_ref().map(|bind| &bind.address));
-        mark.add(transport.bind_pool.iter().map(ToString::to_string).collect::<Vec<_>>());
+        mark.add(&transport.bind_pool.iter().map(ToString::to_string).collect::<Vec<_>>());
         mark.access(pass.settings);
         plan.tunnel.marks = mark.finish(&self.entries);
     }
@@ -136,12 +136,12 @@ impl Lowering<'_> {
         self.mark_group(&mut mark, plan.group);
         mark.tunnel(&plan.tunnel);
         let proxy = &settings.proxy;
-        mark.add((format!("{:?}", proxy.greeting), proxy.requests, proxy.responses));
+        mark.add(&(format!("{:?}", proxy.greeting), proxy.requests, proxy.responses));
         mark.amount(&proxy.upload_rate);
         mark.amount(&proxy.download_rate);
         mark.source(proxy.bind.as_ref().map(|bind| &bind.address));
         for rule in &settings.session.access {
-            mark.add((rule.allow, format!("{:?}", rule.who)));
+            mark.add(&(rule.allow, format!("{:?}", rule.who)));
         }
         mark.finish(&self.entries)
     }
@@ -149,7 +149,7 @@ impl Lowering<'_> {
     /// The group, with the TLS of its connections.
     fn mark_group(&self, mark: &mut Mark, group: GroupUseId) {
         let used = &self.plan.group_uses[group.0 as usize];
-        mark.add((&self.plan.groups[used.group.0 as usize].name, &used.sharing.tls));
+        mark.add(&(&self.plan.groups[used.group.0 as usize].name, &used.sharing.tls));
     }
 }
 

@@ -1,5 +1,5 @@
 //! How the bytes of one direction go on: as they are, with the frames of a WebSocket followed, and in a drained one up to
-//! our close frame, which stands between two frames.
+//! our close frame, which goes between two frames.
 
 use std::io;
 use websocket::Boundary;
