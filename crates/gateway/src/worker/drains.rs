@@ -169,7 +169,7 @@ impl Worker {
             if turn > now {
                 return Some(turn);
             }
-            let Some((task, cause)) = drains.queue.borrow_mut().pop_front() else { return None };
+            let (task, cause) = drains.queue.borrow_mut().pop_front()?;
             // A tunnel that has ended, or that a further reload lets stay, takes no turn.
             if self.thread.reactor.is_live(task) && self.begin_leaving(task, &cause) {
                 drains.turn.set(None);
