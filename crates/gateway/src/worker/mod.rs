@@ -6,6 +6,7 @@ pub(crate) mod certificates;
 pub(crate) mod churn_watch;
 pub(crate) mod datagrams;
 pub(crate) mod displacing;
+pub(crate) mod drains;
 pub(crate) mod greeting;
 pub(crate) mod held_back;
 pub(crate) mod housekeeping;
@@ -33,6 +34,7 @@ use crate::tunnel::Tunnel;
 use crate::tunnel::datagrams::{DATAGRAM_SESSION_BYTES, DatagramSession};
 use crate::worker::accept::Listeners;
 use crate::worker::datagrams::DatagramSessions;
+use crate::worker::drains::{Cause, Drains};
 
 use crate::downstream::h1::linger::{Linger, LingerPlan};
 use crate::exchange::spares::{SPARES_MAX, Spares};
@@ -95,6 +97,7 @@ pub(crate) struct Worker {
     desk: Rc<Desk<Begin, Next>>,
     sessions: Sessions,
     datagrams: DatagramSessions,
+    drains: Drains,
     listeners: RefCell<Listeners>,
     /// The cost of the pool's limits, measured periodically.
     churn: RefCell<churn_watch::ChurnWatch>,
@@ -128,6 +131,7 @@ pub fn run(
         desk: Rc::default(),
         sessions: Sessions::default(),
         datagrams: DatagramSessions::default(),
+        drains: Drains::default(),
         listeners: RefCell::default(),
         churn: RefCell::default(),
         http2_head: Cell::default(),
@@ -226,17 +230,22 @@ impl Worker {
 
     /// Recounts the gauges: the panic has left them as they were.
     fn count_again(&self) {
-        let (mut reading, mut exchanges, mut sessions, mut tunnels) = (0, 0, 0, 0);
+        let (mut reading, mut exchanges, mut sessions, mut tunnels, mut leaving) = (0, 0, 0, 0, 0);
         for body in self.bodies.borrow().iter() {
             match body {
                 Body::Reading(_) => reading += 1,
                 Body::Exchange(_) => exchanges += 1,
                 Body::Session(_) => sessions += 1,
-                Body::Tunnel(_) | Body::Datagrams(_) => tunnels += 1,
+                Body::Tunnel(tunnel) => {
+                    tunnels += 1;
+                    leaving += u64::from(tunnel.is_leaving());
+                }
+                Body::Datagrams(_) => tunnels += 1,
                 Body::Free | Body::Idle(_) | Body::Lingering(_) | Body::HeldBack(_) | Body::Http2(_) | Body::Job(_) => {
                 }
             }
         }
+        self.recount_drains(leaving);
         let counters = self.thread.counters();
         for (gauge, count) in [
             (&counters.reading, reading),
@@ -467,7 +476,7 @@ impl Worker {
     }
 
     pub(super) fn forget_connection(&self, task: TaskId, reason: CloseReason) {
-        bump(&self.thread.counters().closed[reason as usize], 1);
+        bump(&self.thread.counters().closed[reason], 1);
         self.begun.borrow_mut().remove(&task.index);
         self.datagrams.forget(task);
         self.thread.memory.hold(task, HeldFor::Connection, 0);
@@ -495,9 +504,11 @@ impl Worker {
                 Message::Unlisten(id) => self.unlisten(id),
                 Message::Reload(generation) => {
                     self.take_on(generation);
+                    self.drain_changed();
                     self.begin_warming();
                     self.begin_tending();
                 }
+                Message::DrainPeer(peer) => self.look_for_drained(Cause::Operator(peer)),
                 Message::Inspect(inspection) => self.inspect(inspection),
                 Message::Drain => self.drain(),
                 Message::LinesWritten => self.lines_are_written(),
@@ -544,6 +555,9 @@ impl Worker {
             }
         }
         self.drain_http2();
+        if self.generation().drain.at_quit {
+            self.look_for_drained(Cause::Quit);
+        }
         let mut removed = Vec::new();
         self.thread.shared.pool.drain(self.thread.id(), upstream::DiscardReason::Drain, &mut removed);
     }

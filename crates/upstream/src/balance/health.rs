@@ -328,6 +328,14 @@ impl Drop for SessionTiming {
 #[derive(Debug, Default)]
 pub struct Counted(Option<Arc<PeerHealth>>);
 
+impl Counted {
+    /// The peer's ordinal among those of its group with the same address; 0 for a peer that is not counted, which is the
+    /// only one of its group.
+    pub fn ordinal(&self) -> u32 {
+        self.0.as_ref().map_or(0, |health| health.ordinal())
+    }
+}
+
 impl Drop for Counted {
     fn drop(&mut self) {
         if let Some(health) = &self.0 {

@@ -3,7 +3,7 @@
 //! costs no reference count; tests borrow a pool on their stack.
 
 use super::Pool;
-use super::group::GroupId;
+use super::group::{GroupId, PeerId};
 use super::key::KeyId;
 use super::shard::{IdleToken, Meta, Parked};
 use crate::{DiscardReason, Millis, WorkerId};
@@ -266,6 +266,18 @@ pub struct TunnelPermit<'p, C: Send> {
     pool: &'p Pool<C>,
     group: u16,
     peer: u16,
+}
+
+impl<C: Send> TunnelPermit<'_, C> {
+    /// Its group.
+    pub fn group(&self) -> GroupId {
+        GroupId(self.group)
+    }
+
+    /// Its peer.
+    pub fn peer(&self) -> Option<PeerId> {
+        self.pool.peer_id(self.peer)
+    }
 }
 
 impl<C: Send> Drop for TunnelPermit<'_, C> {
