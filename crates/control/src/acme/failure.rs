@@ -20,7 +20,7 @@ pub(crate) struct Failure {
 /// Authorities limit failures per hour.
 const RATE_LIMITED: Duration = Duration::from_hours(1);
 
-/// So many attempts fit into the lifetime of a certificate at least, and a third of them before it expires.
+/// Attempts that fit into the lifetime of a certificate; a third of them comes before it expires.
 const ATTEMPTS_IN_LIFE: u32 = 10;
 /// Shortest pause, for a certificate that is valid for seconds.
 const PAUSE_MIN: Duration = Duration::from_secs(1);

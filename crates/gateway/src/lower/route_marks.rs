@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 /// A mark in the making. The hash has fixed keys: marks of one process are compared with each other.
 #[derive(Clone, Default)]
-struct Mark(DefaultHasher);
+struct RouteHash(DefaultHasher);
 
-impl Mark {
+impl RouteHash {
     fn add(&mut self, what: &(impl Hash + ?Sized)) {
         what.hash(&mut self.0);
     }
@@ -102,7 +102,7 @@ pub(super) fn entries(listeners: &[Listener], server: ServerId, names: &[ServerN
 impl Lowering<'_> {
     /// Marks a `proxy_pass`; `url` is its URL if that has variables.
     pub(super) fn mark_route(&mut self, plan: &mut ProxyPlan, pass: Pass<'_>, url: Option<&Template>) {
-        let mut mark = Mark::default();
+        let mut mark = RouteHash::default();
         mark.add(&("http", &self.route));
         self.mark_group(&mut mark, plan.group);
         mark.add(&(&plan.host, plan.port, plan.http_1_1, pass.scheme));
@@ -130,7 +130,7 @@ impl Lowering<'_> {
         address: &Template,
         settings: &StreamSettings,
     ) -> Arc<[u64]> {
-        let mut mark = Mark::default();
+        let mut mark = RouteHash::default();
         mark.add("stream");
         mark.template(address);
         self.mark_group(&mut mark, plan.group);
@@ -147,7 +147,7 @@ impl Lowering<'_> {
     }
 
     /// The group, with the TLS of its connections.
-    fn mark_group(&self, mark: &mut Mark, group: GroupUseId) {
+    fn mark_group(&self, mark: &mut RouteHash, group: GroupUseId) {
         let used = &self.plan.group_uses[group.0 as usize];
         mark.add(&(&self.plan.groups[used.group.0 as usize].name, &used.sharing.tls));
     }

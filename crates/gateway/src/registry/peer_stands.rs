@@ -2,9 +2,17 @@
 //! configuration has marked `drain` since they began.
 
 use crate::registry::group::{BoundGroup, Members, PeerSet};
-use crate::tunnel::TunnelPeer;
 use rustc_hash::{FxHashMap, FxHashSet};
 use upstream::shared::{GroupId, PeerId};
+
+/// The peer of a tunnel, as generations know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TunnelPeer {
+    pub(crate) group: GroupId,
+    pub(crate) peer: PeerId,
+    /// Its ordinal among the peers of the group with the same address.
+    pub(crate) ordinal: u32,
+}
 
 /// A peer and its ordinal among those of its group with the same address.
 type PeerKey = (PeerId, u32);

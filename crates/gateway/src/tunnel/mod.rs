@@ -14,6 +14,7 @@ use crate::base::close::{CloseReason, CloseSide};
 use crate::base::logs::error::ErrorLog;
 use crate::plan::tunnel::TunnelKind;
 use crate::registry::generation::BoundTunnel;
+use crate::registry::peer_stands::TunnelPeer;
 use crate::registry::pool::{Bound, IdleSocket};
 use crate::tunnel::end::{ClientEnd, End};
 use crate::tunnel::heartbeat::Heartbeat;
@@ -26,7 +27,7 @@ use std::io;
 use std::sync::Arc;
 use transport::Transport;
 use upstream::balance::Counted;
-use upstream::shared::{GroupId, PeerId, TunnelPermit};
+use upstream::shared::TunnelPermit;
 use websocket::Boundary;
 
 /// Bytes read from one side before the worker's other tunnels get their turn: four scratch reads of 16 KB keep a bulk
@@ -87,15 +88,6 @@ struct Extras {
     heartbeat: Option<Heartbeat>,
     /// Present if it is drained.
     leaving: Option<Box<Leaving>>,
-}
-
-/// The peer of a tunnel, as generations know it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TunnelPeer {
-    pub(crate) group: GroupId,
-    pub(crate) peer: PeerId,
-    /// Its ordinal among the peers of the group with the same address.
-    pub(crate) ordinal: u32,
 }
 
 /// The result of a step.

@@ -5,9 +5,9 @@
 use crate::base::close::{CloseReason, DRAINED};
 use crate::base::counters::bump;
 use crate::registry::generation::BoundTunnel;
+use crate::registry::peer_stands::TunnelPeer;
 use crate::registry::process::DrainedPeer;
 use crate::thread::chores::Chore;
-use crate::tunnel::TunnelPeer;
 use crate::tunnel::datagrams::DatagramEnd;
 use crate::worker::{Body, Worker};
 use reactor::{Micros, TaskId};
@@ -36,7 +36,7 @@ pub(crate) enum Cause {
 
 /// A search for the tunnels of a cause.
 #[derive(Debug)]
-struct Search {
+struct TunnelSearch {
     cause: Cause,
     /// The task index at which it continues.
     next: usize,
@@ -45,7 +45,7 @@ struct Search {
 /// The tunnels of a worker that are to end.
 #[derive(Debug, Default)]
 pub(crate) struct Drains {
-    searches: RefCell<VecDeque<Search>>,
+    searches: RefCell<VecDeque<TunnelSearch>>,
     /// Tunnels that wait for their turn, in their order.
     queue: RefCell<VecDeque<(TaskId, Cause)>>,
     /// The next turn of this worker.
@@ -79,7 +79,7 @@ impl Worker {
     /// Begins to look for the tunnels of a cause.
     pub(super) fn look_for_drained(&self, cause: Cause) {
         if self.generation().drain.rate.is_some() {
-            self.drains.searches.borrow_mut().push_back(Search { cause, next: 0 });
+            self.drains.searches.borrow_mut().push_back(TunnelSearch { cause, next: 0 });
         }
         self.thread.chores.plan(Chore::DrainTunnels, self.thread.reactor.now());
     }

@@ -87,7 +87,7 @@ impl Proxy {
         Ok((count, counts.with_context(|| format!("what callgrind wrote into {}", dump.display()))?))
     }
 
-    /// Sends so many requests, or messages, and returns their number.
+    /// Sends this many requests, or messages for about as many, and returns their number.
     fn load(&self, case: &Case, requests: u64) -> Result<u64> {
         let url = format!("{}://127.0.0.1:{}/page", case.scheme, self.port);
         let mut load = Command::new(&self.holdfast);

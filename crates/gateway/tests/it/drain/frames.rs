@@ -41,7 +41,7 @@ fn both_ends_get_a_close_frame_and_their_answers_end_the_tunnel() {
 
 #[test]
 fn a_frame_of_the_upstream_that_has_begun_reaches_the_client_whole() {
-    let (asked, large) = (Signal::new(), frame(&[b'x'; 70_000]));
+    let (asked, large) = (Signal::new(), frame(&vec![b'x'; 70_000]));
     let peer = switching({
         let (asked, large) = (asked.clone(), large.clone());
         move |mut talk| {
@@ -108,7 +108,9 @@ fn each_close_frame_to_an_upstream_has_its_own_mask() {
     let mut scene = Scene::new(FAST, vec![peer]);
     let mut clients: Vec<_> = (0..3).map(|_| scene.tunnel("/chat")).collect();
     scene.change_chat(OTHER);
-    clients.iter_mut().for_each(|client| super::closes(client, RESTART));
+    for client in &mut clients {
+        super::closes(client, RESTART);
+    }
     let keys = keys.lock().unwrap().clone();
     assert!(keys.len() == 3 && (keys[0] != keys[1] || keys[1] != keys[2]) && keys[0] != KEY, "{keys:?}");
 }

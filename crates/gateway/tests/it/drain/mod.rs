@@ -56,7 +56,7 @@ impl Scene {
 }
 
 fn group(peers: usize) -> String {
-    (0..peers).map(|index| format!("server {{upstream:{index}}}; ")).collect()
+    (0..peers).map(|index| format!("server {{upstream:{index}}}; ")).collect::<Vec<_>>().concat()
 }
 
 fn text(drain: &str, group: &str, chat: &str) -> String {

@@ -55,7 +55,9 @@ fn many_tunnels_of_several_workers_share_the_rate() {
     let mut scene = Scene { gateway, peers: vec![peer], drain: "drain_rate 500;" };
     let mut clients: Vec<Talk> = (0..60).map(|_| scene.tunnel("/chat")).collect();
     scene.change_chat("proxy_read_timeout 70s;");
-    clients.iter_mut().for_each(|client| closes(client, RESTART));
+    for client in &mut clients {
+        closes(client, RESTART);
+    }
     scene.until_drained();
     assert_eq!(scene.gateway.shared().closed(gateway::CloseReason::DrainedRoute), 60);
 }
