@@ -291,7 +291,7 @@ pub struct Peer {
     /// Those of them that failed.
     #[serde(skip_serializing_if = "is_zero")]
     pub failed: u64,
-    /// Connections in use.
+    /// Connections in use, and those being opened.
     #[serde(skip_serializing_if = "is_zero")]
     pub leased: u64,
     /// Responses of 5xx.

@@ -18,6 +18,11 @@ const SUBJECT_BYTES_MAX: usize = 280;
 /// The beginning of a line that is kept until its end is written; nginx writes lines of at most 2 KB.
 const LINE_BYTES_MAX: usize = 8192;
 
+/// The cause of lines about `max_connections`, which only Holdfast has.
+pub(crate) const POOL_EXHAUSTED: &str = "log-pool-exhausted";
+/// The phrases of these lines.
+const POOL_PHRASES: [&str; 2] = ["upstream connection limit reached (", "no upstream connection became free ("];
+
 /// Lines by cause and subject.
 #[derive(Debug, Default)]
 pub(super) struct ErrorCounts(BTreeMap<(&'static str, String), u64>);
@@ -27,6 +32,7 @@ impl ErrorCounts {
     pub(super) fn add(&mut self, line: &str) {
         let (cause, subject) = match reason(line) {
             Some(found) => (found.cause, found.subject),
+            None if POOL_PHRASES.iter().any(|words| line.contains(words)) => (POOL_EXHAUSTED, upstream_of(line)),
             None if is_problem(line) => ("other", ""),
             None => return,
         };
@@ -43,6 +49,14 @@ impl ErrorCounts {
         let row = |((cause, subject), count): ((&str, String), u64)| Errors { cause: cause.to_owned(), subject, count };
         self.0.into_iter().map(row).collect()
     }
+}
+
+/// Scheme and address of the upstream that a line names.
+fn upstream_of(line: &str) -> &str {
+    let url = line.split_once("upstream: \"").map_or("", |(_, rest)| rest.split('"').next().unwrap_or_default());
+    let start = url.find("://").map_or(0, |at| at + 3);
+    let end = url.get(start..).and_then(|rest| rest.find(['/', '?'])).map_or(url.len(), |at| start + at);
+    url.get(..end).unwrap_or_default()
 }
 
 /// Whether a line without a known cause is a problem: its level is error or worse.

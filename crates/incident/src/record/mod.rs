@@ -10,6 +10,7 @@ mod sockets;
 mod url;
 
 pub use asker::Ask;
+pub(crate) use error_log::POOL_EXHAUSTED;
 pub use url::StatusUrl;
 
 use crate::sample::{Counts, FORMAT, Gateway, Head, Own, Sample};
