@@ -84,7 +84,7 @@ fn parse_clock(text: &str) -> Option<Time> {
 }
 
 /// A time span as a person says it: `45 s`, `12 min`, `3 h`.
-pub fn span(ms: u64) -> String {
+pub(crate) fn span(ms: u64) -> String {
     match ms {
         0..10_000 => format!("{:.1} s", ms as f64 / 1e3),
         10_000..180_000 => format!("{} s", ms / 1000),

@@ -46,6 +46,15 @@ const STEPS: [Step; 11] = [
         ),
     },
     Step {
+        name: "quiet",
+        about: "three hours without a fault under the flight recorder: `incident` claims nothing",
+        minutes: "180",
+        runs: Runs::Test(
+            Some(("HOLDFAST_QUIET_MINUTES", "180")),
+            &["-p", "holdfast", "--test", "it", "a_quiet_time", "--", "--nocapture"],
+        ),
+    },
+    Step {
         name: "soak",
         about: "a million requests through each proxy to peers that close, reset and half-close",
         minutes: "10 to 60",

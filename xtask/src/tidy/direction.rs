@@ -44,6 +44,7 @@ const LAYOUT: [(&str, Layer); 29] = [
     ("load", Layer::Io),
     ("terminal", Layer::Io),
     ("watch", Layer::Io),
+    ("incident", Layer::Io),
     ("doctor", Layer::Io),
     ("lab", Layer::Io),
     ("holdfast", Layer::RunsGateway),

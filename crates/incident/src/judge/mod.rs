@@ -241,3 +241,6 @@ pub fn summary(judgement: &Judgement, zone: Zone) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

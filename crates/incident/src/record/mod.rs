@@ -13,7 +13,7 @@ pub use asker::Ask;
 pub(crate) use error_log::POOL_EXHAUSTED;
 pub use url::StatusUrl;
 
-use crate::sample::{Counts, FORMAT, Gateway, Head, Own, Sample};
+use crate::sample::{Counts, FORMAT, Gateway, Head, Sample};
 use crate::store::{Bounds, Writer};
 use asker::Asker;
 use error_log::{ErrorCounts, LogFollower};
