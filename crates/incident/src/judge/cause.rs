@@ -46,7 +46,7 @@ pub(super) struct Row {
     pub(super) lines: &'static [&'static str],
     /// What it leads to.
     pub(super) explains: &'static [Cause],
-    /// Its page of the handbook, below `symptoms/`.
+    /// Its page of the handbook, below `symptoms/`; empty without one.
     pub(super) page: &'static str,
     /// The explanation, if the doctor has none for a line of `lines`.
     own: Option<Explanation>,
@@ -135,7 +135,7 @@ impl Cause {
                 "listen 80 backlog=4096;   # or the backlog of the program that listens there\nsysctl -w net.core.somaxconn=4096\n# if the queue is full all the time, the program is too slow: look at its CPU",
                 "In a burst clients wait in the queue instead of being dropped."),
             Self::NameNotResolved => row("name-not-resolved", &["log-name-not-resolved", "log-no-resolver"], "name-not-resolved", BY_PEER),
-            Self::CertificateExpired => own(row("certificate-expired", &[], "upstream-certificate-refused", &[]),
+            Self::CertificateExpired => own(row("certificate-expired", &[], "", &[]),
                 "the certificate that clients are shown had ended",
                 "Clients refuse a certificate behind its last day, so their handshakes fail.",
                 "# a new certificate into the files of ssl_certificate: Holdfast reads them by itself\nholdfast doctor -c nginx.conf", "None."),
@@ -143,18 +143,18 @@ impl Cause {
             Self::PeerRefuses => row("peer-refuses", &["log-upstream-refused", "log-upstream-socket-missing", "log-upstream-forbidden"], "upstream-refused", BY_PEER),
             Self::PeerUnreachable => row("peer-unreachable", &["log-upstream-unreachable", "log-network-unreachable", "log-source-address-not-here"], "upstream-unreachable", BY_PEER),
             Self::PeerUnanswered => row("peer-unanswered", &["log-upstream-connect-timeout"], "upstream-connect-timeout", BY_PEER),
-            Self::PacketLoss => own(row("packet-loss", &[], "upstream-read-timeout-inside", BY_PEER),
+            Self::PacketLoss => own(row("packet-loss", &[], "", BY_PEER),
                 "packets were lost",
                 "Bytes had to be sent again since their acknowledgement did not come: the network between this host and the peer drops packets, or the peer's host does not answer.",
                 "ip -s link; ethtool -S DEVICE   # drops and errors of the own device\nmtr -T -P PORT ADDRESS   # where on the way packets are lost", "None."),
             Self::PeerBreaks => row("peer-breaks", &["log-upstream-reset", "log-upstream-closed-early", "log-upstream-truncated", "log-upstream-broke-while-sending"], "upstream-closed-early", BY_PEER),
             Self::PeerSilent => row("peer-silent", &["log-upstream-read-timeout", "log-upstream-read-timeout-inside"], "upstream-read-timeout", BY_PEER),
             Self::PeerInvalid => row("peer-invalid", &["log-upstream-no-http", "log-upstream-head-invalid", "log-upstream-chunks-broken", "log-upstream-head-too-large"], "upstream-no-http", BY_PEER),
-            Self::CpuTaken => own(row("cpu-taken", &[], "requests-wait", BY_SHORTAGE),
+            Self::CpuTaken => own(row("cpu-taken", &[], "", BY_SHORTAGE),
                 "the CPU was taken away from this machine",
                 "A hypervisor gave the processors to other machines (steal), or the quota of the control group was used up (throttled).",
                 "cat /sys/fs/cgroup/system.slice/holdfast.service/cpu.stat   # nr_throttled\n# raise CPUQuota= of the unit or the limit of the container; on a virtual machine: another size or host", "None."),
-            Self::CpuExhausted => own(row("cpu-exhausted", &[], "requests-wait", BY_SHORTAGE),
+            Self::CpuExhausted => own(row("cpu-exhausted", &[], "", BY_SHORTAGE),
                 "all processors were busy",
                 "Requests waited for a processor.",
                 "top -H   # which process and thread\nworker_processes auto;\n# without a pool each request costs a connection: keepalive in the upstream", "None."),
@@ -186,7 +186,8 @@ mod tests {
         for cause in Cause::ALL {
             let Explanation { meaning, cure, side_effect, .. } = cause.explanation();
             assert!([meaning, cure, side_effect].iter().all(|text| !text.is_empty()), "{}", cause.name());
-            assert!(std::path::Path::new(&format!("{pages}{}.md", cause.row().page)).exists(), "{}", cause.name());
+            let page = cause.row().page;
+            assert!(page.is_empty() || std::path::Path::new(&format!("{pages}{page}.md")).exists(), "{}", cause.name());
             let known = |name: &&str| doctor::log::causes().any(|known| known == *name) || *name == crate::record::POOL_EXHAUSTED;
             assert!(cause.row().lines.iter().all(|name| known(name)), "{}", cause.name());
         }

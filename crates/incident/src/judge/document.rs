@@ -73,7 +73,10 @@ pub fn text(judgement: &Judgement, zone: Zone) -> String {
         for (place, line) in explanation.cure.lines().enumerate() {
             let _ = writeln!(out, "  {} {line}", if place == 0 { "do: " } else { "    " });
         }
-        let _ = writeln!(out, "  more: docs/guide/symptoms/{}.md", claim.cause.row().page);
+        let page = claim.cause.row().page;
+        if !page.is_empty() {
+            let _ = writeln!(out, "  more: docs/guide/symptoms/{page}.md");
+        }
     }
     let notes = notes(judgement, zone);
     if !notes.is_empty() {

@@ -303,6 +303,8 @@ mod tests {
     fn samples_of_this_machine_are_read_back() {
         let folder = tempfile::tempdir().unwrap();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        // Listeners with a queue come first; a machine has many others.
+        let _waiting = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let mut answers = 0;
         let ask = move || {
             answers += 1;

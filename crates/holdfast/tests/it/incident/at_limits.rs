@@ -37,7 +37,7 @@ fn exhausted_ports_are_named_with_their_destination() {
                 one.address, two.address
             ),
         );
-        let recorder = Recorder::beside(&instance);
+        let recorder = Recorder::with_sockets(&instance);
         let _load = Load::start(instance.port, 2, PAUSE);
         recorder.record_baseline();
         let mut client = TcpStream::connect(("127.0.0.1", instance.port)).expect("it listens");
@@ -93,7 +93,7 @@ fn a_full_accept_queue_is_named_with_its_listener() {
                  server {{ listen 127.0.0.1:PORT; location / {{ proxy_pass http://app; proxy_connect_timeout 1s; proxy_read_timeout 1s; }} }}"
             ),
         );
-        let recorder = Recorder::beside(&instance);
+        let recorder = Recorder::with_sockets(&instance);
         let _load = Load::start(instance.port, 12, PAUSE);
         recorder.record_baseline();
         // The program does not accept any more, while its socket still listens.

@@ -170,7 +170,7 @@ fn lost_packets_are_named_with_their_destination() {
             ),
         );
         instance.start();
-        let recorder = Recorder::beside(&instance);
+        let recorder = Recorder::with_sockets(&instance);
         let load = Load::start(instance.port, 8, PAUSE);
         recorder.record_baseline();
         nft("add table inet test; add chain inet test received { type filter hook input priority 0; }");

@@ -44,7 +44,7 @@ fn a_peer_of_nginx_that_refuses_is_named() {
     let _nginx = Nginx(child.expect("nginx starts"));
     until("nginx serves", || crate::support::fetch(port, "/stub").is_ok());
     let url = format!("http://127.0.0.1:{port}/stub");
-    let flags = ["--url", &url, "--error-log", &path("error.log"), "--pid-file", &path("nginx.pid")];
+    let flags = ["--cpu", "10", "--url", &url, "--error-log", &path("error.log"), "--pid-file", &path("nginx.pid")];
     let recorder = Recorder::start(&flags.map(str::to_owned));
     let _load = Load::start(port, 2, Duration::from_millis(20));
     recorder.record_baseline();

@@ -214,6 +214,11 @@ pub(super) const INTERVAL_MS: u64 = 100;
 /// Samples before a fault, and while it lasts.
 const SAMPLES: usize = 30;
 
+fn flags(instance: &Instance, cpu: &str) -> Vec<String> {
+    let path = |name: &str| instance.path(name).display().to_string();
+    ["--cpu", cpu, "-c", &path("nginx.conf"), "-p", &path("")].map(str::to_owned).to_vec()
+}
+
 /// A running recorder.
 pub(super) struct Recorder {
     folder: tempfile::TempDir,
@@ -221,17 +226,20 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// Beside a gateway.
+    /// Beside a gateway. It reads sockets rarely: other tests leave many on this machine.
     pub(super) fn beside(instance: &Instance) -> Self {
-        let conf = instance.path("nginx.conf").display().to_string();
-        let prefix = instance.path("").display().to_string();
-        Self::start(&["-c".to_owned(), conf, "-p".to_owned(), prefix])
+        Self::start(&flags(instance, "10"))
+    }
+
+    /// Beside a gateway in a network namespace, where it reads the sockets for each sample.
+    pub(super) fn with_sockets(instance: &Instance) -> Self {
+        Self::start(&flags(instance, "100"))
     }
 
     pub(super) fn start(flags: &[String]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let child = holdfast()
-            .args(["record", "--interval", &format!("{INTERVAL_MS}ms"), "--cpu", "100", "--dir"])
+            .args(["record", "--interval", &format!("{INTERVAL_MS}ms"), "--dir"])
             .arg(folder.path().join("recorder"))
             .args(flags)
             .stdin(Stdio::null())
