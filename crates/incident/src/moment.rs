@@ -34,7 +34,9 @@ impl Zone {
     /// Parses a moment. A clock time without a date is the last such time before now.
     pub fn parse(self, text: &str, now_ms: u64) -> Result<u64, String> {
         let wrong = || {
-            format!("`{text}` is no time: 14:03, 14:03:20, 2026-11-26T14:03:20, with Z at the end for UTC, `10m ago`, or now")
+            format!(
+                "`{text}` is no time: 14:03, 14:03:20, 2026-11-26T14:03:20, with Z at the end for UTC, `10m ago`, or now"
+            )
         };
         let text = text.trim();
         if text == "now" {
@@ -66,7 +68,8 @@ impl Zone {
 
 fn parse_date(text: &str) -> Option<Date> {
     let mut parts = text.split('-');
-    let (year, month, day) = (parts.next()?.parse().ok()?, parts.next()?.parse::<u8>().ok()?, parts.next()?.parse().ok()?);
+    let (year, month, day) =
+        (parts.next()?.parse().ok()?, parts.next()?.parse::<u8>().ok()?, parts.next()?.parse().ok()?);
     if parts.next().is_some() {
         return None;
     }

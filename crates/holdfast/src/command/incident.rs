@@ -105,7 +105,8 @@ mod tests {
 
     fn asked(at: Option<&str>, since: Option<&str>, until: Option<&str>) -> Result<Question, String> {
         let own = |text: Option<&str>| text.map(str::to_owned);
-        let args = Args { at: own(at), since: own(since), until: own(until), dir: PathBuf::new(), json: false, html: None };
+        let args =
+            Args { at: own(at), since: own(since), until: own(until), dir: PathBuf::new(), json: false, html: None };
         // 02:00:00 UTC.
         question(&args, Zone::of_minutes(0), 1_795_658_400_000)
     }

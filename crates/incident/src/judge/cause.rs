@@ -52,11 +52,22 @@ pub(super) struct Row {
     own: Option<Explanation>,
 }
 
-const fn row(name: &'static str, lines: &'static [&'static str], page: &'static str, explains: &'static [Cause]) -> Row {
+const fn row(
+    name: &'static str,
+    lines: &'static [&'static str],
+    page: &'static str,
+    explains: &'static [Cause],
+) -> Row {
     Row { name, lines, explains, page, own: None }
 }
 
-const fn own(row: Row, cause: &'static str, meaning: &'static str, cure: &'static str, side_effect: &'static str) -> Row {
+const fn own(
+    row: Row,
+    cause: &'static str,
+    meaning: &'static str,
+    cure: &'static str,
+    side_effect: &'static str,
+) -> Row {
     Row { own: Some(Explanation { cause, meaning, cure, side_effect }), ..row }
 }
 
@@ -64,16 +75,39 @@ const fn own(row: Row, cause: &'static str, meaning: &'static str, cure: &'stati
 const BY_SHORTAGE: &[Cause] = {
     use Cause::*;
     &[
-        WorkerCrashed, GatewaySilent, AcceptQueue, PeerSlow, PoolExhausted, NoLivePeer, ClientsLeave, PeerSilent, PeerUnanswered, CpuExhausted,
-        TimeWaitFull, PeerBreaks,
+        WorkerCrashed,
+        GatewaySilent,
+        AcceptQueue,
+        PeerSlow,
+        PoolExhausted,
+        NoLivePeer,
+        ClientsLeave,
+        PeerSilent,
+        PeerUnanswered,
+        CpuExhausted,
+        TimeWaitFull,
+        PeerBreaks,
     ]
 };
 /// What a peer that fails leads to.
 const BY_PEER: &[Cause] = {
     use Cause::*;
     &[
-        AcceptQueue, PeerRefuses, PeerUnreachable, PeerUnanswered, PeerBreaks, PeerSilent, PeerInvalid, PeerSlow, PoolExhausted, NoLivePeer,
-        ClientsLeave, RequestsLimited, ConnectionsLimited, PacketLoss, UpstreamHandshake,
+        AcceptQueue,
+        PeerRefuses,
+        PeerUnreachable,
+        PeerUnanswered,
+        PeerBreaks,
+        PeerSilent,
+        PeerInvalid,
+        PeerSlow,
+        PoolExhausted,
+        NoLivePeer,
+        ClientsLeave,
+        RequestsLimited,
+        ConnectionsLimited,
+        PacketLoss,
+        UpstreamHandshake,
     ]
 };
 
@@ -82,10 +116,34 @@ impl Cause {
     pub const ALL: [Self; 28] = {
         use Cause::*;
         [
-            ProcessKilled, WorkerCrashed, GatewaySilent, DiskFull, DescriptorsExhausted, WorkerConnectionsExhausted, MemoryBudget,
-            PortsExhausted, AcceptQueue, NameNotResolved, CertificateExpired, UpstreamHandshake, PeerRefuses, PeerUnreachable, PeerUnanswered,
-            PacketLoss, PeerBreaks, PeerSilent, PeerInvalid, CpuTaken, CpuExhausted, PeerSlow, PoolExhausted, RequestsLimited,
-            ConnectionsLimited, TimeWaitFull, NoLivePeer, ClientsLeave,
+            ProcessKilled,
+            WorkerCrashed,
+            GatewaySilent,
+            DiskFull,
+            DescriptorsExhausted,
+            WorkerConnectionsExhausted,
+            MemoryBudget,
+            PortsExhausted,
+            AcceptQueue,
+            NameNotResolved,
+            CertificateExpired,
+            UpstreamHandshake,
+            PeerRefuses,
+            PeerUnreachable,
+            PeerUnanswered,
+            PacketLoss,
+            PeerBreaks,
+            PeerSilent,
+            PeerInvalid,
+            CpuTaken,
+            CpuExhausted,
+            PeerSlow,
+            PoolExhausted,
+            RequestsLimited,
+            ConnectionsLimited,
+            TimeWaitFull,
+            NoLivePeer,
+            ClientsLeave,
         ]
     };
 
@@ -188,7 +246,9 @@ mod tests {
             assert!([meaning, cure, side_effect].iter().all(|text| !text.is_empty()), "{}", cause.name());
             let page = cause.row().page;
             assert!(page.is_empty() || std::path::Path::new(&format!("{pages}{page}.md")).exists(), "{}", cause.name());
-            let known = |name: &&str| doctor::log::causes().any(|known| known == *name) || *name == crate::record::POOL_EXHAUSTED;
+            let known = |name: &&str| {
+                doctor::log::causes().any(|known| known == *name) || *name == crate::record::POOL_EXHAUSTED
+            };
             assert!(cause.row().lines.iter().all(|name| known(name)), "{}", cause.name());
         }
         assert!(Cause::ALL.is_sorted());

@@ -45,7 +45,13 @@ fn by_name<S: Serializer>(cause: &Cause, serializer: S) -> Result<S::Ok, S::Erro
 }
 
 impl Claim {
-    pub(super) fn new(scene: &Scene<'_>, cause: Cause, subject: &str, episode: &Episode, what: impl Into<String>) -> Self {
+    pub(super) fn new(
+        scene: &Scene<'_>,
+        cause: Cause,
+        subject: &str,
+        episode: &Episode,
+        what: impl Into<String>,
+    ) -> Self {
         let (until_ms, end_ms) = (scene.at_ms(episode.last), scene.samples.last().map_or(0, |sample| sample.at_ms));
         Self {
             cause,
@@ -63,7 +69,12 @@ impl Claim {
 
     /// Adds a figure.
     #[must_use]
-    pub(super) fn with(mut self, what: impl Into<String>, before: impl Into<String>, during: impl Into<String>) -> Self {
+    pub(super) fn with(
+        mut self,
+        what: impl Into<String>,
+        before: impl Into<String>,
+        during: impl Into<String>,
+    ) -> Self {
         self.evidence.push(Evidence { what: what.into(), before: before.into(), during: during.into() });
         self
     }

@@ -47,7 +47,12 @@ fn figure(evidence: &crate::judge::Evidence) -> String {
 fn notes(judgement: &Judgement, zone: Zone) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     lines.extend(judgement.events.iter().map(|event| format!("{}: {}.", zone.clock(event.at_ms), event.what)));
-    lines.extend(judgement.gaps.iter().map(|gap| format!("No samples from {} to {}.", zone.clock(gap.from_ms), zone.clock(gap.until_ms))));
+    lines.extend(
+        judgement
+            .gaps
+            .iter()
+            .map(|gap| format!("No samples from {} to {}.", zone.clock(gap.from_ms), zone.clock(gap.until_ms))),
+    );
     if !judgement.looked_at.is_empty() {
         lines.push(format!("Looked at: {}.", judgement.looked_at.join("; ")));
     }

@@ -166,7 +166,8 @@ fn events(scene: &Scene<'_>, first_ms: Option<u64>) -> Vec<Event> {
             if now.started_at_s != then.started_at_s {
                 add("the process that serves was started anew".to_owned());
             } else if now.generation != then.generation {
-                let changes = if now.changes.is_empty() { "nothing that is listed".to_owned() } else { now.changes.join("; ") };
+                let changes =
+                    if now.changes.is_empty() { "nothing that is listed".to_owned() } else { now.changes.join("; ") };
                 add(format!("a reload changed {changes}"));
             }
         }

@@ -15,12 +15,19 @@ fn well(second: u64) -> Sample {
         mean_ms: Some(4.0 + (second % 3) as f64),
         ..Peer::default()
     };
-    let group = Group { name: "app".to_owned(), peers: vec![peer("10.0.0.1:80"), peer("10.0.0.2:80")], ..Group::default() };
+    let group =
+        Group { name: "app".to_owned(), peers: vec![peer("10.0.0.1:80"), peer("10.0.0.2:80")], ..Group::default() };
     Sample {
         at_ms: BEGUN_MS + second * 1000,
         up_ms: second * 1000,
         over_ms: 1000,
-        gateway: Some(Gateway { started_at_s: 1, generation: 3, requests: 100, groups: vec![group], ..Gateway::default() }),
+        gateway: Some(Gateway {
+            started_at_s: 1,
+            generation: 3,
+            requests: 100,
+            groups: vec![group],
+            ..Gateway::default()
+        }),
         sockets: Some(Sockets {
             listeners: vec![Listener { address: "0.0.0.0:80".to_owned(), backlog: Some(511), ..Listener::default() }],
             ..Sockets::default()
@@ -65,7 +72,10 @@ fn nothing_is_claimed_of_a_well_gateway_or_of_nothing() {
     assert_eq!((named(&judgement), judgement.samples, judgement.samples_before), (vec![], 300, 300));
     let text = text(&judgement, Zone::of_minutes(0));
     assert!(text.starts_with("Nothing unusual from 2026-11-26 02:05:00 to 02:10:00."), "{text}");
-    assert!(text.contains("Looked at: sockets: free ports of up to 0 destinations, queues of up to 1 listeners, 300 times"), "{text}");
+    assert!(
+        text.contains("Looked at: sockets: free ports of up to 0 destinations, queues of up to 1 listeners, 300 times"),
+        "{text}"
+    );
     let nothing = judge(&Recording::default(), Question { from_ms: 10_000, until_ms: 60_000 });
     assert_eq!(nothing.gaps, [Gap { from_ms: 10_000, until_ms: 60_000 }]);
     assert!(summary(&nothing, Zone::of_minutes(0)).starts_with("No samples from "));
@@ -98,7 +108,8 @@ fn usual_errors_are_no_incident_and_more_of_them_are() {
 fn a_killed_process_explains_what_follows() {
     let judgement = judged(&recording(|second, sample| {
         if second == 400 {
-            sample.machine.group = Some(ControlGroup { memory_limit_kb: Some(65_536), oom_kills: 1, ..ControlGroup::default() });
+            sample.machine.group =
+                Some(ControlGroup { memory_limit_kb: Some(65_536), oom_kills: 1, ..ControlGroup::default() });
         }
         if (401..410).contains(&second) {
             sample.gateway = None;
@@ -167,7 +178,8 @@ fn a_slow_moment_is_no_slow_peer() {
     let zone = Zone::of_minutes(0);
     let expected = "Since 02:06:40: 10.0.0.2:80 of app answered slowly (last seen at 02:06:59, 19 s later).";
     assert_eq!(claim.sentence(zone), expected);
-    let figures: Vec<_> = claim.evidence.iter().map(|figure| (figure.before.as_str(), figure.during.as_str())).collect();
+    let figures: Vec<_> =
+        claim.evidence.iter().map(|figure| (figure.before.as_str(), figure.during.as_str())).collect();
     assert_eq!(figures[0], ("5.0 ms", "900 ms"));
     assert_eq!(figures[2].0, "5.0 ms");
 }
@@ -209,7 +221,11 @@ fn reloads_jumps_and_gaps_are_listed() {
     // The clock's jump leaves a time without samples, too.
     assert_eq!(judgement.gaps.first().map(|gap| gap.until_ms - gap.from_ms), Some(11_000));
     let text = text(&judgement, Zone::of_minutes(0));
-    assert!(text.contains("02:06:20: a reload changed group app changed.\n") && text.contains("No samples from 02:07:29 to 02:07:40."), "{text}");
+    assert!(
+        text.contains("02:06:20: a reload changed group app changed.\n")
+            && text.contains("No samples from 02:07:29 to 02:07:40."),
+        "{text}"
+    );
 }
 
 #[test]

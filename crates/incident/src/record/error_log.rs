@@ -99,7 +99,8 @@ impl LogFollower {
     /// Counts the lines since the last time; returns how many bytes were skipped.
     pub(super) fn read(&mut self, counts: &mut ErrorCounts) -> u64 {
         let mut skipped = self.read_file(counts);
-        let other = std::fs::metadata(&self.path).is_ok_and(|found| self.file.as_ref().is_none_or(|(_, inode)| found.ino() != *inode));
+        let other = std::fs::metadata(&self.path)
+            .is_ok_and(|found| self.file.as_ref().is_none_or(|(_, inode)| found.ino() != *inode));
         if other && self.reopen().is_ok() {
             skipped += self.read_file(counts);
         }

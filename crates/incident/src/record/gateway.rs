@@ -272,7 +272,11 @@ fn changes(before: &Status, now: &Status) -> Gateway {
     };
     let sum = |counts: &Counts| counts.values().sum::<u64>();
     Gateway {
-        changes: if is_new { now.configuration.changes.iter().take(CHANGES_MAX).cloned().collect() } else { Vec::new() },
+        changes: if is_new {
+            now.configuration.changes.iter().take(CHANGES_MAX).cloned().collect()
+        } else {
+            Vec::new()
+        },
         accepted: now.connections.accepted.saturating_sub(before.connections.accepted),
         requests: now.requests.total.saturating_sub(before.requests.total),
         responses: grown(&before.requests.responses, &now.requests.responses),
@@ -414,7 +418,8 @@ mod tests {
 
     #[test]
     fn stub_status_and_foreign_answers() {
-        let text = b"Active connections: 2 \nserver accepts handled requests\n 10 10 20 \nReading: 0 Writing: 1 Waiting: 1 \n";
+        let text =
+            b"Active connections: 2 \nserver accepts handled requests\n 10 10 20 \nReading: 0 Writing: 1 Waiting: 1 \n";
         let (status, _) = parse(text).unwrap();
         assert_eq!((status.connections.active, status.connections.accepted, status.requests.total), (2, 10, 20));
         assert!(parse(b"<html>").unwrap_err().starts_with("the status is not understood"));

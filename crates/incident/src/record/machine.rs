@@ -161,7 +161,10 @@ mod tests {
         let root = Path::new("/cg");
         let files = GroupFiles::parse("9:memory:/web\n4:cpu,cpuacct:/\n0::/system.slice/web.service\n", root);
         assert_eq!(files.unified.as_deref(), Some(Path::new("/cg/system.slice/web.service")));
-        assert_eq!((files.memory.as_deref(), files.cpu.as_deref()), (Some(Path::new("/cg/memory/web")), Some(Path::new("/cg/cpu/"))));
+        assert_eq!(
+            (files.memory.as_deref(), files.cpu.as_deref()),
+            (Some(Path::new("/cg/memory/web")), Some(Path::new("/cg/cpu/")))
+        );
     }
 
     #[test]

@@ -308,7 +308,11 @@ mod tests {
         let mut answers = 0;
         let ask = move || {
             answers += 1;
-            if answers == 2 { Err("no instance listens there".to_owned()) } else { Ok(b"{\"started_at_s\": 7}".to_vec()) }
+            if answers == 2 {
+                Err("no instance listens there".to_owned())
+            } else {
+                Ok(b"{\"started_at_s\": 7}".to_vec())
+            }
         };
         let mut recorder = recorder(folder.path().to_owned(), 5);
         recorder.ask = Some(Box::new(ask));

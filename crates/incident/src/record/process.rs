@@ -81,7 +81,9 @@ mod tests {
     #[test]
     fn descriptors_of_this_process_are_counted() {
         let mut reader = ProcessReader::default();
-        let of = |found: Vec<Process>| found.into_iter().find(|process| process.pid == std::process::id()).expect("it lives");
+        let of = |found: Vec<Process>| {
+            found.into_iter().find(|process| process.pid == std::process::id()).expect("it lives")
+        };
         let before = of(reader.read(std::process::id())).descriptors.expect("known");
         let files: Vec<File> = (0..50).map(|_| File::open("/dev/null").expect("opened")).collect();
         let now = of(reader.read(std::process::id()));

@@ -36,7 +36,9 @@ impl SocketReader {
     pub(super) fn missing(&self) -> Option<String> {
         match self.census.source() {
             Source::Netlink => None,
-            source @ Source::Proc(_) => Some(format!("backlogs and drops of listeners: the sockets come from {source}")),
+            source @ Source::Proc(_) => {
+                Some(format!("backlogs and drops of listeners: the sockets come from {source}"))
+            }
         }
     }
 

@@ -46,8 +46,11 @@ impl StatusUrl {
         stream.set_write_timeout(Some(TIMEOUT)).map_err(failed)?;
         // HTTP/1.0: the body is not chunked, and the connection ends with it.
         let Self { host, port, target } = self;
-        write!(stream, "GET {target} HTTP/1.0\r\nHost: {host}:{port}\r\nAccept: application/json, text/plain;q=0.1\r\n\r\n")
-            .map_err(failed)?;
+        write!(
+            stream,
+            "GET {target} HTTP/1.0\r\nHost: {host}:{port}\r\nAccept: application/json, text/plain;q=0.1\r\n\r\n"
+        )
+        .map_err(failed)?;
         let mut bytes = Vec::new();
         stream.take(BYTES_MAX).read_to_end(&mut bytes).map_err(failed)?;
         body_of(bytes).map_err(|problem| format!("no status from {address}: {problem}"))

@@ -54,12 +54,21 @@ struct Open {
 impl Writer {
     /// Opens the folder, makes it if it does not exist, and finishes segments that an earlier recorder left.
     pub fn open(folder: &Path, bounds: Bounds, head: Head) -> Result<Self, String> {
-        let failed = |what: &str, path: &Path, error: &dyn std::fmt::Display| format!("{what} \"{}\" failed: {error}", path.display());
-        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| failed("making", folder, &error))?;
+        let failed = |what: &str, path: &Path, error: &dyn std::fmt::Display| {
+            format!("{what} \"{}\" failed: {error}", path.display())
+        };
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(|error| failed("making", folder, &error))?;
         let path = folder.join("lock");
         let lock = create(&path).map_err(|error| failed("opening", &path, &error))?;
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return Err(format!("another recorder writes to \"{}\": end it, or choose another folder with --dir", folder.display()));
+            return Err(format!(
+                "another recorder writes to \"{}\": end it, or choose another folder with --dir",
+                folder.display()
+            ));
         }
         let writer = Self { folder: folder.to_owned(), bounds, head, _lock: lock, open: None };
         for (path, _, is_closed) in writer.list() {
@@ -274,13 +283,17 @@ mod tests {
     fn age_and_bytes_bound_the_folder() {
         let folder = tempfile::tempdir().unwrap();
         let bounds = Bounds { keep: Duration::from_secs(3600), bytes_max: 40_000 };
-        let mut writer = Writer::open(folder.path(), bounds, Head { format: crate::sample::FORMAT, ..Head::default() }).unwrap();
+        let mut writer =
+            Writer::open(folder.path(), bounds, Head { format: crate::sample::FORMAT, ..Head::default() }).unwrap();
         for minute in 0..180 {
             writer.write(&sample(1_000_000_000 + minute * 60_000)).unwrap();
         }
         let kept = times(folder.path());
         assert!(kept.len() <= 81 && kept.len() >= 60, "{}", kept.len());
-        let bulky = Sample { unanswered: Some((0..999).map(|at| char::from(b'a' + (at * at % 23) as u8)).collect()), ..sample(0) };
+        let bulky = Sample {
+            unanswered: Some((0..999).map(|at| char::from(b'a' + (at * at % 23) as u8)).collect()),
+            ..sample(0)
+        };
         for second in 0..2000 {
             writer.write(&Sample { at_ms: 2_000_000_000 + second, ..bulky.clone() }).unwrap();
             let bytes: u64 = names(folder.path()).iter().map(|name| length(&folder.path().join(name))).sum();

@@ -22,7 +22,9 @@ fn start(top: &str, servers: &str) -> Instance {
 #[test]
 fn exhausted_ports_are_named_with_their_destination() {
     in_a_namespace("exhausted_ports_are_named_with_their_destination", || {
-        let write = |name: &str, value: &str| fs::write(format!("/proc/sys/net/ipv4/{name}"), value).expect("it is this namespace's own");
+        let write = |name: &str, value: &str| {
+            fs::write(format!("/proc/sys/net/ipv4/{name}"), value).expect("it is this namespace's own")
+        };
         write("ip_local_port_range", "40000 40099");
         write("tcp_tw_reuse", "0");
         let (one, two) = (Server::start(true), Server::start(true));
@@ -110,7 +112,10 @@ fn a_process_without_descriptors_is_named() {
     let peer = Server::start(false);
     let mut instance = Instance::new(
         "",
-        &format!("server {{ listen 127.0.0.1:PORT; keepalive_timeout 60s; location / {{ proxy_pass http://{}; }} }}", peer.address),
+        &format!(
+            "server {{ listen 127.0.0.1:PORT; keepalive_timeout 60s; location / {{ proxy_pass http://{}; }} }}",
+            peer.address
+        ),
     );
     instance.start_as(|command| {
         let mut limited = Command::new("sh");

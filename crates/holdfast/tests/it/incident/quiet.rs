@@ -44,7 +44,8 @@ fn a_quiet_time_under_varying_load_claims_nothing() {
         }
         turn += 1;
     }
-    let output = holdfast().args(["incident", "--since", "4h ago", "--dir"]).arg(recorder.path()).output().expect("it starts");
+    let output =
+        holdfast().args(["incident", "--since", "4h ago", "--dir"]).arg(recorder.path()).output().expect("it starts");
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(text.starts_with("Nothing unusual from ") && text.contains("Looked at: sockets: "), "{text}");

@@ -56,7 +56,8 @@ fn worst(scene: &Scene<'_>, cause: Cause, subject: &str) -> Option<Claim> {
     let count = |episode: &Episode| rate(scene.during(episode), |sample| lines(sample, cause, Some(subject))).0;
     let episode = episodes.into_iter().max_by_key(count)?;
     let total = count(&episode);
-    let (requests, _) = rate(scene.during(&episode), |sample| sample.gateway.as_ref().map_or(0, |gateway| gateway.requests));
+    let (requests, _) =
+        rate(scene.during(&episode), |sample| sample.gateway.as_ref().map_or(0, |gateway| gateway.requests));
     let is_enough = total >= LINES_MIN && total as f64 >= requests as f64 * SHARE_MIN;
     (is_enough || SINGLE.contains(&cause)).then(|| claim(scene, cause, subject, &episode))
 }

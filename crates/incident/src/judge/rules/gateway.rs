@@ -16,7 +16,8 @@ pub(super) fn silent(scene: &Scene<'_>) -> Vec<Claim> {
     let answered = scene.samples.iter().position(|sample| sample.gateway.is_some());
     let Some(answered) = answered else { return Vec::new() };
     let episodes = scene.episodes(|sample| sample.unanswered.is_some());
-    let is_long = |first: usize, held: usize, lasted_ms: u64| first > answered && held >= SILENT_MIN && lasted_ms >= SILENT_MS;
+    let is_long =
+        |first: usize, held: usize, lasted_ms: u64| first > answered && held >= SILENT_MIN && lasted_ms >= SILENT_MS;
     let found = episodes.into_iter().filter(|episode| is_long(episode.first, episode.held, scene.lasted_ms(episode)));
     let Some(episode) = found.max_by_key(|episode| episode.held) else { return Vec::new() };
     let during = scene.during(&episode);
@@ -43,5 +44,9 @@ pub(super) fn certificate_expired(scene: &Scene<'_>) -> Vec<Claim> {
     let subject = during.iter().find_map(ended).unwrap_or_default();
     let what = format!("the certificate of {subject} had ended, and clients broke their handshakes off");
     let told = if before.is_empty() { String::new() } else { counted(rate(before, failed)) };
-    vec![Claim::new(scene, Cause::CertificateExpired, &subject, &episode, what).with("handshakes that failed", told, counted(rate(during, failed)))]
+    vec![Claim::new(scene, Cause::CertificateExpired, &subject, &episode, what).with(
+        "handshakes that failed",
+        told,
+        counted(rate(during, failed)),
+    )]
 }

@@ -62,20 +62,27 @@ pub(super) fn process_killed(scene: &Scene<'_>) -> Vec<Claim> {
 }
 
 fn is_out_of_descriptors(process: &Process) -> bool {
-    process.descriptors.zip(process.descriptors_max).is_some_and(|(open, most)| open as f64 >= most as f64 * DESCRIPTORS_SHARE)
+    process
+        .descriptors
+        .zip(process.descriptors_max)
+        .is_some_and(|(open, most)| open as f64 >= most as f64 * DESCRIPTORS_SHARE)
 }
 
 pub(super) fn descriptors(scene: &Scene<'_>) -> Vec<Claim> {
     let cause = Cause::DescriptorsExhausted;
     let failed = |sample: &Sample| {
-        lines(sample, cause, None) + gateway(sample, |gateway| gateway.overload.get("accepts_failed").copied().unwrap_or_default())
+        lines(sample, cause, None)
+            + gateway(sample, |gateway| gateway.overload.get("accepts_failed").copied().unwrap_or_default())
     };
     let holds = |sample: &Sample| failed(sample) > 0 || sample.processes.iter().any(is_out_of_descriptors);
     let Some(episode) = longest(scene, holds) else { return Vec::new() };
     let during = scene.during(&episode);
     let fullest = |samples: &[Sample]| {
         let all = samples.iter().flat_map(|sample| &sample.processes);
-        all.max_by_key(|process| process.descriptors.unwrap_or_default() * 1000 / process.descriptors_max.unwrap_or(u64::MAX).max(1)).cloned()
+        all.max_by_key(|process| {
+            process.descriptors.unwrap_or_default() * 1000 / process.descriptors_max.unwrap_or(u64::MAX).max(1)
+        })
+        .cloned()
     };
     let process = fullest(during);
     let subject = process.as_ref().map_or_else(String::new, |process| format!("{} {}", process.name, process.pid));
@@ -93,13 +100,18 @@ pub(super) fn descriptors(scene: &Scene<'_>) -> Vec<Claim> {
 pub(super) fn worker_connections(scene: &Scene<'_>) -> Vec<Claim> {
     let cause = Cause::WorkerConnectionsExhausted;
     let refused = |sample: &Sample| {
-        lines(sample, cause, None) + gateway(sample, |gateway| gateway.overload.get("connections_refused").copied().unwrap_or_default())
+        lines(sample, cause, None)
+            + gateway(sample, |gateway| gateway.overload.get("connections_refused").copied().unwrap_or_default())
     };
     let Some(episode) = longest(scene, |sample| refused(sample) > 0) else { return Vec::new() };
     let (told, now) = before_and_during(scene, &episode, refused);
     let connections = |samples: &[Sample]| level(most(samples, |sample| Some(sample.gateway.as_ref()?.connections)));
     let claim = Claim::new(scene, cause, "", &episode, "all of worker_connections were in use");
-    let claim = claim.with("client connections, at most", connections(scene.before(&episode)), connections(scene.during(&episode)));
+    let claim = claim.with(
+        "client connections, at most",
+        connections(scene.before(&episode)),
+        connections(scene.during(&episode)),
+    );
     vec![claim.with("connections turned away", told, now)]
 }
 
@@ -114,11 +126,18 @@ pub(super) fn memory_budget(scene: &Scene<'_>) -> Vec<Claim> {
     };
     let of = |what: &str| {
         let what = what.to_owned();
-        before_and_during(scene, &episode, move |sample| gateway(sample, |gateway| gateway.shed.get(&what).copied().unwrap_or_default()))
+        before_and_during(scene, &episode, move |sample| {
+            gateway(sample, |gateway| gateway.shed.get(&what).copied().unwrap_or_default())
+        })
     };
-    let claim = Claim::new(scene, Cause::MemoryBudget, "", &episode, "memory_budget was used up, and work was given up for it");
+    let claim =
+        Claim::new(scene, Cause::MemoryBudget, "", &episode, "memory_budget was used up, and work was given up for it");
     let mut claim = claim.with("memory claimed, at most", claimed(scene.before(&episode)), claimed(during));
-    for (name, what) in [("idle connections closed", "keepalive"), ("requests refused with 503", "requests"), ("pauses of accepting", "accepts")] {
+    for (name, what) in [
+        ("idle connections closed", "keepalive"),
+        ("requests refused with 503", "requests"),
+        ("pauses of accepting", "accepts"),
+    ] {
         let (told, now) = of(what);
         if now != "0" {
             claim = claim.with(name, told, now);
@@ -148,7 +167,8 @@ pub(super) fn ports(scene: &Scene<'_>) -> Vec<Claim> {
 fn ports_towards(scene: &Scene<'_>, remote: &str) -> Option<Claim> {
     let cause = Cause::PortsExhausted;
     let failed = |sample: &Sample| lines(sample, cause, Some(remote));
-    let episode = longest(scene, |sample| failed(sample) > 0 || towards(sample, remote).is_some_and(|row| row.free == Some(0)))?;
+    let episode =
+        longest(scene, |sample| failed(sample) > 0 || towards(sample, remote).is_some_and(|row| row.free == Some(0)))?;
     let (before, during) = (scene.before(&episode), scene.during(&episode));
     let local = during.iter().find_map(|sample| Some(towards(sample, remote)?.local.clone()));
     let from = local.map_or_else(String::new, |local| format!(" from {local}"));
@@ -175,8 +195,10 @@ fn listener<'a>(sample: &'a Sample, address: &str) -> Option<&'a Listener> {
 pub(super) fn accept_queues(scene: &Scene<'_>) -> Vec<Claim> {
     let window = scene.samples.iter().skip(scene.window_from);
     let all = window.filter_map(|sample| sample.sockets.as_ref()).flat_map(|sockets| &sockets.listeners);
-    let addresses: BTreeSet<&str> =
-        all.filter(|listener| listener.drops > 0 || listener.is_full()).map(|listener| listener.address.as_str()).collect();
+    let addresses: BTreeSet<&str> = all
+        .filter(|listener| listener.drops > 0 || listener.is_full())
+        .map(|listener| listener.address.as_str())
+        .collect();
     addresses.into_iter().take(SUBJECTS_MAX).filter_map(|address| accept_queue(scene, address)).collect()
 }
 
@@ -221,7 +243,10 @@ pub(super) fn pools(scene: &Scene<'_>) -> Vec<Claim> {
         && rate(scene.during(&episode), |sample| lines(sample, Cause::PoolExhausted, None)).0 >= REFUSED_MIN
     {
         let named = scene.during(&episode).iter().flat_map(|sample| &sample.errors);
-        let subject = named.filter(|errors| errors.cause == crate::record::POOL_EXHAUSTED).map(|errors| bare(&errors.subject)).next();
+        let subject = named
+            .filter(|errors| errors.cause == crate::record::POOL_EXHAUSTED)
+            .map(|errors| bare(&errors.subject))
+            .next();
         claims.extend(pool_claim(scene, subject.unwrap_or_default(), &episode));
     }
     claims
@@ -246,25 +271,36 @@ fn group_level(sample: &Sample, name: &str, level: impl Fn(&crate::sample::Group
 
 fn pool_claim(scene: &Scene<'_>, name: &str, episode: &Episode) -> Option<Claim> {
     let (before, during) = (scene.before(episode), scene.during(episode));
-    let of = |samples: &[Sample], what: fn(&crate::sample::Group) -> u64| level(most(samples, |sample| group_level(sample, name, what)));
+    let of = |samples: &[Sample], what: fn(&crate::sample::Group) -> u64| {
+        level(most(samples, |sample| group_level(sample, name, what)))
+    };
     let (told, now) = before_and_during(scene, episode, |sample| lines(sample, Cause::PoolExhausted, None));
-    let (requests_before, requests) = before_and_during(scene, episode, |sample| gateway(sample, |gateway| gateway.requests));
-    let claim = Claim::new(scene, Cause::PoolExhausted, name, episode, format!("all of max_connections of {name} were in use"))
-        .with("requests that waited for a connection, at most", of(before, |group| group.waiting), of(during, |group| group.waiting))
-        .with("connections in use, at most", of(before, |group| group.leased), of(during, |group| group.leased))
-        .with("requests refused for it", told, now)
-        .with("requests", requests_before, requests);
+    let (requests_before, requests) =
+        before_and_during(scene, episode, |sample| gateway(sample, |gateway| gateway.requests));
+    let claim =
+        Claim::new(scene, Cause::PoolExhausted, name, episode, format!("all of max_connections of {name} were in use"))
+            .with(
+                "requests that waited for a connection, at most",
+                of(before, |group| group.waiting),
+                of(during, |group| group.waiting),
+            )
+            .with("connections in use, at most", of(before, |group| group.leased), of(during, |group| group.leased))
+            .with("requests refused for it", told, now)
+            .with("requests", requests_before, requests);
     Some(claim)
 }
 
 pub(super) fn time_waits(scene: &Scene<'_>) -> Vec<Claim> {
     let cause = Cause::TimeWaitFull;
-    let overflows = |sample: &Sample| sample.kernel.get("TCPTimeWaitOverflow").copied().unwrap_or_default() + lines(sample, cause, None);
+    let overflows = |sample: &Sample| {
+        sample.kernel.get("TCPTimeWaitOverflow").copied().unwrap_or_default() + lines(sample, cause, None)
+    };
     let Some(episode) = longest(scene, |sample| overflows(sample) > 0) else { return Vec::new() };
     if rate(scene.during(&episode), overflows).0 < OVERFLOWS_MIN {
         return Vec::new();
     }
-    let waiting = |samples: &[Sample]| level(most(samples, |sample| sample.sockets.as_ref()?.states.get("TIME_WAIT").copied()));
+    let waiting =
+        |samples: &[Sample]| level(most(samples, |sample| sample.sockets.as_ref()?.states.get("TIME_WAIT").copied()));
     let (told, now) = before_and_during(scene, &episode, overflows);
     let claim = Claim::new(scene, cause, "", &episode, "the table of TIME_WAIT sockets was full (tcp_max_tw_buckets)")
         .with("sockets in TIME_WAIT, at most", waiting(scene.before(&episode)), waiting(scene.during(&episode)))

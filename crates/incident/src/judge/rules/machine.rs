@@ -33,7 +33,13 @@ pub(super) fn processors(scene: &Scene<'_>, claims: &[Claim]) -> Vec<Claim> {
     let mut found = Vec::new();
     let percent = |share: Option<f64>| share.map_or_else(String::new, |share| format!("{:.0} %", share * 100.0));
     let kinds: [(Cause, &dyn Fn(&Sample) -> f64, f64, u64, &str); 2] = [
-        (Cause::CpuTaken, &taken, TAKEN_SHARE, TAKEN_MS, "the CPU was taken away: by the hypervisor, or by the quota of the control group"),
+        (
+            Cause::CpuTaken,
+            &taken,
+            TAKEN_SHARE,
+            TAKEN_MS,
+            "the CPU was taken away: by the hypervisor, or by the quota of the control group",
+        ),
         (Cause::CpuExhausted, &busy, BUSY_SHARE, BUSY_MS, "all processors were busy"),
     ];
     for (cause, share, bound, least_ms, what) in kinds {
@@ -47,7 +53,11 @@ pub(super) fn processors(scene: &Scene<'_>, claims: &[Claim]) -> Vec<Claim> {
         let usual = median(scene.baseline(), |sample| (sample.over_ms > 0).then(|| share(sample)));
         let now = median(scene.during(&episode), |sample| Some(share(sample)));
         let claim = Claim::new(scene, cause, "", &episode, what);
-        found.push(claim.with("share of the time of all processors, median", percent(usual), percent(now)).with(name, before, during));
+        found.push(
+            claim
+                .with("share of the time of all processors, median", percent(usual), percent(now))
+                .with(name, before, during),
+        );
     }
     found
 }
@@ -55,8 +65,11 @@ pub(super) fn processors(scene: &Scene<'_>, claims: &[Claim]) -> Vec<Claim> {
 /// What became worse meanwhile: a claim that this explains, or the time of responses.
 fn harm(scene: &Scene<'_>, episode: &Episode, claims: &[Claim]) -> Option<(String, String, String)> {
     let suffers = |claim: &&Claim| {
-        let causes = [Cause::AcceptQueue, Cause::PeerSlow, Cause::PoolExhausted, Cause::ClientsLeave, Cause::PeerSilent];
-        causes.contains(&claim.cause) && claim.until_ms >= scene.at_ms(episode.first) && claim.since_ms <= scene.at_ms(episode.last)
+        let causes =
+            [Cause::AcceptQueue, Cause::PeerSlow, Cause::PoolExhausted, Cause::ClientsLeave, Cause::PeerSilent];
+        causes.contains(&claim.cause)
+            && claim.until_ms >= scene.at_ms(episode.first)
+            && claim.since_ms <= scene.at_ms(episode.last)
     };
     if let Some(claim) = claims.iter().find(suffers) {
         return Some(("what became worse".to_owned(), String::new(), claim.what.clone()));

@@ -71,12 +71,19 @@ fn unanswered_by(scene: &Scene<'_>, remote: &str) -> Option<Claim> {
     let episodes = scene.episodes(|sample| logged(sample) || waiting(sample) > 0);
     let told = |episode: &Episode| rate(scene.during(episode), |sample| lines(sample, cause, Some(remote))).0;
     let is_enough = |episode: &Episode| {
-        told(episode) >= u64::from(LOST_MIN) || most(scene.during(episode), |sample| Some(waiting(sample))) >= Some(LOST_MIN)
+        told(episode) >= u64::from(LOST_MIN)
+            || most(scene.during(episode), |sample| Some(waiting(sample))) >= Some(LOST_MIN)
     };
     let episode = episodes.into_iter().filter(is_enough).max_by_key(|episode| episode.held)?;
     let (before, during) = (scene.before(&episode), scene.during(&episode));
     let most_waiting = |samples: &[Sample]| level(most(samples, |sample| Some(waiting(sample))));
-    let of = |samples: &[Sample]| if samples.is_empty() { String::new() } else { counted(rate(samples, |sample| lines(sample, cause, Some(remote)))) };
+    let of = |samples: &[Sample]| {
+        if samples.is_empty() {
+            String::new()
+        } else {
+            counted(rate(samples, |sample| lines(sample, cause, Some(remote))))
+        }
+    };
     let claim = Claim::new(scene, cause, remote, &episode, errors::what(cause, remote))
         .with("connection requests that had to be sent again, at a time", most_waiting(before), most_waiting(during))
         .with(format!("error lines \"{}\"", cause.explanation().cause), of(before), of(during));
@@ -86,7 +93,8 @@ fn unanswered_by(scene: &Scene<'_>, remote: &str) -> Option<Claim> {
 /// Connections that send bytes again, towards one destination.
 pub(super) fn packet_loss(scene: &Scene<'_>) -> Vec<Claim> {
     let is_lossy = |row: &Destination| {
-        row.retransmitting >= LOST_MIN || row.retransmitting > 0 && f64::from(row.retransmitting) >= f64::from(row.used) * LOST_SHARE
+        row.retransmitting >= LOST_MIN
+            || row.retransmitting > 0 && f64::from(row.retransmitting) >= f64::from(row.used) * LOST_SHARE
     };
     let remotes = destinations(scene, is_lossy);
     remotes.into_iter().filter_map(|remote| loss_towards(scene, remote, is_lossy)).collect()
@@ -103,11 +111,19 @@ fn loss_towards(scene: &Scene<'_>, remote: &str, is_lossy: impl Fn(&Destination)
     };
     let counter = |samples: &[Sample], name: &str| {
         let name = name.to_owned();
-        if samples.is_empty() { String::new() } else { counted(rate(samples, |sample| sample.kernel.get(&name).copied().unwrap_or_default())) }
+        if samples.is_empty() {
+            String::new()
+        } else {
+            counted(rate(samples, |sample| sample.kernel.get(&name).copied().unwrap_or_default()))
+        }
     };
     let claim = Claim::new(scene, Cause::PacketLoss, remote, &episode, format!("packets towards {remote} were lost"))
         .with("connections that sent bytes again, at a time", repeating(before), repeating(during))
-        .with("segments sent again by this machine (RetransSegs)", counter(before, "RetransSegs"), counter(during, "RetransSegs"))
+        .with(
+            "segments sent again by this machine (RetransSegs)",
+            counter(before, "RetransSegs"),
+            counter(during, "RetransSegs"),
+        )
         .with("timeouts of TCP (TCPTimeouts)", counter(before, "TCPTimeouts"), counter(during, "TCPTimeouts"));
     Some(with_attempts(claim, scene, remote, &episode))
 }
@@ -142,7 +158,11 @@ fn slow_peer(scene: &Scene<'_>, group: &str, name: &str) -> Option<Claim> {
     let episode = episodes.into_iter().filter(is_slow).max_by_key(|episode| episode.held)?;
     let during = scene.during(&episode);
     let now = median(during, of)?;
-    let requests = |samples: &[Sample]| counted(rate(samples, |sample| peers(sample).filter(|(of, peer)| *of == group && peer.address == name).map(|(_, peer)| peer.timed).sum()));
+    let requests = |samples: &[Sample]| {
+        counted(rate(samples, |sample| {
+            peers(sample).filter(|(of, peer)| *of == group && peer.address == name).map(|(_, peer)| peer.timed).sum()
+        }))
+    };
     let mut claim = Claim::new(scene, Cause::PeerSlow, name, &episode, format!("{name} of {group} answered slowly"))
         .with(format!("time of a response of {name}, median"), shown_ms(usual), shown_ms(now))
         .with(format!("responses of {name}"), requests(scene.before(&episode)), requests(during));
