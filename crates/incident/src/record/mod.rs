@@ -222,8 +222,8 @@ impl Readers {
 
     fn take_gateway(&mut self, sample: &mut Sample, until: Instant, errors: &mut ErrorCounts) {
         let Some(asker) = &mut self.asker else { return };
-        let status = asker.answer(until).and_then(|bytes| gateway::parse(&bytes));
-        match status {
+        let Some(answer) = asker.answer(until) else { return };
+        match answer.and_then(|bytes| gateway::parse(&bytes)) {
             Ok((status, pid)) => {
                 // Lines of a log that is followed are not counted twice.
                 let mut ignored = ErrorCounts::default();

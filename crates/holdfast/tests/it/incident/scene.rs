@@ -48,10 +48,13 @@ impl Server {
         let acceptor = std::thread::spawn({
             let (habit, over) = (Arc::clone(&habit), Arc::clone(&over));
             move || {
-                for stream in listener.incoming().flatten() {
-                    if over.load(Ordering::SeqCst) {
-                        return;
-                    }
+                // Not blocking, so that it ends also where no connection can wake it.
+                listener.set_nonblocking(true).expect("set");
+                while !over.load(Ordering::SeqCst) {
+                    let Ok((stream, _)) = listener.accept() else {
+                        std::thread::park_timeout(Duration::from_millis(2));
+                        continue;
+                    };
                     let habit = Arc::clone(&habit);
                     std::thread::spawn(move || serve(stream, &habit, keeps));
                 }
@@ -69,8 +72,6 @@ impl Server {
     /// Closes the listener; returns when.
     pub(super) fn stop(&mut self) -> u64 {
         self.over.store(true, Ordering::SeqCst);
-        // Wakes the thread that accepts.
-        let _ = TcpStream::connect(self.address);
         if let Some(acceptor) = self.acceptor.take() {
             acceptor.join().expect("it ends");
         }

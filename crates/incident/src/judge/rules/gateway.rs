@@ -3,23 +3,25 @@
 use super::counted;
 use crate::judge::cause::Cause;
 use crate::judge::claim::Claim;
-use crate::judge::scene::{Scene, rate};
+use crate::judge::scene::{Episode, Scene, rate};
 use crate::sample::Sample;
 
 /// A status that is missing once is late.
 const SILENT_MIN: usize = 3;
 const SILENT_MS: u64 = 2000;
+const SILENT_PATIENCE_MS: u64 = 10_000;
 /// Fewer failed handshakes are no incident: scanners fail all the time.
 const HANDSHAKES_MIN: u64 = 3;
 
 pub(super) fn silent(scene: &Scene<'_>) -> Vec<Claim> {
     let answered = scene.samples.iter().position(|sample| sample.gateway.is_some());
     let Some(answered) = answered else { return Vec::new() };
-    let episodes = scene.episodes(|sample| sample.unanswered.is_some());
-    let is_long =
-        |first: usize, held: usize, lasted_ms: u64| first > answered && held >= SILENT_MIN && lasted_ms >= SILENT_MS;
-    let found = episodes.into_iter().filter(|episode| is_long(episode.first, episode.held, scene.lasted_ms(episode)));
-    let Some(episode) = found.max_by_key(|episode| episode.held) else { return Vec::new() };
+    let episodes = scene.episodes_within(SILENT_PATIENCE_MS, |sample| sample.unanswered.is_some());
+    let is_silent = |episode: &Episode| {
+        let is_long = episode.held >= SILENT_MIN && scene.lasted_ms(episode) >= SILENT_MS;
+        episode.first > answered && is_long && scene.during(episode).iter().all(|sample| sample.gateway.is_none())
+    };
+    let Some(episode) = episodes.into_iter().filter(is_silent).max_by_key(|episode| episode.held) else { return Vec::new() };
     let during = scene.during(&episode);
     let reason = during.iter().find_map(|sample| sample.unanswered.clone()).unwrap_or_default();
     let processes = |samples: &[Sample]| samples.last().map_or(0, |sample| sample.processes.len()).to_string();
