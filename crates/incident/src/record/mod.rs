@@ -52,6 +52,9 @@ pub struct Recorder {
 const SOCKETS_PART: f64 = 0.5;
 const STATUS_PART: f64 = 0.3;
 
+/// The part of an interval for which the gateway's answer is awaited; a later one comes with the next sample.
+const ANSWER_PART: f64 = 0.8;
+
 /// Something costly that is done less often than each sample if it takes too much CPU.
 #[derive(Debug)]
 struct Paced {
@@ -202,7 +205,7 @@ impl Readers {
         }
         let cpu = own_cpu();
         if asks {
-            self.take_gateway(&mut sample, begun + recorder.interval / 2, &mut errors);
+            self.take_gateway(&mut sample, begun + recorder.interval.mul_f64(ANSWER_PART), &mut errors);
             self.status_pace.done(begun, own_cpu() - cpu, recorder.cpu_share * STATUS_PART);
         }
         sample.errors = errors.into_rows();

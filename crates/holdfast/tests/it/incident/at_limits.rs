@@ -35,7 +35,7 @@ fn exhausted_ports_are_named_with_their_destination() {
                 "upstream kept {{ server {}; keepalive 4; }}
                  server {{ listen 127.0.0.1:PORT; proxy_http_version 1.1;
                     location / {{ proxy_pass http://kept; proxy_set_header Connection \"\"; }}
-                    location /unpooled {{ proxy_pass http://{}; proxy_set_header Connection close; }} }}",
+                    location /unpooled {{ proxy_pass http://{}; proxy_http_version 1.0; }} }}",
                 one.address, two.address
             ),
         );
@@ -96,10 +96,11 @@ fn a_full_accept_queue_is_named_with_its_listener() {
             ),
         );
         let recorder = Recorder::with_sockets(&instance);
-        let _load = Load::start(instance.port, 12, PAUSE);
+        let mut load = Load::start(instance.port, 2, PAUSE);
         recorder.record_baseline();
         // The program does not accept any more, while its socket still listens.
         let effect_ms = server.stop();
+        load.add(10, PAUSE);
         let claim = recorder.assert_names("accept-queue", &address.to_string(), effect_ms);
         assert_eq!(figure(&claim, "its backlog").1, "2");
         assert_eq!(figure(&claim, "waited to be accepted").1, "3");

@@ -86,7 +86,7 @@ fn a_name_that_is_not_resolved_any_more_is_named() {
         let fails = Arc::clone(&fails);
         move |question| {
             let answer = if fails.load(Ordering::SeqCst) {
-                question.code(DnsCode::ServerFailure)
+                question.code(DnsCode::NameError)
             } else {
                 question.addresses(1, &["127.0.0.1"])
             };

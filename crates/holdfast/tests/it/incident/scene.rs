@@ -211,9 +211,9 @@ fn ask(kept: &mut Option<TcpStream>, port: u16) -> io::Result<u16> {
 }
 
 /// The time between two samples.
-pub(super) const INTERVAL_MS: u64 = 100;
+pub(super) const INTERVAL_MS: u64 = 200;
 /// Samples before a fault, and while it lasts.
-const SAMPLES: usize = 30;
+const SAMPLES: usize = 20;
 
 fn flags(instance: &Instance, cpu: &str) -> Vec<String> {
     let path = |name: &str| instance.path(name).display().to_string();

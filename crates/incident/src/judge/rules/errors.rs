@@ -47,7 +47,12 @@ fn claims_of(scene: &Scene<'_>, cause: Cause) -> Vec<Claim> {
     let mut subjects: Vec<(&str, u64)> = subjects.into_iter().collect();
     subjects.sort_by_key(|(subject, count)| (std::cmp::Reverse(*count), *subject));
     subjects.truncate(SUBJECTS_MAX);
-    subjects.into_iter().filter_map(|(subject, _)| worst(scene, cause, subject)).collect()
+    let mut claims: Vec<Claim> = subjects.into_iter().filter_map(|(subject, _)| worst(scene, cause, subject)).collect();
+    // Lines that name no upstream are about the same ones.
+    if claims.iter().any(|claim| !claim.subject.is_empty()) {
+        claims.retain(|claim| !claim.subject.is_empty());
+    }
+    claims
 }
 
 /// The episode with the most lines.
