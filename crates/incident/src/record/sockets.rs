@@ -56,7 +56,11 @@ impl SocketReader {
         let ports: HashSet<u16> = found.iter().map(|(_, _, port)| *port).collect();
         let mut states = [0_u64; State::ALL.len()];
         states[State::Listen.index()] = found.len() as u64;
-        let settings = self.settings.clone();
+        // connect() takes no port that a listener has.
+        let mut settings = self.settings.clone();
+        let taken = ports.iter().filter(|port| settings.is_ephemeral(**port)).map(|port| *port..=*port);
+        let taken: Vec<_> = taken.collect();
+        settings.reserved_ports.extend(taken);
         let mut destinations = Destinations::default();
         let states_asked = StateSet::ALL.without(listening);
         let question = Question { states: states_asked, tcp_info: false, memory: false, ..Question::default() };

@@ -21,7 +21,9 @@ pub(super) fn silent(scene: &Scene<'_>) -> Vec<Claim> {
         let is_long = episode.held >= SILENT_MIN && scene.lasted_ms(episode) >= SILENT_MS;
         episode.first > answered && is_long && scene.during(episode).iter().all(|sample| sample.gateway.is_none())
     };
-    let Some(episode) = episodes.into_iter().filter(is_silent).max_by_key(|episode| episode.held) else { return Vec::new() };
+    let Some(episode) = episodes.into_iter().filter(is_silent).max_by_key(|episode| episode.held) else {
+        return Vec::new();
+    };
     let during = scene.during(&episode);
     let reason = during.iter().find_map(|sample| sample.unanswered.clone()).unwrap_or_default();
     let processes = |samples: &[Sample]| samples.last().map_or(0, |sample| sample.processes.len()).to_string();
