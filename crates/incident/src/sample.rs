@@ -226,7 +226,7 @@ pub struct Gateway {
     /// The certificate that ends first: its subject, and when.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate: Option<(String, i64)>,
-    /// What ran out: `accepts_failed` (descriptors), `connections_refused` (worker_connections), `accept_queue_full`.
+    /// What ran out: `accepts_failed` (descriptors), `connections_refused` (`worker_connections`), `accept_queue_full`.
     #[serde(skip_serializing_if = "Counts::is_empty")]
     pub overload: Counts,
     /// `memory_budget` in bytes.

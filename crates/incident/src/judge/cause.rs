@@ -73,6 +73,7 @@ const fn own(
 
 /// What any shortage on this machine leads to.
 const BY_SHORTAGE: &[Cause] = {
+    #[allow(clippy::enum_glob_use)] // tables of their names
     use Cause::*;
     &[
         WorkerCrashed,
@@ -91,6 +92,7 @@ const BY_SHORTAGE: &[Cause] = {
 };
 /// What a peer that fails leads to.
 const BY_PEER: &[Cause] = {
+    #[allow(clippy::enum_glob_use)] // tables of their names
     use Cause::*;
     &[
         AcceptQueue,
@@ -114,6 +116,7 @@ const BY_PEER: &[Cause] = {
 impl Cause {
     /// All, in their order.
     pub const ALL: [Self; 28] = {
+        #[allow(clippy::enum_glob_use)] // a table of their names
         use Cause::*;
         [
             ProcessKilled,
@@ -246,10 +249,10 @@ mod tests {
             assert!([meaning, cure, side_effect].iter().all(|text| !text.is_empty()), "{}", cause.name());
             let page = cause.row().page;
             assert!(page.is_empty() || std::path::Path::new(&format!("{pages}{page}.md")).exists(), "{}", cause.name());
-            let known = |name: &&str| {
+            let known = |name: &&'static str| {
                 doctor::log::causes().any(|known| known == *name) || *name == crate::record::POOL_EXHAUSTED
             };
-            assert!(cause.row().lines.iter().all(|name| known(name)), "{}", cause.name());
+            assert!(cause.row().lines.iter().all(known), "{}", cause.name());
         }
         assert!(Cause::ALL.is_sorted());
     }

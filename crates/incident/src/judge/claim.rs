@@ -40,6 +40,7 @@ pub struct Evidence {
     pub during: String,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes references
 fn by_name<S: Serializer>(cause: &Cause, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(cause.name())
 }

@@ -197,7 +197,7 @@ impl Readers {
         if self.sockets_pace.is_due(begun) {
             let cpu = own_cpu();
             sample.sockets = self.sockets.read().ok();
-            self.sockets_pace.done(begun, own_cpu() - cpu, recorder.cpu_share * SOCKETS_PART);
+            self.sockets_pace.done(begun, own_cpu().saturating_sub(cpu), recorder.cpu_share * SOCKETS_PART);
         }
         let mut errors = ErrorCounts::default();
         for log in &mut self.logs {
@@ -206,11 +206,11 @@ impl Readers {
         let cpu = own_cpu();
         if asks {
             self.take_gateway(&mut sample, begun + recorder.interval.mul_f64(ANSWER_PART), &mut errors);
-            self.status_pace.done(begun, own_cpu() - cpu, recorder.cpu_share * STATUS_PART);
+            self.status_pace.done(begun, own_cpu().saturating_sub(cpu), recorder.cpu_share * STATUS_PART);
         }
         sample.errors = errors.into_rows();
         self.read_processes(recorder, &mut sample);
-        sample.own.cpu_us = u64::try_from((cpu_begun - self.cpu_before).as_micros()).unwrap_or_default();
+        sample.own.cpu_us = u64::try_from(cpu_begun.saturating_sub(self.cpu_before).as_micros()).unwrap_or_default();
         (self.before, self.cpu_before) = (Some(begun), cpu_begun);
         sample
     }
@@ -297,8 +297,9 @@ mod tests {
         }
     }
 
+    #[allow(clippy::unnecessary_wraps)] // what a recorder waits by may fail
     fn sleep_until(until: Instant) -> Result<bool, String> {
-        std::thread::sleep(until.saturating_duration_since(Instant::now()));
+        std::thread::park_timeout(until.saturating_duration_since(Instant::now()));
         Ok(false)
     }
 

@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn age_and_bytes_bound_the_folder() {
         let folder = tempfile::tempdir().unwrap();
-        let bounds = Bounds { keep: Duration::from_secs(3600), bytes_max: 40_000 };
+        let bounds = Bounds { keep: Duration::from_hours(1), bytes_max: 40_000 };
         let mut writer =
             Writer::open(folder.path(), bounds, Head { format: crate::sample::FORMAT, ..Head::default() }).unwrap();
         for minute in 0..180 {

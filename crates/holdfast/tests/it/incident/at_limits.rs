@@ -54,7 +54,7 @@ fn exhausted_ports_are_named_with_their_destination() {
         }
         for _ in 0..20 {
             ask(&mut client, "/unpooled");
-            std::thread::sleep(PAUSE);
+            std::thread::park_timeout(PAUSE);
         }
         let claim = recorder.assert_names("ports-exhausted", &two.address.to_string(), failed_ms);
         assert_eq!(figure(&claim, "free ports").1, "0");

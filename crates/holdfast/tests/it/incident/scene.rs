@@ -102,7 +102,7 @@ fn serve(mut stream: TcpStream, habit: &Mutex<Habit>, keeps: bool) {
             Habit::Closes => return,
             Habit::Keeps => continue,
             Habit::Answers(delay, length) => {
-                std::thread::sleep(delay);
+                std::thread::park_timeout(delay);
                 let close = if keeps { "" } else { "Connection: close\r\n" };
                 let body = "x".repeat(length);
                 let answer = format!("HTTP/1.1 200 OK\r\n{close}Content-Length: {length}\r\n\r\n{body}");
@@ -149,7 +149,7 @@ impl Load {
                         0
                     });
                     seen.lock().expect("no thread panics with it").push(Seen { at_ms: wall_clock_ms(), status });
-                    std::thread::sleep(pause);
+                    std::thread::park_timeout(pause);
                 }
             }));
         }

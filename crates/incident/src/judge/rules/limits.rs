@@ -247,7 +247,7 @@ pub(super) fn pools(scene: &Scene<'_>) -> Vec<Claim> {
             .filter(|errors| errors.cause == crate::record::POOL_EXHAUSTED)
             .map(|errors| bare(&errors.subject))
             .next();
-        claims.extend(pool_claim(scene, subject.unwrap_or_default(), &episode));
+        claims.push(pool_claim(scene, subject.unwrap_or_default(), &episode));
     }
     claims
 }
@@ -262,14 +262,14 @@ fn pool(scene: &Scene<'_>, name: &str) -> Option<Claim> {
     if !waits && refused < REFUSED_MIN {
         return None;
     }
-    pool_claim(scene, name, &episode)
+    Some(pool_claim(scene, name, &episode))
 }
 
 fn group_level(sample: &Sample, name: &str, level: impl Fn(&crate::sample::Group) -> u64) -> Option<u64> {
     sample.gateway.as_ref()?.groups.iter().find(|group| group.name == name).map(level)
 }
 
-fn pool_claim(scene: &Scene<'_>, name: &str, episode: &Episode) -> Option<Claim> {
+fn pool_claim(scene: &Scene<'_>, name: &str, episode: &Episode) -> Claim {
     let (before, during) = (scene.before(episode), scene.during(episode));
     let of = |samples: &[Sample], what: fn(&crate::sample::Group) -> u64| {
         level(most(samples, |sample| group_level(sample, name, what)))
@@ -277,17 +277,15 @@ fn pool_claim(scene: &Scene<'_>, name: &str, episode: &Episode) -> Option<Claim>
     let (told, now) = before_and_during(scene, episode, |sample| lines(sample, Cause::PoolExhausted, None));
     let (requests_before, requests) =
         before_and_during(scene, episode, |sample| gateway(sample, |gateway| gateway.requests));
-    let claim =
-        Claim::new(scene, Cause::PoolExhausted, name, episode, format!("all of max_connections of {name} were in use"))
-            .with(
-                "requests that waited for a connection, at most",
-                of(before, |group| group.waiting),
-                of(during, |group| group.waiting),
-            )
-            .with("connections in use, at most", of(before, |group| group.leased), of(during, |group| group.leased))
-            .with("requests refused for it", told, now)
-            .with("requests", requests_before, requests);
-    Some(claim)
+    Claim::new(scene, Cause::PoolExhausted, name, episode, format!("all of max_connections of {name} were in use"))
+        .with(
+            "requests that waited for a connection, at most",
+            of(before, |group| group.waiting),
+            of(during, |group| group.waiting),
+        )
+        .with("connections in use, at most", of(before, |group| group.leased), of(during, |group| group.leased))
+        .with("requests refused for it", told, now)
+        .with("requests", requests_before, requests)
 }
 
 pub(super) fn time_waits(scene: &Scene<'_>) -> Vec<Claim> {

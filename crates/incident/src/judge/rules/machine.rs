@@ -20,6 +20,9 @@ const HELD_SHARE: f64 = 0.7;
 const WORSE_TIMES: f64 = 2.0;
 const WORSE_MORE_MS: f64 = 10.0;
 
+/// The share of a time of processors in a sample.
+type Share<'a> = &'a dyn Fn(&Sample) -> f64;
+
 /// `claims` are those of the other rules: they tell whether anything became worse.
 pub(super) fn processors(scene: &Scene<'_>, claims: &[Claim]) -> Vec<Claim> {
     let processors = f64::from(scene.head.processors.max(1));
@@ -32,7 +35,7 @@ pub(super) fn processors(scene: &Scene<'_>, claims: &[Claim]) -> Vec<Claim> {
     let taken = |sample: &Sample| of(sample, sample.machine.steal_ms).max(throttled(sample));
     let mut found = Vec::new();
     let percent = |share: Option<f64>| share.map_or_else(String::new, |share| format!("{:.0} %", share * 100.0));
-    let kinds: [(Cause, &dyn Fn(&Sample) -> f64, f64, u64, &str); 2] = [
+    let kinds: [(Cause, Share<'_>, f64, u64, &str); 2] = [
         (
             Cause::CpuTaken,
             &taken,
