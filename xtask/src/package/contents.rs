@@ -96,6 +96,7 @@ pub(super) fn add_service(build: &Build<'_>, tree: &Tree) -> Result<()> {
         ("etc/conf.d/welcome.conf", "etc/holdfast/conf.d/welcome.conf"),
         ("html/index.html", "usr/share/holdfast/html/index.html"),
         ("systemd/holdfast.service", "usr/lib/systemd/system/holdfast.service"),
+        ("systemd/holdfast-record.service", "usr/lib/systemd/system/holdfast-record.service"),
         ("logrotate/holdfast", "etc/logrotate.d/holdfast"),
     ];
     for (from, to) in copies {
