@@ -168,7 +168,8 @@ impl Access {
             }
             cause = error.source();
         }
-        let is_tls = causes.contains("certificate") || causes.contains("tls") || causes.contains("TLS");
+        // rustls's errors come as those of the socket. A server without TLS sends what is no record of TLS.
+        let is_tls = ["certificate", "tls", "TLS", "corrupt message"].iter().any(|word| causes.contains(word));
         match error.kind() {
             ConnectErrorKind::AuthorizationViolation if self.secret.is_none() => {
                 FarmError::Access(format!("NATS at {place} demands credentials: {}", ways(self.flags)))
@@ -177,7 +178,8 @@ impl Access {
                 FarmError::Access(format!("NATS at {place} does not accept the credentials given"))
             }
             ConnectErrorKind::Authentication => {
-                FarmError::Access(format!("the credentials for NATS at {place} cannot be used: {causes}"))
+                let why = if causes.is_empty() { "the key is not valid" } else { causes.as_str() };
+                FarmError::Access(format!("the credentials for NATS at {place} cannot be used: {why}"))
             }
             ConnectErrorKind::Tls => FarmError::Access(format!(
                 "TLS with NATS at {place} failed: {}; {}ca names the authority of its certificate",

@@ -13,7 +13,7 @@ use async_nats::{Client, Event};
 use futures_util::StreamExt as _;
 use load::Limits;
 use load::remote::monotonic_ns;
-use part::{Said, Terms};
+use part::Terms;
 use std::net::IpAddr;
 use std::process::Command;
 use std::sync::Arc;

@@ -168,7 +168,7 @@ impl Work {
             part.is_complete = true;
             part.process = None;
             if let Some(why) = &self.abandoned {
-                line = lost_line(why);
+                line = lost_line(&format!("stopped its load: it {why}"));
             }
         }
         if let Err(problem) = part.outbox.push(&line) {

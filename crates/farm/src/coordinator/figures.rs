@@ -10,6 +10,8 @@ const RESPONSES_MIN: u64 = 100;
 /// An agent that was this late at p99, and five times as late as the one in the middle, is a straggler.
 const LAG_NS_MIN: u64 = 10_000_000;
 const LAG_FACTOR: u64 = 5;
+/// Agents that begin further apart are remarked.
+const SPREAD_NS_MAX: u64 = 10_000_000;
 /// Fewest agents of which one is the middle.
 const AGENTS_MIN: usize = 3;
 
@@ -24,6 +26,7 @@ pub(super) struct Figures {
     pub(super) clock_error_ns: u64,
     pub(super) late_ns: Option<u64>,
     pub(super) is_straggler: bool,
+    pub(super) is_lost: bool,
     pub(super) remarks: Vec<String>,
 }
 
@@ -38,6 +41,7 @@ impl Figures {
             clock_error_ns: 0,
             late_ns: None,
             is_straggler: false,
+            is_lost: false,
             remarks: Vec::new(),
         }
     }
@@ -56,8 +60,9 @@ pub(super) fn spread(all: &[Figures]) -> Option<(String, u64)> {
     let first = began.iter().map(|(late, error)| *late as i64 - *error as i64).min()?;
     let spread_ns = (latest - first).unsigned_abs();
     let error_ns = began.iter().map(|(_, error)| *error).max()?;
+    let more = if spread_ns > SPREAD_NS_MAX { ", more than the 10 ms that are wanted" } else { "" };
     let text = format!(
-        "{} agents began within {:.2} ms of each other; their clocks are known to within {:.2} ms",
+        "{} agents began within {:.2} ms of each other{more}; their clocks are known to within {:.2} ms",
         began.len(),
         spread_ns as f64 / 1e6,
         error_ns as f64 / 1e6
@@ -77,7 +82,8 @@ pub(super) fn straggling(all: &[Figures]) -> Vec<(usize, String)> {
     };
     let (responses, lag_ns) = (middle(&|agent| agent.responses), middle(&|agent| agent.lag_ns));
     let mut found = Vec::new();
-    for (index, agent) in all.iter().enumerate() {
+    // Of a lost agent that is known, and why.
+    for (index, agent) in all.iter().enumerate().filter(|(_, agent)| !agent.is_lost) {
         let share = agent.responses as f64 / responses.max(1) as f64;
         if responses >= RESPONSES_MIN && share < RESPONSES_SHARE_MIN {
             found.push((
@@ -110,6 +116,7 @@ mod tests {
             clock_error_ns: 100_000,
             late_ns: Some(late_ns),
             is_straggler: false,
+            is_lost: false,
             remarks: Vec::new(),
         }
     }
@@ -131,6 +138,8 @@ mod tests {
         let (text, spread_ns) = spread(&[agent(0, 0, 0), agent(0, 0, 3_000_000)]).unwrap();
         assert_eq!(spread_ns, 3_200_000);
         assert!(text.contains("2 agents began within 3.20 ms") && text.contains("to within 0.10 ms"), "{text}");
+        let (text, _) = spread(&[agent(0, 0, 0), agent(0, 0, 30_000_000)]).unwrap();
+        assert!(text.contains("30.20 ms of each other, more than the 10 ms that are wanted;"), "{text}");
         assert!(spread(&[agent(0, 0, 0)]).is_none());
     }
 }

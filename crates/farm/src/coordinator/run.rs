@@ -24,8 +24,6 @@ const BEGIN_AHEAD: Duration = Duration::from_millis(300);
 const BEGIN_AGAIN: Duration = Duration::from_millis(100);
 /// A part that takes over begins this much later, so that it misses no request of its share.
 const JOIN_AHEAD: Duration = Duration::from_millis(200);
-/// All agents begin within this time of one moment, or the run is marked.
-const SPREAD_MAX_NS: u64 = 10_000_000;
 /// After this time without the server a run cannot go on.
 const CUT_OFF_PATIENCE: Duration = Duration::from_secs(30);
 /// Agents that do not hear the coordinator for this long end their load: the coordinator is gone.
@@ -290,7 +288,7 @@ impl Run {
     /// Gives an agent up. Another one takes its parts over, if that is wanted and possible.
     fn lose(&mut self, agent: usize, why: &str, now_ns: u64) {
         let Some(hired) = self.agents.get_mut(agent).filter(|hired| !hired.is_lost) else { return };
-        hired.is_lost = true;
+        (hired.is_lost, hired.figures.is_lost) = (true, true);
         let at = self.begins_ns.filter(|begins_ns| now_ns > *begins_ns).map(|begins_ns| now_ns - begins_ns);
         let when = at.map_or_else(String::new, |ns| format!(" at {:.1} s of the run", ns as f64 / 1e9));
         let text = format!("agent `{}` {why}{when}", hired.name);
@@ -477,10 +475,8 @@ impl Run {
                 (hired.clock.offset_ns(), hired.clock.error_ns());
         }
         let mut all: Vec<Figures> = self.agents.iter().map(|hired| hired.figures.clone()).collect();
-        if let Some((text, spread_ns)) = super::figures::spread(&all) {
-            let is_wide = spread_ns > SPREAD_MAX_NS;
-            let more = if is_wide { ", which is more than 10 ms" } else { "" };
-            self.events.push(Event::Mark(format!("{text}{more}")));
+        if let Some((text, _)) = super::figures::spread(&all) {
+            self.events.push(Event::Mark(text));
         }
         for (agent, text) in straggling(&all) {
             if let Some(figures) = all.get_mut(agent) {

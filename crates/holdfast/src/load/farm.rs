@@ -25,7 +25,7 @@ const THREADS_EACH: usize = 2;
 /// It waits for orders on a NATS server. An order is the settings of a load, never a command. An agent loads only the targets that
 /// --allow names.
 #[derive(Debug, clap::Args)]
-pub(super) struct AgentArgs {
+pub(crate) struct AgentArgs {
     #[command(flatten)]
     nats: NatsFlags,
     /// The name of this agent; by default that of the machine
@@ -41,7 +41,7 @@ pub(super) struct AgentArgs {
 
 /// List the agents of a farm
 #[derive(Debug, clap::Args)]
-pub(super) struct StatusArgs {
+pub(crate) struct StatusArgs {
     #[command(flatten)]
     nats: NatsFlags,
 }
