@@ -125,6 +125,9 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        // Each case packs up to three megabytes of random bytes.
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
         /// Messages and acknowledgements are lost at random; every line arrives once and in order.
         #[test]
         fn lines_arrive_once_and_in_order(sizes in prop::collection::vec(0_usize..400_000, 1..8), seed in any::<u64>()) {

@@ -70,7 +70,11 @@ impl Limits {
             descriptors: self.descriptors.min(other.descriptors),
             ports: if self.port_count() <= other.port_count() { self.ports } else { other.ports },
             // 1 reuses tuples everywhere, 2 on loopback only, 0 nowhere.
-            tcp_tw_reuse: if self.tcp_tw_reuse == 1 { other.tcp_tw_reuse } else { self.tcp_tw_reuse.min(other.tcp_tw_reuse) },
+            tcp_tw_reuse: if self.tcp_tw_reuse == 1 {
+                other.tcp_tw_reuse
+            } else {
+                self.tcp_tw_reuse.min(other.tcp_tw_reuse)
+            },
             memory_bytes: [self.memory_bytes, other.memory_bytes].into_iter().flatten().min(),
         }
     }
@@ -207,7 +211,13 @@ mod tests {
     }
 
     fn limits() -> Limits {
-        Limits { machines: 1, descriptors: 1_048_576, ports: (32_768, 60_999), tcp_tw_reuse: 2, memory_bytes: Some(16 << 30) }
+        Limits {
+            machines: 1,
+            descriptors: 1_048_576,
+            ports: (32_768, 60_999),
+            tcp_tw_reuse: 2,
+            memory_bytes: Some(16 << 30),
+        }
     }
 
     fn plan(options: &Options, limits: &Limits) -> Plan {

@@ -61,7 +61,10 @@ pub(crate) fn run(args: &Args) -> u8 {
     if args.command.is_none() {
         match args.load.is_held().and_then(|is| if is { Ok(None) } else { args.load.expectations().map(Some) }) {
             Ok(None) if args.load.farm.farm.is_some() => {
-                return refuse("--farm: WebSockets and held connections cannot be shared between machines", exit::USAGE);
+                return refuse(
+                    "--farm: WebSockets and held connections cannot be shared between machines",
+                    exit::USAGE,
+                );
             }
             Ok(None) => return websocket::run(&args.load),
             Ok(Some(expectations)) => expect = expectations,

@@ -12,9 +12,9 @@ mod websocket;
 pub use sockets::Sockets;
 
 use crate::collect::Recorded as _;
+use crate::remote::Courier;
 use crate::results::{Files, words};
 use crate::run::{LoadKind, RunningLoad};
-use crate::remote::Courier;
 use crate::{Interval, Limits, Options, Row, Series, SeriesRow, Stopper, Summary, Ticks};
 use live::Screen;
 use metrics::Page;
@@ -82,12 +82,7 @@ pub enum Parts {
 }
 
 /// Runs a load over HTTP to its end, or until a signal stops it. The error is for the operator.
-pub fn http(
-    options: &Options,
-    part: Parts,
-    progress: Progress,
-    files: &Files,
-) -> Result<Driven<Summary, Row>, String> {
+pub fn http(options: &Options, part: Parts, progress: Progress, files: &Files) -> Result<Driven<Summary, Row>, String> {
     drive(options, part, progress, files)
 }
 

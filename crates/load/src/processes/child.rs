@@ -93,7 +93,11 @@ fn serve<R: Serialize + Send + 'static>(
         // A part that joins a run begins in its past.
         let passed = Duration::from_nanos(now_ns.saturating_sub(begin.monotonic_ns));
         let joins = begin.from_ns > 0;
-        let at = if joins { Instant::now().checked_sub(passed).unwrap_or_else(Instant::now) } else { Instant::now() + ahead };
+        let at = if joins {
+            Instant::now().checked_sub(passed).unwrap_or_else(Instant::now)
+        } else {
+            Instant::now() + ahead
+        };
         wait_until(at);
         crew.together.join(Start { at, from_ns: begin.from_ns });
         let late_ns = monotonic_ns().saturating_sub(begin.monotonic_ns.saturating_add(begin.from_ns));

@@ -89,7 +89,16 @@ pub(crate) fn start<R: DeserializeOwned + Send + 'static>(
     }
     let told = Arc::clone(&stop);
     std::thread::spawn(move || hold(leashes, &told));
-    Ok(Workers { stop, threads, begun, messages, collected: Some(collected), count: count * each, processes, elsewhere: 0 })
+    Ok(Workers {
+        stop,
+        threads,
+        begun,
+        messages,
+        collected: Some(collected),
+        count: count * each,
+        processes,
+        elsewhere: 0,
+    })
 }
 
 fn cannot(index: usize, error: &io::Error) -> StartError {

@@ -136,7 +136,8 @@ pub(crate) fn agents(agents: &[AgentFigures], text: &mut String) {
     if agents.is_empty() {
         return;
     }
-    let _ = writeln!(text, "{:>12} {:>10} {:>10} {:>16} {:>5}  agent", "responses", "late p99", "began", "clock", "cores");
+    let _ =
+        writeln!(text, "{:>12} {:>10} {:>10} {:>16} {:>5}  agent", "responses", "late p99", "began", "clock", "cores");
     for agent in agents.iter().take(AGENTS_SHOWN) {
         let began = agent.late_ns.map_or_else(|| "-".to_owned(), |late_ns| format!("+{}", time(late_ns as f64)));
         let remarks = if agent.remarks.is_empty() { String::new() } else { format!(": {}", agent.remarks.join("; ")) };

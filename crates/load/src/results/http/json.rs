@@ -4,8 +4,8 @@
 use super::Results;
 use super::scenario::ScenarioFigures;
 use super::streams::StreamFigures;
-use crate::results::figures::{FORMAT, Latency, Limit, SocketFigures};
 use crate::remote::AgentFigures;
+use crate::results::figures::{FORMAT, Latency, Limit, SocketFigures};
 use crate::results::tls::HandshakeFigures;
 use crate::{Cause, Pace, Row, Sparse, Verdict};
 use serde::{Deserialize, Serialize};
