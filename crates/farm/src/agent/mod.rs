@@ -23,7 +23,7 @@ use tokio::sync::mpsc;
 use work::Work;
 
 /// How long an agent waits for its server when it starts. Its service starts it again.
-const SERVER_PATIENCE: Duration = Duration::from_secs(60);
+const SERVER_PATIENCE: Duration = Duration::from_mins(1);
 /// Time between two attempts.
 const SERVER_PERIOD: Duration = Duration::from_secs(1);
 /// Time for the last reports of an agent that is told to end.

@@ -14,6 +14,7 @@ use load::remote::{AgentFigures, Courier, Event, Progress, monotonic_ns};
 use load::{Limits, Order};
 use roster::Roster;
 use run::Run;
+use std::ops::Range;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
@@ -126,7 +127,7 @@ impl Farm {
         let (done, answer) = channel();
         let _ = self.commands.send(Command::Hire { agents, take_over: how.take_over, events, done });
         answer.recv().unwrap_or_else(|_| Err(no_thread(&"it has ended")))?;
-        Ok(Box::new(Handle { commands: self.commands.clone(), events: received }))
+        Ok(Box::new(Handle { commands: self.commands.clone(), events: received, parts: 0..0 }))
     }
 
     /// The limits of these agents for a load that they share equally.
@@ -143,6 +144,8 @@ fn no_thread(error: &dyn std::fmt::Display) -> FarmError {
 struct Handle {
     commands: mpsc::UnboundedSender<Command>,
     events: Receiver<Event>,
+    /// The parts that are lost if the thread ends.
+    parts: Range<usize>,
 }
 
 impl Handle {
@@ -160,6 +163,7 @@ impl Handle {
 
 impl Courier for Handle {
     fn order(&mut self, orders: Vec<Order>) {
+        self.parts = 0..orders.len();
         self.tell(Command::Order(orders));
     }
 
@@ -171,7 +175,12 @@ impl Courier for Handle {
     fn next(&mut self, wait: Duration) -> Option<Event> {
         match self.events.recv_timeout(wait) {
             Ok(event) => Some(event),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => None,
+            // The thread has ended, so nothing more comes of any part.
+            Err(RecvTimeoutError::Disconnected) => {
+                let part = self.parts.next()?;
+                Some(Event::Lost { part, text: format!("the connection to the agent of part {part} has ended") })
+            }
         }
     }
 

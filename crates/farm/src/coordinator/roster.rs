@@ -3,6 +3,7 @@
 use crate::SILENCE_MAX;
 use crate::message::{AgentState, Beat, Name, version};
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 /// Most agents that are remembered: far more than a load has parts.
 const AGENTS_MAX: usize = 1024;
@@ -66,9 +67,9 @@ impl Roster {
         for beat in self.beats() {
             let Beat { name, state, version: other, .. } = beat;
             if *other != version() {
-                text.push_str(&format!("; `{name}` has version {other}, this is {}", version()));
+                let _ = write!(text, "; `{name}` has version {other}, this is {}", version());
             } else if *state != AgentState::Idle {
-                text.push_str(&format!("; `{name}` is {state}"));
+                let _ = write!(text, "; `{name}` is {state}");
             }
         }
         if self.0.is_empty() {

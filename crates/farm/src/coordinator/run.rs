@@ -194,11 +194,8 @@ impl Run {
     /// When the load begins, once all clocks are known.
     pub(super) fn begin(&mut self, now_ns: u64) -> Option<Result<u64, String>> {
         let asked_ns = *self.begin_asked_ns.get_or_insert(now_ns);
-        let waits = self.agents.iter().find(|agent| !agent.is_lost && !agent.clock.is_complete());
-        if let Some(agent) = waits
-            && now_ns.saturating_sub(asked_ns) < ns(CLOCK_PATIENCE)
-        {
-            let _ = agent;
+        let waits = self.agents.iter().any(|agent| !agent.is_lost && !agent.clock.is_complete());
+        if waits && now_ns.saturating_sub(asked_ns) < ns(CLOCK_PATIENCE) {
             return None;
         }
         if let Some(agent) = self.agents.iter().find(|agent| !agent.is_lost && !agent.clock.is_known()) {
