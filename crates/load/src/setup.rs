@@ -133,18 +133,14 @@ fn protocols(version: Version) -> &'static [&'static str] {
 
 impl Setup {
     /// Resolves names, or takes the known addresses of the targets, and prepares the requests.
-    pub(crate) fn new(
-        options: &Options,
-        known_addresses: Option<&[SocketAddr]>,
-        limits: &Limits,
-    ) -> Result<Self, StartError> {
+    pub(crate) fn new(options: &Options, given: Option<&[SocketAddr]>, limits: &Limits) -> Result<Self, StartError> {
         options.check()?;
         let mut requests = Vec::new();
         for target in &options.targets {
             requests.push(Request::new(target, options)?);
         }
         let scenario = options.scenario.as_ref().map(|scenario| Compiled::new(scenario, options)).transpose()?;
-        let of_targets = match known_addresses {
+        let of_targets = match given {
             // The process that supplies the addresses has checked the plan.
             Some(addresses) => addresses.to_vec(),
             None => resolve_all(options, limits)?,

@@ -230,6 +230,14 @@ impl LoadArgs {
         !self.no_sockets && !self.places.is_unix() && self.farm.farm.is_none()
     }
 
+    /// Refuses a farm that cannot be used, and a load with held connections, which agents cannot share.
+    pub(super) fn check_farm(&self, is_held: bool) -> Result<(), String> {
+        if self.farm.farm.is_some() && is_held {
+            return Err("--farm: WebSockets and held connections cannot be shared between machines".to_owned());
+        }
+        self.farm.access().map(drop)
+    }
+
     /// The options of the load.
     pub(super) fn options(&self) -> Result<Options, String> {
         if self.is_tcp() {

@@ -59,13 +59,8 @@ struct Show<'a> {
 pub(crate) fn run(args: &Args) -> u8 {
     let mut expect = Vec::new();
     if args.command.is_none() {
-        match args.load.is_held().and_then(|is| if is { Ok(None) } else { args.load.expectations().map(Some) }) {
-            Ok(None) if args.load.farm.farm.is_some() => {
-                return refuse(
-                    "--farm: WebSockets and held connections cannot be shared between machines",
-                    exit::USAGE,
-                );
-            }
+        let is_held = args.load.is_held().and_then(|is| args.load.check_farm(is).map(|()| is));
+        match is_held.and_then(|is| if is { Ok(None) } else { args.load.expectations().map(Some) }) {
             Ok(None) => return websocket::run(&args.load),
             Ok(Some(expectations)) => expect = expectations,
             Err(message) => return refuse(&message, exit::USAGE),
@@ -99,9 +94,6 @@ pub(crate) fn run(args: &Args) -> u8 {
                 Ok(baseline) => baseline,
                 Err(message) => return refuse(&message, exit::USAGE),
             };
-            if let Err(message) = load.farm.access() {
-                return refuse(&message, exit::USAGE);
-            }
             let show = Show {
                 style: load.style,
                 quiet: load.quiet,

@@ -1,7 +1,8 @@
 //! Agents of a load farm as processes.
 
-use super::{children, holdfast, pid};
+use super::{holdfast, pid};
 use nix::sys::signal::{Signal, kill};
+use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
@@ -38,9 +39,13 @@ impl FarmAgent {
         self.child.id()
     }
 
-    /// The processes of its parts.
+    /// The processes of its parts, each started by a thread of its own.
     pub(crate) fn parts(&self) -> Vec<u32> {
-        children(self.pid())
+        let threads = fs::read_dir(format!("/proc/{}/task", self.pid())).into_iter().flatten().flatten();
+        let texts = threads.map(|thread| fs::read_to_string(thread.path().join("children")).unwrap_or_default());
+        texts
+            .flat_map(|text| text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect::<Vec<_>>())
+            .collect()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
