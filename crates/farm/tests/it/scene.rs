@@ -3,6 +3,7 @@
 use farm::{Access, AgentOptions, AllowList, Beat, Farm, Hire, run_agent};
 use load::{HttpRecord, Options, Prepared, Summary, Tally, Target, prepare_within};
 use serde_json::json;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -82,11 +83,11 @@ pub(crate) fn write_part(folder: &Path, index: usize, samples: &Samples) {
         let record = HttpRecord { targets: vec![tally], ..HttpRecord::default() };
         let said =
             json!({"interval": {"worker": index, "interval": interval, "record": record, "last": interval == last}});
-        halves[usize::from(interval > 0)].push_str(&format!("{said}\n"));
+        let _ = writeln!(halves[usize::from(interval > 0)], "{said}");
     }
     let ended_ns = samples.len() as u64 * 1_000_000_000;
     let done = json!({"done": {"worker": index, "ended_ns": ended_ns, "completed_ns": ended_ns}});
-    halves[1].push_str(&format!("{done}\n\"end\"\n"));
+    let _ = writeln!(halves[1], "{done}\n\"end\"");
     let [first, second] = halves;
     fs::write(folder.join(format!("{index}.first")), first).expect("written");
     fs::write(folder.join(format!("{index}.second")), second).expect("written");

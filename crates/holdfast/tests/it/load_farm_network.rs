@@ -144,8 +144,8 @@ fn names_agents_that_are_killed_paused_and_cut_off_and_keeps_the_figures_of_the_
             let is_void = said.contains(&format!("VOID        agent `{}`", figures.name));
             assert_eq!(is_void, (1..=3).contains(&agent), "{}: {said}", figures.name);
         }
-        for agent in 1..=3 {
-            let seconds = silence(&said, &agents[agent].name);
+        for agent in &agents[1..=3] {
+            let seconds = silence(&said, &agent.name);
             assert!((1.9..2.5).contains(&seconds), "{seconds}");
         }
 
