@@ -12,6 +12,7 @@ use async_nats::{Client, Message, Subscriber};
 use futures_util::StreamExt as _;
 use load::remote::{AgentFigures, Courier, Event, Progress, monotonic_ns};
 use load::{Limits, Order};
+use nix::sys::signal::SigSet;
 use roster::Roster;
 use run::Run;
 use std::ops::Range;
@@ -63,6 +64,8 @@ impl Farm {
         std::thread::Builder::new()
             .name("farm".to_owned())
             .spawn(move || {
+                // Signals are for the thread that drives the load. It cannot fail: the set is valid.
+                let _ = SigSet::all().thread_block();
                 let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
                     Ok(runtime) => runtime,
                     Err(error) => return drop(done.send(Err(no_thread(&error)))),
