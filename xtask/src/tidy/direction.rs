@@ -20,7 +20,7 @@ enum Layer {
 }
 
 /// The layout of ARCHITECTURE.md. A new crate must be added here first.
-const LAYOUT: [(&str, Layer); 30] = [
+const LAYOUT: [(&str, Layer); 31] = [
     ("conf", Layer::Pure),
     ("http1", Layer::Pure),
     ("http2", Layer::Pure),
@@ -42,6 +42,7 @@ const LAYOUT: [(&str, Layer); 30] = [
     ("control", Layer::RunsGateway),
     ("origin", Layer::Io),
     ("load", Layer::Io),
+    ("farm", Layer::Io),
     ("terminal", Layer::Io),
     ("watch", Layer::Io),
     ("incident", Layer::Io),
