@@ -116,12 +116,14 @@ fn what_the_table_promises_is_lowered() {
 #[test]
 fn documented_defaults_are_the_models() {
     /// Rows for which writing the default differs from leaving the directive out, each with the reason.
-    const UNWRITTEN: [(&str, &str); 44] = [
+    const UNWRITTEN: [(&str, &str); 46] = [
         ("addition_types", "text/html is always in it, with a warning where written"),
         ("brotli_types", "text/html is always in it, with a warning where written"),
         ("charset_types", "text/html is always in it, with a warning where written"),
         ("client_body_buffer_size", "two sizes by platform"),
         ("connection_pool_size", "two sizes by platform"),
+        ("drain_rate", "written, it also applies when the process ends"),
+        ("drain_timeout", "written, tunnels are also drained when the process ends"),
         ("env", "kept anyway"),
         ("error_log", "an empty list means the default"),
         ("fastcgi_buffer_size", "two sizes by platform"),

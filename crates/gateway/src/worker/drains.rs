@@ -137,7 +137,8 @@ impl Worker {
     fn drained_by(&self, cause: &Cause, body: &Body) -> Option<(TaskId, CloseReason)> {
         let (task, plan, peer) = match body {
             Body::Tunnel(tunnel) if !tunnel.is_leaving() => (tunnel.task, tunnel.plan(), tunnel.peer()),
-            Body::Datagrams(session) => (session.task, session.plan(), session.peer()),
+            // As in nginx a reload lets sessions of datagrams be: they end by their timeout, and no end could be told.
+            Body::Datagrams(session) if !cause.is_reload() => (session.task, session.plan(), session.peer()),
             _ => return None,
         };
         let reason = match cause {
