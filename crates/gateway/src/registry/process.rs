@@ -12,6 +12,7 @@ use crate::registry::bind::Identities;
 use crate::registry::certificates::Certificates;
 use crate::registry::checks::schedule::Checks;
 use crate::registry::generation::{Generation, ListenerId};
+use crate::registry::handover::HandoverOrder;
 use crate::registry::inspect::Inspection;
 use crate::registry::key_sets::KeySets;
 use crate::registry::meter::Meter;
@@ -44,6 +45,8 @@ pub enum Message {
     Reload(Arc<Generation>),
     /// The log lines that held-back connections wait for are written.
     LinesWritten,
+    /// Hand tunnels over to another process, or take them over.
+    Handover(Box<HandoverOrder>),
     /// Answer an operator's question about connections.
     Inspect(Box<Inspection>),
     /// Finish current work, accept nothing new, and end.

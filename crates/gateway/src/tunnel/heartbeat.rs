@@ -30,6 +30,25 @@ impl Heartbeat {
         Self { sent: Default::default(), waiting_since: [None; 2], pinged_at: now }
     }
 
+    /// Its state for another process.
+    pub(crate) fn state(&self) -> handover::Heartbeat {
+        handover::Heartbeat {
+            sent: self.sent.map(|boundary| boundary.to_bytes()),
+            waiting_since_ms: self.waiting_since.map(|since| since.map(|since| since.0)),
+            pinged_at_ms: self.pinged_at.0,
+        }
+    }
+
+    /// The inverse of [`Self::state`]; `None` if a frame position is impossible.
+    pub(crate) fn from_state(state: &handover::Heartbeat) -> Option<Self> {
+        let [client, upstream] = state.sent.map(Boundary::from_bytes);
+        Some(Self {
+            sent: [client?, upstream?],
+            waiting_since: state.waiting_since_ms.map(|since| since.map(Millis)),
+            pinged_at: Millis(state.pinged_at_ms),
+        })
+    }
+
     /// The frame position in the bytes that an end sends.
     pub(crate) fn boundary(&mut self, end: usize) -> &mut Boundary {
         &mut self.sent[end]

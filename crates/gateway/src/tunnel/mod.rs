@@ -4,6 +4,7 @@
 
 pub(crate) mod datagrams;
 pub(crate) mod end;
+pub(crate) mod handed_over;
 pub(crate) mod heartbeat;
 pub(crate) mod record;
 
@@ -67,9 +68,10 @@ pub(crate) struct Tunnel {
     heartbeat: Option<Box<Heartbeat>>,
     /// Rate limits, if any: of the client's bytes, and of the upstream's.
     paces: Option<Box<[Option<Pace>; 2]>>,
-    _permit: TunnelPermit<'static, IdleSocket>,
+    /// `None` if it came from another process, and the pool here does not know the peer.
+    permit: Option<TunnelPermit<'static, IdleSocket>>,
     /// A tunnel counts for `max_conns` and `least_conn` as long as it exists.
-    _seat: Counted,
+    seat: Counted,
 }
 
 /// The result of a step.
@@ -136,8 +138,8 @@ impl Tunnel {
             ended_by: None,
             heartbeat: pings.then(|| Box::new(Heartbeat::new(now))),
             paces,
-            _permit: permit,
-            _seat: seat,
+            permit: Some(permit),
+            seat,
         };
         match tunnel.preload(&ahead, pending, &early) {
             Ok(()) => Ok(tunnel),

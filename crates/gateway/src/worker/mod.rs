@@ -7,6 +7,7 @@ pub(crate) mod churn_watch;
 pub(crate) mod datagrams;
 pub(crate) mod displacing;
 pub(crate) mod greeting;
+pub(crate) mod handover;
 pub(crate) mod held_back;
 pub(crate) mod housekeeping;
 pub(crate) mod http2;
@@ -44,7 +45,7 @@ use crate::worker::held_back::HeldBack;
 use crate::worker::http2::Multiplexed;
 use crate::worker::inspect::Begun;
 use crate::worker::sessions::Sessions;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Weak;
 
 use reactor::{Millis, Peeked, Reactor, Ready, SourceId, TaskId};
@@ -74,6 +75,8 @@ pub(crate) enum Body {
     /// A session of `stream` before its tunnel.
     Session(Slot),
     Tunnel(Box<Tunnel>),
+    /// A tunnel that moves nothing while another process takes it over, or hands it over.
+    Frozen(Box<Tunnel>),
     /// A session of datagrams that has a peer.
     Datagrams(Box<DatagramSession>),
     Lingering(Box<Linger>),
@@ -107,6 +110,8 @@ pub(crate) struct Worker {
     /// When connections without a request were last closed because memory was short.
     relieved_at: Cell<Millis>,
     stopped: Cell<bool>,
+    /// Tunnels that no other process takes over.
+    staying: RefCell<FxHashSet<TaskId>>,
 }
 
 /// Runs a worker until it is told to end. `listeners` are those that exist at its start.
@@ -135,6 +140,7 @@ pub fn run(
         held_back_at: Cell::default(),
         relieved_at: Cell::default(),
         stopped: Cell::new(false),
+        staying: RefCell::default(),
     });
     let relief: Weak<Worker> = Rc::downgrade(&worker);
     worker.thread.set_relief(relief);
@@ -232,7 +238,7 @@ impl Worker {
                 Body::Reading(_) => reading += 1,
                 Body::Exchange(_) => exchanges += 1,
                 Body::Session(_) => sessions += 1,
-                Body::Tunnel(_) | Body::Datagrams(_) => tunnels += 1,
+                Body::Tunnel(_) | Body::Frozen(_) | Body::Datagrams(_) => tunnels += 1,
                 Body::Free | Body::Idle(_) | Body::Lingering(_) | Body::HeldBack(_) | Body::Http2(_) | Body::Job(_) => {
                 }
             }
@@ -274,6 +280,7 @@ impl Worker {
             Body::Exchange(slot) => self.poll_exchange(task, slot),
             Body::Session(slot) => self.poll_session(task, slot),
             Body::Tunnel(tunnel) => self.step_tunnel(tunnel),
+            Body::Frozen(tunnel) => self.put(task, Body::Frozen(tunnel)),
             Body::Datagrams(session) => self.step_datagrams(session),
             Body::Lingering(linger) => self.step_linger(linger),
             Body::HeldBack(held) => self.step_held_back(held),
@@ -287,7 +294,7 @@ impl Worker {
             Body::Idle(connection) | Body::Reading(connection) => {
                 self.thread.memory.hold(task, HeldFor::Connection, held_waiting(connection));
             }
-            Body::Tunnel(tunnel) => {
+            Body::Tunnel(tunnel) | Body::Frozen(tunnel) => {
                 self.thread.memory.hold(task, HeldFor::Tunnel, TUNNEL_BYTES + tunnel.held_bytes());
             }
             Body::Datagrams(_) => self.thread.memory.hold(task, HeldFor::Tunnel, DATAGRAM_SESSION_BYTES),
@@ -468,6 +475,11 @@ impl Worker {
 
     pub(super) fn forget_connection(&self, task: TaskId, reason: CloseReason) {
         bump(&self.thread.counters().closed[reason as usize], 1);
+        self.forget_task(task);
+    }
+
+    /// Ends the task of a client connection.
+    pub(super) fn forget_task(&self, task: TaskId) {
         self.begun.borrow_mut().remove(&task.index);
         self.datagrams.forget(task);
         self.thread.memory.hold(task, HeldFor::Connection, 0);
@@ -499,6 +511,7 @@ impl Worker {
                     self.begin_tending();
                 }
                 Message::Inspect(inspection) => self.inspect(inspection),
+                Message::Handover(order) => self.hand_over(*order),
                 Message::Drain => self.drain(),
                 Message::LinesWritten => self.lines_are_written(),
                 Message::Stop => self.stopped.set(true),

@@ -11,6 +11,7 @@ use super::order::Order;
 use super::privileges::become_owner;
 use super::service_manager::status_text;
 use super::sockets::{Bound, socket_name};
+use super::tunnels;
 use crate::instance::Instance;
 use crate::process::ChildPlan;
 use crate::report::{self, errno};
@@ -223,6 +224,7 @@ impl Child {
                 self.ending |= self.engine.is_none();
             }
             Kind::Adopt => self.bequeath(),
+            Kind::TakeTunnels | Kind::GiveTunnels => self.move_tunnels(packet),
             Kind::Counts => {
                 if let Some(shared) = self.lasting.existing() {
                     // If the master is gone, it needs no answer.
@@ -236,7 +238,15 @@ impl Child {
                     engine.log(Level::Alert, &format!("ctl: a request is not carried out {}", errno(&error)));
                 }
             }
-            Kind::CtlAnswer | Kind::Descriptors | Kind::Heritage | Kind::Ready | Kind::Refused => {}
+            Kind::CtlAnswer
+            | Kind::Descriptors
+            | Kind::Heritage
+            | Kind::Ready
+            | Kind::Refused
+            | Kind::Hello
+            | Kind::Tunnels
+            | Kind::Held
+            | Kind::Commit => {}
         }
         Ok(())
     }
@@ -269,6 +279,19 @@ impl Child {
         }
         self.engine = Some(engine);
         Ok(())
+    }
+
+    /// Begins to hand over tunnels, or to take them over.
+    fn move_tunnels(&self, mut packet: Packet) {
+        let (Some(engine), Some(shared)) = (&self.engine, self.lasting.existing()) else { return };
+        let Some(socket) = packet.descriptors.pop() else { return };
+        let begun = match packet.kind {
+            Kind::GiveTunnels => tunnels::hand_over(shared, socket),
+            _ => tunnels::take_over(shared, socket),
+        };
+        if let Err(error) = begun {
+            engine.log(Level::Warn, &format!("open tunnels are not handed over {}", errno(&error)));
+        }
     }
 
     fn drain(&mut self) {

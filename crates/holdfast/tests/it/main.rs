@@ -36,6 +36,7 @@ mod pseudoterminal;
 mod service_manager;
 mod support;
 mod tls;
+mod tunnels;
 mod upgrade;
 mod watch;
 mod watch_live;

@@ -328,6 +328,13 @@ impl Drop for SessionTiming {
 #[derive(Debug, Default)]
 pub struct Counted(Option<Arc<PeerHealth>>);
 
+impl Counted {
+    /// The ordinal of the peer where it is counted; `None` if it is not counted.
+    pub fn ordinal(&self) -> Option<u32> {
+        self.0.as_ref().map(|health| health.ordinal())
+    }
+}
+
 impl Drop for Counted {
     fn drop(&mut self) {
         if let Some(health) = &self.0 {
@@ -375,6 +382,17 @@ impl HealthRegistry {
         let health = Arc::new(health);
         peers.insert(identity, Arc::downgrade(&health));
         health
+    }
+
+    /// Counts a tunnel that another process has opened, whatever the limits; it counts nowhere if no generation has the
+    /// peer.
+    pub fn count_tunnel(&self, group: &str, address: &PeerAddress, ordinal: u32) -> Counted {
+        let identity = (group.into(), address.clone(), ordinal);
+        let health = lock_plain(&self.peers).get(&identity).and_then(Weak::upgrade);
+        if let Some(health) = &health {
+            health.active.fetch_add(1, Relaxed);
+        }
+        Counted(health)
     }
 
     /// All peers that a generation has, with their groups and addresses. Off the request path.

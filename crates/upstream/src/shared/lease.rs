@@ -183,7 +183,7 @@ impl<'p, C: Send> Lease<'p, C> {
     pub fn into_tunnel(mut self) -> (C, TunnelPermit<'p, C>) {
         let connection = self.consume();
         self.pool.count_discard(self.worker, self.group, DiscardReason::Upgraded);
-        (connection, TunnelPermit { pool: self.pool, group: self.group, peer: self.peer })
+        (connection, TunnelPermit::new(self.pool, self.group, self.peer))
     }
 
     fn consume(&mut self) -> C {
@@ -266,6 +266,17 @@ pub struct TunnelPermit<'p, C: Send> {
     pool: &'p Pool<C>,
     group: u16,
     peer: u16,
+}
+
+impl<'p, C: Send> TunnelPermit<'p, C> {
+    pub(crate) fn new(pool: &'p Pool<C>, group: u16, peer: u16) -> Self {
+        Self { pool, group, peer }
+    }
+
+    /// The group's name and the peer's address. Off the request path.
+    pub fn peer(&self) -> Option<(Box<str>, super::PeerAddress)> {
+        self.pool.name_of_peer(self.group, self.peer)
+    }
 }
 
 impl<C: Send> Drop for TunnelPermit<'_, C> {

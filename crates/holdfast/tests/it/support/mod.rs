@@ -2,6 +2,7 @@
 //! and every process is ended by its pid.
 
 pub(crate) mod load;
+pub(crate) mod numbered;
 pub(crate) mod observer;
 pub(crate) mod pebble;
 
