@@ -4,15 +4,18 @@
 //! A tunnel that is handed over is *frozen* on both sides: it exists, and nothing moves. Either side thaws it or
 //! releases it: in one process the tunnel continues, and in the other it vanishes without an end.
 
-use crate::registry::process::{Message, Registry};
+use crate::registry::process::{Message, Registry, WorkerLink};
 use reactor::TaskId;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Sender, channel};
-use std::time::Duration;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
 
 /// A worker reads its mailbox in each turn of its loop; one that does not answer within this time is stuck.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How often it is checked whether a worker that does not answer has ended.
+const LOOK_PERIOD: Duration = Duration::from_millis(20);
 
 /// A tunnel between two processes.
 #[derive(Debug)]
@@ -98,7 +101,18 @@ impl Registry {
     pub fn freeze_tunnels(&self, worker: usize, from: usize, limit: FreezeLimit) -> Option<Frozen> {
         let (reply, answer) = channel();
         self.order(worker, HandoverOrder::Freeze { from, limit, reply });
-        answer.recv_timeout(ANSWER_TIMEOUT).ok()
+        let deadline = Instant::now() + ANSWER_TIMEOUT;
+        loop {
+            match answer.recv_timeout(LOOK_PERIOD) {
+                Ok(frozen) => return Some(frozen),
+                // A draining worker ends with its last tunnel.
+                Err(_) if self.workers.get(worker).is_none_or(WorkerLink::has_ended) => {
+                    return Some(Frozen { tunnels: Vec::new(), next: None });
+                }
+                Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
+                Err(_) => return None,
+            }
+        }
     }
 
     /// Makes frozen tunnels, spread over the workers. `None` for a tunnel that this process cannot continue.

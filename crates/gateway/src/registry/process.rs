@@ -78,6 +78,11 @@ impl WorkerLink {
         counted.is_ok()
     }
 
+    /// Whether it has drained and ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.connections.load(Ordering::Acquire) >= ENDED
+    }
+
     /// Whether a draining worker may end: it has no connection. From then on it is handed none.
     pub(crate) fn end_without_connections(&self) -> bool {
         self.connections.compare_exchange(0, ENDED, Ordering::AcqRel, Ordering::Relaxed).is_ok()

@@ -11,7 +11,7 @@ use super::order::Order;
 use super::privileges::become_owner;
 use super::service_manager::status_text;
 use super::sockets::{Bound, socket_name};
-use super::tunnels;
+use super::tunnels::{self, Giving};
 use crate::instance::Instance;
 use crate::process::ChildPlan;
 use crate::report::{self, errno};
@@ -38,6 +38,8 @@ struct Child {
     ending: bool,
     /// What a new master gets if the present one dies.
     heritage: Heritage,
+    /// The hand-over of its tunnels.
+    giving: Option<Giving>,
 }
 
 /// State that outlives a master.
@@ -76,8 +78,11 @@ pub(super) fn run() -> Result<(), String> {
     let signals = Signals::open().map_err(|error| format!("signalfd() failed {}", errno(&error)))?;
     let master_user = channel.peer_user().map_err(|error| format!("getsockopt() failed {}", errno(&error)))?;
     let heritage = Heritage { meeting_place: None, master_user, bound: Vec::new(), instance: None, alone: false };
-    let mut child = Child { channel, lasting: Lasting::default(), engine: None, ending: false, heritage };
+    let mut child = Child { channel, lasting: Lasting::default(), engine: None, ending: false, heritage, giving: None };
     let outcome = child.work(&signals);
+    if let Some(giving) = child.giving.take() {
+        giving.end();
+    }
     let ended = child.engine.map_or(Ok(()), Engine::join);
     outcome.and(ended)
 }
@@ -282,11 +287,11 @@ impl Child {
     }
 
     /// Begins to hand over tunnels, or to take them over.
-    fn move_tunnels(&self, mut packet: Packet) {
+    fn move_tunnels(&mut self, mut packet: Packet) {
         let (Some(engine), Some(shared)) = (&self.engine, self.lasting.existing()) else { return };
         let Some(socket) = packet.descriptors.pop() else { return };
         let begun = match packet.kind {
-            Kind::GiveTunnels => tunnels::hand_over(shared, socket),
+            Kind::GiveTunnels => tunnels::hand_over(shared, socket).map(|giving| self.giving = Some(giving)),
             _ => tunnels::take_over(shared, socket),
         };
         if let Err(error) = begun {

@@ -20,8 +20,11 @@ use crate::report::errno;
 use gateway::handover::{FreezeLimit, FrozenId, HandedOver};
 use gateway::{Level, Registry};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rustix::net::{Shutdown, shutdown};
+use std::convert::Infallible;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Tunnels frozen at a time: their pause is the time that one exchange of messages takes. They are the most that one
@@ -31,18 +34,42 @@ const BATCH: FreezeLimit = FreezeLimit { tunnels: 64, bytes: 4 << 20 };
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 /// The new process answers in milliseconds. One that does not gets no tunnels, and those of the batch have waited for this long.
 const HELD_TIMEOUT: Duration = Duration::from_secs(2);
+/// The longest wait for the thread's last line at the end of the process: it may be waiting for a worker that was stopped.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
+const END_PAUSE: Duration = Duration::from_millis(2);
 /// While a process finishes, requests may still become tunnels: it looks for them this often.
 const ROUND_PAUSE: Duration = Duration::from_secs(1);
 
+/// A hand-over that this process has begun.
+pub(super) struct Giving {
+    socket: OwnedFd,
+    thread: JoinHandle<()>,
+}
+
 /// Begins to hand the tunnels of this process over, until the other process or this one ends.
-pub(super) fn hand_over(shared: &'static Registry, socket: OwnedFd) -> io::Result<()> {
+pub(super) fn hand_over(shared: &'static Registry, socket: OwnedFd) -> io::Result<Giving> {
+    let own = socket.try_clone()?;
     let mut giver = Giver { shared, channel: Channel::over(socket)?, longest_pause: Duration::ZERO };
     let work = move || {
-        if let Err(reason) = giver.run() {
-            giver.log(Level::Notice, &format!("open tunnels stay with this process: {reason}"));
+        let Err(reason) = giver.run();
+        let tunnels = giver.shared.totals().tunnels;
+        if tunnels > 0 {
+            giver.log(Level::Notice, &format!("{tunnels} open tunnels stay with this process: {reason}"));
         }
     };
-    std::thread::Builder::new().name("tunnels out".to_owned()).spawn(work).map(drop)
+    let thread = std::thread::Builder::new().name("tunnels out".to_owned()).spawn(work)?;
+    Ok(Giving { socket: own, thread })
+}
+
+impl Giving {
+    /// This process ends: what was handed over is logged first.
+    pub(super) fn end(self) {
+        let _ = shutdown(&self.socket, Shutdown::Both);
+        let deadline = Instant::now() + END_TIMEOUT;
+        while !self.thread.is_finished() && Instant::now() < deadline {
+            std::thread::sleep(END_PAUSE);
+        }
+    }
 }
 
 /// Begins to take over the tunnels of another process, until that has no more.
@@ -94,7 +121,7 @@ struct Giver {
 
 impl Giver {
     /// The error is the reason why the tunnels that are left stay.
-    fn run(&mut self) -> Result<(), String> {
+    fn run(&mut self) -> Result<Infallible, String> {
         self.await_hello()?;
         loop {
             self.longest_pause = Duration::ZERO;
@@ -257,7 +284,6 @@ impl Taker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::net::{Shutdown, shutdown};
     use testkit::{Gateway, Peer, Talk};
 
     const SWITCHING: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n";
@@ -294,7 +320,7 @@ mod tests {
     /// A gateway that begins to hand over, and the end of its successor.
     fn begun(gateway: &Gateway) -> Channel {
         let (giver, taker) = Channel::ends().unwrap();
-        hand_over(gateway.shared(), giver).unwrap();
+        drop(hand_over(gateway.shared(), giver).unwrap());
         Channel::over(taker).unwrap()
     }
 
@@ -305,7 +331,7 @@ mod tests {
         let mut clients: Vec<Talk> = (0..BATCH.tunnels * 2 + 3).map(|_| tunnelled(&old)).collect();
         let (giver, taker) = Channel::ends().unwrap();
         take_over(new.shared(), taker).unwrap();
-        hand_over(old.shared(), giver).unwrap();
+        let giving = hand_over(old.shared(), giver).unwrap();
         let count = clients.len() as u64;
         new.until_totals("they have come", |totals| totals.tunnels == count);
         clients.iter_mut().for_each(goes_through);
@@ -314,6 +340,7 @@ mod tests {
         new.until_totals("it has come, too", |totals| totals.tunnels == count + 1);
         old.until_totals("none is left", |totals| totals.tunnels == 0 && totals.active == 0);
         clients.iter_mut().for_each(goes_through);
+        giving.end();
         let line = old.logged("tunnels were handed over");
         assert!(
             line.contains(&format!(" {count} tunnels were handed over to another process, paused for at most ")),
