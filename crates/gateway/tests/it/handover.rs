@@ -245,47 +245,78 @@ fn limits_count_a_tunnel_where_it_is() {
 
 #[test]
 fn pings_go_on_between_frames() {
-    let (sent, over, whole) = (Signal::new(), Signal::new(), Signal::new());
+    let whole = Signal::new();
     let peer = switching({
-        let (sent, over, whole) = (sent.clone(), over.clone(), whole.clone());
+        let whole = whole.clone();
         move |mut talk| {
             // The first half of a frame.
             talk.send(b"\x81\x04ab");
-            sent.raise();
-            over.wait();
             whole.wait();
             talk.send("cd");
             while talk.whatever_came().is_some() {}
         }
     });
-    let [old, new] = [(); 2].map(|()| gateway("", "proxy_pass http://u; tunnel_ping 50ms; tunnel_timeout 30s;", &peer));
+    let [old, new] =
+        [(); 2].map(|()| gateway("", "proxy_pass http://u; tunnel_ping 500ms; tunnel_timeout 30s;", &peer));
     let mut client = tunnelled(&old);
-    sent.wait();
     client.expect(b"\x81\x04ab");
     assert_eq!(hand_over(&old, &new), 1);
-    over.raise();
     // Several intervals: a ping would be inside of the frame.
-    assert!(!client.hears_within(Duration::from_millis(300)));
+    assert!(!client.hears_within(Duration::from_millis(1200)));
     whole.raise();
     client.expect("cd");
     client.expect(b"\x89\x08holdfast");
 }
 
+/// The state of the only tunnel of a gateway.
+fn state(tunnels: &[HandedOver]) -> handover::Tunnel {
+    let [tunnel] = tunnels else { panic!("{} tunnels", tunnels.len()) };
+    handover::Tunnel::decode(&tunnel.state).unwrap()
+}
+
+/// Timers, counts, settings, limits, and the parts of the log line.
 #[test]
-fn the_idle_limit_goes_on_where_it_was() {
+fn the_state_of_a_tunnel_is_the_same_in_the_next_process() {
+    let http =
+        format!("{LOG} limit_conn_zone $http_host zone=z:1m; otel_exporter {{ endpoint 127.0.0.1:1; }} otel_trace on;");
+    let location = "limit_conn z 5; proxy_pass http://one; tunnel_ping 30s; tunnel_timeout 90s; error_log /e.log;";
     let peer = switching(echo);
-    let [old, new] = [(); 2].map(|()| gateway("", "proxy_pass http://u; tunnel_timeout 1s;", &peer));
+    let [old, new] = [(); 2].map(|()| gateway(&http, location, &peer));
     let mut client = tunnelled(&old);
+    client.send(b"\x81\x05hel");
+    client.expect(b"\x81\x05hel");
+    let (ids, tunnels) = freeze(&old);
+    let before = state(&tunnels);
+    let held: Vec<_> = new.shared().hold_tunnels(tunnels).into_iter().flatten().collect();
+    old.shared().release_tunnels(&ids);
+    new.shared().thaw_tunnels(&held, false);
+    let (_, tunnels) = freeze(&new);
+    assert_eq!(state(&tunnels), before);
+    let (record, peer) = (before.record.unwrap(), before.peer.unwrap());
+    assert_eq!((record.lines.len(), record.limits.len(), record.attempts.len(), record.spans.len()), (1, 1, 1, 2));
+    assert_eq!((&*peer.group, peer.ordinal, peer.has_port), ("one", Some(0), true));
+    assert_eq!(before.settings.error_log.as_deref(), Some("error file /e.log"));
+    assert!(before.heartbeat.is_some() && before.directions[0].bytes == 5);
+}
+
+#[test]
+fn rates_of_a_session_go_on_in_the_next_process() {
+    let peer = Peer::script(echo);
+    let text = "events {} stream { server { listen {listen}; proxy_pass {upstream:0}; proxy_download_rate 100k;
+        proxy_half_close on; } }";
+    let [old, new] = [(); 2].map(|()| Gateway::start(text, &[peer.address()]));
+    let mut client = old.client();
     client.send("one");
     client.expect("one");
-    let silent_since = Instant::now();
-    while silent_since.elapsed() < Duration::from_millis(700) {
-        assert!(!client.hears_within(Duration::from_millis(50)));
-    }
-    hand_over(&old, &new);
-    client.end();
-    let silent = silent_since.elapsed();
-    assert!(silent >= Duration::from_millis(950) && silent < Duration::from_millis(1650), "{silent:?}");
+    let (ids, tunnels) = freeze(&old);
+    let before = state(&tunnels);
+    let held: Vec<_> = new.shared().hold_tunnels(tunnels).into_iter().flatten().collect();
+    old.shared().release_tunnels(&ids);
+    new.shared().thaw_tunnels(&held, false);
+    let (_, tunnels) = freeze(&new);
+    assert_eq!(state(&tunnels), before);
+    assert_eq!(before.settings.kind, handover::Kind::HalfClosingSession);
+    assert_eq!(before.paces.map(|pace| pace.map(|pace| pace.rate)), [None, Some(102_400)]);
 }
 
 #[test]

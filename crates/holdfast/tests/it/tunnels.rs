@@ -98,6 +98,7 @@ fn upgrade(instance: &Instance, old: u32) -> u32 {
 fn stop(instance: &Instance, master: u32) {
     tell(master, Signal::SIGTERM);
     until("the last one has ended", || !lives(master));
+    assert_ne!(instance.pid_file(), Some(master));
 }
 
 #[track_caller]
@@ -254,7 +255,7 @@ fn a_successor_that_dies_leaves_the_tunnels_where_they_are() {
 
 #[test]
 fn tunnels_survive_replacements_of_the_child_and_upgrades() {
-    survive(200, 3, 2, Duration::from_millis(20));
+    survive(200, 3, 2, Duration::from_millis(50));
 }
 
 #[test]
