@@ -311,7 +311,10 @@ impl Tunnel {
 
     /// Ends both connections. A reset on one side is passed on as a reset: a FIN would look like a regular end.
     pub(crate) fn close(self) {
-        if self.downstream.borrowed().is_failed() || self.upstream.is_failed() {
+        // After a FIN in each direction the kernel reports a hang-up, too. A reset would then cost the client the bytes that
+        // it has not received yet.
+        let is_regular = self.flows == [Flow::Closed; 2];
+        if !is_regular && (self.downstream.borrowed().is_failed() || self.upstream.is_failed()) {
             self.downstream.reset();
             self.upstream.reset();
         } else {
