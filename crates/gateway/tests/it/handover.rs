@@ -14,8 +14,10 @@ const LOG: &str =
 
 /// A gateway that passes upgrades on.
 fn gateway(http: &str, location: &str, peer: &Peer) -> Gateway {
+    // The default log is in the directory of each gateway, and a tunnel stays where its log is.
+    let log = if http.contains("access_log") { "" } else { "access_log off;" };
     let text = format!(
-        "events {{}} http {{ {http} upstream u {{ server {{upstream:0}}; }} upstream one {{ server {{upstream:0}} max_conns=1; }}
+        "events {{}} http {{ {log} {http} upstream u {{ server {{upstream:0}}; }} upstream one {{ server {{upstream:0}} max_conns=1; }}
          server {{ listen {{listen}}; location / {{ {location}
          proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; }} }} }}"
     );
