@@ -3,7 +3,7 @@
 
 use crate::base::buffer::{RareSpill, Spill};
 use crate::base::close::CloseSide;
-use crate::base::logs::access::LineName;
+use crate::base::logs::access::{LineName, LogSink};
 use crate::plan::tunnel::{TunnelKind, TunnelPlan};
 use crate::registry::generation::{BoundTunnel, Generation};
 use crate::registry::limit_zones::Limited;
@@ -25,6 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use transport::Transport;
 use upstream::balance::Counted;
+use upstream::shared::TunnelPermit;
 
 /// The separators between the values of two attempts.
 const SEPARATORS: [&[u8]; 3] = [b"", b", ", b" : "];
@@ -58,7 +59,7 @@ impl Tunnel {
             let [rate, after, began_ms, not_before_ms] = self.paces.as_ref()?[end]?.to_parts();
             Some(handover::Pace { rate, after, began_ms, not_before_ms })
         };
-        let peer = self.permit.as_ref().and_then(|permit| permit.peer());
+        let peer = self.permit.as_ref().and_then(TunnelPermit::peer);
         handover::Tunnel {
             settings: settings_of(&self.plan, shared),
             directions: [direction(0), direction(1)],
@@ -210,8 +211,7 @@ fn bound_tunnel(settings: &handover::Settings, generation: &Generation, shared: 
 
 impl TunnelRecord {
     fn state(&self) -> handover::Record {
-        let line = |(sink, name, early): &(_, Option<LineName>, EarlyLine)| {
-            let sink: &Arc<crate::base::logs::access::LogSink> = sink;
+        let line = |(sink, name, early): &(Arc<LogSink>, Option<LineName>, EarlyLine)| {
             let (text, gaps) = early.parts();
             handover::Line {
                 log: sink.place().full_name(),

@@ -175,7 +175,7 @@ impl Channel {
         for _ in 0..IN_FLIGHT_TRIES {
             match self.send_packet_once(kind, text, descriptors) {
                 Err(error) if error.raw_os_error() == Some(nix::errno::Errno::ETOOMANYREFS as i32) => {
-                    std::thread::sleep(IN_FLIGHT_PAUSE);
+                    std::thread::park_timeout(IN_FLIGHT_PAUSE);
                 }
                 other => return other,
             }

@@ -67,7 +67,7 @@ impl Giving {
         let _ = shutdown(&self.socket, Shutdown::Both);
         let deadline = Instant::now() + END_TIMEOUT;
         while !self.thread.is_finished() && Instant::now() < deadline {
-            std::thread::sleep(END_PAUSE);
+            std::thread::park_timeout(END_PAUSE);
         }
     }
 }
@@ -93,8 +93,7 @@ fn next(channel: &mut Channel, timeout: Option<Duration>) -> io::Result<Packet> 
     let deadline = timeout.map(|timeout| Instant::now() + timeout);
     loop {
         match channel.receive() {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
             other => return other,
         }
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));

@@ -170,7 +170,7 @@ fn start_another(instance: &Instance, old: u32) -> u32 {
 }
 
 #[test]
-fn bytes_that_nobody_reads_and_half_closed_tunnels_survive_an_upgrade() {
+fn unread_bytes_and_half_closed_tunnels_survive_an_upgrade() {
     let echo = Echo::start();
     let instance = Instance::new("", &servers(&echo));
     let master = daemon(&instance);

@@ -41,11 +41,12 @@ impl Master<'_> {
                     let room = ARRIVING_MAX.saturating_sub(self.takeover.arriving.len());
                     self.takeover.arriving.extend(packet.descriptors.into_iter().take(room));
                 }
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // It has ended.
-                Err(_) => self.takeover.other = None,
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => {
+                    // It has ended.
+                    self.takeover.other = None;
+                }
+                Ok(_) | Err(_) => {}
             }
         }
         // A child that is about to finish takes none: the other side learns that when its end is dropped.

@@ -162,7 +162,7 @@ struct Client {
 }
 
 impl Traffic {
-    /// Opens the tunnels and sends a number through each at this interval.
+    /// Takes open tunnels, and sends a number through each at this interval.
     pub(crate) fn start(tunnels: Vec<TcpStream>, interval: Duration) -> Self {
         let done = Arc::<AtomicBool>::default();
         let thread = std::thread::spawn({
