@@ -299,7 +299,8 @@ mod tests {
     }
 
     fn gateway(peer: &Peer) -> Gateway {
-        let text = "events {} http { access_log off; server { listen {listen}; location / { proxy_pass http://{upstream:0};
+        let text =
+            "events {} http { access_log off; server { listen {listen}; location / { proxy_pass http://{upstream:0};
             proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; } } }";
         Gateway::start_workers(2, text, &[peer.address()])
     }
