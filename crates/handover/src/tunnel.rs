@@ -15,6 +15,8 @@ pub struct Tunnel {
     pub moved_at_ms: u64,
     /// The end that closed first; `None` while neither has.
     pub ended_by: Option<Side>,
+    /// If it is a WebSocket, the frame position in what each end sends, as `websocket::Boundary` encodes it.
+    pub frames: Option<[[u8; 12]; 2]>,
     /// The state of its pings, if it is pinged.
     pub heartbeat: Option<Heartbeat>,
     /// Rate limits: of the client's bytes, and of the upstream's.
@@ -40,6 +42,8 @@ pub struct Settings {
     pub route: Option<String>,
     /// The name of the location's own error log.
     pub error_log: Option<String>,
+    /// The marks of its route.
+    pub marks: Vec<u64>,
 }
 
 /// The kind of a tunnel.
@@ -89,8 +93,6 @@ pub enum Side {
 /// The state of pings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// The frame position in what each end sends, as `websocket::Boundary` encodes it.
-    pub sent: [[u8; 12]; 2],
     /// Since when a ping waits for a sign of life.
     pub waiting_since_ms: [Option<u64>; 2],
     /// When the last round of pings began.
@@ -241,13 +243,13 @@ pub enum SpanValue {
     Flag(bool),
 }
 
-coded_struct!(Tunnel { settings, directions, moved_at_ms, ended_by, heartbeat, paces, peer, record });
-coded_struct!(Settings { kind, idle_max_ms, ping_ms, buffer_bytes, route, error_log });
+coded_struct!(Tunnel { settings, directions, moved_at_ms, ended_by, frames, heartbeat, paces, peer, record });
+coded_struct!(Settings { kind, idle_max_ms, ping_ms, buffer_bytes, route, error_log, marks });
 coded_enum!(Kind { Upgraded = 0, Session = 1, HalfClosingSession = 2 });
 coded_struct!(Direction { waiting, bytes, flow });
 coded_enum!(Flow { Open = 0, Ended = 1, Closed = 2 });
 coded_enum!(Side { Client = 0, Gateway = 1, Upstream = 2 });
-coded_struct!(Heartbeat { sent, waiting_since_ms, pinged_at_ms });
+coded_struct!(Heartbeat { waiting_since_ms, pinged_at_ms });
 coded_struct!(Pace { rate, after, began_ms, not_before_ms });
 coded_struct!(Peer { group, address, ordinal, has_port });
 coded_struct!(Record {
@@ -373,15 +375,13 @@ mod tests {
                 buffer_bytes: 4096,
                 route: Some("a /".to_owned()),
                 error_log: Some("error /e.log".to_owned()),
+                marks: vec![1, u64::MAX],
             },
             directions: [direction(b"up", Flow::Open), direction(b"", Flow::Closed)],
             moved_at_ms: 1_000_000,
             ended_by: Some(Side::Upstream),
-            heartbeat: Some(Heartbeat {
-                sent: [[1; 12], [0; 12]],
-                waiting_since_ms: [None, Some(9)],
-                pinged_at_ms: 10,
-            }),
+            frames: Some([[1; 12], [0; 12]]),
+            heartbeat: Some(Heartbeat { waiting_since_ms: [None, Some(9)], pinged_at_ms: 10 }),
             paces: [Some(Pace { rate: 1, after: 2, began_ms: 3, not_before_ms: 4 }), None],
             peer: Some(Peer {
                 group: "g".to_owned(),
@@ -399,7 +399,7 @@ mod tests {
         let unix = Peer { address: PeerAddress::Unix("/s".into()), ..whole.peer.clone().unwrap() };
         for tunnel in [
             Tunnel { peer: Some(unix), ..whole.clone() },
-            Tunnel { record: None, heartbeat: None, peer: None, ended_by: None, ..whole.clone() },
+            Tunnel { record: None, frames: None, heartbeat: None, peer: None, ended_by: None, ..whole.clone() },
             whole,
         ] {
             let mut bytes = tunnel.encode();

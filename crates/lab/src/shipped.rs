@@ -1,4 +1,4 @@
-//! The experiments that ship with the program: the five founding ones, each a folder below `experiments/` whose files are
+//! The experiments that ship with the program: the five founding ones and two about tunnels, each a folder below `experiments/` whose files are
 //! compiled in. They are read and checked like any other experiment.
 
 use crate::Experiment;
@@ -17,7 +17,7 @@ pub struct Shipped {
 
 macro_rules! shipped {
     ($( $name:literal: $( $beside:literal )*; )*) => {
-        /// All of them, in the order of the founding reports.
+        /// All of them: first those of the founding reports, in their order.
         pub const ALL: &[Shipped] = &[ $( Shipped {
             name: $name,
             text: include_str!(concat!("../experiments/", $name, "/experiment.toml")),
@@ -32,6 +32,8 @@ shipped! {
     "million-tunnels": "level1.conf" "level2.conf";
     "listen-backlog": "server.conf";
     "two-limit-pool": "gateway.go" "proxy.conf" "post.lua";
+    "stalled-consumers": "proxy.conf" "haproxy.cfg";
+    "reconnect-storm": "proxy.conf" "haproxy.cfg";
 }
 
 /// The experiment with this name.

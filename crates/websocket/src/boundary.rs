@@ -59,6 +59,23 @@ impl Boundary {
         }
     }
 
+    /// Takes the bytes up to the end of the frame that has begun, and returns how many; none between two frames.
+    pub fn finish_frame(&mut self, bytes: &[u8]) -> usize {
+        let mut taken = 0;
+        while self.place != Place::Between
+            && let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty())
+        {
+            let step = match self.place {
+                Place::Payload(left) => usize::try_from(left).unwrap_or(usize::MAX).min(rest.len()),
+                Place::Lost => rest.len(),
+                _ => 1,
+            };
+            self.advance(&rest[..step]);
+            taken += step;
+        }
+        taken
+    }
+
     /// Whether another frame may begin here.
     pub fn is_between(&self) -> bool {
         self.place == Place::Between && !self.closing
@@ -67,6 +84,16 @@ impl Boundary {
     /// Whether a close frame has begun.
     pub fn is_closing(&self) -> bool {
         self.closing
+    }
+
+    /// Whether a close frame is complete: nothing more comes.
+    pub fn has_closed(&self) -> bool {
+        self.closing && self.place == Place::Between
+    }
+
+    /// Whether frames can no longer be told apart.
+    pub fn is_lost(&self) -> bool {
+        self.place == Place::Lost
     }
 
     /// The position as bytes, for another process.
@@ -151,14 +178,15 @@ mod tests {
     #[test]
     fn sends_nothing_after_a_close_frame() {
         let boundary = after(&[0x88, 0]);
-        assert!(boundary.is_closing() && !boundary.is_between());
+        assert!(boundary.is_closing() && boundary.has_closed() && !boundary.is_between());
+        assert!(!after(&[0x88]).has_closed(), "its end is missing");
         assert!(!after(&[0x89, 0]).is_closing());
     }
 
     #[test]
     fn a_length_that_cannot_be_is_the_end_of_knowing() {
         let boundary = after(&[0x82, 127, 0x80, 0, 0, 0, 0, 0, 0, 0]);
-        assert!(!boundary.is_between() && !boundary.is_closing());
+        assert!(!boundary.is_between() && !boundary.is_closing() && boundary.is_lost());
         let mut later = boundary;
         later.advance(&[0; 100]);
         assert_eq!(later, boundary);
@@ -201,6 +229,23 @@ mod tests {
             boundary.advance(second);
             prop_assert_eq!(boundary, after(&bytes));
             prop_assert!(boundary.is_between());
+        }
+
+        #[test]
+        fn finishes_the_frame_that_has_begun_and_no_more(
+            first in 0_usize..70_000, second in 0_usize..200, key in any::<Option<[u8; 4]>>(), cut in any::<prop::sample::Index>(),
+        ) {
+            let mut bytes = Vec::new();
+            encode_frame(true, Opcode::Text, key, &vec![b'a'; first], &mut bytes);
+            let end = bytes.len();
+            encode_frame(true, Opcode::Text, key, &vec![b'b'; second], &mut bytes);
+            let at = 1 + cut.index(end - 1);
+            let mut boundary = after(&bytes[..at]);
+            prop_assert_eq!(boundary.finish_frame(&bytes[at..]), end - at);
+            prop_assert_eq!((boundary.is_between(), boundary.finish_frame(&bytes[end..])), (true, 0));
+            let mut inside = after(&bytes[..at]);
+            let part = (end - at) / 2;
+            prop_assert_eq!(inside.finish_frame(&bytes[at..at + part]), part);
         }
     }
 }

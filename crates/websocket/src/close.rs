@@ -27,6 +27,8 @@ impl CloseCode {
     pub const POLICY: Self = Self(1008);
     /// The message is too big.
     pub const TOO_BIG: Self = Self(1009);
+    /// The server restarts, or its configuration does: connect again.
+    pub const SERVICE_RESTART: Self = Self(1012);
     /// Try again later: the server sheds load.
     pub const TRY_AGAIN: Self = Self(1013);
 

@@ -23,7 +23,7 @@ enum Runs {
     Task(&'static [&'static str]),
 }
 
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 12] = [
     Step {
         name: "ignored",
         about: "tests marked #[ignore] for their length",
@@ -43,6 +43,15 @@ const STEPS: [Step; 11] = [
         runs: Runs::Test(
             Some(("HOLDFAST_UPGRADES", "2800")),
             &["-p", "holdfast", "--test", "it", "several_upgrades", "--", "--nocapture"],
+        ),
+    },
+    Step {
+        name: "reloads",
+        about: "136 reloads in 10 minutes with 5,000 tunnels under load; nginx and HAProxy beside it",
+        minutes: "31",
+        runs: Runs::Test(
+            Some(("HOLDFAST_RELOADS", "136 5000 600")),
+            &["-p", "holdfast", "--test", "it", "over_many_reloads", "--", "--nocapture"],
         ),
     },
     Step {

@@ -135,6 +135,10 @@ settings! {
         timer_resolution: Duration = Duration::ZERO, "timer_resolution" => value(parse_milliseconds);
         /// The byte budget of all buffers; `None` for no limit.
         memory_budget: Option<MemoryBudget> = None, "memory_budget" => whole(parse_budget);
+        /// Tunnels drained per second; 0 for none, `None` where it is not written.
+        drain_rate: Option<u32> = None, "drain_rate" => option(parse_drain_rate);
+        /// How long a drained tunnel may take to end; `None` where it is not written.
+        drain_timeout: Option<Duration> = None, "drain_timeout" => option(parse_milliseconds);
         /// Path of the control socket; `None` puts it beside the pid file.
         ctl_socket: Option<CtlSocket> = None, "ctl_socket" => whole(parse_ctl_socket);
     }
@@ -254,6 +258,17 @@ fn parse_method(_name: &str, word: &Word) -> Parsed<String> {
         "holdfast always uses `epoll`"
     };
     Err(Diagnostic::error(word.span, format!("invalid event type \"{text}\"")).with_hint(hint))
+}
+
+/// A million tunnels within a second: nothing is gained by more.
+const DRAIN_RATE_MAX: u32 = 1_000_000;
+
+fn parse_drain_rate(_name: &str, word: &Word) -> Parsed<u32> {
+    if word.value == b"off" {
+        return Ok(0);
+    }
+    let rate = number(&word.value).and_then(|rate| u32::try_from(rate).ok()).filter(|rate| *rate <= DRAIN_RATE_MAX);
+    rate.ok_or_else(|| invalid_value(word).with_hint("tunnels per second, up to 1000000, or `off`"))
 }
 
 /// A smaller budget cannot hold the buffers of one connection for each of a few workers.

@@ -53,6 +53,14 @@ directives! {
          90 % new requests are answered 503, above 95 % nothing is accepted and buffers stop growing; `shed=` gives up \
          less. Half of the memory that the process may use is a sensible size: the kernel's socket buffers come on top.",
         "memory_budget 2g;";
+    "drain_rate" (1) "number | off" = "100" in Main, No since "holdfast", Yes =>
+        "Tunnels per second, in the whole process, that are closed after a reload has changed or removed their location, or after \
+         their peer was removed or marked `drain`. A WebSocket is closed with 1012 between two frames, any other tunnel after \
+         `drain_timeout`. Tunnels of unchanged locations stay. If it is written, a process that ends drains its tunnels, too, \
+         with 1001. `off`, or 0: they last until they end.",
+        "drain_rate 500;";
+    "drain_timeout" (1) "time" = "30s" in Main, No since "holdfast", Yes =>
+        "How long a drained tunnel may take to end once it is its turn. Then both ends get a FIN.", "drain_timeout 10s;";
     "ctl_socket" (1..=3) "path [mode=octal] [group=name] | off" in Main, No since "holdfast", Yes =>
         "The Unix socket at which `holdfast ctl` reaches the master process. Without the directive it is beside the pid file, with \
          `.ctl` in place of `.pid`. Its owner alone may connect; with `group=` so may that group, unless `mode=` says otherwise. Nothing \

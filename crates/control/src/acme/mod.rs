@@ -311,7 +311,8 @@ impl Wanted {
     /// Counts a failure; returns the pause.
     fn postpone(&mut self, failure: &Failure) -> Duration {
         self.failures = self.failures.saturating_add(1);
-        let pause = failure.pause(self.failures, fastrand::u64(..));
+        let life = validity(&self.order).map(|(start, end)| end.duration_since(start).unwrap_or_default());
+        let pause = failure.pause(self.failures, life, fastrand::u64(..));
         self.due = SystemTime::now() + pause;
         pause
     }

@@ -51,6 +51,12 @@ pub enum CloseReason {
     TunnelEnded,
     /// A tunnel was silent for too long.
     TunnelTimeout,
+    /// A drained tunnel: a reload changed or removed its location.
+    DrainedRoute,
+    /// A drained tunnel: its peer was removed or marked `drain`.
+    DrainedPeer,
+    /// A drained tunnel: the process ends.
+    DrainedQuit,
     /// The connection was idle or had no complete request, and a new connection needed its place: all of
     /// `worker_connections`, or all descriptors, were in use.
     Displaced,
@@ -80,6 +86,10 @@ pub enum CloseReason {
     Bug,
 }
 
+/// The reasons of drained tunnels.
+pub(crate) const DRAINED: [CloseReason; 3] =
+    [CloseReason::DrainedRoute, CloseReason::DrainedPeer, CloseReason::DrainedQuit];
+
 impl CloseReason {
     /// Number of reasons, for tables indexed by reason.
     pub const COUNT: usize = Self::Bug as usize + 1;
@@ -103,6 +113,9 @@ impl CloseReason {
         Self::Truncated,
         Self::TunnelEnded,
         Self::TunnelTimeout,
+        Self::DrainedRoute,
+        Self::DrainedPeer,
+        Self::DrainedQuit,
         Self::Displaced,
         Self::NoRoom,
         Self::Unwatched,
@@ -138,6 +151,9 @@ impl CloseReason {
             Self::Truncated => "truncated",
             Self::TunnelEnded => "tunnel_ended",
             Self::TunnelTimeout => "tunnel_timeout",
+            Self::DrainedRoute => "drained_route",
+            Self::DrainedPeer => "drained_peer",
+            Self::DrainedQuit => "drained_quit",
             Self::Displaced => "displaced",
             Self::NoRoom => "no_room",
             Self::Unwatched => "unwatched",
@@ -201,6 +217,7 @@ impl CloseReason {
                 "the tunnel was silent for too long",
                 "`tunnel_timeout`, `proxy_read_timeout`, and the heartbeats of the clients",
             ),
+            Self::DrainedRoute | Self::DrainedPeer | Self::DrainedQuit => self.explain_drain(),
             Self::Displaced => (
                 "it was idle, had no complete request, or was the most silent session of UDP, and another client needed its place",
                 "`worker_connections` and `worker_rlimit_nofile`; clients that connect and say nothing",
@@ -236,6 +253,19 @@ impl CloseReason {
                 "a session of `stream` reached no peer of its group",
                 "the error log, and the peers on the status page",
             ),
+            _ => ("", ""),
+        }
+    }
+
+    /// The same for the reasons of drained tunnels.
+    fn explain_drain(self) -> (&'static str, &'static str) {
+        match self {
+            Self::DrainedRoute => ("a tunnel was drained: a reload changed or removed its location", ""),
+            Self::DrainedPeer => (
+                "a tunnel was drained: its peer was removed, or marked `drain` in the configuration or by `holdfast ctl`",
+                "",
+            ),
+            Self::DrainedQuit => ("a tunnel was drained: the process ends, and `drain_rate` is set", ""),
             _ => ("", ""),
         }
     }

@@ -1,6 +1,7 @@
 //! Counters of each worker. One thread writes each counter; others read it.
 
 use crate::base::cells::CLASSES;
+use crate::base::close::{CloseReason, DRAINED};
 use crate::base::memory::Held;
 use http2::Reason;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,12 +19,16 @@ pub(crate) struct Counters {
     /// Connections of which a part of a head has arrived.
     pub(crate) reading: AtomicU64,
     pub(crate) tunnels: AtomicU64,
+    /// Tunnels that wait to be drained, or are being drained.
+    pub(crate) draining: AtomicU64,
+    /// Tunnels drained, by [`DRAINED`].
+    pub(crate) drained: [AtomicU64; DRAINED.len()],
     /// `stream` sessions that are not tunnels yet.
     pub(crate) sessions: AtomicU64,
     /// Datagrams dropped, by [`DatagramLoss`].
     pub(crate) datagrams_lost: [AtomicU64; DatagramLoss::LABELS.len()],
-    /// Connections closed, by [`crate::base::close::CloseReason`].
-    pub(crate) closed: [AtomicU64; crate::base::close::CloseReason::COUNT],
+    /// Connections closed.
+    pub(crate) closed: CloseCounts,
     /// Completed TLS handshakes: full ones, and those that resumed a session.
     pub(crate) handshakes: [AtomicU64; 2],
     /// Failed TLS handshakes, by [`HANDSHAKE_FAILURES`].
@@ -52,6 +57,24 @@ pub(crate) struct Counters {
     pub(crate) bugs: AtomicU64,
     /// Bytes that connections hold, or that are kept for the next connection.
     pub(crate) held: Held,
+}
+
+/// Connections closed, by the number of their [`CloseReason`].
+#[derive(Debug)]
+pub(crate) struct CloseCounts([AtomicU64; CloseReason::COUNT]);
+
+impl Default for CloseCounts {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+impl std::ops::Index<CloseReason> for CloseCounts {
+    type Output = AtomicU64;
+
+    fn index(&self, reason: CloseReason) -> &AtomicU64 {
+        &self.0[reason as usize]
+    }
 }
 
 /// Why a datagram was dropped.

@@ -29,6 +29,7 @@ pub(crate) mod proxy;
 pub(crate) mod rate;
 pub(crate) mod real_ip;
 pub(crate) mod resolver;
+mod route_marks;
 pub(crate) mod store;
 pub(crate) mod stream;
 #[cfg(test)]
@@ -52,15 +53,24 @@ use crate::plan::http2::Http2Plan;
 use crate::plan::location::LocationPlan;
 use crate::plan::server::ServerPlan;
 use crate::plan::tls::KnownPairs;
+use crate::plan::tunnel::DrainPlan;
 use conf::diagnostic::{Diagnostic, Severity};
-use conf::model::{Declared, Http, Http2Settings, Model, ProxySettings, Resolver, Server, ServerId};
+use conf::model::{Declared, Http, Http2Settings, MainSettings, Model, ProxySettings, Resolver, Server, ServerId};
 use conf::source::Span;
 use rules::log_format::LogFormat;
 use rules::variable::{Scope, TlsVariable, UserVariables, Variable};
 use std::io;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// `drain_rate`: ten thousand clients that connect again in 100 s are a small load for a gateway and for the peers that
+/// they come to.
+const DRAIN_RATE_DEFAULT: u32 = 100;
+/// `drain_timeout`: as long as a client of a broken network usually needs to answer, and a session to finish its
+/// statement.
+const DRAIN_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 
 /// Reads a file; the path is absolute.
 pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<Vec<u8>>;
@@ -129,6 +139,8 @@ struct Lowering<'a> {
     key_sets: Vec<(PathBuf, Option<Arc<jwt::KeySet>>)>,
     /// The name of the location being lowered, as nginx shows it.
     route: Vec<u8>,
+    /// The server being lowered: its addresses, with its name.
+    entries: Vec<String>,
     /// The lines of `open_file_cache`, by the number of their cache.
     open_files: Vec<Span>,
     found: Vec<Diagnostic>,
@@ -141,6 +153,7 @@ pub fn lower(model: &Model, options: &LowerOptions<'_>) -> Result<Lowered, Vec<D
         hostname: options.hostname.as_bytes().into(),
         worker_connections: model.events.settings.worker_connections as usize,
         memory_budget: model.main.settings.memory_budget,
+        drain: drain_plan(&model.main.settings),
         ..Plan::default()
     };
     let mut lowered = Lowered { plan, warnings: Vec::new() };
@@ -198,6 +211,17 @@ fn lower_http(http: &Http, options: &LowerOptions<'_>, plan: Plan) -> (Plan, Vec
     (plan, found)
 }
 
+/// `drain_rate` and `drain_timeout`. Tunnels that a reload changes are drained by default; those of a process that ends
+/// only if one of the two is written, because otherwise they may last until they end.
+fn drain_plan(settings: &MainSettings) -> DrainPlan {
+    let rate = NonZeroU32::new(settings.drain_rate.unwrap_or(DRAIN_RATE_DEFAULT));
+    DrainPlan {
+        rate,
+        timeout: settings.drain_timeout.unwrap_or(DRAIN_TIMEOUT_DEFAULT),
+        at_quit: rate.is_some() && (settings.drain_rate.is_some() || settings.drain_timeout.is_some()),
+    }
+}
+
 fn http2_plan(settings: &Http2Settings) -> Http2Plan {
     Http2Plan {
         enabled: settings.enabled,
@@ -239,6 +263,7 @@ impl<'a> Lowering<'a> {
             uses_slices: false,
             key_sets: Vec::new(),
             route: Vec::new(),
+            entries: Vec::new(),
             open_files: Vec::new(),
             found: Vec::new(),
         }
@@ -248,6 +273,7 @@ impl<'a> Lowering<'a> {
 impl Lowering<'_> {
     fn server(&mut self, id: ServerId, server: &Server) -> ServerPlan {
         self.server_now = Some(id);
+        self.entries = route_marks::entries(&self.http.listeners, id, &server.names);
         let own = self.location_of_server(server);
         let specs = server.locations.iter().map(|location| self.location_spec(location)).collect();
         let locations = match rules::location::Locations::build(specs) {

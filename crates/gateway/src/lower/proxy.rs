@@ -149,6 +149,7 @@ impl Lowering<'_> {
         if plan.application.is_none() && !pass.scheme.is_grpc() {
             plan.redirects = self.redirects(Some(pass), &settings.proxy, name);
         }
+        self.mark_route(&mut plan, words, None);
         Some(plan)
     }
 
@@ -242,6 +243,7 @@ impl Lowering<'_> {
             }
         }
         TunnelPlan {
+            marks: Arc::default(),
             idle_max,
             ping: client.tunnel_ping.map(|(ping, _)| ping),
             buffer_bytes: transport.buffer_size as usize,

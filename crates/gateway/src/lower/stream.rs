@@ -2,6 +2,7 @@
 //! `http`.
 
 use crate::lower::listener::{head_limits, is_behind_a_wildcard, join_sockets, listen_options};
+use crate::lower::route_marks::entries;
 use crate::lower::tls::{TlsServer, listens_with_tls};
 use crate::lower::upstream_tls::TlsKind;
 use crate::lower::{LowerOptions, Lowering};
@@ -136,6 +137,7 @@ impl Lowering<'_> {
     /// `None` after a reported error.
     fn stream_server(&mut self, stream: &Stream, id: ServerId, server: &StreamServer) -> Option<StreamServerPlan> {
         let settings = &server.settings;
+        self.entries = entries(&stream.listeners, id, &server.names);
         let is_datagrams = server.listens.iter().all(|listen| listen.options.udp);
         if is_datagrams && settings.proxy.tls {
             let message = "\"proxy_ssl\" has no effect on UDP: datagrams go to the peer in clear";
@@ -244,7 +246,12 @@ impl Lowering<'_> {
         let sharing = Sharing { source: connect.source, tls: shared, ..Sharing::default() };
         let binding = StreamBinding { connect, source, tls };
         if let Some(upstream) = pass.upstream {
-            return Some(StreamContentPlan::Proxy(self.stream_group(upstream, sharing, &binding, settings)?));
+            return Some(StreamContentPlan::Proxy(self.stream_group(
+                upstream,
+                sharing,
+                &binding,
+                (settings, &pass.address),
+            )?));
         }
         let mut known = Vec::new();
         for (index, upstream) in self.declared.upstreams.iter().enumerate() {
@@ -255,11 +262,12 @@ impl Lowering<'_> {
                     Host::Ip(_) | Host::Unix(_) => continue,
                 },
             };
-            let proxy = self.stream_group(UpstreamId(index as u32), sharing.clone(), &binding, settings)?;
+            let proxy =
+                self.stream_group(UpstreamId(index as u32), sharing.clone(), &binding, (settings, &pass.address))?;
             known.push((name.into(), port, proxy));
         }
         let (group, guests) = self.stream_guests(pass.span, sharing);
-        let other = self.add_stream_proxy(group, b"", &binding, settings);
+        let other = self.add_stream_proxy(group, b"", &binding, (settings, &pass.address));
         let session = &settings.session;
         let resolver = session.resolver.as_ref().map(|resolver| self.resolver(resolver, session.resolver_timeout));
         let address = self.template(&pass.address);
@@ -285,11 +293,11 @@ impl Lowering<'_> {
         upstream: UpstreamId,
         sharing: Sharing,
         binding: &StreamBinding,
-        settings: &Arc<StreamSettings>,
+        written: (&Arc<StreamSettings>, &conf::value::Template),
     ) -> Option<StreamProxyId> {
         let group = self.group_use(upstream, sharing)?;
         let name = self.declared.upstreams.get(upstream.0 as usize)?.name.as_bytes();
-        Some(self.add_stream_proxy(group, name, binding, settings))
+        Some(self.add_stream_proxy(group, name, binding, written))
     }
 
     fn add_stream_proxy(
@@ -297,10 +305,11 @@ impl Lowering<'_> {
         group: GroupUseId,
         name: &[u8],
         binding: &StreamBinding,
-        settings: &Arc<StreamSettings>,
+        (settings, address): (&Arc<StreamSettings>, &conf::value::Template),
     ) -> StreamProxyId {
         let proxy = &settings.proxy;
         let tunnel = TunnelPlan {
+            marks: Arc::default(),
             idle_max: proxy.timeout,
             ping: None,
             buffer_bytes: proxy.buffer_size as usize,
@@ -309,7 +318,7 @@ impl Lowering<'_> {
         };
         let conditions = if proxy.next_upstream { Conditions::ERROR | Conditions::TIMEOUT } else { Conditions::OFF };
         let rates = [&proxy.upload_rate, &proxy.download_rate].map(|rate| self.stream_rate(rate));
-        self.plan.stream.proxies.push(Arc::new(StreamProxyPlan {
+        let mut plan = StreamProxyPlan {
             group,
             name: name.into(),
             connect: binding.connect.clone(),
@@ -324,7 +333,9 @@ impl Lowering<'_> {
             responses: Some(proxy.responses).filter(|number| *number < RESPONSES_UNLIMITED),
             rates,
             tunnel,
-        }));
+        };
+        plan.tunnel.marks = self.stream_marks(&plan, address, settings);
+        self.plan.stream.proxies.push(Arc::new(plan));
         StreamProxyId(self.plan.stream.proxies.len() as u32 - 1)
     }
 

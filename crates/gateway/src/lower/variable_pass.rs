@@ -32,7 +32,7 @@ impl Lowering<'_> {
         let (plain, secure) = schemes(url);
         let scheme = OTHERS.into_iter().find(|scheme| begins(url, scheme.as_str())).unwrap_or(Scheme::Http);
         let words = Pass { settings, name, scheme };
-        let plain = plain.then(|| self.pass_targets(None, span, words));
+        let plain = plain.then(|| self.pass_targets(None, span, words, url));
         let secure = if secure {
             // `$proxy_host` is part of the URL.
             let scheme = match scheme.family() {
@@ -42,7 +42,7 @@ impl Lowering<'_> {
             };
             let words = Pass { scheme, ..words };
             let Some(tls) = self.upstream_tls(words, None, span) else { return Content::Nothing };
-            Some(self.pass_targets(Some(&tls), span, words))
+            Some(self.pass_targets(Some(&tls), span, words, url))
         } else {
             None
         };
@@ -52,7 +52,13 @@ impl Lowering<'_> {
     }
 
     /// The targets for URLs with one scheme.
-    fn pass_targets(&mut self, tls: Option<&UpstreamTlsPlan>, span: Span, words: Pass<'_>) -> PassTargets {
+    fn pass_targets(
+        &mut self,
+        tls: Option<&UpstreamTlsPlan>,
+        span: Span,
+        words: Pass<'_>,
+        url: &Template,
+    ) -> PassTargets {
         let binding = self.connect_options(words, span);
         let shared = tls.map(UpstreamTlsPlan::shared);
         let location = self.pool_of(None, words, &binding.1);
@@ -62,6 +68,7 @@ impl Lowering<'_> {
         self.plan.guests.push(GuestsPlan { group, span });
         let mut other = self.plan_with(group, binding.clone(), PassUriPlan::Variable, None, words);
         other.tls = tls.cloned();
+        self.mark_route(&mut other, words, Some(url));
         let other = self.add_proxy(other);
         let mut known = Vec::new();
         for (index, upstream) in self.declared.upstreams.iter().enumerate() {
@@ -82,6 +89,7 @@ impl Lowering<'_> {
             let mut plan = self.plan_with(group, binding.clone(), PassUriPlan::Variable, port, words);
             plan.host = upstream.name.as_bytes().into();
             plan.tls = tls.cloned();
+            self.mark_route(&mut plan, words, Some(url));
             known.push(KnownGroup { name: name_of.into(), port, proxy: self.add_proxy(plan) });
         }
         PassTargets { other, known, guests }

@@ -52,6 +52,7 @@ use crate::plan::proxy::ProxyPlan;
 use crate::plan::server::ServerPlan;
 use crate::plan::stream::StreamPlan;
 use crate::plan::tls::TlsPlan;
+use crate::plan::tunnel::DrainPlan;
 use crate::plan::variable_pass::GuestsPlan;
 use conf::model::MemoryBudget;
 use rules::charset::Charsets;
@@ -117,6 +118,7 @@ pub struct Plan {
     /// A `proxy_bind` is transparent, which needs `CAP_NET_RAW`.
     pub(crate) transparent: bool,
     pub(crate) memory_budget: Option<MemoryBudget>,
+    pub(crate) drain: DrainPlan,
 }
 
 impl Plan {

@@ -128,6 +128,16 @@ pub(crate) enum PassUriPlan {
     Variable,
 }
 
+impl PassUriPlan {
+    /// The URI part as written, if there is one without variables.
+    pub(crate) fn written(&self) -> Option<&[u8]> {
+        match self {
+            Self::Replace(uri) => Some(uri),
+            Self::Absent | Self::Variable => None,
+        }
+    }
+}
+
 /// A set of field names: the well-known ones as bits, the others as a short list.
 #[derive(Default)]
 pub(crate) struct FieldNames {

@@ -1,6 +1,7 @@
 //! One loaded configuration with its run-time objects: workers hold it by reference count, and exchanges pin it. Each
 //! bound object contains its plan and dereferences to it.
 
+use crate::base::close::CloseReason;
 use crate::base::logs::access::LogSink;
 use crate::base::logs::error::ErrorLog;
 use crate::base::route_cells::RouteCells;
@@ -23,8 +24,11 @@ use crate::registry::group::BoundGroup;
 use crate::registry::guests::Guests;
 use crate::registry::limit_zones::{ConnectionZone, RequestZone};
 use crate::registry::named_sides::NamedSides;
+use crate::registry::peer_stands::PeerStands;
+use crate::registry::peer_stands::TunnelPeer;
 use crate::registry::tls_choice::BoundTls;
 use reactor::PeerAddress;
+use rustc_hash::FxHashSet;
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -77,6 +81,10 @@ pub struct Generation {
     pub(crate) sinks: Vec<Arc<LogSink>>,
     /// By `ErrorLogId`.
     pub(crate) error_logs: Vec<Arc<ErrorLog>>,
+    /// The marks of all routes to upstreams.
+    pub(crate) route_marks: FxHashSet<u64>,
+    /// The peers that tunnels may keep.
+    pub(crate) peer_stands: PeerStands,
 }
 
 impl Deref for Generation {
@@ -164,6 +172,8 @@ pub(crate) struct BoundTunnel {
     pub(crate) error_log: Option<Arc<ErrorLog>>,
     /// Server and location, as operators call them; `None` of `stream`.
     pub(crate) route: Option<Box<str>>,
+    /// The number of its generation.
+    pub(crate) generation: u64,
 }
 
 impl Deref for BoundTunnel {
@@ -238,6 +248,18 @@ impl Generation {
 
     pub(crate) fn route_cells(&self, id: LocationId) -> &RouteCells {
         &self.routes[id.0 as usize]
+    }
+
+    /// Why a tunnel of an earlier generation is drained; `None` if its route and its peer are unchanged.
+    pub(crate) fn drains(&self, plan: &BoundTunnel, peer: Option<TunnelPeer>) -> Option<CloseReason> {
+        if plan.generation >= self.number {
+            return None;
+        }
+        // A tunnel without marks came from another process, and its route is not known here.
+        if !plan.marks.is_empty() && !plan.marks.iter().any(|mark| self.route_marks.contains(mark)) {
+            return Some(CloseReason::DrainedRoute);
+        }
+        peer.filter(|peer| self.peer_stands.drains(*peer, plan.generation)).map(|_| CloseReason::DrainedPeer)
     }
 
     /// A location's own error log; `None` if it uses the process's.

@@ -6,6 +6,7 @@ use crate::base::cells::{GroupCells, PeerCells};
 use crate::plan::group::GroupPlan;
 use crate::registry::names::keys::{KeyHold, NamedKeys};
 use crate::registry::names::moving::MovingGroup;
+use crate::registry::peer_stands::TunnelPeer;
 use reactor::PeerAddress;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,11 +39,18 @@ pub(crate) struct PeerSet {
     pub(crate) peers: Vec<BoundPeer>,
     /// The balancer's state: the same for all proxies that use the group.
     pub(crate) balance: Arc<Group>,
-    /// Keep the peers' keys alive while a generation or an exchange holds these peers.
-    pub(crate) _holds: Vec<KeyHold>,
+    /// Keep the peers' keys alive while a generation or an exchange holds these peers; in the order of the peers, without
+    /// those that are not pooled.
+    pub(crate) holds: Vec<KeyHold>,
 }
 
 impl PeerSet {
+    /// A peer as generations know it; `None` for one without a number in the pool.
+    pub(crate) fn known_peer(&self, place: usize) -> Option<TunnelPeer> {
+        let KeyHold { group, peer, .. } = *self.holds.get(place)?;
+        Some(TunnelPeer { group, peer, ordinal: self.balance.health(place)?.ordinal() })
+    }
+
     /// The peers, without those that share the address, and so the connections, of an earlier one.
     pub(crate) fn distinct(&self) -> impl Iterator<Item = &BoundPeer> {
         let is_first = |place: usize| self.balance.health(place).is_none_or(|health| health.ordinal() == 0);

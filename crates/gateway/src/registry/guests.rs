@@ -107,7 +107,7 @@ impl Guests {
             });
             holds.extend(hold);
         }
-        PeerSet { peers, balance: Arc::new(Group::new(Method::RoundRobin, members)), _holds: holds }
+        PeerSet { peers, balance: Arc::new(Group::new(Method::RoundRobin, members)), holds }
     }
 }
 

@@ -96,6 +96,20 @@ impl Registry {
         self.send(worker, Message::Handover(Box::new(order)));
     }
 
+    /// Notes whether another process takes over the tunnels of this one. As long as it does, those that can move are not
+    /// drained when this process ends.
+    pub fn set_tunnels_move(&self, they_move: bool) {
+        if self.tunnels_move.swap(they_move, Ordering::Relaxed) && !they_move {
+            for worker in 0..self.workers() {
+                self.send(worker, Message::TunnelsStay);
+            }
+        }
+    }
+
+    pub(crate) fn tunnels_move(&self) -> bool {
+        self.tunnels_move.load(Ordering::Relaxed)
+    }
+
     /// Freezes tunnels of a worker that another process could take over, from this task on. `None`: the worker does not
     /// answer.
     pub fn freeze_tunnels(&self, worker: usize, from: usize, limit: FreezeLimit) -> Option<Frozen> {

@@ -2,7 +2,7 @@
 //! The process calls it for `holdfast ctl`; `worker::inspect` has the workers' part.
 
 use crate::base::logs::error::Level;
-use crate::registry::process::{Message, Registry};
+use crate::registry::process::{DrainedPeer, Message, Registry};
 use crate::registry::recent_errors::RecentError;
 use crate::registry::status_list::peer_label;
 use conf::value::Cidr;
@@ -73,7 +73,7 @@ pub struct ClientRow {
     pub worker: u16,
     /// The client's address; absent if it is not known.
     pub client: Option<String>,
-    /// `idle`, `head`, `exchange`, `closing` or `tunnel`.
+    /// `idle`, `head`, `exchange`, `closing`, `tunnel`, `session` or `draining`.
     pub state: &'static str,
     /// Age since the connection was accepted; for an exchange since it began.
     pub age_ms: Option<u64>,
@@ -244,10 +244,17 @@ impl Registry {
         rows
     }
 
-    /// Sets the mode of a peer; `label` is that of [`Self::peer_rows`]. `false`: there is no such peer.
+    /// Sets the mode of a peer, and drains its tunnels if the mode is that; `label` is that of [`Self::peer_rows`]. `false`: there is no such peer.
     pub fn set_peer_mode(&self, group: &str, label: &str, mode: PeerMode) -> bool {
-        let found = find(&self.identities.health().all(), group, label);
-        found.inspect(|health| health.set_mode(mode)).is_some()
+        let Some(health) = find(&self.identities.health().all(), group, label) else { return false };
+        health.set_mode(mode);
+        if let (PeerMode::Drain, Some(peer)) = (mode, self.status.peer_id(group, label)) {
+            for worker in 0..self.workers() {
+                let health = Arc::clone(&health);
+                self.send(worker, Message::DrainPeer(DrainedPeer { peer, health }));
+            }
+        }
+        true
     }
 
     /// Sets the weight of a peer; `None` returns to the configured one. `false`: there is no such peer.

@@ -11,6 +11,7 @@ use crate::registry::acme::Acme;
 use crate::registry::bind::Identities;
 use crate::registry::certificates::Certificates;
 use crate::registry::checks::schedule::Checks;
+use crate::registry::drain_pace::DrainPace;
 use crate::registry::generation::{Generation, ListenerId};
 use crate::registry::handover::HandoverOrder;
 use crate::registry::inspect::Inspection;
@@ -19,6 +20,7 @@ use crate::registry::meter::Meter;
 use crate::registry::names::cache::Names;
 use crate::registry::names::keys::KeyBook;
 use crate::registry::ocsp::Standings;
+use crate::registry::peer_stands::TunnelPeer;
 use crate::registry::pool::{PoolDriver, UpstreamPool};
 use crate::registry::ports::Ports;
 use crate::registry::recent_errors::RecentErrors;
@@ -29,7 +31,9 @@ use reactor::{Accepted, Listener, Mailbox, Offload, TaskId};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use upstream::balance::{PeerHealth, PeerMode};
 use upstream::ports::Stand;
+use upstream::shared::PeerId;
 
 /// Messages to a worker from other workers and from the control plane.
 pub enum Message {
@@ -47,12 +51,30 @@ pub enum Message {
     LinesWritten,
     /// Hand tunnels over to another process, or take them over.
     Handover(Box<HandoverOrder>),
+    /// Tunnels that were to be handed over stay in this process.
+    TunnelsStay,
+    /// Drain the tunnels of this peer.
+    DrainPeer(DrainedPeer),
     /// Answer an operator's question about connections.
     Inspect(Box<Inspection>),
     /// Finish current work, accept nothing new, and end.
     Drain,
     /// End now.
     Stop,
+}
+
+/// A peer that an operator drains.
+#[derive(Debug, Clone)]
+pub struct DrainedPeer {
+    pub(crate) peer: PeerId,
+    pub(crate) health: Arc<PeerHealth>,
+}
+
+impl DrainedPeer {
+    /// Whether a tunnel to this peer is drained: not if the operator has changed their mind.
+    pub(crate) fn has(&self, peer: TunnelPeer) -> bool {
+        peer.peer == self.peer && peer.ordinal == self.health.ordinal() && self.health.mode() != PeerMode::Up
+    }
 }
 
 /// One worker as the others see it. On its own cache lines: each worker writes its counters with every request.
@@ -116,6 +138,10 @@ pub struct Registry {
     pub(crate) user_files: UserFiles,
     /// Keys of `auth_jwt`.
     pub(crate) key_sets: KeySets,
+    /// How fast tunnels are drained.
+    pub(crate) drain_pace: DrainPace,
+    /// Another process takes over the tunnels of this one.
+    pub(crate) tunnels_move: AtomicBool,
     /// Names that are looked up at run time.
     pub(crate) names: Names,
     /// Active health checks.
@@ -209,6 +235,8 @@ pub struct Totals {
     pub exchanges: u64,
     /// Open tunnels, with sessions of `stream`.
     pub tunnels: u64,
+    /// Tunnels that wait to be drained, or are being drained.
+    pub draining: u64,
 }
 
 impl Registry {
@@ -245,6 +273,8 @@ impl Registry {
             hashing: Offload::new(usize::from(workers), HASHING_WAITING_MAX),
             user_files: UserFiles::default(),
             key_sets: KeySets::default(),
+            drain_pace: DrainPace::default(),
+            tunnels_move: AtomicBool::new(false),
             names: Names::new(wake()),
             checks: Checks::default(),
             acme: Acme::default(),
@@ -358,7 +388,7 @@ impl Registry {
 
     /// Connections closed for a reason since the start.
     pub fn closed(&self, reason: crate::base::close::CloseReason) -> u64 {
-        self.workers.iter().map(|link| link.counters.closed[reason as usize].load(Ordering::Relaxed)).sum()
+        self.workers.iter().map(|link| link.counters.closed[reason].load(Ordering::Relaxed)).sum()
     }
 
     /// Makes the next connection that passes this place panic. For tests; releases do not have it.
@@ -395,6 +425,7 @@ impl Registry {
             totals.reading += read(&link.counters.reading);
             totals.exchanges += read(&link.counters.exchanges);
             totals.tunnels += read(&link.counters.sessions) + read(&link.counters.tunnels);
+            totals.draining += read(&link.counters.draining);
             streams += read(&link.counters.streams);
             busy += read(&link.counters.http2_busy);
         }

@@ -104,7 +104,7 @@ impl Recipe {
                 Err(error) => refused(candidate, error),
             }
         }
-        PeerSet { peers, balance, _holds: holds }
+        PeerSet { peers, balance, holds }
     }
 
     /// The balancer of these peers; it continues the state of the previous one.

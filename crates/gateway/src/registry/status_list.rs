@@ -168,6 +168,11 @@ impl StatusList {
         listed.collect()
     }
 
+    /// The number of a listed peer, by its group and its label.
+    pub(crate) fn peer_id(&self, group: &str, label: &str) -> Option<PeerId> {
+        lock(&self.groups).get(group)?.peers.get(label).map(|peer| peer.id)
+    }
+
     pub(crate) fn listed_listeners(&self) -> Vec<Arc<Listener>> {
         lock(&self.listeners).iter().filter_map(Weak::upgrade).collect()
     }

@@ -66,6 +66,7 @@ impl StreamSession {
             plan: Arc::clone(&plan.tunnel),
             group,
             peer: index,
+            known_peer: set.known_peer(index),
             paces,
             record: self.tunnel_record(timing),
             _seat: seat.into_tunnel(),

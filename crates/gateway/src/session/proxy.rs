@@ -290,7 +290,7 @@ impl StreamSession {
             ahead,
             early: Vec::new(),
             plan: Arc::clone(&plan.tunnel),
-            pings: false,
+            has_frames: false,
             paces,
             record,
             seat: seat.into_tunnel(),

@@ -25,10 +25,12 @@ pub(crate) enum Chore {
     TendGeoFiles,
     /// Close the files of cached responses that are not used.
     CloseUnusedResponses,
+    /// Look for tunnels to drain, and drain those whose turn it is.
+    DrainTunnels,
 }
 
 impl Chore {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::ExpirePool,
         Self::AcceptAgain,
         Self::LookAtMemory,
@@ -38,6 +40,7 @@ impl Chore {
         Self::TendCaches,
         Self::TendGeoFiles,
         Self::CloseUnusedResponses,
+        Self::DrainTunnels,
     ];
 }
 

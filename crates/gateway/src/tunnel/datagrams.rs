@@ -7,6 +7,7 @@
 use crate::base::close::{CloseReason, CloseSide};
 use crate::base::logs::error::{ErrorLog, Level, RequestLine, errno};
 use crate::registry::generation::BoundTunnel;
+use crate::registry::peer_stands::TunnelPeer;
 use crate::thread::WorkerThread;
 use crate::tunnel::record::{TunnelRecord, TunnelView};
 use reactor::{BATCH_MAX, Datagrams, Listener, Micros, Millis, PeerAddress, Stream, TaskId};
@@ -53,6 +54,8 @@ pub(crate) struct DatagramStart {
     /// The peer's group, and its index there, for the report of a failure.
     pub(crate) group: Arc<Group>,
     pub(crate) peer: usize,
+    /// The peer, as generations know it.
+    pub(crate) known_peer: Option<TunnelPeer>,
     pub(crate) paces: Option<Box<[Option<Pace>; 2]>>,
     pub(crate) record: Option<Box<TunnelRecord>>,
     pub(crate) _seat: Counted,
@@ -127,6 +130,16 @@ impl DatagramSession {
         let sent = session.start.upstream.send_datagrams(&[&*first]);
         let end = session.ends_after(sent.error.map(|error| (CloseSide::Upstream, error)));
         (session, end)
+    }
+
+    /// The settings that it keeps.
+    pub(crate) fn plan(&self) -> &BoundTunnel {
+        &self.start.plan
+    }
+
+    /// Its peer; `None` for one without a number in the pool.
+    pub(crate) fn peer(&self) -> Option<TunnelPeer> {
+        self.start.known_peer
     }
 
     /// Passes datagrams of the client on.

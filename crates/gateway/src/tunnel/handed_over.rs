@@ -7,14 +7,15 @@ use crate::base::logs::access::{LineName, LogSink};
 use crate::plan::tunnel::{TunnelKind, TunnelPlan};
 use crate::registry::generation::{BoundTunnel, Generation};
 use crate::registry::limit_zones::Limited;
-use crate::registry::pool::Bound;
+use crate::registry::peer_stands::TunnelPeer;
+use crate::registry::pool::{Bound, IdleSocket};
 use crate::registry::process::Registry;
 use crate::registry::spans::{Span, SpanKind, SpanValue};
 use crate::thread::WorkerThread;
 use crate::tunnel::end::ClientEnd;
 use crate::tunnel::heartbeat::Heartbeat;
 use crate::tunnel::record::{LATE, TunnelAttempt, TunnelRecord};
-use crate::tunnel::{Direction, Flow, Tunnel};
+use crate::tunnel::{Direction, Extras, Flow, Tunnel};
 use reactor::{Millis, TaskId};
 use rules::log_format::EarlyLine;
 use rules::pace::Pace;
@@ -26,15 +27,17 @@ use std::time::Duration;
 use transport::Transport;
 use upstream::balance::Counted;
 use upstream::shared::TunnelPermit;
+use websocket::Boundary;
 
 /// The separators between the values of two attempts.
 const SEPARATORS: [&[u8]; 3] = [b"", b", ", b" : "];
 
 impl Tunnel {
-    /// Whether another process can continue it: both ends are sockets in clear, and neither has failed.
+    /// Whether another process can continue it: both ends are sockets in clear, neither has failed, and it is not
+    /// being drained.
     pub(crate) fn can_be_handed_over(&self) -> bool {
         let is_plain = |socket: &Transport| !socket.is_secure() && !socket.is_failed();
-        self.downstream.socket().is_some_and(is_plain) && is_plain(&self.upstream)
+        self.downstream.socket().is_some_and(is_plain) && is_plain(&self.upstream) && !self.is_leaving()
     }
 
     /// Descriptors of both sockets for another process.
@@ -59,7 +62,7 @@ impl Tunnel {
             let [rate, after, began_ms, not_before_ms] = self.paces.as_ref()?[end]?.to_parts();
             Some(handover::Pace { rate, after, began_ms, not_before_ms })
         };
-        let peer = self.permit.as_ref().and_then(TunnelPermit::peer);
+        let peer = self.permit.as_ref().and_then(TunnelPermit::names);
         handover::Tunnel {
             settings: settings_of(&self.plan, shared),
             directions: [direction(0), direction(1)],
@@ -69,12 +72,13 @@ impl Tunnel {
                 CloseSide::Gateway => handover::Side::Gateway,
                 CloseSide::Upstream => handover::Side::Upstream,
             }),
-            heartbeat: self.heartbeat.as_ref().map(|heartbeat| heartbeat.state()),
+            frames: self.has_frames.then(|| self.positions().map(|place| place.to_bytes())),
+            heartbeat: self.extras.as_ref().and_then(|extras| Some(extras.heartbeat.as_ref()?.state())),
             paces: [pace(0), pace(1)],
             peer: peer.map(|(group, address)| handover::Peer {
                 group: group.into(),
                 address,
-                ordinal: self.seat.ordinal().map(u64::from),
+                ordinal: self.seat.counted_ordinal().map(u64::from),
                 has_port: self.upstream.has_port(),
             }),
             record: self.record.as_ref().map(|record| record.state()),
@@ -94,10 +98,11 @@ impl Tunnel {
             Some(record) => Some(Box::new(TunnelRecord::from_state(record, generation)?)),
             None => None,
         };
-        let heartbeat = match state.heartbeat {
-            Some(heartbeat) => Some(Box::new(Heartbeat::from_state(&heartbeat)?)),
+        let sent = match state.frames.map(|frames| frames.map(Boundary::from_bytes)) {
+            Some([client, upstream]) => Some([client?, upstream?]),
             None => None,
         };
+        let heartbeat = state.heartbeat.as_ref().map(Heartbeat::from_state);
         let shared = thread.shared;
         let plan = bound_tunnel(&state.settings, generation, shared);
         let [client, upstream] = ends;
@@ -107,12 +112,9 @@ impl Tunnel {
             return None;
         };
         let (mut permit, mut seat, mut port) = (None, Counted::default(), None);
-        if let Some(handover::Peer { group, address, ordinal, has_port }) = state.peer {
-            permit = shared.pool.count_tunnel(&group, &address);
-            if let Some(ordinal) = ordinal.and_then(|ordinal| u32::try_from(ordinal).ok()) {
-                seat = shared.identities.health().count_tunnel(&group, &address, ordinal);
-            }
-            port = if has_port { shared.ports.opened(&upstream, &address) } else { None };
+        if let Some(peer) = &state.peer {
+            (permit, seat) = places_at(peer, generation, shared);
+            port = if peer.has_port { shared.ports.opened(&upstream, &peer.address) } else { None };
         }
         let flows = state.directions.each_ref().map(|direction| match direction.flow {
             handover::Flow::Open => Flow::Open,
@@ -123,7 +125,7 @@ impl Tunnel {
             let handover::Pace { rate, after, began_ms, not_before_ms } = pace?;
             Some(Pace::from_parts([rate, after, began_ms, not_before_ms]))
         });
-        Some(Self {
+        let mut tunnel = Self {
             downstream: ClientEnd::Socket(client),
             upstream: Bound::new(Transport::plain(upstream), port),
             task,
@@ -141,11 +143,17 @@ impl Tunnel {
                 handover::Side::Gateway => CloseSide::Gateway,
                 handover::Side::Upstream => CloseSide::Upstream,
             }),
-            heartbeat,
+            has_frames: sent.is_some(),
+            extras: None,
             paces: if paces == [None; 2] { None } else { Some(Box::new(paces)) },
             permit,
             seat,
-        })
+        };
+        if heartbeat.is_some() {
+            tunnel.extras = Some(Box::new(Extras { heartbeat, ..Extras::default() }));
+        }
+        tunnel.keep_positions(sent.unwrap_or_default());
+        Some(tunnel)
     }
 
     /// Gives it up without an end: another process has its sockets, and continues.
@@ -155,6 +163,26 @@ impl Tunnel {
         }
         self.upstream.release();
     }
+}
+
+/// The tunnel's places in the counts of its peer.
+fn places_at(
+    peer: &handover::Peer,
+    generation: &Generation,
+    shared: &'static Registry,
+) -> (Option<TunnelPermit<'static, IdleSocket>>, Counted) {
+    let handover::Peer { group, address, ordinal, .. } = peer;
+    let ordinal = ordinal.and_then(|ordinal| u32::try_from(ordinal).ok());
+    let health = shared.identities.health();
+    let seat = ordinal.map(|ordinal| health.count_tunnel(group, address, ordinal)).unwrap_or_default();
+    let is_known = |permit: &TunnelPermit<'_, IdleSocket>| {
+        let ordinal = seat.ordinal();
+        let peer = permit.peer().map(|peer| TunnelPeer { group: permit.group(), peer, ordinal });
+        peer.is_none_or(|peer| generation.peer_stands.has(peer))
+    };
+    // Without a place, no reload drains the tunnel for its peer: the next one cannot remove what this one does not have.
+    let permit = shared.pool.count_tunnel(group, address).filter(is_known);
+    (permit, seat)
 }
 
 fn settings_of(plan: &BoundTunnel, shared: &Registry) -> handover::Settings {
@@ -169,6 +197,7 @@ fn settings_of(plan: &BoundTunnel, shared: &Registry) -> handover::Settings {
         buffer_bytes: plan.buffer_bytes as u64,
         route: plan.route.as_deref().map(str::to_owned),
         error_log: plan.error_log.as_ref().and_then(|log| shared.identities.name_of_error_log(log)),
+        marks: plan.marks.to_vec(),
     }
 }
 
@@ -177,7 +206,8 @@ fn milliseconds(duration: Duration) -> u64 {
 }
 
 /// The same settings here: those of the configuration, if it has them. As after a reload, a tunnel keeps the settings of
-/// the configuration that opened it.
+/// the configuration that opened it. A tunnel with a route that this configuration does not have gets no marks, so that no
+/// later reload drains it for that: another program may have made its marks in another way.
 fn bound_tunnel(settings: &handover::Settings, generation: &Generation, shared: &Registry) -> Arc<BoundTunnel> {
     let kind = match settings.kind {
         handover::Kind::Upgraded => TunnelKind::Upgraded,
@@ -186,15 +216,18 @@ fn bound_tunnel(settings: &handover::Settings, generation: &Generation, shared: 
     };
     // A log that does not exist here is replaced by that of the process.
     let error_log = settings.error_log.as_deref().and_then(|name| shared.identities.error_log_named(name));
+    let is_known = settings.marks.iter().any(|mark| generation.route_marks.contains(mark));
     let plan = TunnelPlan {
         idle_max: Duration::from_millis(settings.idle_max_ms),
         ping: settings.ping_ms.map(Duration::from_millis),
         buffer_bytes: usize::try_from(settings.buffer_bytes).unwrap_or(usize::MAX).max(1),
         kind,
         error_log: None,
+        marks: if is_known { settings.marks.as_slice().into() } else { Arc::default() },
     };
     let is_same = |known: &&Arc<BoundTunnel>| {
-        known.route.as_deref() == settings.route.as_deref()
+        known.marks.iter().any(|mark| plan.marks.contains(mark))
+            && known.route.as_deref() == settings.route.as_deref()
             && known.kind == plan.kind
             && known.idle_max == plan.idle_max
             && known.ping == plan.ping
@@ -206,7 +239,8 @@ fn bound_tunnel(settings: &handover::Settings, generation: &Generation, shared: 
     if let Some(known) = all.find(is_same) {
         return Arc::clone(known);
     }
-    Arc::new(BoundTunnel { plan, error_log, route: settings.route.as_deref().map(Into::into) })
+    let route = settings.route.as_deref().map(Into::into);
+    Arc::new(BoundTunnel { plan, error_log, route, generation: generation.number })
 }
 
 impl TunnelRecord {

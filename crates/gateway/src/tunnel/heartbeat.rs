@@ -18,8 +18,6 @@ const KNOWN_EXTENSION: &[u8] = b"permessage-deflate";
 /// A tunnel's ping state. Index 0 is the client, 1 the upstream: what it sends, and what is sent to it.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
-    /// The frame position in the bytes that each end sends.
-    sent: [Boundary; 2],
     /// Since when a ping waits for any sign of life.
     waiting_since: [Option<Millis>; 2],
     pinged_at: Millis,
@@ -27,31 +25,23 @@ pub(crate) struct Heartbeat {
 
 impl Heartbeat {
     pub(crate) fn new(now: Millis) -> Self {
-        Self { sent: Default::default(), waiting_since: [None; 2], pinged_at: now }
+        Self { waiting_since: [None; 2], pinged_at: now }
     }
 
     /// Its state for another process.
     pub(crate) fn state(&self) -> handover::Heartbeat {
         handover::Heartbeat {
-            sent: self.sent.map(|boundary| boundary.to_bytes()),
             waiting_since_ms: self.waiting_since.map(|since| since.map(|since| since.0)),
             pinged_at_ms: self.pinged_at.0,
         }
     }
 
-    /// The inverse of [`Self::state`]; `None` if a frame position is impossible.
-    pub(crate) fn from_state(state: &handover::Heartbeat) -> Option<Self> {
-        let [client, upstream] = state.sent.map(Boundary::from_bytes);
-        Some(Self {
-            sent: [client?, upstream?],
+    /// The inverse of [`Self::state`].
+    pub(crate) fn from_state(state: &handover::Heartbeat) -> Self {
+        Self {
             waiting_since: state.waiting_since_ms.map(|since| since.map(Millis)),
             pinged_at: Millis(state.pinged_at_ms),
-        })
-    }
-
-    /// The frame position in the bytes that an end sends.
-    pub(crate) fn boundary(&mut self, end: usize) -> &mut Boundary {
-        &mut self.sent[end]
+        }
     }
 
     /// Notes bytes from an end.
@@ -84,9 +74,10 @@ impl Heartbeat {
         self.pinged_at = now;
     }
 
-    /// A ping for an end, if a frame may be inserted into the stream to it now.
-    pub(crate) fn ping(&mut self, end: usize, now: Millis) -> Option<Vec<u8>> {
-        if self.sent.iter().any(Boundary::is_closing) || !self.sent[1 - end].is_between() {
+    /// A ping for an end, if a frame may be inserted into the stream to it now. `sent`: the frame positions in the bytes
+    /// that each end sends.
+    pub(crate) fn ping(&mut self, sent: &[Boundary; 2], end: usize, now: Millis) -> Option<Vec<u8>> {
+        if sent.iter().any(Boundary::is_closing) || !sent[1 - end].is_between() {
             return None;
         }
         self.waiting_since[end].get_or_insert(now);
@@ -100,7 +91,7 @@ impl Heartbeat {
 }
 
 /// Whether our frames may be inserted after this upgrade: a WebSocket without unknown extensions.
-pub(crate) fn is_pingable(upgrade: &[u8], extensions: &[&[u8]]) -> bool {
+pub(crate) fn has_known_frames(upgrade: &[u8], extensions: &[&[u8]]) -> bool {
     upgrade.eq_ignore_ascii_case(b"websocket")
         && extensions.iter().flat_map(|field| field.split(|&byte| byte == b',')).all(|extension| {
             let name = extension.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
@@ -118,6 +109,11 @@ mod tests {
         Heartbeat::new(Millis(0))
     }
 
+    /// Both ends are between two frames.
+    fn between() -> [Boundary; 2] {
+        Default::default()
+    }
+
     #[test]
     fn pings_are_due_when_nothing_has_moved_for_so_long() {
         let mut beat = beat();
@@ -130,32 +126,32 @@ mod tests {
     #[test]
     fn the_client_gets_a_plain_ping_and_the_upstream_a_masked_one() {
         let mut beat = beat();
-        assert_eq!(beat.ping(0, Millis(1)).unwrap(), b"\x89\x08holdfast");
-        let ping = beat.ping(1, Millis(1)).unwrap();
+        assert_eq!(beat.ping(&between(), 0, Millis(1)).unwrap(), b"\x89\x08holdfast");
+        let ping = beat.ping(&between(), 1, Millis(1)).unwrap();
         assert_eq!((&ping[..2], ping.len()), (&b"\x89\x88"[..], 2 + 4 + 8));
     }
 
     #[test]
     fn sends_no_ping_inside_a_frame_or_after_a_close() {
-        let mut beat = beat();
-        beat.boundary(1).advance(b"\x81\x05hel");
-        assert_eq!(beat.ping(0, Millis(1)), None, "the upstream is in the middle of a frame to the client");
-        assert!(beat.ping(1, Millis(1)).is_some());
-        beat.boundary(1).advance(b"lo");
-        assert!(beat.ping(0, Millis(1)).is_some());
-        beat.boundary(0).advance(b"\x88\x80\0\0\0\0");
-        assert_eq!((beat.ping(0, Millis(1)), beat.ping(1, Millis(1))), (None, None));
+        let (mut beat, mut sent) = (beat(), <[Boundary; 2]>::default());
+        sent[1].advance(b"\x81\x05hel");
+        assert_eq!(beat.ping(&sent, 0, Millis(1)), None, "the upstream is in the middle of a frame to the client");
+        assert!(beat.ping(&sent, 1, Millis(1)).is_some());
+        sent[1].advance(b"lo");
+        assert!(beat.ping(&sent, 0, Millis(1)).is_some());
+        sent[0].advance(b"\x88\x80\0\0\0\0");
+        assert_eq!((beat.ping(&sent, 0, Millis(1)), beat.ping(&sent, 1, Millis(1))), (None, None));
     }
 
     #[test]
     fn gives_up_an_end_that_does_not_answer_from_the_first_ping_on() {
         let mut beat = beat();
         assert_eq!((beat.given_up_at(INTERVAL), beat.silent_end()), (None, None));
-        beat.ping(0, Millis(1_000));
-        beat.ping(1, Millis(1_000));
+        beat.ping(&between(), 0, Millis(1_000));
+        beat.ping(&between(), 1, Millis(1_000));
         beat.heard(1);
-        beat.ping(0, Millis(2_000));
-        beat.ping(1, Millis(2_000));
+        beat.ping(&between(), 0, Millis(2_000));
+        beat.ping(&between(), 1, Millis(2_000));
         assert_eq!((beat.given_up_at(INTERVAL), beat.silent_end()), (Some(Millis(11_000)), Some(CloseSide::Client)));
         beat.heard(0);
         assert_eq!((beat.given_up_at(INTERVAL), beat.silent_end()), (Some(Millis(12_000)), Some(CloseSide::Upstream)));
@@ -163,9 +159,9 @@ mod tests {
 
     #[test]
     fn only_what_is_known_to_have_frames_is_pinged() {
-        assert!(is_pingable(b"WebSocket", &[]));
-        assert!(is_pingable(b"websocket", &[b"permessage-deflate; client_max_window_bits", b""]));
-        assert!(!is_pingable(b"websocket", &[b"permessage-deflate, x-mux"]));
-        assert!(!is_pingable(b"h2c", &[]));
+        assert!(has_known_frames(b"WebSocket", &[]));
+        assert!(has_known_frames(b"websocket", &[b"permessage-deflate; client_max_window_bits", b""]));
+        assert!(!has_known_frames(b"websocket", &[b"permessage-deflate, x-mux"]));
+        assert!(!has_known_frames(b"h2c", &[]));
     }
 }

@@ -6,6 +6,8 @@ pub(crate) mod datagrams;
 pub(crate) mod end;
 pub(crate) mod handed_over;
 pub(crate) mod heartbeat;
+pub(crate) mod leaving;
+mod passage;
 pub(crate) mod record;
 
 use crate::base::buffer::{RareSpill, Spill};
@@ -13,9 +15,12 @@ use crate::base::close::{CloseReason, CloseSide};
 use crate::base::logs::error::ErrorLog;
 use crate::plan::tunnel::TunnelKind;
 use crate::registry::generation::BoundTunnel;
+use crate::registry::peer_stands::TunnelPeer;
 use crate::registry::pool::{Bound, IdleSocket};
 use crate::tunnel::end::{ClientEnd, End};
 use crate::tunnel::heartbeat::Heartbeat;
+use crate::tunnel::leaving::Leaving;
+use crate::tunnel::passage::Passage;
 use crate::tunnel::record::TunnelRecord;
 use reactor::{Millis, Read, TaskId};
 use rules::pace::Pace;
@@ -64,14 +69,27 @@ pub(crate) struct Tunnel {
     moved_at: Millis,
     /// The end that closed first; `None` while neither has.
     ended_by: Option<CloseSide>,
-    /// Present if pings are wanted and possible.
-    heartbeat: Option<Box<Heartbeat>>,
+    /// What few tunnels need at a time.
+    extras: Option<Box<Extras>>,
+    /// It is a WebSocket, and its frames are followed.
+    has_frames: bool,
     /// Rate limits, if any: of the client's bytes, and of the upstream's.
     paces: Option<Box<[Option<Pace>; 2]>>,
-    /// `None` if it came from another process, and the pool here does not know the peer.
+    /// `None` if it came from another process, and the configuration here does not know the peer.
     permit: Option<TunnelPermit<'static, IdleSocket>>,
     /// A tunnel counts for `max_conns` and `least_conn` as long as it exists.
     seat: Counted,
+}
+
+/// What a tunnel has only while a frame is unfinished, if it is pinged, or while it is drained.
+#[derive(Debug, Default)]
+struct Extras {
+    /// The frame position in the bytes that the client and the upstream send. Without extras both are between two frames.
+    sent: [Boundary; 2],
+    /// Present if pings are wanted and possible.
+    heartbeat: Option<Heartbeat>,
+    /// Present if it is drained.
+    leaving: Option<Box<Leaving>>,
 }
 
 /// The result of a step.
@@ -107,8 +125,8 @@ pub(crate) struct TunnelStart {
     /// Bytes that the upstream sent after its 101.
     pub(crate) early: Vec<u8>,
     pub(crate) plan: Arc<BoundTunnel>,
-    /// It is a WebSocket with frames that start at a known position, and the plan has pings.
-    pub(crate) pings: bool,
+    /// It is a WebSocket with frames that start at a known position.
+    pub(crate) has_frames: bool,
     pub(crate) paces: Option<Box<[Option<Pace>; 2]>>,
     pub(crate) record: Option<Box<TunnelRecord>>,
     pub(crate) seat: Counted,
@@ -125,7 +143,8 @@ impl Tunnel {
         pending: &[u8],
         now: Millis,
     ) -> Result<Self, (TaskId, io::Error)> {
-        let TunnelStart { upstream, permit, ahead, early, plan, pings, paces, record, seat } = start;
+        let TunnelStart { upstream, permit, ahead, early, plan, has_frames, paces, record, seat } = start;
+        let heartbeat = plan.ping.filter(|_| has_frames).map(|_| Heartbeat::new(now));
         let mut tunnel = Self {
             downstream,
             upstream,
@@ -136,7 +155,8 @@ impl Tunnel {
             flows: [Flow::default(); 2],
             moved_at: now,
             ended_by: None,
-            heartbeat: pings.then(|| Box::new(Heartbeat::new(now))),
+            extras: heartbeat.map(|heartbeat| Box::new(Extras { heartbeat: Some(heartbeat), ..Extras::default() })),
+            has_frames,
             paces,
             permit: Some(permit),
             seat,
@@ -149,9 +169,11 @@ impl Tunnel {
 
     /// Writes first our own bytes, and those read from the client and the upstream before the tunnel began.
     fn preload(&mut self, ahead: &[u8], from_client: &[u8], from_upstream: &[u8]) -> io::Result<()> {
-        if let Some(heartbeat) = &mut self.heartbeat {
-            heartbeat.boundary(0).advance(from_client);
-            heartbeat.boundary(1).advance(from_upstream);
+        if self.has_frames {
+            let mut sent = self.positions();
+            sent[0].advance(from_client);
+            sent[1].advance(from_upstream);
+            self.keep_positions(sent);
         }
         let [up, down] = &mut self.directions;
         up.bytes += from_client.len() as u64;
@@ -187,27 +209,40 @@ impl Tunnel {
         self.downstream.borrowed().held_bytes()
             + self.upstream.held_bytes()
             + spills.sum::<usize>()
-            + self.heartbeat.as_ref().map_or(0, |_| size_of::<Heartbeat>())
+            + self
+                .extras
+                .as_ref()
+                .map_or(0, |extras| size_of::<Extras>() + extras.leaving.as_ref().map_or(0, |_| size_of::<Leaving>()))
             + self.paces.as_ref().map_or(0, |_| size_of::<[Option<Pace>; 2]>())
+    }
+
+    /// Where the frames of both ends are.
+    fn positions(&self) -> [Boundary; 2] {
+        self.extras.as_ref().map(|extras| extras.sent).unwrap_or_default()
+    }
+
+    /// Keeps the positions for the next bytes. A silent tunnel is between two frames and needs no memory for that.
+    fn keep_positions(&mut self, sent: [Boundary; 2]) {
+        let is_between = sent == <[Boundary; 2]>::default();
+        match &mut self.extras {
+            Some(extras) if is_between && extras.heartbeat.is_none() && extras.leaving.is_none() => self.extras = None,
+            Some(extras) => extras.sent = sent,
+            None if is_between => {}
+            None => self.extras = Some(Box::new(Extras { sent, ..Extras::default() })),
+        }
     }
 
     /// Moves bytes as far as possible. `fired`: the deadline has passed; `bound`: bytes that each direction may hold
     /// now.
-    pub(crate) fn step(&mut self, now: Millis, fired: bool, bound: usize) -> TunnelStep {
+    fn relay(&mut self, now: Millis, fired: bool, bound: usize) -> TunnelStep {
         let rooms = self.rooms(now);
-        let (client, upstream) = (self.downstream.borrowed(), End::Socket(&self.upstream));
-        let ([up, down], flows) = (&mut self.directions, &mut self.flows);
-        let before = [up.bytes, down.bytes];
-        let followed = self.heartbeat.as_mut().map(|heartbeat| heartbeat.boundary(0));
-        let upwards = up.pump(&mut flows[0], [client, upstream], bound, rooms[0], followed);
-        if self.ended_by.is_none() && (flows[0] != Flow::Open || client.is_failed()) {
-            self.ended_by = Some(CloseSide::Client);
+        let before = [self.directions[0].bytes, self.directions[1].bytes];
+        let mut sent = self.positions();
+        let (upwards, downwards) = self.pump_both(&mut sent, bound, rooms);
+        if self.has_frames {
+            self.keep_positions(sent);
         }
-        let followed = self.heartbeat.as_mut().map(|heartbeat| heartbeat.boundary(1));
-        let downwards = down.pump(&mut flows[1], [upstream, client], bound, rooms[1], followed);
-        if self.ended_by.is_none() && (flows[1] != Flow::Open || upstream.is_failed()) {
-            self.ended_by = Some(CloseSide::Upstream);
-        }
+        let (down, flows) = (&self.directions[1], &self.flows);
         let (Ok(upwards), Ok(downwards)) = (upwards, downwards) else {
             return TunnelStep::End(CloseReason::TunnelEnded);
         };
@@ -216,7 +251,8 @@ impl Tunnel {
             // Bytes received before an end are passed on first.
             TunnelKind::Session { half_close: false } => flows.contains(&Flow::Closed) && !flows.contains(&Flow::Ended),
         };
-        if before[1] == 0 && down.bytes > 0 {
+        let bytes_to_client = down.bytes;
+        if before[1] == 0 && bytes_to_client > 0 {
             self.note_first_byte(now);
         }
         if is_over {
@@ -234,10 +270,35 @@ impl Tunnel {
         if fired && deadline <= now {
             return TunnelStep::End(CloseReason::TunnelTimeout);
         }
-        match &self.heartbeat {
-            None => TunnelStep::Wait(paused.map_or(deadline, |until| until.min(deadline))),
-            Some(_) => self.beat(now, before, deadline),
+        match self.extras.as_deref() {
+            Some(Extras { heartbeat: Some(_), leaving: None, .. }) => self.beat(now, before, deadline),
+            _ => TunnelStep::Wait(paused.map_or(deadline, |until| until.min(deadline))),
         }
+    }
+
+    /// Moves bytes in both directions, and notes which end was the first to close.
+    fn pump_both(
+        &mut self,
+        sent: &mut [Boundary; 2],
+        bound: usize,
+        rooms: [Option<u64>; 2],
+    ) -> (io::Result<Pumped>, io::Result<Pumped>) {
+        let (client, upstream) = (self.downstream.borrowed(), End::Socket(&self.upstream));
+        let ([up, down], flows) = (&mut self.directions, &mut self.flows);
+        let leaving = self.extras.as_mut().and_then(|extras| extras.leaving.as_deref_mut());
+        let [close_up, close_down] = leaving.map_or([None, None], Leaving::closes);
+        let [place_up, place_down] = sent.each_mut().map(|place| self.has_frames.then_some(place));
+        let passage = Passage { place: place_up, close: close_up };
+        let upwards = up.pump(&mut flows[0], [client, upstream], bound, rooms[0], passage);
+        if self.ended_by.is_none() && (flows[0] != Flow::Open || client.is_failed()) {
+            self.ended_by = Some(CloseSide::Client);
+        }
+        let passage = Passage { place: place_down, close: close_down };
+        let downwards = down.pump(&mut flows[1], [upstream, client], bound, rooms[1], passage);
+        if self.ended_by.is_none() && (flows[1] != Flow::Open || upstream.is_failed()) {
+            self.ended_by = Some(CloseSide::Upstream);
+        }
+        (upwards, downwards)
     }
 
     /// Bytes that may be read from each side now, if limited.
@@ -274,7 +335,9 @@ impl Tunnel {
     /// Pings both ends if the silence has lasted long enough. `before`: bytes received from each end before this step;
     /// `idle_at`: when the tunnel ends if nothing moves any more.
     fn beat(&mut self, now: Millis, before: [u64; 2], idle_at: Millis) -> TunnelStep {
-        let (Some(heartbeat), Some(interval)) = (&mut self.heartbeat, self.plan.ping) else {
+        let Some((Extras { sent, heartbeat: Some(heartbeat), .. }, interval)) =
+            self.extras.as_deref_mut().zip(self.plan.ping)
+        else {
             return TunnelStep::Wait(idle_at);
         };
         for (end, direction) in self.directions.iter().enumerate() {
@@ -293,7 +356,7 @@ impl Tunnel {
                 if self.flows[1 - end] != Flow::Open || !to.is_free(&direction.spill) {
                     continue;
                 }
-                if let Some(ping) = heartbeat.ping(end, now)
+                if let Some(ping) = heartbeat.ping(sent, end, now)
                     && to.write(&mut direction.spill, &ping).is_err()
                 {
                     return TunnelStep::End(CloseReason::TunnelEnded);
@@ -306,7 +369,7 @@ impl Tunnel {
 
     /// The end that has not answered our pings, if that is why the tunnel ends.
     pub(crate) fn silent_end(&self) -> Option<CloseSide> {
-        self.heartbeat.as_ref()?.silent_end()
+        self.extras.as_ref()?.heartbeat.as_ref()?.silent_end()
     }
 
     /// Ends both connections. A reset on one side is passed on as a reset: a FIN would look like a regular end.
@@ -325,6 +388,17 @@ impl Tunnel {
     /// Whether it is a session of `stream`.
     pub(crate) fn is_session(&self) -> bool {
         matches!(self.plan.kind, TunnelKind::Session { .. })
+    }
+
+    /// Its peer; `None` for one without a number in the pool, and for one that the configuration does not know.
+    pub(crate) fn peer(&self) -> Option<TunnelPeer> {
+        let permit = self.permit.as_ref()?;
+        Some(TunnelPeer { group: permit.group(), peer: permit.peer()?, ordinal: self.seat.ordinal() })
+    }
+
+    /// The settings that it keeps.
+    pub(crate) fn plan(&self) -> &BoundTunnel {
+        &self.plan
     }
 
     /// The peer's side.
@@ -366,19 +440,22 @@ struct Pumped {
 }
 
 impl Direction {
-    /// `room`: bytes that may be read, if limited; `followed` sees the received bytes.
+    /// `room`: bytes that may be read, if limited; `passage`: how they go on.
     fn pump(
         &mut self,
         flow: &mut Flow,
         [from, to]: [End<'_>; 2],
         bound: usize,
         room: Option<u64>,
-        mut followed: Option<&mut Boundary>,
+        mut passage: Passage<'_>,
     ) -> io::Result<Pumped> {
         let mut pumped = Pumped { moved: to.flush(&mut self.spill)? > 0, more: false };
         let limit = room.and_then(|room| usize::try_from(room).ok()).filter(|room| *room < TURN_BYTES_MAX);
         let mut budget = limit.unwrap_or(TURN_BYTES_MAX);
-        while to.is_free(&self.spill) && *flow == Flow::Open {
+        if *flow == Flow::Open {
+            passage.close_between(|frame| to.write(&mut self.spill, frame))?;
+        }
+        while (passage.is_cut() || to.is_free(&self.spill)) && *flow == Flow::Open {
             if budget == 0 {
                 // If the rate limit ends the turn, the clock starts the next one.
                 pumped.more = limit.is_none();
@@ -387,15 +464,10 @@ impl Direction {
             // Never reads more than the bound at once: bytes that the other side does not accept must fit into it.
             let Self { spill, bytes, .. } = self;
             let asked = bound.min(budget);
-            match from.read_with(asked, |data| {
-                *bytes += data.len() as u64;
-                if let Some(boundary) = &mut followed {
-                    boundary.advance(data);
-                }
-                to.write(spill, data).map(|_| data.len())
-            })? {
-                Read::Data(written) => {
-                    budget -= written?;
+            match from.read_with(asked, |data| (data.len(), passage.pass(data, |bytes| to.write(spill, bytes))))? {
+                Read::Data((received, relayed)) => {
+                    *bytes += relayed? as u64;
+                    budget -= received;
                     pumped.moved = true;
                 }
                 Read::NotReady => break,

@@ -200,12 +200,24 @@ pub(crate) fn log_tunnel(thread: &WorkerThread, tunnel: &Tunnel, reason: CloseRe
                 "upstream timed out (110: Connection timed out) while proxying upgraded connection, {bytes} bytes to the client{silent}"
             ),
         );
+    } else if let Some(why) = drained_by(reason) {
+        log.log(Level::Info, &format!("tunnel drained: {why}, {} bytes to the client", tunnel.bytes_to_client()));
     }
     let Some(record) = tunnel.record() else { return };
     record.note_end(thread);
     let (to_client, to_upstream) = (tunnel.bytes_to_client(), tunnel.bytes_to_upstream());
     finish_spans(thread, record, to_client);
     TunnelView { thread, record, to_client, to_upstream, ended_by: tunnel.ended_by(), status: None }.write_lines();
+}
+
+/// Why a drained tunnel was drained, for the error log.
+fn drained_by(reason: CloseReason) -> Option<&'static str> {
+    match reason {
+        CloseReason::DrainedRoute => Some("a reload changed or removed its location"),
+        CloseReason::DrainedPeer => Some("its peer was removed or is drained"),
+        CloseReason::DrainedQuit => Some("the process ends"),
+        _ => None,
+    }
 }
 
 /// Hands on the spans of the exchange that became the tunnel: its own, and that of its last attempt, end now.
@@ -231,6 +243,9 @@ fn log_session_end(thread: &WorkerThread, log: &ErrorLog, tunnel: &Tunnel, reaso
     let (received, sent) = (tunnel.bytes_to_upstream(), tunnel.bytes_to_client());
     let what = match (reason, tunnel.ended_by()) {
         (CloseReason::TunnelTimeout, _) => "connection timed out (110: Connection timed out)",
+        (CloseReason::DrainedRoute, _) => "session drained: a reload changed or removed its server",
+        (CloseReason::DrainedPeer, _) => "session drained: its peer was removed or is drained",
+        (CloseReason::DrainedQuit, _) => "session drained: the process ends",
         (_, CloseSide::Client) => "client disconnected",
         (_, CloseSide::Upstream) => "upstream disconnected",
         (_, CloseSide::Gateway) => "session closed",

@@ -287,6 +287,7 @@ impl Worker {
     /// A session has found its peer.
     pub(super) fn join_datagrams(&self, session: Box<DatagramSession>, end: Option<DatagramEnd>) {
         bump(&self.thread.counters().tunnels, 1);
+        self.drain_if_outdated(session.task, session.plan(), session.peer());
         self.keep_or_end(session, end);
     }
 
@@ -331,6 +332,7 @@ impl Worker {
         let task = session.task;
         bump(&self.thread.counters().tunnels, -1);
         let reason = session.end(&self.thread, end);
+        self.note_drain_end(false, reason);
         self.forget_connection(task, reason);
     }
 

@@ -2,11 +2,13 @@
 //! ([`crate::registry::handover`]).
 
 use crate::base::counters::bump;
+use crate::base::memory::HeldFor;
 use crate::registry::handover::{FreezeLimit, Frozen, FrozenId, HandedOver, HandoverOrder};
 use crate::tunnel::Tunnel;
 use crate::worker::{Body, Worker};
 use reactor::TaskId;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 
 /// Tasks examined for one order: some hundred nanoseconds each if they are not in the CPU's cache.
 const TASKS_A_TURN: usize = 4096;
@@ -47,7 +49,7 @@ impl Worker {
                 break;
             }
             let Some(Body::Tunnel(tunnel)) = bodies.get(index) else { continue };
-            if !tunnel.can_be_handed_over() || self.staying.borrow().contains(&tunnel.task) {
+            if !self.may_move(tunnel) {
                 continue;
             }
             // Without a free descriptor the rest stays.
@@ -89,6 +91,8 @@ impl Worker {
     fn thaw(self: &Rc<Self>, tasks: impl IntoIterator<Item = TaskId>) {
         for task in tasks {
             if let Some(tunnel) = self.take_frozen(task) {
+                // A search for tunnels to drain has passed it by.
+                self.drain_if_outdated(task, tunnel.plan(), tunnel.peer());
                 self.put(task, Body::Tunnel(tunnel));
                 // Bytes, or its deadline, may have come meanwhile.
                 self.thread.reactor.wake(task);
@@ -104,6 +108,16 @@ impl Worker {
                 self.forget_task(task);
             }
         }
+    }
+
+    /// Ends the task of a client connection.
+    pub(super) fn forget_task(&self, task: TaskId) {
+        self.begun.borrow_mut().remove(&task.index);
+        self.datagrams.forget(task);
+        self.thread.memory.hold(task, HeldFor::Connection, 0);
+        self.thread.reactor.end_task(task);
+        self.thread.shared.workers[self.thread.index as usize].connections.fetch_sub(1, Ordering::Relaxed);
+        self.resume_accept();
     }
 
     fn take_frozen(&self, task: TaskId) -> Option<Box<Tunnel>> {

@@ -31,6 +31,7 @@ impl Worker {
                 Chore::TendCaches => self.tend_caches(),
                 Chore::TendGeoFiles => self.tend_geo_files(),
                 Chore::CloseUnusedResponses => self.close_unused_responses(now),
+                Chore::DrainTunnels => self.drain_tunnels(),
             }
         }
         thread.chores.set_deadline();

@@ -157,7 +157,11 @@ impl Worker {
                 (None, Some(begun.client))
             }
             Body::Tunnel(tunnel) | Body::Frozen(tunnel) => {
-                row.state = if tunnel.is_session() { "session" } else { "tunnel" };
+                row.state = match tunnel.is_session() {
+                    _ if tunnel.is_leaving() => "draining",
+                    true => "session",
+                    false => "tunnel",
+                };
                 let seen = tunnel.seen(now);
                 (row.age_ms, row.idle_ms) = (seen.age_ms, Some(seen.idle_ms));
                 (row.received_bytes, row.sent_bytes) = (Some(seen.from_client_bytes), Some(seen.to_client_bytes));

@@ -6,6 +6,7 @@ pub(crate) mod certificates;
 pub(crate) mod churn_watch;
 pub(crate) mod datagrams;
 pub(crate) mod displacing;
+pub(crate) mod drains;
 pub(crate) mod greeting;
 pub(crate) mod handover;
 pub(crate) mod held_back;
@@ -34,6 +35,7 @@ use crate::tunnel::Tunnel;
 use crate::tunnel::datagrams::{DATAGRAM_SESSION_BYTES, DatagramSession};
 use crate::worker::accept::Listeners;
 use crate::worker::datagrams::DatagramSessions;
+use crate::worker::drains::{Cause, Drains};
 
 use crate::downstream::h1::linger::{Linger, LingerPlan};
 use crate::exchange::spares::{SPARES_MAX, Spares};
@@ -98,6 +100,7 @@ pub(crate) struct Worker {
     desk: Rc<Desk<Begin, Next>>,
     sessions: Sessions,
     datagrams: DatagramSessions,
+    drains: Drains,
     listeners: RefCell<Listeners>,
     /// The cost of the pool's limits, measured periodically.
     churn: RefCell<churn_watch::ChurnWatch>,
@@ -133,6 +136,7 @@ pub fn run(
         desk: Rc::default(),
         sessions: Sessions::default(),
         datagrams: DatagramSessions::default(),
+        drains: Drains::default(),
         listeners: RefCell::default(),
         churn: RefCell::default(),
         http2_head: Cell::default(),
@@ -232,17 +236,22 @@ impl Worker {
 
     /// Recounts the gauges: the panic has left them as they were.
     fn count_again(&self) {
-        let (mut reading, mut exchanges, mut sessions, mut tunnels) = (0, 0, 0, 0);
+        let (mut reading, mut exchanges, mut sessions, mut tunnels, mut leaving) = (0, 0, 0, 0, 0);
         for body in self.bodies.borrow().iter() {
             match body {
                 Body::Reading(_) => reading += 1,
                 Body::Exchange(_) => exchanges += 1,
                 Body::Session(_) => sessions += 1,
-                Body::Tunnel(_) | Body::Frozen(_) | Body::Datagrams(_) => tunnels += 1,
+                Body::Tunnel(tunnel) => {
+                    tunnels += 1;
+                    leaving += u64::from(tunnel.is_leaving());
+                }
+                Body::Frozen(_) | Body::Datagrams(_) => tunnels += 1,
                 Body::Free | Body::Idle(_) | Body::Lingering(_) | Body::HeldBack(_) | Body::Http2(_) | Body::Job(_) => {
                 }
             }
         }
+        self.recount_drains(leaving);
         let counters = self.thread.counters();
         for (gauge, count) in [
             (&counters.reading, reading),
@@ -474,18 +483,8 @@ impl Worker {
     }
 
     pub(super) fn forget_connection(&self, task: TaskId, reason: CloseReason) {
-        bump(&self.thread.counters().closed[reason as usize], 1);
+        bump(&self.thread.counters().closed[reason], 1);
         self.forget_task(task);
-    }
-
-    /// Ends the task of a client connection.
-    pub(super) fn forget_task(&self, task: TaskId) {
-        self.begun.borrow_mut().remove(&task.index);
-        self.datagrams.forget(task);
-        self.thread.memory.hold(task, HeldFor::Connection, 0);
-        self.thread.reactor.end_task(task);
-        self.thread.shared.workers[self.thread.index as usize].connections.fetch_sub(1, Ordering::Relaxed);
-        self.resume_accept();
     }
 
     fn connections(&self) -> usize {
@@ -507,11 +506,14 @@ impl Worker {
                 Message::Unlisten(id) => self.unlisten(id),
                 Message::Reload(generation) => {
                     self.take_on(generation);
+                    self.drain_changed();
                     self.begin_warming();
                     self.begin_tending();
                 }
+                Message::DrainPeer(peer) => self.look_for_drained(Cause::Operator(peer)),
                 Message::Inspect(inspection) => self.inspect(inspection),
                 Message::Handover(order) => self.hand_over(*order),
+                Message::TunnelsStay => self.drain_what_stays(),
                 Message::Drain => self.drain(),
                 Message::LinesWritten => self.lines_are_written(),
                 Message::Stop => self.stopped.set(true),
@@ -557,6 +559,7 @@ impl Worker {
             }
         }
         self.drain_http2();
+        self.drain_what_stays();
         let mut removed = Vec::new();
         self.thread.shared.pool.drain(self.thread.id(), upstream::DiscardReason::Drain, &mut removed);
     }

@@ -12,6 +12,7 @@ use std::rc::Rc;
 impl Worker {
     pub(super) fn begin_tunnel(self: &Rc<Self>, tunnel: Box<Tunnel>) {
         bump(&self.thread.counters().tunnels, 1);
+        self.drain_if_outdated(tunnel.task, tunnel.plan(), tunnel.peer());
         self.step_tunnel(tunnel);
     }
 
@@ -36,6 +37,7 @@ impl Worker {
     pub(super) fn end_tunnel(&self, tunnel: Box<Tunnel>, reason: CloseReason) {
         let task = tunnel.task;
         bump(&self.thread.counters().tunnels, -1);
+        self.note_drain_end(tunnel.is_leaving(), reason);
         log_tunnel(&self.thread, &tunnel, reason);
         let is_stream = tunnel.downstream.is_stream();
         tunnel.close();

@@ -9,6 +9,7 @@ mod charset;
 mod close_reasons;
 mod codings;
 mod differential;
+mod drain;
 mod error_pages;
 mod examples;
 mod explain;

@@ -45,7 +45,7 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   holdfast ctl status
-  holdfast ctl peers drain app 10.0.0.7:8080     keeps its sessions, gets no new ones
+  holdfast ctl peers drain app 10.0.0.7:8080     no new sessions; its tunnels are closed one by one
   holdfast ctl peers up app 10.0.0.7:8080
   holdfast ctl peers weight app 10.0.0.7:8080 5
   holdfast ctl pools flush app                   close the idle upstream connections of a group

@@ -101,7 +101,7 @@ pub(crate) enum Request {
 pub(crate) enum PeerChange {
     /// Requests go to it again
     Up(PeerName),
-    /// Only requests of its sessions (`sticky`) still go to it
+    /// Only requests of its sessions (`sticky`) still go to it; its tunnels are closed at `drain_rate`
     Drain(PeerName),
     /// No request goes to it; those under way go on
     Down(PeerName),
@@ -225,7 +225,7 @@ pub(crate) struct Listing {
     #[arg(long, value_name = "ADDRESS|CIDR")]
     #[serde(default)]
     pub(crate) client: Option<String>,
-    /// Only those in this state: idle, head, exchange, closing
+    /// Only those in this state: idle, head, exchange, closing; of tunnels: tunnel, session, draining
     #[arg(long, value_name = "STATE")]
     #[serde(default)]
     pub(crate) state: Option<String>,

@@ -206,12 +206,16 @@ fn status(result: &Value) -> String {
     line(
         "connections",
         format!(
-            "{} active ({} reading, {} writing, {} waiting), {} tunnels",
+            "{} active ({} reading, {} writing, {} waiting), {} tunnels{}",
             number(&connections["active"]),
             number(&connections["reading"]),
             number(&connections["writing"]),
             number(&connections["waiting"]),
-            number(&connections["tunnels"])
+            number(&connections["tunnels"]),
+            match connections["draining"].as_u64() {
+                Some(1..) => format!(" ({} draining)", number(&connections["draining"])),
+                _ => String::new(),
+            }
         ),
     );
     let requests = &serving["requests"];

@@ -32,6 +32,8 @@ use std::time::{Duration, Instant};
 const BATCH: FreezeLimit = FreezeLimit { tunnels: 64, bytes: 4 << 20 };
 /// The new process may not serve yet.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+/// Tunnels wait for so long for the new process before they are drained, if that is configured for the end of this one.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(5);
 /// The new process answers in milliseconds. One that does not gets no tunnels, and those of the batch have waited for this long.
 const HELD_TIMEOUT: Duration = Duration::from_secs(2);
 /// The longest wait for the thread's last line at the end of the process: it may be waiting for a worker that was stopped.
@@ -50,14 +52,18 @@ pub(super) struct Giving {
 pub(super) fn hand_over(shared: &'static Registry, socket: OwnedFd) -> io::Result<Giving> {
     let own = socket.try_clone()?;
     let mut giver = Giver { shared, channel: Channel::over(socket)?, longest_pause: Duration::ZERO };
+    // Now, because the order to drain follows.
+    shared.set_tunnels_move(true);
     let work = move || {
         let Err(reason) = giver.run();
+        giver.shared.set_tunnels_move(false);
         let tunnels = giver.shared.totals().tunnels;
         if tunnels > 0 {
             giver.log(Level::Notice, &format!("{tunnels} open tunnels stay with this process: {reason}"));
         }
     };
-    let thread = std::thread::Builder::new().name("tunnels out".to_owned()).spawn(work)?;
+    let thread = std::thread::Builder::new().name("tunnels out".to_owned()).spawn(work);
+    let thread = thread.inspect_err(|_| shared.set_tunnels_move(false))?;
     Ok(Giving { socket: own, thread })
 }
 
@@ -142,7 +148,13 @@ impl Giver {
     }
 
     fn await_hello(&mut self) -> Result<(), String> {
-        let hello = next(&mut self.channel, Some(HELLO_TIMEOUT)).map_err(|error| gone(&error))?;
+        let mut hello = next(&mut self.channel, Some(DRAIN_PATIENCE));
+        if hello.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+            self.shared.set_tunnels_move(false);
+            hello = next(&mut self.channel, Some(HELLO_TIMEOUT.saturating_sub(DRAIN_PATIENCE)));
+            self.shared.set_tunnels_move(hello.is_ok());
+        }
+        let hello = hello.map_err(|error| gone(&error))?;
         let text = String::from_utf8_lossy(&hello.text).into_owned();
         let own = handover::VERSION.to_string();
         if hello.kind != Kind::Hello || !text.split(' ').any(|version| version == own) {

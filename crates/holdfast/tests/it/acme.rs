@@ -2,7 +2,7 @@
 //! restarts.
 
 use crate::support::pebble::{MAC_KEY, Pebble, Settings};
-use crate::support::{Instance, until};
+use crate::support::{Instance, comes_true, until};
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -122,7 +122,7 @@ fn renews_in_time_and_shows_the_old_one_while_the_authority_is_down() {
     instance.start();
     instance.wait_for_line("is issued");
     let (_, first) = secure(tls_port, &["--insecure"]).unwrap();
-    until("it is renewed", || issued(&instance) > 1);
+    assert!(comes_true(|| issued(&instance) > 1), "it is not renewed: {}", instance.text("logs/error.log"));
     let (_, second) = secure(tls_port, &["--insecure"]).unwrap();
     assert_ne!(first, second);
     pebble.stop();

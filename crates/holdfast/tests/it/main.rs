@@ -33,6 +33,7 @@ mod overload;
 mod plan;
 mod process;
 mod pseudoterminal;
+mod reload_tunnels;
 mod service_manager;
 mod support;
 mod tls;

@@ -29,9 +29,14 @@ fn tell(process: u32, signal: Signal) {
 }
 
 fn tunnel(port: u16) -> TcpStream {
+    upgraded(port, "/", "x")
+}
+
+fn upgraded(port: u16, path: &str, protocol: &str) -> TcpStream {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it accepts");
     stream.set_read_timeout(Some(DEADLINE)).expect("set");
-    stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n").expect("sent");
+    let head = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n");
+    stream.write_all(head.as_bytes()).expect("sent");
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
@@ -251,6 +256,61 @@ fn a_successor_that_dies_leaves_the_tunnels_where_they_are() {
     stop(&instance, old);
     until("the name is that of the new one", || instance.pid_file() == Some(new));
     stop(&instance, new);
+}
+
+/// The frames of a WebSocket client, masked, and what comes back: the upstream sends everything back as it is.
+const TEXT: &[u8] = b"\x81\x82\0\0\0\0ok";
+/// 1012, from the gateway, and the client's answer.
+const CLOSE: &[u8] = b"\x88\x02\x03\xf4";
+const CLOSE_ANSWER: &[u8] = b"\x88\x82\0\0\0\0\x03\xf4";
+
+#[track_caller]
+fn gets(tunnel: &mut TcpStream, expected: &[u8]) {
+    let mut bytes = vec![0; expected.len()];
+    tunnel.read_exact(&mut bytes).expect("it lives");
+    assert_eq!(bytes, expected, "{}", bytes.escape_ascii());
+}
+
+#[test]
+fn tunnels_that_have_moved_are_drained_between_frames_by_a_later_reload() {
+    let echo = Echo::start();
+    let servers = |changed: &str| {
+        format!(
+            "server {{ listen 127.0.0.1:PORT; proxy_set_header Connection upgrade; proxy_set_header Upgrade $http_upgrade;
+             location /kept {{ proxy_pass http://{0}; }} location /changed {{ proxy_pass http://{0}; {changed} }}
+             location = /now {{ return 200 'now: {changed}'; }} }}",
+            echo.address
+        )
+    };
+    // With a rate, the end of a process drains the tunnels that it keeps.
+    let top = |workers: usize| format!("drain_rate 1000; worker_processes {workers};");
+    let instance = Instance::new(&top(1), &servers(""));
+    let master = daemon(&instance);
+    let [mut kept, mut changed] = ["/kept", "/changed"].map(|path| upgraded(instance.port, path, "websocket"));
+    // The first part of a frame goes through the process that is replaced.
+    let (first, second) = TEXT.split_at(3);
+    changed.write_all(first).expect("sent");
+    gets(&mut changed, first);
+    let old = children(master);
+    instance.configure(&top(2), &servers(""));
+    tell(master, Signal::SIGHUP);
+    until("the child is replaced, and has ended", || children(master).len() == 1 && children(master) != old);
+    assert_eq!(handed_over(&instance), 2, "{}", instance.text("logs/error.log"));
+    let new = children(master);
+    instance.configure(&top(2), &servers("proxy_read_timeout 70s;"));
+    tell(master, Signal::SIGHUP);
+    until("the reload is done", || instance.fetch("/now").is_ok_and(|body| body.contains("70s")));
+    changed.write_all(second).expect("sent");
+    gets(&mut changed, second);
+    gets(&mut changed, CLOSE);
+    changed.write_all(CLOSE_ANSWER).expect("sent");
+    let mut rest = Vec::new();
+    changed.read_to_end(&mut rest).expect("a FIN");
+    assert!(rest.is_empty(), "{}", rest.escape_ascii());
+    kept.write_all(TEXT).expect("sent");
+    gets(&mut kept, TEXT);
+    assert_eq!(children(master), new, "the reload kept the process");
+    stop(&instance, master);
 }
 
 #[test]

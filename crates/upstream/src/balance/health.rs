@@ -329,8 +329,14 @@ impl Drop for SessionTiming {
 pub struct Counted(Option<Arc<PeerHealth>>);
 
 impl Counted {
+    /// The peer's ordinal among those of its group with the same address; 0 for a peer that is not counted, which is the
+    /// only one of its group.
+    pub fn ordinal(&self) -> u32 {
+        self.counted_ordinal().unwrap_or(0)
+    }
+
     /// The ordinal of the peer where it is counted; `None` if it is not counted.
-    pub fn ordinal(&self) -> Option<u32> {
+    pub fn counted_ordinal(&self) -> Option<u32> {
         self.0.as_ref().map(|health| health.ordinal())
     }
 }

@@ -3,7 +3,7 @@
 //! costs no reference count; tests borrow a pool on their stack.
 
 use super::Pool;
-use super::group::GroupId;
+use super::group::{GroupId, PeerId};
 use super::key::KeyId;
 use super::shard::{IdleToken, Meta, Parked};
 use crate::{DiscardReason, Millis, WorkerId};
@@ -273,8 +273,18 @@ impl<'p, C: Send> TunnelPermit<'p, C> {
         Self { pool, group, peer }
     }
 
+    /// Its group.
+    pub fn group(&self) -> GroupId {
+        GroupId(self.group)
+    }
+
+    /// Its peer.
+    pub fn peer(&self) -> Option<PeerId> {
+        self.pool.peer_id(self.peer)
+    }
+
     /// The group's name and the peer's address. Off the request path.
-    pub fn peer(&self) -> Option<(Box<str>, super::PeerAddress)> {
+    pub fn names(&self) -> Option<(Box<str>, super::PeerAddress)> {
         self.pool.name_of_peer(self.group, self.peer)
     }
 }

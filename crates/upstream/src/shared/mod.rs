@@ -215,6 +215,11 @@ impl<C: Send> Pool<C> {
         snapshot
     }
 
+    /// The present peer with this number.
+    pub(crate) fn peer_id(&self, number: u16) -> Option<PeerId> {
+        self.peers.slot(u32::from(number)).map(|slot| slot.id(number))
+    }
+
     /// A peer's gauges.
     pub fn peer_snapshot(&self, peer: PeerId) -> PeerSnapshot {
         let read = |slot: &PeerSlot| PeerSnapshot {

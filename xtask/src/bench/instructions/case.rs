@@ -10,10 +10,25 @@ pub(super) struct Case {
     pub(super) load: &'static [&'static str],
 }
 
+impl Case {
+    /// Whether a tunnel is open and its messages are counted instead of requests.
+    pub(super) fn is_websocket(&self) -> bool {
+        self.scheme == "ws"
+    }
+
+    /// The proxy speaks HTTP/2 in this case.
+    pub(super) fn is_http2(&self) -> bool {
+        self.load.contains(&"--http2")
+    }
+}
+
 const PROXIED: &str = "proxy_pass http://pages/;";
+/// The origin sends each message back.
+const TUNNELLED: &str = "proxy_pass http://pages/websocket/echo; proxy_set_header Upgrade $http_upgrade; \
+                         proxy_set_header Connection upgrade;";
 
 /// Every case.
-pub(super) const ALL: [Case; 9] = [
+pub(super) const ALL: [Case; 11] = [
     Case { name: "proxied", location: PROXIED, scheme: "http", load: &[] },
     Case { name: "logged", location: "proxy_pass http://pages/; access_log access.log;", scheme: "http", load: &[] },
     Case {
@@ -54,4 +69,6 @@ pub(super) const ALL: [Case; 9] = [
         load: &["-HIf-Modified-Since: Fri, 01 Jan 2100 00:00:00 GMT"],
     },
     Case { name: "tls", location: PROXIED, scheme: "https", load: &["--insecure"] },
+    Case { name: "http2", location: PROXIED, scheme: "http", load: &["--http2", "--streams=10"] },
+    Case { name: "websocket", location: TUNNELLED, scheme: "ws", load: &["--message-size=100"] },
 ];

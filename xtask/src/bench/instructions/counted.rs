@@ -18,6 +18,8 @@ const READY_TIME_MAX: Duration = Duration::from_mins(2);
 /// Bytes of the page that the origin sends and of the one on disk.
 const PAGE_BYTES: usize = 612;
 const UPLOAD_BYTES: usize = 64 * 1024;
+/// Messages through tunnels in a second: a fraction of what a program under callgrind can pass on.
+const MESSAGES_PER_SECOND: u64 = 500;
 /// The simulated caches, so that counts do not depend on the machine: 32 KB for instructions and data each, and 8 MB as
 /// the last level.
 const CACHES: [&str; 4] = ["--cache-sim=yes", "--I1=32768,8,64", "--D1=32768,8,64", "--LL=8388608,16,64"];
@@ -69,35 +71,39 @@ impl Proxy {
         self.monitor("zero")?;
         let once = self.counted(case, requests)?;
         let twice = self.counted(case, 2 * requests)?;
-        let each = |of: fn(&Counts) -> u64| of(&twice).saturating_sub(of(&once)) / requests;
+        let count = twice.0.saturating_sub(once.0).max(1);
+        let each = |of: fn(&Counts) -> u64| of(&twice.1).saturating_sub(of(&once.1)) / count;
         Ok(Counts { instructions: each(|counts| counts.instructions), misses: each(|counts| counts.misses) })
     }
 
-    fn counted(&mut self, case: &Case, requests: u64) -> Result<Counts> {
+    /// The number of requests or messages, and their counts together with those of the connections.
+    fn counted(&mut self, case: &Case, requests: u64) -> Result<(u64, Counts)> {
         let before = self.dumps()?;
-        self.load(case, requests)?;
+        let count = self.load(case, requests)?;
         self.monitor("dump")?;
         let fresh = self.dumps()?.into_iter().find(|dump| !before.contains(dump));
         let dump = fresh.context("callgrind has written nothing")?;
-        totals(&fs::read_to_string(&dump)?).with_context(|| format!("what callgrind wrote into {}", dump.display()))
+        let counts = totals(&fs::read_to_string(&dump)?);
+        Ok((count, counts.with_context(|| format!("what callgrind wrote into {}", dump.display()))?))
     }
 
-    fn load(&self, case: &Case, requests: u64) -> Result<()> {
+    /// Sends this many requests, or messages for about as many, and returns their number.
+    fn load(&self, case: &Case, requests: u64) -> Result<u64> {
         let url = format!("{}://127.0.0.1:{}/page", case.scheme, self.port);
         let mut load = Command::new(&self.holdfast);
         load.current_dir(&self.home).args(["load", &url, "--connections", &CONNECTIONS.to_string()]);
-        load.args([
-            "--requests",
-            &requests.to_string(),
-            "--threads",
-            "1",
-            "--processes",
-            "1",
-            "--no-sockets",
-            "--no-plan",
-        ]);
-        load.args(["--timeout", "60s", "--expect", "errors<1"]).args(case.load);
-        output_of(&mut load).map(drop)
+        load.args(["--threads", "1", "--processes", "1", "--no-sockets", "--no-plan"]).args(case.load);
+        if !case.is_websocket() {
+            load.args(["--requests", &requests.to_string(), "--timeout", "60s", "--expect", "errors<1"]);
+            return output_of(&mut load).map(|_| requests);
+        }
+        // Each connection is a room of its own, so that a message comes back to its sender only.
+        load.args(["--rooms", &CONNECTIONS.to_string(), "--rate", &format!("{MESSAGES_PER_SECOND}/s")]);
+        load.args(["--duration", &format!("{}ms", requests * 1000 / MESSAGES_PER_SECOND), "--json", "-"]);
+        load.args(["--expect", "lost=0", "--expect", "failed=0", "--allow-lag"]);
+        let report = output_of(&mut load)?;
+        let report: serde_json::Value = serde_json::from_str(&report).context("the report of holdfast load")?;
+        report["delivered"].as_u64().context("`delivered` is missing in the report of holdfast load")
     }
 
     /// Sends callgrind a command.
@@ -128,11 +134,12 @@ fn conf(case: &Case, home: &Path, port: u16, origin_port: u16) -> String {
     } else {
         ("", "")
     };
+    let http2 = if case.is_http2() { "        http2 on;\n" } else { "" };
     let location = case.location.replace("alias page", &format!("alias {}/page", home.display()));
     format!(
         "daemon off;\nmaster_process off;\nuser root;\npid proxy.pid;\nworker_processes 1;\nevents {{\n    worker_connections 1024;\n}}\nhttp {{\n    \
          access_log off;\n    keepalive_requests 1000000000;\n    upstream pages {{\n        server 127.0.0.1:{origin_port};\n        \
-         keepalive 64;\n        keepalive_requests 1000000000;\n    }}\n    server {{\n        listen 127.0.0.1:{port}{tls};\n{pair}        \
+         keepalive 64;\n        keepalive_requests 1000000000;\n    }}\n    server {{\n        listen 127.0.0.1:{port}{tls};\n{pair}{http2}        \
          proxy_http_version 1.1;\n        proxy_set_header Connection \"\";\n        location = /page {{\n            {location}\n        }}\n    \
          }}\n}}\n"
     )

@@ -1,6 +1,7 @@
 //! `cargo xtask bench instructions`: the cost of a request in instructions and cache misses, counted by callgrind. On a
 //! shared machine, time varies by several per cent between runs. These counts vary by less than one, so a change that
-//! makes requests more expensive is noticed at once. The counts are compared with `bench/instructions.toml`.
+//! makes requests more expensive is noticed at once. The counts are compared with `bench/instructions.toml`, or, for the
+//! quick `release` build that CI makes, with `bench/instructions-release.toml`.
 
 mod case;
 mod counted;
@@ -21,18 +22,21 @@ pub(super) struct Args {
     /// Only these cases.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// Measure this program instead of a `dist` build of the working tree.
+    /// Measure this program instead of a build of the working tree.
     #[arg(long)]
     holdfast: Option<PathBuf>,
+    /// The profile of the build, and the table for it: a `dist` build is trained and takes two builds.
+    #[arg(long, default_value = "dist", value_parser = ["dist", "release"])]
+    profile: String,
     /// Requests of each case that are counted.
     #[arg(long, default_value_t = 3000, value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
     requests: u64,
-    /// Write what was counted into `bench/instructions.toml`. Say in the commit why the numbers changed.
+    /// Write what was counted into the table. Say in the commit why the numbers changed.
     #[arg(long)]
     write: bool,
 }
 
-/// Counts every case, prints the table, and fails if a case costs more than `bench/instructions.toml` allows.
+/// Counts every case, prints the table, and fails if a case costs more than the table of its profile allows.
 pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let missing = ["valgrind", "vgdb"].into_iter().find(|name| find_program(name).is_none());
     if let Some(name) = missing {
@@ -45,11 +49,12 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     }
     let holdfast = match &args.holdfast {
         Some(path) => path.canonicalize().with_context(|| format!("{} is not there", path.display()))?,
-        None => build(workspace, "dist")?,
+        None => build(workspace, &args.profile)?,
     };
     let home = workspace.target("bench").join("instructions");
     fs::create_dir_all(&home)?;
-    let file = workspace.root.join("bench/instructions.toml");
+    let name = if args.profile == "dist" { "bench/instructions.toml" } else { "bench/instructions-release.toml" };
+    let file = workspace.root.join(name);
     let mut table = Table::read(&file)?;
     let chosen = |case: &&Case| args.only.is_empty() || args.only.iter().any(|name| name == case.name);
     heading(&format!("{} requests of each case under callgrind", args.requests));
@@ -74,7 +79,7 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     }
     if !dearer.is_empty() {
         bail!(
-            "more than {:.0} % above bench/instructions.toml: {}. Find the cause with `callgrind_annotate` in {}, or change the table with \
+            "more than {:.0} % above {name}: {}. Find the cause with `callgrind_annotate` in {}, or change the table with \
              --write and say why in the commit",
             table::ALLOWED * 100.0,
             dearer.join(", "),

@@ -1,4 +1,4 @@
-//! `bench/instructions.toml`: the allowed cost of each case.
+//! The table of a profile: the allowed cost of each case.
 
 use super::counted::Counts;
 use anyhow::{Context as _, Result};
@@ -12,7 +12,7 @@ use std::path::Path;
 pub(super) const ALLOWED: f64 = 0.03;
 
 const HEAD: &str = "# What a request costs under callgrind: instructions, and misses of simulated first caches (32 KB each).\n\
-                    # `cargo xtask bench instructions` compares with it, and `--write` writes it. A commit that changes it says why.\n\n";
+                    # `cargo xtask bench instructions` (with `--profile release` for that build) compares with it, and `--write` writes it. A commit that changes it says why.\n\n";
 
 /// The counts of one case.
 #[derive(Clone, Copy, Deserialize)]

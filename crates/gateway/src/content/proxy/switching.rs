@@ -10,7 +10,7 @@ use crate::exchange::conversation::Conversation;
 use crate::exchange::response::Response;
 use crate::registry::generation::BoundProxy;
 use crate::tunnel::TunnelStart;
-use crate::tunnel::heartbeat::is_pingable;
+use crate::tunnel::heartbeat::has_known_frames;
 use crate::upstream::answer::Answer;
 use crate::upstream::side::UpstreamSide;
 use http1::{Field, FieldId, Version};
@@ -114,7 +114,7 @@ impl Exchange {
             up.discard(DiscardReason::Cancelled);
             return AttemptEnd::Reply(refusal);
         }
-        let pings = plan.tunnel.ping.is_some() && self.is_pingable();
+        let has_frames = self.has_known_frames();
         let Self { upstream: Conversation { answer, .. }, response: Response { filters, status, .. }, down, .. } = self;
         let answer = answer.as_ref().map_or(&[][..], |answer| &answer.bytes);
         let sent = if down.wants_tunnel() {
@@ -137,7 +137,7 @@ impl Exchange {
                 ahead: Vec::new(),
                 early,
                 plan: Arc::clone(&plan.tunnel),
-                pings,
+                has_frames,
                 paces: None,
                 record: None,
                 seat: Counted::default(),
@@ -147,12 +147,12 @@ impl Exchange {
     }
 
     /// Whether the tunnel is a WebSocket with frames that start at a known position.
-    fn is_pingable(&self) -> bool {
+    fn has_known_frames(&self) -> bool {
         let Some(answer) = self.answer() else { return false };
         let named = |field: &&Field| field.name.of(&answer.bytes).eq_ignore_ascii_case(b"sec-websocket-extensions");
         let extensions: Vec<&[u8]> =
             answer.head.fields.iter().filter(named).map(|field| field.value.of(&answer.bytes)).collect();
         let upgrade = answer.head.upgrade.map_or(&b""[..], |upgrade| upgrade.of(&answer.bytes));
-        is_pingable(upgrade, &extensions)
+        has_known_frames(upgrade, &extensions)
     }
 }

@@ -159,6 +159,20 @@ const FAMILIES: &[Family] = &[
         write: |out, all| out.plain(all.connections.tunnels),
     },
     Family {
+        name: "holdfast_tunnels_draining",
+        kind: Kind::Gauge,
+        labels: "",
+        help: "Tunnels that wait to be drained, or are being drained.",
+        write: |out, all| out.plain(all.connections.draining),
+    },
+    Family {
+        name: "holdfast_tunnels_drained_total",
+        kind: Kind::Counter,
+        labels: "reason",
+        help: "Tunnels drained, by why.",
+        write: |out, all| out.each(&[], "reason", &all.connections.drained),
+    },
+    Family {
         name: "holdfast_connections_closed_total",
         kind: Kind::Counter,
         labels: "reason",

@@ -10,7 +10,7 @@ use checks::CheckStatus;
 
 use crate::NGINX_VERSION;
 use crate::base::cells::{CLASSES, PeerSums, RETRY_REASONS};
-use crate::base::close::CloseReason;
+use crate::base::close::{CloseReason, DRAINED};
 use crate::base::counters::{Counters, DatagramLoss, FaultCounts, HANDSHAKE_FAILURES};
 use crate::base::durations::{self, BOUNDS_US, Durations};
 use crate::content::status::kernel;
@@ -117,6 +117,10 @@ pub(crate) struct Connections {
     pub(crate) writing: u64,
     pub(crate) waiting: u64,
     pub(crate) tunnels: u64,
+    /// Tunnels that wait to be drained, or are being drained.
+    pub(crate) draining: u64,
+    /// Tunnels drained since the start, by reason.
+    pub(crate) drained: Labelled,
     pub(crate) closed: Labelled,
     /// Datagrams of `stream` dropped, by why.
     pub(crate) datagrams_dropped: Labelled,
@@ -317,7 +321,9 @@ fn sum(shared: &Registry, counter: impl Fn(&Counters) -> &AtomicU64) -> u64 {
 fn connections(shared: &Registry) -> Connections {
     let totals = shared.totals();
     let losses = DatagramLoss::LABELS.iter().enumerate();
-    let closed = CloseReason::ALL.map(|reason| (reason.label(), sum(shared, |of| &of.closed[reason as usize])));
+    let closed = CloseReason::ALL.map(|reason| (reason.label(), sum(shared, |of| &of.closed[reason])));
+    let place = |reason: CloseReason| DRAINED.iter().position(|one| *one == reason).unwrap_or_default();
+    let drained = DRAINED.map(|reason| (reason.label(), sum(shared, |of| &of.drained[place(reason)])));
     Connections {
         accepted: totals.accepted,
         handled: totals.handled,
@@ -327,6 +333,8 @@ fn connections(shared: &Registry) -> Connections {
         writing: totals.writing,
         waiting: totals.waiting,
         tunnels: sum(shared, |of| &of.tunnels),
+        draining: sum(shared, |of| &of.draining),
+        drained: drained.into(),
         closed: closed.into(),
         datagrams_dropped: losses.map(|(at, label)| (*label, sum(shared, |of| &of.datagrams_lost[at]))).collect(),
     }

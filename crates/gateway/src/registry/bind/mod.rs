@@ -30,6 +30,7 @@ use crate::registry::geo_files::GeoFile;
 use crate::registry::limit_zones::{ConnectionZone, RequestZone};
 use crate::registry::named_sides::NamedSides;
 use crate::registry::outline::Outline;
+use crate::registry::peer_stands::DrainedSince;
 use crate::registry::process::Registry;
 use cache::Levels;
 use conf::diagnostic::Diagnostic;
@@ -75,6 +76,8 @@ struct Known {
     lines: HashMap<Box<str>, Arc<SeatLine>>,
     /// TLS settings towards upstreams, by identity: they hold the sessions that can be resumed.
     sides: HashMap<Box<[u8]>, ClientSide>,
+    /// Peers that the configuration before marks `drain`, and the generation that first did.
+    drained: DrainedSince,
     /// What the configuration before has.
     outline: Option<Outline>,
 }
@@ -176,12 +179,15 @@ impl Registry {
         let proxies = binding.proxies(&groups, &error_logs);
         let stream_proxies = binding.stream_proxies(&groups, &error_logs);
         let routes = binding.routes();
-        let groups::BoundGroups { guests, floors, moving_floors, checks, .. } = groups;
+        let groups::BoundGroups { guests, floors, moving_floors, checks, peer_stands, .. } = groups;
         self.standings.keep_caches(|name| plan.tls_plans().any(|tls| tls.keeps_standings(name)));
         let number = known.generations;
         let outline = Outline::of(&plan);
         let before = known.outline.replace(outline.clone());
         drop(known);
+        let of_http = plan.proxies.iter().map(|proxy| &proxy.tunnel);
+        let of_stream = plan.stream.proxies.iter().map(|proxy| &proxy.tunnel);
+        let route_marks = of_http.chain(of_stream).flat_map(|tunnel| tunnel.marks.iter().copied()).collect();
         let (temp_directories, transparent) = (plan.temp_directories.clone(), plan.transparent);
         let state_directories = plan.state_directories();
         let generation = Arc::new(Generation {
@@ -206,6 +212,8 @@ impl Registry {
             routes,
             sinks: logs.iter().map(|output| Arc::clone(&output.sink)).collect(),
             error_logs: error_logs.iter().map(|output| Arc::clone(&output.log)).collect(),
+            route_marks,
+            peer_stands,
         });
         Ok(BoundPlan {
             generation,
@@ -226,7 +234,7 @@ impl Binding<'_> {
         for (plan, route) in self.plan.proxies.iter().zip(&mut routes) {
             let (tls, sides) = self.bound_tls(plan.tls.as_ref());
             let group = Arc::clone(&groups.uses[plan.group.0 as usize]);
-            let tunnel = bound_tunnel(plan.tunnel, error_logs, route.take());
+            let tunnel = self.bound_tunnel(&plan.tunnel, error_logs, route.take());
             proxies.push(BoundProxy { plan: Arc::clone(plan), group, tls, sides, tunnel });
         }
         proxies
@@ -237,7 +245,7 @@ impl Binding<'_> {
         for plan in &self.plan.stream.proxies {
             let (tls, sides) = self.bound_tls(plan.tls.as_ref());
             let group = Arc::clone(&groups.uses[plan.group.0 as usize]);
-            let tunnel = bound_tunnel(plan.tunnel, error_logs, None);
+            let tunnel = self.bound_tunnel(&plan.tunnel, error_logs, None);
             proxies.push(BoundStreamProxy { plan: Arc::clone(plan), group, tls, sides, tunnel });
         }
         proxies
@@ -260,6 +268,11 @@ impl Binding<'_> {
         };
         let server = location.server.map(|id| &*self.plan.server(id).name).unwrap_or_default();
         (name_or(server, "_"), name_or(&location.route, "-"))
+    }
+
+    fn bound_tunnel(&self, plan: &TunnelPlan, error_logs: &[ErrorOutput], route: Option<Box<str>>) -> Arc<BoundTunnel> {
+        let error_log = plan.error_log.map(|id| Arc::clone(&error_logs[id.0 as usize].log));
+        Arc::new(BoundTunnel { plan: plan.clone(), error_log, route, generation: self.known.generations })
     }
 
     /// Server and location of each proxy.
@@ -288,9 +301,4 @@ impl Binding<'_> {
         });
         (tls, sides)
     }
-}
-
-fn bound_tunnel(plan: TunnelPlan, error_logs: &[ErrorOutput], route: Option<Box<str>>) -> Arc<BoundTunnel> {
-    let error_log = plan.error_log.map(|id| Arc::clone(&error_logs[id.0 as usize].log));
-    Arc::new(BoundTunnel { plan, error_log, route })
 }

@@ -38,6 +38,7 @@ pub(crate) struct KeyHold {
     shared: &'static Registry,
     is_guest: bool,
     pub(crate) key: KeyId,
+    pub(crate) group: GroupId,
     pub(crate) peer: PeerId,
 }
 
@@ -52,10 +53,10 @@ impl KeyHold {
     pub(crate) fn take(shared: &'static Registry, key: &PoolKey) -> Result<Self, TableFull> {
         let pool: &UpstreamPool = &shared.pool;
         let mut book = shared.keys.lock();
-        let peer = pool.intern_peer(key.group, &key.peer, &PeerLimits::default())?;
+        let (group, peer) = (key.group, pool.intern_peer(key.group, &key.peer, &PeerLimits::default())?);
         let key = pool.intern_key(key)?;
         *book.users.entry(key).or_default() += 1;
-        Ok(Self { shared, is_guest: false, key, peer })
+        Ok(Self { shared, is_guest: false, key, group, peer })
     }
 
     /// Takes the key of a written peer under a name that a request has brought; `None` at the limit of such keys.
@@ -78,11 +79,11 @@ impl KeyHold {
         if book.guests >= GUESTS_MAX {
             return None;
         }
-        let peer = intern(pool).ok()?;
+        let (group, peer) = (key.group, intern(pool).ok()?);
         let key = pool.intern_key(key).ok()?;
         book.guests += 1;
         *book.users.entry(key).or_default() += 1;
-        Some(Self { shared, is_guest: true, key, peer })
+        Some(Self { shared, is_guest: true, key, group, peer })
     }
 }
 

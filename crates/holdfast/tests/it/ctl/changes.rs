@@ -3,7 +3,7 @@
 use super::Scene;
 use crate::support::{fetch, until};
 use serde_json::Value;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::Stdio;
 use testkit::free_port;
@@ -27,6 +27,33 @@ fn tunnels_of_a_location_are_closed_together() {
     until("none is left", || scene.json(&["tunnels"])["matching"] == 0);
     let uid = nix::unistd::getuid();
     scene.instance.wait_for_line(&format!("ctl: tunnels --route _ /websocket/ close-all, asked by uid {uid}, pid "));
+}
+
+#[test]
+fn tunnels_of_a_drained_peer_are_closed_one_by_one() {
+    let mut scene = Scene::new("drain_rate 5;");
+    scene.instance.start();
+    let name = scene.origins[0].address.to_string();
+    let mut tunnels: Vec<TcpStream> = (0..6).map(|_| scene.tunnel()).collect();
+    scene.text(&["peers", "drain", "app", &name]);
+    // The origins are in turn; a client that does not answer keeps its tunnel until `drain_timeout`.
+    let mut leaving: Vec<TcpStream> = (0..3).map(|place| tunnels.remove(place)).collect();
+    for tunnel in &mut leaving {
+        let mut frame = [0; 4];
+        tunnel.read_exact(&mut frame).unwrap();
+        assert_eq!(frame, *b"\x88\x02\x03\xf4");
+    }
+    assert_eq!(scene.json(&["tunnels", "--state", "draining", "--upstream", &name])["matching"], 3);
+    let status = scene.text(&["status"]);
+    assert!(status.contains("6 tunnels (3 draining)"), "{status}");
+    for tunnel in &mut leaving {
+        tunnel.write_all(b"\x88\x82\0\0\0\0\x03\xf4").unwrap();
+        assert_eq!(tunnel.read(&mut [0; 16]).unwrap(), 0);
+    }
+    until("three are left", || scene.json(&["tunnels"])["matching"] == 3);
+    let connections = scene.json(&["status"])["serving"]["connections"].clone();
+    assert_eq!((&connections["draining"], &connections["drained"]["drained_peer"]), (&0.into(), &3.into()));
+    drop(tunnels);
 }
 
 #[test]

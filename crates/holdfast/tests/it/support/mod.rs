@@ -28,7 +28,7 @@ pub(crate) fn until(what: &str, condition: impl FnMut() -> bool) {
 }
 
 /// Whether a condition comes true in time.
-fn comes_true(mut condition: impl FnMut() -> bool) -> bool {
+pub(crate) fn comes_true(mut condition: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + DEADLINE;
     while !condition() {
         if Instant::now() >= deadline {

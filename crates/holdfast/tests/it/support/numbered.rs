@@ -122,9 +122,12 @@ impl Echoed {
                     }
                     continue;
                 };
+                let is_websocket = head[..end].windows(9).any(|word| word == b"websocket");
+                let protocol = if is_websocket { "websocket" } else { "x" };
                 drop(self.waiting.drain(..end + 4));
-                let switching = b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n";
-                switching.iter().rev().for_each(|byte| self.waiting.push_front(*byte));
+                let switching =
+                    format!("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: {protocol}\r\n\r\n");
+                switching.as_bytes().iter().rev().for_each(|byte| self.waiting.push_front(*byte));
                 self.upgraded = true;
             }
         }
