@@ -72,7 +72,7 @@ grep -q 'Max open files *1048576' "/proc/$worker/limits" || grep 'Max open files
 man_page=$(zcat /usr/share/man/man1/holdfast-load.1.gz | head -n 5)
 [ -n "$man_page" ] || fail "an empty manual page"
 bash -n /usr/share/bash-completion/completions/holdfast
-systemd-analyze verify holdfast.service
+systemd-analyze verify holdfast.service holdfast-record.service
 systemd-analyze security --no-pager holdfast.service | tail -n 1
 
 begin "a change is checked and reloaded"

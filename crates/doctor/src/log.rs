@@ -32,6 +32,45 @@ pub fn cause(line: &str) -> Option<&'static str> {
     phrase.map(|phrase| phrase.cause)
 }
 
+/// A line of an error log without anything of the request: the name of its cause, and the peer or the name that it is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reason<'a> {
+    /// The name of the cause, one of [`causes`].
+    pub cause: &'static str,
+    /// Scheme, host and port of the upstream, or the name that was looked up; empty if the line names neither.
+    pub subject: &'a str,
+}
+
+/// The reason that a line of an error log names; `None` if it is not a known one.
+pub fn reason(line: &str) -> Option<Reason<'_>> {
+    let phrase = PHRASES.iter().find(|phrase| phrase.words.iter().all(|words| line.contains(words)))?;
+    let looked_up = || {
+        let before = line.split_once(" could not be resolved").map(|(before, _)| before)?;
+        before.rsplit(' ').next()
+    };
+    let subject = field(line, "upstream: \"").map(peer_of).or_else(looked_up).unwrap_or_default();
+    Some(Reason { cause: phrase.name, subject })
+}
+
+/// What is known of a cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Explanation {
+    /// The cause in a few words.
+    pub cause: &'static str,
+    /// What happened.
+    pub meaning: &'static str,
+    /// What to do.
+    pub cure: &'static str,
+    /// What the cure costs.
+    pub side_effect: &'static str,
+}
+
+/// The explanation of a cause by its name, one of [`causes`].
+pub fn explanation(name: &str) -> Option<Explanation> {
+    let Phrase { cause, meaning, cure, side_effect, .. } = PHRASES.iter().find(|phrase| phrase.name == name)?;
+    Some(Explanation { cause, meaning, cure, side_effect })
+}
+
 /// The sums of a log so far.
 #[derive(Debug, Clone)]
 pub struct Log {
@@ -311,6 +350,17 @@ mod tests {
         for (message, rule) in MESSAGES {
             assert_eq!(of(message), *rule, "{message}");
         }
+    }
+
+    #[test]
+    fn a_reason_has_nothing_of_the_request() {
+        let line = REFUSED.replace("9001/a\"", "9001/a?token=secret\"");
+        let expected = Reason { cause: "log-upstream-refused", subject: "http://127.0.0.1:9001" };
+        assert_eq!(reason(&line), Some(expected));
+        let name = "2026/11/21 23:40:22 [error] 7#7: *4 app.example could not be resolved (2: Server failure), client: 1.2.3.4";
+        assert_eq!(reason(name).map(|reason| reason.subject), Some("app.example"));
+        assert_eq!(reason("2026/11/21 23:40:22 [notice] 7#7: signal 1 received"), None);
+        assert!(causes().all(|name| explanation(name).is_some()));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use crate::generator::GeneratorRecord;
 use crate::processors::{Spent, Ticks};
+use crate::remote::AgentFigures;
 use crate::script::Globals;
 use crate::worker::Message;
 use std::collections::BTreeMap;
@@ -26,6 +27,9 @@ pub(crate) trait Recorded: Default {
 
     /// Clears all counts and keeps the allocated memory.
     fn clear(&mut self);
+
+    /// Complete responses, or what corresponds to them.
+    fn complete(&self) -> u64;
 
     /// The generator's own part of the record.
     fn generator(&self) -> &GeneratorRecord;
@@ -59,6 +63,10 @@ pub(crate) struct Collected<R> {
     pub(crate) failure: Option<String>,
     /// What was lost with worker processes that ended without a report.
     pub(crate) lost: Vec<String>,
+    /// Remarks about the run.
+    pub(crate) marks: Vec<String>,
+    /// The agents of a farm.
+    pub(crate) agents: Vec<AgentFigures>,
     /// Script globals of workers in other processes, by worker.
     pub(crate) scripts: Vec<(usize, Globals)>,
 }
@@ -80,6 +88,8 @@ impl<R: Recorded> Collected<R> {
             completed_ns: 0,
             failure: None,
             lost: Vec::new(),
+            marks: Vec::new(),
+            agents: Vec::new(),
             scripts: Vec::new(),
         }
     }
@@ -115,6 +125,8 @@ impl<R: Recorded> Collected<R> {
             Message::Failed(error) => {
                 self.failure.get_or_insert_with(|| error.to_string());
             }
+            Message::Mark(text) => self.marks.push(text),
+            Message::Agents(agents) => self.agents = agents,
             Message::Ready | Message::Stopped => {}
         }
     }

@@ -2,7 +2,7 @@
 //! they end ([`Workers`]), in this process or in several. The module of the protocol defines their work.
 
 use crate::collect::{Collected, Recorded};
-use crate::processors::Processors;
+use crate::processors::{Processors, Ticks};
 use crate::run::Interval;
 use crate::setup::StartError;
 use crate::worker::{Message, Together};
@@ -95,7 +95,7 @@ impl<R: Send + 'static> Crew<R> {
         let Self { together, threads, messages } = self;
         let stop = Arc::clone(&together.stop);
         let collected = Some(collected);
-        Workers { count: threads.len(), threads, stop, begun, messages, collected, processes: Vec::new() }
+        Workers { count: threads.len(), threads, stop, begun, messages, collected, processes: Vec::new(), elsewhere: 0 }
     }
 
     /// Number of workers.
@@ -117,14 +117,16 @@ pub(crate) struct Workers<R> {
     pub(crate) collected: Option<Collected<R>>,
     /// Number of workers in all processes.
     pub(crate) count: usize,
-    /// Process ids of the worker processes; empty if the workers run in this process.
+    /// Process ids of the worker processes; empty if the workers run in this process or on other machines.
     pub(crate) processes: Vec<u32>,
+    /// Number of parts on other machines.
+    pub(crate) elsewhere: usize,
 }
 
 impl<R: Recorded> Workers<R> {
     /// Number of processes that generate load.
     pub(crate) fn process_count(&self) -> usize {
-        self.processes.len().max(1)
+        self.processes.len().max(self.elsewhere).max(1)
     }
 
     /// Waits for the end and shows each interval once all workers have finished it. The error is a panic of a worker. If a
@@ -142,7 +144,8 @@ impl<R: Recorded> Workers<R> {
                 let ended = Duration::from_nanos(collected.ended_ns);
                 let is_cut = collected.is_over() && ended < begun + length;
                 let length = if is_cut { ended.saturating_sub(begun) } else { length };
-                let passed = processors.lap();
+                // The processors of this machine say nothing about those of others.
+                let passed = if self.elsewhere > 0 { Ticks::default() } else { processors.lap() };
                 let is_measured = number >= collected.skipped;
                 if is_measured {
                     collected.processors += passed;

@@ -56,6 +56,7 @@ impl Summary {
         let whole = self.record.whole();
         let mut health = Health::new(&self.record.generator, self.processors, self.elapsed);
         health.end(self.failure.as_deref(), &self.lost);
+        health.notes.extend(self.marks.iter().cloned());
         let late = health.lateness(&self.record.generator, |name, quantile| {
             let latency_ns = whole.latency.quantile_ns(quantile);
             (latency_ns as f64 * LAG_SHARE_MAX, format!(", where the {name} of the latencies is {}", ms(latency_ns)))
@@ -132,7 +133,7 @@ impl Health {
     /// Reports missing figures: the run ended early, or a process of it was lost.
     pub(crate) fn end(&mut self, failure: Option<&str>, lost: &[String]) {
         let failure = failure.map(|why| format!("it ended before its time, as a worker could not go on: {why}"));
-        let lost = lost.iter().map(|lost| format!("a process of the load {lost}: its figures are missing"));
+        let lost = lost.iter().map(|lost| format!("{lost}: its figures are missing"));
         self.void.extend(failure.into_iter().chain(lost));
     }
 

@@ -117,6 +117,7 @@ mod prepare;
 mod processes;
 mod processors;
 mod record;
+pub mod remote;
 mod request;
 pub mod results;
 mod run;
@@ -149,8 +150,8 @@ pub use options::{
 pub use pace::{Arrivals, Schedule, Spacing, Stage};
 pub use places::{OtherAddress, Places};
 pub use plan::{CONNECTION_BYTES, Limits, Need, Plan};
-pub use prepare::{HttpLoad, Prepared, Running, prepare, start};
-pub use processes::serve_part;
+pub use prepare::{HttpLoad, Prepared, Running, prepare, prepare_within, start};
+pub use processes::{Order, serve_part};
 pub use processors::{Machine, Spent, Ticks};
 pub use record::HttpRecord;
 pub use run::{Interval, LoadKind, PreparedLoad, RunningLoad, Stopper};

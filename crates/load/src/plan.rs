@@ -7,7 +7,7 @@
 
 use crate::options::{Options, PROCESSES_MAX, Pace};
 use crate::pace::Schedule;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::net::SocketAddr;
 
@@ -30,8 +30,10 @@ const TIME_WAIT_S: f64 = 60.0;
 const TIME_WAIT_REUSED_S: f64 = 1.0;
 
 /// The limits of the system.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
+    /// Machines with at least these limits each, which share the load.
+    pub machines: u64,
     /// Descriptors of this process: what `RLIMIT_NOFILE` can be raised to.
     pub descriptors: u64,
     /// `net.ipv4.ip_local_port_range`, both included.
@@ -57,7 +59,24 @@ impl Limits {
         let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let memory = memory.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
         let memory = memory.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-        Self { descriptors, ports, tcp_tw_reuse, memory_bytes: memory.map(|kib| kib * 1024) }
+        Self { machines: 1, descriptors, ports, tcp_tw_reuse, memory_bytes: memory.map(|kib| kib * 1024) }
+    }
+
+    /// The limits that both have, for a load that they share equally.
+    #[must_use]
+    pub fn shared_with(&self, other: &Self) -> Self {
+        Self {
+            machines: self.machines.saturating_add(other.machines),
+            descriptors: self.descriptors.min(other.descriptors),
+            ports: if self.port_count() <= other.port_count() { self.ports } else { other.ports },
+            // 1 reuses tuples everywhere, 2 on loopback only, 0 nowhere.
+            tcp_tw_reuse: if self.tcp_tw_reuse == 1 {
+                other.tcp_tw_reuse
+            } else {
+                self.tcp_tw_reuse.min(other.tcp_tw_reuse)
+            },
+            memory_bytes: [self.memory_bytes, other.memory_bytes].into_iter().flatten().min(),
+        }
     }
 
     fn port_count(&self) -> u64 {
@@ -107,7 +126,8 @@ impl Plan {
         let mut destinations: Vec<&SocketAddr> = addresses.iter().collect();
         destinations.sort_unstable();
         destinations.dedup();
-        let tuples = sources * limits.port_count() * destinations.len().max(1) as u64;
+        let machines = limits.machines.max(1);
+        let tuples = machines * sources * limits.port_count() * destinations.len().max(1) as u64;
         let processes = options.processes.unwrap_or_else(|| processes_needed(options, limits));
         let mut needs = vec![Need {
             what: if processes == 1 { "descriptors" } else { "descriptors in each process" },
@@ -128,7 +148,7 @@ impl Plan {
             needs.push(Need {
                 what: "bytes of memory, the kernel's included",
                 needed: connections * (CONNECTION_BYTES + SOCKET_BYTES + http2_bytes(options)),
-                available: memory,
+                available: memory.saturating_mul(machines),
                 cure: "fewer connections, or another machine",
             });
         }
@@ -191,7 +211,13 @@ mod tests {
     }
 
     fn limits() -> Limits {
-        Limits { descriptors: 1_048_576, ports: (32_768, 60_999), tcp_tw_reuse: 2, memory_bytes: Some(16 << 30) }
+        Limits {
+            machines: 1,
+            descriptors: 1_048_576,
+            ports: (32_768, 60_999),
+            tcp_tw_reuse: 2,
+            memory_bytes: Some(16 << 30),
+        }
     }
 
     fn plan(options: &Options, limits: &Limits) -> Plan {

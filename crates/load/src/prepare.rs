@@ -6,7 +6,7 @@ use crate::crew::{Crew, Part};
 use crate::http::Http;
 use crate::options::{Options, Pace};
 use crate::pace::Schedule;
-use crate::plan::Plan;
+use crate::plan::{Limits, Plan};
 use crate::processes::Work;
 use crate::record::HttpRecord;
 use crate::run::{Kind, LoadKind, PreparedLoad, Ran, RunningLoad};
@@ -36,7 +36,12 @@ pub type Running = RunningLoad<HttpLoad>;
 /// Resolves names and computes what the load will need. If the load cannot fit, it is refused, unless [`Options::plan`] is
 /// `false`.
 pub fn prepare(options: Options) -> Result<Prepared, StartError> {
-    let setup = Arc::new(Setup::new(&options, None)?);
+    prepare_within(options, &Limits::read())
+}
+
+/// The same, within the limits of the machines that will run the load.
+pub fn prepare_within(options: Options, limits: &Limits) -> Result<Prepared, StartError> {
+    let setup = Arc::new(Setup::new(&options, None, limits)?);
     PreparedLoad::new(HttpLoad { options, setup, script: None })
 }
 
@@ -108,13 +113,15 @@ impl Kind for HttpLoad {
         let warm_up_ns = u128::from(options.warm_up_intervals()) * options.interval.as_nanos();
         let warm_up = Duration::from_nanos(u64::try_from(warm_up_ns).unwrap_or(u64::MAX));
         let elapsed = elapsed(&options, &ran).saturating_sub(warm_up);
-        let Collected { whole, lost, processors, failure, .. } = ran.collected;
+        let Collected { whole, lost, marks, agents, processors, failure, .. } = ran.collected;
         Ok(Summary {
             addresses: setup.addresses(),
             threads: ran.threads,
             processes: ran.processes,
             plan: setup.plan.clone(),
             lost,
+            marks,
+            agents,
             record: whole,
             processors,
             elapsed,

@@ -69,6 +69,10 @@ impl Recorded for HttpRecord {
         Self::clear(self);
     }
 
+    fn complete(&self) -> u64 {
+        self.targets.iter().map(|tally| tally.responses).sum()
+    }
+
     fn generator(&self) -> &GeneratorRecord {
         &self.generator
     }

@@ -7,6 +7,7 @@ use crate::plan::Plan;
 use crate::processes::{self, Work};
 use crate::processors::Ticks;
 use crate::record::HttpRecord;
+use crate::remote::{self, Courier};
 use crate::setup::StartError;
 use serde::de::DeserializeOwned;
 use std::fmt;
@@ -136,6 +137,19 @@ impl<K: Kind> PreparedLoad<K> {
         Ok(RunningLoad { workers: crew.begin(collected), kind })
     }
 
+    /// Starts the load in parts on other machines, as many as the plan has processes. `courier` takes the messages to them.
+    pub fn start_on(self, courier: Box<dyn Courier>) -> Result<RunningLoad<K>, StartError> {
+        let Self(mut kind) = self;
+        let count = kind.plan().processes;
+        let (threads, connections) = kind.shares();
+        let each = Part { index: 0, of: count }.workers(threads, connections);
+        let work = kind.work(count * each, &Arc::new(AtomicBool::new(false)))?;
+        let mut collected = Collected::new(count * each, kind.empty());
+        collected.skipped = kind.warm_up_intervals();
+        let workers = remote::start(&work, count, each, courier, collected)?;
+        Ok(RunningLoad { kind, workers })
+    }
+
     /// Starts the load in as many processes as the plan says. `command` creates the command of each; that program calls
     /// [`crate::serve_part`] with its standard input and output, and shares the user's standard error. If the plan says one
     /// process, it is this one.
@@ -209,13 +223,13 @@ impl<K: Kind> RunningLoad<K> {
     /// Waits for the end, and shows each interval once all workers have finished it.
     pub fn watch(mut self, mut show: impl FnMut(&Interval<K::Record>)) -> io::Result<K::Summary> {
         let (threads, length) = (self.threads(), self.kind.interval());
-        let processes = self.workers.processes.clone();
+        let (processes, count) = (self.workers.processes.clone(), self.workers.process_count());
         let mut observe = |interval: &Interval<K::Record>| {
             self.kind.observe(interval, &processes);
             show(interval);
         };
         let collected = self.workers.watch(length, &mut observe)?;
         let is_early = self.workers.stop.load(Ordering::Relaxed);
-        self.kind.sum_up(Ran { collected, threads, processes: processes.len().max(1), is_early })
+        self.kind.sum_up(Ran { collected, threads, processes: count, is_early })
     }
 }

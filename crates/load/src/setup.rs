@@ -55,6 +55,9 @@ pub enum StartError {
     /// Another process could not take its part of the load.
     #[error("a process of the load {0}")]
     Process(String),
+    /// Agents of the farm could not take their parts of the load.
+    #[error("the farm cannot run the load: {0}")]
+    Farm(String),
     /// The system lacks something that the load needs.
     #[error("{}", starved(.0))]
     Starved(Vec<Need>),
@@ -130,18 +133,17 @@ fn protocols(version: Version) -> &'static [&'static str] {
 
 impl Setup {
     /// Resolves names, or takes the known addresses of the targets, and prepares the requests.
-    pub(crate) fn new(options: &Options, known_addresses: Option<&[SocketAddr]>) -> Result<Self, StartError> {
+    pub(crate) fn new(options: &Options, given: Option<&[SocketAddr]>, limits: &Limits) -> Result<Self, StartError> {
         options.check()?;
         let mut requests = Vec::new();
         for target in &options.targets {
             requests.push(Request::new(target, options)?);
         }
         let scenario = options.scenario.as_ref().map(|scenario| Compiled::new(scenario, options)).transpose()?;
-        let limits = Limits::read();
-        let of_targets = match known_addresses {
+        let of_targets = match given {
             // The process that supplies the addresses has checked the plan.
             Some(addresses) => addresses.to_vec(),
-            None => resolve_all(options, &limits)?,
+            None => resolve_all(options, limits)?,
         };
         check_sources(&options.sources)?;
         let (mut group_of, mut addresses, mut weights) =
@@ -163,7 +165,7 @@ impl Setup {
         check_connections(options, addresses.len())?;
         let sockets: Vec<SocketAddr> = addresses.iter().map(|(address, _)| *address).collect();
         let sockets = if options.places.unix.is_some() { Vec::new() } else { sockets };
-        let plan = Plan::new(options, &sockets, &limits);
+        let plan = Plan::new(options, &sockets, limits);
         let names = addresses.iter().filter_map(|(_, name)| name.as_deref());
         let is_tls = options.targets.iter().any(|target| target.url.tls);
         let tls = if is_tls { Some(Side::new(&options.tls, protocols(options.version), names)?) } else { None };
@@ -373,7 +375,7 @@ mod tests {
             connections: 5_000_000,
             ..Options::new(Target::new(format!("http://localhost:{}/", address.port()).parse().unwrap()))
         };
-        assert!(matches!(Setup::new(&options, None), Err(StartError::Starved(_))));
+        assert!(matches!(Setup::new(&options, None, &Limits::read()), Err(StartError::Starved(_))));
         let nobody = served.accept().unwrap_err();
         assert_eq!(nobody.kind(), io::ErrorKind::WouldBlock, "the plan comes before the first socket");
     }

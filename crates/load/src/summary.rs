@@ -4,6 +4,7 @@ use crate::options::Options;
 use crate::plan::Plan;
 use crate::processors::Ticks;
 use crate::record::HttpRecord;
+use crate::remote::AgentFigures;
 use crate::script::Finished;
 use crate::tally::Latencies;
 use std::net::SocketAddr;
@@ -24,6 +25,10 @@ pub struct Summary {
     pub plan: Plan,
     /// What is missing in the record: each phrase describes a process that ended without a report.
     pub lost: Vec<String>,
+    /// Remarks about the run, such as that an agent took over the share of another.
+    pub marks: Vec<String>,
+    /// The agents that ran the load; empty without a farm.
+    pub agents: Vec<AgentFigures>,
     /// Everything that was recorded.
     pub record: HttpRecord,
     /// Processor ticks from the start to the end.
@@ -50,6 +55,8 @@ impl Summary {
             processes: 1,
             plan,
             lost: Vec::new(),
+            marks: Vec::new(),
+            agents: Vec::new(),
             processors: Ticks::default(),
             elapsed: Duration::ZERO,
             stopped: false,

@@ -83,6 +83,8 @@ counters! {
     aborted_on_close = "TcpExt" "TCPAbortOnClose",
     /// Connections given up since TCP's memory was used up.
     aborted_on_memory = "TcpExt" "TCPAbortOnMemory",
+    /// How often TCP's memory became short.
+    memory_pressures = "TcpExt" "TCPMemoryPressures",
     /// Segments pruned or collapsed since a receive buffer was full.
     receive_prunes = "TcpExt" "PruneCalled",
 }

@@ -96,12 +96,14 @@ pub(super) fn add_service(build: &Build<'_>, tree: &Tree) -> Result<()> {
         ("etc/conf.d/welcome.conf", "etc/holdfast/conf.d/welcome.conf"),
         ("html/index.html", "usr/share/holdfast/html/index.html"),
         ("systemd/holdfast.service", "usr/lib/systemd/system/holdfast.service"),
+        ("systemd/holdfast-record.service", "usr/lib/systemd/system/holdfast-record.service"),
+        ("systemd/holdfast-load-agent@.service", "usr/lib/systemd/system/holdfast-load-agent@.service"),
         ("logrotate/holdfast", "etc/logrotate.d/holdfast"),
     ];
     for (from, to) in copies {
         tree.file(to, &read(&build.source(from))?)?;
     }
-    for folder in ["prometheus", "grafana"] {
+    for folder in ["prometheus", "grafana", "kubernetes"] {
         for entry in fs::read_dir(build.source(folder))? {
             let file = entry?.file_name();
             let name = file.to_string_lossy();

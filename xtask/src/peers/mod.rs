@@ -28,7 +28,7 @@ pub(crate) struct Args {
 }
 
 /// Changed with the wrappers or the layout, so that an older folder is rebuilt.
-const LAYOUT: &str = "holdfast-peers 10";
+const LAYOUT: &str = "holdfast-peers 11";
 
 /// A program that tests or benches run for comparison.
 pub(crate) struct Peer {
@@ -45,7 +45,7 @@ pub(crate) struct Peer {
 }
 
 /// All peers of tests and benches.
-const PEERS: [Peer; 28] = [
+const PEERS: [Peer; 29] = [
     Peer { name: "nginx", package: "nginx", suite: Suite::System, file: "usr/sbin/nginx", version: &["-v"] },
     Peer { name: "haproxy", package: "haproxy", suite: Suite::System, file: "usr/sbin/haproxy", version: &["-v"] },
     Peer { name: "wrk", package: "wrk", suite: Suite::System, file: "usr/bin/wrk", version: &["-v"] },
@@ -152,6 +152,14 @@ const PEERS: [Peer; 28] = [
         suite: Suite::System,
         file: "usr/bin/mosquitto_sub",
         version: &["--help"],
+    },
+    // The messages of the load farm.
+    Peer {
+        name: "nats-server",
+        package: "nats-server",
+        suite: Suite::System,
+        file: "usr/sbin/nats-server",
+        version: &["--version"],
     },
     // What `memcached_pass` asks.
     Peer {

@@ -23,7 +23,7 @@ enum Runs {
     Task(&'static [&'static str]),
 }
 
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     Step {
         name: "ignored",
         about: "tests marked #[ignore] for their length",
@@ -52,6 +52,15 @@ const STEPS: [Step; 12] = [
         runs: Runs::Test(
             Some(("HOLDFAST_RELOADS", "136 5000 600")),
             &["-p", "holdfast", "--test", "it", "over_many_reloads", "--", "--nocapture"],
+        ),
+    },
+    Step {
+        name: "quiet",
+        about: "three hours without a fault under the flight recorder: `incident` claims nothing",
+        minutes: "180",
+        runs: Runs::Test(
+            Some(("HOLDFAST_QUIET_MINUTES", "180")),
+            &["-p", "holdfast", "--test", "it", "a_quiet_time", "--", "--nocapture"],
         ),
     },
     Step {

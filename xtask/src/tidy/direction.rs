@@ -20,7 +20,7 @@ enum Layer {
 }
 
 /// The layout of ARCHITECTURE.md. A new crate must be added here first.
-const LAYOUT: [(&str, Layer); 30] = [
+const LAYOUT: [(&str, Layer); 32] = [
     ("conf", Layer::Pure),
     ("http1", Layer::Pure),
     ("http2", Layer::Pure),
@@ -43,8 +43,10 @@ const LAYOUT: [(&str, Layer); 30] = [
     ("control", Layer::RunsGateway),
     ("origin", Layer::Io),
     ("load", Layer::Io),
+    ("farm", Layer::Io),
     ("terminal", Layer::Io),
     ("watch", Layer::Io),
+    ("incident", Layer::Io),
     ("doctor", Layer::Io),
     ("lab", Layer::Io),
     ("holdfast", Layer::RunsGateway),

@@ -1,8 +1,10 @@
 //! Holdfast's own command line: one file per subcommand. `main` calls it if the command line is not nginx's.
 
 mod completions;
+mod incident;
 mod man;
 mod origin;
+mod record;
 mod serve;
 mod watch;
 
@@ -28,7 +30,7 @@ Exit codes:
   1  refused or failed; the reason is on standard error
   2  the command line could not be understood
   3  it ran, and the result is negative: load misses a threshold, doctor finds warnings or errors, doctor diff a difference,
-     migrate an unsupported directive, explain no listener for the request, plan a chain that carries too little, lab a claim that fails
+     incident something that happened, migrate an unsupported directive, explain no listener for the request, plan a chain that carries too little, lab a claim that fails
   4  it ran, and the result is not reliable: load or a claim of lab is void or undecided, plan --verify disagrees
 
 Environment:
@@ -45,6 +47,8 @@ enum Command {
     Load(Box<load::Args>),
     Watch(Box<watch::Args>),
     Doctor(Box<doctor::Args>),
+    Record(Box<record::Args>),
+    Incident(incident::Args),
     Explain(Box<explain::Args>),
     Migrate(migrate::Args),
     Plan(plan::Args),
@@ -71,6 +75,8 @@ pub(crate) fn run(words: Vec<OsString>) -> u8 {
         Command::Load(args) => load::run(&args),
         Command::Watch(args) => watch::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Record(args) => record::run(*args),
+        Command::Incident(args) => incident::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Migrate(args) => migrate::run(&args),
         Command::Plan(args) => plan::run(&args),

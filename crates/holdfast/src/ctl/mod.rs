@@ -14,7 +14,7 @@ use request::{Answer, Request};
 use std::io::{self, Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The master answers within a minute, at least with an error.
@@ -107,8 +107,14 @@ fn fail(problem: &str) -> u8 {
 fn ask(args: &Args, request: &Request) -> Result<Answer, String> {
     let path = match &args.socket {
         Some(path) => path.clone(),
-        None => socket_of(args)?,
+        None => socket_of(args.conf.as_deref(), args.prefix.as_deref())?,
     };
+    let bytes = ask_at(&path, request)?;
+    serde_json::from_slice(&bytes).map_err(|error| format!("the answer is not understood: {error}"))
+}
+
+/// Asks over a control socket; returns the answer as it came.
+pub(crate) fn ask_at(path: &Path, request: &Request) -> Result<Vec<u8>, String> {
     let failed = |what: &str, error: &io::Error| {
         let hint = match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => ": no instance listens there",
@@ -117,7 +123,7 @@ fn ask(args: &Args, request: &Request) -> Result<Answer, String> {
         };
         format!("{what} \"{}\" failed ({error}){hint}", path.display())
     };
-    let mut stream = UnixStream::connect(&path).map_err(|error| failed("connect() to", &error))?;
+    let mut stream = UnixStream::connect(path).map_err(|error| failed("connect() to", &error))?;
     let mut exchange = || {
         stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
         stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
@@ -127,14 +133,13 @@ fn ask(args: &Args, request: &Request) -> Result<Answer, String> {
         (&stream).take(ANSWER_BYTES_MAX).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
-    let bytes = exchange().map_err(|error: io::Error| failed("no answer from", &error))?;
-    serde_json::from_slice(&bytes).map_err(|error| format!("the answer is not understood: {error}"))
+    exchange().map_err(|error: io::Error| failed("no answer from", &error))
 }
 
 /// Path of the instance's control socket, by its configuration.
-fn socket_of(args: &Args) -> Result<PathBuf, String> {
-    let instance =
-        Instance::find(&Wanted { conf_path: args.conf.clone(), prefix: args.prefix.clone(), ..Wanted::default() });
+pub(crate) fn socket_of(conf: Option<&Path>, prefix: Option<&Path>) -> Result<PathBuf, String> {
+    let (conf_path, prefix) = (conf.map(Path::to_owned), prefix.map(Path::to_owned));
+    let instance = Instance::find(&Wanted { conf_path, prefix, ..Wanted::default() });
     let mut lasting = Lasting::without_workers().map_err(|error| error.to_string())?;
     let prepared = prepare(&instance, &mut instance.loader(), &mut lasting);
     let Some(process) = &prepared.process else {

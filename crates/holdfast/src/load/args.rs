@@ -2,6 +2,7 @@
 
 mod baseline;
 mod course;
+mod farm;
 mod files;
 mod places;
 mod scenario;
@@ -9,6 +10,7 @@ mod tcp;
 mod tls;
 mod websocket;
 
+pub(super) use farm::{FarmFlags, NatsFlags};
 pub(super) use files::FileArgs;
 
 use super::sources;
@@ -212,6 +214,8 @@ pub(super) struct LoadArgs {
     #[command(flatten)]
     course: course::Flags,
     #[command(flatten)]
+    pub(super) farm: FarmFlags,
+    #[command(flatten)]
     tls: tls::TlsFlags,
     #[command(flatten)]
     tcp: tcp::TcpFlags,
@@ -220,9 +224,18 @@ pub(super) struct LoadArgs {
 }
 
 impl LoadArgs {
-    /// Whether the sockets towards the targets are looked at. Those of a Unix socket have no states of TCP.
+    /// Whether the sockets towards the targets are looked at. Those of a Unix socket have no states of TCP, and those of a farm are
+    /// on other machines.
     pub(super) fn looks_at_sockets(&self) -> bool {
-        !self.no_sockets && !self.places.is_unix()
+        !self.no_sockets && !self.places.is_unix() && self.farm.farm.is_none()
+    }
+
+    /// Refuses a farm that cannot be used, and a load with held connections, which agents cannot share.
+    pub(super) fn check_farm(&self, is_held: bool) -> Result<(), String> {
+        if self.farm.farm.is_some() && is_held {
+            return Err("--farm: WebSockets and held connections cannot be shared between machines".to_owned());
+        }
+        self.farm.access().map(drop)
     }
 
     /// The options of the load.

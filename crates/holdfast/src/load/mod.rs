@@ -5,6 +5,7 @@ mod ab;
 mod args;
 mod compare;
 mod convert;
+mod farm;
 mod floor;
 mod self_test;
 mod sources;
@@ -15,7 +16,7 @@ pub(crate) use args::Args;
 
 use crate::{exit, report};
 use ::report::text::grouped;
-use load::drive::{self, Progress};
+use load::drive::{self, Parts, Progress};
 use load::results::http::{Results, Style};
 use load::results::{Baseline, Files};
 use load::{Cause, Expectation, Health, Options, Tally, Verdict};
@@ -29,8 +30,10 @@ const PART: &str = "part-of-a-load";
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Ab(Box<ab::Args>),
+    Agent(farm::AgentArgs),
     Compare(compare::Args),
     Convert(convert::Args),
+    FarmStatus(farm::StatusArgs),
     Floor(floor::Args),
     /// A part of a load: what another process of this program orders on the standard input
     #[command(name = PART, hide = true)]
@@ -47,6 +50,8 @@ struct Show<'a> {
     expect: &'a [Expectation],
     allow_lag: bool,
     self_test: bool,
+    /// The farm that runs the load, and the number of threads that is asked for.
+    farm: Option<(&'a args::FarmFlags, Option<usize>)>,
     files: Files,
     baseline: Option<Baseline>,
 }
@@ -54,7 +59,8 @@ struct Show<'a> {
 pub(crate) fn run(args: &Args) -> u8 {
     let mut expect = Vec::new();
     if args.command.is_none() {
-        match args.load.is_held().and_then(|is| if is { Ok(None) } else { args.load.expectations().map(Some) }) {
+        let is_held = args.load.is_held().and_then(|is| args.load.check_farm(is).map(|()| is));
+        match is_held.and_then(|is| if is { Ok(None) } else { args.load.expectations().map(Some) }) {
             Ok(None) => return websocket::run(&args.load),
             Ok(Some(expectations)) => expect = expectations,
             Err(message) => return refuse(&message, exit::USAGE),
@@ -64,6 +70,8 @@ pub(crate) fn run(args: &Args) -> u8 {
         Some(Command::Compare(compare)) => return compare::run(compare),
         Some(Command::Convert(convert)) => return convert::run(convert),
         Some(Command::Floor(floor)) => return floor::run(floor),
+        Some(Command::Agent(agent)) => return farm::agent(agent),
+        Some(Command::FarmStatus(status)) => return farm::status(status),
         Some(Command::Part) => return serve_part(),
         Some(Command::Ab(ab)) => {
             let show = Show {
@@ -74,6 +82,7 @@ pub(crate) fn run(args: &Args) -> u8 {
                 expect: &[],
                 allow_lag: true,
                 self_test: false,
+                farm: None,
                 files: ab.files.files(),
                 baseline: None,
             };
@@ -93,6 +102,7 @@ pub(crate) fn run(args: &Args) -> u8 {
                 expect: &expect,
                 allow_lag: load.allow_lag,
                 self_test: load.self_test,
+                farm: load.farm.farm.is_some().then_some((&load.farm, load.threads)),
                 files: load.files.files(),
                 baseline,
             };
@@ -158,7 +168,12 @@ fn execute(options: &Options, show: &Show<'_>) -> Result<u8, String> {
     // Without the live view if a script may print, or if JSON goes to standard output: both would overwrite the view.
     let live = show.live && Terminal::is_there() && options.script.is_none() && !show.files.json_on_stdout();
     let progress = Progress { quiet: show.quiet, live: live && !show.quiet, sockets: show.sockets };
-    let driven = drive::http(options, part, progress, &show.files)?;
+    let (hired, parts) = match show.farm {
+        Some((flags, threads)) => farm::hire(flags, threads, options).map(|(options, parts)| (Some(options), parts))?,
+        None => (None, Parts::Here(part)),
+    };
+    let options = hired.as_ref().unwrap_or(options);
+    let driven = drive::http(options, parts, progress, &show.files)?;
     let (summary, rows) = (&driven.summary, driven.rows());
     let health = summary.health();
     let mut verdicts: Vec<_> = show.expect.iter().map(|expectation| expectation.judge(summary, &health)).collect();

@@ -5,7 +5,7 @@ use super::metrics::Page;
 use super::protocol::Load;
 use crate::results::units::time;
 use crate::run::PreparedLoad;
-use crate::{Cause, HttpLoad, HttpRecord, Interval, Options, Pace, Row, Schedule, StartError, Tally};
+use crate::{Cause, HttpLoad, HttpRecord, Interval, Limits, Options, Pace, Row, Schedule, StartError, Tally};
 use report::prometheus::Kind;
 use report::text::grouped;
 use std::fmt::Write as _;
@@ -47,8 +47,8 @@ impl Load for Options {
         format!("{target}{more}  {pace}, {connections} connections")
     }
 
-    fn prepare(self) -> Result<PreparedLoad<HttpLoad>, StartError> {
-        crate::prepare(self)
+    fn prepare(self, limits: &Limits) -> Result<PreparedLoad<HttpLoad>, StartError> {
+        crate::prepare_within(self, limits)
     }
 
     fn add(whole: &mut HttpRecord, interval: &Interval) {

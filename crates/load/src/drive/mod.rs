@@ -12,9 +12,10 @@ mod websocket;
 pub use sockets::Sockets;
 
 use crate::collect::Recorded as _;
+use crate::remote::Courier;
 use crate::results::{Files, words};
 use crate::run::{LoadKind, RunningLoad};
-use crate::{Interval, Options, Row, Series, SeriesRow, Stopper, Summary, Ticks};
+use crate::{Interval, Limits, Options, Row, Series, SeriesRow, Stopper, Summary, Ticks};
 use live::Screen;
 use metrics::Page;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -72,13 +73,16 @@ impl<S, R: SeriesRow> Driven<S, R> {
 /// Creates the command of another process for a part of the load. That process calls [`crate::serve_part`].
 pub type PartCommand = fn() -> Command;
 
+/// Where the parts of a load run.
+pub enum Parts {
+    /// In processes of this machine, as many as the plan says.
+    Here(PartCommand),
+    /// On other machines with these limits.
+    Farm(Box<dyn Courier>, Limits),
+}
+
 /// Runs a load over HTTP to its end, or until a signal stops it. The error is for the operator.
-pub fn http(
-    options: &Options,
-    part: PartCommand,
-    progress: Progress,
-    files: &Files,
-) -> Result<Driven<Summary, Row>, String> {
+pub fn http(options: &Options, part: Parts, progress: Progress, files: &Files) -> Result<Driven<Summary, Row>, String> {
     drive(options, part, progress, files)
 }
 
@@ -89,12 +93,12 @@ pub fn websocket(
     progress: Progress,
     files: &Files,
 ) -> Result<Driven<crate::websocket::Summary, crate::websocket::Row>, String> {
-    drive(options, part, progress, files)
+    drive(options, Parts::Here(part), progress, files)
 }
 
 fn drive<L: Load>(
     load: &L,
-    part: PartCommand,
+    part: Parts,
     progress: Progress,
     files: &Files,
 ) -> Result<Driven<<L::Kind as LoadKind>::Summary, L::Row>, String> {
@@ -109,7 +113,7 @@ fn drive<L: Load>(
 
 fn drive_until_told<L: Load>(
     load: &L,
-    part: PartCommand,
+    part: Parts,
     progress: Progress,
     files: &Files,
     signals: &Signals,
@@ -276,7 +280,7 @@ impl StartState {
 
 /// Starts the load, unless a signal stops it first. The start resolves names, which can take long, so it runs in its own
 /// thread while this one reads signals.
-fn begin<L: Load>(load: L, part: PartCommand, progress: Progress, signals: &Signals) -> Result<Begun<L>, String> {
+fn begin<L: Load>(load: L, part: Parts, progress: Progress, signals: &Signals) -> Result<Begun<L>, String> {
     let (sender, started) = channel();
     let (quiet, sockets) = (progress.quiet, progress.sockets);
     let state = Arc::new(StartState::default());
@@ -311,19 +315,24 @@ fn stopped_before_first<L: Load>() -> String {
 /// Prints the plan and starts the load.
 fn start<L: Load>(
     load: L,
-    part: PartCommand,
+    part: Parts,
     quiet: bool,
     sockets: bool,
     state: &StartState,
 ) -> Result<(RunningLoad<L::Kind>, Option<Closes>), String> {
     let connections = load.connections();
-    let prepared = load.prepare().map_err(|error| error.to_string())?;
+    let limits = match &part {
+        Parts::Here(_) => Limits::read(),
+        Parts::Farm(_, limits) => limits.clone(),
+    };
+    let prepared = load.prepare(&limits).map_err(|error| error.to_string())?;
     let plan = prepared.plan();
     if !quiet {
         terminal::say(&words::plan_line(plan));
     }
     // The plan has reported whether this is enough. Other processes raise their own limit.
     let wanted = match plan.processes {
+        _ if matches!(part, Parts::Farm(..)) => 0,
         1 => connections,
         processes => processes as u64 * DESCRIPTORS_PER_PROCESS,
     };
@@ -333,7 +342,11 @@ fn start<L: Load>(
     if !state.begin() {
         return Err(stopped_before_first::<L>());
     }
-    Ok((prepared.start_with(part).map_err(|error| error.to_string())?, closes))
+    let started = match part {
+        Parts::Here(command) => prepared.start_with(command),
+        Parts::Farm(courier, _) => prepared.start_on(courier),
+    };
+    Ok((started.map_err(|error| error.to_string())?, closes))
 }
 
 /// Ends the run on a signal. If a worker does not end in time, for example because of an endless script, another signal

@@ -4,7 +4,7 @@
 use super::live::Picture;
 use super::metrics::Page;
 use crate::run::{Interval, Kind, LoadKind, PreparedLoad};
-use crate::{SeriesRow, StartError};
+use crate::{Limits, SeriesRow, StartError};
 use std::fmt::Debug;
 use std::time::Duration;
 
@@ -25,7 +25,8 @@ pub(crate) trait Load: Clone + Debug + Send + Sync + 'static {
     fn connections(&self) -> u64;
     /// The top line of the live view.
     fn head(&self) -> String;
-    fn prepare(self) -> Result<PreparedLoad<Self::Kind>, StartError>;
+    /// Prepares it for machines with these limits.
+    fn prepare(self, limits: &Limits) -> Result<PreparedLoad<Self::Kind>, StartError>;
     /// Adds an interval to the totals.
     fn add(whole: &mut RecordOf<Self>, interval: &Interval<RecordOf<Self>>);
     /// The text of one progress line.

@@ -6,7 +6,7 @@ use crate::drive::protocol::Load;
 use crate::results::units::time;
 use crate::run::PreparedLoad;
 use crate::websocket::{Ending, Options, Row, WebSocketLoad, WebSocketRecord};
-use crate::{Cause, Interval, StartError};
+use crate::{Cause, Interval, Limits, StartError};
 use report::prometheus::Kind;
 use report::text::grouped;
 use std::fmt::Write as _;
@@ -30,7 +30,7 @@ impl Load for Options {
         format!("{}  {} connections, {}/s", self.target(), grouped(self.connections as u64), self.ramp)
     }
 
-    fn prepare(self) -> Result<PreparedLoad<WebSocketLoad>, StartError> {
+    fn prepare(self, _limits: &Limits) -> Result<PreparedLoad<WebSocketLoad>, StartError> {
         crate::websocket::prepare(self)
     }
 

@@ -5,12 +5,13 @@ use super::wait_until;
 use super::wire::{Begin, Order, Said, Work, encode, parse_next};
 use crate::crew::{Crew, Part};
 use crate::options::Options;
-use crate::plan::descriptors_needed;
+use crate::plan::{Limits, descriptors_needed};
 use crate::prepare::crew;
 use crate::record::HttpRecord;
-use crate::script::{self, Start, Threads};
+use crate::script::{self, Start as ScriptStart, Threads};
 use crate::setup::{Setup, StartError};
 use crate::websocket;
+use crate::worker::Start;
 use crate::worker::timer::monotonic_ns;
 use serde::Serialize;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -50,12 +51,12 @@ fn refuse(error: &StartError, mut to: impl Write) -> io::Result<()> {
 fn http(
     options: &Options,
     addresses: &[SocketAddr],
-    threads: &[Start],
+    threads: &[ScriptStart],
     part: Part,
 ) -> Result<(Crew<HttpRecord>, usize, Option<Threads>), StartError> {
     let wanted = descriptors_needed(options.sockets(), options.threads, part.of);
     reactor::raise_descriptor_limit(wanted).map_err(StartError::Worker)?;
-    let setup = Arc::new(Setup::new(options, Some(addresses))?);
+    let setup = Arc::new(Setup::new(options, Some(addresses), &Limits::read())?);
     let here = part.workers(options.threads, setup.connections_least());
     let first = part.index * here;
     let stop = Arc::new(AtomicBool::new(false));
@@ -87,10 +88,21 @@ fn serve<R: Serialize + Send + 'static>(
     to.flush()?;
     let stop = Arc::clone(&crew.together.stop);
     if let Ok(Some(begin)) = parse_next::<Begin>(&mut from) {
-        let ahead = Duration::from_nanos(begin.monotonic_ns.saturating_sub(monotonic_ns()));
-        let at = Instant::now() + ahead;
+        let now_ns = monotonic_ns();
+        let ahead = Duration::from_nanos(begin.monotonic_ns.saturating_sub(now_ns));
+        // A part that joins a run begins in its past.
+        let passed = Duration::from_nanos(now_ns.saturating_sub(begin.monotonic_ns));
+        let joins = begin.from_ns > 0;
+        let at = if joins {
+            Instant::now().checked_sub(passed).unwrap_or_else(Instant::now)
+        } else {
+            Instant::now() + ahead
+        };
         wait_until(at);
-        crew.together.begin(at);
+        crew.together.join(Start { at, from_ns: begin.from_ns });
+        let late_ns = monotonic_ns().saturating_sub(begin.monotonic_ns.saturating_add(begin.from_ns));
+        to.write_all(&encode(&Said::<R>::Began { late_ns }))?;
+        to.flush()?;
     } else {
         stop.store(true, Ordering::Relaxed);
         crew.together.begin(Instant::now());

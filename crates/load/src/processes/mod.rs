@@ -7,8 +7,9 @@ mod child;
 mod wire;
 
 pub use child::serve_part;
+pub use wire::Order;
 
-pub(crate) use wire::Work;
+pub(crate) use wire::{Begin, Said, Work, encode};
 
 use crate::collect::Collected;
 use crate::crew::{Part, Workers};
@@ -27,7 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
-use wire::{Begin, Order, Said, encode, parse_next};
+use wire::parse_next;
 
 /// All processes begin this long after the last one is ready, so that each has received the start by then.
 const BEGIN_AHEAD: Duration = Duration::from_millis(20);
@@ -72,7 +73,7 @@ pub(crate) fn start<R: DeserializeOwned + Send + 'static>(
     }
     let processes: Vec<u32> = started.iter().map(|started| started.child.id()).collect();
     ready(&processes);
-    let begin = Begin { monotonic_ns: monotonic_ns() + BEGIN_AHEAD.as_nanos() as u64 };
+    let begin = Begin { monotonic_ns: monotonic_ns() + BEGIN_AHEAD.as_nanos() as u64, from_ns: 0 };
     let begun = Instant::now() + BEGIN_AHEAD;
     let stop = Arc::new(AtomicBool::new(false));
     let (sender, messages) = channel();
@@ -88,7 +89,16 @@ pub(crate) fn start<R: DeserializeOwned + Send + 'static>(
     }
     let told = Arc::clone(&stop);
     std::thread::spawn(move || hold(leashes, &told));
-    Ok(Workers { stop, threads, begun, messages, collected: Some(collected), count: count * each, processes })
+    Ok(Workers {
+        stop,
+        threads,
+        begun,
+        messages,
+        collected: Some(collected),
+        count: count * each,
+        processes,
+        elsewhere: 0,
+    })
 }
 
 fn cannot(index: usize, error: &io::Error) -> StartError {
@@ -119,15 +129,8 @@ fn hear<R: DeserializeOwned>(
                 return;
             }
             Ok(Some(said)) => {
-                // Worker numbers are used as indices, so check them.
-                let is_ours = match &said {
-                    Said::Interval { worker, .. } | Said::Done { worker, .. } | Said::Script { worker, .. } => {
-                        workers.contains(worker)
-                    }
-                    _ => true,
-                };
-                if !is_ours {
-                    break "speaks for the workers of another".to_owned();
+                if speaks_for_another(&said, &workers) {
+                    break OF_ANOTHER.to_owned();
                 }
                 if let Some(message) = said.into_message()
                     && to.send(message).is_err()
@@ -139,7 +142,15 @@ fn hear<R: DeserializeOwned>(
             Err(error) => break format!("cannot be understood ({error})"),
         }
     };
-    let _ = to.send(Message::Lost { workers, text });
+    let _ = to.send(Message::Lost { workers, text: format!("a process of the load {text}") });
+}
+
+/// What is wrong with a part for which [`speaks_for_another`] is true.
+pub(crate) const OF_ANOTHER: &str = "speaks for the workers of another";
+
+/// Whether a message is about workers of another part. Their numbers are used as indices, so they are checked.
+pub(crate) fn speaks_for_another<R>(said: &Said<R>, workers: &Range<usize>) -> bool {
+    said.worker().is_some_and(|worker| !workers.contains(&worker))
 }
 
 /// How a process ended that did not report its end.

@@ -1,5 +1,6 @@
-//! The messages between the processes of a load: lines of JSON over pipes. The parent sends an [`Order`] and the start
-//! time, and closes its pipe to stop. A child sends its workers' messages. Pure: it takes bytes and returns values.
+//! The messages between the parts of a load: lines of JSON, over pipes between processes and over a [`crate::remote::Courier`]
+//! between machines. The parent sends an [`Order`] and the start time, and closes its pipe to stop. A part sends its workers'
+//! messages. Pure: it takes bytes and returns values.
 
 use crate::crew::Part;
 use crate::loan::Loan;
@@ -17,11 +18,11 @@ use std::path::PathBuf;
 /// most a thousand targets, whose full histograms take some hundred kilobytes each.
 const LINE_BYTES_MAX: u64 = 5 << 30;
 
-/// The part of the load that a child must run.
+/// The part of the load that a child must run: settings, never a command.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Order {
-    pub(super) part: Part,
-    pub(super) work: Work,
+pub struct Order {
+    pub(crate) part: Part,
+    pub(crate) work: Work,
 }
 
 /// The shared load, by protocol.
@@ -48,16 +49,21 @@ pub(crate) enum Work {
 
 /// The start time, on the clock that all processes of a machine share (`CLOCK_MONOTONIC`).
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(super) struct Begin {
-    pub(super) monotonic_ns: u64,
+pub(crate) struct Begin {
+    pub(crate) monotonic_ns: u64,
+    /// How far the run has gone when the part joins it.
+    #[serde(default)]
+    pub(crate) from_ns: u64,
 }
 
 /// A message of a child.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Said<R> {
+pub(crate) enum Said<R> {
     /// The workers are built and wait.
     Ready,
+    /// The workers have begun, this long after they should have.
+    Began { late_ns: u64 },
     /// The child cannot take part, for this reason.
     Refused(String),
     /// [`Message::Interval`].
@@ -70,13 +76,15 @@ pub(super) enum Said<R> {
     Stopped,
     /// [`Message::Script`].
     Script { worker: usize, globals: Globals },
+    /// The part is lost in this way.
+    Lost(String),
     /// The child sends nothing more.
     End,
 }
 
 impl<R> Said<R> {
     /// The message of a worker, in a form that can be sent.
-    pub(super) fn of(message: Message<R>) -> Option<Self> {
+    pub(crate) fn of(message: Message<R>) -> Option<Self> {
         match message {
             Message::Interval { worker, interval, record, last } => {
                 Some(Self::Interval { worker, interval, record, last })
@@ -86,12 +94,12 @@ impl<R> Said<R> {
             Message::Stopped => Some(Self::Stopped),
             Message::Script { worker, globals } => Some(Self::Script { worker, globals }),
             // Only a parent sends these, for all workers together.
-            Message::Ready | Message::Lost { .. } => None,
+            Message::Ready | Message::Lost { .. } | Message::Mark(_) | Message::Agents(_) => None,
         }
     }
 
     /// The same message as from a worker of this process.
-    pub(super) fn into_message(self) -> Option<Message<R>> {
+    pub(crate) fn into_message(self) -> Option<Message<R>> {
         match self {
             Self::Interval { worker, interval, record, last } => {
                 Some(Message::Interval { worker, interval, record, last })
@@ -100,13 +108,21 @@ impl<R> Said<R> {
             Self::Failed(text) => Some(Message::Failed(io::Error::other(text))),
             Self::Stopped => Some(Message::Stopped),
             Self::Script { worker, globals } => Some(Message::Script { worker, globals }),
-            Self::Ready | Self::Refused(_) | Self::End => None,
+            Self::Ready | Self::Began { .. } | Self::Refused(_) | Self::Lost(_) | Self::End => None,
+        }
+    }
+
+    /// The worker that it is about.
+    pub(crate) fn worker(&self) -> Option<usize> {
+        match self {
+            Self::Interval { worker, .. } | Self::Done { worker, .. } | Self::Script { worker, .. } => Some(*worker),
+            _ => None,
         }
     }
 }
 
 /// One line, with its line end.
-pub(super) fn encode(value: &impl Serialize) -> Vec<u8> {
+pub(crate) fn encode(value: &impl Serialize) -> Vec<u8> {
     let mut line = serde_json::to_vec(value).expect("numbers, texts and lists are always JSON");
     line.push(b'\n');
     line

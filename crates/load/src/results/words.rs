@@ -2,6 +2,7 @@
 
 use super::units::time;
 use crate::drive::sockets::Sockets;
+use crate::remote::AgentFigures;
 use crate::{Health, Latencies, Machine, Plan, Verdict};
 use report::Outcome;
 use report::text::grouped;
@@ -125,6 +126,32 @@ pub(crate) fn outcome(health: &Health, verdict: &Verdict) -> Outcome {
         (None, true) => Outcome::Holds,
         (None, false) => Outcome::Fails,
     }
+}
+
+/// Agents in the table.
+const AGENTS_SHOWN: usize = 256;
+
+/// A line for each agent of a farm.
+pub(crate) fn agents(agents: &[AgentFigures], text: &mut String) {
+    if agents.is_empty() {
+        return;
+    }
+    let _ =
+        writeln!(text, "{:>12} {:>10} {:>10} {:>16} {:>5}  agent", "responses", "late p99", "began", "clock", "cores");
+    for agent in agents.iter().take(AGENTS_SHOWN) {
+        let began = agent.late_ns.map_or_else(|| "-".to_owned(), |late_ns| format!("+{}", time(late_ns as f64)));
+        let remarks = if agent.remarks.is_empty() { String::new() } else { format!(": {}", agent.remarks.join("; ")) };
+        let clock = format!("within {}", time(agent.clock_error_ns as f64));
+        let _ = writeln!(
+            text,
+            "{:>12} {:>10} {began:>10} {clock:>16} {:>5}  {}{remarks}",
+            grouped(agent.responses),
+            time(agent.lag_ns as f64),
+            agent.cores,
+            agent.name
+        );
+    }
+    text.push('\n');
 }
 
 /// Adds the machine's part in a lag.

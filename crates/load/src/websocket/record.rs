@@ -121,6 +121,10 @@ impl Recorded for WebSocketRecord {
         Self::clear(self);
     }
 
+    fn complete(&self) -> u64 {
+        self.established
+    }
+
     fn generator(&self) -> &GeneratorRecord {
         &self.generator
     }

@@ -223,7 +223,7 @@ impl Job for Worker {
         &mut self.seat
     }
 
-    fn begin(&mut self) {}
+    fn begin(&mut self, _from_ns: u64) {}
 
     fn next_due(&self) -> (u64, Due) {
         let unless_ending = |due_ns: u64| if self.is_ending() { NEVER } else { due_ns };

@@ -13,6 +13,7 @@ use crate::collect::Recorded;
 use crate::crew::Place;
 use crate::loan::Loan;
 use crate::record::HttpRecord;
+use crate::remote::AgentFigures;
 use crate::script::Globals;
 use reactor::{Ready, TaskId};
 use rustix::time::{ClockId, clock_gettime};
@@ -50,8 +51,8 @@ pub(crate) trait Job {
     fn yields_to_next_turn(&self) -> bool {
         true
     }
-    /// Called when the run begins.
-    fn begin(&mut self);
+    /// Called when the run begins. What was due before `from_ns` is left out.
+    fn begin(&mut self, from_ns: u64);
     /// What is due next, and when.
     fn next_due(&self) -> (u64, Self::Due);
     /// Does what was due at that time, records its lag, and reads the clock if that took time.
@@ -88,19 +89,34 @@ pub(crate) trait Job {
     }
 }
 
+/// When workers begin.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Start {
+    /// The start of the run: latencies and schedules count from this time.
+    pub(crate) at: Instant,
+    /// How far the run has gone when the workers join it: what is due before that is not theirs. 0 for those that are there
+    /// from the start.
+    pub(crate) from_ns: u64,
+}
+
 /// Lets the threads of a run begin and end together.
 #[derive(Debug)]
 pub(crate) struct Together {
-    /// Set when all workers are ready; latencies and schedules count from this time.
-    pub(crate) begun: OnceLock<Instant>,
+    /// Set when all workers are ready.
+    pub(crate) begun: OnceLock<Start>,
     pub(crate) stop: Arc<AtomicBool>,
 }
 
 impl Together {
     /// Lets all workers begin; latencies and schedules count from this time.
     pub(crate) fn begin(&self, at: Instant) {
+        self.join(Start { at, from_ns: 0 });
+    }
+
+    /// Lets all workers join a run.
+    pub(crate) fn join(&self, start: Start) {
         // If the start is already set, the workers have begun.
-        let _ = self.begun.set(at);
+        let _ = self.begun.set(start);
     }
 }
 
@@ -122,6 +138,10 @@ pub(crate) enum Message<R = HttpRecord> {
     Script { worker: usize, globals: Globals },
     /// The process of these workers ended without a report; `text` says how.
     Lost { workers: Range<usize>, text: String },
+    /// A remark about the run, for its report.
+    Mark(String),
+    /// The agents of the run, at its end.
+    Agents(Vec<AgentFigures>),
 }
 
 /// Builds a worker in its own thread and runs it to its end. `room` creates empty records with the memory of a usual run;
@@ -142,9 +162,9 @@ pub(crate) fn run<J: Job>(
     }
 }
 
-fn run_to_end<J: Job>(job: &mut J, begun: Instant) -> io::Result<()> {
-    job.seat().begin(begun);
-    job.begin();
+fn run_to_end<J: Job>(job: &mut J, start: Start) -> io::Result<()> {
+    job.seat().begin(start);
+    job.begin(start.from_ns);
     let (mut woke_ns, mut failure) = (None, None);
     loop {
         let seat = job.seat();
@@ -256,7 +276,7 @@ mod tests {
             &mut self.seat
         }
 
-        fn begin(&mut self) {
+        fn begin(&mut self, _from_ns: u64) {
             self.due_ns = self.every_ns;
         }
 

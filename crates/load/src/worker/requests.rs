@@ -106,8 +106,11 @@ impl<D: Driver> Job for Requests<D> {
         self.driver.yields_to_next_turn()
     }
 
-    fn begin(&mut self) {
+    fn begin(&mut self, from_ns: u64) {
         self.advance();
+        while self.arrivals.is_some() && self.bench.due_ns < from_ns {
+            self.advance();
+        }
         self.bench.seat.look_at_clock();
         self.driver.begin(&mut self.bench);
     }

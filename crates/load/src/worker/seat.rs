@@ -3,7 +3,7 @@
 
 use super::calm::Calm;
 use super::timer::{Timer, monotonic_ns_at};
-use super::{LOOK_PERIOD_MS, Message, NEVER, thread_cpu_ns};
+use super::{LOOK_PERIOD_MS, Message, NEVER, Start, thread_cpu_ns};
 use crate::collect::Recorded;
 use crate::crew::Place;
 use crate::loan::{Home, Loan};
@@ -73,8 +73,9 @@ impl<R: Recorded> Seat<R> {
     }
 
     /// Begins the run at this moment. Time spent waiting for the other workers does not count.
-    pub(super) fn begin(&mut self, begun: Instant) {
-        (self.begun, self.begun_ns) = (begun, monotonic_ns_at(begun));
+    pub(super) fn begin(&mut self, start: Start) {
+        (self.begun, self.begun_ns) = (start.at, monotonic_ns_at(start.at));
+        self.interval = start.from_ns / self.interval_ns;
         self.cpu_ns = thread_cpu_ns();
         self.calm = Calm::at_begin(self.cpu_ns);
         self.waiting.lap();

@@ -3,7 +3,7 @@
 //! `connect()` chooses a port for each combination of local address, remote address and remote port. So the ports run out
 //! per destination, not for the whole machine.
 
-use sockdiag::{Settings, Socket, State};
+use sockdiag::{Settings, Socket, State, Timer};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
@@ -19,31 +19,43 @@ type Pair = (IpAddr, SocketAddr);
 struct Held {
     used: u32,
     time_wait: u32,
+    connecting: u32,
+    unanswered: u32,
+    retransmitting: u32,
 }
 
 /// The counts of one look.
 #[derive(Debug, Default)]
-pub(crate) struct Destinations {
+pub struct Destinations {
     held: HashMap<Pair, Held>,
     unshown: u64,
 }
 
 /// One destination.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Destination {
-    pub(crate) local: IpAddr,
-    pub(crate) remote: SocketAddr,
+pub struct Destination {
+    /// The address that connections come from.
+    pub local: IpAddr,
+    /// Where they go.
+    pub remote: SocketAddr,
     /// Ports in use, without those in TIME_WAIT.
-    pub(crate) used: u32,
-    pub(crate) time_wait: u32,
+    pub used: u32,
+    /// Ports in TIME_WAIT.
+    pub time_wait: u32,
+    /// Sockets in SYN_SENT, which are among those in use.
+    pub connecting: u32,
+    /// Those of them that have sent their SYN again, since nothing answers.
+    pub unanswered: u32,
+    /// Connections in other states that wait for the acknowledgement of bytes that they have sent again.
+    pub retransmitting: u32,
     /// Ports that `connect()` can still choose; ports in TIME_WAIT are included if `tcp_tw_reuse` allows them.
-    pub(crate) free: Option<u32>,
+    pub free: Option<u32>,
     /// Whether `tcp_tw_reuse` allows ports in TIME_WAIT again after a second, for this destination.
-    pub(crate) reuses: bool,
+    pub reuses: bool,
     /// Growth of the ports in use, per second.
-    pub(crate) growth_per_s: f64,
+    pub growth_per_s: f64,
     /// Seconds until no port is left at this growth.
-    pub(crate) exhausted_in_s: Option<f64>,
+    pub exhausted_in_s: Option<f64>,
 }
 
 /// Growth below this is noise: a port in two seconds.
@@ -52,7 +64,7 @@ const GROWTH_PER_S_MIN: f64 = 0.5;
 impl Destinations {
     /// Counts a socket if `connect()` chose its local port. `listening` says whether a port has a listener; sockets on
     /// such a port were accepted.
-    pub(crate) fn count(&mut self, socket: &Socket, settings: &Settings, listening: impl Fn(u16) -> bool) {
+    pub fn count(&mut self, socket: &Socket, settings: &Settings, listening: impl Fn(u16) -> bool) {
         let port = socket.local.port();
         // If the range is unknown, every port without a listener counts as chosen by `connect()`.
         let is_chosen = settings.port_range.is_none() || settings.is_ephemeral(port);
@@ -67,18 +79,25 @@ impl Destinations {
         let held = self.held.entry(pair).or_default();
         if socket.state == State::TimeWait {
             held.time_wait += 1;
+            return;
+        }
+        held.used += 1;
+        let is_repeated = socket.retransmits > 0 && matches!(socket.timer, Timer::Retransmit(_));
+        if socket.state == State::SynSent {
+            held.connecting += 1;
+            held.unanswered += u32::from(is_repeated);
         } else {
-            held.used += 1;
+            held.retransmitting += u32::from(is_repeated);
         }
     }
 
     /// Sockets towards destinations beyond `DESTINATIONS_MAX`.
-    pub(crate) fn unshown(&self) -> u64 {
+    pub fn unshown(&self) -> u64 {
         self.unshown
     }
 
     /// The destinations, those that use the most ports first; `before` is the look `elapsed_s` seconds earlier.
-    pub(crate) fn finish(&self, settings: &Settings, before: Option<(&Self, f64)>) -> Vec<Destination> {
+    pub fn finish(&self, settings: &Settings, before: Option<(&Self, f64)>) -> Vec<Destination> {
         let usable = settings.ports_usable();
         let row = |((local, remote), held): (&Pair, &Held)| {
             let reuses = match settings.tw_reuse {
@@ -95,8 +114,20 @@ impl Destinations {
             let exhausted_in_s =
                 free.filter(|_| growth_per_s >= GROWTH_PER_S_MIN).map(|free| f64::from(free) / growth_per_s);
             let (local, remote) = (*local, *remote);
-            let Held { used, time_wait } = *held;
-            Destination { local, remote, used, time_wait, free, reuses, growth_per_s, exhausted_in_s }
+            let Held { used, time_wait, connecting, unanswered, retransmitting } = *held;
+            Destination {
+                local,
+                remote,
+                used,
+                time_wait,
+                connecting,
+                unanswered,
+                retransmitting,
+                free,
+                reuses,
+                growth_per_s,
+                exhausted_in_s,
+            }
         };
         let mut rows: Vec<Destination> = self.held.iter().map(row).collect();
         rows.sort_by_key(|row| (std::cmp::Reverse(row.used + row.time_wait), row.remote, row.local));

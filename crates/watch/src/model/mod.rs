@@ -4,7 +4,7 @@
 
 pub(crate) mod account;
 pub mod closers;
-pub(crate) mod destinations;
+pub mod destinations;
 pub(crate) mod json;
 pub(crate) mod listeners;
 pub(crate) mod log_file;

@@ -1,6 +1,7 @@
 //! An instance of the real program in its own directory, with the helpers that tests need. Every wait has a deadline,
 //! and every process is ended by its pid.
 
+pub(crate) mod farm;
 pub(crate) mod load;
 pub(crate) mod numbered;
 pub(crate) mod observer;

@@ -4,6 +4,7 @@
 use super::Results;
 use super::scenario::ScenarioFigures;
 use super::streams::StreamFigures;
+use crate::remote::AgentFigures;
 use crate::results::figures::{FORMAT, Latency, Limit, SocketFigures};
 use crate::results::tls::HandshakeFigures;
 use crate::{Cause, Pace, Row, Sparse, Verdict};
@@ -87,6 +88,9 @@ pub(crate) struct File {
     /// Iterations, steps and checks of a scenario; `None` without one.
     #[serde(default)]
     pub(crate) scenario: Option<ScenarioFigures>,
+    /// The agents of a farm; empty without one.
+    #[serde(default)]
+    pub(crate) agents: Vec<AgentFigures>,
     /// Why the run, or one of its thresholds, counts for nothing.
     pub(crate) void: Vec<String>,
     /// The generator's lag, if it is not negligible beside the latencies.
@@ -183,6 +187,7 @@ impl Results<'_> {
             tls: record.tls.as_ref().map(|tls| HandshakeFigures::new(tls, summary.elapsed)),
             http2: record.streams.as_ref().map(|streams| StreamFigures::new(streams, &summary.options)),
             scenario: ScenarioFigures::new(summary),
+            agents: summary.agents.clone(),
             void: self.health.void_with(self.verdicts),
             late: self.health.late.clone(),
             notes: self.health.notes.clone(),

@@ -4,7 +4,7 @@
 use crate::results::http::Results;
 use crate::results::http::page::answer;
 use crate::results::units::{bytes, time};
-use crate::results::words::{condition, lateness, plan_line, tcp, thresholds, whose};
+use crate::results::words::{agents, condition, lateness, plan_line, tcp, thresholds, whose};
 use crate::{Cause, Latencies, Pace, Spacing, Tally};
 use report::text::grouped;
 use std::fmt::Write as _;
@@ -30,6 +30,7 @@ pub(crate) fn render(results: &Results<'_>) -> String {
     if let Some(sockets) = results.sockets {
         tcp(sockets, &mut text);
     }
+    agents(&results.summary.agents, &mut text);
     generator(results, &mut text);
     thresholds(results.health, results.verdicts, &mut text);
     let _ = writeln!(text, "\n{}", answer(results));
@@ -89,7 +90,9 @@ fn asked(results: &Results<'_>, text: &mut String) {
         if options.scenario.is_some() { "users, connections" } else { "connections" },
         results.summary.threads,
         if results.summary.threads == 1 { "" } else { "s" },
-        if results.summary.processes > 1 {
+        if !results.summary.agents.is_empty() {
+            format!(" on {} agents", results.summary.agents.len())
+        } else if results.summary.processes > 1 {
             format!(" in {} processes", results.summary.processes)
         } else {
             String::new()
