@@ -311,10 +311,14 @@ mod tests {
     }
 
     fn gateway(peer: &Peer) -> Gateway {
+        gateway_with("", peer)
+    }
+
+    fn gateway_with(top: &str, peer: &Peer) -> Gateway {
         let text =
             "events {} http { access_log off; server { listen {listen}; location / { proxy_pass http://{upstream:0};
             proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; } } }";
-        Gateway::start_workers(2, text, &[peer.address()])
+        Gateway::start_workers(2, &format!("{top} {text}"), &[peer.address()])
     }
 
     fn tunnelled(gateway: &Gateway) -> Talk {
@@ -358,6 +362,24 @@ mod tests {
             line.contains(&format!(" {count} tunnels were handed over to another process, paused for at most ")),
             "{line}"
         );
+    }
+
+    #[test]
+    fn the_end_of_the_process_drains_tunnels_once_they_can_no_longer_move() {
+        let peer = echo();
+        let old = gateway_with("drain_rate 1000; drain_timeout 50ms;", &peer);
+        let mut client = tunnelled(&old);
+        let successor = begun(&old);
+        for worker in 0..2 {
+            old.shared().send(worker, gateway::Message::Drain);
+        }
+        // Longer than the drain takes.
+        assert!(!client.hears_within(Duration::from_millis(300)));
+        goes_through(&mut client);
+        drop(successor);
+        assert_eq!(client.end(), testkit::End::Fin);
+        old.logged("1 open tunnels stay with this process");
+        old.logged("tunnel drained: the process ends");
     }
 
     #[test]
