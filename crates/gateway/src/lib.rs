@@ -38,7 +38,7 @@ pub use registry::generation::{Generation, ListenerId};
 pub use registry::outline::differences;
 pub use registry::process::{AcceptDrops, Message, Overload, Registry, Totals};
 pub use registry::recent_errors::{RecentError, RecentErrors};
-pub use registry::{acme, checks, inspect, names, ocsp, spans};
+pub use registry::{acme, checks, handover, inspect, names, ocsp, spans};
 pub use worker::inspect::status_json;
 pub use worker::run;
 

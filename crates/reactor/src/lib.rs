@@ -42,7 +42,9 @@ pub use mailbox::Mailbox;
 pub use offload::{Offload, Pending};
 pub use parked::{Parked, ParkedId};
 pub use poller::SourceId;
-pub use process::{descriptor_limit, is_shortage, raise_descriptor_limit, return_free_memory, set_descriptor_limit};
+pub use process::{
+    descriptor_limit, inherited_channel, is_shortage, raise_descriptor_limit, return_free_memory, set_descriptor_limit,
+};
 pub use reactor::{Reactor, Ready};
 pub use scratch::SCRATCH_BYTES;
 pub use stream::{Peeked, Progress, Read, Stream, TcpState};

@@ -144,7 +144,8 @@ impl Listener {
     /// Takes over a listening socket by the number that it has in this process since the start; `InvalidInput` if that is
     /// open and neither a listening socket nor one of datagrams.
     pub fn from_number(number: i32) -> io::Result<Self> {
-        Self::from_inherited(sys::take_inherited(number)?)
+        let is_expected = |socket: &Socket| Ok(socket.is_listener()? || socket.r#type()? == Type::DGRAM);
+        Self::from_inherited(sys::take_inherited(number, is_expected)?)
     }
 
     /// Sets the options that may change while the socket lives, and (again) the backlog.

@@ -2,10 +2,20 @@
 
 use crate::sys;
 use std::io;
+use std::os::fd::OwnedFd;
 
 /// The soft and the hard limit of open descriptors (`RLIMIT_NOFILE`).
 pub fn descriptor_limit() -> io::Result<(u64, u64)> {
     sys::descriptor_limits()
+}
+
+/// Takes over a connected Unix socket for packets by the number that it has in this process since the start;
+/// `InvalidInput` if that is open and something else.
+pub fn inherited_channel(number: i32) -> io::Result<OwnedFd> {
+    sys::take_inherited(number, |socket| {
+        let is_unix = socket.local_addr()?.is_unix();
+        Ok(is_unix && socket.r#type()? == socket2::Type::SEQPACKET && !socket.is_listener()?)
+    })
 }
 
 /// Raises the soft limit to `wanted`, or to the hard limit where that is lower and may not be raised; returns what is in

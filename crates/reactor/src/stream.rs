@@ -279,6 +279,15 @@ impl Stream {
         leaves_time_wait(self.fd())
     }
 
+    /// Lets go of the socket and leaves the connection as it is: another process has it, and continues.
+    pub fn release(&mut self) {
+        if let Some(socket) = self.socket.take() {
+            // The other process's descriptor would keep the registration alive, and events would come for nothing.
+            let _ = self.reactor.home().poller.remove(socket.as_fd());
+            self.reactor.free_slot(self.slot);
+        }
+    }
+
     /// Takes the socket from its task. It stays registered: an event on it is reported as `Ready::Parked` once it has a
     /// label. What is left must be dropped.
     pub fn park(&mut self) -> Parked {

@@ -246,16 +246,19 @@ pub(crate) fn drops(socket: BorrowedFd<'_>) -> Option<u32> {
 }
 
 /// Takes over a descriptor that this process was started with: a close-on-exec copy, and the original is closed.
-pub(crate) fn take_inherited(number: RawFd) -> io::Result<OwnedFd> {
+/// `is_expected` looks at the socket: another one is left alone.
+pub(crate) fn take_inherited(
+    number: RawFd,
+    is_expected: impl FnOnce(&socket2::Socket) -> io::Result<bool>,
+) -> io::Result<OwnedFd> {
     // SAFETY: no pointers; a number that is not open gives EBADF, and the copy is new and ours.
     let copy = unsafe { OwnedFd::from_raw_fd(check(libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3))?) };
-    let socket = socket2::SockRef::from(&copy);
-    if socket.is_listener()? || socket.r#type()? == socket2::Type::DGRAM {
-        // SAFETY: the number was handed to this process as such a socket and still is one, so nothing here has opened it.
-        unsafe { libc::close(number) };
-        return Ok(copy);
+    if !is_expected(&socket2::SockRef::from(&copy))? {
+        return Err(io::ErrorKind::InvalidInput.into());
     }
-    Err(io::ErrorKind::InvalidInput.into())
+    // SAFETY: the number was handed to this process as such a socket and still is one, so nothing here has opened it.
+    unsafe { libc::close(number) };
+    Ok(copy)
 }
 
 /// The soft and hard limit of open descriptors.

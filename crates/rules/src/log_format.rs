@@ -48,6 +48,18 @@ impl EarlyLine {
         }
         out.extend_from_slice(self.text.get(from..).unwrap_or_default());
     }
+
+    /// Its text, and where values are missing: for another process.
+    pub fn parts(&self) -> (&[u8], &[(u32, Variable)]) {
+        (&self.text, &self.gaps)
+    }
+
+    /// The line with this text and these gaps; `None` if a gap is not in the text, or before an earlier one.
+    pub fn from_parts(text: Vec<u8>, gaps: Vec<(u32, Variable)>) -> Option<Self> {
+        let is_sorted = gaps.is_sorted_by_key(|(at, _)| *at);
+        let is_inside = gaps.last().is_none_or(|(at, _)| *at as usize <= text.len());
+        (is_sorted && is_inside).then_some(Self { text, gaps })
+    }
 }
 
 /// The pieces of nginx's predefined format `combined`.

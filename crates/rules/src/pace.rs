@@ -20,6 +20,16 @@ impl Pace {
         Self { rate: rate.max(1), after, began_ms: now_ms, not_before_ms: now_ms }
     }
 
+    /// Its rate, the bytes before that, when it began, and before when nothing goes: for another process.
+    pub fn to_parts(&self) -> [u64; 4] {
+        [self.rate, self.after, self.began_ms, self.not_before_ms]
+    }
+
+    /// The inverse of [`Self::to_parts`].
+    pub fn from_parts([rate, after, began_ms, not_before_ms]: [u64; 4]) -> Self {
+        Self { rate: rate.max(1), after, began_ms, not_before_ms }
+    }
+
     /// How many bytes may go now that `sent` have gone: at least one. The error: for how many milliseconds none may.
     pub fn room(&self, sent: u64, now_ms: u64) -> Result<u64, u64> {
         if let Some(left) = self.not_before_ms.checked_sub(now_ms).filter(|left| *left > 0) {

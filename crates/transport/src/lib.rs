@@ -203,6 +203,12 @@ impl Transport {
         self.stream().shutdown_write()
     }
 
+    /// Lets go of a socket in clear, and leaves the connection as it is: another process continues it.
+    pub fn release(mut self) {
+        debug_assert!(self.secure.is_none(), "another process has no keys");
+        self.stream.release();
+    }
+
     /// The error that a failed `connect` or a reset left, if any; asking takes it.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.stream().take_error()

@@ -95,6 +95,40 @@ impl Boundary {
     pub fn is_lost(&self) -> bool {
         self.place == Place::Lost
     }
+
+    /// The position as bytes, for another process.
+    pub fn to_bytes(&self) -> [u8; 12] {
+        let (kind, left, masked, payload_bytes) = match self.place {
+            Place::Between => (0, 0, false, 0),
+            Place::Second => (1, 0, false, 0),
+            Place::Length { left, masked, payload_bytes } => (2, left, masked, payload_bytes),
+            Place::Mask { left, payload_bytes } => (3, left, true, payload_bytes),
+            Place::Payload(left) => (4, 0, false, left),
+            Place::Lost => (5, 0, false, 0),
+        };
+        let mut bytes = [0; 12];
+        bytes[..4].copy_from_slice(&[kind, left, u8::from(masked), u8::from(self.closing)]);
+        bytes[4..].copy_from_slice(&payload_bytes.to_le_bytes());
+        bytes
+    }
+
+    /// The inverse of [`Self::to_bytes`]; `None` if no position has these bytes.
+    pub fn from_bytes(bytes: [u8; 12]) -> Option<Self> {
+        let [kind, left, masked, closing, payload_bytes @ ..] = bytes;
+        let (masked, payload_bytes) = (masked == 1, u64::from_le_bytes(payload_bytes));
+        let place = match (kind, left) {
+            (0, _) => Place::Between,
+            (1, _) => Place::Second,
+            (2, 1..=8) => Place::Length { left, masked, payload_bytes },
+            (3, 1..=4) => Place::Mask { left, payload_bytes },
+            (4, _) if payload_bytes > 0 => Place::Payload(payload_bytes),
+            (5, _) => Place::Lost,
+            _ => return None,
+        };
+        let boundary = Self { place, closing: closing == 1 };
+        // A position has one form only.
+        (boundary.to_bytes() == bytes).then_some(boundary)
+    }
 }
 
 /// Behind the byte that has the mask's bit and the short length.
@@ -156,6 +190,28 @@ mod tests {
         let mut later = boundary;
         later.advance(&[0; 100]);
         assert_eq!(later, boundary);
+    }
+
+    #[test]
+    fn a_position_in_any_part_of_a_frame_comes_back_from_its_bytes() {
+        let mut bytes = Vec::new();
+        encode_frame(true, Opcode::Binary, Some([1, 2, 3, 4]), &[b'x'; 300], &mut bytes);
+        encode_frame(true, Opcode::Binary, None, &vec![b'x'; 70_000], &mut bytes);
+        encode_frame(true, Opcode::Close, None, &[], &mut bytes);
+        for cut in (0..20).chain([bytes.len() - 1, bytes.len()]).chain(300..330) {
+            let boundary = after(&bytes[..cut]);
+            assert_eq!(Boundary::from_bytes(boundary.to_bytes()), Some(boundary), "{cut}");
+        }
+        let lost = after(&[0x82, 127, 0x80, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(Boundary::from_bytes(lost.to_bytes()), Some(lost));
+        for bad in [
+            [6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            [2, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            [4; 12],
+            [0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0],
+        ] {
+            assert_eq!(Boundary::from_bytes(bad), None, "{bad:?}");
+        }
     }
 
     proptest! {

@@ -20,12 +20,13 @@ enum Layer {
 }
 
 /// The layout of ARCHITECTURE.md. A new crate must be added here first.
-const LAYOUT: [(&str, Layer); 31] = [
+const LAYOUT: [(&str, Layer); 32] = [
     ("conf", Layer::Pure),
     ("http1", Layer::Pure),
     ("http2", Layer::Pure),
     ("cache", Layer::Pure),
     ("cgi", Layer::Pure),
+    ("handover", Layer::Pure),
     ("jwt", Layer::Pure),
     ("proxyproto", Layer::Pure),
     ("websocket", Layer::Pure),

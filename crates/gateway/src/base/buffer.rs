@@ -30,6 +30,11 @@ impl RareSpill {
         self.0.is_none()
     }
 
+    /// The bytes that wait.
+    pub(crate) fn waiting(&self) -> &[u8] {
+        self.0.as_ref().map_or(&[], |spill| &spill.bytes[spill.sent..])
+    }
+
     /// Bytes of memory behind it.
     pub(crate) fn held_bytes(&self) -> usize {
         self.0.as_ref().map_or(0, |spill| size_of::<Spill>() + spill.held_bytes())

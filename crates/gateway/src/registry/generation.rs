@@ -255,7 +255,8 @@ impl Generation {
         if plan.generation >= self.number {
             return None;
         }
-        if !plan.marks.iter().any(|mark| self.route_marks.contains(mark)) {
+        // A tunnel without marks came from another process, and its route is not known here.
+        if !plan.marks.is_empty() && !plan.marks.iter().any(|mark| self.route_marks.contains(mark)) {
             return Some(CloseReason::DrainedRoute);
         }
         peer.filter(|peer| self.peer_stands.drains(*peer, plan.generation)).map(|_| CloseReason::DrainedPeer)

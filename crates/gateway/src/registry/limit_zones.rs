@@ -93,6 +93,13 @@ pub(crate) struct ConnectionPermit {
     key: Box<[u8]>,
 }
 
+impl ConnectionPermit {
+    /// The name of its zone, the zone's key as written, and the counted value.
+    pub(crate) fn parts(&self) -> (&str, &str, &[u8]) {
+        (&self.zone.name, &self.zone.key_text, &self.key)
+    }
+}
+
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.zone.shards.of(&self.key).leave(&self.key);

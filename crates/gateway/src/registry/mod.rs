@@ -12,6 +12,7 @@ pub(crate) mod generation;
 pub(crate) mod geo_files;
 pub(crate) mod group;
 pub(crate) mod guests;
+pub mod handover;
 pub mod inspect;
 pub(crate) mod key_sets;
 pub(crate) mod limit_zones;

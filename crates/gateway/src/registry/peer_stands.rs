@@ -30,6 +30,11 @@ pub(crate) struct PeerStands {
 }
 
 impl PeerStands {
+    /// Whether a tunnel may have this peer.
+    pub(crate) fn has(&self, peer: TunnelPeer) -> bool {
+        self.known.contains_key(&(peer.peer, peer.ordinal)) || self.open.contains(&peer.group)
+    }
+
     /// Whether a tunnel that began under a generation loses its peer. A tunnel that began when the peer was marked
     /// already belongs to a sticky session, and stays.
     pub(crate) fn drains(&self, peer: TunnelPeer, began: u64) -> bool {

@@ -100,6 +100,18 @@ impl Bound {
         Self { stream: Some(stream), port }
     }
 
+    /// Whether its local port is in the ledger.
+    pub(crate) fn has_port(&self) -> bool {
+        self.port.is_some()
+    }
+
+    /// Lets go of the socket, which another process has.
+    pub(crate) fn release(mut self) {
+        if let Some(stream) = self.stream.take() {
+            stream.release();
+        }
+    }
+
     /// Closes it by a reset, which frees the port at once.
     pub(crate) fn reset(mut self) {
         if let Some(stream) = self.stream.take() {

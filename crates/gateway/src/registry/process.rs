@@ -13,6 +13,7 @@ use crate::registry::certificates::Certificates;
 use crate::registry::checks::schedule::Checks;
 use crate::registry::drain_pace::DrainPace;
 use crate::registry::generation::{Generation, ListenerId};
+use crate::registry::handover::HandoverOrder;
 use crate::registry::inspect::Inspection;
 use crate::registry::key_sets::KeySets;
 use crate::registry::meter::Meter;
@@ -48,6 +49,10 @@ pub enum Message {
     Reload(Arc<Generation>),
     /// The log lines that held-back connections wait for are written.
     LinesWritten,
+    /// Hand tunnels over to another process, or take them over.
+    Handover(Box<HandoverOrder>),
+    /// Tunnels that were to be handed over stay in this process.
+    TunnelsStay,
     /// Drain the tunnels of this peer.
     DrainPeer(DrainedPeer),
     /// Answer an operator's question about connections.
@@ -95,6 +100,11 @@ impl WorkerLink {
         counted.is_ok()
     }
 
+    /// Whether it has drained and ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.connections.load(Ordering::Acquire) >= ENDED
+    }
+
     /// Whether a draining worker may end: it has no connection. From then on it is handed none.
     pub(crate) fn end_without_connections(&self) -> bool {
         self.connections.compare_exchange(0, ENDED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
@@ -130,6 +140,8 @@ pub struct Registry {
     pub(crate) key_sets: KeySets,
     /// How fast tunnels are drained.
     pub(crate) drain_pace: DrainPace,
+    /// Another process takes over the tunnels of this one.
+    pub(crate) tunnels_move: AtomicBool,
     /// Names that are looked up at run time.
     pub(crate) names: Names,
     /// Active health checks.
@@ -262,6 +274,7 @@ impl Registry {
             user_files: UserFiles::default(),
             key_sets: KeySets::default(),
             drain_pace: DrainPace::default(),
+            tunnels_move: AtomicBool::new(false),
             names: Names::new(wake()),
             checks: Checks::default(),
             acme: Acme::default(),

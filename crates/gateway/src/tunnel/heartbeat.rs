@@ -28,6 +28,22 @@ impl Heartbeat {
         Self { waiting_since: [None; 2], pinged_at: now }
     }
 
+    /// Its state for another process.
+    pub(crate) fn state(&self) -> handover::Heartbeat {
+        handover::Heartbeat {
+            waiting_since_ms: self.waiting_since.map(|since| since.map(|since| since.0)),
+            pinged_at_ms: self.pinged_at.0,
+        }
+    }
+
+    /// The inverse of [`Self::state`].
+    pub(crate) fn from_state(state: &handover::Heartbeat) -> Self {
+        Self {
+            waiting_since: state.waiting_since_ms.map(|since| since.map(Millis)),
+            pinged_at: Millis(state.pinged_at_ms),
+        }
+    }
+
     /// Notes bytes from an end.
     pub(crate) fn heard(&mut self, end: usize) {
         self.waiting_since[end] = None;

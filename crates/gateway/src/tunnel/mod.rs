@@ -4,6 +4,7 @@
 
 pub(crate) mod datagrams;
 pub(crate) mod end;
+pub(crate) mod handed_over;
 pub(crate) mod heartbeat;
 pub(crate) mod leaving;
 mod passage;
@@ -74,7 +75,8 @@ pub(crate) struct Tunnel {
     has_frames: bool,
     /// Rate limits, if any: of the client's bytes, and of the upstream's.
     paces: Option<Box<[Option<Pace>; 2]>>,
-    permit: TunnelPermit<'static, IdleSocket>,
+    /// `None` if it came from another process, and the configuration here does not know the peer.
+    permit: Option<TunnelPermit<'static, IdleSocket>>,
     /// A tunnel counts for `max_conns` and `least_conn` as long as it exists.
     seat: Counted,
 }
@@ -156,7 +158,7 @@ impl Tunnel {
             extras: heartbeat.map(|heartbeat| Box::new(Extras { heartbeat: Some(heartbeat), ..Extras::default() })),
             has_frames,
             paces,
-            permit,
+            permit: Some(permit),
             seat,
         };
         match tunnel.preload(&ahead, pending, &early) {
@@ -372,7 +374,10 @@ impl Tunnel {
 
     /// Ends both connections. A reset on one side is passed on as a reset: a FIN would look like a regular end.
     pub(crate) fn close(self) {
-        if self.downstream.borrowed().is_failed() || self.upstream.is_failed() {
+        // After a FIN in each direction the kernel reports a hang-up, too. A reset would then cost the client the bytes that
+        // it has not received yet.
+        let is_regular = self.flows == [Flow::Closed; 2];
+        if !is_regular && (self.downstream.borrowed().is_failed() || self.upstream.is_failed()) {
             self.downstream.reset();
             self.upstream.reset();
         } else {
@@ -385,9 +390,10 @@ impl Tunnel {
         matches!(self.plan.kind, TunnelKind::Session { .. })
     }
 
-    /// Its peer; `None` for one without a number in the pool.
+    /// Its peer; `None` for one without a number in the pool, and for one that the configuration does not know.
     pub(crate) fn peer(&self) -> Option<TunnelPeer> {
-        Some(TunnelPeer { group: self.permit.group(), peer: self.permit.peer()?, ordinal: self.seat.ordinal() })
+        let permit = self.permit.as_ref()?;
+        Some(TunnelPeer { group: permit.group(), peer: permit.peer()?, ordinal: self.seat.ordinal() })
     }
 
     /// The settings that it keeps.

@@ -18,6 +18,26 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use upstream::balance::SessionTiming;
 
+/// The variables that get their values only when the tunnel ends. Another process knows them by their places here.
+pub(super) static LATE: [Variable; 16] = [
+    Variable::BytesSent,
+    Variable::BytesReceived,
+    Variable::SessionTime,
+    Variable::UpstreamSessionTime,
+    Variable::UpstreamFirstByteTime,
+    Variable::BodyBytesSent,
+    Variable::RequestTime,
+    Variable::ConnectionTime,
+    Variable::Msec,
+    Variable::TimeLocal,
+    Variable::TimeIso8601,
+    Variable::UpstreamResponseTime,
+    Variable::UpstreamResponseLength,
+    Variable::UpstreamBytesReceived,
+    Variable::UpstreamBytesSent,
+    Variable::CloseSide,
+];
+
 /// The access-log lines of a tunnel, rendered as far as known at its start, and the values for the gaps.
 pub(crate) struct TunnelRecord {
     pub(crate) lines: Vec<(Arc<LogSink>, Option<LineName>, EarlyLine)>,
@@ -83,25 +103,7 @@ impl TunnelRecord {
 impl TunnelView<'_> {
     /// Whether a variable gets its value only when the tunnel ends.
     pub(crate) fn is_late(variable: &Variable) -> bool {
-        matches!(
-            variable,
-            Variable::BytesSent
-                | Variable::BytesReceived
-                | Variable::SessionTime
-                | Variable::UpstreamSessionTime
-                | Variable::UpstreamFirstByteTime
-                | Variable::BodyBytesSent
-                | Variable::RequestTime
-                | Variable::ConnectionTime
-                | Variable::Msec
-                | Variable::TimeLocal
-                | Variable::TimeIso8601
-                | Variable::UpstreamResponseTime
-                | Variable::UpstreamResponseLength
-                | Variable::UpstreamBytesReceived
-                | Variable::UpstreamBytesSent
-                | Variable::CloseSide
-        )
+        LATE.contains(variable)
     }
 }
 

@@ -71,6 +71,7 @@ impl Worker {
                 | Body::Exchange(_)
                 | Body::Session(_)
                 | Body::Tunnel(_)
+                | Body::Frozen(_)
                 | Body::Datagrams(_)
                 | Body::HeldBack(_)
                 | Body::Job(_) => return None,

@@ -8,6 +8,7 @@ use crate::registry::generation::BoundTunnel;
 use crate::registry::peer_stands::TunnelPeer;
 use crate::registry::process::DrainedPeer;
 use crate::thread::chores::Chore;
+use crate::tunnel::Tunnel;
 use crate::tunnel::datagrams::DatagramEnd;
 use crate::worker::{Body, Worker};
 use reactor::{Micros, TaskId};
@@ -133,7 +134,28 @@ impl Worker {
         !searches.is_empty()
     }
 
-    /// The task and the reason if the cause applies to this tunnel, and it is not drained yet.
+    /// At the end of the process, and when handing its tunnels over has failed then: drains those that stay with it.
+    pub(super) fn drain_what_stays(&self) {
+        if self.thread.is_draining() && self.generation().drain.at_quit {
+            self.look_for_drained(Cause::Quit);
+        }
+    }
+
+    /// Whether another process may take the tunnel over: one that a reload drains ends here.
+    pub(super) fn may_move(&self, tunnel: &Tunnel) -> bool {
+        let generation = self.generation();
+        let is_drained =
+            || generation.drain.rate.is_some() && generation.drains(tunnel.plan(), tunnel.peer()).is_some();
+        tunnel.can_be_handed_over() && !self.staying.borrow().contains(&tunnel.task) && !is_drained()
+    }
+
+    /// Whether the tunnel is about to leave for another process, so that the end of this one does not matter to it.
+    fn will_move(&self, body: &Body) -> bool {
+        self.thread.shared.tunnels_move() && matches!(body, Body::Tunnel(tunnel) if self.may_move(tunnel))
+    }
+
+    /// The task and the reason if the cause applies to this tunnel, and it is not drained yet. A frozen tunnel is between
+    /// two processes: it is examined when it continues.
     fn drained_by(&self, cause: &Cause, body: &Body) -> Option<(TaskId, CloseReason)> {
         let (task, plan, peer) = match body {
             Body::Tunnel(tunnel) if !tunnel.is_leaving() => (tunnel.task, tunnel.plan(), tunnel.peer()),
@@ -144,6 +166,7 @@ impl Worker {
         let reason = match cause {
             Cause::Reload => self.generation().drains(plan, peer)?,
             Cause::Operator(drained) => peer.filter(|peer| drained.has(*peer)).map(|_| CloseReason::DrainedPeer)?,
+            Cause::Quit if self.will_move(body) => return None,
             Cause::Quit => CloseReason::DrainedQuit,
         };
         Some((task, reason))

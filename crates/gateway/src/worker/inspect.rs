@@ -80,7 +80,7 @@ impl Worker {
         let now = self.thread.reactor.now();
         let bodies = self.bodies.borrow();
         for (index, body) in bodies.iter().enumerate().take(end).skip(inspection.next) {
-            if matches!(body, Body::Tunnel(_) | Body::Datagrams(_)) != tunnels {
+            if matches!(body, Body::Tunnel(_) | Body::Frozen(_) | Body::Datagrams(_)) != tunnels {
                 continue;
             }
             let Some((row, stream, known)) = self.row(index, body, now) else { continue };
@@ -103,7 +103,7 @@ impl Worker {
         let now = self.thread.reactor.now();
         let bodies = self.bodies.borrow();
         let found = bodies.iter().enumerate().take(tasks.end).skip(tasks.start).filter_map(|(index, body)| {
-            if matches!(body, Body::Tunnel(_) | Body::Datagrams(_)) != tunnels {
+            if matches!(body, Body::Tunnel(_) | Body::Frozen(_) | Body::Datagrams(_)) != tunnels {
                 return None;
             }
             let (row, stream, known) = self.row(index, body, now)?;
@@ -156,7 +156,7 @@ impl Worker {
                 row.age_ms = Some(now.since(begun.at));
                 (None, Some(begun.client))
             }
-            Body::Tunnel(tunnel) => {
+            Body::Tunnel(tunnel) | Body::Frozen(tunnel) => {
                 row.state = match tunnel.is_session() {
                     _ if tunnel.is_leaving() => "draining",
                     true => "session",
@@ -193,7 +193,9 @@ impl Worker {
             return false;
         }
         let body = match self.bodies.borrow_mut().get_mut(index) {
-            Some(body) if !matches!(body, Body::Free | Body::Job(_)) => std::mem::replace(body, Body::Free),
+            Some(body) if !matches!(body, Body::Free | Body::Job(_) | Body::Frozen(_)) => {
+                std::mem::replace(body, Body::Free)
+            }
             _ => return false,
         };
         let reason = CloseReason::Operator;
@@ -232,7 +234,7 @@ impl Worker {
                 bump(&self.thread.counters().exchanges, -1);
                 self.forget_connection(task, reason);
             }
-            Body::Free | Body::Job(_) => return false,
+            Body::Free | Body::Job(_) | Body::Frozen(_) => return false,
         }
         true
     }

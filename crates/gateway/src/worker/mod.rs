@@ -8,6 +8,7 @@ pub(crate) mod datagrams;
 pub(crate) mod displacing;
 pub(crate) mod drains;
 pub(crate) mod greeting;
+pub(crate) mod handover;
 pub(crate) mod held_back;
 pub(crate) mod housekeeping;
 pub(crate) mod http2;
@@ -46,7 +47,7 @@ use crate::worker::held_back::HeldBack;
 use crate::worker::http2::Multiplexed;
 use crate::worker::inspect::Begun;
 use crate::worker::sessions::Sessions;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Weak;
 
 use reactor::{Millis, Peeked, Reactor, Ready, SourceId, TaskId};
@@ -76,6 +77,8 @@ pub(crate) enum Body {
     /// A session of `stream` before its tunnel.
     Session(Slot),
     Tunnel(Box<Tunnel>),
+    /// A tunnel that moves nothing while another process takes it over, or hands it over.
+    Frozen(Box<Tunnel>),
     /// A session of datagrams that has a peer.
     Datagrams(Box<DatagramSession>),
     Lingering(Box<Linger>),
@@ -110,6 +113,8 @@ pub(crate) struct Worker {
     /// When connections without a request were last closed because memory was short.
     relieved_at: Cell<Millis>,
     stopped: Cell<bool>,
+    /// Tunnels that no other process takes over.
+    staying: RefCell<FxHashSet<TaskId>>,
 }
 
 /// Runs a worker until it is told to end. `listeners` are those that exist at its start.
@@ -139,6 +144,7 @@ pub fn run(
         held_back_at: Cell::default(),
         relieved_at: Cell::default(),
         stopped: Cell::new(false),
+        staying: RefCell::default(),
     });
     let relief: Weak<Worker> = Rc::downgrade(&worker);
     worker.thread.set_relief(relief);
@@ -240,7 +246,7 @@ impl Worker {
                     tunnels += 1;
                     leaving += u64::from(tunnel.is_leaving());
                 }
-                Body::Datagrams(_) => tunnels += 1,
+                Body::Frozen(_) | Body::Datagrams(_) => tunnels += 1,
                 Body::Free | Body::Idle(_) | Body::Lingering(_) | Body::HeldBack(_) | Body::Http2(_) | Body::Job(_) => {
                 }
             }
@@ -283,6 +289,7 @@ impl Worker {
             Body::Exchange(slot) => self.poll_exchange(task, slot),
             Body::Session(slot) => self.poll_session(task, slot),
             Body::Tunnel(tunnel) => self.step_tunnel(tunnel),
+            Body::Frozen(tunnel) => self.put(task, Body::Frozen(tunnel)),
             Body::Datagrams(session) => self.step_datagrams(session),
             Body::Lingering(linger) => self.step_linger(linger),
             Body::HeldBack(held) => self.step_held_back(held),
@@ -296,7 +303,7 @@ impl Worker {
             Body::Idle(connection) | Body::Reading(connection) => {
                 self.thread.memory.hold(task, HeldFor::Connection, held_waiting(connection));
             }
-            Body::Tunnel(tunnel) => {
+            Body::Tunnel(tunnel) | Body::Frozen(tunnel) => {
                 self.thread.memory.hold(task, HeldFor::Tunnel, TUNNEL_BYTES + tunnel.held_bytes());
             }
             Body::Datagrams(_) => self.thread.memory.hold(task, HeldFor::Tunnel, DATAGRAM_SESSION_BYTES),
@@ -477,12 +484,7 @@ impl Worker {
 
     pub(super) fn forget_connection(&self, task: TaskId, reason: CloseReason) {
         bump(&self.thread.counters().closed[reason], 1);
-        self.begun.borrow_mut().remove(&task.index);
-        self.datagrams.forget(task);
-        self.thread.memory.hold(task, HeldFor::Connection, 0);
-        self.thread.reactor.end_task(task);
-        self.thread.shared.workers[self.thread.index as usize].connections.fetch_sub(1, Ordering::Relaxed);
-        self.resume_accept();
+        self.forget_task(task);
     }
 
     fn connections(&self) -> usize {
@@ -510,6 +512,8 @@ impl Worker {
                 }
                 Message::DrainPeer(peer) => self.look_for_drained(Cause::Operator(peer)),
                 Message::Inspect(inspection) => self.inspect(inspection),
+                Message::Handover(order) => self.hand_over(*order),
+                Message::TunnelsStay => self.drain_what_stays(),
                 Message::Drain => self.drain(),
                 Message::LinesWritten => self.lines_are_written(),
                 Message::Stop => self.stopped.set(true),
@@ -555,9 +559,7 @@ impl Worker {
             }
         }
         self.drain_http2();
-        if self.generation().drain.at_quit {
-            self.look_for_drained(Cause::Quit);
-        }
+        self.drain_what_stays();
         let mut removed = Vec::new();
         self.thread.shared.pool.drain(self.thread.id(), upstream::DiscardReason::Drain, &mut removed);
     }

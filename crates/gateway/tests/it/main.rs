@@ -20,6 +20,7 @@ mod geoip2;
 mod gzip;
 mod h2;
 mod h2_upstream;
+mod handover;
 mod limits;
 mod memcached;
 mod mmdb;

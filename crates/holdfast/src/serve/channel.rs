@@ -27,6 +27,11 @@ const BODY_BYTES_MAX: u64 = conf::load::TEXT_BYTES_MAX as u64 + (64 << 20);
 /// A process that accepts no packet for this long is stuck; the sender gives up.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How often, and with which pause, a packet is sent again if too many descriptors are in flight: for a second, in which
+/// a process that is alive receives what was sent.
+const IN_FLIGHT_TRIES: usize = 100;
+const IN_FLIGHT_PAUSE: Duration = Duration::from_millis(10);
+
 /// The kind of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -47,6 +52,18 @@ pub(super) enum Kind {
     Adopt = b'a',
     /// From such a child: the sockets.
     Heritage = b'h',
+    /// To the child, or to the other program's master for its child: take over tunnels that come over this socket.
+    TakeTunnels = b'i',
+    /// To the child: hand your tunnels over through this socket.
+    GiveTunnels = b'g',
+    /// Between two such processes, from the one that takes over: the versions of the format that it knows.
+    Hello = b'v',
+    /// From the other one: tunnels.
+    Tunnels = b'm',
+    /// The answer: which of them it holds.
+    Held = b'M',
+    /// The end of the exchange: they belong to the process that holds them.
+    Commit = b'e',
     /// To the child: send your counts for the service manager. From the child: they are the text.
     Counts = b'z',
     /// To the child: a request of `holdfast ctl`.
@@ -59,7 +76,7 @@ pub(super) enum Kind {
     Refused = b'n',
 }
 
-const KINDS: [Kind; 13] = [
+const KINDS: [Kind; 19] = [
     Kind::Descriptors,
     Kind::Configure,
     Kind::Certificates,
@@ -68,6 +85,12 @@ const KINDS: [Kind; 13] = [
     Kind::Stop,
     Kind::Adopt,
     Kind::Heritage,
+    Kind::TakeTunnels,
+    Kind::GiveTunnels,
+    Kind::Hello,
+    Kind::Tunnels,
+    Kind::Held,
+    Kind::Commit,
     Kind::Counts,
     Kind::Ctl,
     Kind::CtlAnswer,
@@ -95,8 +118,13 @@ pub(super) struct Channel {
 impl Channel {
     /// Both ends; the second is for a process about to be started.
     pub(super) fn pair() -> io::Result<(Self, OwnedFd)> {
-        let (here, there) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        let (here, there) = Self::ends()?;
         Ok((Self::over(here)?, there))
+    }
+
+    /// Both ends, for two other processes.
+    pub(super) fn ends() -> io::Result<(OwnedFd, OwnedFd)> {
+        Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
     }
 
     /// The end that this process got as standard input.
@@ -126,6 +154,11 @@ impl Channel {
         self.send_packet(kind, &text[..text.len().min(TEXT_BYTES_MAX)], &[])
     }
 
+    /// Sends a message that consists of a descriptor.
+    pub(super) fn send_with(&self, kind: Kind, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        self.send_packet(kind, &[], &[descriptor])
+    }
+
     /// Sends a message with a body and descriptors.
     pub(super) fn send_body(&self, kind: Kind, body: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         for some in descriptors.chunks(DESCRIPTORS_MAX) {
@@ -137,7 +170,20 @@ impl Channel {
         self.send_packet(kind, &[], &[file.as_fd()])
     }
 
+    /// Descriptors in flight count against the limit of the user: if that is reached, it waits until others were received.
     fn send_packet(&self, kind: Kind, text: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        for _ in 0..IN_FLIGHT_TRIES {
+            match self.send_packet_once(kind, text, descriptors) {
+                Err(error) if error.raw_os_error() == Some(nix::errno::Errno::ETOOMANYREFS as i32) => {
+                    std::thread::park_timeout(IN_FLIGHT_PAUSE);
+                }
+                other => return other,
+            }
+        }
+        self.send_packet_once(kind, text, descriptors)
+    }
+
+    fn send_packet_once(&self, kind: Kind, text: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {

@@ -11,6 +11,7 @@ use super::order::Order;
 use super::privileges::become_owner;
 use super::service_manager::status_text;
 use super::sockets::{Bound, socket_name};
+use super::tunnels::{self, Giving};
 use crate::instance::Instance;
 use crate::process::ChildPlan;
 use crate::report::{self, errno};
@@ -37,6 +38,8 @@ struct Child {
     ending: bool,
     /// What a new master gets if the present one dies.
     heritage: Heritage,
+    /// The hand-over of its tunnels.
+    giving: Option<Giving>,
 }
 
 /// State that outlives a master.
@@ -75,8 +78,11 @@ pub(super) fn run() -> Result<(), String> {
     let signals = Signals::open().map_err(|error| format!("signalfd() failed {}", errno(&error)))?;
     let master_user = channel.peer_user().map_err(|error| format!("getsockopt() failed {}", errno(&error)))?;
     let heritage = Heritage { meeting_place: None, master_user, bound: Vec::new(), instance: None, alone: false };
-    let mut child = Child { channel, lasting: Lasting::default(), engine: None, ending: false, heritage };
+    let mut child = Child { channel, lasting: Lasting::default(), engine: None, ending: false, heritage, giving: None };
     let outcome = child.work(&signals);
+    if let Some(giving) = child.giving.take() {
+        giving.end();
+    }
     let ended = child.engine.map_or(Ok(()), Engine::join);
     outcome.and(ended)
 }
@@ -223,6 +229,7 @@ impl Child {
                 self.ending |= self.engine.is_none();
             }
             Kind::Adopt => self.bequeath(),
+            Kind::TakeTunnels | Kind::GiveTunnels => self.move_tunnels(packet),
             Kind::Counts => {
                 if let Some(shared) = self.lasting.existing() {
                     // If the master is gone, it needs no answer.
@@ -236,7 +243,15 @@ impl Child {
                     engine.log(Level::Alert, &format!("ctl: a request is not carried out {}", errno(&error)));
                 }
             }
-            Kind::CtlAnswer | Kind::Descriptors | Kind::Heritage | Kind::Ready | Kind::Refused => {}
+            Kind::CtlAnswer
+            | Kind::Descriptors
+            | Kind::Heritage
+            | Kind::Ready
+            | Kind::Refused
+            | Kind::Hello
+            | Kind::Tunnels
+            | Kind::Held
+            | Kind::Commit => {}
         }
         Ok(())
     }
@@ -269,6 +284,19 @@ impl Child {
         }
         self.engine = Some(engine);
         Ok(())
+    }
+
+    /// Begins to hand over tunnels, or to take them over.
+    fn move_tunnels(&mut self, mut packet: Packet) {
+        let (Some(engine), Some(shared)) = (&self.engine, self.lasting.existing()) else { return };
+        let Some(socket) = packet.descriptors.pop() else { return };
+        let begun = match packet.kind {
+            Kind::GiveTunnels => tunnels::hand_over(shared, socket).map(|giving| self.giving = Some(giving)),
+            _ => tunnels::take_over(shared, socket),
+        };
+        if let Err(error) = begun {
+            engine.log(Level::Warn, &format!("open tunnels are not handed over {}", errno(&error)));
+        }
     }
 
     fn drain(&mut self) {

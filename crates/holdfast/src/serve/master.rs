@@ -5,6 +5,7 @@ mod ctl;
 mod dry_run;
 mod offspring;
 mod service;
+mod tunnels;
 mod upgrade;
 
 use super::adoption;
@@ -185,6 +186,7 @@ impl Master<'_> {
                 self.answer(ask);
             }
             self.look_at_ctl();
+            self.hear_other_program();
             self.hear_child();
             self.hear_successor(ready.is_some())?;
             if self.child.is_some()
@@ -215,6 +217,8 @@ impl Master<'_> {
         for one in self.child.iter().chain(&self.successor).filter(|one| one.speaks()) {
             watched.push(PollFd::new(one.channel.descriptor(), PollFlags::POLLIN));
         }
+        let other = self.takeover.other.as_ref();
+        watched.extend(other.map(|other| PollFd::new(other.descriptor(), PollFlags::POLLIN)));
         watched.extend(self.ctl.watched());
         match poll(&mut watched, PollTimeout::from(LOOK_PERIOD_MS)) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
@@ -241,6 +245,7 @@ impl Master<'_> {
                 self.announce_end(Some(self.plan.process().shutdown_timeout));
                 // Other programs may bind the addresses while the last connections finish.
                 self.close_sockets();
+                self.move_tunnels_to_other_program();
                 self.everybody().for_each(|one| one.tell(Kind::Drain));
             }
             Ask::Reload if self.ending == Ending::Not && self.takeover.rests => {
@@ -374,6 +379,7 @@ impl Master<'_> {
             Some(Word::Ready(plan)) => {
                 let mut old = std::mem::replace(&mut self.child, self.successor.take());
                 if let Some(old) = &mut old {
+                    self.move_tunnels_to_child(&old.channel);
                     // The new child already accepts on the same sockets.
                     old.tell(Kind::Drain);
                 }
@@ -399,7 +405,8 @@ impl Master<'_> {
 
     /// Tells the children of a dead master to finish, because a child of this master serves now.
     fn relieve_adopted(&mut self) {
-        for child in self.adopted.drain(..) {
+        for child in std::mem::take(&mut self.adopted) {
+            self.move_tunnels_to_child(&child);
             self.journal.log(Level::Notice, "a worker process of a dead master has handed over, and finishes");
             let _ = child.send(Kind::Drain, "");
         }

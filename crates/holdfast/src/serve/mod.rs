@@ -25,6 +25,7 @@ mod single;
 mod sockets;
 mod syslog;
 mod temp_directories;
+mod tunnels;
 
 pub(crate) use adoption::tell_left_behind;
 pub(crate) use log_files::LogFiles;

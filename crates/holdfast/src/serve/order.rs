@@ -2,10 +2,10 @@
 //! each descriptor. Bytes in, bytes out.
 
 use crate::instance::Instance;
+use handover::wire::{Reader, put, put_count};
 use std::collections::HashMap;
-use std::ffi::OsString;
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use tls::TicketState;
 
@@ -145,7 +145,7 @@ impl Order {
 
     /// Decodes it; `None` if the bytes are not an order.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut from = Reader { left: bytes };
+        let mut from = Reader::new(bytes);
         let (conf_path, prefix) = (from.path()?, from.path()?);
         let (error_log, pid_path) = (from.path()?, from.path()?);
         // An option is a list with at most one entry.
@@ -159,56 +159,14 @@ impl Order {
         let tickets = from.list(|from| TicketState::decode(from.bytes()?))?;
         let texts = Texts { files: files.into_iter().collect(), masks: masks.into_iter().collect() };
         let order = Self { instance, texts, listeners, logs, meeting_place, tickets };
-        from.left.is_empty().then_some(order)
+        from.is_at_end().then_some(order)
     }
-}
-
-fn put_count(out: &mut Vec<u8>, count: usize) {
-    out.extend_from_slice(&(count as u64).to_le_bytes());
-}
-
-fn put(out: &mut Vec<u8>, bytes: &[u8]) {
-    put_count(out, bytes.len());
-    out.extend_from_slice(bytes);
 }
 
 fn put_paths(out: &mut Vec<u8>, paths: &[PathBuf]) {
     put_count(out, paths.len());
     for path in paths {
         put(out, path.as_os_str().as_bytes());
-    }
-}
-
-/// The rest of an encoded order.
-struct Reader<'a> {
-    left: &'a [u8],
-}
-
-impl<'a> Reader<'a> {
-    fn count(&mut self) -> Option<usize> {
-        let (first, rest) = self.left.split_first_chunk()?;
-        self.left = rest;
-        usize::try_from(u64::from_le_bytes(*first)).ok()
-    }
-
-    fn bytes(&mut self) -> Option<&'a [u8]> {
-        let count = self.count()?;
-        let (bytes, rest) = self.left.split_at_checked(count)?;
-        self.left = rest;
-        Some(bytes)
-    }
-
-    fn string(&mut self) -> Option<String> {
-        String::from_utf8(self.bytes()?.to_vec()).ok()
-    }
-
-    fn path(&mut self) -> Option<PathBuf> {
-        Some(OsString::from_vec(self.bytes()?.to_vec()).into())
-    }
-
-    fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
-        // Counts are not trusted: a wrong one runs into the end of the bytes.
-        (0..self.count()?).map(|_| item(self)).collect()
     }
 }
 

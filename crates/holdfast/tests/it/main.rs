@@ -41,6 +41,7 @@ mod reload_tunnels;
 mod service_manager;
 mod support;
 mod tls;
+mod tunnels;
 mod upgrade;
 mod watch;
 mod watch_live;

@@ -89,14 +89,33 @@ fn stop(instance: &Instance, master: u32) {
     assert_eq!(instance.pid_file(), None);
 }
 
+/// The same proxy under TLS, at an address of its own.
+const SECURE: &str = "server { listen 127.0.0.1:SECURE ssl; ssl_certificate a.crt; ssl_certificate_key a.key;
+    location / { proxy_pass http://UPSTREAM; proxy_set_header Connection upgrade;
+        proxy_set_header Upgrade $http_upgrade; } }";
+
+fn secure_tunnel(port: u16, authority: &testkit::Authority) -> testkit::Talk {
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
+    let mut client = testkit::Talk::connect_secure(address, &authority.client(), "a.test").expect("a handshake");
+    client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n");
+    assert_eq!(client.response().status(), 101);
+    client
+}
+
 #[test]
 fn x10_another_program_takes_over_and_no_connection_is_refused() {
-    let servers = PROXY.replace("UPSTREAM", &echo().to_string());
-    let instance = Instance::new("worker_shutdown_timeout 5s;", &servers);
+    let instance = Instance::new("", "");
+    let authority = testkit::Authority::new("Test Authority");
+    authority.issue(&["a.test"]).write(&instance.path(""), "a");
+    let secure = testkit::free_port();
+    let servers = format!("{PROXY} {SECURE}").replace("UPSTREAM", &echo().to_string());
+    instance.configure("worker_shutdown_timeout 5s;", &servers.replace("SECURE", &secure.to_string()));
     let old = daemon(&instance);
     let old_child = children(old)[0];
     let mut through = tunnel(&instance);
     goes_through(&mut through);
+    // The keys of TLS are in the old process.
+    let mut staying = secure_tunnel(secure, &authority);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let clients: Vec<_> = (0..3)
@@ -113,18 +132,22 @@ fn x10_another_program_takes_over_and_no_connection_is_refused() {
             })
             .collect();
         let new = taken_over(&instance, old);
-        // Both programs serve; the tunnel belongs to the old one.
+        // Both programs serve; the tunnels belong to the old one.
         goes_through(&mut through);
         tell(old, Signal::SIGWINCH);
         instance.wait_for_line("signal 28 (SIGWINCH) received, shutting down workers");
         goes_through(&mut through);
-        assert!(lives(old_child), "W8: it has a tunnel");
+        instance.wait_for_line(" 1 tunnels were handed over to another process");
+        staying.send("ping");
+        staying.expect("ping");
+        assert!(lives(old_child), "W8: it has a tunnel under TLS");
         tell(old, Signal::SIGQUIT);
-        goes_through(&mut through);
-        // The worker ends at worker_shutdown_timeout, and with it the tunnel and the old master.
-        let mut rest = Vec::new();
-        let _ = through.read_to_end(&mut rest);
+        staying.send("ping");
+        staying.expect("ping");
+        // The worker ends at worker_shutdown_timeout, and with it this tunnel and the old master.
+        let _ = staying.end();
         until("the old ones have ended", || !lives(old) && !lives(old_child));
+        goes_through(&mut through);
         assert_eq!(instance.pid_file(), Some(new));
         assert!(!instance.path("logs/holdfast.pid.oldbin").exists());
         let served: u64 = {

@@ -332,7 +332,12 @@ impl Counted {
     /// The peer's ordinal among those of its group with the same address; 0 for a peer that is not counted, which is the
     /// only one of its group.
     pub fn ordinal(&self) -> u32 {
-        self.0.as_ref().map_or(0, |health| health.ordinal())
+        self.counted_ordinal().unwrap_or(0)
+    }
+
+    /// The ordinal of the peer where it is counted; `None` if it is not counted.
+    pub fn counted_ordinal(&self) -> Option<u32> {
+        self.0.as_ref().map(|health| health.ordinal())
     }
 }
 
@@ -383,6 +388,17 @@ impl HealthRegistry {
         let health = Arc::new(health);
         peers.insert(identity, Arc::downgrade(&health));
         health
+    }
+
+    /// Counts a tunnel that another process has opened, whatever the limits; it counts nowhere if no generation has the
+    /// peer.
+    pub fn count_tunnel(&self, group: &str, address: &PeerAddress, ordinal: u32) -> Counted {
+        let identity = (group.into(), address.clone(), ordinal);
+        let health = lock_plain(&self.peers).get(&identity).and_then(Weak::upgrade);
+        if let Some(health) = &health {
+            health.active.fetch_add(1, Relaxed);
+        }
+        Counted(health)
     }
 
     /// All peers that a generation has, with their groups and addresses. Off the request path.

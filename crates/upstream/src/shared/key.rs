@@ -241,6 +241,20 @@ impl Names {
         Ok(number)
     }
 
+    /// The numbers of a group and its peer, if both have one.
+    pub(crate) fn known_peer(&self, group: &str, address: &PeerAddress) -> Option<(GroupId, u16)> {
+        let group = GroupId(*self.groups.get(group)?);
+        let number = *self.peers.get(&(group, address.clone()))?;
+        Some((group, number))
+    }
+
+    /// The name of a group and the address of a peer of it.
+    pub(crate) fn name_of_peer(&self, group: GroupId, peer: u16) -> Option<(Box<str>, PeerAddress)> {
+        let (name, _) = self.groups.iter().find(|(_, number)| **number == group.0)?;
+        let (of, address) = &self.tenants.get(usize::from(peer))?.name;
+        (*of == group).then(|| (name.clone(), address.clone()))
+    }
+
     /// The number of a former peer; of the group `of`, if given.
     fn vacant_peer(&mut self, of: Option<GroupId>, mut vacate: impl FnMut(u16) -> bool) -> Option<u16> {
         let is_full = of.is_some() || self.tenants.len() > TABLE_INDEX_MAX as usize;

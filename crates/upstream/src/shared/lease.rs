@@ -183,7 +183,7 @@ impl<'p, C: Send> Lease<'p, C> {
     pub fn into_tunnel(mut self) -> (C, TunnelPermit<'p, C>) {
         let connection = self.consume();
         self.pool.count_discard(self.worker, self.group, DiscardReason::Upgraded);
-        (connection, TunnelPermit { pool: self.pool, group: self.group, peer: self.peer })
+        (connection, TunnelPermit::new(self.pool, self.group, self.peer))
     }
 
     fn consume(&mut self) -> C {
@@ -268,7 +268,11 @@ pub struct TunnelPermit<'p, C: Send> {
     peer: u16,
 }
 
-impl<C: Send> TunnelPermit<'_, C> {
+impl<'p, C: Send> TunnelPermit<'p, C> {
+    pub(crate) fn new(pool: &'p Pool<C>, group: u16, peer: u16) -> Self {
+        Self { pool, group, peer }
+    }
+
     /// Its group.
     pub fn group(&self) -> GroupId {
         GroupId(self.group)
@@ -277,6 +281,11 @@ impl<C: Send> TunnelPermit<'_, C> {
     /// Its peer.
     pub fn peer(&self) -> Option<PeerId> {
         self.pool.peer_id(self.peer)
+    }
+
+    /// The group's name and the peer's address. Off the request path.
+    pub fn names(&self) -> Option<(Box<str>, super::PeerAddress)> {
+        self.pool.name_of_peer(self.group, self.peer)
     }
 }
 

@@ -169,6 +169,23 @@ impl<C: Send> Pool<C> {
         names.leave_peer(peer);
     }
 
+    /// Counts a tunnel that another process has opened, whatever the limits; `None` if the pool does not know the peer.
+    /// Off the request path.
+    pub fn count_tunnel(&self, group: &str, address: &PeerAddress) -> Option<TunnelPermit<'_, C>> {
+        // A peer's number passes to another peer only under this lock, and only if nothing is counted.
+        let names = self.names();
+        let (group, number) = names.known_peer(group, address)?;
+        self.groups.slot(u32::from(group.0))?.gauges.0.connections.fetch_add(1, Ordering::AcqRel);
+        if let Some(peer) = self.peers.slot(u32::from(number)) {
+            peer.gauges.0.connections.fetch_add(1, Ordering::AcqRel);
+        }
+        Some(TunnelPermit::new(self, group.0, number))
+    }
+
+    pub(crate) fn name_of_peer(&self, group: u16, peer: u16) -> Option<(Box<str>, PeerAddress)> {
+        self.names().name_of_peer(GroupId(group), peer)
+    }
+
     /// All groups that were ever interned, with their names. Off the request path.
     pub fn groups(&self) -> Vec<(Box<str>, GroupId)> {
         self.names().groups()

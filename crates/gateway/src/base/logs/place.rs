@@ -10,6 +10,7 @@ use reactor::PeerAddress;
 use rules::time_format::Moment;
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 use std::{fmt, io};
@@ -53,6 +54,22 @@ pub struct SyslogPlace {
     pub tag: String,
     /// The hostname in the message; `None` with `nohostname`.
     pub hostname: Option<String>,
+}
+
+impl LogPlace {
+    /// A name by which another process finds the same destination.
+    pub(crate) fn full_name(&self) -> Vec<u8> {
+        match self {
+            Self::File(path) => [b"file ", path.as_os_str().as_bytes()].concat(),
+            Self::Stderr => b"stderr".to_vec(),
+            Self::Syslog(SyslogPlace { server, facility, severity, tag, hostname }) => {
+                let hostname = hostname.as_deref().unwrap_or_default();
+                format!("syslog {server} {facility} {} {tag} {hostname}", severity.label()).into_bytes()
+            }
+            // Each line names its own file.
+            Self::Named(_) => b"named".to_vec(),
+        }
+    }
 }
 
 /// The form for messages and metrics.

@@ -7,6 +7,7 @@ mod caches;
 mod groups;
 mod limit_zones;
 mod listeners;
+mod log_names;
 mod logs;
 mod server_tls;
 #[cfg(test)]

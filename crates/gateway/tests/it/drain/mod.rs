@@ -2,6 +2,7 @@
 
 mod causes;
 mod frames;
+mod moved;
 mod pace;
 
 use testkit::{Gateway, Peer, Talk};
@@ -42,17 +43,20 @@ impl Scene {
     }
 
     fn tunnel_for(&self, protocol: &str, location: &str) -> Talk {
-        let mut client = self.gateway.client();
-        client
-            .send(format!("GET {location} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n"));
-        assert_eq!(client.response().status(), 101);
-        client
+        tunnel_of(&self.gateway, protocol, location)
     }
 
     #[track_caller]
     fn until_drained(&self) {
         self.gateway.until_totals("nothing is drained", |totals| totals.draining == 0);
     }
+}
+
+fn tunnel_of(gateway: &Gateway, protocol: &str, location: &str) -> Talk {
+    let mut client = gateway.client();
+    client.send(format!("GET {location} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n"));
+    assert_eq!(client.response().status(), 101);
+    client
 }
 
 fn group(peers: usize) -> String {

@@ -68,8 +68,8 @@ impl DryRun {
                     exchanges = count(status, "requests", "under_way");
                     tunnels = count(status, "connections", "tunnels");
                     format!(
-                        "a new worker process takes over; the old one finishes {exchanges} requests and {tunnels} tunnels, until \
-                         worker_shutdown_timeout where that is set"
+                        "a new worker process takes over, with those of the {tunnels} tunnels that are not under TLS; the old one \
+                         finishes {exchanges} requests and the other tunnels, until worker_shutdown_timeout where that is set"
                     )
                 }
             }
@@ -148,7 +148,7 @@ mod tests {
         let status = json!({"requests": {"under_way": 3}, "connections": {"tunnels": 9}});
         let answer = run.into_json(Some(&status));
         assert_eq!((&answer["drained_tunnels"], &answer["accepted"]), (&json!(9), &json!(true)));
-        assert!(answer["consequence"].as_str().unwrap().contains("finishes 3 requests and 9 tunnels"));
+        assert!(answer["consequence"].as_str().unwrap().contains("finishes 3 requests and the other tunnels"));
     }
 
     #[test]

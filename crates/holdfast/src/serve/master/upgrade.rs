@@ -6,7 +6,7 @@ use super::Master;
 use super::offspring::describe;
 use crate::report::errno;
 use crate::serve::ROLE;
-use crate::serve::channel::Kind;
+use crate::serve::channel::{Channel, Kind};
 use crate::serve::service_manager::WATCHDOG_PID;
 use crate::serve::sockets::{Handover, INHERITED, leave_activated, leave_tickets};
 use crate::serve::tell_left_behind;
@@ -14,10 +14,14 @@ use gateway::Level;
 use reactor::PeerAddress;
 use std::ffi::OsStr;
 use std::fs::File;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::process::{CommandExt as _, parent_id};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tls::TicketState;
+
+/// The variable with the number of the descriptor that leads to the predecessor's master.
+const LINK: &str = "HOLDFAST_LINK";
 
 /// Other programs with the sockets of this master.
 pub(super) struct Takeover {
@@ -29,12 +33,18 @@ pub(super) struct Takeover {
     newcomer: Option<Child>,
     /// Whether the workers were told to end; they are restarted only on request.
     pub(super) rests: bool,
+    /// The connection to the master of the other program, for what its child and this one's have to do with each other.
+    pub(super) other: Option<Channel>,
+    /// Ends of socket pairs for the child as soon as it serves.
+    pub(super) arriving: Vec<OwnedFd>,
 }
 
 impl Takeover {
     pub(super) fn at_start() -> Self {
         let inherits = std::env::var_os(INHERITED).is_some();
-        Self { program: program(), predecessor: inherits.then(parent_id), newcomer: None, rests: false }
+        let other = if inherits { inherited_link() } else { None };
+        let predecessor = inherits.then(parent_id);
+        Self { program: program(), predecessor, newcomer: None, rests: false, other, arriving: Vec::new() }
     }
 
     pub(super) fn shares_sockets(&self) -> bool {
@@ -55,7 +65,16 @@ impl Takeover {
         self.predecessor.is_some_and(|pid| pid == parent_id())
     }
 
-    fn start(&self, sockets: &Handover, tickets: &[TicketState], activated: &[PeerAddress]) -> std::io::Result<Child> {
+    /// Starts the other program; also returns the connection to it.
+    fn start(
+        &self,
+        sockets: &Handover,
+        tickets: &[TicketState],
+        activated: &[PeerAddress],
+    ) -> std::io::Result<(Child, Channel)> {
+        let (link, theirs) = Channel::pair()?;
+        // A duplicate stays open across exec.
+        let theirs = rustix::io::dup(theirs)?;
         let mut words = std::env::args_os();
         let mut command = Command::new(&self.program);
         if let Some(name) = words.next() {
@@ -67,7 +86,8 @@ impl Takeover {
         leave_activated(&mut command, activated);
         // The new program may be nginx, which needs no tickets.
         let _ = leave_tickets(&mut command, tickets);
-        command.spawn()
+        command.env(LINK, theirs.as_raw_fd().to_string());
+        Ok((command.spawn()?, link))
     }
 }
 
@@ -88,9 +108,10 @@ impl Master<'_> {
         let started = Handover::of(&self.plan.bound.borrow())
             .and_then(|sockets| self.takeover.start(&sockets, &tickets, &self.sockets.activated()));
         match started {
-            Ok(newcomer) => {
+            Ok((newcomer, link)) => {
                 self.journal.log(Level::Notice, &format!("start new binary process {}", newcomer.id()));
                 self.takeover.newcomer = Some(newcomer);
+                self.takeover.other = Some(link);
                 self.sockets.shared = true;
             }
             Err(error) => {
@@ -110,6 +131,7 @@ impl Master<'_> {
         self.journal.log(Level::Notice, "signal 28 (SIGWINCH) received, shutting down workers");
         self.takeover.rests = true;
         self.respawn_at = None;
+        self.move_tunnels_to_other_program();
         let ending: Vec<_> = self.child.take().into_iter().chain(self.successor.take()).collect();
         for mut one in ending {
             one.tell(Kind::Drain);
@@ -158,6 +180,12 @@ impl Master<'_> {
             self.journal.log(Level::Alert, &message);
         }
     }
+}
+
+/// The connection to the master that has started this program; `None` if that does not know of it, like nginx.
+fn inherited_link() -> Option<Channel> {
+    let number = std::env::var(LINK).ok()?.parse().ok()?;
+    Channel::over(reactor::inherited_channel(number).ok()?).ok()
 }
 
 /// The program by the name it was called with: at the time of the upgrade the name may lead to a new file, and a link

@@ -397,7 +397,7 @@ fn a_dry_run_says_what_a_reload_changes_and_changes_nothing() {
     scene.configure("worker_processes 2;", &server);
     let plan = scene.json(&["reload", "--dry-run"]);
     assert_eq!((&plan["process"][0], &plan["drained_tunnels"]), (&"worker_processes changed".into(), &1.into()));
-    assert!(scene.text(&["reload", "--dry-run"]).contains("the old one finishes 0 requests and 1 tunnels"));
+    assert!(scene.text(&["reload", "--dry-run"]).contains("with those of the 1 tunnels that are not under TLS"));
     // A refused configuration gives the reason.
     scene.configure("nonsense;", &server);
     let plan = scene.json(&["reload", "--dry-run"]);

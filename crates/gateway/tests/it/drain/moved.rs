@@ -1,0 +1,132 @@
+//! Tunnels that are handed over to another process, and drained there or before. Marks of routes contain the address at
+//! which the server listens, so most of these gateways take their own tunnels over.
+
+use super::{Scene, client_frame, close, closes, echo, echoes, frame, masked_close, switching, tunnel_of};
+use crate::handover::{freeze, move_tunnels};
+use gateway::Message;
+use testkit::{End, Gateway, Signal, Talk};
+use websocket::{CloseCode, Opcode};
+
+const FAST: &str = "drain_rate 1000;";
+const RESTART: CloseCode = CloseCode::SERVICE_RESTART;
+const AWAY: CloseCode = CloseCode::GOING_AWAY;
+const OTHER: &str = "proxy_read_timeout 70s;";
+
+/// Takes the tunnels of a gateway over by itself; returns how many.
+fn moved(gateway: &Gateway) -> usize {
+    move_tunnels(gateway, gateway)
+}
+
+#[test]
+fn a_moved_tunnel_is_drained_between_two_frames_by_a_later_reload() {
+    let (asked, large) = (Signal::new(), frame(&vec![b'x'; 70_000]));
+    let peer = switching({
+        let (asked, large) = (asked.clone(), large.clone());
+        move |mut talk| {
+            talk.send(&large[..1000]);
+            assert_eq!(client_frame(&mut talk).unwrap().0, Opcode::Close);
+            asked.raise();
+            talk.send(&large[1000..]);
+            talk.send(frame(b"too late"));
+            talk.send(close(RESTART));
+            talk.rest();
+        }
+    });
+    let mut scene = Scene::new(FAST, vec![peer]);
+    let mut client = scene.tunnel("/chat");
+    client.expect(&large[..1000]);
+    assert_eq!(moved(&scene.gateway), 1);
+    scene.change_chat(OTHER);
+    asked.wait();
+    client.expect(&large[1000..]);
+    client.expect(close(RESTART));
+    client.send(masked_close(RESTART));
+    assert_eq!(client.end(), End::Fin);
+    scene.gateway.logged("tunnel drained: a reload changed or removed its location");
+}
+
+#[test]
+fn a_moved_tunnel_of_an_unchanged_location_stays_and_loses_a_peer_that_is_removed() {
+    let mut scene = Scene::new(FAST, vec![echo(), echo()]);
+    let mut client = scene.tunnel("/kept");
+    let mut other = scene.tunnel("/kept");
+    assert_eq!(moved(&scene.gateway), 2);
+    scene.change_chat(OTHER);
+    echoes(&mut client);
+    echoes(&mut other);
+    assert_eq!(scene.gateway.totals().draining, 0);
+    // The first tunnel has the first peer.
+    scene.change_group("server {upstream:1};");
+    closes(&mut client, RESTART);
+    scene.gateway.logged("tunnel drained: its peer was removed");
+    echoes(&mut other);
+}
+
+#[test]
+fn a_tunnel_of_a_route_that_the_other_process_does_not_have_stays() {
+    let peer = echo();
+    let text = |chat: &str| {
+        format!(
+            "{FAST} events {{}} http {{ access_log off; server {{ listen {{listen}}; location / {{
+             proxy_pass http://{{upstream:0}}; {chat} proxy_set_header Upgrade $http_upgrade;
+             proxy_set_header Connection upgrade; }} }} }}"
+        )
+    };
+    // They listen on different addresses, so their routes differ.
+    let [old, mut new] = [(); 2].map(|()| Gateway::start(&text(""), &[peer.address()]));
+    let mut client = tunnel_of(&old, "websocket", "/");
+    assert_eq!(move_tunnels(&old, &new), 1);
+    let mut own = tunnel_of(&new, "websocket", "/");
+    new.reload(&text(OTHER));
+    closes(&mut own, RESTART);
+    new.until_totals("only its own is drained", |totals| totals.draining == 0 && totals.tunnels == 1);
+    echoes(&mut client);
+}
+
+#[test]
+fn tunnels_that_a_reload_drains_are_not_handed_over() {
+    let mut scene = Scene::new("drain_rate 1; drain_timeout 60s;", vec![echo()]);
+    let _clients: Vec<Talk> = (0..4).map(|_| scene.tunnel("/chat")).collect();
+    let mut kept = scene.tunnel("/kept");
+    scene.change_chat(OTHER);
+    scene.gateway.until_totals("all wait for their turn", |totals| totals.draining == 4);
+    assert_eq!(moved(&scene.gateway), 1);
+    echoes(&mut kept);
+}
+
+#[test]
+fn a_process_that_ends_drains_no_tunnel_that_moves() {
+    let scene = Scene::new(FAST, vec![echo()]);
+    let mut client = scene.tunnel("/kept");
+    let shared = scene.gateway.shared();
+    shared.set_tunnels_move(true);
+    shared.send(0, Message::Drain);
+    let (ids, tunnels) = freeze(&scene.gateway);
+    assert_eq!(ids.len(), 1);
+    drop(tunnels);
+    shared.thaw_tunnels(&ids, false);
+    echoes(&mut client);
+    scene.until_drained();
+    // The other process has ended while it had the tunnel.
+    let (ids, tunnels) = freeze(&scene.gateway);
+    drop(tunnels);
+    shared.set_tunnels_move(false);
+    shared.thaw_tunnels(&ids, false);
+    closes(&mut client, AWAY);
+    scene.gateway.logged("tunnel drained: the process ends");
+}
+
+#[test]
+fn a_tunnel_that_the_other_process_refuses_is_drained_at_the_end_of_its_own() {
+    let scene = Scene::new(FAST, vec![echo()]);
+    let [mut refused, mut moving] = [(); 2].map(|()| scene.tunnel("/kept"));
+    let shared = scene.gateway.shared();
+    shared.set_tunnels_move(true);
+    shared.send(0, Message::Drain);
+    let (ids, tunnels) = freeze(&scene.gateway);
+    drop(tunnels);
+    shared.thaw_tunnels(&ids[..1], true);
+    shared.thaw_tunnels(&ids[1..], false);
+    closes(&mut refused, AWAY);
+    echoes(&mut moving);
+}

@@ -1,0 +1,469 @@
+//! Moves open tunnels from a process that finishes to the one that has replaced it, over a pair of sockets that the
+//! masters have passed to both. Each side is a thread beside the workers.
+//!
+//! ```text
+//! new process                      old process
+//! Hello: versions ──────────────►
+//!                                  freezes some tunnels
+//!                 ◄────────────── Tunnels: their states and descriptors
+//! makes frozen tunnels of them
+//! Held: which of them ──────────►
+//!                 ◄────────────── Commit
+//! thaws them                       releases them, thaws the others
+//! ```
+//!
+//! Until `Commit` is sent the old process has the tunnels, and it thaws them if anything fails. So one of the two
+//! processes reads and writes at any time, and never both.
+
+use super::channel::{Channel, Kind, Packet};
+use crate::report::errno;
+use gateway::handover::{FreezeLimit, FrozenId, HandedOver};
+use gateway::{Level, Registry};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rustix::net::{Shutdown, shutdown};
+use std::convert::Infallible;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Tunnels frozen at a time: their pause is the time that one exchange of messages takes. They are the most that one
+/// packet has descriptors for, and few enough to be far from the limit of descriptors in flight.
+const BATCH: FreezeLimit = FreezeLimit { tunnels: 64, bytes: 4 << 20 };
+/// The new process may not serve yet.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+/// Tunnels wait for so long for the new process before they are drained, if that is configured for the end of this one.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(5);
+/// The new process answers in milliseconds. One that does not gets no tunnels, and those of the batch have waited for this long.
+const HELD_TIMEOUT: Duration = Duration::from_secs(2);
+/// The longest wait for the thread's last line at the end of the process: it may be waiting for a worker that was stopped.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
+const END_PAUSE: Duration = Duration::from_millis(2);
+/// While a process finishes, requests may still become tunnels: it looks for them this often.
+const ROUND_PAUSE: Duration = Duration::from_secs(1);
+
+/// A hand-over that this process has begun.
+pub(super) struct Giving {
+    socket: OwnedFd,
+    thread: JoinHandle<()>,
+}
+
+/// Begins to hand the tunnels of this process over, until the other process or this one ends.
+pub(super) fn hand_over(shared: &'static Registry, socket: OwnedFd) -> io::Result<Giving> {
+    let own = socket.try_clone()?;
+    let mut giver = Giver { shared, channel: Channel::over(socket)?, longest_pause: Duration::ZERO };
+    // Now, because the order to drain follows.
+    shared.set_tunnels_move(true);
+    let work = move || {
+        let Err(reason) = giver.run();
+        giver.shared.set_tunnels_move(false);
+        let tunnels = giver.shared.totals().tunnels;
+        if tunnels > 0 {
+            giver.log(Level::Notice, &format!("{tunnels} open tunnels stay with this process: {reason}"));
+        }
+    };
+    let thread = std::thread::Builder::new().name("tunnels out".to_owned()).spawn(work);
+    let thread = thread.inspect_err(|_| shared.set_tunnels_move(false))?;
+    Ok(Giving { socket: own, thread })
+}
+
+impl Giving {
+    /// This process ends: what was handed over is logged first.
+    pub(super) fn end(self) {
+        let _ = shutdown(&self.socket, Shutdown::Both);
+        let deadline = Instant::now() + END_TIMEOUT;
+        while !self.thread.is_finished() && Instant::now() < deadline {
+            std::thread::park_timeout(END_PAUSE);
+        }
+    }
+}
+
+/// Begins to take over the tunnels of another process, until that has no more.
+pub(super) fn take_over(shared: &'static Registry, socket: OwnedFd) -> io::Result<()> {
+    let mut taker = Taker { shared, channel: Channel::over(socket)?, taken: 0 };
+    let work = move || {
+        let ended = taker.run();
+        let log = taker.shared.error_log();
+        if taker.taken > 0 {
+            log.log(Level::Notice, &format!("{} tunnels were taken over from another process", taker.taken));
+        }
+        if ended.kind() != io::ErrorKind::UnexpectedEof {
+            log.log(Level::Warn, &format!("tunnels of another process are not taken over {}", errno(&ended)));
+        }
+    };
+    std::thread::Builder::new().name("tunnels in".to_owned()).spawn(work).map(drop)
+}
+
+/// Waits for a message; `TimedOut` if there is none in time.
+fn next(channel: &mut Channel, timeout: Option<Duration>) -> io::Result<Packet> {
+    let deadline = timeout.map(|timeout| Instant::now() + timeout);
+    loop {
+        match channel.receive() {
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            other => return other,
+        }
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if left == Some(Duration::ZERO) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        // Rounded up, so that the last wait is not one of 0 ms.
+        let left = left.map_or(PollTimeout::NONE, |left| {
+            PollTimeout::from(u16::try_from(left.as_millis() + 1).unwrap_or(u16::MAX))
+        });
+        match poll(&mut [PollFd::new(channel.descriptor(), PollFlags::POLLIN)], left) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The side of the process that finishes.
+struct Giver {
+    shared: &'static Registry,
+    channel: Channel,
+    longest_pause: Duration,
+}
+
+impl Giver {
+    /// The error is the reason why the tunnels that are left stay.
+    fn run(&mut self) -> Result<Infallible, String> {
+        self.await_hello()?;
+        loop {
+            self.longest_pause = Duration::ZERO;
+            let mut given = 0;
+            let outcome = self.round(&mut given);
+            if given > 0 {
+                let pause = self.longest_pause.as_millis();
+                let message =
+                    format!("{given} tunnels were handed over to another process, paused for at most {pause} ms");
+                self.log(Level::Notice, &message);
+            }
+            outcome?;
+            match next(&mut self.channel, Some(ROUND_PAUSE)) {
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => {}
+                Err(error) => return Err(gone(&error)),
+                Ok(_) => return Err("the other process sent an unexpected message".to_owned()),
+            }
+        }
+    }
+
+    fn await_hello(&mut self) -> Result<(), String> {
+        let mut hello = next(&mut self.channel, Some(DRAIN_PATIENCE));
+        if hello.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+            self.shared.set_tunnels_move(false);
+            hello = next(&mut self.channel, Some(HELLO_TIMEOUT.saturating_sub(DRAIN_PATIENCE)));
+            self.shared.set_tunnels_move(hello.is_ok());
+        }
+        let hello = hello.map_err(|error| gone(&error))?;
+        let text = String::from_utf8_lossy(&hello.text).into_owned();
+        let own = handover::VERSION.to_string();
+        if hello.kind != Kind::Hello || !text.split(' ').any(|version| version == own) {
+            return Err(format!("the other process knows version {text} of their format, and this one writes {own}"));
+        }
+        Ok(())
+    }
+
+    /// Hands over the tunnels of all workers once.
+    fn round(&mut self, given: &mut usize) -> Result<(), String> {
+        for worker in 0..self.shared.workers() {
+            let mut from = Some(0);
+            while let Some(first) = from {
+                let frozen = self.shared.freeze_tunnels(worker, first, BATCH);
+                let frozen = frozen.ok_or_else(|| format!("worker {worker} does not answer"))?;
+                from = frozen.next;
+                if !frozen.tunnels.is_empty() {
+                    *given += self.give(frozen.tunnels)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands over frozen tunnels; returns how many the other process has taken.
+    fn give(&mut self, tunnels: Vec<(FrozenId, HandedOver)>) -> Result<usize, String> {
+        let began = Instant::now();
+        let ids: Vec<FrozenId> = tunnels.iter().map(|(id, _)| *id).collect();
+        let outcome = self
+            .transfer(&tunnels)
+            .and_then(|is_held| self.channel.send(Kind::Commit, "").map(|()| is_held).map_err(|error| gone(&error)));
+        // The workers have their own descriptors.
+        drop(tunnels);
+        let is_held = match outcome {
+            Ok(is_held) => is_held,
+            Err(reason) => {
+                self.shared.thaw_tunnels(&ids, false);
+                return Err(reason);
+            }
+        };
+        self.longest_pause = self.longest_pause.max(began.elapsed());
+        let of = |wanted: bool| -> Vec<FrozenId> {
+            ids.iter().zip(&is_held).filter(|(_, held)| **held == wanted).map(|(id, _)| *id).collect()
+        };
+        let held = of(true);
+        self.shared.release_tunnels(&held);
+        self.shared.thaw_tunnels(&of(false), true);
+        Ok(held.len())
+    }
+
+    /// Sends tunnels; returns which of them the other process holds.
+    fn transfer(&mut self, tunnels: &[(FrozenId, HandedOver)]) -> Result<Vec<bool>, String> {
+        let states: Vec<&[u8]> = tunnels.iter().map(|(_, tunnel)| &*tunnel.state).collect();
+        let ends: Vec<BorrowedFd<'_>> = tunnels.iter().flat_map(|(_, it)| &it.ends).map(|end| end.as_fd()).collect();
+        let sent = self.channel.send_body(Kind::Tunnels, &handover::encode_batch(&states), &ends);
+        sent.map_err(|error| gone(&error))?;
+        let answer = next(&mut self.channel, Some(HELD_TIMEOUT)).map_err(|error| gone(&error))?;
+        if answer.kind != Kind::Held || answer.text.len() != tunnels.len() {
+            return Err("the other process sent an unexpected message".to_owned());
+        }
+        Ok(answer.text.iter().map(|mark| *mark == HELD).collect())
+    }
+
+    fn log(&self, level: Level, message: &str) {
+        self.shared.error_log().log(level, message);
+    }
+}
+
+/// Why the other process takes nothing more.
+fn gone(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::TimedOut => "the other process does not answer".to_owned(),
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
+            "the other process takes none, or has ended".to_owned()
+        }
+        _ => format!("the other process cannot be reached {}", errno(error)),
+    }
+}
+
+/// The mark of a tunnel that is held, and of one that is not.
+const HELD: u8 = b'1';
+const REFUSED: u8 = b'0';
+
+/// The side of the process that takes over.
+struct Taker {
+    shared: &'static Registry,
+    channel: Channel,
+    taken: usize,
+}
+
+impl Taker {
+    /// Returns why it ended: usually because the other process has.
+    fn run(&mut self) -> io::Error {
+        if let Err(error) = self.channel.send(Kind::Hello, &handover::VERSION.to_string()) {
+            return error;
+        }
+        loop {
+            if let Err(error) = next(&mut self.channel, None).and_then(|packet| self.take(packet)) {
+                return error;
+            }
+        }
+    }
+
+    fn take(&mut self, mut packet: Packet) -> io::Result<()> {
+        let invalid = || io::Error::from(io::ErrorKind::InvalidData);
+        if packet.kind != Kind::Tunnels {
+            return Err(invalid());
+        }
+        let states = handover::decode_batch(&packet.take_body()?).ok_or_else(invalid)?;
+        if packet.descriptors.len() != 2 * states.len() {
+            return Err(invalid());
+        }
+        let mut ends = packet.descriptors.into_iter();
+        let mut tunnels = Vec::new();
+        for state in states {
+            let (Some(client), Some(upstream)) = (ends.next(), ends.next()) else { return Err(invalid()) };
+            tunnels.push(HandedOver { state, ends: [client, upstream] });
+        }
+        let held = self.shared.hold_tunnels(tunnels);
+        let marks: String = held.iter().map(|id| char::from(if id.is_some() { HELD } else { REFUSED })).collect();
+        let held: Vec<FrozenId> = held.into_iter().flatten().collect();
+        let committed = self.channel.send(Kind::Held, &marks).and_then(|()| next(&mut self.channel, None));
+        match committed {
+            Ok(packet) if packet.kind == Kind::Commit => {
+                self.shared.thaw_tunnels(&held, false);
+                self.taken += held.len();
+                Ok(())
+            }
+            other => {
+                // The other process has kept them.
+                self.shared.release_tunnels(&held);
+                other.and_then(|_| Err(invalid()))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use testkit::{Gateway, Peer, Talk};
+
+    const SWITCHING: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n";
+
+    fn echo() -> Peer {
+        Peer::script(|mut talk| {
+            if talk.request().is_some() {
+                talk.send(SWITCHING);
+                while let Some(bytes) = talk.whatever_came() {
+                    talk.send(bytes);
+                }
+            }
+        })
+    }
+
+    fn gateway(peer: &Peer) -> Gateway {
+        gateway_with("", peer)
+    }
+
+    fn gateway_with(top: &str, peer: &Peer) -> Gateway {
+        let text =
+            "events {} http { access_log off; server { listen {listen}; location / { proxy_pass http://{upstream:0};
+            proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; } } }";
+        Gateway::start_workers(2, &format!("{top} {text}"), &[peer.address()])
+    }
+
+    fn tunnelled(gateway: &Gateway) -> Talk {
+        let mut client = gateway.client();
+        client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n");
+        assert_eq!(client.response().status(), 101);
+        client
+    }
+
+    fn goes_through(client: &mut Talk) {
+        client.send("ping");
+        client.expect("ping");
+    }
+
+    /// A gateway that begins to hand over, and the end of its successor.
+    fn begun(gateway: &Gateway) -> Channel {
+        let (giver, taker) = Channel::ends().unwrap();
+        drop(hand_over(gateway.shared(), giver).unwrap());
+        Channel::over(taker).unwrap()
+    }
+
+    #[test]
+    fn all_tunnels_go_to_the_successor_and_the_others_follow_when_they_open() {
+        let peer = echo();
+        let [old, new] = [(); 2].map(|()| gateway(&peer));
+        let mut clients: Vec<Talk> = (0..BATCH.tunnels * 2 + 3).map(|_| tunnelled(&old)).collect();
+        let (giver, taker) = Channel::ends().unwrap();
+        take_over(new.shared(), taker).unwrap();
+        let giving = hand_over(old.shared(), giver).unwrap();
+        let count = clients.len() as u64;
+        new.until_totals("they have come", |totals| totals.tunnels == count);
+        clients.iter_mut().for_each(goes_through);
+        // A request may become a tunnel while the process finishes.
+        clients.push(tunnelled(&old));
+        new.until_totals("it has come, too", |totals| totals.tunnels == count + 1);
+        old.until_totals("none is left", |totals| totals.tunnels == 0 && totals.active == 0);
+        clients.iter_mut().for_each(goes_through);
+        giving.end();
+        let line = old.logged("tunnels were handed over");
+        assert!(
+            line.contains(&format!(" {count} tunnels were handed over to another process, paused for at most ")),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn the_end_of_the_process_drains_tunnels_once_they_can_no_longer_move() {
+        let peer = echo();
+        let old = gateway_with("drain_rate 1000; drain_timeout 50ms;", &peer);
+        let mut client = tunnelled(&old);
+        let successor = begun(&old);
+        for worker in 0..2 {
+            old.shared().send(worker, gateway::Message::Drain);
+        }
+        // Longer than the drain takes.
+        assert!(!client.hears_within(Duration::from_millis(300)));
+        goes_through(&mut client);
+        drop(successor);
+        assert_eq!(client.end(), testkit::End::Fin);
+        old.logged("1 open tunnels stay with this process");
+        old.logged("tunnel drained: the process ends");
+    }
+
+    #[test]
+    fn a_successor_that_fails_at_any_step_changes_nothing() {
+        let peer = echo();
+        let old = gateway(&peer);
+        let mut client = tunnelled(&old);
+        for step in 0..6 {
+            let mut successor = begun(&old);
+            let version = handover::VERSION.to_string();
+            let say = |successor: &Channel, kind, text: &str| successor.send(kind, text).unwrap();
+            let sent = |successor: &mut Channel| {
+                let packet = next(successor, Some(HELLO_TIMEOUT)).unwrap();
+                assert_eq!((packet.kind, packet.descriptors.len()), (Kind::Tunnels, 3), "two ends and the body");
+                packet
+            };
+            match step {
+                // It dies before it says anything.
+                0 => {}
+                // It knows another version.
+                1 => {
+                    say(&successor, Kind::Hello, "0 4711");
+                    let ended = next(&mut successor, Some(HELLO_TIMEOUT)).unwrap_err();
+                    assert_eq!(ended.kind(), io::ErrorKind::UnexpectedEof, "it gets nothing");
+                }
+                // It dies with its first word.
+                2 => say(&successor, Kind::Hello, &version),
+                // It dies when it has the tunnels.
+                3 => {
+                    say(&successor, Kind::Hello, &version);
+                    let packet = sent(&mut successor);
+                    client.send("ping");
+                    drop((packet, successor));
+                    client.expect("ping");
+                    continue;
+                }
+                // It dies before it hears that they are its own.
+                4 => {
+                    say(&successor, Kind::Hello, &version);
+                    let packet = sent(&mut successor);
+                    client.send("ping");
+                    shutdown(successor.descriptor(), Shutdown::Read).unwrap();
+                    say(&successor, Kind::Held, "1");
+                    client.expect("ping");
+                    drop(packet);
+                }
+                // It answers too late.
+                _ => {
+                    say(&successor, Kind::Hello, &format!("{version} 4711"));
+                    let packet = sent(&mut successor);
+                    client.send("ping");
+                    client.expect("ping");
+                    assert!(successor.send(Kind::Held, "1").is_err() || next(&mut successor, None).is_err());
+                    drop(packet);
+                }
+            }
+            drop(successor);
+            old.until_totals("the tunnel is where it was", |totals| totals.tunnels == 1);
+            goes_through(&mut client);
+        }
+    }
+
+    #[test]
+    fn a_predecessor_that_keeps_its_tunnels_after_all_gets_nothing_doubled() {
+        let peer = echo();
+        let [old, new] = [(); 2].map(|()| gateway(&peer));
+        let mut client = tunnelled(&old);
+        let (giver, taker) = Channel::ends().unwrap();
+        take_over(new.shared(), taker).unwrap();
+        let mut predecessor = Channel::over(giver).unwrap();
+        assert_eq!(next(&mut predecessor, Some(HELLO_TIMEOUT)).unwrap().kind, Kind::Hello);
+        let (ids, tunnels): (Vec<_>, Vec<_>) =
+            (0..2).flat_map(|worker| old.shared().freeze_tunnels(worker, 0, BATCH).unwrap().tunnels).unzip();
+        let states: Vec<&[u8]> = tunnels.iter().map(|tunnel| &*tunnel.state).collect();
+        let ends: Vec<_> = tunnels.iter().flat_map(|tunnel| &tunnel.ends).map(|end| end.as_fd()).collect();
+        predecessor.send_body(Kind::Tunnels, &handover::encode_batch(&states), &ends).unwrap();
+        let held = next(&mut predecessor, Some(HELD_TIMEOUT)).unwrap();
+        assert_eq!((held.kind, &*held.text), (Kind::Held, &b"1"[..]));
+        client.send("ping");
+        // No commit: the other process gives them up, and this one goes on.
+        drop(predecessor);
+        new.until_totals("it is given up", |totals| totals.tunnels == 0 && totals.active == 0);
+        old.shared().thaw_tunnels(&ids, false);
+        client.expect("ping");
+        goes_through(&mut client);
+    }
+}

@@ -1,0 +1,19 @@
+//! The state of a tunnel from another process: no panic; what is understood is the same after another round. The first byte
+//! selects a single tunnel or a message with several.
+#![no_main]
+
+use handover::{Tunnel, decode_batch, encode_batch};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| {
+    let Some((&kind, bytes)) = input.split_first() else { return };
+    if kind & 1 == 0 {
+        if let Some(tunnel) = Tunnel::decode(bytes) {
+            // An address has one text form, and the other process may write another.
+            assert_eq!(Tunnel::decode(&tunnel.encode()), Some(tunnel));
+        }
+    } else if let Some(states) = decode_batch(bytes) {
+        let states: Vec<&[u8]> = states.iter().map(Vec::as_slice).collect();
+        assert_eq!(encode_batch(&states), bytes);
+    }
+});
