@@ -223,12 +223,13 @@ impl Worker {
 
     /// A tunnel has ended.
     pub(super) fn note_drain_end(&self, was_leaving: bool, reason: CloseReason) {
+        if let Some(place) = DRAINED.iter().position(|drained| *drained == reason) {
+            bump(&self.thread.counters().drained[place], 1);
+        }
+        // Behind the other count: when none is being drained, all have been counted.
         if was_leaving {
             self.drains.leaving.set(self.drains.leaving.get().saturating_sub(1));
             self.show_drains();
-        }
-        if let Some(place) = DRAINED.iter().position(|drained| *drained == reason) {
-            bump(&self.thread.counters().drained[place], 1);
         }
     }
 
