@@ -22,7 +22,7 @@ fn unchanged_locations_keep_their_tunnels_over_many_reloads() {
         echoes(&mut kept);
     }
     scene.gateway.until_totals("one is left", |totals| (totals.tunnels, totals.draining) == (1, 0));
-    assert_eq!(scene.gateway.shared().closed(gateway::CloseReason::DrainedRoute), 20);
+    scene.until_closed(gateway::CloseReason::DrainedRoute, 20);
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn a_peer_that_is_removed_loses_its_tunnels() {
     echoes(&mut second);
     scene.gateway.logged("tunnel drained: its peer was removed or is drained");
     scene.until_drained();
-    assert_eq!(scene.gateway.shared().closed(gateway::CloseReason::DrainedPeer), 1);
+    scene.until_closed(gateway::CloseReason::DrainedPeer, 1);
 }
 
 #[test]

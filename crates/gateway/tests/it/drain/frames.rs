@@ -34,7 +34,7 @@ fn both_ends_get_a_close_frame_and_their_answers_end_the_tunnel() {
     scene.until_drained();
     let line = scene.gateway.logged("tunnel drained: a reload changed or removed its location");
     assert!(line.contains(" [info] "), "{line}");
-    assert_eq!(scene.gateway.shared().closed(gateway::CloseReason::DrainedRoute), 1);
+    scene.until_closed(gateway::CloseReason::DrainedRoute, 1);
     let lines = scene.gateway.access_lines(1);
     assert!(lines[0].starts_with("101 side=gateway "), "{lines:?}");
 }
@@ -193,7 +193,7 @@ fn another_protocol_goes_on_until_the_timeout_and_then_ends_behind_its_bytes() {
     assert_eq!(client.end(), End::Fin, "no frame was put into it");
     drop(client);
     scene.until_drained();
-    assert_eq!(scene.gateway.shared().closed(gateway::CloseReason::DrainedRoute), 1);
+    scene.until_closed(gateway::CloseReason::DrainedRoute, 1);
 }
 
 #[test]

@@ -46,6 +46,12 @@ impl Scene {
         tunnel_of(&self.gateway, protocol, location)
     }
 
+    /// Connections are counted behind their last bytes.
+    #[track_caller]
+    fn until_closed(&self, reason: gateway::CloseReason, count: u64) {
+        testkit::until("they are counted", || (self.gateway.shared().closed(reason) == count).then_some(()));
+    }
+
     #[track_caller]
     fn until_drained(&self) {
         self.gateway.until_totals("nothing is drained", |totals| totals.draining == 0);

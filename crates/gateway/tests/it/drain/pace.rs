@@ -59,5 +59,5 @@ fn many_tunnels_of_several_workers_share_the_rate() {
         closes(client, RESTART);
     }
     scene.until_drained();
-    assert_eq!(scene.gateway.shared().closed(gateway::CloseReason::DrainedRoute), 60);
+    scene.until_closed(gateway::CloseReason::DrainedRoute, 60);
 }
