@@ -1,7 +1,8 @@
 //! Open tunnels when a child is replaced, and when another program takes over: they go on in the process that follows.
 
+use crate::support;
 use crate::support::numbered::{Echo, Outcome, Traffic};
-use crate::support::{DEADLINE, Instance, children, lives, pid, threads_stopped, until};
+use crate::support::{Instance, children, lives, pid, threads_stopped, until};
 use nix::sys::signal::{Signal, kill};
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -33,18 +34,8 @@ fn tunnel(port: u16) -> TcpStream {
 }
 
 fn upgraded(port: u16, path: &str, protocol: &str) -> TcpStream {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it accepts");
-    stream.set_read_timeout(Some(DEADLINE)).expect("set");
     let head = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n");
-    stream.write_all(head.as_bytes()).expect("sent");
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        let mut byte = [0];
-        stream.read_exact(&mut byte).expect("a head");
-        head.extend(byte);
-    }
-    assert!(head.starts_with(b"HTTP/1.1 101 "), "{}", head.escape_ascii());
-    stream
+    support::upgraded(port, &head)
 }
 
 fn tunnels(instance: &Instance, count: usize) -> Vec<TcpStream> {

@@ -1,5 +1,6 @@
 //! X10, and W8 for it: another program replaces this one during open requests, in nginx's steps.
 
+use crate::support;
 use crate::support::{DEADLINE, Instance, children, lives, pid, until};
 use nix::sys::signal::{Signal, kill};
 use std::fs;
@@ -35,17 +36,7 @@ fn echo() -> std::net::SocketAddr {
 }
 
 fn tunnel(instance: &Instance) -> TcpStream {
-    let mut stream = TcpStream::connect(("127.0.0.1", instance.port)).expect("it accepts");
-    stream.set_read_timeout(Some(DEADLINE)).expect("set");
-    stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n").expect("sent");
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        let mut byte = [0];
-        stream.read_exact(&mut byte).expect("a head");
-        head.extend(byte);
-    }
-    assert!(head.starts_with(b"HTTP/1.1 101 "), "{}", head.escape_ascii());
-    stream
+    support::upgraded(instance.port, "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
 }
 
 fn goes_through(tunnel: &mut TcpStream) {

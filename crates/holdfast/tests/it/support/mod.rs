@@ -23,6 +23,30 @@ pub(crate) fn holdfast() -> Command {
     Command::new(env!("CARGO_BIN_EXE_holdfast"))
 }
 
+/// Sends the head of an upgrade, and reads the head of its 101: the stream is a tunnel then.
+pub(crate) fn upgraded(port: u16, head: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it accepts");
+    stream.set_read_timeout(Some(DEADLINE)).expect("set");
+    stream.write_all(head.as_bytes()).expect("sent");
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).expect("a head");
+        head.extend(byte);
+    }
+    assert!(head.starts_with(b"HTTP/1.1 101 "), "{}", head.escape_ascii());
+    stream
+}
+
+/// The same for the WebSocket echo of the origin, below a path that ends with a slash.
+pub(crate) fn echo_tunnel(port: u16, path: &str) -> TcpStream {
+    let head = format!(
+        "GET {path}websocket/echo HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    );
+    upgraded(port, &head)
+}
+
 /// Waits for a condition.
 pub(crate) fn until(what: &str, condition: impl FnMut() -> bool) {
     assert!(comes_true(condition), "waited in vain until {what}");
