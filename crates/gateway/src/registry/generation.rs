@@ -24,8 +24,8 @@ use crate::registry::group::BoundGroup;
 use crate::registry::guests::Guests;
 use crate::registry::limit_zones::{ConnectionZone, RequestZone};
 use crate::registry::named_sides::NamedSides;
-use crate::registry::peer_stands::PeerStands;
-use crate::registry::peer_stands::TunnelPeer;
+use crate::registry::peer_states::PeerStates;
+use crate::registry::peer_states::TunnelPeer;
 use crate::registry::tls_choice::BoundTls;
 use reactor::PeerAddress;
 use rustc_hash::FxHashSet;
@@ -84,7 +84,7 @@ pub struct Generation {
     /// The marks of all routes to upstreams.
     pub(crate) route_marks: FxHashSet<u64>,
     /// The peers that tunnels may keep.
-    pub(crate) peer_stands: PeerStands,
+    pub(crate) peer_states: PeerStates,
 }
 
 impl Deref for Generation {
@@ -259,7 +259,7 @@ impl Generation {
         if !plan.marks.is_empty() && !plan.marks.iter().any(|mark| self.route_marks.contains(mark)) {
             return Some(CloseReason::DrainedRoute);
         }
-        peer.filter(|peer| self.peer_stands.drains(*peer, plan.generation)).map(|_| CloseReason::DrainedPeer)
+        peer.filter(|peer| self.peer_states.drains(*peer, plan.generation)).map(|_| CloseReason::DrainedPeer)
     }
 
     /// A location's own error log; `None` if it uses the process's.

@@ -6,7 +6,7 @@ use crate::base::cells::{GroupCells, PeerCells};
 use crate::plan::group::GroupPlan;
 use crate::registry::names::keys::{KeyHold, NamedKeys};
 use crate::registry::names::moving::MovingGroup;
-use crate::registry::peer_stands::TunnelPeer;
+use crate::registry::peer_states::TunnelPeer;
 use reactor::PeerAddress;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};

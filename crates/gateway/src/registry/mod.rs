@@ -21,7 +21,7 @@ pub(crate) mod named_sides;
 pub mod names;
 pub mod ocsp;
 pub(crate) mod outline;
-pub(crate) mod peer_stands;
+pub(crate) mod peer_states;
 pub(crate) mod pool;
 pub(crate) mod ports;
 pub(crate) mod process;

@@ -20,7 +20,7 @@ use crate::registry::meter::Meter;
 use crate::registry::names::cache::Names;
 use crate::registry::names::keys::KeyBook;
 use crate::registry::ocsp::Standings;
-use crate::registry::peer_stands::TunnelPeer;
+use crate::registry::peer_states::TunnelPeer;
 use crate::registry::pool::{PoolDriver, UpstreamPool};
 use crate::registry::ports::Ports;
 use crate::registry::recent_errors::RecentErrors;

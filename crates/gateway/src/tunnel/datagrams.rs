@@ -7,7 +7,7 @@
 use crate::base::close::{CloseReason, CloseSide};
 use crate::base::logs::error::{ErrorLog, Level, RequestLine, errno};
 use crate::registry::generation::BoundTunnel;
-use crate::registry::peer_stands::TunnelPeer;
+use crate::registry::peer_states::TunnelPeer;
 use crate::thread::WorkerThread;
 use crate::tunnel::record::{TunnelRecord, TunnelView};
 use reactor::{BATCH_MAX, Datagrams, Listener, Micros, Millis, PeerAddress, Stream, TaskId};

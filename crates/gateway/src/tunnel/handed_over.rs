@@ -7,7 +7,7 @@ use crate::base::logs::access::{LineName, LogSink};
 use crate::plan::tunnel::{TunnelKind, TunnelPlan};
 use crate::registry::generation::{BoundTunnel, Generation};
 use crate::registry::limit_zones::Limited;
-use crate::registry::peer_stands::TunnelPeer;
+use crate::registry::peer_states::TunnelPeer;
 use crate::registry::pool::{Bound, IdleSocket};
 use crate::registry::process::Registry;
 use crate::registry::spans::{Span, SpanKind, SpanValue};
@@ -178,7 +178,7 @@ fn places_at(
     let is_known = |permit: &TunnelPermit<'_, IdleSocket>| {
         let ordinal = seat.ordinal();
         let peer = permit.peer().map(|peer| TunnelPeer { group: permit.group(), peer, ordinal });
-        peer.is_none_or(|peer| generation.peer_stands.has(peer))
+        peer.is_none_or(|peer| generation.peer_states.has(peer))
     };
     // Without a place, no reload drains the tunnel for its peer: the next one cannot remove what this one does not have.
     let permit = shared.pool.count_tunnel(group, address).filter(is_known);
@@ -300,7 +300,7 @@ impl TunnelRecord {
         let permit = |limit: handover::Limit| {
             let zones = &generation.connection_zones;
             let zone = zones.iter().find(|zone| *zone.name == *limit.zone && *zone.key_text == *limit.key_text)?;
-            // It is admitted already, whatever the limit is now.
+            // It is admitted already, even if the limit is lower now.
             zone.admit(&limit.key, u32::MAX).ok()
         };
         let permits: Vec<_> = state.limits.into_iter().filter_map(permit).collect();

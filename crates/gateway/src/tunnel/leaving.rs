@@ -65,7 +65,7 @@ impl Leaving {
 }
 
 impl Tunnel {
-    /// Drains the tunnel: a WebSocket is closed with this code, and whatever it is, it ends soon after `until`.
+    /// Drains the tunnel: a WebSocket is closed with this code, and any tunnel ends soon after `until`.
     pub(crate) fn leave(&mut self, reason: CloseReason, code: CloseCode, until: Millis) {
         let is_open = self.flows == [Flow::Open; 2];
         let extras = self.extras.get_or_insert_default();

@@ -15,7 +15,7 @@ use crate::base::close::{CloseReason, CloseSide};
 use crate::base::logs::error::ErrorLog;
 use crate::plan::tunnel::TunnelKind;
 use crate::registry::generation::BoundTunnel;
-use crate::registry::peer_stands::TunnelPeer;
+use crate::registry::peer_states::TunnelPeer;
 use crate::registry::pool::{Bound, IdleSocket};
 use crate::tunnel::end::{ClientEnd, End};
 use crate::tunnel::heartbeat::Heartbeat;

@@ -5,7 +5,7 @@
 use crate::base::close::{CloseReason, DRAINED};
 use crate::base::counters::bump;
 use crate::registry::generation::BoundTunnel;
-use crate::registry::peer_stands::TunnelPeer;
+use crate::registry::peer_states::TunnelPeer;
 use crate::registry::process::DrainedPeer;
 use crate::thread::chores::Chore;
 use crate::tunnel::Tunnel;

@@ -8,7 +8,7 @@ use crate::registry::generation::{Floor, MovingFloor};
 use crate::registry::group::{BoundGroup, Members};
 use crate::registry::guests::Guests;
 use crate::registry::names::moving::MovingGroup;
-use crate::registry::peer_stands::{PeerStands, PeerStandsBuilder};
+use crate::registry::peer_states::{PeerStates, PeerStatesBuilder};
 use crate::registry::recipe::{Candidate, Recipe};
 use conf::diagnostic::Diagnostic;
 use std::sync::{Arc, Mutex};
@@ -24,7 +24,7 @@ pub(super) struct BoundGroups {
     pub(super) floors: Vec<Floor>,
     pub(super) moving_floors: Vec<MovingFloor>,
     pub(super) checks: Vec<GroupChecks>,
-    pub(super) peer_stands: PeerStands,
+    pub(super) peer_states: PeerStates,
 }
 
 /// A group without its uses.
@@ -51,11 +51,11 @@ impl Binding<'_> {
         bound.checks = checks(&self.plan.groups, &groups);
         bound.uses =
             self.plan.group_uses.iter().map(|used| self.group_use(used, interned_of(&groups, used.group))).collect();
-        let mut stands = PeerStandsBuilder::new(&self.known.drained, self.known.generations);
+        let mut states = PeerStatesBuilder::new(&self.known.drained, self.known.generations);
         for (used, group) in self.plan.group_uses.iter().zip(&bound.uses) {
-            stands.add(interned_of(&groups, used.group).id, group);
+            states.add(interned_of(&groups, used.group).id, group);
         }
-        (bound.peer_stands, self.known.drained) = stands.finish();
+        (bound.peer_states, self.known.drained) = states.finish();
         for guests in &self.plan.guests {
             let used = &self.plan.group_uses[guests.group.0 as usize];
             match Guests::new(self.shared, interned_of(&groups, used.group).id, used.sharing.clone()) {

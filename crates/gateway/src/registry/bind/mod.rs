@@ -30,7 +30,7 @@ use crate::registry::geo_files::GeoFile;
 use crate::registry::limit_zones::{ConnectionZone, RequestZone};
 use crate::registry::named_sides::NamedSides;
 use crate::registry::outline::Outline;
-use crate::registry::peer_stands::DrainedSince;
+use crate::registry::peer_states::DrainedSince;
 use crate::registry::process::Registry;
 use cache::Levels;
 use conf::diagnostic::Diagnostic;
@@ -179,7 +179,7 @@ impl Registry {
         let proxies = binding.proxies(&groups, &error_logs);
         let stream_proxies = binding.stream_proxies(&groups, &error_logs);
         let routes = binding.routes();
-        let groups::BoundGroups { guests, floors, moving_floors, checks, peer_stands, .. } = groups;
+        let groups::BoundGroups { guests, floors, moving_floors, checks, peer_states, .. } = groups;
         self.standings.keep_caches(|name| plan.tls_plans().any(|tls| tls.keeps_standings(name)));
         let number = known.generations;
         let outline = Outline::of(&plan);
@@ -213,7 +213,7 @@ impl Registry {
             sinks: logs.iter().map(|output| Arc::clone(&output.sink)).collect(),
             error_logs: error_logs.iter().map(|output| Arc::clone(&output.log)).collect(),
             route_marks,
-            peer_stands,
+            peer_states,
         });
         Ok(BoundPlan {
             generation,

@@ -1,6 +1,6 @@
 //! Where the close frame goes, and how a tunnel ends.
 
-use super::{KEY, Scene, client_frame, close, echo, echoes, frame, masked, masked_close, switching};
+use super::{KEY, Scene, client_frame, close, echo, echoes, frame, in_a_frame, masked, masked_close, switching};
 use std::time::Duration;
 use testkit::{End, Signal, until};
 use websocket::{CloseCode, Opcode};
@@ -42,20 +42,7 @@ fn both_ends_get_a_close_frame_and_their_answers_end_the_tunnel() {
 #[test]
 fn a_frame_of_the_upstream_that_has_begun_reaches_the_client_whole() {
     let (asked, large) = (Signal::new(), frame(&vec![b'x'; 70_000]));
-    let peer = switching({
-        let (asked, large) = (asked.clone(), large.clone());
-        move |mut talk| {
-            talk.send(&large[..1000]);
-            // Nothing is in the way towards the upstream, so its close frame comes first.
-            assert_eq!(client_frame(&mut talk).unwrap().0, Opcode::Close);
-            asked.raise();
-            talk.send(&large[1000..]);
-            talk.send(frame(b"too late"));
-            talk.send(close(RESTART));
-            talk.rest();
-        }
-    });
-    let mut scene = Scene::new(FAST, vec![peer]);
+    let mut scene = Scene::new(FAST, vec![in_a_frame(&asked, &large)]);
     let mut client = scene.tunnel("/chat");
     client.expect(&large[..1000]);
     scene.change_chat(OTHER);

@@ -5,7 +5,7 @@ mod frames;
 mod moved;
 mod pace;
 
-use testkit::{Gateway, Peer, Talk};
+use testkit::{Gateway, Peer, Signal, Talk};
 use websocket::{CloseCode, Opcode, encode_close, encode_frame};
 
 /// The key of our clients' masks.
@@ -87,6 +87,21 @@ fn switching(script: impl Fn(Talk) + Send + Sync + 'static) -> Peer {
             talk.send(SWITCHING.replace("websocket", &protocol));
             script(talk);
         }
+    })
+}
+
+/// A peer in the middle of a large frame: it gets our close frame, then sends the rest, another frame, and its own close.
+fn in_a_frame(asked: &Signal, large: &[u8]) -> Peer {
+    let (asked, large) = (asked.clone(), large.to_vec());
+    switching(move |mut talk| {
+        talk.send(&large[..1000]);
+        // Nothing is in the way towards the upstream, so its close frame comes first.
+        assert_eq!(client_frame(&mut talk).unwrap().0, Opcode::Close);
+        asked.raise();
+        talk.send(&large[1000..]);
+        talk.send(frame(b"too late"));
+        talk.send(close(CloseCode::SERVICE_RESTART));
+        talk.rest();
     })
 }
 

@@ -1,11 +1,11 @@
 //! Tunnels that are handed over to another process, and drained there or before. Marks of routes contain the address at
 //! which the server listens, so most of these gateways take their own tunnels over.
 
-use super::{Scene, client_frame, close, closes, echo, echoes, frame, masked_close, switching, tunnel_of};
+use super::{Scene, close, closes, echo, echoes, frame, in_a_frame, masked_close, tunnel_of};
 use crate::handover::{freeze, move_tunnels};
 use gateway::Message;
 use testkit::{End, Gateway, Signal, Talk};
-use websocket::{CloseCode, Opcode};
+use websocket::CloseCode;
 
 const FAST: &str = "drain_rate 1000;";
 const RESTART: CloseCode = CloseCode::SERVICE_RESTART;
@@ -20,19 +20,7 @@ fn moved(gateway: &Gateway) -> usize {
 #[test]
 fn a_moved_tunnel_is_drained_between_two_frames_by_a_later_reload() {
     let (asked, large) = (Signal::new(), frame(&vec![b'x'; 70_000]));
-    let peer = switching({
-        let (asked, large) = (asked.clone(), large.clone());
-        move |mut talk| {
-            talk.send(&large[..1000]);
-            assert_eq!(client_frame(&mut talk).unwrap().0, Opcode::Close);
-            asked.raise();
-            talk.send(&large[1000..]);
-            talk.send(frame(b"too late"));
-            talk.send(close(RESTART));
-            talk.rest();
-        }
-    });
-    let mut scene = Scene::new(FAST, vec![peer]);
+    let mut scene = Scene::new(FAST, vec![in_a_frame(&asked, &large)]);
     let mut client = scene.tunnel("/chat");
     client.expect(&large[..1000]);
     assert_eq!(moved(&scene.gateway), 1);

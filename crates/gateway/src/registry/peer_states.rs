@@ -22,14 +22,14 @@ pub(crate) type DrainedSince = FxHashMap<PeerKey, u64>;
 
 /// The peers of a generation.
 #[derive(Debug, Default)]
-pub(crate) struct PeerStands {
+pub(crate) struct PeerStates {
     /// `None`: it is not marked `drain`.
     known: FxHashMap<PeerKey, Option<u64>>,
     /// Groups with peers that come from names or from requests: an address that is absent now may return.
     open: FxHashSet<GroupId>,
 }
 
-impl PeerStands {
+impl PeerStates {
     /// Whether a tunnel may have this peer.
     pub(crate) fn has(&self, peer: TunnelPeer) -> bool {
         self.known.contains_key(&(peer.peer, peer.ordinal)) || self.open.contains(&peer.group)
@@ -46,20 +46,20 @@ impl PeerStands {
 }
 
 /// Collects the peers of a generation.
-pub(crate) struct PeerStandsBuilder<'a> {
+pub(crate) struct PeerStatesBuilder<'a> {
     before: &'a DrainedSince,
     generation: u64,
-    stands: PeerStands,
+    states: PeerStates,
 }
 
-impl<'a> PeerStandsBuilder<'a> {
+impl<'a> PeerStatesBuilder<'a> {
     pub(crate) fn new(before: &'a DrainedSince, generation: u64) -> Self {
-        Self { before, generation, stands: PeerStands::default() }
+        Self { before, generation, states: PeerStates::default() }
     }
 
     pub(crate) fn add(&mut self, id: GroupId, group: &BoundGroup) {
         if group.follows_names() || group.servers.is_empty() {
-            self.stands.open.insert(id);
+            self.states.open.insert(id);
         }
         match &group.members {
             Members::Fixed(set) => self.add_set(set),
@@ -76,13 +76,13 @@ impl<'a> PeerStandsBuilder<'a> {
             let (Some(spec), Some(health)) = (set.balance.spec(place), set.balance.health(place)) else { continue };
             let key = (hold.peer, health.ordinal());
             let since = spec.drain.then(|| self.before.get(&key).copied().unwrap_or(self.generation));
-            self.stands.known.insert(key, since);
+            self.states.known.insert(key, since);
         }
     }
 
     /// The peers, and those of them that are marked.
-    pub(crate) fn finish(self) -> (PeerStands, DrainedSince) {
-        let marked = self.stands.known.iter().filter_map(|(key, since)| Some((*key, (*since)?))).collect();
-        (self.stands, marked)
+    pub(crate) fn finish(self) -> (PeerStates, DrainedSince) {
+        let marked = self.states.known.iter().filter_map(|(key, since)| Some((*key, (*since)?))).collect();
+        (self.states, marked)
     }
 }
