@@ -148,7 +148,8 @@ fn renews_at_once_when_the_authority_asks_for_it() {
     instance.signal("quit");
     instance.wait();
     instance.start();
-    until("it is renewed", || fs::read_to_string(kept(&instance.path("acme_ca"))).unwrap() != before);
+    let renewed = comes_true(|| fs::read_to_string(kept(&instance.path("acme_ca"))).unwrap() != before);
+    assert!(renewed, "it is not renewed: {}{}", instance.text("logs/error.log"), pebble.log());
     until("the log says so", || issued(&instance) == 2);
     assert_eq!(pebble.log().matches("accounts in memory").count(), 1, "the account is used again: {}", pebble.log());
 }
