@@ -1,7 +1,9 @@
 //! Reads and applies `accepted.txt`, the list of intended differences. Each line must still be needed.
 
+use super::talk::PATIENCE;
 use std::cell::Cell;
-use testkit::sides::Nginx;
+use std::time::Duration;
+use testkit::sides::{Nginx, Side};
 
 /// One line: an intended difference of certain cases.
 pub(crate) struct Accepted {
@@ -9,11 +11,23 @@ pub(crate) struct Accepted {
     case: &'static str,
     difference: &'static str,
     is_used: Cell<bool>,
+    /// nginx leaves the client without an answer or an end.
+    nginx_is_silent: bool,
+}
+
+/// How long it waits for nginx if that is known to be silent: the time that nginx has to disprove it.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// How long a client waits for nginx in this case.
+pub(crate) fn patience(side: Side, accepted: &[Accepted], suite: &str, case: &str) -> Duration {
+    let is_silent = |line: &Accepted| line.nginx_is_silent && line.suite == suite && matches(line.case, case);
+    if side == Side::Nginx && accepted.iter().any(is_silent) { SILENCE } else { PATIENCE }
 }
 
 /// Reads the list: a reason begins at the margin, and `suite/case :: difference` patterns are indented below it. A
 /// pattern after `[1.22]` or `[1.30]` applies only to that nginx generation. One after `[at times]` covers a difference
-/// that depends on timing, and need not occur in each run.
+/// that depends on timing, and need not occur in each run. After `[silent]` nginx leaves the client waiting; the client
+/// gives up after a second.
 pub(crate) fn read(list: &'static str, nginx: Nginx) -> Vec<Accepted> {
     let mut accepted = Vec::new();
     let mut has_reason = false;
@@ -28,6 +42,10 @@ pub(crate) fn read(list: &'static str, nginx: Nginx) -> Vec<Accepted> {
             Some(rest) => (true, rest),
             None => (false, trimmed),
         };
+        let (nginx_is_silent, line) = match line.strip_prefix("[silent] ") {
+            Some(rest) => (true, rest),
+            None => (false, line),
+        };
         let (generation, line) = match line.trim().strip_prefix('[').and_then(|marked| marked.split_once("] ")) {
             Some((mark, line)) => (Some(Nginx::of_mark(mark)), line),
             None => (None, line.trim()),
@@ -37,7 +55,8 @@ pub(crate) fn read(list: &'static str, nginx: Nginx) -> Vec<Accepted> {
         }
         let (case, difference) = line.split_once(" :: ").unwrap_or_else(|| panic!("{line:?} has no ` :: `"));
         let (suite, case) = case.split_once('/').unwrap_or_else(|| panic!("{line:?} names no suite"));
-        accepted.push(Accepted { suite, case, difference, is_used: Cell::new(comes_at_times) });
+        let is_used = Cell::new(comes_at_times);
+        accepted.push(Accepted { suite, case, difference, is_used, nginx_is_silent });
     }
     accepted
 }

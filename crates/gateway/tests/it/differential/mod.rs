@@ -107,8 +107,10 @@ fn compare_suite(
         if only.is_some_and(|part| !suite.path_of(case).contains(part)) {
             continue;
         }
-        let theirs = talk::run(sides.address(Side::Nginx, case.listener), case);
-        let ours = talk::run(sides.address(Side::Ours, case.listener), case);
+        let [theirs, ours] = [Side::Nginx, Side::Ours].map(|side| {
+            let patience = accepted::patience(side, accepted, suite.name, &case.name);
+            talk::run_within(patience, sides.address(side, case.listener), case)
+        });
         let log = sides.our_log();
         if only.is_some() {
             println!("{}/{}\n  nginx: {theirs:?}\n  ours:  {ours:?}", suite.name, case.name);

@@ -16,9 +16,6 @@ use super::{
 use testkit::Http2Talk;
 use testkit::sides::{Nginx, Side, Sides};
 
-/// No answer takes longer.
-const DEADLINE: Duration = Duration::from_secs(4);
-
 /// Fields that HTTP/2 does not have, or that have another meaning there.
 const LEFT_OUT: [&str; 9] = [
     "connection",
@@ -75,8 +72,10 @@ fn nginx_and_the_gateway_answer_alike_over_http2() {
                 continue;
             }
             run += 1;
-            let theirs = ask(sides.address(Side::Nginx, case.listener), &request);
-            let ours = ask(sides.address(Side::Ours, case.listener), &request);
+            let [theirs, ours] = [Side::Nginx, Side::Ours].map(|side| {
+                let patience = accepted::patience(side, &accepted, suite.name, &case.name);
+                ask(sides.address(side, case.listener), &request, patience)
+            });
             if only.is_some() {
                 println!("{}/{}\n  nginx: {theirs:?}\n  ours:  {ours:?}", suite.name, case.name);
             }
@@ -162,7 +161,7 @@ fn dechunked(mut rest: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Sends one request on a connection of its own; observes whether the connection continues.
-fn ask(address: SocketAddr, request: &Request) -> Observed {
+fn ask(address: SocketAddr, request: &Request, patience: Duration) -> Observed {
     let mut talk = Http2Talk::connect(address);
     let fields: Vec<(&str, &str)> =
         request.fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
@@ -173,7 +172,7 @@ fn ask(address: SocketAddr, request: &Request) -> Observed {
         talk.send(stream, body, true);
     }
     let mut answers = Vec::new();
-    let is_over = wait(&mut talk, stream);
+    let is_over = wait(&mut talk, stream, patience);
     let answer = talk.so_far(stream).clone();
     for (status, fields) in &answer.interims {
         answers.push(Answer { version: "HTTP/2".into(), status: *status, fields: named(fields), ..Answer::default() });
@@ -198,7 +197,7 @@ fn ask(address: SocketAddr, request: &Request) -> Observed {
         return Observed { answers, end: End::Closed };
     }
     let probe = talk.open("GET", "/alive", &[(":authority", "alive")], true);
-    wait(&mut talk, probe);
+    wait(&mut talk, probe, patience);
     let end = match talk.so_far(probe).status {
         204 => End::Open,
         0 => End::Closed,
@@ -220,14 +219,14 @@ fn named(fields: &[(String, String)]) -> Vec<(String, String)> {
 }
 
 /// Waits for the end of a stream, or of its connection; `false`: nothing more arrives.
-fn wait(talk: &mut Http2Talk, stream: u32) -> bool {
+fn wait(talk: &mut Http2Talk, stream: u32, patience: Duration) -> bool {
     let begun = Instant::now();
     loop {
         let answer = talk.so_far(stream);
         if answer.is_whole || answer.reset.is_some() || talk.is_closed() {
             return true;
         }
-        if begun.elapsed() > DEADLINE {
+        if begun.elapsed() > patience {
             return false;
         }
         talk.step();

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::differential::cases::Case;
 
-/// No answer takes longer, however loaded the machine is.
-const DEADLINE: Duration = Duration::from_secs(10);
+/// How long a client waits for bytes, however loaded the machine is.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// More than any head or body in a case.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
@@ -63,10 +63,15 @@ impl Answer {
 
 /// Runs a case against one side.
 pub(crate) fn run(address: SocketAddr, case: &Case) -> Observed {
+    run_within(PATIENCE, address, case)
+}
+
+/// Runs a case against one side. `patience` is the longest wait for bytes.
+pub(crate) fn run_within(patience: Duration, address: SocketAddr, case: &Case) -> Observed {
     let stream = TcpStream::connect(address).expect("both sides listen");
     stream.set_nodelay(true).unwrap();
-    stream.set_read_timeout(Some(DEADLINE)).unwrap();
-    stream.set_write_timeout(Some(DEADLINE)).unwrap();
+    stream.set_read_timeout(Some(patience)).unwrap();
+    stream.set_write_timeout(Some(patience)).unwrap();
     std::thread::scope(|scope| {
         // A side may answer before it has read everything, so writing must not block reading.
         scope.spawn(|| {

@@ -412,6 +412,7 @@ fn p09_waiting_ends_at_its_time_and_when_the_client_leaves() {
         client.send("GET /new HTTP/1.1\r\nHost: a\r\n\r\n");
         (client.response().status() == 204).then_some(())
     });
+    gateway.until_totals("only the slow exchange is under way", |totals| totals.writing == 1);
     let mut three = gateway.client();
     three.send(GET);
     gateway.until_totals("two exchanges under way", |totals| totals.writing == 2);
