@@ -2,10 +2,12 @@
 //! its seeds. For longer runs use `cargo fuzz run`.
 
 use crate::tools::{self, Tool};
-use crate::workspace::{Workspace, find_program, heading, in_ci, output_of, run};
-use anyhow::{Result, bail};
+use crate::workspace::{Workspace, find_program, heading, in_ci, output_of, run, shown};
+use anyhow::{Context as _, Result, bail};
 use std::fs;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Options of `cargo xtask fuzz-smoke`.
 #[derive(clap::Args)]
@@ -47,9 +49,9 @@ pub(crate) fn smoke(workspace: &Workspace, args: &Args) -> Result<()> {
     if targets.is_empty() {
         bail!("no fuzz target matches");
     }
-    for target in &targets {
-        fuzz(workspace, target, args)?;
-    }
+    heading(&format!("building {} fuzz targets", targets.len()));
+    run(cargo_fuzz(workspace)?.args(["build", "--target-dir"]).arg(workspace.target("fuzz")))?;
+    fuzz_side_by_side(workspace, &targets, args)?;
     println!("\n{} fuzz targets, {} s each: nothing found", targets.len(), args.seconds);
     Ok(())
 }
@@ -92,8 +94,31 @@ fn cargo_fuzz(workspace: &Workspace) -> Result<Command> {
     Ok(command)
 }
 
+/// One target per core at a time. The output of a target is printed when it has ended; after a failure no other begins.
+fn fuzz_side_by_side(workspace: &Workspace, targets: &[&str], args: &Args) -> Result<()> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || {
+        while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if let Err(error) = fuzz(workspace, target, args) {
+                next.store(targets.len(), Ordering::Relaxed);
+                failures.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{error:#}"));
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(work);
+        }
+    });
+    let failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if !failures.is_empty() {
+        bail!("{}", failures.join("\n"));
+    }
+    Ok(())
+}
+
 fn fuzz(workspace: &Workspace, target: &str, &Args { seconds, seed, .. }: &Args) -> Result<()> {
-    heading(&format!("fuzzing {target} for {seconds} s"));
     // libFuzzer writes new inputs into the first folder and only reads the others.
     let corpus = workspace.root.join("fuzz/corpus").join(target);
     let seeds = workspace.root.join("fuzz/seeds").join(target);
@@ -105,5 +130,12 @@ fn fuzz(workspace: &Workspace, target: &str, &Args { seconds, seed, .. }: &Args)
     }
     command.args(["--", "-print_final_stats=1", "-verbosity=0"]).arg(format!("-seed={seed}"));
     command.arg(format!("-max_total_time={seconds}")).arg(format!("-timeout={HANG_SECONDS}"));
-    run(&mut command)
+    let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot start {}", shown(&command)))?;
+    let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    heading(&format!("{target} was fuzzed for {seconds} s"));
+    println!("{}\n{}", out.trim_end(), errors.trim_end());
+    if !output.status.success() {
+        bail!("{} ended with {}", shown(&command), output.status);
+    }
+    Ok(())
 }
