@@ -27,7 +27,8 @@ pub(crate) fn provide(workspace: &Workspace, tool: &Tool) -> Result<PathBuf> {
     heading(&format!("building {} {}", tool.name, tool.version));
     let build = workspace.target("tools-build");
     let mut install = workspace.cargo();
-    install.args(["install", "--quiet", "--locked", "--force", "--root"]).arg(&home).arg("--target-dir").arg(&build);
+    // Unoptimised: they run for seconds, and an optimised build takes twice as long.
+    install.args(["install", "--debug", "--quiet", "--locked", "--force", "--root"]).arg(&home).arg("--target-dir").arg(&build);
     install.args(tool.features);
     run(install.arg(format!("{}@{}", tool.name, tool.version)))?;
     // Half a gigabyte that only an interrupted installation could use again.

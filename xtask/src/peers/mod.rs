@@ -45,11 +45,12 @@ pub(crate) struct Peer {
 }
 
 /// All peers of tests and benches.
-const PEERS: [Peer; 29] = [
+const PEERS: [Peer; 30] = [
     Peer { name: "nginx", package: "nginx", suite: Suite::System, file: "usr/sbin/nginx", version: &["-v"] },
     Peer { name: "haproxy", package: "haproxy", suite: Suite::System, file: "usr/sbin/haproxy", version: &["-v"] },
     Peer { name: "wrk", package: "wrk", suite: Suite::System, file: "usr/bin/wrk", version: &["-v"] },
     Peer { name: "ab", package: "apache2-utils", suite: Suite::System, file: "usr/bin/ab", version: &["-V"] },
+    Peer { name: "varnishd", package: "varnish", suite: Suite::System, file: "usr/sbin/varnishd", version: &["-V"] },
     // Foreign clients and servers of TLS.
     Peer { name: "openssl", package: "openssl", suite: Suite::System, file: "usr/bin/openssl", version: &["version"] },
     Peer { name: "curl", package: "curl", suite: Suite::System, file: "usr/bin/curl", version: &["--version"] },

@@ -79,6 +79,7 @@ fn h64_before_the_settings_of_a_peer_one_request_is_sent_and_the_others_wait() {
     // What comes behind them on the same connection is answered: they have been taken.
     assert_eq!(client.get("/metrics").status, 200);
     assert_eq!(metric(&gateway, "holdfast_upstream_http2_streams"), 1);
+    until("the peer has accepted it", || (peer.connections() > 0).then_some(()));
     assert_eq!(peer.connections(), 1, "no other connection is opened before the settings are known");
     settings.raise();
     for stream in streams {
