@@ -28,7 +28,11 @@ pub(crate) fn provide(workspace: &Workspace, tool: &Tool) -> Result<PathBuf> {
     let build = workspace.target("tools-build");
     let mut install = workspace.cargo();
     // Unoptimised: they run for seconds, and an optimised build takes twice as long.
-    install.args(["install", "--debug", "--quiet", "--locked", "--force", "--root"]).arg(&home).arg("--target-dir").arg(&build);
+    install
+        .args(["install", "--debug", "--quiet", "--locked", "--force", "--root"])
+        .arg(&home)
+        .arg("--target-dir")
+        .arg(&build);
     install.args(tool.features);
     run(install.arg(format!("{}@{}", tool.name, tool.version)))?;
     // Half a gigabyte that only an interrupted installation could use again.

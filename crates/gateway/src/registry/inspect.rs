@@ -33,7 +33,8 @@ pub struct PeerRow {
     pub check: Option<&'static str>,
     /// Failures since the last success.
     pub fails: u32,
-    /// Exchanges and tunnels in progress, as far as they are counted.
+    /// Exchanges and tunnels in progress. For the only peer of a group without `max_conns` they are not counted; there it is
+    /// the number of connections in use, and streams of HTTP/2 share one.
     pub active: u32,
     /// Idle connections.
     pub idle: u64,
@@ -223,6 +224,7 @@ impl Registry {
             for peer in &group.peers {
                 let Some(health) = find(&health, &group.name, &peer.label) else { continue };
                 let sums = peer.cells.sums();
+                let pooled = peer.id.map(|id| self.pool.peer_snapshot(id));
                 rows.push(PeerRow {
                     group: group.name.to_string(),
                     peer: peer.label.to_string(),
@@ -234,8 +236,9 @@ impl Registry {
                         Checked::Pending => Some("pending"),
                     },
                     fails: health.fails(),
-                    active: health.active(),
-                    idle: peer.id.map_or(0, |id| self.pool.peer_snapshot(id).idle.into()),
+                    // The balancer counts nothing for a single peer; the pool counts connections for all.
+                    active: health.active().max(pooled.map_or(0, |pooled| pooled.leased())),
+                    idle: pooled.map_or(0, |pooled| pooled.idle.into()),
                     attempts: sums.attempts,
                     failed: sums.failed,
                 });

@@ -393,6 +393,21 @@ fn p09_a_request_waits_for_one_of_the_permitted_connections() {
 }
 
 #[test]
+fn a_single_peer_is_active_until_its_last_response_has_ended() {
+    let (go, asked) = (Signal::new(), Signal::new());
+    let peer = slow_on_demand(&go, &asked);
+    let gateway = Gateway::start(&text(1, "", ""), &[peer.address()]);
+    let row = || gateway.shared().peer_rows().into_iter().next().map(|row| (row.active, row.idle));
+    let mut one = gateway.client();
+    one.send(SLOW);
+    asked.wait();
+    assert_eq!(row(), Some((1, 0)), "an operator waits for it before the peer is stopped");
+    go.raise();
+    assert_eq!(one.response().text(), "hello");
+    testkit::until("the connection is idle", || (row() == Some((0, 1))).then_some(()));
+}
+
+#[test]
 fn p09_waiting_ends_at_its_time_and_when_the_client_leaves() {
     let (go, asked) = (Signal::new(), Signal::new());
     let peer = slow_on_demand(&go, &asked);
