@@ -278,7 +278,9 @@ fn start_nginx(program: &Path, home: &Path, block: Inside, text: &str, port: u16
         .spawn()
         .expect("nginx can be started");
     let begun = Instant::now();
-    while TcpStream::connect((THEIRS, port)).is_err() {
+    // It writes its pid when all its sockets are open, those of datagrams too.
+    let pid = home.join("nginx.pid");
+    while !pid.exists() || TcpStream::connect((THEIRS, port)).is_err() {
         let ended = child.try_wait().unwrap();
         let words = || fs::read_to_string(&said).unwrap_or_default();
         assert!(ended.is_none(), "nginx ended with {ended:?}: {}", words());

@@ -93,8 +93,11 @@ fn a_transparent_source_is_that_of_the_client() {
         server { listen {listen:1} udp; proxy_pass {upstream:0}; proxy_responses 1; proxy_bind $remote_addr transparent; }\n";
     let sides = Sides::start_stream(&nginx, text, &[peer.address()]);
     for (last, side) in [(71, Side::Nginx), (72, Side::Ours)] {
-        assert_eq!(ask(own(last), sides.address(side, 1)), "ping", "{side:?}");
+        let client = DatagramTalk::connect_from(own(last), sides.address(side, 1));
+        client.send("ping");
+        let answer = client.within(testkit::DEADLINE);
         let seen = peer.clients();
+        assert_eq!(answer.as_deref(), Some(&b"ping"[..]), "{side:?} {}: {seen:?}\n{}", client.address(), sides.logs());
         assert_eq!(seen.last().unwrap().ip(), own(last), "{side:?}: {seen:?}");
         let mark = format!("{}|127.0.0.{last}|200|4|4|", sides.address(side, 1).port());
         assert_eq!(sides.log_lines(side, &mark).last().unwrap(), &mark);
