@@ -1,6 +1,7 @@
 //! The flags of `holdfast load`, and the options they give.
 
 mod baseline;
+mod bodies;
 mod course;
 mod farm;
 mod files;
@@ -208,6 +209,8 @@ pub(super) struct LoadArgs {
     #[command(flatten)]
     pub(super) baseline: baseline::BaselineFlags,
     #[command(flatten)]
+    bodies: bodies::BodyFlags,
+    #[command(flatten)]
     places: places::PlaceFlags,
     #[command(flatten)]
     scenario: scenario::Flags,
@@ -277,6 +280,8 @@ impl LoadArgs {
             exchange: self.tcp.exchange(),
             streams: self.streams.unwrap_or(1),
             grpc: self.grpc,
+            compress: self.bodies.compress(),
+            upload: self.bodies.upload()?,
             connect_timeout: self.connect_timeout,
             response_timeout: self.timeout,
             drain: self.drain,

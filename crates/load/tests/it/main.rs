@@ -1,6 +1,7 @@
 //! The integration tests of `load`, one module per subject.
 
 mod bad_targets;
+mod bodies;
 mod closed_loop;
 mod course;
 mod http2;

@@ -135,7 +135,8 @@ impl LoadArgs {
             (self.no_templates, "--no-templates"),
             (self.tls.handshakes_only(), "--handshakes"),
         ];
-        if let Some((_, flag)) = for_http.iter().find(|(given, _)| *given) {
+        let refused = for_http.iter().find(|(given, _)| *given).map(|(_, flag)| *flag);
+        if let Some(flag) = refused.or(self.bodies.given()) {
             return Err(format!("{flag} is not for {}", if is_tcp { "tcp:// URLs with --hold" } else { "ws:// URLs" }));
         }
         let flags = &self.websocket;
