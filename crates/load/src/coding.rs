@@ -220,7 +220,7 @@ mod tests {
         for field in ["gzip", "br", "deflate", "zstd", "rot13", ""] {
             assert_eq!(of(field, b"plain text", 1000).0, b"plain text", "{field}");
         }
-        let packed = Coding::Gzip.compress(&[b'x'; 100_000]).unwrap();
+        let packed = Coding::Gzip.compress(&vec![b'x'; 100_000]).unwrap();
         assert!(of("gzip", &packed[..packed.len() - 9], 1 << 20).0.starts_with(b"xxx"), "a cut body");
     }
 

@@ -16,6 +16,7 @@ mod lab_faults;
 mod listen;
 mod load;
 mod load_bad_input;
+mod load_events;
 mod load_farm;
 mod load_farm_access;
 mod load_farm_network;

@@ -15,8 +15,8 @@ fn post(target: Target, body: &[u8]) -> Target {
     Target { method: "POST".to_owned(), body: body.to_vec(), ..target }
 }
 
-fn upload(chunked: bool, piece_bytes: usize, bytes_per_second: Option<f64>) -> Option<Upload> {
-    Some(Upload { chunked, piece_bytes, bytes_per_second })
+fn upload(chunked: bool, piece_bytes: usize, bytes_per_second: Option<f64>) -> Upload {
+    Upload { chunked, piece_bytes, bytes_per_second }
 }
 
 fn decoded(coding: &str, bytes: &[u8]) -> Vec<u8> {
@@ -100,7 +100,7 @@ fn chunks_have_the_whole_body_and_connections_stay() {
     let body = TEXT.repeat(3000);
     for (chunked, piece) in [(true, 1000), (true, 1 << 20), (false, 4096)] {
         let target = post(target(origin.address(), "/echo"), body.as_bytes());
-        let summary = run(Options { upload: upload(chunked, piece, None), ..requests(target, 20, 2) });
+        let summary = run(Options { upload: Some(upload(chunked, piece, None)), ..requests(target, 20, 2) });
         let whole = summary.record.whole();
         assert_eq!((whole.responses, whole.errors()), (20, 0), "{:?}", whole.failures);
         assert_eq!((summary.record.opened, whole.reused), (2, 18), "a wrong frame would end a connection");
@@ -108,7 +108,7 @@ fn chunks_have_the_whole_body_and_connections_stay() {
     }
     let recorder = Recorder::start(|_| ok("", "thanks"));
     let target = post(target(recorder.address, "/"), b"0123456789");
-    run(Options { upload: upload(false, 3, None), compress: None, ..requests(target, 1, 1) });
+    run(Options { upload: Some(upload(false, 3, None)), compress: None, ..requests(target, 1, 1) });
     assert_eq!(recorder.received()[0].text(), "0123456789");
 }
 
@@ -125,7 +125,7 @@ fn a_chunked_body_is_received_as_sent() {
         let _ = stream.write_all(format!("HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n").as_bytes());
     });
     let target = post(target(address, "/"), b"0123456789");
-    let whole = run(Options { upload: upload(true, 4, None), ..requests(target, 1, 1) }).record.whole();
+    let whole = run(Options { upload: Some(upload(true, 4, None)), ..requests(target, 1, 1) }).record.whole();
     assert_eq!(whole.statuses, [(200, 1)], "{:?}", whole.failures);
 }
 
@@ -134,7 +134,7 @@ fn a_slow_body_takes_its_time_and_no_timeout() {
     let origin = origin(origin::Options::default());
     let target = post(target(origin.address(), "/echo"), &[b'x'; 8000]);
     let options = Options {
-        upload: upload(true, 1000, Some(8000.0)),
+        upload: Some(upload(true, 1000, Some(8000.0))),
         response_timeout: Duration::from_millis(700),
         ..requests(target, 2, 2)
     };
@@ -154,8 +154,8 @@ fn an_answer_before_the_end_of_a_body_ends_its_connection() {
             let _ = std::io::copy(&mut stream, &mut std::io::sink());
         }
     });
-    let target = post(target(address, "/"), &[b'x'; 100_000]);
-    let summary = run(Options { upload: upload(true, 1000, Some(20_000.0)), ..requests(target, 5, 1) });
+    let target = post(target(address, "/"), &vec![b'x'; 100_000]);
+    let summary = run(Options { upload: Some(upload(true, 1000, Some(20_000.0))), ..requests(target, 5, 1) });
     let whole = summary.record.whole();
     assert_eq!((whole.responses, whole.failed(), summary.record.opened), (5, 0, 5), "{:?}", whole.failures);
     assert_eq!(whole.statuses, [(413, 5)]);
@@ -172,7 +172,7 @@ fn a_target_that_does_not_read_a_body_is_named() {
     });
     let target = post(target(address, "/"), &vec![b'x'; 16 << 20]);
     let options = Options {
-        upload: upload(true, 64 << 10, None),
+        upload: Some(upload(true, 64 << 10, None)),
         response_timeout: Duration::from_millis(500),
         ..requests(target, 1, 1)
     };

@@ -4,6 +4,7 @@ mod bad_targets;
 mod bodies;
 mod closed_loop;
 mod course;
+mod events;
 mod http2;
 mod rate;
 mod scenario;

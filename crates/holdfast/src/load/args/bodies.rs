@@ -3,7 +3,7 @@
 use crate::typed::bytes;
 use load::{Coding, PIECE_BYTES_MAX, Upload};
 
-/// A piece if nothing else is said: what common clients read from a file at once.
+/// The default piece: what common clients read from a file at once.
 const PIECE_BYTES_DEFAULT: u64 = 16 * 1024;
 
 #[derive(Debug, clap::Args)]

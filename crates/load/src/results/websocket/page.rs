@@ -6,7 +6,7 @@ use crate::results::figures::QUANTILES;
 use crate::results::sections::{TICKS_PER_HALF, generator, tcp, thresholds};
 use crate::results::units::time;
 use crate::results::words::verdict;
-use crate::websocket::{Ending, Row};
+use crate::websocket::{Ending, Held, Row};
 use crate::{Cause, Latencies};
 use report::text::grouped;
 use report::{Axis, Chart, Document, Figure, Kind, Section, Series, Table, Unit};
@@ -43,7 +43,16 @@ pub(crate) fn answer(results: &Results<'_>) -> String {
         0 => "none lost".to_owned(),
         losses => format!("{} lost", grouped(losses)),
     };
-    let delivered = if record.delivered == 0 {
+    let is_of_events = results.summary.options.held() == Held::Events;
+    let delivered = if is_of_events && record.delivery.count() == 0 {
+        format!(
+            ", {} events, p99 between them {}",
+            grouped(record.delivered),
+            time(record.between.quantile_ns(0.99) as f64)
+        )
+    } else if is_of_events {
+        format!(", {} events, p99 {}", grouped(record.delivered), time(record.delivery.quantile_ns(0.99) as f64))
+    } else if record.delivered == 0 {
         String::new()
     } else {
         format!(", deliveries p99 {}", time(record.delivery.quantile_ns(0.99) as f64))
@@ -66,7 +75,13 @@ fn connections(results: &Results<'_>) -> Section {
         .row(count("failed", record.failed(), "connections"))
         .row(count("open, at most", record.open, "connections"))
         .row(count("lost while open", record.losses(), "connections"));
-    if record.sent + record.delivered > 0 {
+    if results.summary.options.held() == Held::Events {
+        table = table
+            .row(count("events", record.delivered, "events"))
+            .row(count("lost, by gaps of the ids", record.lost, "events"))
+            .row(count("repeated", record.surplus, "events"))
+            .row(count("opened again after the last id", record.resumed, "connections"));
+    } else if record.sent + record.delivered > 0 {
         table = table
             .row(count("messages sent", record.sent, "messages"))
             .row(count("delivered", record.delivered, "messages"))
@@ -101,7 +116,14 @@ fn bars(section: Section, title: &str, unit: &str, counts: impl Iterator<Item = 
 /// All measured times side by side.
 fn times(results: &Results<'_>) -> Section {
     let record = &results.summary.record;
-    let all = [("handshake", &record.handshake), ("pong", &record.pong), ("delivery", &record.delivery)];
+    let is_of_events = results.summary.options.held() == Held::Events;
+    let (opening, delivery) = if is_of_events { ("response head", "event") } else { ("handshake", "delivery") };
+    let all = [
+        (opening, &record.handshake),
+        ("pong", &record.pong),
+        (delivery, &record.delivery),
+        ("between events", &record.between),
+    ];
     let measured: Vec<(&str, &Latencies)> = all.into_iter().filter(|(_, times)| times.count() > 0).collect();
     let section = Section::new("Times");
     if measured.is_empty() {
@@ -144,12 +166,19 @@ fn over_time(results: &Results<'_>) -> Section {
     if record.pong.count() > 0 {
         latency = latency.series(line("pong", &|row| row.pong.quantile(0.99) as f64));
     }
+    if record.between.count() > 0 {
+        latency = latency.series(line("between events", &|row| row.between.quantile(0.99) as f64));
+    }
     if record.delivery.count() > 0 {
         latency = latency.series(line("delivery", &|row| row.delivery.quantile(0.99) as f64));
     }
     let section = Section::new("Over time").chart(open).chart(rates).chart(latency);
     if record.sent + record.delivered == 0 {
         return section;
+    }
+    if results.summary.options.held() == Held::Events {
+        let events = chart("Events", "rate", Unit::of("1/s"));
+        return section.chart(events.series(line("events", &|row| row.per_second(row.delivered))));
     }
     let messages = chart("Messages", "rate", Unit::of("1/s"))
         .series(line("sent", &|row| row.per_second(row.sent)))
