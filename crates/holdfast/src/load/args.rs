@@ -6,6 +6,7 @@ mod course;
 mod farm;
 mod files;
 mod places;
+mod push;
 mod scenario;
 mod tcp;
 mod tls;

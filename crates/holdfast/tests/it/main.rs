@@ -23,6 +23,7 @@ mod load_farm_network;
 mod load_live;
 mod load_page;
 mod load_processes;
+mod load_push;
 mod load_scenario;
 mod load_sockets;
 mod load_styles;
