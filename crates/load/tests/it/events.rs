@@ -29,7 +29,7 @@ const RECONNECT: Option<(Duration, Duration)> = Some((Duration::from_millis(1), 
 #[test]
 fn events_are_counted_and_timed_until_the_load_closes() {
     let origin = origin(origin::Options::default());
-    let summary = run(Options { threads: 2, ..options(origin.address(), "/events?every=5", 20, 500) });
+    let summary = run(Options { threads: 2, ..options(origin.address(), "/events?every=5", 20, 1000) });
     let record = &summary.record;
     assert_eq!((record.established, record.failed(), record.losses(), record.open), (20, 0, 0, 20));
     assert_eq!((record.ended_by(Ending::Done), record.handshake.count()), (20, 20));

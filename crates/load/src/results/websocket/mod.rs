@@ -29,7 +29,7 @@ impl Reports for Results<'_> {
     fn csv(&self) -> String {
         let columns = "begun_s,length_s,open,begun,established,failed,losses,sent,delivered,lost,pings,bytes_received,bytes_sent,\
                        handshake_p50_ms,handshake_p99_ms,pong_p50_ms,pong_p99_ms,delivery_p50_ms,delivery_p90_ms,delivery_p99_ms,\
-                       delivery_max_ms,lag_p99_ms,lag_own_p99_ms,between_p50_ms,between_p99_ms";
+                       delivery_max_ms,between_p50_ms,between_p99_ms,lag_p99_ms,lag_own_p99_ms";
         let looks = self.sockets.map(|sockets| &sockets.looks);
         table::csv(columns, looks, self.rows.iter().map(|row| (row.begun + row.length, line(row))))
     }
@@ -80,10 +80,10 @@ fn line(row: &Row) -> String {
         ms(&row.delivery, 0.9),
         ms(&row.delivery, 0.99),
         ms(&row.delivery, 1.0),
-        ms(&row.lag, 0.99),
-        ms(&row.lag_own, 0.99),
         ms(&row.between, 0.5),
         ms(&row.between, 0.99),
+        ms(&row.lag, 0.99),
+        ms(&row.lag_own, 0.99),
     ];
     let cells = seconds.into_iter().chain(counts.map(|count| count.to_string())).chain(times);
     let cells: Vec<String> = cells.chain([table::machine_cells(row.spent, row.processors)]).collect();

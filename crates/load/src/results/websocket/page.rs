@@ -7,9 +7,9 @@ use crate::results::sections::{TICKS_PER_HALF, generator, tcp, thresholds};
 use crate::results::units::time;
 use crate::results::words::verdict;
 use crate::websocket::{Ending, Held, Row};
-use crate::{Cause, Latencies};
+use crate::{Cause, Latencies, Sparse};
 use report::text::grouped;
-use report::{Axis, Chart, Document, Figure, Kind, Section, Series, Table, Unit};
+use report::{Axis, Card, Chart, Document, Figure, Kind, Section, Series, Table, Unit};
 
 /// The document of a run.
 pub(crate) fn document(results: &Results<'_>) -> Document {
@@ -23,6 +23,7 @@ pub(crate) fn document(results: &Results<'_>) -> Document {
         .fact("processes", summary.processes.to_string())
         .fact("duration", format!("{:.2} s", summary.elapsed.as_secs_f64()))
         .answer(answer(results));
+    document.cards = cards(results);
     if !results.verdicts.is_empty() {
         document = document.section(thresholds(results.health, results.verdicts));
     }
@@ -34,6 +35,46 @@ pub(crate) fn document(results: &Results<'_>) -> Document {
         document = document.section(tcp(sockets).folded());
     }
     document.section(generator(&summary.record.generator, results.health, results.verdicts))
+}
+
+/// The most important figures: what is open, the times that are measured, and losses.
+fn cards(results: &Results<'_>) -> Vec<Card> {
+    let (record, rows) = (&results.summary.record, results.rows);
+    let exact = |value: u64| Figure::exact(value as f64, Unit::of(""));
+    let of = |what: &str, whole: u64| format!("{what}, of {}", grouped(whole));
+    let mut cards = vec![
+        Card::new("open at most", exact(record.open), of("connections", results.summary.options.connections as u64))
+            .trend(rows.iter().map(|row| row.open as f64)),
+    ];
+    let (opening, delivery) = names(results.summary.options.held());
+    let mut time = |name: &str, times: &Latencies, row: fn(&Row) -> &Sparse| {
+        if times.count() > 0 {
+            let figure = Figure::from_events(times.quantile_ns(0.99) as f64, times.count(), Unit::Nanoseconds);
+            let trend = rows.iter().map(move |one| row(one).quantile(0.99) as f64);
+            cards.push(Card::new(&format!("{name}, p99"), figure, of("n", times.count())).trend(trend));
+        }
+    };
+    time(opening, &record.handshake, |row| &row.handshake);
+    time("pong", &record.pong, |row| &row.pong);
+    time(delivery, &record.delivery, |row| &row.delivery);
+    time("between events", &record.between, |row| &row.between);
+    cards.push(
+        Card::new("lost", exact(record.losses()), of("connections opened", record.established))
+            .trend(rows.iter().map(|row| row.losses as f64)),
+    );
+    if record.expected > 0 {
+        cards.push(Card::new("not delivered", exact(record.lost), of("expected", record.expected)));
+    }
+    cards
+}
+
+/// What the opening of a connection and a delivery are called.
+fn names(held: Held) -> (&'static str, &'static str) {
+    match held {
+        Held::WebSocket => ("handshake", "delivery"),
+        Held::Tcp => ("connection", "delivery"),
+        Held::Events => ("response head", "event"),
+    }
 }
 
 /// The run in one sentence.
@@ -51,7 +92,11 @@ pub(crate) fn answer(results: &Results<'_>) -> String {
             time(record.between.quantile_ns(0.99) as f64)
         )
     } else if is_of_events {
-        format!(", {} events, p99 {}", grouped(record.delivered), time(record.delivery.quantile_ns(0.99) as f64))
+        format!(
+            ", {} events, their age p99 {}",
+            grouped(record.delivered),
+            time(record.delivery.quantile_ns(0.99) as f64)
+        )
     } else if record.delivered == 0 {
         String::new()
     } else {
@@ -116,8 +161,7 @@ fn bars(section: Section, title: &str, unit: &str, counts: impl Iterator<Item = 
 /// All measured times side by side.
 fn times(results: &Results<'_>) -> Section {
     let record = &results.summary.record;
-    let is_of_events = results.summary.options.held() == Held::Events;
-    let (opening, delivery) = if is_of_events { ("response head", "event") } else { ("handshake", "delivery") };
+    let (opening, delivery) = names(results.summary.options.held());
     let all = [
         (opening, &record.handshake),
         ("pong", &record.pong),
@@ -161,8 +205,9 @@ fn over_time(results: &Results<'_>) -> Section {
         .series(line("established", &|row| row.per_second(row.established)))
         .series(line("failed", &|row| row.per_second(row.failed)))
         .series(line("lost", &|row| row.per_second(row.losses)));
+    let (opening, delivery) = names(results.summary.options.held());
     let mut latency = chart("Times over time", "p99 from due", Unit::Nanoseconds)
-        .series(line("handshake", &|row| row.handshake.quantile(0.99) as f64));
+        .series(line(opening, &|row| row.handshake.quantile(0.99) as f64));
     if record.pong.count() > 0 {
         latency = latency.series(line("pong", &|row| row.pong.quantile(0.99) as f64));
     }
@@ -170,7 +215,7 @@ fn over_time(results: &Results<'_>) -> Section {
         latency = latency.series(line("between events", &|row| row.between.quantile(0.99) as f64));
     }
     if record.delivery.count() > 0 {
-        latency = latency.series(line("delivery", &|row| row.delivery.quantile(0.99) as f64));
+        latency = latency.series(line(delivery, &|row| row.delivery.quantile(0.99) as f64));
     }
     let section = Section::new("Over time").chart(open).chart(rates).chart(latency);
     if record.sent + record.delivered == 0 {
