@@ -121,7 +121,7 @@ fn demonstrate(args: &Args) -> Result<u8, String> {
     if record.samples.is_empty() {
         return Ok(exit::FAILED);
     }
-    tell(args, &record)?;
+    tell(args, &record, &watch.arms)?;
     let whole = ran.is_ok() || watch.pace.is_over();
     Ok(if whole && failed(&record) == 0.0 { exit::OK } else { exit::FAILED })
 }
@@ -217,9 +217,14 @@ impl Watch<'_> {
     }
 }
 
-/// Prints the summary in words, or the whole report as JSON, and writes the page.
-fn tell(args: &Args, record: &Record) -> Result<(), String> {
-    let judged = judge(record);
+/// Prints the summary in words, or the whole report as JSON, and writes the page. Claims about other arms than these were not
+/// asked: the time was given to these.
+fn tell(args: &Args, record: &Record, arms: &[String]) -> Result<(), String> {
+    let mut judged = judge(record);
+    let is_left_out = |arm: &String| !arms.contains(arm) && !record.absent.iter().any(|(absent, _)| absent == arm);
+    for one in &mut judged {
+        one.asked &= !is_left_out(&one.claim.of) && !one.claim.against.iter().any(is_left_out);
+    }
     if args.output.wants_document() {
         let whole = ::lab::report::document(record, &judged);
         args.output.write_files(&whole)?;

@@ -299,7 +299,8 @@ fn meaning(record: &Record, arms: &Arms<'_>, judged: &[Judged]) -> Section {
         section = section.note(Severity::Warning, what);
     } else {
         let was_run = |name: &String| find(name).is_some() && !few.contains(&name.as_str());
-        let about_these = judged.iter().filter(|one| was_run(&one.claim.of) && one.claim.against.iter().all(was_run));
+        let is_answered = |one: &&Judged| one.asked && was_run(&one.claim.of) && one.claim.against.iter().all(was_run);
+        let about_these = judged.iter().filter(is_answered);
         // The reason contains the numbers; the evidence is only in the full report.
         let short = |one: &Judged| Verdict { evidence: Vec::new(), ..one.verdict.clone() };
         section = about_these.fold(section, |section, one| section.verdict(short(one)));

@@ -35,6 +35,9 @@ pub(super) fn sentence(record: &Record, judged: &[Judged]) -> String {
         (all, _, [], []) => {
             format!("All {all} claims hold. First of them: {}.", holds.first().map(says).unwrap_or_default())
         }
+        (all, 0, [], [one, _, ..]) => {
+            format!("None of the {all} claims is decided. First of them: {} ({}).", says(one), one.verdict.brief)
+        }
         (all, good, [], [one, rest @ ..]) => {
             let others = if rest.is_empty() { String::new() } else { format!(", and {} more", rest.len()) };
             format!("{good} of {all} claims hold; not decided: {}{others}.", says(one))

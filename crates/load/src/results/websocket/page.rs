@@ -41,9 +41,9 @@ pub(crate) fn document(results: &Results<'_>) -> Document {
 fn cards(results: &Results<'_>) -> Vec<Card> {
     let (record, rows) = (&results.summary.record, results.rows);
     let exact = |value: u64| Figure::exact(value as f64, Unit::of(""));
-    let of = |what: &str, whole: u64| format!("{what}, of {}", grouped(whole));
+    let of = |whole: u64, what: &str| format!("of {} {what}", grouped(whole));
     let mut cards = vec![
-        Card::new("open at most", exact(record.open), of("connections", results.summary.options.connections as u64))
+        Card::new("open at most", exact(record.open), of(results.summary.options.connections as u64, "connections"))
             .trend(rows.iter().map(|row| row.open as f64)),
     ];
     let (opening, delivery) = names(results.summary.options.held());
@@ -51,7 +51,9 @@ fn cards(results: &Results<'_>) -> Vec<Card> {
         if times.count() > 0 {
             let figure = Figure::from_events(times.quantile_ns(0.99) as f64, times.count(), Unit::Nanoseconds);
             let trend = rows.iter().map(move |one| row(one).quantile(0.99) as f64);
-            cards.push(Card::new(&format!("{name}, p99"), figure, of("n", times.count())).trend(trend));
+            cards.push(
+                Card::new(&format!("{name}, p99"), figure, format!("n = {}", grouped(times.count()))).trend(trend),
+            );
         }
     };
     time(opening, &record.handshake, |row| &row.handshake);
@@ -59,11 +61,11 @@ fn cards(results: &Results<'_>) -> Vec<Card> {
     time(delivery, &record.delivery, |row| &row.delivery);
     time("between events", &record.between, |row| &row.between);
     cards.push(
-        Card::new("lost", exact(record.losses()), of("connections opened", record.established))
+        Card::new("lost", exact(record.losses()), of(record.established, "opened"))
             .trend(rows.iter().map(|row| row.losses as f64)),
     );
     if record.expected > 0 {
-        cards.push(Card::new("not delivered", exact(record.lost), of("expected", record.expected)));
+        cards.push(Card::new("not delivered", exact(record.lost), of(record.expected, "expected")));
     }
     cards
 }
