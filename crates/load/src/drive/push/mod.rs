@@ -11,10 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Intervals that may wait for a server: a minute at one a second, with some tens of kilobytes each.
 const WAITING_MAX: usize = 64;
+/// Time for what waits at the end of a run: the report comes after it.
+const FLUSH_MAX: Duration = Duration::from_secs(10);
 
 /// A protocol in which metrics are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,7 +95,7 @@ impl Pushes {
         }
     }
 
-    /// Waits until everything was sent, or until a server fails once more. Returns what went wrong.
+    /// Waits until everything was sent, until a server fails once more, or for [`FLUSH_MAX`]. Returns what went wrong.
     pub(crate) fn finish(self) -> Vec<String> {
         self.is_over.store(true, Ordering::Release);
         drop(self.sender);
@@ -177,13 +179,20 @@ impl Server {
 }
 
 /// Sends each batch to each server. A batch that fails is not sent again: counters are sums over the run, so the next one
-/// has them. After the end of the run, a server that fails gets nothing more.
+/// has them. After the end of the run, a server that fails gets nothing more, and the others have a limited time.
 async fn send_all(mut servers: Vec<Server>, batches: &Receiver<Arc<Batch>>, is_over: &AtomicBool) -> Vec<String> {
     let mut given_up = vec![false; servers.len()];
+    let mut over_since = None;
     while let Ok(batch) = batches.recv() {
+        if is_over.load(Ordering::Acquire) {
+            over_since.get_or_insert_with(Instant::now);
+        }
+        let is_late = over_since.is_some_and(|since| since.elapsed() > FLUSH_MAX);
         for (server, given_up) in servers.iter_mut().zip(&mut given_up) {
             if *given_up {
                 server.failed += 1;
+            } else if is_late {
+                (server.failed, server.failure) = (server.failed + 1, "too slow: the run is over".to_owned());
             } else if !server.send(&batch).await {
                 *given_up = is_over.load(Ordering::Acquire);
             }
