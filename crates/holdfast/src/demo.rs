@@ -18,6 +18,7 @@ use ::lab::stage::{Event, Stop};
 use ::lab::{Adaptation, Loaded, Record};
 use screen::Screen;
 use stats::verdict::ROUNDS_MIN;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use terminal::Terminal;
 
@@ -105,7 +106,8 @@ fn demonstrate(args: &Args) -> Result<u8, String> {
     let mut prepared = PreparedRun::new(wanted, &Began::now())?;
     let arms = prepared.record.experiment.arms.iter().map(|arm| arm.name.clone()).collect();
     let time = Duration::from_secs(u64::from(args.seconds));
-    let mut watch = Watch { begun, pace: Pace::new(time.saturating_sub(REPORT_TIME), rounds), stop: &stop, arms };
+    let pace = Pace::new(time.saturating_sub(REPORT_TIME), rounds);
+    let mut watch = Watch { begun, pace, stop: &stop, arms, void: BTreeMap::new() };
     let ran = perform(args, &mut prepared, &mut watch, &stop);
     let mut record = prepared.record;
     if watch.pace.is_over() {
@@ -119,7 +121,7 @@ fn demonstrate(args: &Args) -> Result<u8, String> {
     if record.samples.is_empty() {
         return Ok(exit::FAILED);
     }
-    tell(args, &record)?;
+    tell(args, &record, &watch.arms)?;
     let whole = ran.is_ok() || watch.pace.is_over();
     Ok(if whole && failed(&record) == 0.0 { exit::OK } else { exit::FAILED })
 }
@@ -150,6 +152,8 @@ struct Watch<'a> {
     stop: &'a Stop,
     /// The arms that can be run.
     arms: Vec<String>,
+    /// Void samples by arm.
+    void: BTreeMap<String, usize>,
 }
 
 impl Watch<'_> {
@@ -157,12 +161,18 @@ impl Watch<'_> {
         match event {
             Event::Sample(number, count, _) => self.pace.sample(*number, *count, self.begun.elapsed()),
             Event::Absent(arm, _) => self.arms.retain(|known| known != arm),
-            Event::Taken(_) => {
+            Event::Taken(sample) => {
+                if sample.void.is_some() {
+                    *self.void.entry(sample.arm.clone()).or_default() += 1;
+                }
                 let goes_on = self.pace.taken(self.begun.elapsed());
-                if let Some(fit) = self.pace.arms_that_fit(self.begun.elapsed(), ROUNDS_MIN) {
-                    self.leave_out_what_does_not_fit(fit);
-                } else if !goes_on {
-                    self.stop.say();
+                let Some(fit) = self.pace.arms_that_fit(self.begun.elapsed(), ROUNDS_MIN) else { return };
+                if !self.leave_out_what_does_not_fit(fit) {
+                    if goes_on {
+                        self.leave_out_what_gets_no_verdict();
+                    } else {
+                        self.stop.say();
+                    }
                 }
             }
             _ => {}
@@ -171,21 +181,50 @@ impl Watch<'_> {
 }
 
 impl Watch<'_> {
+    /// Drops arms whose void samples leave too few rounds for their verdicts in the rest of the time. The others get the time.
+    fn leave_out_what_gets_no_verdict(&mut self) {
+        let rounds = self.pace.rounds_that_fit(self.begun.elapsed());
+        let Some(rounds) = rounds.filter(|rounds| *rounds >= ROUNDS_MIN) else { return };
+        let void = |arm: &str| self.void.get(arm).copied().unwrap_or_default();
+        let arms: Vec<&str> = self.arms.iter().map(String::as_str).collect();
+        let hopeless: Vec<&str> =
+            arms.iter().copied().filter(|arm| void(arm) > 0 && rounds.saturating_sub(void(arm)) < ROUNDS_MIN).collect();
+        if !hopeless.is_empty() {
+            let kept = demo::worth_running(&arms, &hopeless).into_iter().map(str::to_owned).collect();
+            self.keep(kept);
+        }
+    }
+
     /// Drops arms that do not fit the time: verdicts about fewer arms are worth more than figures of all. One round of
-    /// all arms is always complete.
-    fn leave_out_what_does_not_fit(&mut self, fit: usize) {
+    /// all arms is always complete. Later, arms are dropped only if the others get their verdicts by that. Returns whether it
+    /// dropped any.
+    fn leave_out_what_does_not_fit(&mut self, fit: usize) -> bool {
         let arms: Vec<&str> = self.arms.iter().map(String::as_str).collect();
         let kept = demo::kept(&arms, fit);
-        for arm in arms.iter().filter(|arm| !kept.contains(arm)) {
+        let kept: Vec<String> = kept.into_iter().map(str::to_owned).collect();
+        (self.pace.is_first_round() || kept.len() <= fit) && self.keep(kept)
+    }
+
+    /// Goes on with these arms; returns whether any is dropped.
+    fn keep(&mut self, kept: Vec<String>) -> bool {
+        let is_fewer = kept.len() < self.arms.len();
+        for arm in self.arms.iter().filter(|arm| !kept.contains(arm)) {
             self.stop.leave_out(arm);
         }
         self.pace.keep(kept.len());
+        self.arms = kept;
+        is_fewer
     }
 }
 
-/// Prints the summary in words, or the whole report as JSON, and writes the page.
-fn tell(args: &Args, record: &Record) -> Result<(), String> {
-    let judged = judge(record);
+/// Prints the summary in words, or the whole report as JSON, and writes the page. Claims about other arms than these were not
+/// asked: the time was given to these.
+fn tell(args: &Args, record: &Record, arms: &[String]) -> Result<(), String> {
+    let mut judged = judge(record);
+    let is_left_out = |arm: &String| !arms.contains(arm) && !record.absent.iter().any(|(absent, _)| absent == arm);
+    for one in &mut judged {
+        one.asked &= !is_left_out(&one.claim.of) && !one.claim.against.iter().any(is_left_out);
+    }
     if args.output.wants_document() {
         let whole = ::lab::report::document(record, &judged);
         args.output.write_files(&whole)?;

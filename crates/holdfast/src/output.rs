@@ -22,6 +22,33 @@ pub(crate) struct Output {
     pub(crate) full: bool,
 }
 
+/// The same flag for commands whose JSON is not that of a document.
+#[derive(Debug, Default, Clone, clap::Args)]
+pub(crate) struct JsonFlag {
+    /// Print JSON; with =FILE write JSON to the file and print text
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
+    json: Option<PathBuf>,
+}
+
+impl JsonFlag {
+    /// Prints the text or the JSON, and writes the file. An error says which file could not be written.
+    pub(crate) fn emit(
+        &self,
+        json: impl FnOnce() -> Result<String, String>,
+        text: impl FnOnce() -> String,
+    ) -> Result<(), String> {
+        match &self.json {
+            None => print(&text()),
+            Some(path) if path == Path::new(STANDARD) => print(&json()?),
+            Some(path) => {
+                let written = std::fs::write(path, json()?);
+                written.map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+                print(&text())
+            }
+        }
+    }
+}
+
 /// The file name that means standard output.
 const STANDARD: &str = "-";
 

@@ -86,14 +86,19 @@ pub fn lacks_rounds(record: &Record) -> bool {
 const RESAMPLES: usize = stats::bootstrap::RESAMPLES;
 
 fn verdict(record: &Record, claim: &Claim, resamples: usize) -> Verdict {
-    let said = |outcome, reason: String| Verdict { claim: claim.says.clone(), outcome, reason, evidence: Vec::new() };
+    let said = |outcome, reason: String, brief: String| {
+        let (claim, evidence) = (claim.says.clone(), Vec::new());
+        Verdict { claim, outcome, reason, brief, evidence }
+    };
     for arm in std::iter::once(&claim.of).chain(&claim.against) {
         if let Some((_, reason)) = record.absent.iter().find(|(absent, _)| absent == arm) {
-            return said(Outcome::Undecided, format!("arm {arm} could not be run: {reason}"));
+            let brief = format!("arm {arm} could not be run");
+            return said(Outcome::Undecided, format!("{brief}: {reason}"), brief);
         }
     }
     if let Some(arm) = missing(record, claim) {
-        return said(Outcome::Undecided, format!("arm {arm} was not part of this run"));
+        let reason = format!("arm {arm} was not part of this run");
+        return said(Outcome::Undecided, reason.clone(), reason);
     }
     match &claim.against {
         Some(against) => compared(record, claim, against, resamples),
@@ -138,12 +143,14 @@ fn valued(record: &Record, claim: &Claim) -> Verdict {
 /// The verdict if there are too few rounds, and what is missing.
 fn too_few(record: &Record, claim: &Claim, counted: &Counted, evidence: Vec<(String, Figure)>) -> Verdict {
     let rounds = counted.rounds();
-    let (outcome, what) = if counted.taken > 0 && counted.unmeasured == counted.taken {
-        (Outcome::Undecided, format!("no sample has the figure {}", claim.figure))
+    let (outcome, what, brief) = if counted.taken > 0 && counted.unmeasured == counted.taken {
+        let what = format!("no sample has the figure {}", claim.figure);
+        (Outcome::Undecided, what.clone(), what)
     } else if counted.taken < ROUNDS_MIN {
         let rounds = counted_word(rounds, "round");
         let missing = counted_word(ROUNDS_MIN - counted.taken, "more round");
-        (Outcome::Undecided, format!("{rounds}, and no verdict below {ROUNDS_MIN}: {missing} needed"))
+        let what = format!("{rounds}, and no verdict below {ROUNDS_MIN}: {missing} needed");
+        (Outcome::Undecided, what, format!("{missing} needed"))
     } else {
         (
             Outcome::Void,
@@ -151,6 +158,7 @@ fn too_few(record: &Record, claim: &Claim, counted: &Counted, evidence: Vec<(Str
                 "only {rounds} of {} count, and no verdict below {ROUNDS_MIN}",
                 counted_word(counted.taken, "round")
             ),
+            format!("{rounds} of {} count", counted_word(counted.taken, "round")),
         )
     };
     let partial = match &record.partial {
@@ -158,7 +166,7 @@ fn too_few(record: &Record, claim: &Claim, counted: &Counted, evidence: Vec<(Str
         None => String::new(),
     };
     let reason = format!("{what}{}{partial}", counted.in_words());
-    Verdict { claim: claim.says.clone(), outcome, reason, evidence }
+    Verdict { claim: claim.says.clone(), outcome, reason, brief, evidence }
 }
 
 fn finished(
@@ -167,16 +175,16 @@ fn finished(
     mut evidence: Vec<(String, Figure)>,
     bounded: Result<Judgement, RoundsError>,
 ) -> Verdict {
-    let (outcome, reason) = match bounded {
+    let (outcome, reason, brief) = match bounded {
         Ok(judgement) => {
             evidence.extend(judgement.evidence);
-            (judgement.outcome, judgement.reason)
+            (judgement.outcome, judgement.reason, judgement.brief)
         }
-        Err(error) => (Outcome::Undecided, error.to_string()),
+        Err(error) => (Outcome::Undecided, error.to_string(), error.to_string()),
     };
     let rounds = Figure::exact(counted.rounds() as f64, Unit::of("rounds"));
     evidence.push(("rounds that count".to_owned(), rounds));
-    Verdict { claim: claim.says.clone(), outcome, reason: format!("{reason}{}", counted.in_words()), evidence }
+    Verdict { claim: claim.says.clone(), outcome, reason: format!("{reason}{}", counted.in_words()), brief, evidence }
 }
 
 /// `1 round`, `8 rounds`.

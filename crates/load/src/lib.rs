@@ -99,6 +99,7 @@
 
 mod cause;
 mod choice;
+mod coding;
 mod collect;
 mod crew;
 pub mod drive;
@@ -133,11 +134,13 @@ mod tcp;
 mod template;
 mod threshold;
 mod tls;
+mod upload;
 mod url;
 pub mod websocket;
 mod worker;
 
 pub use cause::{Blame, ByCause, Cause};
+pub use coding::Coding;
 pub use expect::{EXPECTATIONS, Expectation};
 pub use floor::{Ask, Floor, measure_floor};
 pub use form::{FormPart, form_body};
@@ -170,4 +173,5 @@ pub use tcp::{Exchange, MESSAGE_BYTES_MAX, Reply};
 pub use template::{TEMPLATES, TemplateError};
 pub use threshold::{ExpectationError, LoadFigure, Threshold, Verdict};
 pub use tls::{Handshakes, TlsOptions};
+pub use upload::{PIECE_BYTES_MAX, Upload};
 pub use url::{Url, UrlError};

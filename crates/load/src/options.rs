@@ -1,6 +1,9 @@
 //! The options of a load as plain values, and the checks for contradictions between them. The binary maps its flags to
 //! these fields.
 
+mod bodies;
+
+use crate::coding::Coding;
 use crate::pace::{Schedule, Spacing, Stage};
 use crate::places::Places;
 use crate::scenario::{self, Scenario};
@@ -8,6 +11,7 @@ use crate::script::Script;
 use crate::tcp::{Exchange, MESSAGE_BYTES_MAX, Reply};
 use crate::template::{Template, TemplateError};
 use crate::tls::TlsOptions;
+use crate::upload::Upload;
 use crate::url::Url;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -168,6 +172,12 @@ pub struct Options {
     /// Whether bodies are gRPC messages; a response without `grpc-status: 0` is then a failure. Over HTTP/2 only.
     #[serde(default)]
     pub grpc: bool,
+    /// How request bodies are compressed.
+    #[serde(default)]
+    pub compress: Option<Coding>,
+    /// How request bodies are sent in pieces; over HTTP/1 only, without values in them.
+    #[serde(default)]
+    pub upload: Option<Upload>,
     /// Timeout for establishing a connection.
     pub connect_timeout: Duration,
     /// Time from sending a request to the end of its response.
@@ -224,6 +234,8 @@ impl Options {
             pipeline: 1,
             streams: 1,
             grpc: false,
+            compress: None,
+            upload: None,
             connect_timeout: Duration::from_secs(10),
             response_timeout: Duration::from_secs(30),
             drain: Duration::from_secs(2),
@@ -281,6 +293,7 @@ impl Options {
         self.check_scenario()?;
         self.check_course()?;
         self.check_version()?;
+        self.check_bodies()?;
         if self.interval < INTERVAL_MIN {
             return wrong("an interval lasts at least 100 ms");
         }

@@ -1,9 +1,11 @@
 //! Requests as bytes: prepared once per target, and rendered for each request only if it contains templates. The HTTP
 //! driver calls this.
 
+use crate::coding::Body;
 use crate::options::{Options, OptionsError, Target, Version};
 use crate::streamed::Streamed;
 use crate::template::{Template, Values};
+use crate::upload::{Sending, Upload};
 use http1::RequestKind;
 use std::sync::Arc;
 
@@ -19,6 +21,8 @@ enum Content {
     /// The same bytes each time.
     Same(Arc<[u8]>),
     Rendered(Arc<Rendered>),
+    /// The head, and a body that follows in pieces.
+    Uploaded(Arc<Rendered>, Arc<[u8]>, Upload),
     /// A request over HTTP/2.
     Streamed(Arc<Streamed>),
     /// A message over TCP, which `tcp` has.
@@ -29,7 +33,7 @@ enum Content {
 struct Rendered {
     /// Everything up to the last field.
     head: Template,
-    body: Template,
+    body: Body,
     /// Whether to add Content-Length.
     length: bool,
 }
@@ -48,11 +52,17 @@ impl Prepared {
             return Ok(Self { kind, content: Content::Streamed(Arc::new(Streamed::new(target, options)?)) });
         }
         let head = options.template(head(target, options).as_bytes())?;
-        let body = options.template(&target.body)?;
+        let body = Body::new(options.template(&target.body)?, options.compress);
         let has = |name: &str| target.fields.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
         let length = !target.body.is_empty() && !has("content-length") && !has("transfer-encoding");
         let is_static = head.is_static() && body.is_static();
-        let rendered = Rendered { head, body, length };
+        let mut rendered = Rendered { head, body, length };
+        if let Some(upload) = options.upload {
+            let mut bytes = Vec::new();
+            rendered.body.render(&mut Values::new(0, 0), &mut bytes);
+            rendered.head.append(Template::literal(upload_fields(target, upload, bytes.len()).as_bytes()));
+            return Ok(Self { kind, content: Content::Uploaded(Arc::new(rendered), bytes.into(), upload) });
+        }
         let content = if is_static {
             let mut bytes = Vec::new();
             let mut values = Values::new(0, 0);
@@ -68,7 +78,15 @@ impl Prepared {
     pub(crate) fn same(&self) -> Option<&Arc<[u8]>> {
         match &self.content {
             Content::Same(bytes) => Some(bytes),
-            Content::Rendered(_) | Content::Streamed(_) | Content::Message => None,
+            Content::Rendered(_) | Content::Uploaded(..) | Content::Streamed(_) | Content::Message => None,
+        }
+    }
+
+    /// The body that follows the request in pieces, if it is sent so.
+    pub(crate) fn upload(&self, now_ns: u64) -> Option<Sending> {
+        match &self.content {
+            Content::Uploaded(_, body, how) => Some(Sending::new(Arc::clone(body), *how, now_ns)),
+            _ => None,
         }
     }
 
@@ -76,7 +94,7 @@ impl Prepared {
     pub(crate) fn streamed(&self) -> Option<&Arc<Streamed>> {
         match &self.content {
             Content::Streamed(streamed) => Some(streamed),
-            Content::Same(_) | Content::Rendered(_) | Content::Message => None,
+            Content::Same(_) | Content::Rendered(_) | Content::Uploaded(..) | Content::Message => None,
         }
     }
 
@@ -85,6 +103,10 @@ impl Prepared {
         match &self.content {
             Content::Same(bytes) => out.extend_from_slice(bytes),
             Content::Rendered(rendered) => rendered.encode(values, body, out),
+            Content::Uploaded(rendered, ..) => {
+                rendered.head.render(values, out);
+                http1::encode::encode_head_end(out);
+            }
             // `Streamed` encodes itself when it opens a stream; messages are copied from `tcp`.
             Content::Streamed(_) | Content::Message => {}
         }
@@ -115,11 +137,27 @@ impl Rendered {
 
 /// Request line and fields, without the empty line.
 fn head(target: &Target, options: &Options) -> String {
-    format!("{} {} {}\r\n{}", target.method, target.url.path, options.version.name(), fields(target, options))
+    format!(
+        "{} {} {}\r\n{}",
+        target.method,
+        target.url.path,
+        options.version.name(),
+        fields(target, options, !target.body.is_empty())
+    )
+}
+
+/// The framing of a body that is sent in pieces, unless the target has its own.
+fn upload_fields(target: &Target, upload: Upload, bytes: usize) -> String {
+    let has = |name: &str| target.fields.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
+    match upload.chunked {
+        _ if has("content-length") || has("transfer-encoding") => String::new(),
+        true => "Transfer-Encoding: chunked\r\n".to_owned(),
+        false => format!("Content-Length: {bytes}\r\n"),
+    }
 }
 
 /// The header fields, each with its line end.
-pub(crate) fn fields(target: &Target, options: &Options) -> String {
+pub(crate) fn fields(target: &Target, options: &Options, has_body: bool) -> String {
     let mut head = String::new();
     let mut add = |name: &str, value: &str| {
         head.push_str(name);
@@ -137,6 +175,9 @@ pub(crate) fn fields(target: &Target, options: &Options) -> String {
             (false, Version::Http11) => add("Connection", "close"),
             _ => {}
         }
+    }
+    if let Some(coding) = options.compress.filter(|_| has_body && !has("content-encoding")) {
+        add("Content-Encoding", coding.name());
     }
     for (name, value) in &target.fields {
         add(name, value);

@@ -1,6 +1,7 @@
 //! A target's request over HTTP/2: pseudo-header fields, fields and body, rendered for each stream. `request` has the bytes
 //! for HTTP/1.
 
+use crate::coding::Body;
 use crate::options::{Options, OptionsError, Target};
 use crate::template::{Template, Values};
 use http1::FieldId;
@@ -18,7 +19,7 @@ pub(crate) struct Streamed {
     authority: Template,
     path: Template,
     fields: Vec<(FieldId, Vec<u8>, Template)>,
-    body: Template,
+    body: Body,
     /// The body, if it is always the same.
     same_body: Option<Arc<[u8]>>,
     /// Whether to add Content-Length.
@@ -57,7 +58,10 @@ impl Streamed {
                 }
             }
         }
-        let body = options.template(&target.body)?;
+        if let Some(coding) = options.compress.filter(|_| !target.body.is_empty() && !has("content-encoding")) {
+            add("content-encoding", coding.name())?;
+        }
+        let body = Body::new(options.template(&target.body)?, options.compress);
         let has_body = options.grpc || !target.body.is_empty();
         let mut streamed = Self {
             method: target.method.clone().into_bytes(),

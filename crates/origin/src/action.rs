@@ -3,6 +3,7 @@
 
 use crate::body::{Body, CutBy, Framing};
 use crate::connection::params_json;
+use crate::events::Events;
 use crate::options::{Closing, ClosingStyle};
 use crate::query::{Complaint, Query, number};
 use crate::reply::{Content, Page, PagePart, Reply};
@@ -27,6 +28,10 @@ const ADDED_FIELDS_MAX: usize = 32;
 const INTERIMS_MAX: u64 = 10_000;
 /// Longest execution id: a UUID with some context.
 const ID_BYTES_MAX: usize = 128;
+/// Milliseconds between two events if the request does not specify it.
+const EVENTS_EVERY_MS: u64 = 100;
+/// Most bytes of filler in an event: more than browsers get in practice.
+const EVENT_BYTES_MAX: u64 = 64 * 1024;
 /// Data per chunk if the request does not specify it.
 const CHUNK_BYTES_DEFAULT: u64 = 1024;
 /// Size of the body that `/reset/at?point=body` promises.
@@ -202,6 +207,7 @@ fn action(request: &Request<'_>, path: &[u8], query: Query<'_>) -> Result<Action
         "chunked" => Action::Reply(Reply::pattern(body(chunked(request, query)?, argument, query)?)),
         "close-delimited" => Action::Reply(Reply::pattern(body(Framing::UntilClose, argument, query)?)),
         "slow" => Action::Reply(Reply::pattern(slow(request, argument, query)?)),
+        "events" => Action::Reply(events(request, query)?),
         "echo" => Action::Echo(echo(request)),
         "status" => Action::Reply(status(request, argument, query)?),
         "delay" => {
@@ -257,6 +263,31 @@ fn slow(request: &Request<'_>, argument: &str, query: Query<'_>) -> Result<Body,
     let step_bytes = query.number("step", 1, BODY_BYTES_MAX)?.unwrap_or(1);
     let every_ms = query.number("every", 0, WAIT_MS_MAX)?.unwrap_or(100);
     Ok(body(framing, argument, query)?.paced(step_bytes, every_ms))
+}
+
+/// Server-sent events, from the one after `Last-Event-ID` on.
+fn events(request: &Request<'_>, query: Query<'_>) -> Result<Reply, Complaint> {
+    let Request { head, bytes, .. } = *request;
+    let last = head.fields.iter().find(|field| field.name.of(bytes).eq_ignore_ascii_case(b"last-event-id"));
+    let last = last.and_then(|field| std::str::from_utf8(field.value.of(bytes)).ok()?.parse::<u64>().ok());
+    let cut = match query.text("by").as_deref() {
+        None => None,
+        Some("fin") => Some(CutBy::Fin),
+        Some("reset") => Some(CutBy::Reset),
+        Some(_) => return Err(Complaint("by: expected fin or reset".to_owned())),
+    };
+    let events = Events {
+        next: last.map_or(1, |last| last.saturating_add(1)),
+        left: query.number("count", 0, u64::MAX)?,
+        every_ms: query.number("every", 0, WAIT_MS_MAX)?.unwrap_or(EVENTS_EVERY_MS),
+        fill_bytes: query.number("size", 0, EVENT_BYTES_MAX)?.unwrap_or(0) as usize,
+        retry_ms: query.number("retry", 0, WAIT_MS_MAX)?,
+        cut,
+    };
+    let framing = if head.version == Version::Http10 { Framing::UntilClose } else { Framing::Chunked(1) };
+    let mut reply = Reply { content_type: "text/event-stream", ..Reply::pattern(Body::of_events(framing, events)) };
+    encode_field(b"Cache-Control", b"no-store", &mut reply.fields);
+    Ok(reply)
 }
 
 /// Appends a field line for each parameter of this name, with the value `Name:value`.

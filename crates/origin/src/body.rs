@@ -1,6 +1,7 @@
 //! Response bodies that are generated while they are sent: a known pattern of any length, in any framing, at once or in
 //! steps, complete or cut off. Pure: `connection` has the socket and the clock.
 
+use crate::events::Events;
 use cgi::fastcgi::{RECORD_BYTES_MAX, encode_end, stdout_header};
 use http1::chunked::{CHUNK_END, ChunkHeader, LAST_CHUNK};
 use reactor::Millis;
@@ -107,6 +108,8 @@ pub(crate) struct Body {
     cut: Option<Cut>,
     /// Trailer lines after a chunked body.
     pub(crate) trailers: Vec<u8>,
+    /// Events in place of the pattern.
+    events: Option<Box<Events>>,
     made: u64,
     /// Whether the end of the framing was appended.
     ended: bool,
@@ -135,10 +138,17 @@ impl Body {
             pace: None,
             cut: None,
             trailers: Vec::new(),
+            events: None,
             made: 0,
             ended: false,
             next_step: Millis::default(),
         }
+    }
+
+    /// A body of events, one in each chunk.
+    pub(crate) fn of_events(framing: Framing, events: Events) -> Self {
+        let cut = events.cut.map(|by| Cut { after_bytes: 0, by });
+        Self { cut, events: Some(Box::new(events)), ..Self::new(framing, u64::MAX) }
     }
 
     /// The same body, starting at another offset of the pattern.
@@ -163,7 +173,8 @@ impl Body {
 
     /// Whether its bytes can be written directly from the block.
     pub(crate) fn is_direct(&self) -> bool {
-        !matches!(self.framing, Framing::Chunked(_) | Framing::Records) && self.pace.is_none() && self.made < self.end()
+        let is_framed = matches!(self.framing, Framing::Chunked(_) | Framing::Records);
+        !is_framed && self.pace.is_none() && self.events.is_none() && self.made < self.end()
     }
 
     /// The next slices of a direct body for one write; returns how many of `parts` were filled.
@@ -217,6 +228,18 @@ impl Body {
     /// Appends what may be sent next, at most about [`FILL_BYTES`]. `now` must be read from the clock; the loop's time may
     /// be older than the previous step.
     pub(crate) fn fill(&mut self, now: Millis, out: &mut Vec<u8>) -> Filled {
+        if let Some(events) = self.events.as_mut().filter(|events| !events.is_over()) {
+            if now < self.next_step {
+                return Filled::Until(self.next_step);
+            }
+            self.next_step = pause_end(now, events.every_ms);
+            let event = events.next_text();
+            self.push_framed(event.len() as u64, out, |out| out.extend_from_slice(event.as_bytes()));
+            return Filled::More;
+        }
+        if self.events.is_some() {
+            return self.finish(out);
+        }
         if self.made >= self.end() {
             return self.finish(out);
         }
@@ -242,6 +265,13 @@ impl Body {
     }
 
     fn push(&mut self, len: u64, out: &mut Vec<u8>) {
+        let from = self.offset + self.made;
+        self.push_framed(len, out, |out| push_pattern(from, len, out));
+        self.made += len;
+    }
+
+    /// Appends data of this length with its framing.
+    fn push_framed(&self, len: u64, out: &mut Vec<u8>, push: impl FnOnce(&mut Vec<u8>)) {
         let chunked = matches!(self.framing, Framing::Chunked(_));
         if chunked {
             out.extend_from_slice(ChunkHeader::new(len).as_bytes());
@@ -249,11 +279,10 @@ impl Body {
         if self.framing == Framing::Records {
             out.extend_from_slice(&stdout_header(len as usize));
         }
-        push_pattern(self.offset + self.made, len, out);
+        push(out);
         if chunked {
             out.extend_from_slice(CHUNK_END);
         }
-        self.made += len;
     }
 
     fn finish(&mut self, out: &mut Vec<u8>) -> Filled {

@@ -18,6 +18,7 @@ mod action;
 mod body;
 mod connection;
 mod counters;
+mod events;
 mod multiplex;
 mod options;
 mod query;

@@ -190,6 +190,9 @@ pub struct Verdict {
     pub outcome: Outcome,
     /// Why, in a sentence with its numbers.
     pub reason: String,
+    /// The same in a few words, for a list: the effect, or what is missing. May be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub brief: String,
     /// The numbers that support it.
     pub evidence: Vec<(String, Figure)>,
 }

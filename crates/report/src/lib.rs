@@ -26,6 +26,7 @@ pub mod html;
 pub mod json;
 pub mod junit;
 pub mod markdown;
+pub mod metrics;
 mod palette;
 pub mod prometheus;
 pub mod protobuf;

@@ -15,6 +15,7 @@
 
 mod messages;
 
+use crate::metrics::{Metric, Point, Value};
 use crate::protobuf::Writer;
 use std::fmt::{Display, Write as _};
 
@@ -113,12 +114,24 @@ pub struct Page {
     format: Format,
     text: String,
     messages: Writer,
+    /// The families as values, if they are collected.
+    collected: Option<Vec<Metric>>,
 }
 
 impl Page {
     /// An empty page of this format.
     pub fn new(format: Format) -> Self {
         Self { format, ..Self::default() }
+    }
+
+    /// An empty page of text that collects its counters, gauges and summaries as values, too.
+    pub fn collecting() -> Self {
+        Self { collected: Some(Vec::new()), ..Self::default() }
+    }
+
+    /// What a collecting page has collected so far; it collects no more.
+    pub fn take_metrics(&mut self) -> Vec<Metric> {
+        self.collected.take().unwrap_or_default()
     }
 
     /// Begins a family. Help and type are written with the first sample, so a family without samples is not on the
@@ -185,6 +198,7 @@ impl Family<'_> {
 
     fn one(&mut self, labels: &Labels<'_>, last: Option<(&str, &str)>, value: impl Number) {
         self.put_head();
+        self.collect(labels, last, || Value::Number(value.as_f64()));
         match self.page.format {
             Format::Text | Format::OpenMetrics => self.put("", labels, last, value),
             Format::Protobuf => messages::sample(&mut self.message, self.kind, labels, last, value.as_f64()),
@@ -221,6 +235,8 @@ impl Family<'_> {
         count: u64,
     ) {
         self.put_head();
+        let quantiles: Vec<(f64, f64)> = quantiles.into_iter().collect();
+        self.collect(labels, None, || Value::Summary { quantiles: quantiles.clone(), sum, count });
         if self.page.format == Format::Protobuf {
             return messages::summary(&mut self.message, labels, quantiles, (sum, count));
         }
@@ -229,6 +245,14 @@ impl Family<'_> {
         }
         self.put("_sum", labels, None, sum);
         self.put("_count", labels, None, count);
+    }
+
+    fn collect(&mut self, labels: &Labels<'_>, last: Option<(&str, &str)>, value: impl FnOnce() -> Value) {
+        let metric = self.page.collected.as_mut().and_then(|all| all.last_mut());
+        if let Some(metric) = metric.filter(|metric| metric.name == self.name) {
+            let labels = labels.iter().copied().chain(last).map(|(name, value)| (name.to_owned(), value.to_owned()));
+            metric.points.push(Point { labels: labels.collect(), value: value() });
+        }
     }
 
     /// A number in a label: OpenMetrics wants `1.0`, where the older text has `1`.
@@ -253,6 +277,10 @@ impl Family<'_> {
     fn put_head(&mut self) {
         if std::mem::replace(&mut self.has_head, true) {
             return;
+        }
+        if let Some(all) = &mut self.page.collected {
+            let (name, kind, help) = (self.name.to_owned(), self.kind, self.help.to_owned());
+            all.push(Metric { name, kind, help, points: Vec::new() });
         }
         let is_open = match self.page.format {
             Format::Text => false,

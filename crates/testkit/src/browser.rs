@@ -73,6 +73,8 @@ pub struct Seen {
     pub small: usize,
     /// Charts with overlapping marks on the axis.
     pub overlap: usize,
+    /// Tables that are wider than their box: a part of them is out of sight.
+    pub wide_tables: Vec<String>,
 }
 
 /// Chromium, with a profile of its own that goes with it.
@@ -105,6 +107,8 @@ pub fn assert_page_holds(page: &Path, charts: usize) {
         assert_eq!((seen.room, seen.wide), (window.width, window.width), "nothing overflows: {at}");
         assert!(seen.outside.is_empty(), "texts stay in their drawing: {at}");
         assert_eq!((seen.small, seen.overlap), (0, 0), "texts can be read: {at}");
+        // On a phone a table scrolls in its own box.
+        assert!(window.width < 600 || seen.wide_tables.is_empty(), "tables are whole: {at}");
         backgrounds.push((window.dark, seen.background));
         if let Some(shots) = std::env::var_os("HOLDFAST_SCREENSHOTS") {
             let stem = page.file_stem().unwrap_or_default().to_string_lossy();
@@ -221,6 +225,8 @@ impl Browser {
                         const boxes = [...svg.querySelectorAll('text[text-anchor=middle]')].map(text => text.getBoundingClientRect());
                         return boxes.some((box, at) => at > 0 && box.left < boxes[at - 1].right);
                     }}).length,
+                    wide_tables: [...document.querySelectorAll('.scroll')]
+                        .filter(box => box.scrollWidth > box.clientWidth + 1).map(box => box.getAttribute('aria-label')),
                 }};
                 closed.forEach(part => part.open = false);
                 return seen;

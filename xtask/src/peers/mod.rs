@@ -45,7 +45,7 @@ pub(crate) struct Peer {
 }
 
 /// All peers of tests and benches.
-const PEERS: [Peer; 30] = [
+const PEERS: [Peer; 31] = [
     Peer { name: "nginx", package: "nginx", suite: Suite::System, file: "usr/sbin/nginx", version: &["-v"] },
     Peer { name: "haproxy", package: "haproxy", suite: Suite::System, file: "usr/sbin/haproxy", version: &["-v"] },
     Peer { name: "wrk", package: "wrk", suite: Suite::System, file: "usr/bin/wrk", version: &["-v"] },
@@ -160,6 +160,14 @@ const PEERS: [Peer; 30] = [
         package: "nats-server",
         suite: Suite::System,
         file: "usr/sbin/nats-server",
+        version: &["--version"],
+    },
+    // A store of metrics that takes InfluxDB's line protocol.
+    Peer {
+        name: "victoria-metrics",
+        package: "victoria-metrics",
+        suite: Suite::System,
+        file: "usr/bin/victoria-metrics",
         version: &["--version"],
     },
     // What `memcached_pass` asks.

@@ -52,6 +52,7 @@ fn verdict(chain: &Chain, first: &Limit) -> Verdict {
         claim: format!("the chain carries {}", connections(wanted)),
         outcome: if holds { Outcome::Holds } else { Outcome::Fails },
         reason,
+        brief: String::new(),
         evidence: vec![("carries".to_owned(), connections(first.connections_max))],
     }
 }

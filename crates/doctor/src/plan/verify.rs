@@ -80,12 +80,14 @@ pub fn section(chain: &Chain, connections: u64, measured: &[Round]) -> (Section,
             claim: "descriptors and ports are as computed, to the last one".to_owned(),
             outcome: if exact { Outcome::Holds } else { Outcome::Fails },
             reason: "see the table".to_owned(),
+            brief: String::new(),
             evidence: Vec::new(),
         })
         .verdict(Verdict {
             claim: format!("memory is within {MEMORY_OFF_PERCENT_MAX} % of what was computed"),
             outcome,
             reason,
+            brief: String::new(),
             evidence: vec![("off".to_owned(), Figure::exact(off, Unit::Percent))],
         })
         .note(

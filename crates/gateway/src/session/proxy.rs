@@ -266,9 +266,9 @@ impl StreamSession {
     ) -> Result<SessionContent, RefusedSession> {
         // As in nginx, a peer counts as healthy once it accepts a connection.
         self.report(plan, choice, index, Outcome::Succeeded);
-        if self.plan().nodelay {
-            // A Unix socket has no such option, and no small packets either.
-            let _ = up.stream().stream().as_socket().set_tcp_nodelay(true);
+        if !self.plan().nodelay {
+            // A connection begins with the option. A Unix socket has no such option, and no small packets either.
+            let _ = up.stream().stream().as_socket().set_tcp_nodelay(false);
         }
         self.log_proxied(&up);
         let mut ahead = self.greeting(plan.greeting);
@@ -324,6 +324,10 @@ impl StreamSession {
     /// The PROXY protocol header for the peer.
     pub(super) fn greeting(&self, version: ProxyGreeting) -> Vec<u8> {
         let mut header = Vec::new();
+        if version == ProxyGreeting::Off {
+            // Finding out the addresses takes a system call.
+            return header;
+        }
         let addresses = self.proxied_addresses();
         match version {
             ProxyGreeting::Off => {}

@@ -2,7 +2,7 @@
 
 use super::record::FOLDER;
 use crate::exit;
-use crate::output::print;
+use crate::output::JsonFlag;
 use crate::report::say;
 use crate::verdict::local_offset_minutes;
 use incident::Zone;
@@ -29,9 +29,8 @@ pub(crate) struct Args {
     /// Folder of the recording
     #[arg(long, value_name = "FOLDER", default_value = FOLDER)]
     dir: PathBuf,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonFlag,
     /// Also write the report as one HTML page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -76,12 +75,8 @@ fn answer(args: &Args) -> Result<Judgement, String> {
         let page = report::html::render(&document(&judgement, zone));
         std::fs::write(path, page).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     }
-    let shown = if args.json {
-        serde_json::to_string_pretty(&judgement).map_err(|error| error.to_string())? + "\n"
-    } else {
-        text(&judgement, zone)
-    };
-    print(&shown)?;
+    let json = || serde_json::to_string_pretty(&judgement).map(|json| json + "\n").map_err(|error| error.to_string());
+    args.json.emit(json, || text(&judgement, zone))?;
     Ok(judgement)
 }
 
@@ -105,8 +100,14 @@ mod tests {
 
     fn asked(at: Option<&str>, since: Option<&str>, until: Option<&str>) -> Result<Question, String> {
         let own = |text: Option<&str>| text.map(str::to_owned);
-        let args =
-            Args { at: own(at), since: own(since), until: own(until), dir: PathBuf::new(), json: false, html: None };
+        let args = Args {
+            at: own(at),
+            since: own(since),
+            until: own(until),
+            dir: PathBuf::new(),
+            json: JsonFlag::default(),
+            html: None,
+        };
         // 02:00:00 UTC.
         question(&args, Zone::of_minutes(0), 1_795_658_400_000)
     }

@@ -94,4 +94,42 @@ mod tests {
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
     }
+
+    /// All commands with their subcommands, as words.
+    fn paths(command: &clap::Command, words: &[String], all: &mut Vec<(Vec<String>, Vec<String>)>) {
+        let longs = command.get_arguments().filter(|arg| arg.get_action().takes_values());
+        all.push((words.to_vec(), longs.filter_map(|arg| arg.get_long().map(str::to_owned)).collect()));
+        for sub in command.get_subcommands() {
+            paths(sub, &[words, &[sub.get_name().to_owned()]].concat(), all);
+        }
+    }
+
+    #[test]
+    fn numbers_are_written_as_people_do_in_every_flag() {
+        // Numbers that name something, and are no quantities.
+        const NAMES: [&str; 4] = ["seed", "pid", "port", "parent"];
+        let (mut all, mut plain) = (Vec::new(), Vec::new());
+        paths(&Cli::command(), &["holdfast".to_owned()], &mut all);
+        assert!(all.len() > 30 && all.iter().any(|(words, _)| words.ends_with(&["lab".to_owned(), "run".to_owned()])));
+        for (words, flags) in all {
+            for flag in flags.iter().filter(|flag| !NAMES.contains(&flag.as_str())) {
+                let line = words.iter().cloned().chain([format!("--{flag}=1,000")]);
+                let error = Cli::try_parse_from(line).err().map(|error| error.to_string()).unwrap_or_default();
+                if error.contains("invalid digit") || error.contains("invalid float") {
+                    plain.push(format!("{} --{flag}", words.join(" ")));
+                }
+            }
+        }
+        assert_eq!(plain, [""; 0], "these refuse 1,000");
+    }
+
+    #[test]
+    fn the_guide_has_the_exit_codes_of_every_command() {
+        let page = include_str!("../../../../docs/guide/exit-codes.md");
+        for command in ["load", "doctor", "doctor diff", "incident", "migrate", "explain", "plan", "lab run"] {
+            assert!(page.contains(&format!("| `{command}`")), "{command}");
+            let word = command.split(' ').next().expect("a word");
+            assert!(EXIT_CODES.contains(word), "{word} in the help");
+        }
+    }
 }

@@ -29,14 +29,14 @@ pub(crate) enum Request {
         #[serde(skip)]
         interval: Duration,
         /// End after this many looks
-        #[arg(short = 'n', long, value_name = "N")]
+        #[arg(short = 'n', long, value_name = "N", value_parser = crate::typed::count)]
         #[serde(skip)]
         count: Option<u64>,
     },
     /// The last lines of the error logs from warn on, with their causes
     Errors {
         /// Lines at most, of the last hundred
-        #[arg(short = 'n', long, value_name = "N", default_value_t = ERRORS_DEFAULT)]
+        #[arg(short = 'n', long, value_name = "N", default_value_t = ERRORS_DEFAULT, value_parser = crate::typed::size)]
         limit: usize,
         /// Go on with new lines until it is interrupted
         #[arg(short, long)]
@@ -213,7 +213,7 @@ pub(crate) struct CachedKeys {
     /// A key as `proxy_cache_key` writes it; with an asterisk at its end all keys that begin so
     pub(crate) key: String,
     /// Rows at most; all that match are counted
-    #[arg(long, value_name = "N", default_value_t = ROWS_DEFAULT)]
+    #[arg(long, value_name = "N", default_value_t = ROWS_DEFAULT, value_parser = crate::typed::size)]
     #[serde(default = "rows_default")]
     pub(crate) limit: usize,
 }
@@ -242,7 +242,7 @@ pub(crate) struct Listing {
     #[serde(default)]
     pub(crate) sort: SortWord,
     /// Rows at most
-    #[arg(long, value_name = "N", default_value_t = ROWS_DEFAULT)]
+    #[arg(long, value_name = "N", default_value_t = ROWS_DEFAULT, value_parser = crate::typed::size)]
     #[serde(default = "rows_default")]
     pub(crate) limit: usize,
 }

@@ -7,8 +7,9 @@ mod text;
 pub(crate) use hosts::HostsFile;
 
 use crate::instance::{Instance, Wanted};
+use crate::output::JsonFlag;
 use crate::verdict::{Lasting, prepare};
-use crate::{exit, output, report};
+use crate::{exit, report};
 use ::gateway::explain::{ExplainedRequest, Explanation, explain};
 use std::io::{self, IsTerminal as _};
 use std::net::IpAddr;
@@ -45,11 +46,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
     /// The length of the request's body
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = crate::typed::bytes)]
     body_size: Option<u64>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonFlag,
     /// List everything that was tried
     #[arg(long)]
     full: bool,
@@ -87,13 +87,10 @@ pub(crate) fn run(args: &Args) -> u8 {
 }
 
 fn print(args: &Args, explanation: &Explanation) -> u8 {
-    let text = if args.json {
-        // The explanation has only text, numbers and lists, which JSON can hold.
-        serde_json::to_string_pretty(explanation).unwrap_or_default() + "\n"
-    } else {
-        text::render(explanation, args.full, report::colours(io::stdout().is_terminal()))
-    };
-    match output::print(&text) {
+    // The explanation has only text, numbers and lists, which JSON can hold.
+    let json = || Ok(serde_json::to_string_pretty(explanation).unwrap_or_default() + "\n");
+    let text = || text::render(explanation, args.full, report::colours(io::stdout().is_terminal()));
+    match args.json.emit(json, text) {
         Ok(()) => exit::OK,
         Err(message) => fail(&message, exit::FAILED),
     }

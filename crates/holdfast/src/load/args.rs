@@ -1,10 +1,12 @@
 //! The flags of `holdfast load`, and the options they give.
 
 mod baseline;
+mod bodies;
 mod course;
 mod farm;
 mod files;
 mod places;
+mod push;
 mod scenario;
 mod tcp;
 mod tls;
@@ -208,6 +210,8 @@ pub(super) struct LoadArgs {
     #[command(flatten)]
     pub(super) baseline: baseline::BaselineFlags,
     #[command(flatten)]
+    bodies: bodies::BodyFlags,
+    #[command(flatten)]
     places: places::PlaceFlags,
     #[command(flatten)]
     scenario: scenario::Flags,
@@ -277,6 +281,8 @@ impl LoadArgs {
             exchange: self.tcp.exchange(),
             streams: self.streams.unwrap_or(1),
             grpc: self.grpc,
+            compress: self.bodies.compress(),
+            upload: self.bodies.upload()?,
             connect_timeout: self.connect_timeout,
             response_timeout: self.timeout,
             drain: self.drain,

@@ -2,6 +2,7 @@
 //! lag with it. The measurement is in the crate `load`.
 
 use super::typed::parse_rate;
+use crate::output::JsonFlag;
 use crate::signals::{Ask as Asked, Signals};
 use crate::typed::duration;
 use crate::{exit, report};
@@ -28,9 +29,8 @@ pub(crate) struct Args {
     /// Processor time to use after each, so that the processor is as busy as under a load
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = duration)]
     work: Duration,
-    /// Figures as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonFlag,
 }
 
 pub(super) fn run(args: &Args) -> u8 {
@@ -40,11 +40,12 @@ pub(super) fn run(args: &Args) -> u8 {
         return exit::USAGE;
     }
     let ask = Ask { rate, duration: args.duration, work: args.work };
-    match measure(&ask) {
-        Ok(floor) => {
-            report::print(results::floor(&ask, &floor, args.json).as_bytes());
-            exit::OK
-        }
+    let told = measure(&ask).and_then(|floor| {
+        let shown = |json| results::floor(&ask, &floor, json);
+        args.json.emit(|| Ok(shown(true)), || shown(false))
+    });
+    match told {
+        Ok(()) => exit::OK,
         Err(message) => {
             report::say(&format!("holdfast load floor: {message}"));
             exit::FAILED

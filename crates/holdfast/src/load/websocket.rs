@@ -1,4 +1,4 @@
-//! `holdfast load ws://…`, and `tcp://… --hold`: runs and reports a load of held connections like any other load. The load
+//! `holdfast load ws://…`, `tcp://… --hold` and `http://… --sse`: runs and reports a load of held connections like any other load. The load
 //! itself is in `load::websocket`.
 
 use super::Ended;
@@ -8,7 +8,7 @@ use crate::report::print;
 use load::Verdict;
 use load::drive::{self, Progress};
 use load::results::websocket::Results;
-use load::websocket::{Expectation, Options};
+use load::websocket::{Expectation, Held, Options};
 use terminal::Terminal;
 
 pub(super) fn run(args: &LoadArgs) -> u8 {
@@ -47,10 +47,10 @@ fn execute(options: &Options, expect: &[Expectation], args: &LoadArgs) -> Result
     }
     let ended = Ended {
         failure: summary.failure.as_deref(),
-        nothing: (summary.record.established == 0 && !summary.stopped).then_some(if options.url.bare {
-            "no connection was opened"
-        } else {
-            "no WebSocket was opened"
+        nothing: (summary.record.established == 0 && !summary.stopped).then_some(match options.held() {
+            Held::Tcp => "no connection was opened",
+            Held::WebSocket => "no WebSocket was opened",
+            Held::Events => "no event stream was opened",
         }),
         is_void: !health.void.is_empty(),
         verdicts: &verdicts,

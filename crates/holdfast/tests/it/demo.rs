@@ -246,10 +246,10 @@ fn every_request_of_every_arm_is_answered_and_a_pool_saves_connections() {
             report::Cell::Text(text) => panic!("{text} in row {arm}, column {column}"),
         }
     };
-    let requests = |arm| value("Of all loads together", arm, "requests");
+    let requests = |arm| value("Throughput of all loads together", arm, "requests");
     for arm in ["direct", "holdfast unpooled", "holdfast pooled"] {
         assert!(requests(arm) > 0.0);
-        assert_eq!(value("Of all loads together", arm, "failed").to_bits(), 0.0_f64.to_bits(), "{arm}");
+        assert_eq!(value("Throughput of all loads together", arm, "failed").to_bits(), 0.0_f64.to_bits(), "{arm}");
     }
     // In every arm the client opens a connection for each request. The proxy, or another process on the same loopback,
     // opened the others.

@@ -144,7 +144,7 @@ fn a_run_leaves_its_record_from_which_the_report_is_made_again() {
     let taken: Vec<&str> = record.samples.iter().map(|sample| sample.arm.as_str()).collect();
     assert_eq!(taken, order);
     assert!(record.samples.iter().all(|sample| sample.figures["requests"] > 0.0), "{record:?}");
-    assert!(text(&ran.stdout).contains("2 rounds, and no verdict below 6"), "{}", text(&ran.stdout));
+    assert!(text(&ran.stdout).contains("undecided: 4 more rounds needed"), "{}", text(&ran.stdout));
     let page = fs::read_to_string(ending(&results, "html")).expect("a page");
     assert!(page.contains("Two pages"));
 

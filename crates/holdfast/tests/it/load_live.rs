@@ -42,3 +42,25 @@ fn plain_lines_and_silence_leave_the_screen_alone() {
         assert_eq!(written.contains("errors 0"), has_lines, "{flag}: {written:?}");
     }
 }
+
+#[test]
+fn held_connections_have_a_live_view_too() {
+    let origin = origin();
+    let address = origin.address();
+    let loads = [
+        (vec![format!("ws://{address}/websocket/echo"), "-R".to_owned(), "50/s".to_owned()], "delivered/s"),
+        (vec![format!("http://{address}/events"), "--sse".to_owned()], "events/s"),
+    ];
+    for (words, line) in loads {
+        let words: Vec<&str> =
+            words.iter().map(String::as_str).chain(["--hold", "1h", "-c", "3", "--interval", "100ms"]).collect();
+        let mut live = Live::start("load", &words);
+        live.wait_for(line);
+        live.wait_for("ESTABLISHED");
+        live.press("q");
+        let (status, written) = live.wait_for_the_end();
+        assert_eq!(status, Some(0), "{written:?}");
+        let report = written.rsplit("\x1b[?1049l").next().expect("there is always a last part");
+        assert!(written.contains("\x1b[?1049l") && report.contains("stopped by hand"), "{written:?}");
+    }
+}

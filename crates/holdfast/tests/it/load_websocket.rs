@@ -8,12 +8,13 @@ use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Instant;
 use testkit::{Refusing, free_port};
 
 /// A process of the test's, ended when dropped.
-struct Process(Child);
+pub(crate) struct Process(Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
@@ -22,7 +23,7 @@ impl Drop for Process {
     }
 }
 
-fn origin() -> (Process, String) {
+pub(crate) fn origin() -> (Process, String) {
     let mut command = holdfast();
     command.arg("origin").stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().expect("the program starts");
@@ -32,12 +33,12 @@ fn origin() -> (Process, String) {
     (Process(child), address)
 }
 
-fn load(words: &[&str]) -> Output {
+pub(crate) fn load(words: &[&str]) -> Output {
     holdfast().arg("load").args(words).args(["-q", "--allow-lag"]).stdin(Stdio::null()).output().expect("it starts")
 }
 
 /// The results of a successful run.
-fn figures(words: &[&str]) -> Value {
+pub(crate) fn figures(words: &[&str]) -> Value {
     let output = load(&[words, &["--json", "-"]].concat());
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("it is JSON")
@@ -107,24 +108,30 @@ fn w8_tunnels_survive_a_reload_of_the_gateway() {
     assert_eq!((&figures["losses"], &figures["lost"], &figures["endings"]["done"]), (&0.into(), &0.into(), &10.into()));
 }
 
-#[test]
-fn it_speaks_through_nginx() {
-    let (_origin, address) = origin();
-    let folder = tempfile::tempdir().expect("a temporary directory");
+/// nginx with one location, and its port.
+pub(crate) fn nginx(folder: &Path, location: &str) -> (Process, u16) {
     let port = free_port();
-    let file = folder.path().join("nginx.conf");
-    let at = folder.path().display();
+    let file = folder.join("nginx.conf");
+    let at = folder.display();
     let configuration = format!(
         "daemon off; master_process off; pid {at}/pid; error_log {at}/error.log;\nevents {{ worker_connections 512; }}\n\
          http {{ access_log off; client_body_temp_path {at}/b; proxy_temp_path {at}/p; fastcgi_temp_path {at}/f;\n\
          uwsgi_temp_path {at}/u; scgi_temp_path {at}/s;\n\
-         server {{ listen 127.0.0.1:{port}; location / {{ {PROXY} proxy_pass http://{address}; }} }} }}\n"
+         server {{ listen 127.0.0.1:{port}; location / {{ {location} }} }} }}\n"
     );
     fs::write(&file, configuration).expect("written");
     let mut command = Command::new(testkit::peer_program("nginx"));
-    command.arg("-p").arg(folder.path()).arg("-c").arg(&file).stdin(Stdio::null()).stderr(Stdio::null());
-    let _nginx = Process(command.spawn().expect("nginx starts"));
+    command.arg("-p").arg(folder).arg("-c").arg(&file).stdin(Stdio::null()).stderr(Stdio::null());
+    let nginx = Process(command.spawn().expect("nginx starts"));
     until("nginx serves", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+    (nginx, port)
+}
+
+#[test]
+fn it_speaks_through_nginx() {
+    let (_origin, address) = origin();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let (_nginx, port) = nginx(folder.path(), &format!("{PROXY} proxy_pass http://{address};"));
     converse(&format!("127.0.0.1:{port}"));
 }
 

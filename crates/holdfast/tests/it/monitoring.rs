@@ -59,10 +59,14 @@ fn each_alert_fires_in_its_situation_and_has_a_page() {
 }
 
 /// Processes that end with the test.
-struct Running(Vec<Child>);
+pub(crate) struct Running(Vec<Child>);
 
 impl Running {
-    fn add(&mut self, command: &mut Command) {
+    pub(crate) fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    pub(crate) fn add(&mut self, command: &mut Command) {
         self.0.push(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("it starts"));
     }
 }
@@ -77,7 +81,7 @@ impl Drop for Running {
 }
 
 /// Prometheus' answer to an instant query: the vector, or the error.
-fn ask(prometheus: u16, query: &str) -> Result<Vec<Value>, String> {
+pub(crate) fn ask(prometheus: u16, query: &str) -> Result<Vec<Value>, String> {
     let mut body = String::from("query=");
     for byte in query.bytes() {
         let _ = write!(body, "%{byte:02X}");

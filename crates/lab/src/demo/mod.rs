@@ -8,7 +8,7 @@ mod story;
 
 pub use pace::Pace;
 pub use ports::give_free;
-pub use story::{document, kept};
+pub use story::{document, kept, worth_running};
 
 /// The experiment that the demo runs.
 pub const EXPERIMENT: &str = "pool-throughput";

@@ -60,16 +60,30 @@ impl Pace {
         !self.is_over
     }
 
-    /// After the first round: how many arms fit into the remaining time if each has this many rounds. `None` at any other
-    /// time.
+    /// After a round: how many arms fit into the remaining time if each has this many rounds in all; all of them if fewer rounds
+    /// are wanted. `None` within a round.
     pub fn arms_that_fit(&self, now: Duration, rounds: usize) -> Option<usize> {
-        let (round, began) = self.round?;
-        if round > 0 || self.in_round != self.per_round {
-            return None;
+        let (round, began) = self.round.filter(|_| self.in_round == self.wanted)?;
+        if (self.rounds as usize) < rounds {
+            return Some(usize::MAX);
         }
-        let each = now.saturating_sub(began).as_secs_f64() / self.in_round.max(1) as f64;
+        let each =
+            (now.saturating_sub(began) / u32::try_from(self.in_round.max(1)).unwrap_or(u32::MAX)).max(self.longest);
         let left = self.limit.saturating_sub(now).as_secs_f64();
-        Some((left / (rounds.saturating_sub(1).max(1) as f64 * each.max(1e-9))) as usize)
+        Some((left / (rounds.saturating_sub(round + 1).max(1) as f64 * each.as_secs_f64().max(1e-9))) as usize)
+    }
+
+    /// Whether the first round is the last that was run.
+    pub fn is_first_round(&self) -> bool {
+        self.round.is_some_and(|(round, _)| round == 0)
+    }
+
+    /// After a round: how many rounds there will be in the whole time, at most. `None` within a round.
+    pub fn rounds_that_fit(&self, now: Duration) -> Option<usize> {
+        let (round, _) = self.round.filter(|_| self.in_round == self.wanted && !self.longest.is_zero())?;
+        let left = self.limit.saturating_sub(now).as_secs_f64();
+        let more = (left / (self.longest.as_secs_f64() * self.wanted as f64)) as usize;
+        Some((round + 1 + more).min(self.rounds as usize))
     }
 
     /// Further rounds have this number of arms.
@@ -122,6 +136,42 @@ mod tests {
     }
 
     #[test]
+    fn rounds_that_fit_are_known_after_each_round() {
+        let seconds = Duration::from_secs;
+        let mut pace = Pace::new(seconds(30), 8);
+        for number in 0..5 {
+            assert_eq!(pace.rounds_that_fit(seconds(number)), None, "within the round");
+            pace.sample(number as usize, 40, seconds(number));
+            pace.taken(seconds(number + 1));
+        }
+        assert_eq!(pace.rounds_that_fit(seconds(5)), Some(6), "five more of five seconds");
+        pace.keep(2);
+        for number in 5..7 {
+            pace.sample(number as usize, 40, seconds(number));
+            pace.taken(seconds(number + 1));
+        }
+        assert_eq!(pace.rounds_that_fit(seconds(7)), Some(8), "no more than wanted");
+    }
+
+    #[test]
+    fn rounds_that_become_slower_leave_room_for_fewer_arms() {
+        let seconds = Duration::from_secs;
+        let mut pace = Pace::new(seconds(30), 8);
+        let mut now = 0;
+        for number in 0..10 {
+            pace.sample(number, 40, seconds(now));
+            now += if number < 5 { 1 } else { 2 };
+            pace.taken(seconds(now));
+            match number {
+                4 => assert_eq!(pace.arms_that_fit(seconds(now), 6), Some(5), "25 s for five rounds of 1 s each"),
+                9 => assert_eq!(pace.arms_that_fit(seconds(now), 6), Some(1), "15 s for four rounds of 2 s each"),
+                _ => assert_eq!(pace.arms_that_fit(seconds(now), 6), None, "within a round"),
+            }
+        }
+        assert!(!pace.is_first_round());
+    }
+
+    #[test]
     fn with_fewer_arms_there_is_time_for_more_rounds() {
         let seconds = Duration::from_secs;
         let mut pace = Pace::new(seconds(30), 8);
@@ -131,6 +181,7 @@ mod tests {
             pace.taken(seconds(number as u64 * 2 + 2));
         }
         assert_eq!(pace.arms_that_fit(seconds(10), 6), Some(2), "20 s for five rounds of 2 s each");
+        assert!(pace.is_first_round());
         pace.keep(2);
         let mut now = 10;
         let mut rounds = 1;

@@ -87,6 +87,19 @@ pub fn kept<'a>(arms: &[&'a str], fit: usize) -> Vec<&'a str> {
     PROGRAMS.iter().map(of).find(|pair| pair.len() == KINDS.len()).unwrap_or_else(|| arms.to_vec())
 }
 
+/// The arms that continue if some of them can get no verdict in the time: those of programs that keep both arms. If there
+/// are none, all continue.
+pub fn worth_running<'a>(arms: &[&'a str], hopeless: &[&str]) -> Vec<&'a str> {
+    let kept: Vec<&str> = arms.iter().copied().filter(|arm| !hopeless.contains(arm)).collect();
+    let is_of = |program: &str, arm: &str| KINDS.iter().any(|kind| arm == format!("{program} {kind}"));
+    let is_whole = |program: &&str| kept.iter().filter(|arm| is_of(program, arm)).count() == KINDS.len();
+    let (whole, broken): (Vec<&str>, Vec<&str>) = PROGRAMS.iter().copied().partition(|program| is_whole(program));
+    if whole.is_empty() {
+        return arms.to_vec();
+    }
+    kept.into_iter().filter(|arm| !broken.iter().any(|program| is_of(program, arm))).collect()
+}
+
 /// A program's arms without and with a pool.
 fn pair<'s, 'a>(arms: &'s Arms<'a>, program: &'static str) -> Option<(&'static str, &'s Arm<'a>, &'s Arm<'a>)> {
     let find = |kind: &str| arms.iter().find(|arm| arm.name == format!("{program} {kind}"));
@@ -274,7 +287,7 @@ fn meaning(record: &Record, arms: &Arms<'_>, judged: &[Judged]) -> Section {
         arms.iter().filter(|arm| arm.samples.len() + arm.void.len() < ROUNDS_MIN).map(|arm| arm.name).collect();
     if !few.is_empty() && few.len() < arms.as_slice().len() {
         let what = format!(
-            "Run once, so that the others have the {ROUNDS_MIN} rounds of a verdict in the time: {}.",
+            "Not run in every round, so that the others have the {ROUNDS_MIN} rounds of a verdict in the time: {}.",
             few.join(", ")
         );
         section = section.note(Severity::Note, what);
@@ -286,7 +299,8 @@ fn meaning(record: &Record, arms: &Arms<'_>, judged: &[Judged]) -> Section {
         section = section.note(Severity::Warning, what);
     } else {
         let was_run = |name: &String| find(name).is_some() && !few.contains(&name.as_str());
-        let about_these = judged.iter().filter(|one| was_run(&one.claim.of) && one.claim.against.iter().all(was_run));
+        let is_answered = |one: &&Judged| one.asked && was_run(&one.claim.of) && one.claim.against.iter().all(was_run);
+        let about_these = judged.iter().filter(is_answered);
         // The reason contains the numbers; the evidence is only in the full report.
         let short = |one: &Judged| Verdict { evidence: Vec::new(), ..one.verdict.clone() };
         section = about_these.fold(section, |section, one| section.verdict(short(one)));

@@ -233,3 +233,12 @@ fn keeps_one_pair_for_verdicts_if_time_is_short() {
     assert_eq!(kept(&all[3..], 1), all[3..], "without nginx there is one pair");
     assert_eq!(kept(&["direct"], 0), ["direct"]);
 }
+
+#[test]
+fn arms_without_hope_of_a_verdict_leave_their_time_to_the_others() {
+    let all = ["direct", "nginx unpooled", "nginx pooled", "holdfast unpooled", "holdfast pooled"];
+    assert_eq!(worth_running(&all, &["direct"]), all[1..]);
+    assert_eq!(worth_running(&all, &["nginx pooled"]), ["direct", "holdfast unpooled", "holdfast pooled"]);
+    assert_eq!(worth_running(&all, &["nginx pooled", "holdfast unpooled"]), all, "no pair is left");
+    assert_eq!(worth_running(&all[..3], &["direct"]), all[1..3]);
+}

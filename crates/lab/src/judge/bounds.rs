@@ -35,6 +35,8 @@ pub(super) struct Range {
 pub(super) struct Judgement {
     pub(super) outcome: Outcome,
     pub(super) reason: String,
+    /// The effect, or what is missing.
+    pub(super) brief: String,
     pub(super) evidence: Vec<(String, Figure)>,
 }
 
@@ -87,11 +89,14 @@ impl Range {
         (wanted > rounds as f64 && wanted <= ROUNDS_MAX).then_some(wanted as usize)
     }
 
-    /// What would decide the claim, as the end of a sentence.
+    /// What would decide the claim, in a few words.
     fn what_is_missing(self, middle: f64, interval: Interval, rounds: usize) -> String {
         match self.rounds_wanted(middle, interval, rounds) {
-            Some(wanted) => format!("; about {} more rounds would decide it", wanted - rounds),
-            None => "; it is too close to the bound for more rounds to decide it".to_owned(),
+            Some(wanted) => {
+                let more = wanted - rounds;
+                format!("about {more} more round{} would decide it", if more == 1 { "" } else { "s" })
+            }
+            None => "it is too close to the bound for more rounds to decide it".to_owned(),
         }
     }
 
@@ -136,8 +141,22 @@ pub(super) fn of_effect(claim: &Claim, found: &Verdict) -> Judgement {
         },
     };
     let effect = interval_words(found.effect, found.interval, show);
-    let reason = format!("{effect}: {claimed}, {}{missing}", test_words(found));
-    Judgement { outcome, reason, evidence: evidence_of(found, &unit, factor) }
+    let reason = with_missing(format!("{effect}: {claimed}, {}", test_words(found)), &missing);
+    let brief = in_brief(outcome, missing, || show(found.effect), effect);
+    Judgement { outcome, reason, brief, evidence: evidence_of(found, &unit, factor) }
+}
+
+/// What is missing; or the effect, with its interval if a claim fails.
+fn in_brief(outcome: Outcome, missing: String, middle: impl FnOnce() -> String, effect: String) -> String {
+    match outcome {
+        _ if !missing.is_empty() => missing,
+        Outcome::Fails => effect,
+        _ => middle(),
+    }
+}
+
+fn with_missing(reason: String, missing: &str) -> String {
+    if missing.is_empty() { reason } else { format!("{reason}; {missing}") }
 }
 
 /// `× 820 [800 to 840 at 95 %]`.
@@ -179,6 +198,8 @@ pub(super) fn without_ratio(claim: &Claim, pairs: &Pairs, question: Question) ->
         zeros(&pairs.second),
         claim.of,
     );
+    // A line about each bound would be long.
+    let brief = String::new();
     let plain = judge(&pairs.first, &pairs.second, question)?;
     let Bounded::Times(range) = of(claim) else {
         let judgement = of_effect(claim, &plain);
@@ -211,7 +232,7 @@ pub(super) fn without_ratio(claim: &Claim, pairs: &Pairs, question: Question) ->
         Ok(Some(if is_nothing { Outcome::Undecided } else { range.outcome(found.interval) }))
     };
     let (lower, upper) = (against(range.least, true)?, against(range.most, false)?);
-    Ok(Judgement { outcome: both(lower, upper), reason, evidence: evidence_of(&plain, &unit, factor) })
+    Ok(Judgement { outcome: both(lower, upper), reason, brief, evidence: evidence_of(&plain, &unit, factor) })
 }
 
 /// Judges a figure of one arm, with the interval of the signed-rank test around the middle of its rounds.
@@ -232,11 +253,13 @@ pub(super) fn of_values(claim: &Claim, values: &[f64]) -> Result<Judgement, Roun
         Bounded::None => (Outcome::Undecided, "nothing is claimed of it".to_owned()),
     };
     let rounds = super::counted_word(values.len(), "round");
-    let reason = format!("{}: {claimed}, {rounds}{missing}", interval_words(middle, interval, show));
+    let effect = interval_words(middle, interval, show);
+    let reason = with_missing(format!("{effect}: {claimed}, {rounds}"), &missing);
+    let brief = in_brief(outcome, missing, || show(middle), effect);
     let exact = |name: &str, value: f64| (name.to_owned(), Figure::exact(value * factor, unit.clone()));
     let evidence =
         vec![exact("middle", middle), exact("interval from", interval.low), exact("interval to", interval.high)];
-    Ok(Judgement { outcome, reason, evidence })
+    Ok(Judgement { outcome, reason, brief, evidence })
 }
 
 #[cfg(test)]

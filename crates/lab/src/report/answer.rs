@@ -20,7 +20,7 @@ pub(super) fn sentence(record: &Record, judged: &[Judged]) -> String {
         let asked = judged.iter().filter(|judged| judged.asked).count();
         return format!("Each arm ran against itself: {differ} of {asked} comparisons find a difference.");
     }
-    let partial = if record.partial.is_some() { "The record is partial. " } else { "" };
+    let partial = if record.partial.is_some() { " The record is partial." } else { "" };
     let claimed: Vec<&Judged> = judged.iter().filter(|judged| judged.asked && !judged.claim.observed).collect();
     let of = |outcome| -> Vec<&&Judged> { claimed.iter().filter(|judged| judged.verdict.outcome == outcome).collect() };
     let (holds, fails) = (of(Outcome::Holds), of(Outcome::Fails));
@@ -35,23 +35,32 @@ pub(super) fn sentence(record: &Record, judged: &[Judged]) -> String {
         (all, _, [], []) => {
             format!("All {all} claims hold. First of them: {}.", holds.first().map(says).unwrap_or_default())
         }
+        (all, 0, [], [one, _, ..]) => {
+            format!("None of the {all} claims is decided. First of them: {} ({}).", says(one), one.verdict.brief)
+        }
         (all, good, [], [one, rest @ ..]) => {
             let others = if rest.is_empty() { String::new() } else { format!(", and {} more", rest.len()) };
             format!("{good} of {all} claims hold; not decided: {}{others}.", says(one))
         }
         (all, good, [one, rest @ ..], _) => {
             let others = if rest.is_empty() { String::new() } else { format!(", and {} more", rest.len()) };
-            format!("{good} of {all} claims hold; it fails that {}{others}.", says(one))
+            format!("{good} of {all} claims hold; this one fails: {}{others}.", says(one))
         }
     };
-    format!("{partial}{answer}")
+    format!("{answer}{partial}")
 }
 
 /// The tested claims that compare arms: first the claims, then the figures that are only shown.
 fn leading(judged: &[Judged]) -> Vec<&Claim> {
     let mut asked: Vec<&Judged> =
         judged.iter().filter(|judged| judged.asked && judged.claim.against.is_some()).collect();
-    asked.sort_by_key(|judged| judged.claim.observed);
+    // The claim in the sentence comes first: one that fails, or else one that is open.
+    let rank = |outcome| match outcome {
+        Outcome::Fails => 0,
+        Outcome::Undecided | Outcome::Void => 1,
+        Outcome::Holds => 2,
+    };
+    asked.sort_by_key(|judged| (judged.claim.observed, rank(judged.verdict.outcome)));
     let mut claims: Vec<&Claim> = Vec::new();
     for judged in asked {
         if !claims.iter().any(|known| known.figure == judged.claim.figure) {
@@ -77,16 +86,17 @@ pub(super) fn cards(record: &Record, arms: &Arms<'_>, judged: &[Judged]) -> Vec<
     cards
 }
 
-/// A chart of the first claim's figure by arm.
+/// A chart by arm of the figure in the sentence, or else of the first claim that has one.
 pub(super) fn chart(arms: &Arms<'_>, judged: &[Judged]) -> Option<Section> {
-    let claim = *leading(judged).first()?;
-    let (unit, factor) = figure::unit(&claim.figure);
-    let bars = arms.iter().take(BARS_MAX).filter_map(|arm| Some((arm.name, arm.median(&claim.figure)? * factor)));
-    let bars: Vec<(&str, f64)> = bars.collect();
-    let words = figure_words(&claim.figure);
-    let axis = Axis::new(&words, if let Unit::Of(_) = unit { Unit::of("") } else { unit });
-    let chart = Chart::bars(&words, axis, "medians over the rounds", &bars);
-    (!bars.is_empty()).then(|| Section::new("Compared").chart(chart))
+    leading(judged).into_iter().find_map(|claim| {
+        let (unit, factor) = figure::unit(&claim.figure);
+        let bars = arms.iter().take(BARS_MAX).filter_map(|arm| Some((arm.name, arm.median(&claim.figure)? * factor)));
+        let bars: Vec<(&str, f64)> = bars.collect();
+        let words = figure_words(&claim.figure);
+        let axis = Axis::new(&words, if let Unit::Of(_) = unit { Unit::of("") } else { unit });
+        let chart = Chart::bars(&words, axis, "medians over the rounds", &bars);
+        (!bars.is_empty()).then(|| Section::new("Compared").chart(chart))
+    })
 }
 
 /// A figure's name in words, for example for `cpu_us_per_request.proxy`.

@@ -114,7 +114,7 @@ fn claims(record: &Record, judged: &[Judged]) -> Section {
     }
     if let Some(partial) = &record.partial {
         let what = format!("This record is partial: {partial}. What follows is what there is.");
-        section = section.note(Severity::Error, what);
+        section = section.note(Severity::Warning, what);
     }
     for (arm, reason) in &record.absent {
         section = section.note(Severity::Warning, format!("Arm \"{arm}\" is absent: {reason}"));
@@ -125,12 +125,12 @@ fn claims(record: &Record, judged: &[Judged]) -> Section {
     }
     let (asked, left_out): (Vec<&Judged>, Vec<&Judged>) = judged.iter().partition(|judged| judged.asked);
     let (shown, claimed): (Vec<&Judged>, Vec<&Judged>) = asked.into_iter().partition(|judged| judged.claim.observed);
-    let asked = if record.control { "asked" } else { "shown without being claimed" };
-    for (what, judged) in [("claimed", claimed), (asked, shown)] {
+    let asked = if record.control { "comparison" } else { "comparison without a claim" };
+    for (what, judged) in [("claim", claimed), (asked, shown)] {
         if judged.is_empty() {
             continue;
         }
-        section = section.note(Severity::Note, format!("{} {what}: {}.", judged.len(), outcomes(&judged)));
+        section = section.note(Severity::Note, outcomes(what, &judged));
         section = judged.into_iter().fold(section, |section, judged| section.verdict(judged.verdict.clone()));
     }
     if left_out.is_empty() {
@@ -141,11 +141,29 @@ fn claims(record: &Record, judged: &[Judged]) -> Section {
     section.note(Severity::Note, what)
 }
 
-fn outcomes(judged: &[&Judged]) -> String {
+/// `All 6 claims hold.`, or the number of each outcome.
+fn outcomes(what: &str, judged: &[&Judged]) -> String {
     let count = |outcome| judged.iter().filter(|judged| judged.verdict.outcome == outcome).count();
-    let outcomes = [Outcome::Holds, Outcome::Fails, Outcome::Undecided, Outcome::Void];
-    let counts = outcomes.map(|outcome| (outcome.word(), count(outcome))).into_iter().filter(|(_, count)| *count > 0);
-    counts.map(|(word, count)| format!("{count} {word}")).collect::<Vec<_>>().join(", ")
+    let all = [
+        (Outcome::Holds, ["holds", "hold"]),
+        (Outcome::Fails, ["fails", "fail"]),
+        (Outcome::Undecided, ["is undecided", "are undecided"]),
+        (Outcome::Void, ["is void", "are void"]),
+    ];
+    let counts: Vec<(usize, [&str; 2])> =
+        all.into_iter().map(|(outcome, verbs)| (count(outcome), verbs)).filter(|(count, _)| *count > 0).collect();
+    // The plural of the first word: `comparisons without a claim`.
+    let (noun, rest) = what.split_once(' ').map_or((what, String::new()), |(noun, rest)| (noun, format!(" {rest}")));
+    let verb = |count: usize, [one, several]: [&'static str; 2]| if count == 1 { one } else { several };
+    match counts.as_slice() {
+        [(1, verbs)] => format!("The {noun}{rest} {}.", verbs[0]),
+        [(2, verbs)] => format!("Both {noun}s{rest} {}.", verbs[1]),
+        [(count, verbs)] => format!("All {count} {noun}s{rest} {}.", verbs[1]),
+        several => {
+            let parts = several.iter().map(|(count, verbs)| format!("{count} {}", verb(*count, *verbs)));
+            format!("{} {noun}s{rest}: {}.", judged.len(), parts.collect::<Vec<_>>().join(", "))
+        }
+    }
 }
 
 /// The description in the experiment.

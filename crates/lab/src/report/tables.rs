@@ -14,13 +14,14 @@ pub(super) fn sections(arms: &Arms<'_>) -> Vec<Section> {
 fn throughput(arms: &Arms<'_>) -> Section {
     let section = Section::new("Throughput and latency");
     let Some(first) = arms.as_slice().first() else { return section };
-    let mut table = Table::new("Of all loads together", &["arm", "requests/s"]);
+    let mut table = Table::new("Throughput of all loads together", &["arm", "requests/s"]);
     table.columns.push(format!("of {}", first.name));
     let latencies =
         ["latency_ms.mean", "latency_ms.p50", "latency_ms.p90", "latency_ms.p99", "latency_ms.p99.9", "latency_ms.max"];
     let shown: Vec<&str> = latencies.into_iter().filter(|name| arms.has(name)).collect();
-    table.columns.extend(shown.iter().map(|name| name.trim_start_matches("latency_ms.").to_owned()));
     table.columns.extend(["requests", "failed"].map(str::to_owned));
+    let mut times = Table::new("Latency of all loads together", &["arm"]);
+    times.columns.extend(shown.iter().map(|name| name.trim_start_matches("latency_ms.").to_owned()));
     let causes = arms.named("failed.");
     let bottlenecks = arms.iter().any(|arm| arm.bottleneck().is_some());
     if bottlenecks {
@@ -28,7 +29,7 @@ fn throughput(arms: &Arms<'_>) -> Section {
     }
     for arm in arms.iter() {
         let mut row = vec![name(arm), arm.cell("requests_per_second"), over(arm, first, "requests_per_second")];
-        row.extend(shown.iter().map(|figure| arm.cell(figure)));
+        times = times.row([name(arm)].into_iter().chain(shown.iter().map(|figure| arm.cell(figure))).collect());
         row.extend([arm.cell("requests"), arm.cell("failed")]);
         if bottlenecks {
             row.push(arm.bottleneck().unwrap_or_default().into());
@@ -36,6 +37,7 @@ fn throughput(arms: &Arms<'_>) -> Section {
         table = table.row(row);
     }
     let section = section.table(table);
+    let section = if shown.is_empty() { section } else { section.table(times) };
     let section = match by_load(arms) {
         Some(table) => section.note(Severity::Note, together(arms)).table(table),
         None => section,
@@ -209,28 +211,31 @@ pub(super) fn probed_port(probe: &crate::experiment::Probe) -> Option<&str> {
     }
 }
 
-/// A table by state. It omits states without sockets, and idle and net columns if there was nothing before the load.
+/// A row for each arm and state; states in columns would not fit a page. It omits states without sockets, and idle and net if
+/// there was nothing before the load.
 fn by_state(place: &str, what: &str, words: &str, arms: &Arms<'_>) -> Option<Table> {
     let prefix = format!("sockets.{place}.");
     let states = arms.named(&prefix).into_iter().filter(|state| !state.contains('.'));
     let figures = states.map(|state| (state.to_owned(), format!("{prefix}{state}")));
     let all = (what == "probe").then(|| ("all".to_owned(), format!("sockets.{place}")));
-    let mut table = Table::new(&format!("{words}: {what} {place}"), &["arm"]);
-    let mut columns: Vec<String> = Vec::new();
-    for (state, figure) in all.into_iter().chain(figures).filter(|(_, figure)| arms.has(figure)) {
-        let idle = format!("{figure}.idle");
-        table.columns.push(state.clone());
-        columns.push(figure.clone());
-        if arms.has(&idle) {
-            table.columns.extend([format!("{state} idle"), format!("{state} net")]);
-            columns.extend([idle, format!("{figure}.net")]);
+    let figures: Vec<(String, String)> =
+        all.into_iter().chain(figures).filter(|(_, figure)| arms.has(figure)).collect();
+    let has_idle = figures.iter().any(|(_, figure)| arms.has(&format!("{figure}.idle")));
+    let columns: &[&str] = if has_idle { &["arm", "state", "mean", "idle", "net"] } else { &["arm", "state", "mean"] };
+    let mut table = Table::new(&format!("{words}: {what} {place}"), columns);
+    for arm in arms.iter() {
+        for (state, figure) in &figures {
+            let mut row = vec![name(arm), state.as_str().into(), arm.cell(figure)];
+            let idle = format!("{figure}.idle");
+            match (has_idle, arms.has(&idle)) {
+                (true, true) => row.extend([arm.cell(&idle), arm.cell(&format!("{figure}.net"))]),
+                (true, false) => row.extend(["–".into(), "–".into()]),
+                (false, _) => {}
+            }
+            table = table.row(row);
         }
     }
-    for arm in arms.iter() {
-        let cells = columns.iter().map(|figure| arm.cell(figure));
-        table = table.row([name(arm)].into_iter().chain(cells).collect());
-    }
-    (!columns.is_empty()).then_some(table)
+    (!figures.is_empty()).then_some(table)
 }
 
 /// Of the kernel's some three hundred counters, those about connections.

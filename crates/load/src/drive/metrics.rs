@@ -3,19 +3,26 @@
 
 use super::sockets::account::Look;
 use crate::{GeneratorRecord, Latencies, Ticks};
+use report::metrics::Metric;
 use report::prometheus::{self, Kind, Number};
 
 /// A page in the making.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Page(prometheus::Page);
 
 impl Page {
-    /// The finished text, with the figures of the last look at the sockets.
-    pub(crate) fn finish(mut self, look: Option<&Look>) -> String {
+    /// A page of text, which may collect its metrics as values for servers.
+    pub(crate) fn new(is_collecting: bool) -> Self {
+        Self(if is_collecting { prometheus::Page::collecting() } else { prometheus::Page::default() })
+    }
+
+    /// The finished text and the collected metrics, with the figures of the last look at the sockets.
+    pub(crate) fn finish(mut self, look: Option<&Look>) -> (String, Vec<Metric>) {
         if let Some(look) = look {
             self.sockets(look);
         }
-        self.0.into_text()
+        let metrics = self.0.take_metrics();
+        (self.0.into_text(), metrics)
     }
 
     /// A metric with one value.

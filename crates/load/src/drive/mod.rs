@@ -6,9 +6,11 @@ mod http;
 mod live;
 mod metrics;
 mod protocol;
+mod push;
 pub(crate) mod sockets;
 mod websocket;
 
+pub use push::{Push, PushProtocol};
 pub use sockets::Sockets;
 
 use crate::collect::Recorded as _;
@@ -20,6 +22,7 @@ use live::Screen;
 use metrics::Page;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use protocol::{Load, RecordOf};
+use push::Pushes;
 use sockets::{Closes, Shared};
 use std::io::IsTerminal as _;
 use std::process::Command;
@@ -104,8 +107,8 @@ fn drive<L: Load>(
 ) -> Result<Driven<<L::Kind as LoadKind>::Summary, L::Row>, String> {
     // Before the first thread starts, so that all threads leave signals to this descriptor.
     let signals = Signals::open().map_err(|error| error.to_string())?;
-    let exporter = exporter(files)?;
-    let driven = drive_until_told(load, part, progress, files, &signals, exporter);
+    let outlets = Outlets { exporter: exporter(files)?, pushes: Pushes::start(&files.push)? };
+    let driven = drive_until_told(load, part, progress, files, &signals, outlets);
     // Writing the report can take long or block forever, so a second signal must still end the program.
     std::thread::spawn(move || end_when_told_twice(&signals));
     driven
@@ -117,7 +120,7 @@ fn drive_until_told<L: Load>(
     progress: Progress,
     files: &Files,
     signals: &Signals,
-    exporter: Option<Exporter>,
+    outlets: Outlets,
 ) -> Result<Driven<<L::Kind as LoadKind>::Summary, L::Row>, String> {
     let Begun { running, closes, told } = begin(load.clone(), part, progress, signals)?;
     let (stopper, addresses, at, threads) =
@@ -146,7 +149,7 @@ fn drive_until_told<L: Load>(
         lines: !progress.quiet && terminal.is_none(),
         series: Series::new(load.interval()),
         whole: RecordOf::<L>::default(),
-        exporter,
+        outlets,
         files,
         screen: &screen,
         sockets: progress.sockets.then_some(&shared),
@@ -164,7 +167,11 @@ fn drive_until_told<L: Load>(
         over.store(true, Ordering::Release);
         summary.map_err(|error| error.to_string())
     })?;
-    let Observer { series, lines, written, .. } = observer;
+    let Observer { series, lines, mut written, outlets, .. } = observer;
+    for problem in outlets.pushes.map(Pushes::finish).unwrap_or_default() {
+        terminal::say(&format!("holdfast load: {problem}"));
+        written = false;
+    }
     if lines && std::io::stderr().is_terminal() {
         terminal::overwrite("");
     }
@@ -187,6 +194,12 @@ fn exporter(files: &Files) -> Result<Option<Exporter>, String> {
     Ok(Some(bound.serve()))
 }
 
+/// Where metrics go during the run, besides a file.
+struct Outlets {
+    exporter: Option<Exporter>,
+    pushes: Option<Pushes>,
+}
+
 /// Where the intervals of a run are shown.
 struct Observer<'a, L: Load> {
     load: &'a L,
@@ -197,7 +210,7 @@ struct Observer<'a, L: Load> {
     lines: bool,
     series: Series<L::Row>,
     whole: RecordOf<L>,
-    exporter: Option<Exporter>,
+    outlets: Outlets,
     files: &'a Files,
     screen: &'a Mutex<Screen>,
     sockets: Option<&'a Shared>,
@@ -211,7 +224,8 @@ impl<L: Load> Observer<'_, L> {
         self.series.add(interval);
         std::thread::yield_now();
         let look = self.sockets.and_then(Shared::latest);
-        let has_metrics = self.exporter.is_some() || self.files.prometheus.is_some();
+        let Outlets { exporter, pushes } = &mut self.outlets;
+        let has_metrics = exporter.is_some() || pushes.is_some() || self.files.prometheus.is_some();
         // The totals take a megabyte of histograms. Without a live view or metrics that memory would falsify a measurement
         // of memory per connection.
         if self.live || has_metrics {
@@ -224,10 +238,13 @@ impl<L: Load> Observer<'_, L> {
             std::thread::yield_now();
         }
         if has_metrics {
-            let mut page = Page::default();
+            let mut page = Page::new(pushes.is_some());
             L::metrics(interval, &self.whole, &mut page);
             page.generator(interval.record.generator(), self.whole.generator(), interval.processors);
-            let page = page.finish(look.as_ref());
+            let (page, metrics) = page.finish(look.as_ref());
+            if let Some(pushes) = pushes {
+                pushes.take(metrics);
+            }
             if let Err(problem) = self.files.during(&page)
                 && self.written
             {
@@ -235,7 +252,7 @@ impl<L: Load> Observer<'_, L> {
                 terminal::say(&format!("holdfast load: {problem}"));
                 self.written = false;
             }
-            if let Some(exporter) = &self.exporter {
+            if let Some(exporter) = exporter {
                 exporter.show(page);
             }
             std::thread::yield_now();

@@ -5,7 +5,7 @@ use crate::drive::metrics::Page;
 use crate::drive::protocol::Load;
 use crate::results::units::time;
 use crate::run::PreparedLoad;
-use crate::websocket::{Ending, Options, Row, WebSocketLoad, WebSocketRecord};
+use crate::websocket::{Ending, Held, Options, Row, WebSocketLoad, WebSocketRecord};
 use crate::{Cause, Interval, Limits, StartError};
 use report::prometheus::Kind;
 use report::text::grouped;
@@ -50,7 +50,10 @@ impl Load for Options {
             grouped(record.failed()),
             grouped(record.losses()),
         );
-        if record.sent + record.delivered > 0 {
+        if record.between.count() > 0 {
+            let p99 = time(record.between.quantile_ns(0.99) as f64);
+            let _ = write!(line, "  {:>9} events  p99 between {p99:>8}", grouped(record.delivered));
+        } else if record.sent + record.delivered > 0 {
             let p99 = time(record.delivery.quantile_ns(0.99) as f64);
             let (sent, delivered) = (grouped(record.sent), grouped(record.delivered));
             let _ = write!(line, "  {sent:>7} sent  {delivered:>9} delivered  p99 {p99:>8}");
@@ -84,6 +87,10 @@ impl Load for Options {
         );
         page.times("pong_seconds", "From due to pong; quantiles of the last interval.", &now.pong, &whole.pong);
         page.times("delivery_seconds", "From due to each delivery, likewise.", &now.delivery, &whole.delivery);
+        if whole.between.count() > 0 {
+            let help = "Between two events of a connection, likewise.";
+            page.times("event_interval_seconds", help, &now.between, &whole.between);
+        }
     }
 
     fn picture(&self, interval: &Interval<WebSocketRecord>, whole: &WebSocketRecord, threads: usize) -> Picture {
@@ -104,6 +111,9 @@ impl Load for Options {
             cells.push(rate("sent/s", now.sent, whole.sent));
             cells.push(rate("delivered/s", now.delivered, whole.delivered));
         }
+        if self.events.is_some() {
+            cells.push(rate("events/s", now.delivered, whole.delivered));
+        }
         cells.push(Cell::heading("from due"));
         cells.push(Cell::time("opening p50", 0.5, &now.handshake, &whole.handshake));
         cells.push(Cell::time("opening p99", 0.99, &now.handshake, &whole.handshake));
@@ -115,6 +125,15 @@ impl Load for Options {
             cells.push(Cell::time("delivery p99", 0.99, &now.delivery, &whole.delivery));
             cells.push(Cell::time("delivery max", 1.0, &now.delivery, &whole.delivery));
         }
+        if let Some(events) = &self.events {
+            cells.push(Cell::heading("events"));
+            cells.push(Cell::time("between p50", 0.5, &now.between, &whole.between));
+            cells.push(Cell::time("between p99", 0.99, &now.between, &whole.between));
+            if events.time.is_some() {
+                cells.push(Cell::time("age p50", 0.5, &now.delivery, &whole.delivery));
+                cells.push(Cell::time("age p99", 0.99, &now.delivery, &whole.delivery));
+            }
+        }
         let planned = self.ramp_time().saturating_add(self.hold);
         Picture {
             progress: format!(
@@ -125,21 +144,22 @@ impl Load for Options {
                 grouped(self.connections as u64)
             ),
             cells,
-            failures: failures(whole, self.url.bare),
+            failures: failures(whole, self.held()),
             generator: GeneratorFigures::new(interval, whole, threads),
         }
     }
 }
 
 /// Failed attempts by cause, and the endings of open connections that the load did not end.
-fn failures(whole: &WebSocketRecord, is_bare: bool) -> Vec<(u64, &'static str)> {
+fn failures(whole: &WebSocketRecord, held: Held) -> Vec<(u64, &'static str)> {
     let causes = Cause::ALL.iter().map(|cause| (whole.failed_by(*cause), cause.text()));
-    let refused = [
-        (whole.refused(), "the handshake was answered with another status than 101"),
-        (whole.bad_handshakes, "101, but no answer to a WebSocket handshake"),
-    ];
+    let (status, answer) = match held {
+        Held::Events => ("the request was answered with another status than 200", "200, but no text/event-stream"),
+        _ => ("the handshake was answered with another status than 101", "101, but no answer to a WebSocket handshake"),
+    };
+    let refused = [(whole.refused(), status), (whole.bad_handshakes, answer)];
     let losses = Ending::ALL.iter().filter(|ending| ending.is_loss());
-    causes.chain(refused).chain(losses.map(|ending| (whole.ended_by(*ending), ending.text_of(is_bare)))).collect()
+    causes.chain(refused).chain(losses.map(|ending| (whole.ended_by(*ending), ending.text_of(held)))).collect()
 }
 
 #[cfg(test)]

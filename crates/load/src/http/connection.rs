@@ -5,6 +5,7 @@ use super::multiplex::Multiplex;
 use super::response::{Codec, Complete, Reader};
 use crate::cause::Cause;
 use crate::tcp::Messages;
+use crate::upload::{Next, Sending};
 use crate::worker::requests::Bench;
 use http1::RequestKind;
 use reactor::{Read, SCRATCH_BYTES, TaskId};
@@ -19,6 +20,8 @@ const READ_BYTES: usize = SCRATCH_BYTES / 4;
 const READ_BYTES_OPEN: usize = 16 * 1024;
 /// Reads in a row on one connection, so that a fast and endless body does not delay the others.
 pub(super) const READS_PER_WAKE: usize = 8;
+/// Pieces of a body that are sent in a row on one connection.
+const PIECES_PER_WAKE: usize = 16;
 
 /// A request that has begun.
 #[derive(Debug, Clone, Copy)]
@@ -78,6 +81,8 @@ pub(super) struct Connection {
     /// Bytes of the requests in flight that the socket has not taken.
     unsent: Vec<u8>,
     unsent_from: usize,
+    /// The body that follows in pieces.
+    upload: Option<Box<Sending>>,
 }
 
 /// The result of a read.
@@ -109,6 +114,7 @@ impl Connection {
             reader: Reader::new(),
             unsent: Vec::new(),
             unsent_from: 0,
+            upload: None,
         }
     }
 
@@ -125,6 +131,7 @@ impl Connection {
     pub(super) fn close(&mut self) {
         self.stream = None;
         self.multiplex = None;
+        self.upload = None;
         self.state = State::Closed;
     }
 
@@ -150,6 +157,45 @@ impl Connection {
             self.unsent_from += stream.write(&[IoSlice::new(rest)], false)?;
         }
         Ok(())
+    }
+
+    /// Begins to send a body in pieces.
+    pub(super) fn begin_upload(&mut self, upload: Option<Sending>) {
+        self.upload = upload.map(Box::new);
+    }
+
+    /// When the target was last given something: timeouts count from here.
+    pub(super) fn moved_ns(&self, flight: &Flight) -> u64 {
+        self.upload.as_ref().map_or(flight.sent_ns, |upload| upload.moved_ns().max(flight.sent_ns))
+    }
+
+    /// Forgets the body; returns whether part of it was not sent.
+    pub(super) fn end_upload(&mut self) -> bool {
+        self.upload.take().is_some_and(|upload| !upload.is_ended() || self.is_sending())
+    }
+
+    /// Writes the pieces of a body that are due, as long as the socket takes them. Returns the number of bytes, and when the
+    /// next piece is due, if no event reports that.
+    pub(super) fn send_pieces(&mut self, now_ns: u64, piece: &mut Vec<u8>) -> (u64, Option<u64>) {
+        let mut bytes = 0;
+        for _ in 0..PIECES_PER_WAKE {
+            if self.is_sending() {
+                return (bytes, None);
+            }
+            piece.clear();
+            match self.upload.as_mut().map_or(Next::Ended, |upload| upload.take(now_ns, piece)) {
+                Next::Ended => return (bytes, None),
+                Next::At(due_ns) => return (bytes, Some(due_ns)),
+                Next::Piece => {
+                    bytes += piece.len() as u64;
+                    if self.write(piece).is_err() {
+                        // Data that the target sent before its reset tells more; the next read returns it, or the reset.
+                        return (bytes, None);
+                    }
+                }
+            }
+        }
+        (bytes, Some(now_ns))
     }
 
     /// Counts messages without a reply, which are complete once the socket has taken them; returns their number.

@@ -8,6 +8,7 @@ mod ramp;
 mod response;
 mod scripted;
 mod streams;
+mod uploads;
 mod users;
 
 pub(crate) use pool::Http;

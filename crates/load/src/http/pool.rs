@@ -4,6 +4,7 @@
 
 use super::connection::{Connection, Flight, State};
 use super::response::{Capture, Codec};
+use super::uploads::{begin_upload, send_pieces};
 use super::users::Users;
 use crate::cause::Cause;
 use crate::choice::Choice;
@@ -264,6 +265,7 @@ impl Http {
         self.under_way += new;
         let bytes = same.map_or(out.as_slice(), |same| same);
         let written = connection.write(bytes);
+        begin_upload(setup, connection, bench);
         let deadline = bench.seat.reactor.now().after(setup.response_timeout);
         bench.seat.reactor.set_deadline(connection.task, Some(deadline));
         if self.setup.messages.as_ref().is_some_and(|messages| messages.are_unanswered()) {
@@ -366,6 +368,7 @@ impl Http {
         if connection.is_sending() && connection.flush().is_err() {
             // Data that the target sent before its reset tells more than the failed write; it is read below.
         }
+        let piece_due_ns = send_pieces(connection, bench, &mut self.body);
         let sent = connection.complete_unanswered(self.setup.messages.as_deref(), bench);
         if let (Some(users), Some(capture)) = (&self.users, &mut self.codec.capture) {
             capture.body_bytes_max = connection.flights.front().map_or(0, |flight| users.body_bytes_max(flight.target));
@@ -384,8 +387,10 @@ impl Http {
             return self.fail(bench, at, cause);
         }
         if progress.completed == 0 {
-            return self.check_deadline(bench, at);
+            return self.check_deadline(bench, at, piece_due_ns);
         }
+        // Without the rest of its body the next request would be part of this one.
+        progress.last |= connection.end_upload();
         // The target's FIN came with the response, so another request would fail.
         let gone = connection.flights.is_empty() && connection.stream.as_ref().is_some_and(Transport::is_peer_closed);
         if progress.last || progress.closed || gone {
@@ -432,20 +437,6 @@ impl Http {
         bench.seat.record.closed_by_target += 1;
         connection.close();
         self.next(bench, at);
-    }
-
-    fn check_deadline(&mut self, bench: &mut Bench, at: u32) {
-        let Some(connection) = self.connections.get(at as usize) else { return };
-        let Some(flight) = connection.flights.front() else { return };
-        bench.seat.look_at_clock();
-        let deadline_ns = flight.sent_ns.saturating_add(self.setup.response_timeout.as_nanos() as u64);
-        if bench.seat.now_ns >= deadline_ns {
-            let cause = connection.timeout_cause();
-            self.fail(bench, at, cause);
-        } else {
-            let left = Duration::from_nanos(deadline_ns - bench.seat.now_ns);
-            bench.seat.reactor.set_deadline(connection.task, Some(bench.seat.reactor.now().after(left)));
-        }
     }
 
     /// An idle or lingering connection has become readable, or its deadline has fired.

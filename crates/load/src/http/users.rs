@@ -11,7 +11,8 @@ use super::pool::{Http, WAITING_MAX};
 use super::response::Fields;
 use crate::cause::Cause;
 use crate::choice::Choice;
-use crate::scenario::{Compiled, Feed, Jar, KeepCookies, Origin, Response};
+use crate::coding::decode;
+use crate::scenario::{BODY_CHECKED_MAX, Compiled, Feed, Jar, KeepCookies, Origin, Response};
 use crate::setup::Setup;
 use crate::template::Values;
 use crate::worker::NEVER;
@@ -445,6 +446,8 @@ impl Http {
         let user = users.of(at, connection.group);
         for (status, fields, body) in capture.done.drain(..) {
             let (status, fields, body): (u16, Fields, Vec<u8>) = (status, fields, body);
+            let values = Response { status, fields: &fields, body: &[] };
+            let body = decode(values.values("content-encoding"), &body, BODY_CHECKED_MAX + 1);
             users.judge(bench, user, &Response { status, fields: &fields, body: &body });
         }
     }

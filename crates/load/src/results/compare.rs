@@ -6,7 +6,7 @@ use super::files::{Reports, read_at_most};
 use super::http::json::{File, IntervalFigures};
 use super::units::time;
 use super::websocket;
-use super::websocket::json::{PROTOCOL, PROTOCOL_TCP};
+use super::websocket::json::{PROTOCOL, PROTOCOL_EVENTS, PROTOCOL_TCP};
 use crate::{Sparse, Verdict};
 use serde::Deserialize;
 use stats::bootstrap::{RESAMPLES, Resampling, two_sample_interval};
@@ -134,6 +134,9 @@ fn parse(name: &str, bytes: &[u8]) -> Result<Run, String> {
         }
         Some(PROTOCOL_TCP) => {
             serde_json::from_slice(bytes).map(|file: websocket::json::Kept| held(name, &file, "TCP connections"))
+        }
+        Some(PROTOCOL_EVENTS) => {
+            serde_json::from_slice(bytes).map(|file: websocket::json::Kept| held(name, &file, "event streams"))
         }
         _ => serde_json::from_slice(bytes).map(|file: File| http(name, &file)),
     }

@@ -3,6 +3,7 @@
 
 use super::units::NS_PER_MS;
 use crate::Latencies;
+use crate::drive::Push;
 use report::Document;
 use std::fs;
 use std::io::Read as _;
@@ -40,6 +41,8 @@ pub struct Files {
     pub prometheus: Option<PathBuf>,
     /// The address that serves the same metrics at /metrics during the run.
     pub listen: Option<SocketAddr>,
+    /// Servers that get the same metrics during the run.
+    pub push: Vec<Push>,
 }
 
 /// Reads a file of at most this many bytes. It does not trust the file's size: a device reports 0 and may never end.

@@ -53,6 +53,7 @@ pub(crate) fn thresholds(health: &Health, verdicts: &[Verdict]) -> Section {
             claim: verdict.expected.clone(),
             outcome: outcome(health, verdict),
             reason: format!("measured {}{why}", verdict.measured),
+            brief: format!("measured {}", verdict.measured),
             evidence: Vec::new(),
         })
     })

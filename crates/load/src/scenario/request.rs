@@ -1,6 +1,7 @@
 //! The request of a step as bytes: rendered for each user, with its variables and its cookies.
 
 use super::{Escape, Piece, Step};
+use crate::coding::Body;
 use crate::options::{Options, Target};
 use crate::request::fields;
 use crate::template::{Template, TemplateError, Values};
@@ -12,7 +13,7 @@ pub(crate) struct StepRequest {
     path: Template,
     /// The rest of the request line, and the fields.
     fields: Template,
-    body: Template,
+    body: Body,
     /// Whether Content-Length is added.
     has_length: bool,
     /// Whether the step has its own Cookie field, which replaces that of the user.
@@ -34,7 +35,7 @@ impl StepRequest {
                 Piece::Bytes(bytes) => Template::literal(bytes),
             });
         }
-        let rest = format!(" {}\r\n{}", options.version.name(), fields(target, options));
+        let rest = format!(" {}\r\n{}", options.version.name(), fields(target, options, !step.body.is_empty()));
         let has = |name: &str| target.fields.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
         // RFC 9110 section 8.6: a method that gives a body a meaning has a length even without one.
         let expects_body = matches!(target.method.as_str(), "POST" | "PUT" | "PATCH");
@@ -43,7 +44,7 @@ impl StepRequest {
             method: target.method.clone(),
             path: parse(&target.url.path, Escape::Path)?,
             fields: parse(&rest, Escape::Field)?,
-            body,
+            body: Body::new(body, options.compress),
             has_length,
             has_cookie: has("cookie"),
         })

@@ -1,6 +1,7 @@
 //! The state of one connection. An idle one costs this struct, a slot of the reactor and a timer.
 
 use super::ending::Ending;
+use super::events::EventStream;
 use super::setup::Setup;
 use reactor::TaskId;
 use transport::Transport;
@@ -46,6 +47,8 @@ pub(super) struct Connection {
     pub(super) pinged_ns: u64,
     pub(super) handshake: Option<Box<Handshake>>,
     pub(super) decoder: Decoder,
+    /// In a load of events: what it receives, and what it sends when it is opened again.
+    pub(super) events: Option<Box<EventStream>>,
     /// Bytes that the socket has not taken.
     pub(super) unsent: Vec<u8>,
     pub(super) room: u32,
@@ -77,6 +80,7 @@ impl Connection {
             pinged_ns: 0,
             handshake: None,
             decoder: new_decoder(),
+            events: None,
             unsent: Vec::new(),
             room,
             joined: 0,

@@ -1,6 +1,7 @@
 //! How an open WebSocket ended, in an operator's words. A failed attempt to open one has a `Cause`
 //! instead.
 
+use super::options::Held;
 use serde::{Serialize, Serializer};
 
 macro_rules! endings {
@@ -42,14 +43,17 @@ endings! {
     NoPong "no_pong" "given up: no pong until the next heartbeat was due"
     NotRead "not_read" "given up: the target does not read what it is sent"
     BadFrame "bad_frame" "given up: the target sent what the protocol forbids"
+    Complete "complete" "ended by the target: its response is complete"
 }
 
 impl Ending {
-    /// The line for people in a load of bare TCP connections, which have no close frames.
-    pub(crate) fn text_of(self, is_bare: bool) -> &'static str {
-        match self {
-            Self::Fin if is_bare => "closed by the target, or something on the way",
-            other => other.text(),
+    /// The line for people in a load of this kind: TCP connections and events have no close frames.
+    pub(crate) fn text_of(self, held: Held) -> &'static str {
+        match (self, held) {
+            (Self::Fin, Held::Tcp) => "closed by the target, or something on the way",
+            (Self::Fin, Held::Events) => "closed by the target, or something on the way, within the response",
+            (Self::Done, Held::Events) => "closed by the load at the end of the run",
+            (other, _) => other.text(),
         }
     }
 

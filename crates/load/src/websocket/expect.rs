@@ -12,6 +12,7 @@ p50 p99 p99.9 … min mean max    ws: from when a message was due to each delive
 handshake_p99 pong_p99 connect_p99   ws: from due to 101; from due to pong; to TCP
 lag_p99 own_lag_p99             ws: the generator's own lag, and what its own work was the cause of
 open established failed losses lost delivered   ws: connections; deliveries lost, as lost<0.1% or lost=0
+between_p99 events unstamped complete …   --sse: between events of a connection; events; endings (p99: from the time in an event)
 recovered                       ws: from the storm until all were open again, as recovered<5s
 refused silent close_frame reset no_pong …   ws: failures and endings by cause
 memory                          ws: bytes of user memory per connection, as memory<1024";
@@ -21,6 +22,7 @@ pub enum Times {
     Delivery,
     Handshake,
     Pong,
+    Between,
     Connect,
     Lag,
     OwnLag,
@@ -37,6 +39,7 @@ pub enum WebSocketFigure {
     Losses,
     Lost,
     Delivered,
+    Unstamped,
     Memory,
     Cause(Cause),
     Ending(Ending),
@@ -53,7 +56,8 @@ fn parse_figure(name: &str) -> Option<WebSocketFigure> {
         "failed" => Some(WebSocketFigure::Failed),
         "losses" => Some(WebSocketFigure::Losses),
         "lost" => Some(WebSocketFigure::Lost),
-        "delivered" => Some(WebSocketFigure::Delivered),
+        "delivered" | "events" => Some(WebSocketFigure::Delivered),
+        "unstamped" => Some(WebSocketFigure::Unstamped),
         "memory" => Some(WebSocketFigure::Memory),
         _ => None,
     };
@@ -63,6 +67,7 @@ fn parse_figure(name: &str) -> Option<WebSocketFigure> {
         let prefixes = [
             ("handshake_", Times::Handshake),
             ("pong_", Times::Pong),
+            ("between_", Times::Between),
             ("connect_", Times::Connect),
             ("own_lag_", Times::OwnLag),
             ("lag_", Times::Lag),
@@ -110,6 +115,7 @@ impl WebSocketFigure {
             Self::Latency(Times::Delivery, point) => Some(lag.least_ns(&record.delivery, point)),
             Self::Latency(Times::Handshake, point) => Some(lag.least_ns(&record.handshake, point)),
             Self::Latency(Times::Pong, point) => Some(lag.least_ns(&record.pong, point)),
+            Self::Latency(Times::Between, point) => Some(lag.least_ns(&record.between, point)),
             Self::Recovered => Some((value - record.generator.lag.max_ns() as f64).max(0.0)),
             // A generator that is not scheduled answers no ping and reads nothing, so it may have
             // caused these.
@@ -118,6 +124,7 @@ impl WebSocketFigure {
             | Self::Open
             | Self::Established
             | Self::Delivered
+            | Self::Unstamped
             | Self::Memory => None,
         }
     }
@@ -130,6 +137,7 @@ impl WebSocketFigure {
                     Times::Delivery => &record.delivery,
                     Times::Handshake => &record.handshake,
                     Times::Pong => &record.pong,
+                    Times::Between => &record.between,
                     Times::Connect => &record.connect,
                     Times::Lag => &record.generator.lag,
                     Times::OwnLag => &record.generator.lag_own,
@@ -155,7 +163,10 @@ impl WebSocketFigure {
             Self::Failed => (record.failed(), record.begun),
             Self::Losses => (record.losses(), record.established),
             Self::Lost => (record.lost, record.expected),
+            // Without ids in sequence no number of events is expected.
+            Self::Delivered if record.expected == 0 => (record.delivered, record.delivered),
             Self::Delivered => (record.delivered, record.expected),
+            Self::Unstamped => (record.unstamped, record.delivered),
             Self::Cause(cause) => (record.failed_by(cause), record.begun),
             Self::Ending(ending) => (record.ended_by(ending), record.established),
         };

@@ -1,5 +1,5 @@
 //! The load of WebSocket servers: many connections that are opened at a rate, held, pinged, used for messages, cut and
-//! reopened. Without a handshake the same is done with TCP connections, which carry nothing (`tcp://`). It counts other things than the HTTP load, so it has its own run, but shares the clock, the plan, the
+//! reopened. Without a handshake the same is done with TCP connections, which carry nothing (`tcp://`), and with responses of server-sent events. It counts other things than the HTTP load, so it has its own run, but shares the clock, the plan, the
 //! processes and the causes of failures. It prints nothing.
 //!
 //! ```no_run
@@ -13,13 +13,15 @@
 //! ```
 //!
 //! Parts: `options`; `setup` has what the threads share; `worker` is one thread; `opening` opens a connection, `talking`
-//! handles an open one, and `soon` orders what is due in the next milliseconds; `message` is the broadcast text; `record`
+//! handles an open one, `hearing` what it receives as events (which `events` parses), and `soon` orders what is due in the next milliseconds; `message` is the broadcast text; `record`
 //! has the counts, `row` the same over time; `run` starts and ends a load; `health` and `expect` judge it.
 
 mod connection;
 mod ending;
+mod events;
 mod expect;
 mod health;
+mod hearing;
 mod message;
 mod opening;
 mod options;
@@ -32,9 +34,10 @@ mod talking;
 mod worker;
 
 pub use ending::Ending;
+pub use events::{EventOptions, EventTime};
 pub use expect::{EXPECTATIONS, Expectation};
 pub use message::MESSAGE_BYTES_MIN;
-pub use options::{MESSAGE_BYTES_MAX, Options, OptionsError, ROOMS_MAX, Storm, parse_url};
+pub use options::{Held, MESSAGE_BYTES_MAX, Options, OptionsError, ROOMS_MAX, Storm, parse_url};
 pub use record::WebSocketRecord;
 pub use row::Row;
 pub(crate) use run::crew_of_part;

@@ -2,10 +2,13 @@
 
 use super::connection::{Handshake, Phase, new_decoder};
 use super::ending::Ending;
+use super::events::EventStream;
+use super::options::Held;
 use super::soon::tick_before;
 use super::worker::Worker;
 use crate::cause::{Cause, of_foreign_bytes};
-use http1::{Parse, RequestKind, ResponseKind};
+use http1::encode::{encode_field, encode_head_end};
+use http1::{FieldId, Parse, RequestKind, ResponseKind};
 use reactor::{Millis, Read};
 use std::time::Duration;
 use transport::Transport;
@@ -32,6 +35,19 @@ enum Failure {
     Cause(Cause),
     Status(u16),
     BadHandshake,
+}
+
+/// Appends the request for events, after this id.
+fn encode_request_of_events(target: &[u8], authority: &[u8], last_id: Option<&[u8]>, lines: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&[b"GET ", target, b" HTTP/1.1\r\n"].concat());
+    encode_field(b"Host", authority, out);
+    encode_field(b"Accept", b"text/event-stream", out);
+    encode_field(b"Cache-Control", b"no-store", out);
+    if let Some(last_id) = last_id {
+        encode_field(b"Last-Event-ID", last_id, out);
+    }
+    out.extend_from_slice(lines);
+    encode_head_end(out);
 }
 
 impl Worker {
@@ -110,7 +126,14 @@ impl Worker {
         let (url, setup) = (&self.setup.options.url, &self.setup);
         let target = setup.fill(&url.path, number);
         let mut request = Vec::new();
-        encode_request(target.as_bytes(), url.authority.as_bytes(), &key, &setup.lines, &mut request);
+        if setup.options.held() == Held::Events {
+            let events = self.connections.get(slot).and_then(|connection| connection.events.as_ref());
+            let last_id = events.map(|events| events.last_id.as_slice()).filter(|id| !id.is_empty());
+            self.seat.record.resumed += u64::from(last_id.is_some());
+            encode_request_of_events(target.as_bytes(), url.authority.as_bytes(), last_id, &setup.lines, &mut request);
+        } else {
+            encode_request(target.as_bytes(), url.authority.as_bytes(), &key, &setup.lines, &mut request);
+        }
         let timeout = setup.options.timeout;
         let Some(connection) = self.connections.get_mut(slot) else { return };
         connection.handshake = Some(Box::new(Handshake { key, bytes: Vec::new() }));
@@ -174,6 +197,15 @@ impl Worker {
             match http1::response::parse(rest, &self.setup.limits, RequestKind::Other, &mut self.head) {
                 Ok(Parse::Partial) => return Answer::NotYet,
                 Ok(Parse::Complete { len }) if self.head.kind == ResponseKind::Interim => at += len,
+                Ok(Parse::Complete { len }) if self.setup.options.held() == Held::Events => {
+                    let content = self.head.value(FieldId::ContentType, rest).unwrap_or_default();
+                    let essence = content.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+                    return match self.head.status {
+                        200 if essence.eq_ignore_ascii_case(b"text/event-stream") => Answer::Open(at + len),
+                        200 => Answer::Failed(Failure::BadHandshake),
+                        status => Answer::Failed(Failure::Status(status)),
+                    };
+                }
                 Ok(Parse::Complete { len }) => {
                     let offered: Vec<&[u8]> = self.setup.protocols.iter().map(Vec::as_slice).collect();
                     return match check_response(&self.head, rest, &handshake.key, &offered) {
@@ -203,6 +235,11 @@ impl Worker {
         connection.failures = 0;
         connection.awaits_pong = false;
         connection.decoder = new_decoder();
+        if setup.options.held() == Held::Events {
+            // The head that was parsed last is that of this connection.
+            let events = connection.events.get_or_insert_with(|| Box::new(EventStream::new()));
+            events.begin(self.head.framing);
+        }
         (connection.joined, connection.received) = (connection.sent_here(&setup), 0);
         let (task, stalled) = (connection.task, connection.stalled);
         self.seat.reactor.set_deadline(task, None);
@@ -241,7 +278,9 @@ impl Worker {
         let Some(connection) = self.connections.get_mut(slot) else { return };
         (connection.stream, connection.handshake, connection.unsent) = (None, None, Vec::new());
         connection.failures = connection.failures.saturating_add(1);
-        self.begin_again(slot);
+        // Clients of events do not come back after a 204.
+        let is_told_to_stop = matches!(failure, Failure::Status(204)) && self.setup.options.events.is_some();
+        self.begin_again(slot, is_told_to_stop);
     }
 
     /// Ends an open connection.
@@ -256,7 +295,8 @@ impl Worker {
         self.open = self.open.saturating_sub(1);
         setup.ended();
         self.seat.record.end(ending);
-        if matches!(ending, Ending::Fin | Ending::Truncated | Ending::Reset) && !setup.options.url.bare {
+        if matches!(ending, Ending::Fin | Ending::Truncated | Ending::Reset) && setup.options.held() == Held::WebSocket
+        {
             *self.seat.record.codes.entry(1006).or_default() += 1;
         }
         if connection.stalled {
@@ -267,12 +307,12 @@ impl Worker {
             self.seat.record.lost += expected.saturating_sub(received);
             self.seat.record.surplus += received.saturating_sub(expected);
         }
-        self.begin_again(slot);
+        self.begin_again(slot, false);
     }
 
     /// After a loss or a failure: schedules another attempt, or ends the connection for good.
-    fn begin_again(&mut self, slot: usize) {
-        let is_ending = self.is_ending();
+    fn begin_again(&mut self, slot: usize, is_last: bool) {
+        let is_ending = self.is_ending() || is_last;
         let Some(connection) = self.connections.get_mut(slot) else { return };
         self.seat.reactor.set_deadline(connection.task, None);
         let Some((first, most)) = self.setup.options.reconnect.filter(|_| !is_ending) else {
@@ -282,7 +322,8 @@ impl Worker {
         connection.phase = Phase::Waiting;
         let doubled = first.saturating_mul(1 << connection.failures.min(DOUBLINGS_MAX));
         // The pause starts at zero, so that connections that were cut together do not come back together.
-        let pause = doubled.min(most).mul_f64(self.random.f64());
+        let retry_ms = connection.events.as_ref().and_then(|events| events.retry_ms).unwrap_or(0);
+        let pause = doubled.min(most).mul_f64(self.random.f64()) + Duration::from_millis(retry_ms);
         connection.due_ns = self.seat.now_ns.saturating_add(pause.as_nanos() as u64);
         self.wake_when_due(slot);
     }

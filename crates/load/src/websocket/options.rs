@@ -1,5 +1,6 @@
 //! The options of a load of WebSockets. Plain values; the binary maps each flag to one field.
 
+use super::events::EventOptions;
 use super::message::MESSAGE_BYTES_MIN;
 use crate::options::{CONNECTIONS_MAX, PROCESSES_MAX, THREADS_MAX};
 use crate::places::Places;
@@ -22,6 +23,17 @@ pub struct Storm {
     pub after: Duration,
     /// The share of the connections to cut (0 to 1).
     pub share: f64,
+}
+
+/// What connections are held for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    /// WebSockets.
+    WebSocket,
+    /// TCP connections that carry nothing.
+    Tcp,
+    /// Responses of server-sent events.
+    Events,
 }
 
 /// A load of WebSockets; or, with a URL of TCP, of connections that are held open and carry nothing.
@@ -67,6 +79,9 @@ pub struct Options {
     pub connect_timeout: Duration,
     /// Timeout for the response to a handshake.
     pub timeout: Duration,
+    /// Server-sent events in place of WebSockets, and what is measured of them.
+    #[serde(default)]
+    pub events: Option<EventOptions>,
     /// How long to wait for deliveries at the end, and then for close frames.
     pub drain: Duration,
     /// Source addresses, used in turn.
@@ -96,6 +111,8 @@ pub enum OptionsError {
 /// Header fields that the handshake writes itself.
 const OWN_FIELDS: [&str; 6] =
     ["host", "upgrade", "connection", "sec-websocket-key", "sec-websocket-version", "sec-websocket-extensions"];
+/// The same of a request for events.
+const OWN_FIELDS_OF_EVENTS: [&str; 6] = ["host", "upgrade", "connection", "accept", "cache-control", "last-event-id"];
 
 impl Options {
     /// A hundred connections, held for ten seconds.
@@ -119,12 +136,22 @@ impl Options {
             fields: Vec::new(),
             connect_timeout: Duration::from_secs(10),
             timeout: Duration::from_secs(30),
+            events: None,
             drain: Duration::from_secs(2),
             sources: Vec::new(),
             interval: Duration::from_secs(1),
             seed: 0,
             plan: true,
             tls: TlsOptions::default(),
+        }
+    }
+
+    /// What the connections are held for.
+    pub fn held(&self) -> Held {
+        match (self.url.bare, &self.events) {
+            (true, _) => Held::Tcp,
+            (false, Some(_)) => Held::Events,
+            (false, None) => Held::WebSocket,
         }
     }
 
@@ -136,13 +163,20 @@ impl Options {
     /// The target as it was typed.
     pub(crate) fn target(&self) -> String {
         let url = self.url.to_string();
-        // `http` means `ws`, and `https` means `wss`.
-        if self.url.bare { url } else { format!("ws{}", url.strip_prefix("http").unwrap_or(&url)) }
+        match self.held() {
+            Held::Tcp | Held::Events => url,
+            // `http` means `ws`, and `https` means `wss`.
+            Held::WebSocket => format!("ws{}", url.strip_prefix("http").unwrap_or(&url)),
+        }
     }
 
     /// What is opened, for reports.
     pub(crate) fn noun(&self) -> &'static str {
-        if self.url.bare { "connections" } else { "WebSockets" }
+        match self.held() {
+            Held::WebSocket => "WebSockets",
+            Held::Tcp => "connections",
+            Held::Events => "event streams",
+        }
     }
 
     /// Checks the options for contradictions.
@@ -171,11 +205,16 @@ impl Options {
             !self.url.bare || (!has_frames && self.fields.is_empty()),
             "a TCP connection that is held has no header fields, pings, rooms and messages",
         )?;
+        range(
+            self.held() != Held::Events || !has_frames,
+            "a client of server-sent events sends no pings and messages, and has no rooms",
+        )?;
+        let own = if self.held() == Held::Events { &OWN_FIELDS_OF_EVENTS } else { &OWN_FIELDS };
         for (name, value) in &self.fields {
             let is_name = !name.is_empty()
                 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
             let is_value = value.bytes().all(|byte| byte == b'\t' || (byte >= b' ' && byte != 0x7F));
-            if !is_name || !is_value || OWN_FIELDS.contains(&name.to_ascii_lowercase().as_str()) {
+            if !is_name || !is_value || own.contains(&name.to_ascii_lowercase().as_str()) {
                 return Err(OptionsError::Field(name.clone()));
             }
         }
@@ -220,6 +259,11 @@ mod tests {
         let held = Options::new(Url::parse_tcp("tcp://a:1").unwrap());
         assert_eq!(held.check(), Ok(()));
         assert!(Options { rate: 1.0, ..held }.check().is_err());
+        let events = Options { events: Some(EventOptions::default()), ..sound.clone() };
+        assert_eq!((events.check(), events.held()), (Ok(()), Held::Events));
+        let own = vec![("Last-Event-ID".into(), "7".into())];
+        assert!(Options { fields: own, ..events.clone() }.check().is_err());
+        assert!(Options { heartbeat: Some(Duration::from_secs(1)), ..events }.check().is_err());
         assert!(Options { stall: 1.5, ..sound.clone() }.check().is_err());
         assert!(Options { ramp: 0.0, ..sound.clone() }.check().is_err());
         assert!(Options { message_bytes: 10, ..sound }.check().is_err());

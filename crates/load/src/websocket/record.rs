@@ -56,6 +56,15 @@ pub struct WebSocketRecord {
     pub lost: u64,
     /// Deliveries beyond the expected ones: duplicates.
     pub surplus: u64,
+    /// Requests for events that continue after the last id.
+    #[serde(default)]
+    pub resumed: u64,
+    /// Comments among events, which servers send to keep connections open.
+    #[serde(default)]
+    pub comments: u64,
+    /// Events without a usable time.
+    #[serde(default)]
+    pub unstamped: u64,
     /// Received bytes of frames and heads.
     pub bytes_received: u64,
     /// Sent bytes of frames and heads.
@@ -68,6 +77,9 @@ pub struct WebSocketRecord {
     pub pong: Latencies,
     /// From the time a message was due to each of its receivers.
     pub delivery: Latencies,
+    /// Between two events of a connection.
+    #[serde(default)]
+    pub between: Latencies,
     /// The generator's own lag and its time. The lag is measured for each message, ping, opening and further attempt, and
     /// by a probe after 10 ms in which nothing was due.
     pub generator: GeneratorRecord,
@@ -100,6 +112,9 @@ macro_rules! counts {
             &$($mut)? $record.expected,
             &$($mut)? $record.lost,
             &$($mut)? $record.surplus,
+            &$($mut)? $record.resumed,
+            &$($mut)? $record.comments,
+            &$($mut)? $record.unstamped,
             &$($mut)? $record.bytes_received,
             &$($mut)? $record.bytes_sent,
             &$($mut)? $record.unrecovered,
@@ -156,7 +171,7 @@ impl WebSocketRecord {
                 *into.entry(*key).or_default() += count;
             }
         }
-        let more = [&other.connect, &other.handshake, &other.pong, &other.delivery];
+        let more = [&other.connect, &other.handshake, &other.pong, &other.delivery, &other.between];
         for (sum, more) in self.latencies().into_iter().zip(more) {
             sum.add(more);
             pause();
@@ -191,8 +206,8 @@ impl WebSocketRecord {
     }
 
     /// All latencies except the generator's own.
-    fn latencies(&mut self) -> [&mut Latencies; 4] {
-        [&mut self.connect, &mut self.handshake, &mut self.pong, &mut self.delivery]
+    fn latencies(&mut self) -> [&mut Latencies; 5] {
+        [&mut self.connect, &mut self.handshake, &mut self.pong, &mut self.delivery, &mut self.between]
     }
 
     /// Attempts that failed for this cause.
@@ -257,7 +272,7 @@ mod tests {
             spent_most: crate::Spent { cpu_ns: 1, waited_ns: Some(1) },
         };
         let mut record = serde_json::to_value(WebSocketRecord::default()).unwrap();
-        let times = ["connect", "handshake", "pong", "delivery", "generator", "tls"];
+        let times = ["connect", "handshake", "pong", "delivery", "between", "generator", "tls"];
         let fields = record.as_object_mut().unwrap();
         fields.iter_mut().filter(|(name, _)| !times.contains(&name.as_str())).for_each(|(_, value)| fill(value));
         let record: WebSocketRecord = serde_json::from_value(record).unwrap();
@@ -269,7 +284,8 @@ mod tests {
             connect: latencies.clone(),
             handshake: latencies.clone(),
             pong: latencies.clone(),
-            delivery: latencies,
+            delivery: latencies.clone(),
+            between: latencies,
             generator,
             tls: Some(Box::default()),
             ..record

@@ -52,6 +52,8 @@ pub struct Row {
     pub pong: Sparse,
     /// From the time a message was due to each of its receivers.
     pub delivery: Sparse,
+    /// Between two events of a connection.
+    pub between: Sparse,
     /// The generator's own lag.
     pub lag: Sparse,
     /// The part of the lag in which the generator ran earlier work.
@@ -101,6 +103,7 @@ impl SeriesRow for Row {
             handshake: Sparse::from(&record.handshake),
             pong: Sparse::from(&record.pong),
             delivery: Sparse::from(&record.delivery),
+            between: Sparse::from(&record.between),
             lag: Sparse::from(&record.generator.lag),
             lag_own: Sparse::from(&record.generator.lag_own),
         }
@@ -139,6 +142,7 @@ impl SeriesRow for Row {
         self.handshake.add(&later.handshake);
         self.pong.add(&later.pong);
         self.delivery.add(&later.delivery);
+        self.between.add(&later.between);
         self.lag.add(&later.lag);
         self.lag_own.add(&later.lag_own);
     }

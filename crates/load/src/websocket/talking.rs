@@ -79,6 +79,9 @@ impl Worker {
 
     /// Parses received bytes. Returns the reply to send, and how the connection ends, if it does.
     pub(super) fn hear(&mut self, slot: usize, mut bytes: &[u8]) -> Heard {
+        if self.setup.options.events.is_some() {
+            return self.hear_events(slot, bytes);
+        }
         let Self { connections, seat, setup, random, .. } = self;
         let Seat { record, now_ns, .. } = seat;
         let mut heard = Heard::default();
@@ -233,6 +236,10 @@ impl Worker {
         if connection.stalled {
             return self.finish(slot, Ending::Stalled);
         }
+        if self.setup.options.events.is_some() {
+            // A client of events closes; nothing answers that.
+            return self.finish(slot, Ending::Done);
+        }
         connection.phase = Phase::Closing;
         let task = connection.task;
         self.seat.reactor.set_deadline(task, None);
@@ -291,6 +298,13 @@ pub(super) struct Heard {
     reply: Vec<u8>,
     close: Option<CloseCode>,
     ending: Option<Ending>,
+}
+
+impl Heard {
+    /// Without a reply.
+    pub(super) fn ended(ending: Option<Ending>) -> Self {
+        Self { ending, ..Self::default() }
+    }
 }
 
 fn write(stream: &Transport, bytes: &[u8]) -> Result<usize, Ending> {

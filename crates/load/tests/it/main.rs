@@ -1,8 +1,10 @@
 //! The integration tests of `load`, one module per subject.
 
 mod bad_targets;
+mod bodies;
 mod closed_loop;
 mod course;
+mod events;
 mod http2;
 mod rate;
 mod scenario;

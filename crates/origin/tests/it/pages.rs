@@ -302,3 +302,23 @@ fn a_stopped_origin_closes_its_connections() {
     client.expect_end(End::Fin);
     assert_eq!(handle.counts().closed(CloseReason::Stopped), 1);
 }
+
+#[test]
+fn events_continue_after_the_last_event_id() {
+    let origin = start(Options::default());
+    let mut client = Client::connect(&origin);
+    for (last, numbers) in [("", [1, 2, 3]), ("Last-Event-ID: 41\r\n", [42, 43, 44])] {
+        client.send(format!("GET /events?every=1&count=3&retry=20 HTTP/1.1\r\nHost: o\r\n{last}\r\n"));
+        let head = client.head();
+        let (_, body, _) = client.chunked();
+        assert_eq!((head.status, head.field("Content-Type")), (200, Some("text/event-stream")));
+        let text = String::from_utf8(body).unwrap();
+        let events: Vec<&str> = text.split_terminator("\n\n").collect();
+        assert!(text.starts_with("retry: 20\n") && events.len() == 3, "{text}");
+        for (event, number) in events.iter().zip(numbers) {
+            assert!(event.contains(&format!("id: {number}\ndata: {{\"number\":{number},\"sent_us\":")), "{event}");
+        }
+    }
+    client.get("/events?every=x");
+    assert_eq!(client.response().0.status, 400);
+}

@@ -52,7 +52,11 @@ pub fn render(document: &Document) -> String {
 fn render_card(card: &Card) -> String {
     let trend = svg::trend(&card.trend);
     let (title, beside) = (escape(&card.title), escape(&card.beside));
-    let (full, brief) = (escape(&card.figure.to_string()), escape(&card.figure.brief()));
+    let (full, brief) = (escape(&card.figure.to_string()), card.figure.brief());
+    // The number is large; its unit and its spread are not.
+    let (number, unit) = brief.split_once(' ').map_or((brief.as_str(), ""), |(number, unit)| (number, unit));
+    let unit = if unit.is_empty() { String::new() } else { format!(" <span class=\"unit\">{}</span>", escape(unit)) };
+    let brief = format!("{}{unit}", escape(number));
     format!(
         "<div class=\"figure\"><div class=\"what\">{title}</div><div class=\"value\" title=\"{full}\">{brief}</div>{trend}\
          <div class=\"beside\">{beside}</div></div>"
@@ -191,13 +195,18 @@ fn numbers(chart: &Chart) -> Table {
     table
 }
 
-/// A line with a mark, and its evidence to unfold. A failed verdict is open.
+/// A line with a mark, and its evidence to unfold. A failed verdict is open if its line does not say how it failed.
 fn render_verdict(page: &mut String, verdict: &Verdict) {
     let (word, mark) = (verdict.outcome.word(), verdict.outcome.mark());
-    let open = if verdict.outcome == Outcome::Fails { " open" } else { "" };
+    let open = if verdict.outcome == Outcome::Fails && verdict.brief.is_empty() { " open" } else { "" };
+    let brief = if verdict.brief.is_empty() {
+        String::new()
+    } else {
+        format!(" <span class=\"brief\">{}</span>", escape(&verdict.brief))
+    };
     let _ = write!(
         page,
-        "<details class=\"claim {word}\"{open}><summary><span class=\"mark\">{mark}</span> <span class=\"word\">{word}</span> {}</summary><p>{}</p>",
+        "<details class=\"claim {word}\"{open}><summary><span class=\"mark\">{mark}</span> <span class=\"word\">{word}</span> {}{brief}</summary><p>{}</p>",
         escape(&verdict.claim),
         escape(&verdict.reason)
     );

@@ -19,6 +19,7 @@ h3{font-size:1rem;margin:0 0 .25rem}
 .cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(9.5rem,1fr));gap:.75rem;margin:1rem 0}
 .figure{border:1px solid var(--line);border-radius:.4rem;padding:.6rem .8rem;background:var(--box)}
 .figure .value{font-size:1.45rem;font-weight:600;line-height:1.3;font-variant-numeric:tabular-nums}
+.figure .unit{font-size:1rem;font-weight:400}
 .figure .what,.figure .beside{color:var(--dim);font-size:.85rem}
 .trend{width:7.5rem;height:1.5rem;margin:.15rem 0}
 nav{display:flex;flex-wrap:wrap;gap:.1rem 1rem;margin:1rem 0;font-size:.9rem}
@@ -29,7 +30,7 @@ dd{margin:0;min-width:0}
 .scroll{overflow-x:auto;margin:1rem 0}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;overflow-wrap:normal;font-size:.9rem}
 caption{text-align:left;font-weight:600;padding-bottom:.25rem}
-th,td{padding:.3rem 1rem .3rem 0;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
+th,td{padding:.3rem .9rem .3rem 0;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
 thead th{color:var(--dim);font-weight:600}
 td.n,th.n{text-align:right}
 td.n{white-space:nowrap}
@@ -51,7 +52,7 @@ figcaption summary{color:var(--dim);font-size:.9rem}
 .part>summary{border-bottom:1px solid var(--line);margin:1rem 0 .5rem}
 .part>summary h2{display:inline-block;border:0;margin:0;font-size:1.05rem}
 .claim{border-left:.25rem solid var(--dim);padding:.1rem 0 .1rem .75rem;margin:.4rem 0}
-.claim .mark{font-weight:700}.claim .word{color:var(--dim);font-size:.85rem}
+.claim .mark{font-weight:700}.claim .word,.claim .brief{color:var(--dim);font-size:.85rem}.claim .brief{margin-left:.5rem}
 .claim>p,.claim>dl{margin-left:1.1rem;font-size:.9rem}
 .card{border:1px solid var(--line);border-left:.3rem solid var(--dim);background:var(--box);padding:.75rem 1rem;margin:1rem 0;border-radius:.25rem}
 .card dl{grid-template-columns:minmax(0,1fr)}.card dt{font-size:.85rem}

@@ -85,12 +85,13 @@ fn render_block(out: &mut Lines, block: &Block, extent: Extent) {
     }
 }
 
-/// One line for a verdict that holds; others with the reason.
+/// One line for a verdict that holds; others with the reason in a few words.
 fn brief_verdict(out: &mut Lines, verdict: &Verdict) {
     let mark = verdict.outcome.mark();
     out.paragraph(&format!("{mark} "), &verdict.claim);
     if verdict.outcome != Outcome::Holds {
-        out.paragraph("    ", &format!("{}: {}", verdict.outcome.word(), verdict.reason));
+        let why = if verdict.brief.is_empty() { &verdict.reason } else { &verdict.brief };
+        out.paragraph("    ", &format!("{}: {why}", verdict.outcome.word()));
     }
 }
 

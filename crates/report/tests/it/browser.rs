@@ -36,6 +36,7 @@ fn example() -> Document {
         claim: "sockets to the gateway's port differ by more than 100 ×".to_owned(),
         outcome: Outcome::Holds,
         reason: "off lies above on: × 820 [× 815 to × 827 at 95 %], 8 rounds, p = 7.81e-3".to_owned(),
+        brief: "× 820 [× 815 to × 827 at 95 %]".to_owned(),
         evidence: vec![("ratio".to_owned(), Figure::sampled(&[815.0, 820.0, 827.0], Unit::Ratio))],
     };
     let section = Section::new("Result")

@@ -28,6 +28,7 @@ fn everything(word: &str, numbers: &[f64]) -> Document {
         claim: word.to_owned(),
         outcome: Outcome::Holds,
         reason: word.to_owned(),
+        brief: word.to_owned(),
         evidence: vec![(word.to_owned(), Figure::sampled(numbers, Unit::of(word)))],
     };
     let section = Section::new(word)
@@ -84,6 +85,7 @@ fn a_page_answers_before_it_explains_and_a_brief_text_ends_with_the_answer() {
         claim: claim.to_owned(),
         outcome,
         reason: format!("why {claim}"),
+        brief: if outcome == Outcome::Undecided { "5 more rounds needed".to_owned() } else { String::new() },
         evidence: Vec::new(),
     };
     let claims = Section::new("Claims")
@@ -113,6 +115,7 @@ fn a_page_answers_before_it_explains_and_a_brief_text_ends_with_the_answer() {
         page.contains("title=\"21 µs [20 µs–22 µs], n = 3\">21 µs ±5 %</td>"),
         "the whole spread is a hover away: {page}"
     );
+    assert!(page.contains("it is faster <span class=\"brief\">5 more rounds needed</span></summary>"), "{page}");
     assert!(page.contains("<details class=\"claim fails\" open>") && page.contains("<details class=\"claim holds\">"));
     let brief = text::brief(&document, 80);
     let expected = "\
@@ -122,7 +125,7 @@ Claims
 ------
 ✓ it is cheaper
 ? it is faster
-    undecided: why it is faster
+    undecided: 5 more rounds needed
 ✗ it is smaller
     fails: why it is smaller
 

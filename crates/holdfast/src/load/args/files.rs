@@ -1,5 +1,6 @@
 //! The flags that name the files of a run.
 
+use super::push::PushFlags;
 use load::results::Files;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -28,6 +29,8 @@ pub(crate) struct FileArgs {
     /// Serve the same at /metrics during the run
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
+    #[command(flatten)]
+    push: PushFlags,
 }
 
 /// Refuses a URL after `--json`: the flag would take it as its file.
@@ -40,7 +43,7 @@ fn parse_file(text: &str) -> Result<PathBuf, String> {
 
 impl FileArgs {
     pub(in crate::load) fn files(&self) -> Files {
-        let Self { json, csv, hgrm, html, junit, prometheus, listen } = self.clone();
-        Files { json, csv, hgrm, html, junit, prometheus, listen }
+        let Self { json, csv, hgrm, html, junit, prometheus, listen, push } = self.clone();
+        Files { json, csv, hgrm, html, junit, prometheus, listen, push: push.pushes() }
     }
 }

@@ -56,6 +56,9 @@ impl LoadArgs {
             (self.no_templates, "--no-templates"),
             (self.tls.handshakes_only(), "--handshakes"),
         ];
+        if let Some(flag) = self.bodies.given() {
+            return Err(format!("{flag} is not for tcp:// URLs"));
+        }
         match for_http.iter().find(|(given, _)| *given) {
             Some((_, flag)) => Err(format!("{flag} is not for tcp:// URLs")),
             None => Ok(()),

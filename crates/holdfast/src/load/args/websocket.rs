@@ -4,14 +4,16 @@ use super::super::typed::{parse_duration_range, parse_rate};
 use super::{LoadArgs, THREADS_DEFAULT};
 use crate::typed::{bytes, count, duration};
 use load::Url;
-use load::websocket::{Options, Storm, parse_url};
+use load::websocket::{EventOptions, EventTime, Options, Storm, parse_url};
 use std::time::Duration;
 
 /// Pause before a connection cut by a storm is opened again, unless `--reconnect` gives another.
 const RECONNECT_DEFAULT: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
 #[derive(Debug, Clone, Default, clap::Args)]
-#[command(next_help_heading = "For ws:// URLs; --ramp, --hold, --stall, --reconnect and --storm for tcp://, too")]
+#[command(
+    next_help_heading = "For ws:// URLs; --ramp, --hold, --stall, --reconnect and --storm for tcp:// and --sse, too"
+)]
 pub(super) struct Flags {
     /// Connections opened per second; 1000/s if not given
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
@@ -40,6 +42,15 @@ pub(super) struct Flags {
     /// Cut this share of the connections at once, this long after all were opened, such as 10s:50%; --reconnect reopens them
     #[arg(long, value_name = "TIME:SHARE", value_parser = parse_storm)]
     storm: Option<Storm>,
+    /// Server-sent events of the http:// URL: hold the responses, and count and time their events
+    #[arg(long, conflicts_with_all = ["heartbeat", "rooms", "join", "message_size", "rate"])]
+    sse: bool,
+    /// Where an event has the time it was sent at: data, id, or a JSON pointer such as /sent (s, ms, us or ns since 1970)
+    #[arg(long, value_name = "PLACE", requires = "sse")]
+    event_time: Option<EventTime>,
+    /// The ids of events are numbers in sequence: count gaps as lost events, and repetitions
+    #[arg(long, requires = "sse")]
+    event_sequence: bool,
 }
 
 impl Flags {
@@ -55,6 +66,7 @@ impl Flags {
             (self.stall.is_some(), "--stall"),
             (self.reconnect.is_some(), "--reconnect"),
             (self.storm.is_some(), "--storm"),
+            (self.sse, "--sse"),
         ];
         given.iter().find(|(given, _)| *given).map(|(_, name)| *name)
     }
@@ -99,6 +111,12 @@ impl LoadArgs {
             let lower = url.get(..6).unwrap_or(url).to_ascii_lowercase();
             lower.starts_with("ws://") || lower.starts_with("wss://")
         };
+        if self.websocket.sse {
+            return match self.urls.iter().find(|url| is_websocket(url)) {
+                Some(url) => Err(format!("--sse is for http:// URLs, and {url} is none")),
+                None => Ok(true),
+            };
+        }
         if !self.urls.iter().any(is_websocket) {
             return match self.websocket.given() {
                 Some(flag) => Err(format!("{flag} is for ws:// URLs")),
@@ -108,13 +126,8 @@ impl LoadArgs {
         Ok(true)
     }
 
-    /// The options of the load that holds connections.
-    pub(in crate::load) fn websocket_options(&self) -> Result<Options, String> {
-        let is_tcp = self.is_tcp();
-        let [url] = self.urls.as_slice() else {
-            let what = if is_tcp { "held connections" } else { "WebSockets" };
-            return Err(format!("a load of {what} has one URL"));
-        };
+    /// An error if a flag was given that a load of held connections has no use for.
+    fn check_flags_of_held(&self, is_tcp: bool) -> Result<(), String> {
         let for_http = [
             (self.requests.is_some(), "-n"),
             (!self.stage.is_empty(), "--stage"),
@@ -135,16 +148,39 @@ impl LoadArgs {
             (self.no_templates, "--no-templates"),
             (self.tls.handshakes_only(), "--handshakes"),
         ];
-        if let Some((_, flag)) = for_http.iter().find(|(given, _)| *given) {
-            return Err(format!("{flag} is not for {}", if is_tcp { "tcp:// URLs with --hold" } else { "ws:// URLs" }));
-        }
+        let refused = for_http.iter().find(|(given, _)| *given).map(|(_, flag)| *flag);
+        let Some(flag) = refused.or(self.bodies.given()) else { return Ok(()) };
+        let urls = match (is_tcp, self.websocket.sse) {
+            (true, _) => "tcp:// URLs with --hold",
+            (_, true) => "a load of --sse",
+            _ => "ws:// URLs",
+        };
+        Err(format!("{flag} is not for {urls}"))
+    }
+
+    /// The options of the load that holds connections.
+    pub(in crate::load) fn websocket_options(&self) -> Result<Options, String> {
+        let is_tcp = self.is_tcp();
+        let [url] = self.urls.as_slice() else {
+            let what = match (is_tcp, self.websocket.sse) {
+                (true, _) => "held connections",
+                (_, true) => "event streams",
+                _ => "WebSockets",
+            };
+            return Err(format!("a load of {what} has one URL"));
+        };
+        self.check_flags_of_held(is_tcp)?;
         let flags = &self.websocket;
         let constant = |rate: Option<(f64, f64)>, flag: &str| match rate {
             Some((from, to)) if from.to_bits() != to.to_bits() => Err(format!("{flag}: one rate, for ws:// URLs")),
             rate => Ok(rate.map(|(rate, _)| rate)),
         };
-        let url =
-            if is_tcp { Url::parse_tcp(url).map_err(|error| format!("{url}: {error}"))? } else { parse_url(url)? };
+        let wrong = |error| format!("{url}: {error}");
+        let url = match (is_tcp, flags.sse) {
+            (true, _) => Url::parse_tcp(url).map_err(wrong)?,
+            (_, true) => url.parse().map_err(wrong)?,
+            _ => parse_url(url)?,
+        };
         let tls = self.tls.options(url.tls)?;
         let sound = Options::new(url);
         let storm_default = flags.storm.map(|_| RECONNECT_DEFAULT);
@@ -163,6 +199,9 @@ impl LoadArgs {
             stall: flags.stall.unwrap_or(sound.stall),
             reconnect: flags.reconnect.or(storm_default),
             storm: flags.storm,
+            events: flags
+                .sse
+                .then(|| EventOptions { time: flags.event_time.clone(), in_sequence: flags.event_sequence }),
             fields: self.fields()?,
             connect_timeout: self.connect_timeout,
             timeout: self.timeout,

@@ -4,7 +4,7 @@
 use super::Results;
 use crate::results::figures::{FORMAT, Latency, Limit, SocketFigures};
 use crate::results::tls::HandshakeFigures;
-use crate::websocket::{Ending, Memory, Row};
+use crate::websocket::{Ending, Held, Memory, Row, WebSocketRecord};
 use crate::{Cause, Sparse, Verdict};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -13,12 +13,14 @@ use std::collections::BTreeMap;
 pub(crate) const PROTOCOL: &str = "websocket";
 /// The same for TCP connections that are held open.
 pub(crate) const PROTOCOL_TCP: &str = "tcp";
+/// The same for server-sent events.
+pub(crate) const PROTOCOL_EVENTS: &str = "events";
 
 #[derive(Debug, Serialize)]
 struct File<'a> {
     format: u32,
     holdfast: &'a str,
-    /// [`PROTOCOL`] or [`PROTOCOL_TCP`].
+    /// [`PROTOCOL`], [`PROTOCOL_TCP`] or [`PROTOCOL_EVENTS`].
     protocol: &'a str,
     target: String,
     address: String,
@@ -54,6 +56,8 @@ struct File<'a> {
     lost: u64,
     surplus: u64,
     foreign: u64,
+    #[serde(flatten)]
+    events: EventFigures,
     bytes_received: u64,
     bytes_sent: u64,
     memory: MemoryFigures,
@@ -78,6 +82,29 @@ struct File<'a> {
     late: Option<&'a str>,
     notes: &'a [String],
     verdicts: &'a [Verdict],
+}
+
+/// What only events have; `delivered` is their number.
+#[derive(Debug, Serialize)]
+struct EventFigures {
+    /// Requests with `Last-Event-ID`.
+    resumed: u64,
+    comments: u64,
+    /// Events without a usable time.
+    unstamped: u64,
+    /// Between two events of a connection.
+    between: Latency,
+}
+
+impl From<&WebSocketRecord> for EventFigures {
+    fn from(record: &WebSocketRecord) -> Self {
+        Self {
+            resumed: record.resumed,
+            comments: record.comments,
+            unstamped: record.unstamped,
+            between: Latency::from(&record.between),
+        }
+    }
 }
 
 /// One row over time.
@@ -153,6 +180,14 @@ impl From<&Memory> for MemoryFigures {
     }
 }
 
+fn protocol(held: Held) -> &'static str {
+    match held {
+        Held::WebSocket => PROTOCOL,
+        Held::Tcp => PROTOCOL_TCP,
+        Held::Events => PROTOCOL_EVENTS,
+    }
+}
+
 /// The file, with a final line end.
 pub(crate) fn json(results: &Results<'_>) -> String {
     let summary = results.summary;
@@ -163,7 +198,7 @@ pub(crate) fn json(results: &Results<'_>) -> String {
     let file = File {
         format: FORMAT,
         holdfast: env!("CARGO_PKG_VERSION"),
-        protocol: if summary.options.url.bare { PROTOCOL_TCP } else { PROTOCOL },
+        protocol: protocol(summary.options.held()),
         target: summary.options.target(),
         address: summary.options.places.shown(summary.address),
         connections: summary.options.connections,
@@ -196,6 +231,7 @@ pub(crate) fn json(results: &Results<'_>) -> String {
         lost: record.lost,
         surplus: record.surplus,
         foreign: record.foreign,
+        events: EventFigures::from(record),
         bytes_received: record.bytes_received,
         bytes_sent: record.bytes_sent,
         memory: MemoryFigures::from(&summary.memory),

@@ -29,7 +29,7 @@ impl Reports for Results<'_> {
     fn csv(&self) -> String {
         let columns = "begun_s,length_s,open,begun,established,failed,losses,sent,delivered,lost,pings,bytes_received,bytes_sent,\
                        handshake_p50_ms,handshake_p99_ms,pong_p50_ms,pong_p99_ms,delivery_p50_ms,delivery_p90_ms,delivery_p99_ms,\
-                       delivery_max_ms,lag_p99_ms,lag_own_p99_ms";
+                       delivery_max_ms,between_p50_ms,between_p99_ms,lag_p99_ms,lag_own_p99_ms";
         let looks = self.sockets.map(|sockets| &sockets.looks);
         table::csv(columns, looks, self.rows.iter().map(|row| (row.begun + row.length, line(row))))
     }
@@ -45,10 +45,11 @@ impl Reports for Results<'_> {
         super::junit(&name, elapsed_s, self.verdicts, failure, &self.health.void)
     }
 
-    /// The times that the load mainly measures: deliveries if it sends messages, else pongs, else handshakes.
+    /// The times that the load mainly measures: deliveries if there are any, else times between events, else pongs, else
+    /// handshakes.
     fn spectrum(&self) -> Latencies {
         let record = &self.summary.record;
-        let times = [&record.delivery, &record.pong, &record.handshake];
+        let times = [&record.delivery, &record.between, &record.pong, &record.handshake];
         times.into_iter().find(|latencies| latencies.count() > 0).cloned().unwrap_or_default()
     }
 }
@@ -79,6 +80,8 @@ fn line(row: &Row) -> String {
         ms(&row.delivery, 0.9),
         ms(&row.delivery, 0.99),
         ms(&row.delivery, 1.0),
+        ms(&row.between, 0.5),
+        ms(&row.between, 0.99),
         ms(&row.lag, 0.99),
         ms(&row.lag_own, 0.99),
     ];

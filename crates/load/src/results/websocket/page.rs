@@ -6,10 +6,10 @@ use crate::results::figures::QUANTILES;
 use crate::results::sections::{TICKS_PER_HALF, generator, tcp, thresholds};
 use crate::results::units::time;
 use crate::results::words::verdict;
-use crate::websocket::{Ending, Row};
-use crate::{Cause, Latencies};
+use crate::websocket::{Ending, Held, Row};
+use crate::{Cause, Latencies, Sparse};
 use report::text::grouped;
-use report::{Axis, Chart, Document, Figure, Kind, Section, Series, Table, Unit};
+use report::{Axis, Card, Chart, Document, Figure, Kind, Section, Series, Table, Unit};
 
 /// The document of a run.
 pub(crate) fn document(results: &Results<'_>) -> Document {
@@ -23,6 +23,7 @@ pub(crate) fn document(results: &Results<'_>) -> Document {
         .fact("processes", summary.processes.to_string())
         .fact("duration", format!("{:.2} s", summary.elapsed.as_secs_f64()))
         .answer(answer(results));
+    document.cards = cards(results);
     if !results.verdicts.is_empty() {
         document = document.section(thresholds(results.health, results.verdicts));
     }
@@ -36,6 +37,48 @@ pub(crate) fn document(results: &Results<'_>) -> Document {
     document.section(generator(&summary.record.generator, results.health, results.verdicts))
 }
 
+/// The most important figures: what is open, the times that are measured, and losses.
+fn cards(results: &Results<'_>) -> Vec<Card> {
+    let (record, rows) = (&results.summary.record, results.rows);
+    let exact = |value: u64| Figure::exact(value as f64, Unit::of(""));
+    let of = |whole: u64, what: &str| format!("of {} {what}", grouped(whole));
+    let mut cards = vec![
+        Card::new("open at most", exact(record.open), of(results.summary.options.connections as u64, "connections"))
+            .trend(rows.iter().map(|row| row.open as f64)),
+    ];
+    let (opening, delivery) = names(results.summary.options.held());
+    let mut time = |name: &str, times: &Latencies, row: fn(&Row) -> &Sparse| {
+        if times.count() > 0 {
+            let figure = Figure::from_events(times.quantile_ns(0.99) as f64, times.count(), Unit::Nanoseconds);
+            let trend = rows.iter().map(move |one| row(one).quantile(0.99) as f64);
+            cards.push(
+                Card::new(&format!("{name}, p99"), figure, format!("n = {}", grouped(times.count()))).trend(trend),
+            );
+        }
+    };
+    time(opening, &record.handshake, |row| &row.handshake);
+    time("pong", &record.pong, |row| &row.pong);
+    time(delivery, &record.delivery, |row| &row.delivery);
+    time("between events", &record.between, |row| &row.between);
+    cards.push(
+        Card::new("lost", exact(record.losses()), of(record.established, "opened"))
+            .trend(rows.iter().map(|row| row.losses as f64)),
+    );
+    if record.expected > 0 {
+        cards.push(Card::new("not delivered", exact(record.lost), of(record.expected, "expected")));
+    }
+    cards
+}
+
+/// What the opening of a connection and a delivery are called.
+fn names(held: Held) -> (&'static str, &'static str) {
+    match held {
+        Held::WebSocket => ("handshake", "delivery"),
+        Held::Tcp => ("connection", "delivery"),
+        Held::Events => ("response head", "event"),
+    }
+}
+
 /// The run in one sentence.
 pub(crate) fn answer(results: &Results<'_>) -> String {
     let record = &results.summary.record;
@@ -43,7 +86,20 @@ pub(crate) fn answer(results: &Results<'_>) -> String {
         0 => "none lost".to_owned(),
         losses => format!("{} lost", grouped(losses)),
     };
-    let delivered = if record.delivered == 0 {
+    let is_of_events = results.summary.options.held() == Held::Events;
+    let delivered = if is_of_events && record.delivery.count() == 0 {
+        format!(
+            ", {} events, p99 between them {}",
+            grouped(record.delivered),
+            time(record.between.quantile_ns(0.99) as f64)
+        )
+    } else if is_of_events {
+        format!(
+            ", {} events, their age p99 {}",
+            grouped(record.delivered),
+            time(record.delivery.quantile_ns(0.99) as f64)
+        )
+    } else if record.delivered == 0 {
         String::new()
     } else {
         format!(", deliveries p99 {}", time(record.delivery.quantile_ns(0.99) as f64))
@@ -66,7 +122,13 @@ fn connections(results: &Results<'_>) -> Section {
         .row(count("failed", record.failed(), "connections"))
         .row(count("open, at most", record.open, "connections"))
         .row(count("lost while open", record.losses(), "connections"));
-    if record.sent + record.delivered > 0 {
+    if results.summary.options.held() == Held::Events {
+        table = table
+            .row(count("events", record.delivered, "events"))
+            .row(count("lost, by gaps of the ids", record.lost, "events"))
+            .row(count("repeated", record.surplus, "events"))
+            .row(count("opened again after the last id", record.resumed, "connections"));
+    } else if record.sent + record.delivered > 0 {
         table = table
             .row(count("messages sent", record.sent, "messages"))
             .row(count("delivered", record.delivered, "messages"))
@@ -101,7 +163,13 @@ fn bars(section: Section, title: &str, unit: &str, counts: impl Iterator<Item = 
 /// All measured times side by side.
 fn times(results: &Results<'_>) -> Section {
     let record = &results.summary.record;
-    let all = [("handshake", &record.handshake), ("pong", &record.pong), ("delivery", &record.delivery)];
+    let (opening, delivery) = names(results.summary.options.held());
+    let all = [
+        (opening, &record.handshake),
+        ("pong", &record.pong),
+        (delivery, &record.delivery),
+        ("between events", &record.between),
+    ];
     let measured: Vec<(&str, &Latencies)> = all.into_iter().filter(|(_, times)| times.count() > 0).collect();
     let section = Section::new("Times");
     if measured.is_empty() {
@@ -139,17 +207,25 @@ fn over_time(results: &Results<'_>) -> Section {
         .series(line("established", &|row| row.per_second(row.established)))
         .series(line("failed", &|row| row.per_second(row.failed)))
         .series(line("lost", &|row| row.per_second(row.losses)));
+    let (opening, delivery) = names(results.summary.options.held());
     let mut latency = chart("Times over time", "p99 from due", Unit::Nanoseconds)
-        .series(line("handshake", &|row| row.handshake.quantile(0.99) as f64));
+        .series(line(opening, &|row| row.handshake.quantile(0.99) as f64));
     if record.pong.count() > 0 {
         latency = latency.series(line("pong", &|row| row.pong.quantile(0.99) as f64));
     }
+    if record.between.count() > 0 {
+        latency = latency.series(line("between events", &|row| row.between.quantile(0.99) as f64));
+    }
     if record.delivery.count() > 0 {
-        latency = latency.series(line("delivery", &|row| row.delivery.quantile(0.99) as f64));
+        latency = latency.series(line(delivery, &|row| row.delivery.quantile(0.99) as f64));
     }
     let section = Section::new("Over time").chart(open).chart(rates).chart(latency);
     if record.sent + record.delivered == 0 {
         return section;
+    }
+    if results.summary.options.held() == Held::Events {
+        let events = chart("Events", "rate", Unit::of("1/s"));
+        return section.chart(events.series(line("events", &|row| row.per_second(row.delivered))));
     }
     let messages = chart("Messages", "rate", Unit::of("1/s"))
         .series(line("sent", &|row| row.per_second(row.sent)))

@@ -4,7 +4,7 @@ use super::Results;
 use super::page::answer;
 use crate::results::units::{bytes, time};
 use crate::results::words::{condition, lateness, plan_line, tcp, thresholds, whose};
-use crate::websocket::{Ending, WebSocketRecord};
+use crate::websocket::{Ending, Held, Summary, WebSocketRecord};
 use crate::{Cause, Latencies};
 use report::text::grouped;
 use std::fmt::Write as _;
@@ -22,7 +22,7 @@ pub(crate) fn render(results: &Results<'_>) -> String {
         crate::results::tls::lines(handshakes, results.summary.elapsed, &mut text);
     }
     messages(results, &mut text);
-    times(&results.summary.record, results.summary.options.url.bare, &mut text);
+    times(&results.summary.record, results.summary.options.held(), &mut text);
     if let Some(sockets) = results.sockets {
         tcp(sockets, &mut text);
     }
@@ -78,18 +78,20 @@ fn connections(results: &Results<'_>, text: &mut String) {
     for cause in Cause::ALL.iter().filter(|cause| record.failed_by(**cause) > 0) {
         let _ = writeln!(text, "failed      {}: {}", grouped(record.failed_by(*cause)), cause.text());
     }
+    let what = if summary.options.held() == Held::Events { "the request" } else { "the handshake" };
     for (status, count) in &record.statuses {
-        let _ = writeln!(text, "failed      {}: the handshake was answered with status {status}", grouped(*count));
+        let _ = writeln!(text, "failed      {}: {what} was answered with status {status}", grouped(*count));
     }
     if record.bad_handshakes > 0 {
         let count = grouped(record.bad_handshakes);
-        let _ = writeln!(
-            text,
-            "failed      {count}: 101, but no answer to a WebSocket handshake (Sec-WebSocket-Accept and the like)"
-        );
+        let what = match summary.options.held() {
+            Held::Events => "200, but no events (Content-Type is not text/event-stream)",
+            _ => "101, but no answer to a WebSocket handshake (Sec-WebSocket-Accept and the like)",
+        };
+        let _ = writeln!(text, "failed      {count}: {what}");
     }
     for ending in Ending::ALL.iter().filter(|ending| record.ended_by(**ending) > 0) {
-        let (count, words) = (grouped(record.ended_by(*ending)), ending.text_of(summary.options.url.bare));
+        let (count, words) = (grouped(record.ended_by(*ending)), ending.text_of(summary.options.held()));
         let _ = writeln!(text, "ended       {count}: {words}");
     }
     if !record.codes.is_empty() {
@@ -112,6 +114,12 @@ fn connections(results: &Results<'_>, text: &mut String) {
         };
         let _ = writeln!(text, "storm       {:.0} % cut at once; {came}", storm.share * 100.0);
     }
+    memory(summary, text);
+    text.push('\n');
+}
+
+/// The memory of the connections.
+fn memory(summary: &Summary, text: &mut String) {
     let memory = &summary.memory;
     let (before, held, open) =
         (bytes(memory.before_bytes as f64), bytes(memory.held_bytes as f64), grouped(memory.connections));
@@ -131,12 +139,13 @@ fn connections(results: &Results<'_>, text: &mut String) {
             "memory      resident {before} before the first connection, {held} with {open} open; too few to divide"
         ),
     };
-    text.push('\n');
 }
 
 fn messages(results: &Results<'_>, text: &mut String) {
     let record = &results.summary.record;
-    if record.sent + record.unsent + record.delivered + record.foreign > 0 {
+    if results.summary.options.held() == Held::Events {
+        events(results, text);
+    } else if record.sent + record.unsent + record.delivered + record.foreign > 0 {
         let share = record.lost as f64 / record.expected.max(1) as f64 * 100.0;
         let _ = writeln!(
             text,
@@ -174,16 +183,46 @@ fn messages(results: &Results<'_>, text: &mut String) {
     );
 }
 
+/// The lines about events.
+fn events(results: &Results<'_>, text: &mut String) {
+    let record = &results.summary.record;
+    let options = results.summary.options.events.clone().unwrap_or_default();
+    let rate = record.delivered as f64 / results.summary.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
+    let _ = write!(text, "events      {} received, {rate:.1}/s", grouped(record.delivered));
+    if options.in_sequence {
+        let (lost, surplus) = (grouped(record.lost), grouped(record.surplus));
+        let _ = write!(text, "; {lost} lost by gaps of the ids, {surplus} repeated");
+    }
+    let _ = writeln!(text, "; {} comments", grouped(record.comments));
+    if record.resumed > 0 {
+        let _ = writeln!(text, "            {} times opened again after the last id", grouped(record.resumed));
+    }
+    if record.unstamped > 0 {
+        let count = grouped(record.unstamped);
+        let _ = writeln!(
+            text,
+            "            {count} without the time of --event-time, or with one in the future of this clock"
+        );
+    }
+}
+
 /// A column for each kind of time that was measured.
-fn times(record: &WebSocketRecord, is_bare: bool, text: &mut String) {
+fn times(record: &WebSocketRecord, held: Held, text: &mut String) {
+    let is_bare = held == Held::Tcp;
     // Without a handshake of WebSockets or TLS both are the same time.
     let is_plain = is_bare && record.tls.is_none();
     let nothing = Latencies::default();
-    let all: [(&str, &Latencies); 4] = [
+    let opening = match held {
+        Held::WebSocket => "handshake",
+        Held::Tcp => "TLS",
+        Held::Events => "head",
+    };
+    let all: [(&str, &Latencies); 5] = [
         ("TCP", &record.connect),
-        (if is_bare { "TLS" } else { "handshake" }, if is_plain { &nothing } else { &record.handshake }),
+        (opening, if is_plain { &nothing } else { &record.handshake }),
         ("pong", &record.pong),
-        ("delivery", &record.delivery),
+        (if held == Held::Events { "event" } else { "delivery" }, &record.delivery),
+        ("between", &record.between),
     ];
     let columns: Vec<_> = all.into_iter().filter(|(_, latencies)| latencies.count() > 0).collect();
     if columns.is_empty() {

@@ -1,0 +1,121 @@
+//! Loads of server-sent events against the built-in origin: streams opened, held, ended and opened again after the last id.
+//! No test here measures speed.
+#![allow(clippy::unwrap_used)] // a failed step is the end of a test
+
+use crate::scene::{origin, read_head, server};
+use load::Cause;
+use load::websocket::{Ending, EventOptions, Expectation, Options, Summary, start};
+use std::io::{Read as _, Write as _};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+fn options(address: SocketAddr, path: &str, connections: usize, hold_ms: u64) -> Options {
+    Options {
+        connections,
+        hold: Duration::from_millis(hold_ms),
+        drain: Duration::from_secs(10),
+        events: Some(EventOptions { time: Some("/sent_us".parse().unwrap()), in_sequence: true }),
+        ..Options::new(format!("http://{address}{path}").parse().unwrap())
+    }
+}
+
+fn run(options: Options) -> Summary {
+    start(options).unwrap().wait().unwrap()
+}
+
+const RECONNECT: Option<(Duration, Duration)> = Some((Duration::from_millis(1), Duration::from_millis(20)));
+
+#[test]
+fn events_are_counted_and_timed_until_the_load_closes() {
+    let origin = origin(origin::Options::default());
+    let summary = run(Options { threads: 2, ..options(origin.address(), "/events?every=5", 20, 1000) });
+    let record = &summary.record;
+    assert_eq!((record.established, record.failed(), record.losses(), record.open), (20, 0, 0, 20));
+    assert_eq!((record.ended_by(Ending::Done), record.handshake.count()), (20, 20));
+    assert!(record.delivered >= 40, "{} events", record.delivered);
+    assert_eq!((record.lost, record.surplus, record.unstamped, record.resumed), (0, 0, 0, 0));
+    assert_eq!((record.delivery.count(), record.between.count()), (record.delivered, record.delivered - 20));
+    assert!(record.between.quantile_ns(0.5) > 0 && record.expected == record.delivered);
+    let met = |text: &str| text.parse::<Expectation>().unwrap().judge(&summary, &summary.health()).met;
+    assert!(met("events>=40") && met("lost=0") && met("unstamped=0") && met("open=100%"));
+    assert!(!met("between_p99<1us") && !met("complete>0"));
+}
+
+#[test]
+fn streams_that_end_are_opened_again_after_the_last_id() {
+    let origin = origin(origin::Options::default());
+    for (by, ending) in [("", Ending::Complete), ("&by=fin", Ending::Fin), ("&by=reset", Ending::Reset)] {
+        let path = format!("/events?every=2&count=5{by}");
+        let record = run(Options { reconnect: RECONNECT, ..options(origin.address(), &path, 4, 400) }).record;
+        assert!(record.ended_by(ending) > 0, "{by}: {:?}", record.endings);
+        assert!(record.resumed > 0 && record.again >= record.resumed, "{by}: {}", record.resumed);
+        // A reset may destroy events that were sent, and then the stream continues after the last that came.
+        assert_eq!((record.lost, record.surplus), (0, 0), "{by}");
+        assert!(record.delivered > 4 * 5, "{by}: {}", record.delivered);
+    }
+}
+
+#[test]
+fn without_reconnect_an_end_is_a_loss() {
+    let origin = origin(origin::Options::default());
+    let record = run(options(origin.address(), "/events?every=1&count=3", 4, 300)).record;
+    assert_eq!((record.ended_by(Ending::Complete), record.losses(), record.delivered), (4, 4, 12));
+}
+
+#[test]
+fn a_target_that_forgets_the_last_id_is_found_out() {
+    // Its numbers go 1, 2, 5 in each response.
+    let address = server(|mut stream| {
+        if read_head(&mut stream) {
+            let events = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nContent-Length: 39\r\n\r\n\
+                          id:1\ndata:a\n\nid:2\ndata:b\n\nid:5\ndata:c\n\n";
+            let _ = stream.write_all(events.as_bytes());
+        }
+    });
+    let once = run(options(address, "/", 1, 200)).record;
+    assert_eq!((once.delivered, once.lost, once.surplus, once.unstamped), (3, 2, 0, 3));
+    let again = run(Options { reconnect: RECONNECT, ..options(address, "/", 1, 300) }).record;
+    assert!(again.resumed > 0 && again.surplus > 0, "{again:?}");
+}
+
+#[test]
+fn responses_without_events_are_named() {
+    let origin = origin(origin::Options::default());
+    let missing = run(options(origin.address(), "/nothing", 3, 100)).record;
+    assert_eq!((missing.statuses.get(&404), missing.established), (Some(&3), 0));
+    let page = run(options(origin.address(), "/page", 3, 100)).record;
+    assert_eq!((page.bad_handshakes, page.established), (3, 0));
+    let silent = server(|mut stream| {
+        // Reads until the client gives up.
+        let _ = std::io::copy(&mut stream, &mut std::io::sink());
+    });
+    let timeout = Duration::from_millis(100);
+    let waited = run(Options { timeout, ..options(silent, "/", 2, 400) }).record;
+    assert_eq!((waited.failed_by(Cause::Silent), waited.established), (2, 0));
+}
+
+#[test]
+fn a_204_tells_the_client_to_stop() {
+    static ASKED: AtomicUsize = AtomicUsize::new(0);
+    let address = server(|mut stream| {
+        if read_head(&mut stream) {
+            ASKED.fetch_add(1, Ordering::Relaxed);
+            let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n");
+            let _ = stream.read(&mut [0; 1]);
+        }
+    });
+    let record = run(Options { reconnect: RECONNECT, ..options(address, "/", 2, 300) }).record;
+    assert_eq!((record.statuses.get(&204), ASKED.load(Ordering::Relaxed)), (Some(&2), 2));
+}
+
+#[test]
+fn a_storm_resumes_every_stream() {
+    let origin = origin(origin::Options::default());
+    let storm = Some(load::websocket::Storm { after: Duration::from_millis(200), share: 1.0 });
+    let record =
+        run(Options { reconnect: RECONNECT, storm, ..options(origin.address(), "/events?every=5", 8, 800) }).record;
+    assert_eq!((record.ended_by(Ending::Storm), record.again, record.unrecovered), (8, 8, 0));
+    assert_eq!((record.lost, record.surplus), (0, 0), "the origin continues after the last id");
+    assert!(record.resumed > 0);
+}
