@@ -28,6 +28,7 @@ pub use base::logs::bell::{Haste, LogBell};
 pub use base::logs::error::{ErrorLog, ErrorOutput, ErrorTarget, Level, errno};
 pub use base::logs::place::{LogPlace, NamedFiles, Resolve, SyslogPlace, syslog_place};
 pub use base::memory::MemoryUse;
+pub use lower::share::Share;
 pub use lower::{LowerOptions, Lowered, ReadFile, lower};
 pub use plan::Plan;
 pub use plan::tls::KnownPairs;

@@ -3,7 +3,7 @@
 
 use crate::explain::HostsFile;
 use crate::instance::Instance;
-use crate::process::{self, Process};
+use crate::process::{self, Part, Process};
 use crate::serve::{LogFiles, make_directories};
 use crate::{exit, report};
 use conf::diagnostic::{self, Diagnostic, Severity};
@@ -60,6 +60,8 @@ pub(crate) struct Lasting {
     shared: Option<&'static Registry>,
     /// Ticket keys of another process: the next configuration is bound with them.
     pub(crate) tickets: Vec<TicketState>,
+    /// Which of the processes this one is; `None` in the master and where no process serves.
+    pub(crate) part: Option<Part>,
     /// Names are looked up here only, and no name server is asked.
     pub(crate) hosts: Option<HostsFile>,
 }
@@ -109,7 +111,8 @@ pub(crate) fn prepare(instance: &Instance, loader: &mut dyn Loader, lasting: &mu
             Some(hosts) => Ok(hosts.resolve(name, port)),
             None => resolve(name, port),
         };
-        prepared.process = process::lower_process(&model, &prepared.loaded, instance, &resolve, &mut found);
+        prepared.process =
+            process::lower_process(&model, &prepared.loaded, instance, lasting.part, &resolve, &mut found);
         if let (Some(process), true) = (&prepared.process, sound(&found)) {
             let (loader, files) = (RefCell::new(loader), RefCell::default());
             let read = |path: &Path| {
@@ -161,6 +164,7 @@ fn bind_gateway(
     let options = LowerOptions {
         prefix: loaded.prefix.clone(),
         workers: shared.workers() as u16,
+        share: process.share,
         hostname: hostname(),
         resolve,
         now_s: reactor::wall_clock().as_secs(),

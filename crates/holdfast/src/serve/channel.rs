@@ -40,6 +40,12 @@ pub(super) enum Kind {
     Descriptors = b'd',
     /// To the child: apply this configuration.
     Configure = b'c',
+    /// To the child: prepare this configuration, and keep the present one.
+    Prepare = b'P',
+    /// To the child: apply the configuration that you have prepared.
+    Apply = b'A',
+    /// To the child: forget it.
+    Withdraw = b'W',
     /// To the child: these files of certificates have changed.
     Certificates = b'k',
     /// To the child: write to these logs from now on.
@@ -76,9 +82,12 @@ pub(super) enum Kind {
     Refused = b'n',
 }
 
-const KINDS: [Kind; 19] = [
+const KINDS: [Kind; 22] = [
     Kind::Descriptors,
     Kind::Configure,
+    Kind::Prepare,
+    Kind::Apply,
+    Kind::Withdraw,
     Kind::Certificates,
     Kind::Reopen,
     Kind::Drain,

@@ -16,7 +16,7 @@ use crate::instance::Instance;
 use crate::process::ChildPlan;
 use crate::report::{self, errno};
 use crate::signals::{Ask, Signals};
-use crate::verdict::{Lasting, prepare};
+use crate::verdict::{Lasting, Prepared, prepare};
 use conf::Loader as _;
 use gateway::{Level, ListenerSpec};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -40,6 +40,16 @@ struct Child {
     heritage: Heritage,
     /// The hand-over of its tunnels.
     giving: Option<Giving>,
+    /// A configuration that it is to apply when the others are ready as well.
+    pending: Option<Pending>,
+}
+
+/// A configuration that can be applied.
+struct Pending {
+    prepared: Prepared,
+    bound: Vec<Bound>,
+    files: LogFiles,
+    instance: Instance,
 }
 
 /// State that outlives a master.
@@ -78,7 +88,15 @@ pub(super) fn run() -> Result<(), String> {
     let signals = Signals::open().map_err(|error| format!("signalfd() failed {}", errno(&error)))?;
     let master_user = channel.peer_user().map_err(|error| format!("getsockopt() failed {}", errno(&error)))?;
     let heritage = Heritage { meeting_place: None, master_user, bound: Vec::new(), instance: None, alone: false };
-    let mut child = Child { channel, lasting: Lasting::default(), engine: None, ending: false, heritage, giving: None };
+    let mut child = Child {
+        channel,
+        lasting: Lasting::default(),
+        engine: None,
+        ending: false,
+        heritage,
+        giving: None,
+        pending: None,
+    };
     let outcome = child.work(&signals);
     if let Some(giving) = child.giving.take() {
         giving.end();
@@ -220,14 +238,22 @@ impl Child {
                 }
             }
             Kind::Configure => {
-                let outcome = decode(&mut packet).and_then(|order| self.configure(&order, packet.descriptors));
-                let (kind, text) = match &outcome {
-                    Ok(()) => (Kind::Ready, ""),
-                    Err(message) => (Kind::Refused, message.as_str()),
-                };
-                self.channel.send(kind, text).map_err(|error| format!("sendmsg() failed {}", errno(&error)))?;
+                let prepared = decode(&mut packet).and_then(|order| self.prepare(order, packet.descriptors));
+                let outcome = prepared.and_then(|pending| self.apply(pending));
+                self.answer(outcome)?;
                 self.ending |= self.engine.is_none();
             }
+            Kind::Prepare => {
+                let prepared = decode(&mut packet).and_then(|order| self.prepare(order, packet.descriptors));
+                let outcome = prepared.map(|pending| self.pending = Some(pending));
+                self.answer(outcome)?;
+            }
+            Kind::Apply => {
+                let pending = self.pending.take().ok_or_else(|| "no configuration is prepared".to_owned());
+                let outcome = pending.and_then(|pending| self.apply(pending));
+                self.answer(outcome)?;
+            }
+            Kind::Withdraw => self.pending = None,
             Kind::Adopt => self.bequeath(),
             Kind::TakeTunnels | Kind::GiveTunnels => self.move_tunnels(packet),
             Kind::Counts => {
@@ -256,21 +282,40 @@ impl Child {
         Ok(())
     }
 
-    fn configure(&mut self, order: &Order, descriptors: Vec<OwnedFd>) -> Result<(), String> {
+    fn answer(&self, outcome: Result<(), String>) -> Result<(), String> {
+        let (kind, text) = match &outcome {
+            Ok(()) => (Kind::Ready, ""),
+            Err(message) => (Kind::Refused, message.as_str()),
+        };
+        self.channel.send(kind, text).map_err(|error| format!("sendmsg() failed {}", errno(&error)))
+    }
+
+    /// Reads and binds a configuration.
+    fn prepare(&mut self, order: Order, descriptors: Vec<OwnedFd>) -> Result<Pending, String> {
         let mut texts = order.texts.clone();
         self.lasting.tickets.clone_from(&order.tickets);
+        self.lasting.part = order.part.or(self.lasting.part);
         let prepared = prepare(&order.instance, &mut texts, &mut self.lasting);
-        let (Some(process), Some(plan), true) = (&prepared.process, &prepared.plan, prepared.is_ok()) else {
+        let (Some(_), Some(plan), true) = (&prepared.process, &prepared.plan, prepared.is_ok()) else {
             let lines = report::log_lines(&prepared);
             let first = lines.into_iter().find(|(level, _)| *level == Level::Emerg).map(|(_, line)| line);
             return Err(first.unwrap_or_else(|| "the child finds the configuration incomplete".to_owned()));
         };
-        let Belongings { listeners, files, meeting_place } = sort_out(order, descriptors)?;
+        let Belongings { listeners, files, meeting_place } = sort_out(&order, descriptors)?;
         let bound = bind_to_specs(&plan.listeners, listeners)?;
-        let parts = EngineParts { process, plan, bound: &bound, files };
         self.heritage.meeting_place = self.heritage.meeting_place.take().or(meeting_place);
-        self.heritage.instance = Some(order.instance.clone());
+        Ok(Pending { prepared, bound, files, instance: order.instance })
+    }
+
+    /// Works with a configuration from now on.
+    fn apply(&mut self, pending: Pending) -> Result<(), String> {
+        let Pending { prepared, bound, files, instance } = pending;
+        let (Some(process), Some(plan)) = (&prepared.process, &prepared.plan) else {
+            return Err("the configuration is not complete".to_owned());
+        };
+        self.heritage.instance = Some(instance);
         self.heritage.keep(&bound);
+        let parts = EngineParts { process, plan, bound: &bound, files };
         if let Some(engine) = &mut self.engine {
             engine.reload(parts);
             return Ok(());

@@ -7,6 +7,7 @@ use super::log_writer::LogWriter;
 use super::queue_watch::QueueWatch;
 use super::sockets::{Bound, share_of};
 use crate::process::Process;
+use crate::worker_groups::DESCRIPTORS_BESIDE;
 use control::Control;
 use gateway::{BoundPlan, Generation, Level, ListenerId, ListenerSpec, Message, Registry};
 use reactor::{Listener, PeerAddress};
@@ -16,12 +17,11 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Descriptors that are not connections: logs, epoll and event descriptors, the channel to the master, files being served.
-const DESCRIPTORS_BESIDE: u64 = 64;
-
 /// A running gateway.
 pub(super) struct Engine {
     shared: &'static Registry,
+    /// Which of the processes this one is.
+    index: u16,
     /// The current configuration.
     generation: Arc<Generation>,
     workers: Vec<JoinHandle<io::Result<()>>>,
@@ -51,6 +51,7 @@ impl Engine {
         let writer = LogWriter::start(shared, plan, process.error_logs.clone(), files)?;
         let mut engine = Self {
             shared,
+            index: process.share.index,
             generation: Arc::clone(&plan.generation),
             workers: Vec::new(),
             ended: Ended::new()?,
@@ -64,7 +65,8 @@ impl Engine {
         for worker in 0..shared.workers() as u16 {
             let listeners = engine.listeners_of(worker, bound);
             let generation = Arc::clone(&plan.generation);
-            let processors = processors_of(worker, &process.child.processors);
+            let place = process.share.index * shared.workers() as u16 + worker;
+            let processors = processors_of(place, &process.child.processors);
             let running = Running(Arc::clone(&engine.ended));
             let work = move || {
                 let _running = running;
@@ -81,6 +83,10 @@ impl Engine {
     fn listeners_of(&self, worker: u16, bound: &[Bound]) -> Vec<(ListenerId, Arc<Listener>)> {
         let mut listeners = Vec::new();
         for spec in &self.listening {
+            // The datagrams of a client belong to one session, so one process has the socket.
+            if spec.options.datagrams && self.index > 0 {
+                continue;
+            }
             let Some(bound) = bound.iter().find(|bound| bound.is_of(&spec.address, &spec.options)) else { continue };
             let (workers, sockets) = (self.shared.workers() as u16, bound.listeners.len());
             for index in share_of(worker, workers, sockets, spec.options.datagrams, spec.id.0) {

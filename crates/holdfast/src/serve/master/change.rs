@@ -1,0 +1,255 @@
+//! A change of the configuration, for all seats together. Either the running children prepare it, and apply it when all have;
+//! or new children take over all seats when all serve. If one fails, all stay as they are.
+
+use super::offspring::{Offspring, Word};
+use super::seats::Seat;
+use super::{Ending, Master, Plan};
+use crate::process::Part;
+use crate::serve::channel::Kind;
+use crate::serve::log_files::LogFiles;
+use gateway::Level;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// A change in progress.
+pub(super) struct Change {
+    plan: Rc<Plan>,
+    stage: Stage,
+    /// Why it fails. It ends when no child owes an answer.
+    failed: Option<String>,
+}
+
+enum Stage {
+    /// The running children prepare the configuration.
+    Preparing,
+    /// They apply it.
+    Applying,
+    /// These children are to take over the seats.
+    Replacing(Vec<Newcomer>),
+}
+
+/// A child that takes over a seat.
+struct Newcomer {
+    /// `None`: it has died.
+    child: Option<Offspring>,
+    serves: bool,
+}
+
+impl Change {
+    /// Whether new children take over.
+    pub(super) fn replaces(&self) -> bool {
+        matches!(self.stage, Stage::Replacing(_))
+    }
+
+    /// The configuration that it brings.
+    pub(super) fn plan(&self) -> &Rc<Plan> {
+        &self.plan
+    }
+
+    pub(super) fn newcomers_mut(&mut self) -> impl Iterator<Item = &mut Offspring> {
+        let newcomers = match &mut self.stage {
+            Stage::Replacing(newcomers) => newcomers.as_mut_slice(),
+            _ => &mut [],
+        };
+        newcomers.iter_mut().filter_map(|newcomer| newcomer.child.as_mut())
+    }
+
+    /// The children that are to take over the seats.
+    pub(super) fn newcomers(&self) -> impl Iterator<Item = &Offspring> {
+        let newcomers = match &self.stage {
+            Stage::Replacing(newcomers) => newcomers.as_slice(),
+            _ => &[],
+        };
+        newcomers.iter().filter_map(|newcomer| newcomer.child.as_ref())
+    }
+}
+
+impl Master<'_> {
+    /// Offers a configuration to the children. If running children cannot apply it, this starts children that can.
+    pub(super) fn begin_change(&mut self, plan: Rc<Plan>, files: &LogFiles) -> Result<(), String> {
+        let same = plan.process().child == self.plan.process().child;
+        if same && self.has_child() {
+            let (instance, mut failed) = (self.instance, None);
+            let serving = self.seats.iter_mut().filter_map(|seat| seat.child.as_mut());
+            for child in serving.filter(|child| child.speaks()) {
+                failed = failed.or(child.offer(&plan, instance, files).err());
+            }
+            self.change = Some(Change { plan, stage: Stage::Preparing, failed });
+            return Ok(());
+        }
+        let of = plan.process().child.groups;
+        let mut newcomers: Vec<Newcomer> = Vec::new();
+        for index in 0..of {
+            match Offspring::start(&plan, Part { index, of }, &self.start_with(files)) {
+                Ok(child) => newcomers.push(Newcomer { child: Some(child), serves: false }),
+                Err(message) => {
+                    self.dismiss(newcomers);
+                    return Err(message);
+                }
+            }
+        }
+        self.change = Some(Change { plan, stage: Stage::Replacing(newcomers), failed: None });
+        Ok(())
+    }
+
+    /// Whether a change or the start of a child is in progress.
+    pub(super) fn is_reloading(&self) -> bool {
+        self.change.is_some() || self.seats.iter().any(|seat| seat.successor.is_some())
+    }
+
+    /// What a child that serves has sent.
+    pub(super) fn hear_serving(&mut self, pid: u32, word: Word) {
+        match word {
+            // `Offspring` has noted it.
+            Word::Ready => {}
+            Word::Refused(message) => self.change_failed(&message),
+            Word::Answered(id, answer) => self.answered(pid, id, answer),
+            Word::Counted(text) => self.service.status(&text),
+        }
+    }
+
+    /// What a child has sent that is started in the place of a dead one.
+    pub(super) fn hear_successor(&mut self, at: usize, word: Word) {
+        let seat = &mut self.seats[at];
+        match word {
+            Word::Ready => {
+                seat.child = seat.successor.take();
+                if let Some(child) = &self.seats[at].child {
+                    self.repeat_changes(child);
+                }
+                self.relieve_adopted();
+                self.take_on(Rc::clone(&self.plan));
+            }
+            Word::Refused(message) => {
+                self.journal.log(Level::Emerg, &message);
+                self.retiring.extend(seat.successor.take());
+                self.plan_respawn(at, Duration::ZERO);
+            }
+            Word::Answered(..) | Word::Counted(_) => {}
+        }
+    }
+
+    /// What the children have sent that are to take over.
+    pub(super) fn hear_newcomers(&mut self) {
+        if let Some(Change { stage: Stage::Replacing(newcomers), failed, .. }) = &mut self.change {
+            for newcomer in newcomers {
+                let Some(child) = &mut newcomer.child else { continue };
+                match child.listen() {
+                    Some(Word::Ready) => newcomer.serves = true,
+                    Some(Word::Refused(message)) => *failed = failed.take().or(Some(message)),
+                    // They were asked for nothing else.
+                    Some(_) | None => {}
+                }
+            }
+        }
+    }
+
+    /// A step of the change has failed: all stay as they are.
+    pub(super) fn change_failed(&mut self, message: &str) {
+        if let Some(change) = &mut self.change {
+            change.failed.get_or_insert_with(|| message.to_owned());
+        }
+    }
+
+    /// Checks which of the children that are to take over have ended.
+    pub(super) fn bury_newcomers(&mut self) {
+        let Some(Change { stage: Stage::Replacing(newcomers), failed, .. }) = &mut self.change else { return };
+        for newcomer in newcomers {
+            if newcomer.child.as_mut().is_some_and(|child| child.ended(&self.journal).is_some()) {
+                newcomer.child = None;
+                let message = "the new worker process ended before it served; the error log may say why";
+                failed.get_or_insert_with(|| message.to_owned());
+            }
+        }
+    }
+
+    /// Takes the next step of a change when every child has answered. `starting`: no child has served yet, and a failure is the
+    /// end.
+    pub(super) fn advance_change(&mut self, starting: bool) -> Result<(), String> {
+        let owes = self.serving().any(Offspring::owes_answer);
+        let Some(change) = &mut self.change else { return Ok(()) };
+        match &mut change.stage {
+            Stage::Preparing | Stage::Applying if owes => return Ok(()),
+            Stage::Replacing(newcomers) if change.failed.is_none() && newcomers.iter().any(|it| !it.serves) => {
+                return Ok(());
+            }
+            _ => {}
+        }
+        let Some(Change { plan, stage, failed }) = self.change.take() else { return Ok(()) };
+        match (stage, failed) {
+            (Stage::Preparing, None) => {
+                let serving = self.seats.iter_mut().filter_map(|seat| seat.child.as_mut());
+                serving.for_each(Offspring::apply);
+                self.change = Some(Change { plan, stage: Stage::Applying, failed: None });
+            }
+            (Stage::Preparing, Some(message)) => {
+                self.withdraw();
+                self.forget(&plan, &message);
+            }
+            // A child that has died meanwhile gets the new configuration when it is started again.
+            (Stage::Applying, _) => self.take_on(plan),
+            (Stage::Replacing(newcomers), None) => self.replace_all(plan, newcomers),
+            (Stage::Replacing(newcomers), Some(message)) => {
+                if starting && self.ending == Ending::Not {
+                    self.dismiss(newcomers);
+                    self.sockets.discard(&plan.bound.borrow());
+                    return Err(message);
+                }
+                self.dismiss(newcomers);
+                self.forget(&plan, &message);
+                for at in 0..self.seats.len() {
+                    let seat = &self.seats[at];
+                    if seat.child.is_none() && seat.successor.is_none() && seat.respawn_at.is_none() {
+                        self.plan_respawn(at, Duration::ZERO);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The new children take over all seats; the old ones finish.
+    fn replace_all(&mut self, plan: Rc<Plan>, newcomers: Vec<Newcomer>) {
+        let old: Vec<Offspring> = self.seats.iter_mut().flat_map(Seat::clear).collect();
+        self.seats = newcomers.into_iter().filter_map(|newcomer| newcomer.child).map(Seat::of).collect();
+        for (number, mut child) in old.into_iter().enumerate() {
+            self.move_tunnels_to_child(&child.channel, number);
+            // The new children already accept on the same sockets.
+            child.tell(Kind::Drain);
+            self.child_left(child.pid());
+            self.retiring.push(child);
+        }
+        self.forget_changes();
+        self.take_on(plan);
+        self.relieve_adopted();
+    }
+
+    /// The children that have prepared a configuration forget it.
+    fn withdraw(&mut self) {
+        self.seats.iter_mut().filter_map(|seat| seat.child.as_mut()).for_each(Offspring::withdraw);
+    }
+
+    /// Children that were to take over finish instead.
+    fn dismiss(&mut self, newcomers: Vec<Newcomer>) {
+        for (number, newcomer) in newcomers.into_iter().enumerate() {
+            let Some(mut child) = newcomer.child else { continue };
+            if newcomer.serves {
+                self.move_tunnels_to_child(&child.channel, number);
+            }
+            child.tell(Kind::Drain);
+            self.retiring.push(child);
+        }
+    }
+
+    /// The workers are told to rest: nothing takes over.
+    pub(super) fn drop_change(&mut self) -> Vec<Offspring> {
+        let Some(Change { plan, stage, .. }) = self.change.take() else { return Vec::new() };
+        if !Rc::ptr_eq(&plan, &self.plan) {
+            self.forget(&plan, "the workers were told to finish");
+        }
+        match stage {
+            Stage::Replacing(newcomers) => newcomers.into_iter().filter_map(|newcomer| newcomer.child).collect(),
+            Stage::Preparing | Stage::Applying => Vec::new(),
+        }
+    }
+}
