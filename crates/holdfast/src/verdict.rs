@@ -84,7 +84,7 @@ impl Lasting {
             return Ok(shared);
         }
         let log = ErrorLog::new(process.child.error_level, local_offset_minutes());
-        let shared = Registry::leak(process.child.workers, log)?;
+        let shared = Registry::leak_part(process.child.workers, log, process.share)?;
         Ok(*self.shared.insert(shared))
     }
 

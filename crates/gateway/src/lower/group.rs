@@ -1,7 +1,7 @@
 //! Upstream groups: addresses, balance, sessions, checks.
 
+use crate::base::share::Share;
 use crate::lower::Lowering;
-use crate::lower::share::Share;
 use crate::plan::check::CheckPlan;
 use crate::plan::group::{GroupIndex, GroupPlan, GroupServerPlan, GroupUse, GroupUseId, Sharing};
 use crate::plan::sticky::{CookiePlan, LearnPlan, StickyPlan, is_same_site, zone_of_another};

@@ -30,7 +30,6 @@ pub(crate) mod rate;
 pub(crate) mod real_ip;
 pub(crate) mod resolver;
 mod route_marks;
-pub(crate) mod share;
 pub(crate) mod store;
 pub(crate) mod stream;
 #[cfg(test)]
@@ -43,10 +42,10 @@ pub(crate) mod variable_pass;
 pub(crate) mod variables;
 
 use crate::base::logs::place::Resolve;
+use crate::base::share::Share;
 use crate::lower::charset::lower_charsets;
 use crate::lower::files::KnownTypes;
 use crate::lower::group::Groups;
-use crate::lower::share::Share;
 use crate::plan::Plan;
 use crate::plan::acme::AcmeIssuerPlan;
 use crate::plan::cache::CacheZonePlan;

@@ -19,6 +19,7 @@ pub(crate) mod limit_zones;
 pub(crate) mod meter;
 pub(crate) mod named_sides;
 pub mod names;
+pub(crate) mod neighbours;
 pub mod ocsp;
 pub(crate) mod outline;
 pub(crate) mod peer_states;

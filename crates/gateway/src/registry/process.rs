@@ -7,6 +7,7 @@ use crate::base::fault::Faults;
 use crate::base::logs::bell::LogBell;
 use crate::base::logs::error::ErrorLog;
 use crate::base::memory::{Memory, MemoryUse};
+use crate::base::share::Share;
 use crate::registry::acme::Acme;
 use crate::registry::bind::Identities;
 use crate::registry::certificates::Certificates;
@@ -19,6 +20,7 @@ use crate::registry::key_sets::KeySets;
 use crate::registry::meter::Meter;
 use crate::registry::names::cache::Names;
 use crate::registry::names::keys::KeyBook;
+use crate::registry::neighbours::Neighbours;
 use crate::registry::ocsp::Standings;
 use crate::registry::peer_states::TunnelPeer;
 use crate::registry::pool::{PoolDriver, UpstreamPool};
@@ -45,6 +47,8 @@ pub enum Message {
     Listen(ListenerId, Arc<Listener>),
     /// Stop listening on this address.
     Unlisten(ListenerId),
+    /// Accept what waits at the listeners: another process cannot.
+    AcceptNow,
     /// Use this configuration from now on.
     Reload(Arc<Generation>),
     /// The log lines that held-back connections wait for are written.
@@ -167,8 +171,12 @@ pub struct Registry {
     pub(crate) faults: Faults,
     /// The ledger of local ports.
     pub(crate) ports: Ports,
+    /// The other processes; none if this is the only one.
+    pub(crate) neighbours: OnceLock<Box<dyn Neighbours>>,
     /// Serial number of the next client connection.
     serial: AtomicU64,
+    /// The distance between serial numbers, so that those of several processes differ.
+    serial_step: u64,
 }
 
 /// Shortages of the process, with the rate limit of their log lines.
@@ -242,6 +250,11 @@ pub struct Totals {
 impl Registry {
     /// The shared state for a number of workers. Its memory is never freed.
     pub fn leak(workers: u16, error_log: ErrorLog) -> io::Result<&'static Self> {
+        Self::leak_part(workers, error_log, Share::default())
+    }
+
+    /// The same for one of several processes.
+    pub fn leak_part(workers: u16, error_log: ErrorLog, share: Share) -> io::Result<&'static Self> {
         let this: Arc<OnceLock<&'static Self>> = Arc::default();
         let links: io::Result<Box<[WorkerLink]>> = (0..workers)
             .map(|_| {
@@ -289,13 +302,15 @@ impl Registry {
             shortages: Shortages::default(),
             faults: Faults::default(),
             ports: Ports::new(),
-            serial: AtomicU64::new(1),
+            neighbours: OnceLock::new(),
+            serial: AtomicU64::new(1 + u64::from(share.index)),
+            serial_step: share.of.max(1).into(),
         }));
         Ok(this.get_or_init(|| shared))
     }
 
     pub(crate) fn next_serial(&self) -> u64 {
-        self.serial.fetch_add(1, Ordering::Relaxed)
+        self.serial.fetch_add(self.serial_step, Ordering::Relaxed)
     }
 
     /// Sends a message to one worker.

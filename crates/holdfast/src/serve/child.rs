@@ -4,12 +4,14 @@
 use super::adoption;
 use super::certificate_watch;
 use super::channel::{Channel, Kind, Packet};
+use super::commons::words;
 use super::ctl_work;
 use super::engine::{Engine, EngineParts, set_descriptor_limit};
 use super::log_files::LogFiles;
 use super::order::Order;
 use super::privileges::become_owner;
 use super::service_manager::status_text;
+use super::siblings;
 use super::sockets::{Bound, socket_name};
 use super::tunnels::{self, Giving};
 use crate::instance::Instance;
@@ -20,7 +22,7 @@ use crate::verdict::{Lasting, Prepared, prepare};
 use conf::Loader as _;
 use gateway::{Level, ListenerSpec};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use reactor::Listener;
+use reactor::{Listener, SharedCounters};
 use std::cell::RefCell;
 use std::fs::File;
 use std::io;
@@ -50,6 +52,7 @@ struct Pending {
     bound: Vec<Bound>,
     files: LogFiles,
     instance: Instance,
+    siblings: Option<siblings::Belongings>,
 }
 
 /// State that outlives a master.
@@ -301,21 +304,21 @@ impl Child {
             let first = lines.into_iter().find(|(level, _)| *level == Level::Emerg).map(|(_, line)| line);
             return Err(first.unwrap_or_else(|| "the child finds the configuration incomplete".to_owned()));
         };
-        let Belongings { listeners, files, meeting_place } = sort_out(&order, descriptors)?;
+        let Belongings { listeners, files, meeting_place, siblings } = sort_out(&order, descriptors)?;
         let bound = bind_to_specs(&plan.listeners, listeners)?;
         self.heritage.meeting_place = self.heritage.meeting_place.take().or(meeting_place);
-        Ok(Pending { prepared, bound, files, instance: order.instance })
+        Ok(Pending { prepared, bound, files, instance: order.instance, siblings })
     }
 
     /// Works with a configuration from now on.
     fn apply(&mut self, pending: Pending) -> Result<(), String> {
-        let Pending { prepared, bound, files, instance } = pending;
+        let Pending { prepared, bound, files, instance, siblings } = pending;
         let (Some(process), Some(plan)) = (&prepared.process, &prepared.plan) else {
             return Err("the configuration is not complete".to_owned());
         };
         self.heritage.instance = Some(instance);
         self.heritage.keep(&bound);
-        let parts = EngineParts { process, plan, bound: &bound, files };
+        let parts = EngineParts { process, plan, bound: &bound, files, siblings };
         if let Some(engine) = &mut self.engine {
             engine.reload(parts);
             return Ok(());
@@ -372,6 +375,7 @@ struct Belongings {
     listeners: Vec<(String, Vec<Arc<Listener>>)>,
     files: LogFiles,
     meeting_place: Option<OwnedFd>,
+    siblings: Option<siblings::Belongings>,
 }
 
 fn sort_out(order: &Order, descriptors: Vec<OwnedFd>) -> Result<Belongings, String> {
@@ -391,7 +395,17 @@ fn sort_out(order: &Order, descriptors: Vec<OwnedFd>) -> Result<Belongings, Stri
         files.files.insert(path.clone(), File::from(descriptors.next().ok_or(MISSING)?));
     }
     let meeting_place = if order.meeting_place { Some(descriptors.next().ok_or(MISSING)?) } else { None };
-    Ok(Belongings { listeners, files, meeting_place })
+    let siblings = match order.commons {
+        0 => None,
+        of => {
+            let counts = descriptors.next().ok_or(MISSING)?;
+            let counts = SharedCounters::from_descriptor(counts, words(of)).map_err(|error| error.to_string())?;
+            let landing = descriptors.next().ok_or(MISSING)?;
+            let others: Vec<OwnedFd> = descriptors.take(of).collect();
+            Some(siblings::Belongings { counts, landing, others })
+        }
+    };
+    Ok(Belongings { listeners, files, meeting_place, siblings })
 }
 
 fn bind_to_specs(

@@ -5,6 +5,7 @@ use super::ended::{Ended, Running};
 use super::log_files::LogFiles;
 use super::log_writer::LogWriter;
 use super::queue_watch::QueueWatch;
+use super::siblings::{self, Landing, ListenerNames};
 use super::sockets::{Bound, share_of};
 use crate::process::Process;
 use crate::worker_groups::DESCRIPTORS_BESIDE;
@@ -13,7 +14,7 @@ use gateway::{BoundPlan, Generation, Level, ListenerId, ListenerSpec, Message, R
 use reactor::{Listener, PeerAddress};
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -29,6 +30,9 @@ pub(super) struct Engine {
     listening: Vec<ListenerSpec>,
     writer: LogWriter,
     queues: QueueWatch,
+    /// The names of `listening`, for connections that other processes accepted.
+    names: ListenerNames,
+    landing: Option<Landing>,
     /// The control plane, which ends with the engine.
     _control: Control,
     shutdown_timeout: Duration,
@@ -42,12 +46,14 @@ pub(super) struct EngineParts<'a> {
     pub(super) plan: &'a BoundPlan,
     pub(super) bound: &'a [Bound],
     pub(super) files: LogFiles,
+    /// The other processes on the same listeners; only at the start.
+    pub(super) siblings: Option<siblings::Belongings>,
 }
 
 impl Engine {
     /// Starts the threads.
     pub(super) fn start(shared: &'static Registry, parts: EngineParts<'_>) -> io::Result<Self> {
-        let EngineParts { process, plan, bound, files } = parts;
+        let EngineParts { process, plan, bound, files, siblings } = parts;
         let writer = LogWriter::start(shared, plan, process.error_logs.clone(), files)?;
         let mut engine = Self {
             shared,
@@ -58,10 +64,16 @@ impl Engine {
             listening: plan.listeners.clone(),
             writer,
             queues: QueueWatch::new(sockets_of(bound)),
+            names: ListenerNames::default(),
+            landing: None,
             _control: Control::start(shared)?,
             shutdown_timeout: process.shutdown_timeout,
             deadline: None,
         };
+        engine.name_listeners();
+        if let Some(siblings) = siblings {
+            engine.landing = Some(Landing::start(shared, engine.index, siblings, Arc::clone(&engine.names))?);
+        }
         for worker in 0..shared.workers() as u16 {
             let listeners = engine.listeners_of(worker, bound);
             let generation = Arc::clone(&plan.generation);
@@ -77,6 +89,12 @@ impl Engine {
             engine.workers.push(thread);
         }
         Ok(engine)
+    }
+
+    fn name_listeners(&self) {
+        let names = self.listening.iter().filter(|spec| !spec.options.datagrams);
+        let names = names.map(|spec| (spec.address.to_string(), spec.id)).collect();
+        *self.names.lock().unwrap_or_else(PoisonError::into_inner) = names;
     }
 
     /// The sockets that a worker accepts from.
@@ -98,7 +116,7 @@ impl Engine {
 
     /// Replaces the current configuration. Connections stay open.
     pub(super) fn reload(&mut self, parts: EngineParts<'_>) {
-        let EngineParts { process, plan, bound, files } = parts;
+        let EngineParts { process, plan, bound, files, .. } = parts;
         self.writer.reload(plan, process.error_logs.clone(), files);
         self.queues.watch(sockets_of(bound));
         self.shutdown_timeout = process.shutdown_timeout;
@@ -119,6 +137,7 @@ impl Engine {
                 self.shared.send(worker, Message::Unlisten(gone.id));
             }
         }
+        self.name_listeners();
     }
 
     /// The current configuration.
@@ -133,6 +152,7 @@ impl Engine {
 
     /// Stops accepting, and ends when all open work has ended or `worker_shutdown_timeout` is over.
     pub(super) fn drain(&mut self) {
+        self.landing.iter().for_each(Landing::close);
         self.queues.watch(std::iter::empty());
         // Authorities validate at the process that accepts.
         self.shared.acme().stop();
@@ -144,6 +164,7 @@ impl Engine {
 
     /// Ends now.
     pub(super) fn stop(&mut self) {
+        self.landing.iter().for_each(Landing::close);
         self.queues.watch(std::iter::empty());
         self.deadline = None;
         self.tell_all(|| Message::Stop);
@@ -186,7 +207,10 @@ impl Engine {
     }
 
     /// Waits for the workers and writes the rest of the logs; an error is that of the first worker that failed.
-    pub(super) fn join(self) -> Result<(), String> {
+    pub(super) fn join(mut self) -> Result<(), String> {
+        if let Some(landing) = self.landing.take() {
+            landing.end();
+        }
         let mut outcome = Ok(());
         for (worker, thread) in self.workers.into_iter().enumerate() {
             let ended = match thread.join() {

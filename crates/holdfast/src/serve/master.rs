@@ -14,6 +14,7 @@ mod upgrade;
 use super::adoption;
 use super::certificate_watch::{self, CertificateWatch};
 use super::channel::{Channel, Kind};
+use super::commons::Commons;
 use super::ctl_socket::CtlSocket;
 use super::log_files::{Journal, LogFiles};
 use super::order::{Remembering, Texts};
@@ -82,6 +83,8 @@ struct Master<'a> {
     plan: Rc<Plan>,
     /// The places of the children that serve.
     seats: Vec<Seat>,
+    /// What the children share, if there are several.
+    commons: Option<Commons>,
     /// The configuration that is about to replace the current one.
     change: Option<Change>,
     /// Children that finish their open requests.
@@ -150,6 +153,7 @@ pub(super) fn run(instance: &Instance, ready: impl FnOnce()) -> Result<(), Strin
         pid_file,
         plan: Rc::clone(&plan),
         seats: Vec::new(),
+        commons: None,
         change: None,
         retiring: Vec::new(),
         meeting_place,

@@ -83,7 +83,8 @@ impl conf::Loader for Texts {
     }
 }
 
-/// One order. Descriptors are in the order of `listeners`, then of `logs`, and the meeting place is last.
+/// One order. Descriptors are in the order of `listeners`, then of `logs`; then the meeting place, and what is shared with other
+/// processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Order {
     /// What is configured.
@@ -98,6 +99,8 @@ pub(super) struct Order {
     pub(super) meeting_place: bool,
     /// Which of the processes the child is; set when it is started.
     pub(super) part: Option<Part>,
+    /// How many processes share something with it; 0: none.
+    pub(super) commons: usize,
     /// Keys of session tickets made by the master.
     pub(super) tickets: Vec<TicketState>,
 }
@@ -106,7 +109,7 @@ impl Order {
     /// An empty order.
     pub(super) fn new(instance: Instance) -> Self {
         let (texts, listeners, logs) = (Texts::default(), Vec::new(), Vec::new());
-        Self { instance, texts, listeners, logs, meeting_place: false, part: None, tickets: Vec::new() }
+        Self { instance, texts, listeners, logs, meeting_place: false, part: None, commons: 0, tickets: Vec::new() }
     }
 
     /// Encodes it for the channel.
@@ -143,6 +146,7 @@ impl Order {
         for number in self.part.iter().flat_map(|part| [part.index, part.of]) {
             put_number(&mut out, number.into());
         }
+        put_count(&mut out, self.commons);
         put_count(&mut out, self.tickets.len());
         for state in &self.tickets {
             put(&mut out, &state.encode());
@@ -165,9 +169,10 @@ impl Order {
         let meeting_place = from.count()? > 0;
         let number = |from: &mut Reader<'_>| u16::try_from(from.number()?).ok();
         let part = from.list(|from| Some(Part { index: number(from)?, of: number(from)? }))?.pop();
+        let commons = from.count()?;
         let tickets = from.list(|from| TicketState::decode(from.bytes()?))?;
         let texts = Texts { files: files.into_iter().collect(), masks: masks.into_iter().collect() };
-        let order = Self { instance, texts, listeners, logs, meeting_place, part, tickets };
+        let order = Self { instance, texts, listeners, logs, meeting_place, part, commons, tickets };
         from.is_at_end().then_some(order)
     }
 }
@@ -197,6 +202,7 @@ mod tests {
             logs: vec!["/l".into()],
             meeting_place: true,
             part: Some(Part { index: 2, of: 3 }),
+            commons: 3,
             tickets: tls::TicketKeys::random().state().into_iter().collect(),
         };
         let bytes = order.encode();

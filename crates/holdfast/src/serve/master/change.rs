@@ -5,7 +5,9 @@ use super::offspring::{Offspring, Word};
 use super::seats::Seat;
 use super::{Ending, Master, Plan};
 use crate::process::Part;
+use crate::report::errno;
 use crate::serve::channel::Kind;
+use crate::serve::commons::Commons;
 use crate::serve::log_files::LogFiles;
 use gateway::Level;
 use std::rc::Rc;
@@ -24,8 +26,8 @@ enum Stage {
     Preparing,
     /// They apply it.
     Applying,
-    /// These children are to take over the seats.
-    Replacing(Vec<Newcomer>),
+    /// These children are to take over the seats, with what they share.
+    Replacing(Vec<Newcomer>, Option<Commons>),
 }
 
 /// A child that takes over a seat.
@@ -38,7 +40,7 @@ struct Newcomer {
 impl Change {
     /// Whether new children take over.
     pub(super) fn replaces(&self) -> bool {
-        matches!(self.stage, Stage::Replacing(_))
+        matches!(self.stage, Stage::Replacing(..))
     }
 
     /// The configuration that it brings.
@@ -48,7 +50,7 @@ impl Change {
 
     pub(super) fn newcomers_mut(&mut self) -> impl Iterator<Item = &mut Offspring> {
         let newcomers = match &mut self.stage {
-            Stage::Replacing(newcomers) => newcomers.as_mut_slice(),
+            Stage::Replacing(newcomers, _) => newcomers.as_mut_slice(),
             _ => &mut [],
         };
         newcomers.iter_mut().filter_map(|newcomer| newcomer.child.as_mut())
@@ -57,7 +59,7 @@ impl Change {
     /// The children that are to take over the seats.
     pub(super) fn newcomers(&self) -> impl Iterator<Item = &Offspring> {
         let newcomers = match &self.stage {
-            Stage::Replacing(newcomers) => newcomers.as_slice(),
+            Stage::Replacing(newcomers, _) => newcomers.as_slice(),
             _ => &[],
         };
         newcomers.iter().filter_map(|newcomer| newcomer.child.as_ref())
@@ -78,9 +80,10 @@ impl Master<'_> {
             return Ok(());
         }
         let of = plan.process().child.groups;
+        let commons = Commons::new(of).map_err(|error| format!("socketpair() failed {}", errno(&error)))?;
         let mut newcomers: Vec<Newcomer> = Vec::new();
         for index in 0..of {
-            match Offspring::start(&plan, Part { index, of }, &self.start_with(files)) {
+            match Offspring::start(&plan, Part { index, of }, &self.start_with(files, commons.as_ref())) {
                 Ok(child) => newcomers.push(Newcomer { child: Some(child), serves: false }),
                 Err(message) => {
                     self.dismiss(newcomers);
@@ -88,7 +91,7 @@ impl Master<'_> {
                 }
             }
         }
-        self.change = Some(Change { plan, stage: Stage::Replacing(newcomers), failed: None });
+        self.change = Some(Change { plan, stage: Stage::Replacing(newcomers, commons), failed: None });
         Ok(())
     }
 
@@ -131,7 +134,7 @@ impl Master<'_> {
 
     /// What the children have sent that are to take over.
     pub(super) fn hear_newcomers(&mut self) {
-        if let Some(Change { stage: Stage::Replacing(newcomers), failed, .. }) = &mut self.change {
+        if let Some(Change { stage: Stage::Replacing(newcomers, _), failed, .. }) = &mut self.change {
             for newcomer in newcomers {
                 let Some(child) = &mut newcomer.child else { continue };
                 match child.listen() {
@@ -153,7 +156,7 @@ impl Master<'_> {
 
     /// Checks which of the children that are to take over have ended.
     pub(super) fn bury_newcomers(&mut self) {
-        let Some(Change { stage: Stage::Replacing(newcomers), failed, .. }) = &mut self.change else { return };
+        let Some(Change { stage: Stage::Replacing(newcomers, _), failed, .. }) = &mut self.change else { return };
         for newcomer in newcomers {
             if newcomer.child.as_mut().is_some_and(|child| child.ended(&self.journal).is_some()) {
                 newcomer.child = None;
@@ -170,7 +173,7 @@ impl Master<'_> {
         let Some(change) = &mut self.change else { return Ok(()) };
         match &mut change.stage {
             Stage::Preparing | Stage::Applying if owes => return Ok(()),
-            Stage::Replacing(newcomers) if change.failed.is_none() && newcomers.iter().any(|it| !it.serves) => {
+            Stage::Replacing(newcomers, _) if change.failed.is_none() && newcomers.iter().any(|it| !it.serves) => {
                 return Ok(());
             }
             _ => {}
@@ -188,8 +191,11 @@ impl Master<'_> {
             }
             // A child that has died meanwhile gets the new configuration when it is started again.
             (Stage::Applying, _) => self.take_on(plan),
-            (Stage::Replacing(newcomers), None) => self.replace_all(plan, newcomers),
-            (Stage::Replacing(newcomers), Some(message)) => {
+            (Stage::Replacing(newcomers, commons), None) => {
+                self.commons = commons;
+                self.replace_all(plan, newcomers);
+            }
+            (Stage::Replacing(newcomers, _), Some(message)) => {
                 if starting && self.ending == Ending::Not {
                     self.dismiss(newcomers);
                     self.sockets.discard(&plan.bound.borrow());
@@ -248,7 +254,7 @@ impl Master<'_> {
             self.forget(&plan, "the workers were told to finish");
         }
         match stage {
-            Stage::Replacing(newcomers) => newcomers.into_iter().filter_map(|newcomer| newcomer.child).collect(),
+            Stage::Replacing(newcomers, _) => newcomers.into_iter().filter_map(|newcomer| newcomer.child).collect(),
             Stage::Preparing | Stage::Applying => Vec::new(),
         }
     }

@@ -6,6 +6,7 @@ use crate::instance::Instance;
 use crate::process::{ChildPlan, Part};
 use crate::report::errno;
 use crate::serve::channel::{Channel, Kind};
+use crate::serve::commons::Commons;
 use crate::serve::ctl_work;
 use crate::serve::log_files::{Journal, LogFiles};
 use crate::serve::order::{Order, Texts};
@@ -49,6 +50,8 @@ pub(super) struct Start<'a> {
     pub(super) journal: &'a Journal,
     pub(super) files: &'a LogFiles,
     pub(super) meeting_place: Option<&'a OwnedFd>,
+    /// What it shares with other processes.
+    pub(super) commons: Option<&'a Commons>,
 }
 
 /// A message from a child.
@@ -81,7 +84,7 @@ impl Offspring {
         let mut child = Self { process, channel, asked: None, prepared: false, since, hung_up: false };
         let mut order = Order::new(with.instance.clone());
         order.part = Some(part);
-        child.send(Kind::Configure, order, plan, with.files, with.meeting_place)?;
+        child.send(Kind::Configure, order, plan, with.files, Some(with))?;
         child.asked = Some(Asked::Apply);
         Ok(child)
     }
@@ -124,7 +127,7 @@ impl Offspring {
         mut order: Order,
         plan: &Plan,
         files: &LogFiles,
-        meeting_place: Option<&OwnedFd>,
+        start: Option<&Start<'_>>,
     ) -> Result<(), String> {
         let bound = plan.bound.borrow();
         let sockets = bound.iter().flat_map(|bound| &bound.listeners).map(|listener| listener.descriptor());
@@ -133,8 +136,13 @@ impl Offspring {
         (order.texts, order.listeners) = (plan.texts.borrow().clone(), listeners);
         order.tickets = plan.shared.ticket_states();
         add_logs(files, &mut order, &mut descriptors);
-        order.meeting_place = meeting_place.is_some();
-        descriptors.extend(meeting_place.map(|place| place.as_fd()));
+        if let Some(Start { meeting_place, commons, .. }) = start {
+            order.meeting_place = meeting_place.is_some();
+            descriptors.extend(meeting_place.map(|place| place.as_fd()));
+            if let (Some(commons), Some(part)) = (commons, order.part) {
+                commons.add(part.index.into(), &mut order, &mut descriptors);
+            }
+        }
         let sent = self.channel.send_body(kind, &order.encode(), &descriptors);
         sent.map_err(|error| format!("the child takes no orders {}", errno(&error)))
     }

@@ -4,6 +4,7 @@
 use super::offspring::{Offspring, Start};
 use super::{Ending, Master};
 use crate::process::Part;
+use crate::serve::commons::Commons;
 use crate::serve::log_files::LogFiles;
 use gateway::Level;
 use std::time::{Duration, Instant};
@@ -89,7 +90,8 @@ impl Master<'_> {
             let seat = &mut self.seats[at];
             if let Some(lived) = seat.successor.as_mut().and_then(|one| one.ended(&self.journal)) {
                 seat.successor = None;
-                if seat.child.is_none() {
+                self.commons.iter().for_each(|commons| commons.close(at));
+                if self.seats[at].child.is_none() {
                     self.plan_respawn(at, lived);
                 }
             }
@@ -97,6 +99,7 @@ impl Master<'_> {
             if let Some(lived) = seat.child.as_mut().and_then(|one| one.ended(&self.journal)) {
                 let Some(left) = seat.child.take() else { continue };
                 let replaced = seat.successor.is_some();
+                self.commons.iter().for_each(|commons| commons.close(at));
                 self.child_left(left.pid());
                 if left.is_asked() {
                     self.change_failed("the worker process ended during the reload");
@@ -156,11 +159,12 @@ impl Master<'_> {
     fn start_one(&self, at: usize, files: &LogFiles) -> Result<Offspring, String> {
         let of = self.plan.process().child.groups;
         let part = Part { index: u16::try_from(at).unwrap_or_default(), of };
-        Offspring::start(&self.plan, part, &self.start_with(files))
+        Offspring::start(&self.plan, part, &self.start_with(files, self.commons.as_ref()))
     }
 
     /// What every new child gets.
-    pub(super) fn start_with<'s>(&'s self, files: &'s LogFiles) -> Start<'s> {
-        Start { instance: self.instance, journal: &self.journal, files, meeting_place: self.meeting_place.as_ref() }
+    pub(super) fn start_with<'s>(&'s self, files: &'s LogFiles, commons: Option<&'s Commons>) -> Start<'s> {
+        let meeting_place = self.meeting_place.as_ref();
+        Start { instance: self.instance, journal: &self.journal, files, meeting_place, commons }
     }
 }

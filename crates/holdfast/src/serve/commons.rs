@@ -1,0 +1,57 @@
+//! What the processes of one installation share (`worker_groups`), from the master's view: the count of connections of each,
+//! and for each a pair of sockets over which the others leave connections to it. The master keeps both ends of each pair, so that
+//! connections on their way survive the process that they go to.
+
+use super::order::Order;
+use reactor::SharedCounters;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering;
+
+/// In the place of a count: no process serves there, or it has no descriptor left. Nothing is left to it.
+pub(super) const CLOSED: u32 = u32::MAX;
+
+/// Words of shared memory for this number of processes: the counts, and then when each process has published its count.
+pub(super) fn words(of: usize) -> usize {
+    2 * of
+}
+
+/// The shared things of a number of processes.
+#[derive(Debug)]
+pub(super) struct Commons {
+    counts: SharedCounters,
+    /// For each process the end that it reads, and the end that the others write.
+    landings: Vec<(OwnedFd, OwnedFd)>,
+}
+
+impl Commons {
+    /// For this number of processes; one process needs none.
+    pub(super) fn new(of: u16) -> io::Result<Option<Self>> {
+        if of < 2 {
+            return Ok(None);
+        }
+        let counts = SharedCounters::new(words(of.into()))?;
+        counts.all().iter().take(of.into()).for_each(|count| count.store(CLOSED, Ordering::Relaxed));
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let pair = |_| socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+        let landings = (0..of).map(pair).collect::<Result<_, _>>()?;
+        Ok(Some(Self { counts, landings }))
+    }
+
+    /// Nothing is left to a process that has died.
+    pub(super) fn close(&self, index: usize) {
+        if let Some(count) = self.counts.get(index) {
+            count.store(CLOSED, Ordering::Relaxed);
+        }
+    }
+
+    /// Adds what a process needs to its first order.
+    pub(super) fn add<'c>(&'c self, index: usize, order: &mut Order, descriptors: &mut Vec<BorrowedFd<'c>>) {
+        let Some((own, _)) = self.landings.get(index) else { return };
+        order.commons = self.landings.len();
+        descriptors.push(self.counts.descriptor());
+        descriptors.push(own.as_fd());
+        descriptors.extend(self.landings.iter().map(|(_, others)| others.as_fd()));
+    }
+}

@@ -1,0 +1,262 @@
+//! The other processes of the installation (`worker_groups`), from the view of one: it publishes how many connections it has,
+//! leaves new ones to a process with clearly fewer, and takes in those that others leave to it.
+//!
+//! A connection travels as a packet with its descriptor and the name of its listener: numbers of listeners differ between
+//! processes. A packet without a descriptor asks to accept what waits.
+
+use super::commons::CLOSED;
+use crate::report::errno;
+use gateway::{Level, ListenerId, Neighbours, Registry};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use reactor::{Accepted, Listener, SharedCounters};
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    recvmsg, sendmsg,
+};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How old a count may be that no new connection has refreshed: the end of connections shows after this time.
+const PUBLISH_PERIOD_MS: u16 = 50;
+/// A process that has published nothing for this long is stopped, or busy beyond measure: nothing is left to it.
+const SILENT_MS: i32 = 1000;
+/// A process without a free descriptor gets nothing for this long, as it accepts nothing itself.
+const FULL_MS: u64 = 500;
+/// A connection of a listener that this process does not have yet waits for the reload that brings it. Processes apply a
+/// configuration within milliseconds of each other.
+const UNKNOWN_PATIENCE: Duration = Duration::from_secs(2);
+/// Most connections that wait so.
+const UNKNOWN_MAX: usize = 256;
+/// Longest name of a listener: a Unix socket has at most 107 bytes.
+const NAME_BYTES_MAX: usize = 256;
+
+/// The numbers of listeners by their names, as of the last configuration.
+pub(super) type ListenerNames = Arc<Mutex<Vec<(String, ListenerId)>>>;
+
+/// What a process gets of the commons.
+pub(super) struct Belongings {
+    pub(super) counts: SharedCounters,
+    /// Where the others leave connections.
+    pub(super) landing: OwnedFd,
+    /// Where this process leaves connections to each.
+    pub(super) others: Vec<OwnedFd>,
+}
+
+/// The others.
+struct Siblings {
+    index: usize,
+    counts: SharedCounters,
+    others: Vec<OwnedFd>,
+    /// Until when this process has no descriptor, in milliseconds of the monotonic clock.
+    full_until: AtomicU64,
+    /// This process finishes.
+    closed: AtomicBool,
+}
+
+/// The thread that takes connections in.
+pub(super) struct Landing {
+    siblings: Arc<Siblings>,
+    thread: JoinHandle<()>,
+}
+
+struct Handle(Arc<Siblings>);
+
+impl Neighbours for Handle {
+    fn compare(&self, own: usize) -> Option<(usize, usize)> {
+        self.0.publish(own);
+        let now = moment();
+        let (counts, published) = self.0.counts.all().split_at_checked(self.0.others.len())?;
+        let counts = counts.iter().map(|count| count.load(Ordering::Relaxed));
+        let published = published.iter().map(|at| at.load(Ordering::Relaxed));
+        counts
+            .zip(published)
+            .enumerate()
+            .filter(|(index, (count, _))| *index != self.0.index && *count != CLOSED)
+            // It may have published since `now`.
+            .filter(|(_, (_, at))| now.wrapping_sub(*at).cast_signed() < SILENT_MS)
+            .min_by_key(|(_, (count, _))| *count)
+            .map(|(index, (count, _))| (index, count as usize))
+    }
+
+    fn leave_to(&self, other: usize, accepted: Accepted, listener: &Listener) -> Result<(), Accepted> {
+        let Ok(Some(address)) = listener.local_address() else { return Err(accepted) };
+        match self.0.send(other, address.to_string().as_bytes(), &[accepted.socket.as_fd()]) {
+            Ok(()) => {
+                // Counted here, so that the next connection sees it before the other process has woken up.
+                let more = |count: u32| Some(count.saturating_add(1)).filter(|_| count != CLOSED);
+                if let Some(count) = self.0.counts.get(other) {
+                    let _ = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+                }
+                Ok(())
+            }
+            // Its queue is full, or too many descriptors are in flight.
+            Err(_) => Err(accepted),
+        }
+    }
+
+    fn call_for_help(&self) {
+        self.0.full_until.store(reactor::monotonic_millis().0 + FULL_MS, Ordering::Relaxed);
+        self.0.publish(0);
+        for other in (0..self.0.others.len()).filter(|other| *other != self.0.index) {
+            let is_open = self.0.counts.get(other).is_some_and(|count| count.load(Ordering::Relaxed) != CLOSED);
+            if is_open {
+                // A process with a full queue is busy with connections that it was left.
+                let _ = self.0.send(other, b"", &[]);
+            }
+        }
+    }
+}
+
+impl Siblings {
+    fn publish(&self, own: usize) {
+        let Some(count) = self.counts.get(self.index) else { return };
+        let full = reactor::monotonic_millis().0 < self.full_until.load(Ordering::Relaxed);
+        let closed = full || self.closed.load(Ordering::Relaxed);
+        let own = if closed { CLOSED } else { u32::try_from(own).unwrap_or(CLOSED - 1).min(CLOSED - 1) };
+        if let Some(at) = self.counts.get(self.others.len() + self.index) {
+            at.store(moment(), Ordering::Relaxed);
+        }
+        count.store(own, Ordering::Relaxed);
+    }
+
+    fn send(&self, other: usize, name: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let to = self.others.get(other).ok_or(io::ErrorKind::NotFound)?;
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        // A packet without bytes would look like the end.
+        let parts = [IoSlice::new(b"c"), IoSlice::new(name)];
+        Ok(sendmsg(to, &parts, &mut control, SendFlags::NOSIGNAL | SendFlags::DONTWAIT).map(drop)?)
+    }
+}
+
+impl Landing {
+    /// Begins to leave connections to the others, and to take in theirs.
+    pub(super) fn start(
+        shared: &'static Registry,
+        index: u16,
+        belongings: Belongings,
+        names: ListenerNames,
+    ) -> io::Result<Self> {
+        let Belongings { counts, landing, others } = belongings;
+        let (full_until, closed) = (AtomicU64::new(0), AtomicBool::new(false));
+        let siblings = Arc::new(Siblings { index: index.into(), counts, others, full_until, closed });
+        shared.set_neighbours(Box::new(Handle(Arc::clone(&siblings))));
+        let own = Arc::clone(&siblings);
+        let mut taker = Taker { shared, siblings, landing, names, unknown: Vec::new(), spare: None };
+        let thread = std::thread::Builder::new().name("siblings".to_owned()).spawn(move || taker.run())?;
+        Ok(Self { siblings: own, thread })
+    }
+
+    /// This process finishes: the others leave nothing more to it.
+    pub(super) fn close(&self) {
+        if !self.siblings.closed.swap(true, Ordering::Relaxed) {
+            self.siblings.publish(0);
+        }
+    }
+
+    /// The process ends.
+    pub(super) fn end(self) {
+        self.close();
+        let _ = self.thread.join();
+    }
+}
+
+/// Milliseconds of the monotonic clock, which all processes of a machine share; they wrap around.
+fn moment() -> u32 {
+    reactor::monotonic_millis().0 as u32
+}
+
+/// Takes connections in.
+struct Taker {
+    shared: &'static Registry,
+    siblings: Arc<Siblings>,
+    landing: OwnedFd,
+    names: ListenerNames,
+    /// Connections of listeners that this process does not have yet.
+    unknown: Vec<(Instant, String, OwnedFd)>,
+    /// A descriptor in reserve: without a free one, the kernel would close the connection that it hands over.
+    spare: Option<OwnedFd>,
+}
+
+impl Taker {
+    fn run(&mut self) {
+        self.siblings.publish(self.shared.open_connections());
+        while !self.siblings.closed.load(Ordering::Relaxed) {
+            let mut watched = [PollFd::new(self.landing.as_fd(), PollFlags::POLLIN)];
+            let _ = poll(&mut watched, PollTimeout::from(PUBLISH_PERIOD_MS));
+            self.take_all();
+            self.place_unknown();
+            self.siblings.publish(self.shared.open_connections());
+        }
+    }
+
+    fn take_all(&mut self) {
+        loop {
+            if self.spare.is_none() {
+                self.spare = rustix::io::dup(&self.landing).ok();
+            }
+            if self.spare.take().is_none() {
+                // The packets wait: another process of this place, or this one, reads them later.
+                self.siblings.full_until.store(reactor::monotonic_millis().0 + FULL_MS, Ordering::Relaxed);
+                return;
+            }
+            match receive(&self.landing) {
+                Ok((name, Some(socket))) => self.take_in(Instant::now(), name, socket),
+                Ok((_, None)) => self.shared.accept_now(),
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn take_in(&mut self, since: Instant, name: String, socket: OwnedFd) {
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = names.iter().find(|(known, _)| *known == name).map(|(_, id)| *id);
+        drop(names);
+        let Some(id) = known else {
+            if since.elapsed() < UNKNOWN_PATIENCE && self.unknown.len() < UNKNOWN_MAX {
+                return self.unknown.push((since, name, socket));
+            }
+            let message = format!("a connection that another process accepted is closed: no listener {name} here");
+            return self.shared.error_log().log(Level::Warn, &message);
+        };
+        match Accepted::of_other_process(socket) {
+            // If all workers have ended, so has the process.
+            Ok(accepted) => drop(self.shared.take_in(accepted, id)),
+            Err(error) => {
+                let message = format!("getpeername() failed {}: the client has left", errno(&error));
+                self.shared.error_log().log(Level::Info, &message);
+            }
+        }
+    }
+
+    fn place_unknown(&mut self) {
+        for (since, name, socket) in std::mem::take(&mut self.unknown) {
+            self.take_in(since, name, socket);
+        }
+    }
+}
+
+/// The next packet: the name of a listener, and a connection.
+fn receive(landing: &OwnedFd) -> Result<(String, Option<OwnedFd>), Errno> {
+    let mut bytes = [0; NAME_BYTES_MAX];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let received = recvmsg(landing, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags)?;
+    let sockets = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(sockets) => Some(sockets),
+        _ => None,
+    });
+    let socket = sockets.flatten().next();
+    let name = bytes.get(1..received.bytes).unwrap_or_default();
+    Ok((String::from_utf8_lossy(name).into_owned(), socket))
+}
