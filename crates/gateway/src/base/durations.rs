@@ -90,10 +90,14 @@ impl Durations {
         }
     }
 
-    /// Adds the observations of another histogram.
-    pub(crate) fn add_all(&mut self, other: &Self) {
-        self.buckets.iter_mut().zip(other.buckets).for_each(|(sum, count)| *sum += count);
-        self.sum_us += other.sum_us;
+    /// Adds observations whose buckets each include those below; without native buckets.
+    pub(crate) fn add_cumulative(&mut self, counts: impl Iterator<Item = u64>, sum_us: u64) {
+        let mut below = 0;
+        for (sum, count) in self.buckets.iter_mut().zip(counts) {
+            *sum += count.saturating_sub(below);
+            below = count;
+        }
+        self.sum_us += sum_us;
     }
 
     /// The observations that an earlier sum does not have; without native buckets.

@@ -247,6 +247,37 @@ pub struct Totals {
     pub draining: u64,
 }
 
+impl Totals {
+    /// How many numbers it has.
+    pub const COUNT: usize = 10;
+
+    /// All numbers in their order.
+    pub fn numbers(&self) -> [u64; Self::COUNT] {
+        let Self { accepted, handled, requests, active, reading, writing, waiting, exchanges, tunnels, draining } =
+            *self;
+        [accepted, handled, requests, active, reading, writing, waiting, exchanges, tunnels, draining]
+    }
+
+    /// From [`Self::numbers`].
+    pub fn of_numbers(numbers: [u64; Self::COUNT]) -> Self {
+        let [accepted, handled, requests, active, reading, writing, waiting, exchanges, tunnels, draining] = numbers;
+        Self { accepted, handled, requests, active, reading, writing, waiting, exchanges, tunnels, draining }
+    }
+
+    /// Adds those of another process.
+    pub fn add(&mut self, other: &Self) {
+        let mut sums = self.numbers();
+        sums.iter_mut().zip(other.numbers()).for_each(|(sum, more)| *sum += more);
+        *self = Self::of_numbers(sums);
+    }
+
+    /// What stays of a process that has ended.
+    #[must_use]
+    pub fn counters(self) -> Self {
+        Self { accepted: self.accepted, handled: self.handled, requests: self.requests, ..Self::default() }
+    }
+}
+
 impl Registry {
     /// The shared state for a number of workers. Its memory is never freed.
     pub fn leak(workers: u16, error_log: ErrorLog) -> io::Result<&'static Self> {

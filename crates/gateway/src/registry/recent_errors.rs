@@ -1,7 +1,8 @@
 //! The last lines of the error logs, for the status page. The thread that writes the logs hands them over, so requests do no more
 //! work for it.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -12,14 +13,14 @@ const LINES_MAX: usize = 100;
 const LINE_BYTES_MAX: usize = 1000;
 
 /// A line of an error log.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecentError {
     /// Counted from 1 since the process began, over the lines that were kept.
     pub number: u64,
     /// As it was written.
     pub line: Box<str>,
     /// What it means, if that is known.
-    pub meaning: Option<&'static str>,
+    pub meaning: Option<Cow<'static, str>>,
 }
 
 /// Lines, and how many there ever were.
@@ -70,7 +71,7 @@ impl RecentErrors {
         };
         let explain = self.explain.get();
         let with_meaning = |(line, number): (Box<str>, u64)| {
-            let meaning = explain.and_then(|explain| explain(&line));
+            let meaning = explain.and_then(|explain| explain(&line)).map(Cow::Borrowed);
             RecentError { number, line, meaning }
         };
         lines.into_iter().zip((0..=count).rev()).map(with_meaning).collect()
@@ -90,8 +91,8 @@ mod tests {
         errors.keep(lines[120..].iter().map(String::as_bytes));
         let list = errors.list();
         assert_eq!(list.len(), LINES_MAX);
-        assert_eq!((&*list[0].line, list[0].meaning, list[0].number), ("line 249", None, 200));
-        assert_eq!((&*list[2].line, list[2].meaning), ("line 247", Some("a seven")));
+        assert_eq!((&*list[0].line, list[0].meaning.as_deref(), list[0].number), ("line 249", None, 200));
+        assert_eq!((&*list[2].line, list[2].meaning.as_deref()), ("line 247", Some("a seven")));
         assert_eq!((&*list[99].line, list[99].number), ("line 150", 101));
         errors.keep([&vec![b'x'; 5000][..], b"\xff"].into_iter());
         assert_eq!((errors.list()[1].line.len(), &*errors.list()[0].line), (LINE_BYTES_MAX, "\u{fffd}"));

@@ -72,6 +72,8 @@ pub(super) enum Kind {
     Commit = b'e',
     /// To the child: send your counts for the service manager. From the child: they are the text.
     Counts = b'z',
+    /// To the child: the figures of the other processes.
+    Figures = b'f',
     /// To the child: a request of `holdfast ctl`.
     Ctl = b't',
     /// From the child: the answer to it.
@@ -82,7 +84,7 @@ pub(super) enum Kind {
     Refused = b'n',
 }
 
-const KINDS: [Kind; 22] = [
+const KINDS: [Kind; 23] = [
     Kind::Descriptors,
     Kind::Configure,
     Kind::Prepare,
@@ -101,6 +103,7 @@ const KINDS: [Kind; 22] = [
     Kind::Held,
     Kind::Commit,
     Kind::Counts,
+    Kind::Figures,
     Kind::Ctl,
     Kind::CtlAnswer,
     Kind::Ready,

@@ -7,11 +7,12 @@ use super::channel::{Channel, Kind, Packet};
 use super::commons::words;
 use super::ctl_work;
 use super::engine::{Engine, EngineParts, set_descriptor_limit};
+use super::figures::{FIGURES_WITH_ENDED, FiguresFile};
 use super::log_files::LogFiles;
 use super::order::Order;
 use super::privileges::become_owner;
 use super::service_manager::status_text;
-use super::siblings;
+use super::siblings::{self, Published};
 use super::sockets::{Bound, socket_name};
 use super::tunnels::{self, Giving};
 use crate::instance::Instance;
@@ -42,6 +43,8 @@ struct Child {
     heritage: Heritage,
     /// The hand-over of its tunnels.
     giving: Option<Giving>,
+    /// The figures of other processes, before there is an engine.
+    published: Published,
     /// A configuration that it is to apply when the others are ready as well.
     pending: Option<Pending>,
 }
@@ -98,6 +101,7 @@ pub(super) fn run() -> Result<(), String> {
         ending: false,
         heritage,
         giving: None,
+        published: Published::default(),
         pending: None,
     };
     let outcome = child.work(&signals);
@@ -147,6 +151,7 @@ impl Child {
             };
             engine.look();
             if engine.is_finished() {
+                engine.publish();
                 return Ok(());
             }
             if !self.ending && engine.lost_worker() {
@@ -262,7 +267,17 @@ impl Child {
             Kind::Counts => {
                 if let Some(shared) = self.lasting.existing() {
                     // If the master is gone, it needs no answer.
-                    let _ = self.channel.send(Kind::Counts, &status_text(self.ending, &shared.totals()));
+                    let _ = self.channel.send(Kind::Counts, &status_text(self.ending, &shared.totals_of_all()));
+                }
+            }
+            Kind::Figures => {
+                let has_ended = packet.take_body().map_err(|error| error.to_string())? == FIGURES_WITH_ENDED;
+                let mut files = packet.descriptors.into_iter().map(|file| FiguresFile::over(file.into()));
+                let ended = if has_ended { files.next() } else { None };
+                let published = Published { living: files.collect(), ended };
+                match &self.engine {
+                    Some(engine) => engine.set_published(published),
+                    None => self.published = published,
                 }
             }
             Kind::Ctl => {
@@ -318,6 +333,7 @@ impl Child {
         };
         self.heritage.instance = Some(instance);
         self.heritage.keep(&bound);
+        let siblings = siblings.map(|siblings| (siblings, std::mem::take(&mut self.published)));
         let parts = EngineParts { process, plan, bound: &bound, files, siblings };
         if let Some(engine) = &mut self.engine {
             engine.reload(parts);
@@ -401,8 +417,9 @@ fn sort_out(order: &Order, descriptors: Vec<OwnedFd>) -> Result<Belongings, Stri
             let counts = descriptors.next().ok_or(MISSING)?;
             let counts = SharedCounters::from_descriptor(counts, words(of)).map_err(|error| error.to_string())?;
             let landing = descriptors.next().ok_or(MISSING)?;
+            let figures = FiguresFile::over(descriptors.next().ok_or(MISSING)?.into());
             let others: Vec<OwnedFd> = descriptors.take(of).collect();
-            Some(siblings::Belongings { counts, landing, others })
+            Some(siblings::Belongings { counts, landing, figures, others })
         }
     };
     Ok(Belongings { listeners, files, meeting_place, siblings })

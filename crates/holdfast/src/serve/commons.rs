@@ -2,6 +2,7 @@
 //! and for each a pair of sockets over which the others leave connections to it. The master keeps both ends of each pair, so that
 //! connections on their way survive the process that they go to.
 
+use super::figures::FiguresFile;
 use super::order::Order;
 use reactor::SharedCounters;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -47,11 +48,18 @@ impl Commons {
     }
 
     /// Adds what a process needs to its first order.
-    pub(super) fn add<'c>(&'c self, index: usize, order: &mut Order, descriptors: &mut Vec<BorrowedFd<'c>>) {
+    pub(super) fn add<'c>(
+        &'c self,
+        index: usize,
+        figures: &'c FiguresFile,
+        order: &mut Order,
+        descriptors: &mut Vec<BorrowedFd<'c>>,
+    ) {
         let Some((own, _)) = self.landings.get(index) else { return };
         order.commons = self.landings.len();
         descriptors.push(self.counts.descriptor());
         descriptors.push(own.as_fd());
+        descriptors.push(figures.file().as_fd());
         descriptors.extend(self.landings.iter().map(|(_, others)| others.as_fd()));
     }
 }

@@ -5,7 +5,7 @@ use super::ended::{Ended, Running};
 use super::log_files::LogFiles;
 use super::log_writer::LogWriter;
 use super::queue_watch::QueueWatch;
-use super::siblings::{self, Landing, ListenerNames};
+use super::siblings::{self, Landing, ListenerNames, Published};
 use super::sockets::{Bound, share_of};
 use crate::process::Process;
 use crate::worker_groups::DESCRIPTORS_BESIDE;
@@ -17,6 +17,9 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+/// The figures of other processes on a status page are at most this old, and so much of them is lost when a process is killed.
+const PUBLISH_PERIOD: Duration = Duration::from_millis(500);
 
 /// A running gateway.
 pub(super) struct Engine {
@@ -33,6 +36,8 @@ pub(super) struct Engine {
     /// The names of `listening`, for connections that other processes accepted.
     names: ListenerNames,
     landing: Option<Landing>,
+    /// When the figures of this process were published last.
+    published: Instant,
     /// The control plane, which ends with the engine.
     _control: Control,
     shutdown_timeout: Duration,
@@ -47,7 +52,7 @@ pub(super) struct EngineParts<'a> {
     pub(super) bound: &'a [Bound],
     pub(super) files: LogFiles,
     /// The other processes on the same listeners; only at the start.
-    pub(super) siblings: Option<siblings::Belongings>,
+    pub(super) siblings: Option<(siblings::Belongings, Published)>,
 }
 
 impl Engine {
@@ -63,16 +68,19 @@ impl Engine {
             ended: Ended::new()?,
             listening: plan.listeners.clone(),
             writer,
-            queues: QueueWatch::new(sockets_of(bound)),
+            queues: QueueWatch::new(sockets_of(bound).filter(|_| process.share.index == 0)),
             names: ListenerNames::default(),
             landing: None,
+            published: Instant::now(),
             _control: Control::start(shared)?,
             shutdown_timeout: process.shutdown_timeout,
             deadline: None,
         };
         engine.name_listeners();
-        if let Some(siblings) = siblings {
-            engine.landing = Some(Landing::start(shared, engine.index, siblings, Arc::clone(&engine.names))?);
+        if let Some((siblings, published)) = siblings {
+            let landing = Landing::start(shared, engine.index, siblings, Arc::clone(&engine.names))?;
+            landing.set_published(published);
+            engine.landing = Some(landing);
         }
         for worker in 0..shared.workers() as u16 {
             let listeners = engine.listeners_of(worker, bound);
@@ -118,7 +126,8 @@ impl Engine {
     pub(super) fn reload(&mut self, parts: EngineParts<'_>) {
         let EngineParts { process, plan, bound, files, .. } = parts;
         self.writer.reload(plan, process.error_logs.clone(), files);
-        self.queues.watch(sockets_of(bound));
+        let first = self.index == 0;
+        self.queues.watch(sockets_of(bound).filter(|_| first));
         self.shutdown_timeout = process.shutdown_timeout;
         self.generation = Arc::clone(&plan.generation);
         let old = std::mem::take(&mut self.listening);
@@ -180,6 +189,22 @@ impl Engine {
     pub(super) fn look(&mut self) {
         self.ended.hush();
         self.queues.look(self.shared);
+        if self.landing.is_some() && self.published.elapsed() >= PUBLISH_PERIOD {
+            self.publish();
+        }
+    }
+
+    /// Publishes the figures of this process for the others.
+    pub(super) fn publish(&mut self) {
+        self.published = Instant::now();
+        gateway::publish_figures(self.shared, &self.generation);
+    }
+
+    /// What the other processes publish.
+    pub(super) fn set_published(&self, published: Published) {
+        if let Some(landing) = &self.landing {
+            landing.set_published(published);
+        }
     }
 
     /// Checks the deadline of a drain; `true` when all workers have ended.

@@ -5,6 +5,7 @@ mod change;
 mod ctl;
 mod ctl_merge;
 mod dry_run;
+mod figures;
 mod offspring;
 mod seats;
 mod service;
@@ -85,6 +86,8 @@ struct Master<'a> {
     seats: Vec<Seat>,
     /// What the children share, if there are several.
     commons: Option<Commons>,
+    /// The counters of children that have ended.
+    ended: figures::Ended,
     /// The configuration that is about to replace the current one.
     change: Option<Change>,
     /// Children that finish their open requests.
@@ -154,6 +157,7 @@ pub(super) fn run(instance: &Instance, ready: impl FnOnce()) -> Result<(), Strin
         plan: Rc::clone(&plan),
         seats: Vec::new(),
         commons: None,
+        ended: figures::Ended::default(),
         change: None,
         retiring: Vec::new(),
         meeting_place,
@@ -384,7 +388,15 @@ impl Master<'_> {
     /// Checks which children have ended.
     fn bury(&mut self) {
         let Self { journal, retiring, .. } = self;
-        retiring.retain_mut(|one| one.ended(journal).is_none());
+        let mut left = Vec::new();
+        retiring.retain_mut(|one| {
+            let ended = one.ended(journal).is_some();
+            if ended {
+                left.push(one.figures.take());
+            }
+            !ended
+        });
+        left.into_iter().for_each(|figures| self.keep_figures(figures));
         self.bury_newcomers();
         self.bury_seats();
     }

@@ -12,6 +12,7 @@ mod ctl_socket;
 mod ctl_work;
 mod ended;
 mod engine;
+mod figures;
 mod log_files;
 mod log_named;
 mod log_output;

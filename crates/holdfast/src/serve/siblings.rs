@@ -5,8 +5,9 @@
 //! processes. A packet without a descriptor asks to accept what waits.
 
 use super::commons::CLOSED;
+use super::figures::{Figures, FiguresFile};
 use crate::report::errno;
-use gateway::{Level, ListenerId, Neighbours, Registry};
+use gateway::{Level, ListenerId, Neighbours, OtherFigures, Registry, Totals};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use reactor::{Accepted, Listener, SharedCounters};
 use rustix::io::Errno;
@@ -18,7 +19,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -44,12 +45,25 @@ pub(super) struct Belongings {
     pub(super) counts: SharedCounters,
     /// Where the others leave connections.
     pub(super) landing: OwnedFd,
+    /// Where this process publishes its figures.
+    pub(super) figures: FiguresFile,
     /// Where this process leaves connections to each.
     pub(super) others: Vec<OwnedFd>,
 }
 
+/// What the processes have published.
+#[derive(Debug, Default)]
+pub(super) struct Published {
+    /// Each process that lives.
+    pub(super) living: Vec<FiguresFile>,
+    /// All that have ended, together.
+    pub(super) ended: Option<FiguresFile>,
+}
+
 /// The others.
 struct Siblings {
+    published: RwLock<Published>,
+    own_figures: Mutex<FiguresFile>,
     index: usize,
     counts: SharedCounters,
     others: Vec<OwnedFd>,
@@ -100,6 +114,26 @@ impl Neighbours for Handle {
         }
     }
 
+    fn publish(&self, totals: &Totals, figures: Vec<u8>) {
+        let mut file = self.0.own_figures.lock().unwrap_or_else(PoisonError::into_inner);
+        // Without memory for them, the figures before stay.
+        let _ = file.write(&Figures { totals: *totals, status: figures });
+    }
+
+    fn figures(&self) -> OtherFigures {
+        let published = self.0.published.read().unwrap_or_else(PoisonError::into_inner);
+        let status = |file: &FiguresFile| Some(file.read()?.status);
+        OtherFigures {
+            living: published.living.iter().filter_map(status).collect(),
+            ended: published.ended.as_ref().and_then(status),
+        }
+    }
+
+    fn totals(&self) -> Vec<Totals> {
+        let published = self.0.published.read().unwrap_or_else(PoisonError::into_inner);
+        published.living.iter().chain(&published.ended).filter_map(FiguresFile::totals).collect()
+    }
+
     fn call_for_help(&self) {
         self.0.full_until.store(reactor::monotonic_millis().0 + FULL_MS, Ordering::Relaxed);
         self.0.publish(0);
@@ -146,14 +180,26 @@ impl Landing {
         belongings: Belongings,
         names: ListenerNames,
     ) -> io::Result<Self> {
-        let Belongings { counts, landing, others } = belongings;
-        let (full_until, closed) = (AtomicU64::new(0), AtomicBool::new(false));
-        let siblings = Arc::new(Siblings { index: index.into(), counts, others, full_until, closed });
+        let Belongings { counts, landing, others, figures } = belongings;
+        let siblings = Arc::new(Siblings {
+            published: RwLock::default(),
+            own_figures: Mutex::new(figures),
+            index: index.into(),
+            counts,
+            others,
+            full_until: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+        });
         shared.set_neighbours(Box::new(Handle(Arc::clone(&siblings))));
         let own = Arc::clone(&siblings);
         let mut taker = Taker { shared, siblings, landing, names, unknown: Vec::new(), spare: None };
         let thread = std::thread::Builder::new().name("siblings".to_owned()).spawn(move || taker.run())?;
         Ok(Self { siblings: own, thread })
+    }
+
+    /// The files of the other processes, and of those that have ended.
+    pub(super) fn set_published(&self, published: Published) {
+        *self.siblings.published.write().unwrap_or_else(PoisonError::into_inner) = published;
     }
 
     /// This process finishes: the others leave nothing more to it.

@@ -70,7 +70,10 @@ impl Scene {
     }
 
     fn ctl(&self, words: &[&str]) -> serde_json::Value {
-        let output = self.instance.run(&[&["ctl", "--json"], words].concat());
+        let socket = self.instance.path("logs/holdfast.ctl");
+        let mut command = crate::support::holdfast();
+        let output =
+            command.arg("ctl").arg("--socket").arg(socket).args(words).arg("--json").output().expect("it starts");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text} {}", String::from_utf8_lossy(&output.stderr)))
     }
@@ -374,4 +377,91 @@ fn what_processes_cannot_share_is_refused_with_both_directives() {
     let learn = "upstream u { server 127.0.0.1:1; sticky learn create=$upstream_cookie_a lookup=$cookie_a zone=z:1m; }
         server { listen 127.0.0.1:PORT; location / { proxy_pass http://u; } }";
     refused("worker_groups 2;", learn, "\"sticky learn\"");
+}
+
+/// A counter of the metrics, from any process.
+fn metric(scene: &Scene, name: &str) -> u64 {
+    let page = scene.instance.fetch("/status?format=prometheus").expect("an answer");
+    let value = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.unwrap_or_else(|| panic!("no {name} in {page}")).parse().expect("a number")
+}
+
+#[test]
+fn metrics_are_sums_over_all_processes_and_never_fall_while_they_come_and_go() {
+    let scene = Scene::started(THREE);
+    let processes = scene.until_children(3);
+    let mut kept: Vec<Kept> = (0..30).map(|_| Kept::open(&scene)).collect();
+    let tunnels: Vec<Kept> = (0..12).map(|_| tunnel(&scene)).collect();
+    assert_eq!((by_process(&kept).len(), by_process(&tunnels).len()), (3, 3));
+    until("all tunnels are counted, whichever process is asked", || {
+        (0..9).all(|_| metric(&scene, "holdfast_tunnels") == 12)
+    });
+    assert_eq!((metric(&scene, "holdfast_processes"), metric(&scene, "holdfast_workers")), (3, 3));
+    for _ in 0..10 {
+        assert!(kept.iter_mut().all(Kept::lives));
+    }
+    // 30 first ones, 300 more, and 12 for the tunnels.
+    until("all requests are counted", || metric(&scene, "holdfast_requests_total") >= 342);
+    let mut last = 0;
+    let mut grows = || {
+        let now = metric(&scene, "holdfast_requests_total");
+        assert!(now > last, "{last} {now}");
+        last = now;
+    };
+    for victim in processes {
+        kill(pid(victim), Signal::SIGKILL).expect("it lives");
+        (0..20).for_each(|_| grows());
+        until("it is replaced", || scene.children().len() == 3 && !scene.children().contains(&victim));
+        (0..20).for_each(|_| grows());
+    }
+    // Processes that end in order leave their counters as well.
+    scene.configure("worker_processes 2; worker_groups 2;", "");
+    scene.tell(Signal::SIGHUP);
+    until("two have taken over", || {
+        grows();
+        scene.children().len() == 2
+    });
+    drop((kept, tunnels));
+    until("no tunnel is left", || metric(&scene, "holdfast_tunnels") == 0);
+    until("two processes are left", || metric(&scene, "holdfast_processes") == 2);
+    grows();
+}
+
+#[test]
+fn ctl_asks_all_processes_and_answers_once() {
+    let servers = "upstream u { server UPSTREAM; } server { listen 127.0.0.1:PORT; location = /pid { return 200 $pid; }
+        location / { proxy_pass http://u; proxy_set_header Connection upgrade; proxy_set_header Upgrade $http_upgrade;
+        add_header X-Pid $pid always; } }";
+    let mut scene = Scene { instance: Instance::new("", ""), echo: Echo::start() };
+    scene.instance.configure(THREE, &servers.replace("UPSTREAM", &scene.echo.address.to_string()));
+    scene.instance.start();
+    let processes = scene.until_children(3);
+    let mut tunnels: Vec<Kept> = (0..12).map(|_| tunnel(&scene)).collect();
+    assert_eq!(by_process(&tunnels).len(), 3);
+    let status = scene.ctl(&["status"]);
+    assert_eq!(status["master"]["worker_pids"], serde_json::json!(processes));
+    let list = scene.ctl(&["tunnels"]);
+    assert_eq!((list["matching"].as_u64(), list["rows"].as_array().map(Vec::len)), (Some(12), Some(12)));
+    let mut numbers: Vec<u64> =
+        list["rows"].as_array().into_iter().flatten().filter_map(|row| row["connection"].as_u64()).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    assert_eq!(numbers.len(), 12, "the number of a connection names it in all processes");
+    let closed = scene.ctl(&["tunnels", "close", &numbers[5].to_string()]);
+    assert_eq!(closed["closed"].as_u64(), Some(numbers[5]));
+    until("one tunnel is closed", || {
+        tunnels.iter_mut().filter_map(|one| goes_through(one).then_some(())).count() == 11
+    });
+    let peer = scene.echo.address.to_string();
+    let mode = |answer: &serde_json::Value| answer["peers"][0]["mode"].as_str().map(str::to_owned);
+    assert_eq!(mode(&scene.ctl(&["peers", "down", "u", &peer])), Some("down".to_owned()));
+    let is_down = |scene: &Scene| scene.instance.fetch("/").is_ok_and(|answer| answer.starts_with("HTTP/1.1 502 "));
+    assert!((0..30).all(|_| is_down(&scene)), "in all processes");
+    // A process that takes the place of a dead one knows it, too.
+    kill(pid(processes[0]), Signal::SIGKILL).expect("it lives");
+    let new = |scene: &Scene| scene.children().into_iter().find(|process| !processes.contains(process));
+    until("it is replaced", || new(&scene).is_some_and(|new| Kept::open(&scene).process == new));
+    let asked = |scene: &Scene| scene.ctl(&["peers"])["peers"].as_array().map(Vec::len);
+    assert_eq!(asked(&scene), Some(1));
+    assert!((0..30).all(|_| is_down(&scene)));
 }

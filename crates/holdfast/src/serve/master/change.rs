@@ -1,15 +1,18 @@
 //! A change of the configuration, for all seats together. Either the running children prepare it, and apply it when all have;
 //! or new children take over all seats when all serve. If one fails, all stay as they are.
 
-use super::offspring::{Offspring, Word};
-use super::seats::Seat;
+use super::offspring::{Offspring, Shares, Word};
+use super::seats::{NO_PID, Seat};
 use super::{Ending, Master, Plan};
 use crate::process::Part;
 use crate::report::errno;
 use crate::serve::channel::Kind;
 use crate::serve::commons::Commons;
+use crate::serve::figures::FiguresFile;
 use crate::serve::log_files::LogFiles;
 use gateway::Level;
+use std::io;
+use std::ptr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -81,9 +84,15 @@ impl Master<'_> {
         }
         let of = plan.process().child.groups;
         let commons = Commons::new(of).map_err(|error| format!("socketpair() failed {}", errno(&error)))?;
+        let figures: io::Result<Vec<FiguresFile>> = (0..of).map(|_| FiguresFile::new()).collect();
+        let figures = figures.map_err(|error| format!("memfd_create() failed {}", errno(&error)))?;
         let mut newcomers: Vec<Newcomer> = Vec::new();
-        for index in 0..of {
-            match Offspring::start(&plan, Part { index, of }, &self.start_with(files, commons.as_ref())) {
+        for (index, own) in (0..of).zip(&figures) {
+            let shares = commons.as_ref().map(|commons| {
+                let newcomers: Vec<&FiguresFile> = figures.iter().filter(|file| !ptr::eq(*file, own)).collect();
+                Shares { commons, figures: own, others: self.other_files(NO_PID, &newcomers) }
+            });
+            match Offspring::start(&plan, Part { index, of }, &self.start_with(files, shares)) {
                 Ok(child) => newcomers.push(Newcomer { child: Some(child), serves: false }),
                 Err(message) => {
                     self.dismiss(newcomers);
@@ -92,6 +101,7 @@ impl Master<'_> {
             }
         }
         self.change = Some(Change { plan, stage: Stage::Replacing(newcomers, commons), failed: None });
+        self.share_figures();
         Ok(())
     }
 
@@ -120,6 +130,7 @@ impl Master<'_> {
                 if let Some(child) = &self.seats[at].child {
                     self.repeat_changes(child);
                 }
+                self.share_figures();
                 self.relieve_adopted();
                 self.take_on(Rc::clone(&self.plan));
             }
@@ -157,13 +168,15 @@ impl Master<'_> {
     /// Checks which of the children that are to take over have ended.
     pub(super) fn bury_newcomers(&mut self) {
         let Some(Change { stage: Stage::Replacing(newcomers, _), failed, .. }) = &mut self.change else { return };
+        let mut left = Vec::new();
         for newcomer in newcomers {
             if newcomer.child.as_mut().is_some_and(|child| child.ended(&self.journal).is_some()) {
-                newcomer.child = None;
+                left.extend(newcomer.child.take().and_then(|child| child.figures));
                 let message = "the new worker process ended before it served; the error log may say why";
                 failed.get_or_insert_with(|| message.to_owned());
             }
         }
+        left.into_iter().for_each(|figures| self.keep_figures(Some(figures)));
     }
 
     /// Takes the next step of a change when every child has answered. `starting`: no child has served yet, and a failure is the
@@ -192,6 +205,9 @@ impl Master<'_> {
             // A child that has died meanwhile gets the new configuration when it is started again.
             (Stage::Applying, _) => self.take_on(plan),
             (Stage::Replacing(newcomers, commons), None) => {
+                if commons.is_none() {
+                    self.forget_figures();
+                }
                 self.commons = commons;
                 self.replace_all(plan, newcomers);
             }
@@ -226,6 +242,7 @@ impl Master<'_> {
             self.retiring.push(child);
         }
         self.forget_changes();
+        self.share_figures();
         self.take_on(plan);
         self.relieve_adopted();
     }

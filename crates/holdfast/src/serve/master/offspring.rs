@@ -8,6 +8,7 @@ use crate::report::errno;
 use crate::serve::channel::{Channel, Kind};
 use crate::serve::commons::Commons;
 use crate::serve::ctl_work;
+use crate::serve::figures::FiguresFile;
 use crate::serve::log_files::{Journal, LogFiles};
 use crate::serve::order::{Order, Texts};
 use crate::serve::{ROLE, Role};
@@ -27,6 +28,8 @@ const TITLE: &str = "holdfast: worker process";
 pub(super) struct Offspring {
     process: std::process::Child,
     pub(super) channel: Channel,
+    /// Where it publishes its figures, if there are other children.
+    pub(super) figures: Option<FiguresFile>,
     /// The order that it has not answered.
     asked: Option<Asked>,
     /// Whether it has prepared a configuration, and waits for the order to apply it.
@@ -51,7 +54,22 @@ pub(super) struct Start<'a> {
     pub(super) files: &'a LogFiles,
     pub(super) meeting_place: Option<&'a OwnedFd>,
     /// What it shares with other processes.
-    pub(super) commons: Option<&'a Commons>,
+    pub(super) shares: Option<Shares<'a>>,
+}
+
+/// What a child shares with other processes.
+pub(super) struct Shares<'a> {
+    pub(super) commons: &'a Commons,
+    /// Where it publishes its figures.
+    pub(super) figures: &'a FiguresFile,
+    /// Where the others do, and the sum of those that have ended.
+    pub(super) others: OtherFiles<'a>,
+}
+
+/// Files with figures: the body of the message, and its descriptors.
+pub(super) struct OtherFiles<'a> {
+    pub(super) body: &'static [u8],
+    pub(super) files: Vec<BorrowedFd<'a>>,
 }
 
 /// A message from a child.
@@ -81,7 +99,12 @@ impl Offspring {
         }
         let process = command.spawn().map_err(failed)?;
         let since = Instant::now();
-        let mut child = Self { process, channel, asked: None, prepared: false, since, hung_up: false };
+        let figures = with.shares.as_ref().map(|shares| shares.figures.share()).transpose().map_err(failed)?;
+        let mut child = Self { process, channel, figures, asked: None, prepared: false, since, hung_up: false };
+        if let Some(shares) = &with.shares {
+            // Before the configuration: the child may be asked for the sums as soon as it serves.
+            child.share_figures(&shares.others).map_err(failed)?;
+        }
         let mut order = Order::new(with.instance.clone());
         order.part = Some(part);
         child.send(Kind::Configure, order, plan, with.files, Some(with))?;
@@ -122,7 +145,7 @@ impl Offspring {
     }
 
     fn send(
-        &mut self,
+        &self,
         kind: Kind,
         mut order: Order,
         plan: &Plan,
@@ -136,11 +159,11 @@ impl Offspring {
         (order.texts, order.listeners) = (plan.texts.borrow().clone(), listeners);
         order.tickets = plan.shared.ticket_states();
         add_logs(files, &mut order, &mut descriptors);
-        if let Some(Start { meeting_place, commons, .. }) = start {
+        if let Some(Start { meeting_place, shares, .. }) = start {
             order.meeting_place = meeting_place.is_some();
             descriptors.extend(meeting_place.map(|place| place.as_fd()));
-            if let (Some(commons), Some(part)) = (commons, order.part) {
-                commons.add(part.index.into(), &mut order, &mut descriptors);
+            if let (Some(Shares { commons, figures, .. }), Some(part)) = (shares, order.part) {
+                commons.add(part.index.into(), figures, &mut order, &mut descriptors);
             }
         }
         let sent = self.channel.send_body(kind, &order.encode(), &descriptors);
@@ -162,6 +185,11 @@ impl Offspring {
         order.texts = texts.clone();
         // If sending fails, the child is about to end, which another place detects.
         let _ = self.channel.send_body(Kind::Certificates, &order.encode(), &[]);
+    }
+
+    /// Sends the files with the figures of the other processes.
+    pub(super) fn share_figures(&self, others: &OtherFiles<'_>) -> io::Result<()> {
+        self.channel.send_body(Kind::Figures, others.body, &others.files)
     }
 
     /// Sends an order without a text.

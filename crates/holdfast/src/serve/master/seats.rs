@@ -1,10 +1,11 @@
 //! The seats of an installation: each has a process that serves, or waits for one. `worker_groups` says how many there are. A
 //! process that dies leaves its seat to another one, and the other seats as they are.
 
-use super::offspring::{Offspring, Start};
+use super::offspring::{Offspring, Shares, Start};
 use super::{Ending, Master};
 use crate::process::Part;
-use crate::serve::commons::Commons;
+use crate::report::errno;
+use crate::serve::figures::FiguresFile;
 use crate::serve::log_files::LogFiles;
 use gateway::Level;
 use std::time::{Duration, Instant};
@@ -15,6 +16,9 @@ const STABLE_AFTER: Duration = Duration::from_secs(10);
 /// and after a repair an operator waits at most that long.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// The pid of no child.
+pub(super) const NO_PID: u32 = 0;
 
 /// The place of a process.
 pub(super) struct Seat {
@@ -89,7 +93,8 @@ impl Master<'_> {
         for at in 0..self.seats.len() {
             let seat = &mut self.seats[at];
             if let Some(lived) = seat.successor.as_mut().and_then(|one| one.ended(&self.journal)) {
-                seat.successor = None;
+                let left = seat.successor.take();
+                self.keep_figures(left.and_then(|child| child.figures));
                 self.commons.iter().for_each(|commons| commons.close(at));
                 if self.seats[at].child.is_none() {
                     self.plan_respawn(at, lived);
@@ -97,7 +102,7 @@ impl Master<'_> {
             }
             let seat = &mut self.seats[at];
             if let Some(lived) = seat.child.as_mut().and_then(|one| one.ended(&self.journal)) {
-                let Some(left) = seat.child.take() else { continue };
+                let Some(mut left) = seat.child.take() else { continue };
                 let replaced = seat.successor.is_some();
                 self.commons.iter().for_each(|commons| commons.close(at));
                 self.child_left(left.pid());
@@ -107,6 +112,7 @@ impl Master<'_> {
                 if !replaced {
                     self.plan_respawn(at, lived);
                 }
+                self.keep_figures(left.figures.take());
             }
         }
     }
@@ -148,7 +154,10 @@ impl Master<'_> {
     pub(super) fn start_child(&mut self, at: usize) {
         let started = LogFiles::open(&self.plan.prepared).and_then(|files| self.start_one(at, &files));
         match started {
-            Ok(child) => self.seats[at].successor = Some(child),
+            Ok(child) => {
+                self.seats[at].successor = Some(child);
+                self.share_figures();
+            }
             Err(message) => {
                 self.journal.log(Level::Alert, &message);
                 self.plan_respawn(at, Duration::ZERO);
@@ -159,12 +168,17 @@ impl Master<'_> {
     fn start_one(&self, at: usize, files: &LogFiles) -> Result<Offspring, String> {
         let of = self.plan.process().child.groups;
         let part = Part { index: u16::try_from(at).unwrap_or_default(), of };
-        Offspring::start(&self.plan, part, &self.start_with(files, self.commons.as_ref()))
+        let figures = FiguresFile::new().map_err(|error| format!("memfd_create() failed {}", errno(&error)))?;
+        let shares = self.commons.as_ref().map(|commons| {
+            let others = self.other_files(NO_PID, &[]);
+            Shares { commons, figures: &figures, others }
+        });
+        Offspring::start(&self.plan, part, &self.start_with(files, shares))
     }
 
     /// What every new child gets.
-    pub(super) fn start_with<'s>(&'s self, files: &'s LogFiles, commons: Option<&'s Commons>) -> Start<'s> {
+    pub(super) fn start_with<'s>(&'s self, files: &'s LogFiles, shares: Option<Shares<'s>>) -> Start<'s> {
         let meeting_place = self.meeting_place.as_ref();
-        Start { instance: self.instance, journal: &self.journal, files, meeting_place, commons }
+        Start { instance: self.instance, journal: &self.journal, files, meeting_place, shares }
     }
 }
