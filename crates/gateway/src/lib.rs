@@ -41,6 +41,7 @@ pub use registry::neighbours::{Neighbours, OtherFigures};
 pub use registry::outline::differences;
 pub use registry::process::{AcceptDrops, Message, Overload, Registry, Totals};
 pub use registry::recent_errors::{RecentError, RecentErrors};
+pub use registry::shared_zones::{ZoneKind, ZoneMemory, ZoneSpec};
 pub use registry::{acme, checks, handover, inspect, names, ocsp, spans};
 pub use worker::inspect::status_json;
 pub use worker::run;

@@ -9,7 +9,7 @@ use crate::{exit, report};
 use conf::diagnostic::{self, Diagnostic, Severity};
 use conf::model::{Model, Options};
 use conf::{Loaded, Loader};
-use gateway::{BoundPlan, ErrorLog, Level, LogPlace, LowerOptions, ReadFile, Registry, Resolve};
+use gateway::{BoundPlan, ErrorLog, Level, LogPlace, LowerOptions, ReadFile, Registry, Resolve, ZoneMemory};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::io;
@@ -62,6 +62,8 @@ pub(crate) struct Lasting {
     pub(crate) tickets: Vec<TicketState>,
     /// Which of the processes this one is; `None` in the master and where no process serves.
     pub(crate) part: Option<Part>,
+    /// The memory of zones that this process shares with others.
+    pub(crate) zones: Vec<ZoneMemory>,
     /// Names are looked up here only, and no name server is asked.
     pub(crate) hosts: Option<HostsFile>,
 }
@@ -160,6 +162,7 @@ fn bind_gateway(
         }
     };
     shared.adopt_tickets(&lasting.tickets);
+    shared.adopt_zones(std::mem::take(&mut lasting.zones));
     let known_pairs = shared.known_pairs();
     let options = LowerOptions {
         prefix: loaded.prefix.clone(),

@@ -53,12 +53,7 @@ impl Lowering<'_> {
         let written = self.declared.request_zones.get(limit.zone.0 as usize)?;
         let zones = &mut self.plan.request_zones;
         let zone = RequestZoneId(zone_of(zones, &written.name, written.size, &written.key, written.span));
-        let share = self.options.share;
-        let rule = RequestRule {
-            rate_milli: share.divide(written.rate_milli),
-            burst: share.divide(limit.burst),
-            delay: if limit.delay == u32::MAX { limit.delay } else { share.divide(limit.delay) },
-        };
+        let rule = RequestRule { rate_milli: written.rate_milli, burst: limit.burst, delay: limit.delay };
         let key = self.zone_keys.requests.get(limit.zone.0 as usize)?.clone();
         Some(RequestLimit { zone, key, rule })
     }
@@ -68,7 +63,7 @@ impl Lowering<'_> {
         let zones = &mut self.plan.connection_zones;
         let zone = ConnectionZoneId(zone_of(zones, &written.name, written.size, &written.key, written.span));
         let key = self.zone_keys.connections.get(limit.zone.0 as usize)?.clone();
-        Some(ConnectionLimit { zone, key, most: self.options.share.divide(limit.most) })
+        Some(ConnectionLimit { zone, key, most: limit.most })
     }
 }
 

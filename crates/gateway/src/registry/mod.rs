@@ -28,6 +28,7 @@ pub(crate) mod ports;
 pub(crate) mod process;
 pub(crate) mod recent_errors;
 pub(crate) mod recipe;
+pub(crate) mod shared_zones;
 pub mod spans;
 pub(crate) mod status_list;
 pub(crate) mod tls_choice;

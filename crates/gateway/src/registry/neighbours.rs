@@ -24,8 +24,8 @@ pub trait Neighbours: Send + Sync {
     /// The totals of the other processes, and of those that have ended.
     fn totals(&self) -> Vec<Totals>;
 
-    /// No descriptor is left here: the other processes accept what waits at the listeners.
-    fn call_for_help(&self);
+    /// No descriptor is left here: the other processes accept what waits at the listeners. `false`: no other process can.
+    fn call_for_help(&self) -> bool;
 }
 
 /// Figures of other processes, as `figures` made them.

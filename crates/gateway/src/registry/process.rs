@@ -26,13 +26,14 @@ use crate::registry::peer_states::TunnelPeer;
 use crate::registry::pool::{PoolDriver, UpstreamPool};
 use crate::registry::ports::Ports;
 use crate::registry::recent_errors::RecentErrors;
+use crate::registry::shared_zones::ZoneMemory;
 use crate::registry::spans::Spans;
 use crate::registry::status_list::StatusList;
 use crate::registry::user_files::UserFiles;
 use reactor::{Accepted, Listener, Mailbox, Offload, TaskId};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use upstream::balance::{PeerHealth, PeerMode};
 use upstream::ports::Stand;
 use upstream::shared::PeerId;
@@ -173,6 +174,8 @@ pub struct Registry {
     pub(crate) ports: Ports,
     /// The other processes; none if this is the only one.
     pub(crate) neighbours: OnceLock<Box<dyn Neighbours>>,
+    /// The memory of zones that several processes share.
+    pub(crate) zone_memory: Mutex<Vec<ZoneMemory>>,
     /// Serial number of the next client connection.
     serial: AtomicU64,
     /// The distance between serial numbers, so that those of several processes differ.
@@ -334,6 +337,7 @@ impl Registry {
             faults: Faults::default(),
             ports: Ports::new(),
             neighbours: OnceLock::new(),
+            zone_memory: Mutex::default(),
             serial: AtomicU64::new(1 + u64::from(share.index)),
             serial_step: share.of.max(1).into(),
         }));

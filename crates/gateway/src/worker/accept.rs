@@ -120,7 +120,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Handles EMFILE, ENFILE, ENOBUFS: accepting again at once would spin. Closes connections that wait for a request;
+    /// Handles EMFILE, ENFILE, ENOBUFS: accepting again at once would spin. Other processes accept what waits, if there are
+    /// some. Otherwise it closes connections that wait for a request;
     /// if there are none, accepting resumes when a connection closes or the pause ends.
     fn accept_failed(&self, error: &io::Error) {
         if let Some(kept_back) = self.thread.shared.shortages.accept.ring(self.thread.reactor.now()) {
@@ -130,12 +131,10 @@ impl Worker {
                 and_more(kept_back)
             ));
         }
-        if let Some(neighbours) = self.thread.shared.neighbours.get() {
-            neighbours.call_for_help();
-        }
+        let helped = self.thread.shared.neighbours.get().is_some_and(|neighbours| neighbours.call_for_help());
         self.pause_accept();
         self.thread.chores.plan(Chore::AcceptAgain, self.thread.reactor.now().after(PAUSE));
-        if !self.displace() {
+        if !helped && !self.displace() {
             self.displace_datagrams(CloseReason::Displaced);
         }
     }

@@ -16,12 +16,12 @@ use super::siblings::{self, Published};
 use super::sockets::{Bound, socket_name};
 use super::tunnels::{self, Giving};
 use crate::instance::Instance;
-use crate::process::ChildPlan;
+use crate::process::{ChildPlan, Part};
 use crate::report::{self, errno};
 use crate::signals::{Ask, Signals};
 use crate::verdict::{Lasting, Prepared, prepare};
 use conf::Loader as _;
-use gateway::{Level, ListenerSpec};
+use gateway::{Level, ListenerSpec, ZoneMemory, ZoneSpec};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use reactor::{Listener, SharedCounters};
 use std::cell::RefCell;
@@ -231,7 +231,7 @@ impl Child {
             Kind::Drain => self.drain(),
             Kind::Reopen => {
                 let order = decode(&mut packet)?;
-                let files = sort_out(&order, packet.descriptors)?.files;
+                let files = sort_out(&order, packet.descriptors.into_iter())?.files;
                 if let Some(engine) = &self.engine {
                     engine.reopen(files);
                 }
@@ -313,6 +313,8 @@ impl Child {
         let mut texts = order.texts.clone();
         self.lasting.tickets.clone_from(&order.tickets);
         self.lasting.part = order.part.or(self.lasting.part);
+        let mut descriptors = descriptors.into_iter();
+        self.lasting.zones = zones_of(&order, self.lasting.part, &mut descriptors)?;
         let prepared = prepare(&order.instance, &mut texts, &mut self.lasting);
         let (Some(_), Some(plan), true) = (&prepared.process, &prepared.plan, prepared.is_ok()) else {
             let lines = report::log_lines(&prepared);
@@ -394,9 +396,20 @@ struct Belongings {
     siblings: Option<siblings::Belongings>,
 }
 
-fn sort_out(order: &Order, descriptors: Vec<OwnedFd>) -> Result<Belongings, String> {
-    const MISSING: &str = "a descriptor is missing";
-    let mut descriptors = descriptors.into_iter();
+const MISSING: &str = "a descriptor is missing";
+
+/// The memory of the zones that this process shares with others.
+fn zones_of(
+    order: &Order,
+    part: Option<Part>,
+    descriptors: &mut impl Iterator<Item = OwnedFd>,
+) -> Result<Vec<ZoneMemory>, String> {
+    let Some(Part { index, of }) = part else { return Ok(Vec::new()) };
+    let zone = |zone: &ZoneSpec| ZoneMemory::new(zone.clone(), index, of, descriptors.next().ok_or(MISSING)?);
+    order.zones.iter().map(zone).collect()
+}
+
+fn sort_out(order: &Order, mut descriptors: impl Iterator<Item = OwnedFd>) -> Result<Belongings, String> {
     let mut listeners = Vec::new();
     for (address, count) in &order.listeners {
         let mut sockets = Vec::new();

@@ -30,7 +30,7 @@ use crate::signals::{Ask, Signals};
 use crate::verdict::{Lasting, Prepared, prepare};
 use change::Change;
 use conf::Loader as _;
-use gateway::{Level, Registry};
+use gateway::{Level, Registry, ZoneSpec};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use offspring::Offspring;
 use seats::Seat;
@@ -57,6 +57,11 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// The zones of limits.
+    fn zones(&self) -> &[ZoneSpec] {
+        self.prepared.plan.as_ref().map_or(&[], |plan| plan.zones.as_slice())
+    }
+
     /// The process settings; a plan always has them.
     fn process(&self) -> &Process {
         self.prepared.process.as_ref().expect("`Master::plan` checks that it is there")
@@ -371,6 +376,7 @@ impl Master<'_> {
             self.journal.log(Level::Notice, "the new configuration holds");
         }
         self.plan = plan;
+        self.commons.iter().for_each(|commons| commons.keep_zones(self.plan.zones()));
         if is_new {
             self.open_ctl();
             self.reloaded(Ok(()));

@@ -3,6 +3,7 @@
 
 use crate::instance::Instance;
 use crate::process::Part;
+use gateway::{ZoneKind, ZoneSpec};
 use handover::wire::{Reader, put, put_count, put_number};
 use std::collections::HashMap;
 use std::io;
@@ -83,7 +84,7 @@ impl conf::Loader for Texts {
     }
 }
 
-/// One order. Descriptors are in the order of `listeners`, then of `logs`; then the meeting place, and what is shared with other
+/// One order. Descriptors are in the order of `zones`, then of `listeners`, then of `logs`; then the meeting place, and what is shared with other
 /// processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Order {
@@ -101,6 +102,8 @@ pub(super) struct Order {
     pub(super) part: Option<Part>,
     /// How many processes share something with it; 0: none.
     pub(super) commons: usize,
+    /// Zones of limits that several processes share. The first descriptors are their memory.
+    pub(super) zones: Vec<ZoneSpec>,
     /// Keys of session tickets made by the master.
     pub(super) tickets: Vec<TicketState>,
 }
@@ -109,7 +112,17 @@ impl Order {
     /// An empty order.
     pub(super) fn new(instance: Instance) -> Self {
         let (texts, listeners, logs) = (Texts::default(), Vec::new(), Vec::new());
-        Self { instance, texts, listeners, logs, meeting_place: false, part: None, commons: 0, tickets: Vec::new() }
+        Self {
+            instance,
+            texts,
+            listeners,
+            logs,
+            meeting_place: false,
+            part: None,
+            commons: 0,
+            zones: Vec::new(),
+            tickets: Vec::new(),
+        }
     }
 
     /// Encodes it for the channel.
@@ -147,6 +160,12 @@ impl Order {
             put_number(&mut out, number.into());
         }
         put_count(&mut out, self.commons);
+        put_count(&mut out, self.zones.len());
+        for ZoneSpec { kind, name, bytes } in &self.zones {
+            put_count(&mut out, usize::from(*kind == ZoneKind::Connections));
+            put(&mut out, name.as_bytes());
+            put_number(&mut out, *bytes);
+        }
         put_count(&mut out, self.tickets.len());
         for state in &self.tickets {
             put(&mut out, &state.encode());
@@ -170,9 +189,13 @@ impl Order {
         let number = |from: &mut Reader<'_>| u16::try_from(from.number()?).ok();
         let part = from.list(|from| Some(Part { index: number(from)?, of: number(from)? }))?.pop();
         let commons = from.count()?;
+        let zones = from.list(|from| {
+            let kind = if from.count()? > 0 { ZoneKind::Connections } else { ZoneKind::Requests };
+            Some(ZoneSpec { kind, name: from.string()?, bytes: from.number()? })
+        })?;
         let tickets = from.list(|from| TicketState::decode(from.bytes()?))?;
         let texts = Texts { files: files.into_iter().collect(), masks: masks.into_iter().collect() };
-        let order = Self { instance, texts, listeners, logs, meeting_place, part, commons, tickets };
+        let order = Self { instance, texts, listeners, logs, meeting_place, part, commons, zones, tickets };
         from.is_at_end().then_some(order)
     }
 }
@@ -203,6 +226,9 @@ mod tests {
             meeting_place: true,
             part: Some(Part { index: 2, of: 3 }),
             commons: 3,
+            zones: [ZoneKind::Connections, ZoneKind::Requests]
+                .map(|kind| ZoneSpec { kind, name: "z".to_owned(), bytes: 7 })
+                .into(),
             tickets: tls::TicketKeys::random().state().into_iter().collect(),
         };
         let bytes = order.encode();

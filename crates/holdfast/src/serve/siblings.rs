@@ -134,16 +134,18 @@ impl Neighbours for Handle {
         published.living.iter().chain(&published.ended).filter_map(FiguresFile::totals).collect()
     }
 
-    fn call_for_help(&self) {
+    fn call_for_help(&self) -> bool {
         self.0.full_until.store(reactor::monotonic_millis().0 + FULL_MS, Ordering::Relaxed);
         self.0.publish(0);
+        let mut helped = false;
         for other in (0..self.0.others.len()).filter(|other| *other != self.0.index) {
-            let is_open = self.0.counts.get(other).is_some_and(|count| count.load(Ordering::Relaxed) != CLOSED);
-            if is_open {
+            if self.0.counts.get(other).is_some_and(|count| count.load(Ordering::Relaxed) != CLOSED) {
+                helped = true;
                 // A process with a full queue is busy with connections that it was left.
                 let _ = self.0.send(other, b"", &[]);
             }
         }
+        helped
     }
 }
 
@@ -192,7 +194,7 @@ impl Landing {
         });
         shared.set_neighbours(Box::new(Handle(Arc::clone(&siblings))));
         let own = Arc::clone(&siblings);
-        let mut taker = Taker { shared, siblings, landing, names, unknown: Vec::new(), spare: None };
+        let mut taker = Taker { shared, siblings, landing, names, unknown: Vec::new() };
         let thread = std::thread::Builder::new().name("siblings".to_owned()).spawn(move || taker.run())?;
         Ok(Self { siblings: own, thread })
     }
@@ -229,8 +231,6 @@ struct Taker {
     names: ListenerNames,
     /// Connections of listeners that this process does not have yet.
     unknown: Vec<(Instant, String, OwnedFd)>,
-    /// A descriptor in reserve: without a free one, the kernel would close the connection that it hands over.
-    spare: Option<OwnedFd>,
 }
 
 impl Taker {
@@ -238,8 +238,9 @@ impl Taker {
         self.siblings.publish(self.shared.open_connections());
         while !self.siblings.closed.load(Ordering::Relaxed) {
             let mut watched = [PollFd::new(self.landing.as_fd(), PollFlags::POLLIN)];
-            let _ = poll(&mut watched, PollTimeout::from(PUBLISH_PERIOD_MS));
-            self.take_all();
+            if poll(&mut watched, PollTimeout::from(PUBLISH_PERIOD_MS)) == Ok(1) {
+                self.take_all();
+            }
             self.place_unknown();
             self.siblings.publish(self.shared.open_connections());
         }
@@ -247,10 +248,8 @@ impl Taker {
 
     fn take_all(&mut self) {
         loop {
-            if self.spare.is_none() {
-                self.spare = rustix::io::dup(&self.landing).ok();
-            }
-            if self.spare.take().is_none() {
+            // Without a free descriptor, the kernel would close the connection that it hands over.
+            if rustix::io::fcntl_dupfd_cloexec(&self.landing, 0).is_err() {
                 // The packets wait: another process of this place, or this one, reads them later.
                 self.siblings.full_until.store(reactor::monotonic_millis().0 + FULL_MS, Ordering::Relaxed);
                 return;

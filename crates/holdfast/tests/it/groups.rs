@@ -245,7 +245,7 @@ fn a_process_that_refuses_a_configuration_keeps_all_at_the_old_one() {
     scene.tell(Signal::SIGHUP);
     scene.instance.wait_for_line("signal 1 (SIGHUP) received");
     kill(pid(processes[2]), Signal::SIGKILL).expect("it lives");
-    scene.instance.wait_for_line("the worker process ended during the reload; the old configuration stays");
+    scene.instance.wait_for_line("; the old configuration stays");
     for one in kept.iter_mut().filter(|one| one.process != processes[2]) {
         assert_eq!(one.get("/text").as_deref(), Some("one"));
     }
@@ -460,8 +460,87 @@ fn ctl_asks_all_processes_and_answers_once() {
     // A process that takes the place of a dead one knows it, too.
     kill(pid(processes[0]), Signal::SIGKILL).expect("it lives");
     let new = |scene: &Scene| scene.children().into_iter().find(|process| !processes.contains(process));
-    until("it is replaced", || new(&scene).is_some_and(|new| Kept::open(&scene).process == new));
+    let mut kept = Vec::new();
+    until("it is replaced, and serves", || {
+        kept.push(Kept::open(&scene));
+        new(&scene).is_some_and(|new| kept.last().is_some_and(|one| one.process == new))
+    });
     let asked = |scene: &Scene| scene.ctl(&["peers"])["peers"].as_array().map(Vec::len);
     assert_eq!(asked(&scene), Some(1));
     assert!((0..30).all(|_| is_down(&scene)));
+}
+
+#[test]
+fn limit_conn_counts_the_connections_of_all_processes() {
+    let scene = Scene::new(THREE);
+    scene.configure(THREE, "limit_conn all 12;");
+    let text =
+        scene.instance.text("nginx.conf").replace("server {", "limit_conn_zone $server_port zone=all:1m; server {");
+    fs::write(scene.instance.path("nginx.conf"), text).expect("written");
+    let mut scene = scene;
+    scene.instance.start();
+    scene.until_children(3);
+    let refused = |scene: &Scene| scene.instance.fetch("/").is_ok_and(|answer| answer.starts_with("HTTP/1.1 503 "));
+    let mut tunnels: Vec<Kept> = (0..12).map(|_| tunnel(&scene)).collect();
+    assert!(by_process(&tunnels).len() > 1);
+    assert!((0..10).all(|_| refused(&scene)), "whichever process is asked");
+    let killed = tunnels[0].process;
+    kill(pid(killed), Signal::SIGKILL).expect("it lives");
+    scene.instance.wait_for_line(&format!("worker process {killed} exited on signal 9"));
+    let lost = tunnels.len();
+    tunnels.retain(|one| one.process != killed);
+    // The connections of the dead process do not count.
+    let more: Vec<Kept> = (tunnels.len()..lost).map(|_| tunnel(&scene)).collect();
+    assert!(!more.is_empty() && (0..10).all(|_| refused(&scene)));
+    assert!(tunnels.iter_mut().all(goes_through));
+    // A reload keeps the counts.
+    scene.tell(Signal::SIGHUP);
+    scene.instance.wait_for_line("the new configuration holds");
+    assert!((0..10).all(|_| refused(&scene)));
+    drop(more);
+    until("others may come", || !refused(&scene));
+}
+
+#[test]
+fn limit_req_counts_the_requests_of_all_processes() {
+    let mut scene = Scene::new("");
+    let zone = "limit_req_zone $server_port zone=all:1m rate=1r/m; server {";
+    let servers = SERVERS.replace("location = /text {", "location = /text { limit_req zone=all burst=19 nodelay;");
+    let servers =
+        servers.replace("server {", zone).replace("MORE", "").replace("UPSTREAM", &scene.echo.address.to_string());
+    // `return` answers before limits.
+    let servers = servers.replace("return 200 one;", "try_files /nothing =404;");
+    scene.instance.configure(THREE, &servers);
+    scene.instance.start();
+    scene.until_children(3);
+    let mut kept: Vec<Kept> = (0..30).map(|_| Kept::open(&scene)).collect();
+    assert_eq!(by_process(&kept).len(), 3);
+    let status = |one: &mut Kept| {
+        write!(one.stream, "GET /text HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
+        let head = read_head(&mut one.stream).expect("a head");
+        head.split(' ').nth(1).map(str::to_owned)
+    };
+    let statuses: Vec<Option<String>> = kept.iter_mut().map(status).collect();
+    let of = |wanted: &str| statuses.iter().filter(|status| status.as_deref() == Some(wanted)).count();
+    assert_eq!((of("404"), of("503")), (20, 10), "one, and a burst of nineteen");
+}
+
+#[test]
+fn a_process_without_descriptors_leaves_new_connections_to_the_others() {
+    let scene = Scene::started(THREE);
+    let processes = scene.until_children(3);
+    let victim = processes[0];
+    let mut kept: Vec<Kept> = (0..9).map(|_| Kept::open(&scene)).collect();
+    let limit = |soft: u64| {
+        let process = rustix::process::Pid::from_raw(i32::try_from(victim).expect("pids are small"));
+        let limit = rustix::process::Rlimit { current: Some(soft), maximum: Some(4096) };
+        rustix::process::prlimit(process, rustix::process::Resource::Nofile, limit).expect("set");
+    };
+    limit(3);
+    let more: Vec<Kept> = (0..60).map(|_| Kept::open(&scene)).collect();
+    assert!(more.iter().all(|one| one.process != victim));
+    assert!(kept.iter_mut().all(Kept::lives), "what it has goes on");
+    // With descriptors again, it takes part.
+    limit(4096);
+    until("it serves again", || Kept::open(&scene).process == victim);
 }

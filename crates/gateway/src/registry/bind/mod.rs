@@ -32,6 +32,7 @@ use crate::registry::named_sides::NamedSides;
 use crate::registry::outline::Outline;
 use crate::registry::peer_states::DrainedSince;
 use crate::registry::process::Registry;
+use crate::registry::shared_zones::{ZoneKind, ZoneSpec};
 use cache::Levels;
 use conf::diagnostic::Diagnostic;
 use conf::model::CertificateCache;
@@ -134,6 +135,8 @@ pub struct BoundPlan {
     pub logs: Vec<AccessOutput>,
     /// The error logs that it writes besides the process's own.
     pub error_logs: Vec<ErrorOutput>,
+    /// The zones of limits, which several processes share.
+    pub zones: Vec<ZoneSpec>,
     /// The directories for temporary files, each once.
     pub temp_directories: Vec<PathBuf>,
     /// The directories for keys and certificates, each once.
@@ -190,6 +193,9 @@ impl Registry {
         let route_marks = of_http.chain(of_stream).flat_map(|tunnel| tunnel.marks.iter().copied()).collect();
         let (temp_directories, transparent) = (plan.temp_directories.clone(), plan.transparent);
         let state_directories = plan.state_directories();
+        let of_requests = plan.request_zones.iter().map(|zone| zone.spec(ZoneKind::Requests));
+        let of_connections = plan.connection_zones.iter().map(|zone| zone.spec(ZoneKind::Connections));
+        let zones = of_requests.chain(of_connections).collect();
         let generation = Arc::new(Generation {
             number,
             loaded_at_s: reactor::wall_clock().as_secs(),
@@ -220,6 +226,7 @@ impl Registry {
             listeners: specs,
             logs,
             error_logs,
+            zones,
             temp_directories,
             state_directories,
             transparent,

@@ -77,7 +77,7 @@ impl Master<'_> {
             let (instance, mut failed) = (self.instance, None);
             let serving = self.seats.iter_mut().filter_map(|seat| seat.child.as_mut());
             for child in serving.filter(|child| child.speaks()) {
-                failed = failed.or(child.offer(&plan, instance, files).err());
+                failed = failed.or(child.offer(&plan, instance, files, self.commons.as_ref()).err());
             }
             self.change = Some(Change { plan, stage: Stage::Preparing, failed });
             return Ok(());

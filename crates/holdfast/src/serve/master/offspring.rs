@@ -107,14 +107,21 @@ impl Offspring {
         }
         let mut order = Order::new(with.instance.clone());
         order.part = Some(part);
-        child.send(Kind::Configure, order, plan, with.files, Some(with))?;
+        let commons = with.shares.as_ref().map(|shares| shares.commons);
+        child.send(Kind::Configure, order, plan, with.files, commons, Some(with))?;
         child.asked = Some(Asked::Apply);
         Ok(child)
     }
 
     /// Sends a configuration with its sockets and logs, for it to prepare.
-    pub(super) fn offer(&mut self, plan: &Plan, instance: &Instance, files: &LogFiles) -> Result<(), String> {
-        self.send(Kind::Prepare, Order::new(instance.clone()), plan, files, None)?;
+    pub(super) fn offer(
+        &mut self,
+        plan: &Plan,
+        instance: &Instance,
+        files: &LogFiles,
+        commons: Option<&Commons>,
+    ) -> Result<(), String> {
+        self.send(Kind::Prepare, Order::new(instance.clone()), plan, files, commons, None)?;
         self.asked = Some(Asked::Prepare);
         Ok(())
     }
@@ -150,11 +157,16 @@ impl Offspring {
         mut order: Order,
         plan: &Plan,
         files: &LogFiles,
+        commons: Option<&Commons>,
         start: Option<&Start<'_>>,
     ) -> Result<(), String> {
+        let zones = commons.map(|commons| commons.zones(plan.zones())).transpose();
+        let zones = zones.map_err(|error| format!("memfd_create() failed {}", errno(&error)))?.unwrap_or_default();
+        order.zones = zones.iter().map(|(zone, _)| zone.clone()).collect();
         let bound = plan.bound.borrow();
         let sockets = bound.iter().flat_map(|bound| &bound.listeners).map(|listener| listener.descriptor());
-        let mut descriptors: Vec<BorrowedFd<'_>> = sockets.collect();
+        let memory = zones.iter().map(|(_, words)| words.descriptor());
+        let mut descriptors: Vec<BorrowedFd<'_>> = memory.chain(sockets).collect();
         let listeners = bound.iter().map(|bound| (bound.name(), bound.listeners.len())).collect();
         (order.texts, order.listeners) = (plan.texts.borrow().clone(), listeners);
         order.tickets = plan.shared.ticket_states();

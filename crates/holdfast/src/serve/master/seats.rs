@@ -5,6 +5,7 @@ use super::offspring::{Offspring, Shares, Start};
 use super::{Ending, Master};
 use crate::process::Part;
 use crate::report::errno;
+use crate::serve::commons::Commons;
 use crate::serve::figures::FiguresFile;
 use crate::serve::log_files::LogFiles;
 use gateway::Level;
@@ -162,6 +163,14 @@ impl Master<'_> {
                 self.journal.log(Level::Alert, &message);
                 self.plan_respawn(at, Duration::ZERO);
             }
+        }
+    }
+
+    /// The children that finish keep what they share: the counts of those that follow must be their own.
+    pub(super) fn renew_commons(&mut self) {
+        match Commons::new(self.plan.process().child.groups) {
+            Ok(commons) => self.commons = commons,
+            Err(error) => self.journal.log(Level::Alert, &format!("socketpair() failed {}", errno(&error))),
         }
     }
 

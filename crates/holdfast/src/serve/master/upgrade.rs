@@ -147,6 +147,7 @@ impl Master<'_> {
     pub(super) fn work_again(&mut self) {
         self.journal.log(Level::Notice, "signal 1 (SIGHUP) received, starting workers again");
         self.takeover.rests = false;
+        self.renew_commons();
         (0..self.seats.len()).for_each(|at| self.start_child(at));
     }
 
@@ -162,6 +163,7 @@ impl Master<'_> {
         self.take_name_back();
         if self.takeover.rests && self.ending == super::Ending::Not {
             self.takeover.rests = false;
+            self.renew_commons();
             (0..self.seats.len()).for_each(|at| self.start_child(at));
         }
     }
