@@ -341,6 +341,9 @@ impl Registry {
             serial: AtomicU64::new(1 + u64::from(share.index)),
             serial_step: share.of.max(1).into(),
         }));
+        if share.of > 1 {
+            shared.recent_errors.number_by_time();
+        }
         Ok(this.get_or_init(|| shared))
     }
 

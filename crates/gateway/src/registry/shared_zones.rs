@@ -121,7 +121,7 @@ impl ZoneSpec {
 }
 
 /// A locked set.
-struct Locked<'a> {
+struct LockedSet<'a> {
     lock: &'a AtomicU32,
     own: u32,
     entries: &'a [AtomicU32],
@@ -129,14 +129,14 @@ struct Locked<'a> {
     tag: [u32; TAG_WORDS],
 }
 
-impl Drop for Locked<'_> {
+impl Drop for LockedSet<'_> {
     fn drop(&mut self) {
         // It fails if this process was stopped for so long that another one has taken the lock away.
         let _ = self.lock.compare_exchange(self.own, 0, Ordering::Release, Ordering::Relaxed);
     }
 }
 
-impl Locked<'_> {
+impl LockedSet<'_> {
     fn entries(&self) -> impl Iterator<Item = &[AtomicU32]> {
         self.entries.chunks_exact(self.entry_words)
     }
@@ -164,7 +164,7 @@ impl ZoneMemory {
         Ok(Self { spec, index, of, words: Arc::new(words) })
     }
 
-    fn lock(&self, key: &[u8]) -> Locked<'_> {
+    fn lock(&self, key: &[u8]) -> LockedSet<'_> {
         let (seed, sets) = self.words.all().split_at(SEED_WORDS);
         let mut context = Context::new(&SHA256);
         seed.iter().for_each(|word| context.update(&word.load(Ordering::Relaxed).to_le_bytes()));
@@ -179,7 +179,7 @@ impl ZoneMemory {
         let tag = [part(1), part(2).max(1)];
         let (lock, own) = (&set[0], u32::from(self.index) + 1);
         acquire(lock, own);
-        Locked { lock, own, entries: &set[1..], entry_words, tag }
+        LockedSet { lock, own, entries: &set[1..], entry_words, tag }
     }
 
     /// As `RequestStates::probe`.
@@ -243,7 +243,7 @@ impl ZoneMemory {
 }
 
 /// The first request of a key. The bucket that was touched least recently makes room.
-fn begin(set: &Locked<'_>, now_ms: u64) {
+fn begin(set: &LockedSet<'_>, now_ms: u64) {
     let age = |entry: &&[AtomicU32]| {
         let is_free = tag_of(entry) == [0; TAG_WORDS];
         let touched = entry.get(TAG_WORDS..).and_then(bucket_of).map_or(0, |bucket| bucket.touched_ms);

@@ -270,16 +270,7 @@ impl Child {
                     let _ = self.channel.send(Kind::Counts, &status_text(self.ending, &shared.totals_of_all()));
                 }
             }
-            Kind::Figures => {
-                let has_ended = packet.take_body().map_err(|error| error.to_string())? == FIGURES_WITH_ENDED;
-                let mut files = packet.descriptors.into_iter().map(|file| FiguresFile::over(file.into()));
-                let ended = if has_ended { files.next() } else { None };
-                let published = Published { living: files.collect(), ended };
-                match &self.engine {
-                    Some(engine) => engine.set_published(published),
-                    None => self.published = published,
-                }
-            }
+            Kind::Figures => self.know_figures(packet)?,
             Kind::Ctl => {
                 if let (Some(engine), Some(shared)) = (&self.engine, self.lasting.existing())
                     && let Err(error) = ctl_work::begin(&packet.text, shared, engine.generation(), &self.channel)
@@ -296,6 +287,19 @@ impl Child {
             | Kind::Tunnels
             | Kind::Held
             | Kind::Commit => {}
+        }
+        Ok(())
+    }
+
+    /// The files with the figures of the other processes.
+    fn know_figures(&mut self, mut packet: Packet) -> Result<(), String> {
+        let has_ended = packet.take_body().map_err(|error| error.to_string())? == FIGURES_WITH_ENDED;
+        let mut files = packet.descriptors.into_iter().map(|file| FiguresFile::over(file.into()));
+        let ended = if has_ended { files.next() } else { None };
+        let published = Published { living: files.collect(), ended };
+        match &self.engine {
+            Some(engine) => engine.set_published(published),
+            None => self.published = published,
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //! owner writes and the others read. The master keeps the file, so the last figures of a killed process are not lost.
 //!
 //! The file has two halves, written in turns, each with a number and a checksum: a reader takes the newest half that is
-//! complete. So nobody waits, and a process that is killed while it writes spoils only one half.
+//! complete. So no process waits, and a process that is killed while it writes spoils only one half.
 
 use gateway::Totals;
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -36,7 +36,7 @@ pub(super) struct Figures {
     pub(super) status: Vec<u8>,
 }
 
-/// What stands before the figures of a half.
+/// What is before the figures of a half.
 struct Head {
     number: u64,
     bytes: u64,

@@ -32,6 +32,8 @@ const FULL_MS: u64 = 500;
 /// A connection of a listener that this process does not have yet waits for the reload that brings it. Processes apply a
 /// configuration within milliseconds of each other.
 const UNKNOWN_PATIENCE: Duration = Duration::from_secs(2);
+/// How long a process that finishes still takes connections in: another one may have left them before it knew.
+const LAST_TAKE_IN: Duration = Duration::from_millis(100);
 /// Most connections that wait so.
 const UNKNOWN_MAX: usize = 256;
 /// Longest name of a listener: a Unix socket has at most 107 bytes.
@@ -236,7 +238,11 @@ struct Taker {
 impl Taker {
     fn run(&mut self) {
         self.siblings.publish(self.shared.open_connections());
-        while !self.siblings.closed.load(Ordering::Relaxed) {
+        let mut left = None;
+        while left.is_none_or(|since: Instant| since.elapsed() < LAST_TAKE_IN) {
+            if left.is_none() && self.siblings.closed.load(Ordering::Relaxed) {
+                left = Some(Instant::now());
+            }
             let mut watched = [PollFd::new(self.landing.as_fd(), PollFlags::POLLIN)];
             if poll(&mut watched, PollTimeout::from(PUBLISH_PERIOD_MS)) == Ok(1) {
                 self.take_all();

@@ -1,12 +1,15 @@
 //! `worker_groups`: several processes on the same listeners, and what an operator sees of them: one installation.
 
 use crate::support::numbered::Echo;
-use crate::support::{DEADLINE, Instance, children, lives, pid, until};
+use crate::support::{DEADLINE, Instance, children, holdfast, lives, pid, until};
 use nix::sys::signal::{Signal, kill};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpStream, UdpSocket};
+use std::process::Output;
+use testkit::{DatagramPeer, DatagramTalk};
 
 /// Requests are answered with the process id; tunnels get it in a field.
 const SERVERS: &str = "server { listen 127.0.0.1:PORT; MORE
@@ -69,11 +72,13 @@ impl Scene {
         self.instance.text("logs/error.log")
     }
 
-    fn ctl(&self, words: &[&str]) -> serde_json::Value {
+    fn ctl_output(&self, words: &[&str]) -> Output {
         let socket = self.instance.path("logs/holdfast.ctl");
-        let mut command = crate::support::holdfast();
-        let output =
-            command.arg("ctl").arg("--socket").arg(socket).args(words).arg("--json").output().expect("it starts");
+        holdfast().arg("ctl").arg("--socket").arg(socket).args(words).output().expect("it starts")
+    }
+
+    fn ctl(&self, words: &[&str]) -> Value {
+        let output = self.ctl_output(&[words, &["--json"]].concat());
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text} {}", String::from_utf8_lossy(&output.stderr)))
     }
@@ -170,7 +175,7 @@ fn a_killed_process_costs_its_own_connections_and_is_replaced() {
     kill(pid(killed), Signal::SIGKILL).expect("it lives");
     scene.instance.wait_for_line(&format!("worker process {killed} exited on signal 9"));
     scene.instance.wait_for_line("the child of worker group 2 of 3 has died and is started again in 100 ms");
-    // Nobody else notices: all other connections go on, and every new one is accepted.
+    // The other processes go on: all other connections go on, and every new one is accepted.
     for one in &mut kept {
         assert_eq!(one.lives(), one.process != killed);
     }
@@ -239,7 +244,7 @@ fn a_process_that_refuses_a_configuration_keeps_all_at_the_old_one() {
     let processes = scene.until_children(3);
     let mut kept: Vec<Kept> = (0..30).map(|_| Kept::open(&scene)).collect();
     let sound = scene.instance.text("nginx.conf");
-    // A process that is stopped owes its answer; then it dies, and nobody has changed anything.
+    // A process that is stopped owes its answer; then it dies, and no process has changed anything.
     kill(pid(processes[2]), Signal::SIGSTOP).expect("it lives");
     fs::write(scene.instance.path("nginx.conf"), sound.replace("return 200 one", "return 200 two")).expect("written");
     scene.tell(Signal::SIGHUP);
@@ -377,6 +382,10 @@ fn what_processes_cannot_share_is_refused_with_both_directives() {
     let learn = "upstream u { server 127.0.0.1:1; sticky learn create=$upstream_cookie_a lookup=$cookie_a zone=z:1m; }
         server { listen 127.0.0.1:PORT; location / { proxy_pass http://u; } }";
     refused("worker_groups 2;", learn, "\"sticky learn\"");
+    let acme = "resolver 127.0.0.1; acme_issuer a { uri https://ca.test/; accept_terms_of_service; state_path state; }
+        server { listen 127.0.0.1:PORT ssl; server_name a.test; acme_certificate a;
+        ssl_certificate $acme_certificate; ssl_certificate_key $acme_certificate_key; }";
+    refused("worker_groups 2;", acme, "\"acme_issuer\"");
 }
 
 /// A counter of the metrics, from any process.
@@ -439,7 +448,9 @@ fn ctl_asks_all_processes_and_answers_once() {
     let mut tunnels: Vec<Kept> = (0..12).map(|_| tunnel(&scene)).collect();
     assert_eq!(by_process(&tunnels).len(), 3);
     let status = scene.ctl(&["status"]);
-    assert_eq!(status["master"]["worker_pids"], serde_json::json!(processes));
+    assert_eq!(status["master"]["worker_pids"], json!(processes));
+    let text = String::from_utf8(scene.ctl_output(&["status"]).stdout).expect("text");
+    assert!(text.contains("3 of 3 worker groups serve: pid "), "{text}");
     let list = scene.ctl(&["tunnels"]);
     assert_eq!((list["matching"].as_u64(), list["rows"].as_array().map(Vec::len)), (Some(12), Some(12)));
     let mut numbers: Vec<u64> =
@@ -453,7 +464,7 @@ fn ctl_asks_all_processes_and_answers_once() {
         tunnels.iter_mut().filter_map(|one| goes_through(one).then_some(())).count() == 11
     });
     let peer = scene.echo.address.to_string();
-    let mode = |answer: &serde_json::Value| answer["peers"][0]["mode"].as_str().map(str::to_owned);
+    let mode = |answer: &Value| answer["peers"][0]["mode"].as_str().map(str::to_owned);
     assert_eq!(mode(&scene.ctl(&["peers", "down", "u", &peer])), Some("down".to_owned()));
     let is_down = |scene: &Scene| scene.instance.fetch("/").is_ok_and(|answer| answer.starts_with("HTTP/1.1 502 "));
     assert!((0..30).all(|_| is_down(&scene)), "in all processes");
@@ -543,4 +554,48 @@ fn a_process_without_descriptors_leaves_new_connections_to_the_others() {
     // With descriptors again, it takes part.
     limit(4096);
     until("it serves again", || Kept::open(&scene).process == victim);
+}
+
+#[test]
+fn sessions_of_datagrams_belong_to_one_process() {
+    let peer = DatagramPeer::echo();
+    let port = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("bound").port();
+    let stream = format!("stream {{ server {{ listen 127.0.0.1:{port} udp; proxy_pass {}; }} }}", peer.address());
+    let scene = Scene::started(&format!("{THREE} {stream}"));
+    let processes = scene.until_children(3);
+    let talk = || {
+        let client = DatagramTalk::connect(([127, 0, 0, 1], port).into());
+        client.send("ping");
+        client.expect("ping");
+        client
+    };
+    let clients: Vec<DatagramTalk> = (0..8).map(|_| talk()).collect();
+    for client in &clients {
+        client.send("pong");
+        client.expect("pong");
+    }
+    // Its successor reads what the socket has kept meanwhile.
+    kill(pid(processes[0]), Signal::SIGKILL).expect("it lives");
+    scene.instance.wait_for_line("worker group 1 of 3 has died");
+    drop(talk());
+}
+
+#[test]
+fn all_processes_write_to_the_logs_that_were_opened_again() {
+    let scene = Scene::started(THREE);
+    scene.until_children(3);
+    let mut kept: Vec<Kept> = (0..30).map(|_| Kept::open(&scene)).collect();
+    assert_eq!(by_process(&kept).len(), 3);
+    let log = scene.instance.path("logs/access.log");
+    until("all lines are written", || scene.instance.text("logs/access.log").lines().count() == 30);
+    fs::rename(&log, scene.instance.path("logs/access.old")).expect("renamed");
+    scene.tell(Signal::SIGUSR1);
+    until("the log is there again", || log.exists());
+    assert!(kept.iter_mut().all(Kept::lives));
+    until("no line is lost", || {
+        let lines = |name: &str| scene.instance.text(name).lines().count();
+        lines("logs/access.log") + lines("logs/access.old") == 60
+    });
+    assert!(kept.iter_mut().all(Kept::lives));
+    until("all write to the new one", || scene.instance.text("logs/access.log").lines().count() >= 30);
 }

@@ -1,5 +1,6 @@
 //! The zones of `limit_req` and `limit_conn`, by name and size.
 
+use crate::plan::Plan;
 use crate::plan::limits::ZonePlan;
 use crate::registry::bind::Binding;
 use crate::registry::limit_zones::{ConnectionZone, RequestZone};
@@ -34,8 +35,14 @@ impl Binding<'_> {
     }
 }
 
+/// The zones of a plan.
+pub(super) fn specs(plan: &Plan) -> Vec<ZoneSpec> {
+    let of_requests = plan.request_zones.iter().map(|zone| zone.spec(ZoneKind::Requests));
+    of_requests.chain(plan.connection_zones.iter().map(|zone| zone.spec(ZoneKind::Connections))).collect()
+}
+
 impl ZonePlan {
-    pub(super) fn spec(&self, kind: ZoneKind) -> ZoneSpec {
+    fn spec(&self, kind: ZoneKind) -> ZoneSpec {
         ZoneSpec { kind, name: self.name.clone(), bytes: self.bytes }
     }
 }

@@ -32,7 +32,7 @@ use crate::registry::named_sides::NamedSides;
 use crate::registry::outline::Outline;
 use crate::registry::peer_states::DrainedSince;
 use crate::registry::process::Registry;
-use crate::registry::shared_zones::{ZoneKind, ZoneSpec};
+use crate::registry::shared_zones::ZoneSpec;
 use cache::Levels;
 use conf::diagnostic::Diagnostic;
 use conf::model::CertificateCache;
@@ -193,9 +193,7 @@ impl Registry {
         let route_marks = of_http.chain(of_stream).flat_map(|tunnel| tunnel.marks.iter().copied()).collect();
         let (temp_directories, transparent) = (plan.temp_directories.clone(), plan.transparent);
         let state_directories = plan.state_directories();
-        let of_requests = plan.request_zones.iter().map(|zone| zone.spec(ZoneKind::Requests));
-        let of_connections = plan.connection_zones.iter().map(|zone| zone.spec(ZoneKind::Connections));
-        let zones = of_requests.chain(of_connections).collect();
+        let zones = limit_zones::specs(&plan);
         let generation = Arc::new(Generation {
             number,
             loaded_at_s: reactor::wall_clock().as_secs(),

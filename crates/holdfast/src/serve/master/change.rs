@@ -14,12 +14,16 @@ use gateway::Level;
 use std::io;
 use std::ptr;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How long the children may take for a change: they look up names, and nothing else takes as long.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A change in progress.
 pub(super) struct Change {
     plan: Rc<Plan>,
     stage: Stage,
+    since: Instant,
     /// Why it fails. It ends when no child owes an answer.
     failed: Option<String>,
 }
@@ -79,7 +83,7 @@ impl Master<'_> {
             for child in serving.filter(|child| child.speaks()) {
                 failed = failed.or(child.offer(&plan, instance, files, self.commons.as_ref()).err());
             }
-            self.change = Some(Change { plan, stage: Stage::Preparing, failed });
+            self.change = Some(Change { plan, stage: Stage::Preparing, since: Instant::now(), failed });
             return Ok(());
         }
         let of = plan.process().child.groups;
@@ -100,7 +104,8 @@ impl Master<'_> {
                 }
             }
         }
-        self.change = Some(Change { plan, stage: Stage::Replacing(newcomers, commons), failed: None });
+        self.change =
+            Some(Change { plan, stage: Stage::Replacing(newcomers, commons), since: Instant::now(), failed: None });
         self.share_figures();
         Ok(())
     }
@@ -182,6 +187,7 @@ impl Master<'_> {
     /// Takes the next step of a change when every child has answered. `starting`: no child has served yet, and a failure is the
     /// end.
     pub(super) fn advance_change(&mut self, starting: bool) -> Result<(), String> {
+        self.stop_waiting();
         let owes = self.serving().any(Offspring::owes_answer);
         let Some(change) = &mut self.change else { return Ok(()) };
         match &mut change.stage {
@@ -191,12 +197,12 @@ impl Master<'_> {
             }
             _ => {}
         }
-        let Some(Change { plan, stage, failed }) = self.change.take() else { return Ok(()) };
+        let Some(Change { plan, stage, since, failed }) = self.change.take() else { return Ok(()) };
         match (stage, failed) {
             (Stage::Preparing, None) => {
                 let serving = self.seats.iter_mut().filter_map(|seat| seat.child.as_mut());
                 serving.for_each(Offspring::apply);
-                self.change = Some(Change { plan, stage: Stage::Applying, failed: None });
+                self.change = Some(Change { plan, stage: Stage::Applying, since, failed: None });
             }
             (Stage::Preparing, Some(message)) => {
                 self.withdraw();
@@ -228,6 +234,26 @@ impl Master<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A child that is stopped or stuck must not keep the others from a change for ever. A single child has no others.
+    fn stop_waiting(&mut self) {
+        let is_over = |change: &Change| change.since.elapsed() >= PATIENCE;
+        if self.seats.len() < 2 || !self.change.as_ref().is_some_and(is_over) {
+            return;
+        }
+        let mut silent = Vec::new();
+        for child in self.seats.iter_mut().filter_map(|seat| seat.child.as_mut()).filter(|child| child.owes_answer()) {
+            child.stop_waiting();
+            silent.push(child.pid().to_string());
+        }
+        let seconds = PATIENCE.as_secs();
+        let message = match silent.as_slice() {
+            [] => format!("the new worker processes do not serve after {seconds} s"),
+            silent => format!("worker processes have not answered for {seconds} s: {}", silent.join(", ")),
+        };
+        self.journal.log(Level::Alert, &message);
+        self.change_failed(&message);
     }
 
     /// The new children take over all seats; the old ones finish.

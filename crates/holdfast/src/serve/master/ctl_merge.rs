@@ -104,10 +104,10 @@ fn listed(values: Vec<Value>, list: &Listing, workers: u64) -> Value {
     merged
 }
 
-/// The last lines of all processes: each begins with its time.
+/// The last lines of all processes: their numbers are moments.
 fn errors(values: Vec<Value>, limit: usize) -> Value {
     let mut lines: Vec<Value> = values.into_iter().flat_map(|mut value| array(&mut value, "errors")).collect();
-    lines.sort_by(|one, other| one["line"].as_str().cmp(&other["line"].as_str()));
+    lines.sort_by_key(|line| line["number"].as_u64());
     let surplus = lines.len().saturating_sub(limit);
     lines.drain(..surplus);
     Value::Object(Map::from_iter([("errors".to_owned(), lines.into())]))

@@ -32,6 +32,8 @@ pub(super) struct Offspring {
     pub(super) figures: Option<FiguresFile>,
     /// The order that it has not answered.
     asked: Option<Asked>,
+    /// Answers that come too late.
+    late: u32,
     /// Whether it has prepared a configuration, and waits for the order to apply it.
     prepared: bool,
     since: Instant,
@@ -100,7 +102,8 @@ impl Offspring {
         let process = command.spawn().map_err(failed)?;
         let since = Instant::now();
         let figures = with.shares.as_ref().map(|shares| shares.figures.share()).transpose().map_err(failed)?;
-        let mut child = Self { process, channel, figures, asked: None, prepared: false, since, hung_up: false };
+        let mut child =
+            Self { process, channel, figures, asked: None, late: 0, prepared: false, since, hung_up: false };
         if let Some(shares) = &with.shares {
             // Before the configuration: the child may be asked for the sums as soon as it serves.
             child.share_figures(&shares.others).map_err(failed)?;
@@ -139,6 +142,14 @@ impl Offspring {
         if std::mem::take(&mut self.prepared) {
             self.tell(Kind::Withdraw);
         }
+    }
+
+    /// Its answer is not waited for any more. What it has been asked to prepare, it forgets.
+    pub(super) fn stop_waiting(&mut self) {
+        if self.asked.take() == Some(Asked::Prepare) {
+            self.tell(Kind::Withdraw);
+        }
+        self.late += 1;
     }
 
     /// Whether it owes an answer.
@@ -241,6 +252,10 @@ impl Offspring {
             }
             Ok(packet) if packet.kind == Kind::Counts => {
                 Some(Word::Counted(String::from_utf8_lossy(&packet.text).into_owned()))
+            }
+            Ok(packet) if matches!(packet.kind, Kind::Ready | Kind::Refused) && self.late > 0 => {
+                self.late -= 1;
+                None
             }
             Ok(packet) => match (packet.kind, self.asked) {
                 (Kind::Ready, Some(asked)) => {

@@ -12,6 +12,7 @@ use crate::registry::process::Registry;
 use report::prometheus::NativeHistogram;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Error lines that are shown: as many as one process keeps.
@@ -107,10 +108,8 @@ impl Snapshot {
             }
         }
         self.ports.add(&other.ports);
-        let lines = |all: &Self| all.errors.clone();
-        self.errors.extend(lines(other));
-        // Each begins with its time.
-        self.errors.sort_by(|one, other| other.line.cmp(&one.line));
+        self.errors.extend(other.errors.iter().cloned());
+        self.errors.sort_by_key(|error| Reverse(error.number));
         self.errors.truncate(ERRORS_MAX);
     }
 
