@@ -114,13 +114,12 @@ pub(crate) fn lower_process(
     let errors_before = errors(out);
     let all_workers = workers(settings.worker_processes, model, out);
     let written = model.events.settings.worker_connections;
-    let spread = match part {
-        Some(part) => Spread::over(part.of, all_workers, written),
-        None => {
-            let hard = reactor::descriptor_limit().map_or(u64::MAX, |(_, hard)| hard);
-            let descriptors = settings.worker_rlimit_nofile.map_or(hard, |wanted| wanted.min(hard));
-            Spread::wanted(settings.worker_groups, all_workers, written, descriptors)
-        }
+    let spread = if let Some(part) = part {
+        Spread::over(part.of, all_workers, written)
+    } else {
+        let hard = reactor::descriptor_limit().map_or(u64::MAX, |(_, hard)| hard);
+        let descriptors = settings.worker_rlimit_nofile.map_or(hard, |wanted| wanted.min(hard));
+        Spread::wanted(settings.worker_groups, all_workers, written, descriptors)
     };
     worker_groups::refuse_unshared(model, spread.groups, place(model), out);
     let owner = owner(model, out);

@@ -175,8 +175,8 @@ mod tests {
         let between = after.since(&before);
         assert_eq!((between.count(), between.sum_us), (2, 3100));
         assert_eq!((between.quantile_us(50), between.quantile_us(99)), (Some(100), Some(5000)));
-        after.add_all(&before);
-        assert_eq!((after.count(), after.sum_us), (4, 3300));
+        after.add_cumulative([1, 1, 1].into_iter(), 100);
+        assert_eq!((after.count(), after.sum_us, after.buckets[0]), (4, 3300, 3));
         assert_eq!((recorded(&[]).quantile_us(50), recorded(&[60_000_001]).quantile_us(50)), (None, None));
     }
 

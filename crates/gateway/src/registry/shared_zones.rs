@@ -167,7 +167,9 @@ impl ZoneMemory {
     fn lock(&self, key: &[u8]) -> LockedSet<'_> {
         let (seed, sets) = self.words.all().split_at(SEED_WORDS);
         let mut context = Context::new(&SHA256);
-        seed.iter().for_each(|word| context.update(&word.load(Ordering::Relaxed).to_le_bytes()));
+        for word in seed {
+            context.update(&word.load(Ordering::Relaxed).to_le_bytes());
+        }
         context.update(key);
         let digest = context.finish();
         let (parts, _) = digest.as_ref().as_chunks::<4>();

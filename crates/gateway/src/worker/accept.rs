@@ -84,7 +84,9 @@ impl Worker {
         let mut ids: Vec<ListenerId> = listeners.all.iter().map(|(id, _)| *id).filter(|_| watched).collect();
         drop(listeners);
         ids.dedup();
-        ids.into_iter().for_each(|id| self.accept(id));
+        for id in ids {
+            self.accept(id);
+        }
     }
 
     pub(crate) fn accept(self: &Rc<Self>, id: ListenerId) {

@@ -248,18 +248,18 @@ impl Child {
             Kind::Configure => {
                 let prepared = decode(&mut packet).and_then(|order| self.prepare(order, packet.descriptors));
                 let outcome = prepared.and_then(|pending| self.apply(pending));
-                self.answer(outcome)?;
+                self.answer(&outcome)?;
                 self.ending |= self.engine.is_none();
             }
             Kind::Prepare => {
                 let prepared = decode(&mut packet).and_then(|order| self.prepare(order, packet.descriptors));
                 let outcome = prepared.map(|pending| self.pending = Some(pending));
-                self.answer(outcome)?;
+                self.answer(&outcome)?;
             }
             Kind::Apply => {
                 let pending = self.pending.take().ok_or_else(|| "no configuration is prepared".to_owned());
                 let outcome = pending.and_then(|pending| self.apply(pending));
-                self.answer(outcome)?;
+                self.answer(&outcome)?;
             }
             Kind::Withdraw => self.pending = None,
             Kind::Adopt => self.bequeath(),
@@ -304,8 +304,8 @@ impl Child {
         Ok(())
     }
 
-    fn answer(&self, outcome: Result<(), String>) -> Result<(), String> {
-        let (kind, text) = match &outcome {
+    fn answer(&self, outcome: &Result<(), String>) -> Result<(), String> {
+        let (kind, text) = match outcome {
             Ok(()) => (Kind::Ready, ""),
             Err(message) => (Kind::Refused, message.as_str()),
         };

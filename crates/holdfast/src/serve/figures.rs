@@ -37,6 +37,7 @@ pub(super) struct Figures {
 }
 
 /// What is before the figures of a half.
+#[derive(Debug, Clone, Copy)]
 struct Head {
     number: u64,
     bytes: u64,
@@ -115,7 +116,9 @@ impl FiguresFile {
 
 fn checksum(words: &[u64], status: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    words.iter().for_each(|word| hasher.write_u64(*word));
+    for word in words {
+        hasher.write_u64(*word);
+    }
     hasher.write(status);
     hasher.finish()
 }

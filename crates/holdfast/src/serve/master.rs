@@ -402,7 +402,9 @@ impl Master<'_> {
             }
             !ended
         });
-        left.into_iter().for_each(|figures| self.keep_figures(figures));
+        for figures in left {
+            self.keep_figures(figures);
+        }
         self.bury_newcomers();
         self.bury_seats();
     }

@@ -192,8 +192,6 @@ impl Registry {
         let of_stream = plan.stream.proxies.iter().map(|proxy| &proxy.tunnel);
         let route_marks = of_http.chain(of_stream).flat_map(|tunnel| tunnel.marks.iter().copied()).collect();
         let (temp_directories, transparent) = (plan.temp_directories.clone(), plan.transparent);
-        let state_directories = plan.state_directories();
-        let zones = limit_zones::specs(&plan);
         let generation = Arc::new(Generation {
             number,
             loaded_at_s: reactor::wall_clock().as_secs(),
@@ -220,14 +218,14 @@ impl Registry {
             peer_states,
         });
         Ok(BoundPlan {
-            generation,
             listeners: specs,
             logs,
             error_logs,
-            zones,
+            zones: limit_zones::specs(&generation.plan),
             temp_directories,
-            state_directories,
+            state_directories: generation.plan.state_directories(),
             transparent,
+            generation,
         })
     }
 }

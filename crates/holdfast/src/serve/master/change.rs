@@ -181,7 +181,9 @@ impl Master<'_> {
                 failed.get_or_insert_with(|| message.to_owned());
             }
         }
-        left.into_iter().for_each(|figures| self.keep_figures(Some(figures)));
+        for figures in left {
+            self.keep_figures(Some(figures));
+        }
     }
 
     /// Takes the next step of a change when every child has answered. `starting`: no child has served yet, and a failure is the

@@ -22,11 +22,10 @@ pub(super) fn merge(request: &Request, mut answers: Vec<Answer>, workers: u64) -
     Answer::of(Ok(match request {
         Request::Peers { .. } => rows_of(values, "peers", &["group", "peer"]),
         Request::Pools { change: None } => rows_of(values, "pools", &["group"]),
-        Request::Pools { change: Some(_) } => summed(values),
         Request::Connections { list, change: None } | Request::Tunnels { list, change: None } => {
             listed(values, list, workers)
         }
-        Request::Connections { .. } | Request::Tunnels { .. } => summed(values),
+        Request::Pools { .. } | Request::Connections { .. } | Request::Tunnels { .. } => summed(values),
         Request::Errors { limit, .. } => errors(values, *limit),
         _ => values.into_iter().next().unwrap_or_default(),
     }))

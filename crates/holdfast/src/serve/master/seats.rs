@@ -1,6 +1,7 @@
 //! The seats of an installation: each has a process that serves, or waits for one. `worker_groups` says how many there are. A
 //! process that dies leaves its seat to another one, and the other seats as they are.
 
+use super::change::Change;
 use super::offspring::{Offspring, Shares, Start};
 use super::{Ending, Master};
 use crate::process::Part;
@@ -72,7 +73,7 @@ impl Master<'_> {
 
     /// All children, also those that finish.
     pub(super) fn everybody(&mut self) -> impl Iterator<Item = &mut Offspring> {
-        let newcomers = self.change.iter_mut().flat_map(|change| change.newcomers_mut());
+        let newcomers = self.change.iter_mut().flat_map(Change::newcomers_mut);
         self.seats.iter_mut().flat_map(Seat::everybody).chain(newcomers).chain(&mut self.retiring)
     }
 
@@ -140,7 +141,7 @@ impl Master<'_> {
     /// Starts the children that are due.
     pub(super) fn respawn(&mut self, now: Instant) {
         // The children of a change take over all seats.
-        if self.change.as_ref().is_some_and(|change| change.replaces()) {
+        if self.change.as_ref().is_some_and(Change::replaces) {
             return;
         }
         for at in 0..self.seats.len() {

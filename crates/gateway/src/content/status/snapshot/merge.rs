@@ -235,7 +235,7 @@ impl MemoryStatus {
         self.claimed_peak_bytes += other.claimed_peak_bytes;
         let rank = |label: &str| PRESSURES.iter().position(|known| *known == label);
         if rank(&other.pressure) > rank(&self.pressure) {
-            self.pressure = other.pressure.clone();
+            self.pressure.clone_from(&other.pressure);
         }
         add(&mut self.shed, &other.shed);
     }
@@ -324,7 +324,7 @@ impl CheckStatus {
     fn add(&mut self, other: &Self) {
         let rank = |label: &str| STATES.iter().position(|known| *known == label);
         if rank(&other.state) > rank(&self.state) {
-            self.state = other.state.clone();
+            self.state.clone_from(&other.state);
             (self.changed_at_s, self.in_a_row) = (other.changed_at_s, other.in_a_row);
             self.last.clone_from(&other.last);
         }
