@@ -433,10 +433,10 @@ fn sort_out(order: &Order, mut descriptors: impl Iterator<Item = OwnedFd>) -> Re
         of => {
             let counts = descriptors.next().ok_or(MISSING)?;
             let counts = SharedCounters::from_descriptor(counts, words(of)).map_err(|error| error.to_string())?;
-            let landing = descriptors.next().ok_or(MISSING)?;
             let figures = FiguresFile::over(descriptors.next().ok_or(MISSING)?.into());
+            let landings: Vec<OwnedFd> = descriptors.by_ref().take(of).collect();
             let others: Vec<OwnedFd> = descriptors.take(of).collect();
-            Some(siblings::Belongings { counts, landing, figures, others })
+            Some(siblings::Belongings { counts, landings, figures, others })
         }
     };
     Ok(Belongings { listeners, files, meeting_place, siblings })

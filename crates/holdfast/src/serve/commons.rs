@@ -1,6 +1,7 @@
 //! What the processes of one installation share (`worker_groups`), from the master's view: the zones of limits, the count of
 //! connections of each, and for each a pair of sockets over which the others leave connections to it. The master keeps both ends of each pair, so that
-//! connections on their way survive the process that they go to.
+//! connections on their way survive the process that they go to. All processes have all ends, and take in what waits for a process
+//! that cannot.
 
 use super::figures::FiguresFile;
 use super::order::Order;
@@ -84,16 +85,14 @@ impl Commons {
     /// Adds what a process needs to its first order.
     pub(super) fn add<'c>(
         &'c self,
-        index: usize,
         figures: &'c FiguresFile,
         order: &mut Order,
         descriptors: &mut Vec<BorrowedFd<'c>>,
     ) {
-        let Some((own, _)) = self.landings.get(index) else { return };
         order.commons = self.landings.len();
         descriptors.push(self.counts.descriptor());
-        descriptors.push(own.as_fd());
         descriptors.push(figures.file().as_fd());
+        descriptors.extend(self.landings.iter().map(|(own, _)| own.as_fd()));
         descriptors.extend(self.landings.iter().map(|(_, others)| others.as_fd()));
     }
 }

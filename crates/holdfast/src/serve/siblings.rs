@@ -45,8 +45,8 @@ pub(super) type ListenerNames = Arc<Mutex<Vec<(String, ListenerId)>>>;
 /// What a process gets of the commons.
 pub(super) struct Belongings {
     pub(super) counts: SharedCounters,
-    /// Where the others leave connections.
-    pub(super) landing: OwnedFd,
+    /// Where connections are left to each process, this one included.
+    pub(super) landings: Vec<OwnedFd>,
     /// Where this process publishes its figures.
     pub(super) figures: FiguresFile,
     /// Where this process leaves connections to each.
@@ -86,18 +86,11 @@ struct Handle(Arc<Siblings>);
 impl Neighbours for Handle {
     fn compare(&self, own: usize) -> Option<(usize, usize)> {
         self.0.publish(own);
-        let now = moment();
-        let (counts, published) = self.0.counts.all().split_at_checked(self.0.others.len())?;
-        let counts = counts.iter().map(|count| count.load(Ordering::Relaxed));
-        let published = published.iter().map(|at| at.load(Ordering::Relaxed));
-        counts
-            .zip(published)
-            .enumerate()
-            .filter(|(index, (count, _))| *index != self.0.index && *count != CLOSED)
-            // It may have published since `now`.
-            .filter(|(_, (_, at))| now.wrapping_sub(*at).cast_signed() < SILENT_MS)
-            .min_by_key(|(_, (count, _))| *count)
-            .map(|(index, (count, _))| (index, count as usize))
+        let others = (0..self.0.others.len()).filter(|other| *other != self.0.index && self.0.is_open(*other));
+        let count = |other: usize| Some((other, self.0.counts.get(other)?.load(Ordering::Relaxed)));
+        // It may have closed meanwhile.
+        let open = others.filter_map(count).filter(|(_, count)| *count != CLOSED);
+        open.min_by_key(|(_, count)| *count).map(|(other, count)| (other, count as usize))
     }
 
     fn leave_to(&self, other: usize, accepted: Accepted, listener: &Listener) -> Result<(), Accepted> {
@@ -137,11 +130,10 @@ impl Neighbours for Handle {
     }
 
     fn call_for_help(&self) -> bool {
-        self.0.full_until.store(reactor::monotonic_millis().0 + FULL_MS, Ordering::Relaxed);
-        self.0.publish(0);
+        self.0.set_full();
         let mut helped = false;
         for other in (0..self.0.others.len()).filter(|other| *other != self.0.index) {
-            if self.0.counts.get(other).is_some_and(|count| count.load(Ordering::Relaxed) != CLOSED) {
+            if self.0.is_open(other) {
                 helped = true;
                 // A process with a full queue is busy with connections that it was left.
                 let _ = self.0.send(other, b"", &[]);
@@ -152,6 +144,20 @@ impl Neighbours for Handle {
 }
 
 impl Siblings {
+    /// No descriptor is left: nothing is left to this process for a while.
+    fn set_full(&self) {
+        self.full_until.store(reactor::monotonic_millis().0 + FULL_MS, Ordering::Relaxed);
+        self.publish(0);
+    }
+
+    /// Whether connections may be left to a process: it serves, has descriptors, and is not stopped.
+    fn is_open(&self, index: usize) -> bool {
+        let read = |at: usize| self.counts.get(at).map(|word| word.load(Ordering::Relaxed));
+        let (Some(count), Some(at)) = (read(index), read(self.others.len() + index)) else { return false };
+        // It may have published since this process has read the clock.
+        count != CLOSED && moment().wrapping_sub(at).cast_signed() < SILENT_MS
+    }
+
     fn publish(&self, own: usize) {
         let Some(count) = self.counts.get(self.index) else { return };
         let full = reactor::monotonic_millis().0 < self.full_until.load(Ordering::Relaxed);
@@ -184,7 +190,7 @@ impl Landing {
         belongings: Belongings,
         names: ListenerNames,
     ) -> io::Result<Self> {
-        let Belongings { counts, landing, others, figures } = belongings;
+        let Belongings { counts, landings, others, figures } = belongings;
         let siblings = Arc::new(Siblings {
             published: RwLock::default(),
             own_figures: Mutex::new(figures),
@@ -196,7 +202,7 @@ impl Landing {
         });
         shared.set_neighbours(Box::new(Handle(Arc::clone(&siblings))));
         let own = Arc::clone(&siblings);
-        let mut taker = Taker { shared, siblings, landing, names, unknown: Vec::new() };
+        let mut taker = Taker { shared, siblings, landings, names, unknown: Vec::new() };
         let thread = std::thread::Builder::new().name("siblings".to_owned()).spawn(move || taker.run())?;
         Ok(Self { siblings: own, thread })
     }
@@ -229,7 +235,7 @@ fn moment() -> u32 {
 struct Taker {
     shared: &'static Registry,
     siblings: Arc<Siblings>,
-    landing: OwnedFd,
+    landings: Vec<OwnedFd>,
     names: ListenerNames,
     /// Connections of listeners that this process does not have yet.
     unknown: Vec<(Instant, String, OwnedFd)>,
@@ -243,24 +249,35 @@ impl Taker {
             if left.is_none() && self.siblings.closed.load(Ordering::Relaxed) {
                 left = Some(Instant::now());
             }
-            let mut watched = [PollFd::new(self.landing.as_fd(), PollFlags::POLLIN)];
-            if poll(&mut watched, PollTimeout::from(PUBLISH_PERIOD_MS)) == Ok(1) {
-                self.take_all();
+            if self.is_readable(self.siblings.index, PUBLISH_PERIOD_MS) {
+                self.take_all(self.siblings.index);
+            }
+            for other in 0..self.landings.len() {
+                if left.is_none() && !self.siblings.is_open(other) && self.is_readable(other, 0) {
+                    self.take_all(other);
+                }
             }
             self.place_unknown();
             self.siblings.publish(self.shared.open_connections());
         }
     }
 
-    fn take_all(&mut self) {
+    /// Waits until something was left to a process.
+    fn is_readable(&self, index: usize, milliseconds: u16) -> bool {
+        let Some(landing) = self.landings.get(index) else { return false };
+        poll(&mut [PollFd::new(landing.as_fd(), PollFlags::POLLIN)], PollTimeout::from(milliseconds)) == Ok(1)
+    }
+
+    /// Takes in what was left to a process: this one, or one that cannot take it.
+    fn take_all(&mut self, index: usize) {
         loop {
+            let Some(landing) = self.landings.get(index) else { return };
             // Without a free descriptor, the kernel would close the connection that it hands over.
-            if rustix::io::fcntl_dupfd_cloexec(&self.landing, 0).is_err() {
-                // The packets wait: another process of this place, or this one, reads them later.
-                self.siblings.full_until.store(reactor::monotonic_millis().0 + FULL_MS, Ordering::Relaxed);
-                return;
+            if rustix::io::fcntl_dupfd_cloexec(landing, 0).is_err() {
+                // Another process takes them in.
+                return self.siblings.set_full();
             }
-            match receive(&self.landing) {
+            match receive(landing) {
                 Ok((name, Some(socket))) => self.take_in(Instant::now(), name, socket),
                 Ok((_, None)) => self.shared.accept_now(),
                 Err(_) => return,

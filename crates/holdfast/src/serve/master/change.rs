@@ -45,11 +45,6 @@ struct Newcomer {
 }
 
 impl Change {
-    /// Whether new children take over.
-    pub(super) fn replaces(&self) -> bool {
-        matches!(self.stage, Stage::Replacing(..))
-    }
-
     /// The configuration that it brings.
     pub(super) fn plan(&self) -> &Rc<Plan> {
         &self.plan
@@ -201,6 +196,11 @@ impl Master<'_> {
         }
         let Some(Change { plan, stage, since, failed }) = self.change.take() else { return Ok(()) };
         match (stage, failed) {
+            // Children that finish must not open other listeners.
+            (Stage::Preparing, None) if self.ending != Ending::Not => {
+                self.withdraw();
+                self.forget(&plan, "the instance is shutting down");
+            }
             (Stage::Preparing, None) => {
                 let serving = self.seats.iter_mut().filter_map(|seat| seat.child.as_mut());
                 serving.for_each(Offspring::apply);

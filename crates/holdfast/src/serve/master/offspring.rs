@@ -185,8 +185,8 @@ impl Offspring {
         if let Some(Start { meeting_place, shares, .. }) = start {
             order.meeting_place = meeting_place.is_some();
             descriptors.extend(meeting_place.map(|place| place.as_fd()));
-            if let (Some(Shares { commons, figures, .. }), Some(part)) = (shares, order.part) {
-                commons.add(part.index.into(), figures, &mut order, &mut descriptors);
+            if let Some(Shares { commons, figures, .. }) = shares {
+                commons.add(figures, &mut order, &mut descriptors);
             }
         }
         let sent = self.channel.send_body(kind, &order.encode(), &descriptors);

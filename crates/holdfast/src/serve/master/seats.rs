@@ -140,8 +140,8 @@ impl Master<'_> {
 
     /// Starts the children that are due.
     pub(super) fn respawn(&mut self, now: Instant) {
-        // The children of a change take over all seats.
-        if self.change.as_ref().is_some_and(Change::replaces) {
+        // They get the configuration that holds when the change has ended.
+        if self.change.is_some() {
             return;
         }
         for at in 0..self.seats.len() {

@@ -119,7 +119,7 @@ fn limit_conn_counts_the_connections_of_all_processes() {
     assert!((0..10).all(|_| refused(&scene)), "whichever process is asked");
     let killed = tunnels[0].process;
     kill(pid(killed), Signal::SIGKILL).expect("it lives");
-    scene.instance.wait_for_line(&format!("worker process {killed} exited on signal 9"));
+    scene.instance.wait_for_line("has died and is started again");
     let lost = tunnels.len();
     tunnels.retain(|one| one.process != killed);
     // The connections of the dead process do not count.
@@ -175,7 +175,11 @@ fn a_process_without_descriptors_leaves_new_connections_to_the_others() {
     assert!(kept.iter_mut().all(Kept::lives), "what it has goes on");
     // With descriptors again, it takes part.
     limit(4096);
-    until("it serves again", || Kept::open(&scene).process == victim);
+    let mut later = Vec::new();
+    until("it serves again", || {
+        later.push(Kept::open(&scene));
+        later.last().is_some_and(|one| one.process == victim)
+    });
 }
 
 #[test]
@@ -220,4 +224,22 @@ fn all_processes_write_to_the_logs_that_were_opened_again() {
     });
     assert!(kept.iter_mut().all(Kept::lives));
     until("all write to the new one", || scene.instance.text("logs/access.log").lines().count() >= 30);
+}
+
+#[test]
+fn a_stopped_process_keeps_no_new_connection() {
+    let scene = Scene::started(THREE);
+    let processes = scene.until_children(3);
+    let stopped = processes[1];
+    // The others have more connections, so they leave the next ones to this process.
+    let first: Vec<Kept> = (0..60).map(|_| Kept::open(&scene)).collect();
+    kill(pid(stopped), Signal::SIGKILL).expect("it lives");
+    let new = || scene.children().into_iter().find(|process| !processes.contains(process));
+    until("another one runs", || new().is_some());
+    let empty = new().expect("it runs");
+    kill(pid(empty), Signal::SIGSTOP).expect("it lives");
+    let more: Vec<Kept> = (0..30).map(|_| Kept::open(&scene)).collect();
+    assert!(more.iter().all(|one| one.process != empty));
+    kill(pid(empty), Signal::SIGCONT).expect("it lives");
+    drop((first, more));
 }
