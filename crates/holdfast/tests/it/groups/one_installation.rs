@@ -243,3 +243,27 @@ fn a_stopped_process_keeps_no_new_connection() {
     kill(pid(empty), Signal::SIGCONT).expect("it lives");
     drop((first, more));
 }
+
+#[test]
+fn sessions_of_tls_are_resumed_in_every_process() {
+    let mut instance = Instance::new("", "");
+    let authority = testkit::Authority::new("Test Authority");
+    authority.issue(&["a.test"]).write(&instance.path(""), "a");
+    let server = "server { listen 127.0.0.1:PORT ssl; server_name a.test; ssl_certificate a.crt; ssl_certificate_key a.key; \
+                  return 200 $pid; }";
+    instance.configure(THREE, server);
+    instance.start();
+    let (side, address) = (authority.client(), std::net::SocketAddr::from(([127, 0, 0, 1], instance.port)));
+    // Open connections, so that the next ones go to other processes.
+    let clients = (0..30).map(|_| {
+        let mut client = testkit::Talk::connect_secure(address, &side, "a.test").expect("a handshake");
+        client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        let process = client.response().text().clone();
+        (client.session().is_resumed(), process, client)
+    });
+    let clients: Vec<_> = clients.collect();
+    let processes: std::collections::BTreeSet<&String> = clients.iter().map(|(_, process, _)| process).collect();
+    assert_eq!(processes.len(), 3);
+    let full = clients.iter().filter(|(is_resumed, ..)| !is_resumed).count();
+    assert_eq!(full, 1, "only the first handshake is a full one");
+}
