@@ -116,6 +116,11 @@ impl Configuration {
     pub fn worker_connections(&self) -> u64 {
         self.events("worker_connections").and_then(|directive| number(directive, 0)).unwrap_or(512)
     }
+
+    /// Whether the gateway chooses as many processes as the descriptors are enough for (`worker_groups auto`).
+    pub fn fits_processes_to_descriptors(&self) -> bool {
+        self.main("worker_groups").is_some_and(|directive| argument(directive, 0).as_deref() == Some("auto"))
+    }
 }
 
 /// Depth is bounded by `conf::load::NESTING_MAX`.

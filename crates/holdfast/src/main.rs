@@ -21,6 +21,7 @@ mod serve;
 mod typed;
 mod verdict;
 mod version;
+mod worker_groups;
 
 use ::terminal::signals;
 use std::ffi::OsString;

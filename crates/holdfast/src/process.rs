@@ -3,11 +3,12 @@
 
 use crate::instance::Instance;
 use crate::verdict;
+use crate::worker_groups::{self, Spread};
 use conf::Loaded;
 use conf::diagnostic::{Diagnostic, Severity};
 use conf::model::{Affinity, CtlSocket, EnvVariable, LogTarget, Model, WorkerProcesses};
 use conf::source::{FileId, Span};
-use gateway::{ErrorTarget, Level, LogPlace, Resolve};
+use gateway::{ErrorTarget, Level, LogPlace, Resolve, Share};
 use nix::unistd::{Gid, Group, Uid, User};
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -36,6 +37,8 @@ pub(crate) struct Process {
     pub(crate) shutdown_timeout: Duration,
     /// Connections of one worker.
     pub(crate) worker_connections: u32,
+    /// The part of the installation that this process is.
+    pub(crate) share: Share,
 }
 
 /// The control socket.
@@ -57,9 +60,11 @@ const CTL_MODES: [u32; 2] = [0o600, 0o660];
 pub(crate) struct ChildPlan {
     /// The least severe level that any error log wants.
     pub(crate) error_level: Level,
-    /// Worker threads.
+    /// Processes that serve.
+    pub(crate) groups: u16,
+    /// Worker threads of a process.
     pub(crate) workers: u16,
-    /// Processors of each worker; empty if the kernel decides.
+    /// Processors of each worker of all processes; empty if the kernel decides.
     pub(crate) processors: Vec<Vec<u32>>,
     /// User to run as; `None` keeps the current one.
     pub(crate) owner: Option<Owner>,
@@ -86,18 +91,37 @@ pub(crate) struct Owner {
     pub(crate) group: Gid,
 }
 
+/// Which of the processes of an installation this one is. The master decides how many there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// Its number, from 0.
+    pub(crate) index: u16,
+    /// The number of processes.
+    pub(crate) of: u16,
+}
+
 /// Resolves the settings. Reports what cannot be resolved; there is no result then.
 pub(crate) fn lower_process(
     model: &Model,
     loaded: &Loaded,
     instance: &Instance,
+    part: Option<Part>,
     resolve: Resolve<'_>,
     out: &mut Vec<Diagnostic>,
 ) -> Option<Process> {
     let settings = &model.main.settings;
     let errors = |out: &[Diagnostic]| out.iter().filter(|found| found.severity == Severity::Error).count();
     let errors_before = errors(out);
-    let workers = workers(settings.worker_processes, model, out);
+    let all_workers = workers(settings.worker_processes, model, out);
+    let written = model.events.settings.worker_connections;
+    let spread = if let Some(part) = part {
+        Spread::over(part.of, all_workers, written)
+    } else {
+        let hard = reactor::descriptor_limit().map_or(u64::MAX, |(_, hard)| hard);
+        let descriptors = settings.worker_rlimit_nofile.map_or(hard, |wanted| wanted.min(hard));
+        Spread::wanted(settings.worker_groups, all_workers, written, descriptors)
+    };
+    worker_groups::refuse_unshared(model, spread.groups, place(model), out);
     let owner = owner(model, out);
     let error_logs = error_logs(model, loaded, instance, resolve, out);
     let error_level = error_logs.iter().map(|log| log.level).min().unwrap_or(Level::Error);
@@ -112,15 +136,17 @@ pub(crate) fn lower_process(
             error_level,
             uses_stderr: false,
             transparent: false,
-            workers,
-            processors: processors(&settings.worker_cpu_affinity, workers),
+            groups: spread.groups,
+            workers: spread.workers,
+            processors: processors(&settings.worker_cpu_affinity, spread.groups.saturating_mul(spread.workers)),
             owner,
             descriptors: settings.worker_rlimit_nofile,
             env: environment(&settings.env),
             working_directory: settings.working_directory.as_deref().map(|path| OsStr::from_bytes(path).into()),
         },
         shutdown_timeout: settings.worker_shutdown_timeout,
-        worker_connections: model.events.settings.worker_connections,
+        worker_connections: spread.connections,
+        share: spread.share(part.map_or(0, |part| part.index), written),
     };
     (errors(out) == errors_before).then_some(process)
 }

@@ -3,13 +3,13 @@
 
 use crate::explain::HostsFile;
 use crate::instance::Instance;
-use crate::process::{self, Process};
+use crate::process::{self, Part, Process};
 use crate::serve::{LogFiles, make_directories};
 use crate::{exit, report};
 use conf::diagnostic::{self, Diagnostic, Severity};
 use conf::model::{Model, Options};
 use conf::{Loaded, Loader};
-use gateway::{BoundPlan, ErrorLog, Level, LogPlace, LowerOptions, ReadFile, Registry, Resolve};
+use gateway::{BoundPlan, ErrorLog, Level, LogPlace, LowerOptions, ReadFile, Registry, Resolve, ZoneMemory};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::io;
@@ -60,6 +60,10 @@ pub(crate) struct Lasting {
     shared: Option<&'static Registry>,
     /// Ticket keys of another process: the next configuration is bound with them.
     pub(crate) tickets: Vec<TicketState>,
+    /// Which of the processes this one is; `None` in the master and where no process serves.
+    pub(crate) part: Option<Part>,
+    /// The memory of zones that this process shares with others.
+    pub(crate) zones: Vec<ZoneMemory>,
     /// Names are looked up here only, and no name server is asked.
     pub(crate) hosts: Option<HostsFile>,
 }
@@ -82,7 +86,7 @@ impl Lasting {
             return Ok(shared);
         }
         let log = ErrorLog::new(process.child.error_level, local_offset_minutes());
-        let shared = Registry::leak(process.child.workers, log)?;
+        let shared = Registry::leak_part(process.child.workers, log, process.share)?;
         Ok(*self.shared.insert(shared))
     }
 
@@ -109,7 +113,8 @@ pub(crate) fn prepare(instance: &Instance, loader: &mut dyn Loader, lasting: &mu
             Some(hosts) => Ok(hosts.resolve(name, port)),
             None => resolve(name, port),
         };
-        prepared.process = process::lower_process(&model, &prepared.loaded, instance, &resolve, &mut found);
+        prepared.process =
+            process::lower_process(&model, &prepared.loaded, instance, lasting.part, &resolve, &mut found);
         if let (Some(process), true) = (&prepared.process, sound(&found)) {
             let (loader, files) = (RefCell::new(loader), RefCell::default());
             let read = |path: &Path| {
@@ -157,10 +162,12 @@ fn bind_gateway(
         }
     };
     shared.adopt_tickets(&lasting.tickets);
+    shared.adopt_zones(std::mem::take(&mut lasting.zones));
     let known_pairs = shared.known_pairs();
     let options = LowerOptions {
         prefix: loaded.prefix.clone(),
         workers: shared.workers() as u16,
+        share: process.share,
         hostname: hostname(),
         resolve,
         now_s: reactor::wall_clock().as_secs(),

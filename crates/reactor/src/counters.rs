@@ -4,7 +4,7 @@
 use crate::sys::{SharedWords, memory_file};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU32;
 
@@ -31,6 +31,18 @@ impl SharedCounters {
     pub fn open(path: &Path, count: usize) -> io::Result<Self> {
         let file = OwnedFd::from(File::options().read(true).write(true).open(path)?);
         Ok(Self { words: SharedWords::map(file.as_fd(), count)?, file })
+    }
+
+    /// Those of another process that has passed their descriptor.
+    ///
+    /// Errors: `InvalidInput` where there is something else, or less than this many.
+    pub fn from_descriptor(file: OwnedFd, count: usize) -> io::Result<Self> {
+        Ok(Self { words: SharedWords::map(file.as_fd(), count)?, file })
+    }
+
+    /// What another process needs for [`Self::from_descriptor`].
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 
     /// Where other processes of the same user find them.
@@ -63,6 +75,8 @@ mod tests {
         ours.get(1_499).unwrap().fetch_add(7, Ordering::Relaxed);
         theirs.get(1_499).unwrap().fetch_add(1, Ordering::Relaxed);
         assert_eq!(ours.get(1_499).unwrap().load(Ordering::Relaxed), 8);
+        let passed = SharedCounters::from_descriptor(ours.descriptor().try_clone_to_owned().unwrap(), 1_500).unwrap();
+        assert_eq!(passed.get(1_499).unwrap().load(Ordering::Relaxed), 8);
         assert!(ours.get(1_500).is_none());
         // Another process sees the same bytes under the same path.
         let read = Command::new("od").args(["-An", "-tu4", "-j5996", "-N4"]).arg(ours.path()).output().unwrap();

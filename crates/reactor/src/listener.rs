@@ -79,6 +79,14 @@ pub struct Accepted {
     pub from: PeerAddress,
 }
 
+impl Accepted {
+    /// A connected socket that another process accepted. An error: the client has left.
+    pub fn of_other_process(socket: OwnedFd) -> io::Result<Self> {
+        let from = peer_address(&socket2::SockRef::from(&socket).peer_addr()?);
+        Ok(Self { socket, from })
+    }
+}
+
 /// The accept queue that was asked for and the one the kernel granted: `net.core.somaxconn` truncates silently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BacklogGranted {

@@ -68,7 +68,7 @@ impl<N: Number + ?Sized> Number for &N {
 }
 
 /// The counts of a native histogram: bucket `i` holds values above `2^((i-1)/2^schema)` and up to `2^(i/2^schema)`.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct NativeHistogram {
     /// How fine the buckets are.
     pub schema: i8,

@@ -40,14 +40,20 @@ impl RequestRule {
         let wait = u128::from(late) * 1000 / u128::from(self.rate_milli.max(1));
         u64::try_from(wait).unwrap_or(u64::MAX)
     }
+
+    /// Whether a request is let in that is this much above the rate, in thousandths.
+    pub fn admit(&self, excess_milli: u64) -> Result<u64, RequestRefusal> {
+        within(excess_milli, self)
+    }
 }
 
 /// A leaky bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Bucket {
+pub struct Bucket {
     /// Thousandths of a request above the rate.
-    excess_milli: u64,
-    touched_ms: u64,
+    pub excess_milli: u64,
+    /// When a request was counted last, in milliseconds.
+    pub touched_ms: u64,
 }
 
 impl Bucket {
@@ -59,7 +65,7 @@ impl Bucket {
     }
 
     /// The level with one more request. As in nginx the first of a burst is free: the rate includes it.
-    fn with_one_more(self, rate_milli: u64, now_ms: u64) -> u64 {
+    pub fn with_one_more(self, rate_milli: u64, now_ms: u64) -> u64 {
         let passed = u128::from(now_ms.saturating_sub(self.touched_ms));
         let leaked = u64::try_from(u128::from(rate_milli) * passed / 1000).unwrap_or(u64::MAX);
         self.excess_milli.saturating_add(1000).saturating_sub(leaked)

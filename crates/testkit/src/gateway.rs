@@ -181,6 +181,7 @@ impl Gateway {
         let options = LowerOptions {
             prefix: prefix.to_path_buf(),
             workers: u16::try_from(shared.workers()).unwrap(),
+            share: gateway::Share::default(),
             hostname: "testhost".to_owned(),
             resolve: &|name, port| match name {
                 "localhost" => Ok(vec![SocketAddr::from(([127, 0, 0, 1], port))]),

@@ -32,6 +32,15 @@ pub enum WorkerProcesses {
     Count(u32),
 }
 
+/// `worker_groups`: the number of processes that the workers are spread over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorkerGroups {
+    /// As many as the planned connections need.
+    Auto,
+    /// That many.
+    Count(u16),
+}
+
 /// `worker_cpu_affinity`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Affinity {
@@ -99,6 +108,8 @@ settings! {
         user: Option<User> = None, "user" => whole(parse_user);
         /// Number of workers.
         worker_processes: WorkerProcesses = WorkerProcesses::Count(1), "worker_processes" => value(parse_processes);
+        /// Number of processes that the workers are spread over.
+        worker_groups: WorkerGroups = WorkerGroups::Count(1), "worker_groups" => value(parse_groups);
         /// Processors of the workers.
         worker_cpu_affinity: Affinity = Affinity::None, "worker_cpu_affinity" => whole(parse_affinity);
         /// `RLIMIT_NOFILE`; `None` leaves the inherited one.
@@ -190,6 +201,24 @@ fn parse_processes(_name: &str, word: &Word) -> Parsed<WorkerProcesses> {
     count.map(WorkerProcesses::Count).ok_or_else(|| {
         Diagnostic::error(word.span, "\"worker_processes\" directive invalid number").with_hint("a number, or `auto`")
     })
+}
+
+/// Most processes: with 20,000 descriptors each, they hold more than a million. Each costs memory and connections to upstreams of
+/// its own.
+const GROUPS_MAX: u16 = 64;
+
+fn parse_groups(_name: &str, word: &Word) -> Parsed<WorkerGroups> {
+    if word.value == b"auto" {
+        return Ok(WorkerGroups::Auto);
+    }
+    let count = number(&word.value).and_then(|count| u16::try_from(count).ok());
+    let count = count.filter(|count| (1..=GROUPS_MAX).contains(count));
+    count.map(WorkerGroups::Count).ok_or_else(|| invalid_value(word).with_hint("a number from 1 to 64, or `auto`"))
+}
+
+impl WorkerGroups {
+    /// Most processes.
+    pub const MAX: u16 = GROUPS_MAX;
 }
 
 /// As in nginx, any number is accepted: the kernel limits it to -20 to 19.

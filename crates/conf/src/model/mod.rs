@@ -74,7 +74,7 @@ pub use log::{AccessLog, ErrorLog, Escape, LogFileCache, LogFormat, LogFormatId,
 pub use lower::{Options, lower, lower_with};
 pub use main_settings::{
     Affinity, CtlSocket, EnvVariable, Events, EventsSettings, Main, MainSettings, MemoryBudget, Shed, User,
-    WorkerProcesses,
+    WorkerGroups, WorkerProcesses,
 };
 pub use map::{Geo, GeoEntry, GeoRange, Map, MapKey, SplitClients, SplitPart};
 pub use more_headers::{HeaderChange, HeaderCommand, HeaderEdit, HeaderName, MoreHeadersSettings};

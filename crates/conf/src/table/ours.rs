@@ -53,6 +53,13 @@ directives! {
          90 % new requests are answered 503, above 95 % nothing is accepted and buffers stop growing; `shed=` gives up \
          less. Half of the memory that the process may use is a sensible size: the kernel's socket buffers come on top.",
         "memory_budget 2g;";
+    "worker_groups" (1) "number | auto" = "1" in Main, No since "holdfast", Yes =>
+        "Number of processes that the workers are spread over, 64 at most: each has its own descriptors. All processes accept \
+         from the same listeners, and each has at least one worker. `auto` takes as many as the planned connections \
+         (`worker_processes` times `worker_connections`, two descriptors each) need under the limit of descriptors. The process \
+         that dies costs its own connections only. `limit_conn` and `limit_req` count in all processes together; `memory_budget`, \
+         `drain_rate`, `max_conns` and `max_connections` are divided among the processes.",
+        "worker_groups auto;";
     "drain_rate" (1) "number | off" = "100" in Main, No since "holdfast", Yes =>
         "Tunnels per second, in the whole process, that are closed after a reload has changed or removed their location, or after \
          their peer was removed or marked `drain`. A WebSocket is closed with 1012 between two frames, any other tunnel after \

@@ -36,7 +36,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     };
     // worker_connections counts both sockets of a proxied connection. Only listeners, logs and files need descriptors
     // beyond it.
-    if connections <= allowed {
+    if connections <= allowed || configuration.fits_processes_to_descriptors() {
         let others = [
             too_high(facts, limit).or_else(|| not_in_force(facts, limit)),
             none_for_files(facts, limit, connections),
@@ -176,6 +176,7 @@ mod tests {
         assert_eq!(of("worker_rlimit_nofile 65535;", "worker_connections 100000;"), 1);
         assert_eq!(of("worker_rlimit_nofile 2000000;", "worker_connections 1024;"), 1, "beyond fs.nr_open");
         assert_eq!(of("worker_rlimit_nofile 16384;", "worker_connections 16384;"), 1, "none is left for files");
+        assert_eq!(of("worker_groups auto;", "worker_connections 10000;"), 0, "as many processes as it takes");
         let small =
             facts("worker_processes 4; worker_rlimit_nofile 131072;\nevents { worker_connections 65536; }\nhttp {}\n");
         assert_eq!(fired(&check(&with_sysctl(small, "fs.file-max", "100000"))), 1);

@@ -13,5 +13,6 @@ pub(crate) mod logs;
 pub(crate) mod memory;
 pub(crate) mod route_cells;
 pub(crate) mod saved_file;
+pub(crate) mod share;
 pub(crate) mod stall_timeout;
 pub(crate) mod values;

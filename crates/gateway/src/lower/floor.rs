@@ -45,12 +45,12 @@ impl Lowering<'_> {
             connect_timeout: pass.transport().connect_timeout,
             tls: tls.cloned(),
             http2: pass.speaks_http2(),
-            floor: keepalive.floor,
+            floor: self.options.share.divide(keepalive.floor),
         };
         self.plan.floors.push(FloorPlan { group, warming });
         // The number of peers of a name is unknown, so the floor cannot be compared with the pool's size.
         let Some(peers) = fixed_peers(&self.group_of(group)) else { return };
-        let wanted = u64::from(keepalive.floor) * peers as u64;
+        let wanted = u64::from(self.options.share.divide(keepalive.floor)) * peers as u64;
         let kept = u64::from(keepalive.idle) * if keepalive.local { 1 } else { u64::from(self.options.workers) };
         if wanted > kept {
             let message = format!(

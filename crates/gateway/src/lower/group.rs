@@ -1,5 +1,6 @@
 //! Upstream groups: addresses, balance, sessions, checks.
 
+use crate::base::share::Share;
 use crate::lower::Lowering;
 use crate::plan::check::CheckPlan;
 use crate::plan::group::{GroupIndex, GroupPlan, GroupServerPlan, GroupUse, GroupUseId, Sharing};
@@ -100,7 +101,7 @@ impl Lowering<'_> {
             method,
             hash_key,
             sticky,
-            queue_length: settings.queue.map(|queue| queue.length),
+            queue_length: settings.queue.map(|queue| self.options.share.divide(queue.length)),
             queue_timeout,
             http2_ping: settings.http2_ping.map(|ping| (ping.interval, ping.timeout)),
             check: check.map(|written| Arc::new(CheckPlan::new(&upstream.name, written))),
@@ -122,7 +123,7 @@ impl Lowering<'_> {
         let resolves = upstream.servers.iter().any(|server| server.resolve);
         let resolver = if resolves { Some(self.resolver_of(upstream)?) } else { None };
         let servers = upstream.servers.iter().map(|server| GroupServerPlan {
-            spec: peer_spec(server),
+            spec: peer_spec(server, self.options.share),
             text: server.address.text.as_str().into(),
             span: server.span,
             route: server.route.clone(),
@@ -135,15 +136,16 @@ impl Lowering<'_> {
         let settings = &upstream.settings;
         let keepalive = settings.keepalive;
         let cap = settings.max_connections.as_ref();
+        let share = self.options.share;
         let limits = GroupLimits {
-            idle_per_peer_max: keepalive.per_peer,
+            idle_per_peer_max: keepalive.per_peer.map(|most| share.divide(most)),
             requests_max: settings.keepalive_requests,
             age_max_ms: settings.keepalive_time.as_millis() as u64,
             idle_timeout_ms: settings.keepalive_timeout.as_millis() as u64,
             learn: settings.keepalive_learn,
-            connections_max: cap.map(|cap| cap.most),
-            connecting_max: cap.and_then(|cap| cap.connecting),
-            waiting_max: cap.map_or(0, |cap| settings.queue.map_or(cap.queue, |queue| queue.length)),
+            connections_max: cap.map(|cap| share.divide(cap.most)),
+            connecting_max: cap.and_then(|cap| cap.connecting).map(|most| share.divide(most)),
+            waiting_max: share.divide(cap.map_or(0, |cap| settings.queue.map_or(cap.queue, |queue| queue.length))),
             ..GroupLimits::keepalive(keepalive.idle, keepalive.local, self.options.workers)
         };
         self.check_limits(upstream, &limits);
@@ -227,10 +229,10 @@ fn newcomer(check: &HealthCheck) -> Checked {
     if check.mandatory { Checked::Pending } else { Checked::Healthy }
 }
 
-fn peer_spec(server: &UpstreamServer) -> PeerSpec {
+fn peer_spec(server: &UpstreamServer, share: Share) -> PeerSpec {
     PeerSpec {
         weight: server.weight.max(1),
-        max_conns: Some(server.max_conns).filter(|&limit| limit > 0),
+        max_conns: Some(share.divide(server.max_conns)).filter(|&limit| limit > 0),
         max_fails: server.max_fails,
         fail_timeout_ms: server.fail_timeout.as_millis() as u64,
         backup: server.backup,

@@ -42,6 +42,7 @@ pub(crate) mod variable_pass;
 pub(crate) mod variables;
 
 use crate::base::logs::place::Resolve;
+use crate::base::share::Share;
 use crate::lower::charset::lower_charsets;
 use crate::lower::files::KnownTypes;
 use crate::lower::group::Groups;
@@ -55,7 +56,9 @@ use crate::plan::server::ServerPlan;
 use crate::plan::tls::KnownPairs;
 use crate::plan::tunnel::DrainPlan;
 use conf::diagnostic::{Diagnostic, Severity};
-use conf::model::{Declared, Http, Http2Settings, MainSettings, Model, ProxySettings, Resolver, Server, ServerId};
+use conf::model::{
+    Declared, Http, Http2Settings, MainSettings, MemoryBudget, Model, ProxySettings, Resolver, Server, ServerId,
+};
 use conf::source::Span;
 use rules::log_format::LogFormat;
 use rules::variable::{Scope, TlsVariable, UserVariables, Variable};
@@ -79,8 +82,10 @@ pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<Vec<u8>>;
 pub struct LowerOptions<'a> {
     /// Relative paths of logs and files are relative to this (`-p`).
     pub prefix: PathBuf,
-    /// Number of worker threads.
+    /// Number of worker threads of this process.
     pub workers: u16,
+    /// The part of the installation that this process is.
+    pub share: Share,
     /// `$hostname`.
     pub hostname: String,
     /// The resolver.
@@ -151,9 +156,13 @@ struct Lowering<'a> {
 pub fn lower(model: &Model, options: &LowerOptions<'_>) -> Result<Lowered, Vec<Diagnostic>> {
     let plan = Plan {
         hostname: options.hostname.as_bytes().into(),
-        worker_connections: model.events.settings.worker_connections as usize,
-        memory_budget: model.main.settings.memory_budget,
-        drain: drain_plan(&model.main.settings),
+        worker_connections: options.share.connections(model.events.settings.worker_connections) as usize,
+        memory_budget: model
+            .main
+            .settings
+            .memory_budget
+            .map(|budget| MemoryBudget { bytes: options.share.divide(budget.bytes), ..budget }),
+        drain: drain_plan(&model.main.settings, options.share),
         ..Plan::default()
     };
     let mut lowered = Lowered { plan, warnings: Vec::new() };
@@ -213,8 +222,8 @@ fn lower_http(http: &Http, options: &LowerOptions<'_>, plan: Plan) -> (Plan, Vec
 
 /// `drain_rate` and `drain_timeout`. Tunnels that a reload changes are drained by default; those of a process that ends
 /// only if one of the two is written, because otherwise they may last until they end.
-fn drain_plan(settings: &MainSettings) -> DrainPlan {
-    let rate = NonZeroU32::new(settings.drain_rate.unwrap_or(DRAIN_RATE_DEFAULT));
+fn drain_plan(settings: &MainSettings, share: Share) -> DrainPlan {
+    let rate = NonZeroU32::new(share.divide(settings.drain_rate.unwrap_or(DRAIN_RATE_DEFAULT)));
     DrainPlan {
         rate,
         timeout: settings.drain_timeout.unwrap_or(DRAIN_TIMEOUT_DEFAULT),

@@ -34,6 +34,7 @@ fn lowered(http: &str) -> (Result<Lowered, Vec<Diagnostic>>, Vec<String>) {
     let options = LowerOptions {
         prefix: "/".into(),
         workers: 2,
+        share: Share::default(),
         hostname: "host.test".to_owned(),
         resolve: &|name, port| {
             asked.borrow_mut().push(name.to_owned());

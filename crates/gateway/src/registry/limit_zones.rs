@@ -1,8 +1,9 @@
-//! The zones of `limit_req` and `limit_conn`: process-wide shards, each behind its own lock, that all workers use. The
-//! registry owns them, so reloads keep them. `rules::limit` has the arithmetic; exchanges call it.
+//! The zones of `limit_req` and `limit_conn`: process-wide shards, each behind its own lock, that all workers use; or the
+//! memory of several processes (`shared_zones`). The registry owns them, so reloads keep them. `rules::limit` has the arithmetic; exchanges call it.
 
 use crate::base::logs::error::Level;
 use crate::plan::limits::LimitPlan;
+use crate::registry::shared_zones::ZoneMemory;
 use rules::limit::{Admission, ConnectionStates, RequestRefusal, RequestRule, RequestStates};
 use rules::template::View;
 use std::hash::{BuildHasher, RandomState};
@@ -36,30 +37,48 @@ impl<T> Shards<T> {
     }
 }
 
+/// The states of this process alone, or of several processes.
+#[derive(Debug)]
+enum States<T> {
+    Own(Shards<T>),
+    Shared(ZoneMemory),
+}
+
 /// A `limit_req_zone`.
 #[derive(Debug)]
 pub(crate) struct RequestZone {
     pub(crate) name: Box<str>,
     /// The key as written: another key with the same zone name must not use these states.
     pub(crate) key_text: Box<str>,
-    shards: Shards<RequestStates<RandomState>>,
+    states: States<RequestStates<RandomState>>,
 }
 
 impl RequestZone {
-    pub(crate) fn new(name: &str, key_text: &str, bytes: u64) -> Self {
-        Self { name: name.into(), key_text: key_text.into(), shards: Shards::new(bytes, RequestStates::new) }
+    /// `memory`: that of several processes, if there are several.
+    pub(crate) fn new(name: &str, key_text: &str, bytes: u64, memory: Option<ZoneMemory>) -> Self {
+        let own = || States::Own(Shards::new(bytes, RequestStates::new));
+        Self { name: name.into(), key_text: key_text.into(), states: memory.map_or_else(own, States::Shared) }
     }
 
     pub(crate) fn probe(&self, key: &[u8], rule: &RequestRule, now_ms: u64) -> Result<u64, RequestRefusal> {
-        self.shards.of(key).probe(key, rule, now_ms)
+        match &self.states {
+            States::Own(shards) => shards.of(key).probe(key, rule, now_ms),
+            States::Shared(memory) => memory.probe(key, rule, now_ms),
+        }
     }
 
     pub(crate) fn take(&self, key: &[u8], rule: &RequestRule, now_ms: u64) -> Result<u64, RequestRefusal> {
-        self.shards.of(key).take(key, rule, now_ms)
+        match &self.states {
+            States::Own(shards) => shards.of(key).take(key, rule, now_ms),
+            States::Shared(memory) => memory.take(key, rule, now_ms),
+        }
     }
 
     pub(crate) fn charge(&self, key: &[u8], rule: &RequestRule, now_ms: u64) -> u64 {
-        self.shards.of(key).charge(key, rule, now_ms)
+        match &self.states {
+            States::Own(shards) => shards.of(key).charge(key, rule, now_ms),
+            States::Shared(memory) => memory.charge(key, rule, now_ms),
+        }
     }
 }
 
@@ -69,17 +88,23 @@ pub(crate) struct ConnectionZone {
     pub(crate) name: Box<str>,
     /// As that of a [`RequestZone`].
     pub(crate) key_text: Box<str>,
-    shards: Shards<ConnectionStates<RandomState>>,
+    states: States<ConnectionStates<RandomState>>,
 }
 
 impl ConnectionZone {
-    pub(crate) fn new(name: &str, key_text: &str, bytes: u64) -> Self {
-        Self { name: name.into(), key_text: key_text.into(), shards: Shards::new(bytes, ConnectionStates::new) }
+    /// `memory`: that of several processes, if there are several.
+    pub(crate) fn new(name: &str, key_text: &str, bytes: u64, memory: Option<ZoneMemory>) -> Self {
+        let own = || States::Own(Shards::new(bytes, ConnectionStates::new));
+        Self { name: name.into(), key_text: key_text.into(), states: memory.map_or_else(own, States::Shared) }
     }
 
     /// Counts a connection until the permit is dropped; the error says why it is refused.
     pub(crate) fn admit(self: &Arc<Self>, key: &[u8], most: u32) -> Result<ConnectionPermit, Admission> {
-        match self.shards.of(key).admit(key, most) {
+        let admission = match &self.states {
+            States::Own(shards) => shards.of(key).admit(key, most),
+            States::Shared(memory) => memory.admit(key, most),
+        };
+        match admission {
             Admission::Admitted => Ok(ConnectionPermit { zone: Arc::clone(self), key: key.into() }),
             refused => Err(refused),
         }
@@ -102,7 +127,10 @@ impl ConnectionPermit {
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        self.zone.shards.of(&self.key).leave(&self.key);
+        match &self.zone.states {
+            States::Own(shards) => shards.of(&self.key).leave(&self.key),
+            States::Shared(memory) => memory.leave(&self.key),
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use crate::base::fault::Faults;
 use crate::base::logs::bell::LogBell;
 use crate::base::logs::error::ErrorLog;
 use crate::base::memory::{Memory, MemoryUse};
+use crate::base::share::Share;
 use crate::registry::acme::Acme;
 use crate::registry::bind::Identities;
 use crate::registry::certificates::Certificates;
@@ -19,18 +20,20 @@ use crate::registry::key_sets::KeySets;
 use crate::registry::meter::Meter;
 use crate::registry::names::cache::Names;
 use crate::registry::names::keys::KeyBook;
+use crate::registry::neighbours::Neighbours;
 use crate::registry::ocsp::Standings;
 use crate::registry::peer_states::TunnelPeer;
 use crate::registry::pool::{PoolDriver, UpstreamPool};
 use crate::registry::ports::Ports;
 use crate::registry::recent_errors::RecentErrors;
+use crate::registry::shared_zones::ZoneMemory;
 use crate::registry::spans::Spans;
 use crate::registry::status_list::StatusList;
 use crate::registry::user_files::UserFiles;
 use reactor::{Accepted, Listener, Mailbox, Offload, TaskId};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use upstream::balance::{PeerHealth, PeerMode};
 use upstream::ports::Stand;
 use upstream::shared::PeerId;
@@ -45,6 +48,8 @@ pub enum Message {
     Listen(ListenerId, Arc<Listener>),
     /// Stop listening on this address.
     Unlisten(ListenerId),
+    /// Accept what waits at the listeners: another process cannot.
+    AcceptNow,
     /// Use this configuration from now on.
     Reload(Arc<Generation>),
     /// The log lines that held-back connections wait for are written.
@@ -167,8 +172,14 @@ pub struct Registry {
     pub(crate) faults: Faults,
     /// The ledger of local ports.
     pub(crate) ports: Ports,
+    /// The other processes; none if this is the only one.
+    pub(crate) neighbours: OnceLock<Box<dyn Neighbours>>,
+    /// The memory of zones that several processes share.
+    pub(crate) zone_memory: Mutex<Vec<ZoneMemory>>,
     /// Serial number of the next client connection.
     serial: AtomicU64,
+    /// The distance between serial numbers, so that those of several processes differ.
+    serial_step: u64,
 }
 
 /// Shortages of the process, with the rate limit of their log lines.
@@ -239,9 +250,45 @@ pub struct Totals {
     pub draining: u64,
 }
 
+impl Totals {
+    /// How many numbers it has.
+    pub const COUNT: usize = 10;
+
+    /// All numbers in their order.
+    pub fn numbers(&self) -> [u64; Self::COUNT] {
+        let Self { accepted, handled, requests, active, reading, writing, waiting, exchanges, tunnels, draining } =
+            *self;
+        [accepted, handled, requests, active, reading, writing, waiting, exchanges, tunnels, draining]
+    }
+
+    /// From [`Self::numbers`].
+    pub fn of_numbers(numbers: [u64; Self::COUNT]) -> Self {
+        let [accepted, handled, requests, active, reading, writing, waiting, exchanges, tunnels, draining] = numbers;
+        Self { accepted, handled, requests, active, reading, writing, waiting, exchanges, tunnels, draining }
+    }
+
+    /// Adds those of another process.
+    pub fn add(&mut self, other: &Self) {
+        let mut sums = self.numbers();
+        sums.iter_mut().zip(other.numbers()).for_each(|(sum, more)| *sum += more);
+        *self = Self::of_numbers(sums);
+    }
+
+    /// What stays of a process that has ended.
+    #[must_use]
+    pub fn counters(self) -> Self {
+        Self { accepted: self.accepted, handled: self.handled, requests: self.requests, ..Self::default() }
+    }
+}
+
 impl Registry {
     /// The shared state for a number of workers. Its memory is never freed.
     pub fn leak(workers: u16, error_log: ErrorLog) -> io::Result<&'static Self> {
+        Self::leak_part(workers, error_log, Share::default())
+    }
+
+    /// The same for one of several processes.
+    pub fn leak_part(workers: u16, error_log: ErrorLog, share: Share) -> io::Result<&'static Self> {
         let this: Arc<OnceLock<&'static Self>> = Arc::default();
         let links: io::Result<Box<[WorkerLink]>> = (0..workers)
             .map(|_| {
@@ -289,13 +336,19 @@ impl Registry {
             shortages: Shortages::default(),
             faults: Faults::default(),
             ports: Ports::new(),
-            serial: AtomicU64::new(1),
+            neighbours: OnceLock::new(),
+            zone_memory: Mutex::default(),
+            serial: AtomicU64::new(1 + u64::from(share.index)),
+            serial_step: share.of.max(1).into(),
         }));
+        if share.of > 1 {
+            shared.recent_errors.number_by_time();
+        }
         Ok(this.get_or_init(|| shared))
     }
 
     pub(crate) fn next_serial(&self) -> u64 {
-        self.serial.fetch_add(1, Ordering::Relaxed)
+        self.serial.fetch_add(self.serial_step, Ordering::Relaxed)
     }
 
     /// Sends a message to one worker.

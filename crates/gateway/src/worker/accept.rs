@@ -77,6 +77,18 @@ impl Worker {
         }
     }
 
+    /// Accepts from all listeners, unless it has paused.
+    pub(crate) fn accept_all(self: &Rc<Self>) {
+        let listeners = self.listeners.borrow();
+        let watched = listeners.is_watched();
+        let mut ids: Vec<ListenerId> = listeners.all.iter().map(|(id, _)| *id).filter(|_| watched).collect();
+        drop(listeners);
+        ids.dedup();
+        for id in ids {
+            self.accept(id);
+        }
+    }
+
     pub(crate) fn accept(self: &Rc<Self>, id: ListenerId) {
         // With `reuseport` a worker may have several sockets for one address.
         for at in 0.. {
@@ -103,12 +115,15 @@ impl Worker {
             }
             let Some(accepted) = listener.accept()? else { break };
             bump(&self.thread.counters().accepted, 1);
-            self.place(accepted, id);
+            if let Some(accepted) = self.leave_to_neighbour(accepted, listener) {
+                self.place(accepted, id);
+            }
         }
         Ok(())
     }
 
-    /// Handles EMFILE, ENFILE, ENOBUFS: accepting again at once would spin. Closes connections that wait for a request;
+    /// Handles EMFILE, ENFILE, ENOBUFS: accepting again at once would spin. Other processes accept what waits, if there are
+    /// some. Otherwise it closes connections that wait for a request;
     /// if there are none, accepting resumes when a connection closes or the pause ends.
     fn accept_failed(&self, error: &io::Error) {
         if let Some(kept_back) = self.thread.shared.shortages.accept.ring(self.thread.reactor.now()) {
@@ -118,10 +133,25 @@ impl Worker {
                 and_more(kept_back)
             ));
         }
+        let helped = self.thread.shared.neighbours.get().is_some_and(|neighbours| neighbours.call_for_help());
         self.pause_accept();
         self.thread.chores.plan(Chore::AcceptAgain, self.thread.reactor.now().after(PAUSE));
-        if !self.displace() {
+        if !helped && !self.displace() {
             self.displace_datagrams(CloseReason::Displaced);
+        }
+    }
+
+    /// Leaves a connection to another process if that has clearly fewer, by the same rule as between workers: a wake-up of
+    /// the kernel decides where a connection arrives, and a tunnel stays there for days. Returns it if it stays here.
+    fn leave_to_neighbour(&self, accepted: Accepted, listener: &Listener) -> Option<Accepted> {
+        let shared = self.thread.shared;
+        let Some(neighbours) = shared.neighbours.get() else { return Some(accepted) };
+        let own = shared.open_connections() + 1;
+        match neighbours.compare(own) {
+            Some((other, load)) if own > load + IMBALANCE_MAX + own / 16 => {
+                neighbours.leave_to(other, accepted, listener).err()
+            }
+            _ => Some(accepted),
         }
     }
 

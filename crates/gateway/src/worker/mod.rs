@@ -504,6 +504,7 @@ impl Worker {
                     }
                 }
                 Message::Unlisten(id) => self.unlisten(id),
+                Message::AcceptNow => self.accept_all(),
                 Message::Reload(generation) => {
                     self.take_on(generation);
                     self.drain_changed();

@@ -139,6 +139,12 @@ impl PeerChange {
         peer
     }
 
+    /// Whether another change makes this one irrelevant.
+    pub(crate) fn replaced_by(&self, other: &Self) -> bool {
+        let sets_weight = |change: &Self| matches!(change, Self::Weight { .. });
+        self.peer() == other.peer() && sets_weight(self) == sets_weight(other)
+    }
+
     /// Makes the change; `false`: there is no such peer.
     pub(crate) fn carry_out(&self, shared: &Registry) -> bool {
         let PeerName { group, peer } = self.peer();

@@ -197,7 +197,13 @@ fn status(result: &Value) -> String {
     let (master, serving) = (&result["master"], &result["serving"]);
     let mut line = |name: &str, value: String| _ = writeln!(out, "{name:<14}{value}");
     line("master", format!("pid {}, version {}", number_plain(&master["pid"]), text(&master["version"])));
-    line("worker", format!("pid {}, up {}", number_plain(&master["worker_pid"]), time(&master["worker_age_ms"])));
+    let pids: Vec<String> = master["worker_pids"].as_array().into_iter().flatten().map(number_plain).collect();
+    let groups = master["worker_groups"].as_u64().unwrap_or_default();
+    if groups > 1 {
+        line("workers", format!("{} of {groups} worker groups serve: pid {}", pids.len(), pids.join(", ")));
+    } else {
+        line("worker", format!("pid {}, up {}", number_plain(&master["worker_pid"]), time(&master["worker_age_ms"])));
+    }
     if let Some(retiring) = master["retiring"].as_u64().filter(|retiring| *retiring > 0) {
         line("retiring", format!("{retiring} worker processes finish what they began"));
     }

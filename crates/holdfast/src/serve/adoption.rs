@@ -6,6 +6,7 @@ use super::channel::{Channel, Kind};
 use super::order::Order;
 use super::pid_file::{self, Written};
 use super::sockets::{Bound, Sockets};
+use conf::model::WorkerGroups;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use reactor::{ListenOptions, Listener};
 use rustix::net::sockopt::socket_peercred;
@@ -20,8 +21,8 @@ use std::sync::Arc;
 /// An orphaned child answers at once. A child that has a master again does not answer, and we do not wait longer for
 /// it.
 const ANSWER_TIMEOUT_MS: u16 = 500;
-/// Most children that one dead master can leave: the one that served, and one that was about to replace it.
-const CHILDREN_MAX: usize = 2;
+/// Most children that one dead master can leave: those that served, and those that were about to replace them.
+const CHILDREN_MAX: usize = 2 * WorkerGroups::MAX as usize;
 /// Connections that wait there: a new master, and a `-s`.
 const BACKLOG: i32 = 8;
 

@@ -40,6 +40,12 @@ pub(super) enum Kind {
     Descriptors = b'd',
     /// To the child: apply this configuration.
     Configure = b'c',
+    /// To the child: prepare this configuration, and keep the present one.
+    Prepare = b'P',
+    /// To the child: apply the configuration that you have prepared.
+    Apply = b'A',
+    /// To the child: forget it.
+    Withdraw = b'W',
     /// To the child: these files of certificates have changed.
     Certificates = b'k',
     /// To the child: write to these logs from now on.
@@ -66,6 +72,8 @@ pub(super) enum Kind {
     Commit = b'e',
     /// To the child: send your counts for the service manager. From the child: they are the text.
     Counts = b'z',
+    /// To the child: the figures of the other processes.
+    Figures = b'f',
     /// To the child: a request of `holdfast ctl`.
     Ctl = b't',
     /// From the child: the answer to it.
@@ -76,9 +84,12 @@ pub(super) enum Kind {
     Refused = b'n',
 }
 
-const KINDS: [Kind; 19] = [
+const KINDS: [Kind; 23] = [
     Kind::Descriptors,
     Kind::Configure,
+    Kind::Prepare,
+    Kind::Apply,
+    Kind::Withdraw,
     Kind::Certificates,
     Kind::Reopen,
     Kind::Drain,
@@ -92,6 +103,7 @@ const KINDS: [Kind; 19] = [
     Kind::Held,
     Kind::Commit,
     Kind::Counts,
+    Kind::Figures,
     Kind::Ctl,
     Kind::CtlAnswer,
     Kind::Ready,

@@ -4,23 +4,26 @@
 use super::adoption;
 use super::certificate_watch;
 use super::channel::{Channel, Kind, Packet};
+use super::commons::words;
 use super::ctl_work;
 use super::engine::{Engine, EngineParts, set_descriptor_limit};
+use super::figures::{FIGURES_WITH_ENDED, FiguresFile};
 use super::log_files::LogFiles;
 use super::order::Order;
 use super::privileges::become_owner;
 use super::service_manager::status_text;
+use super::siblings::{self, Published};
 use super::sockets::{Bound, socket_name};
 use super::tunnels::{self, Giving};
 use crate::instance::Instance;
-use crate::process::ChildPlan;
+use crate::process::{ChildPlan, Part};
 use crate::report::{self, errno};
 use crate::signals::{Ask, Signals};
-use crate::verdict::{Lasting, prepare};
+use crate::verdict::{Lasting, Prepared, prepare};
 use conf::Loader as _;
-use gateway::{Level, ListenerSpec};
+use gateway::{Level, ListenerSpec, ZoneMemory, ZoneSpec};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use reactor::Listener;
+use reactor::{Listener, SharedCounters};
 use std::cell::RefCell;
 use std::fs::File;
 use std::io;
@@ -40,6 +43,19 @@ struct Child {
     heritage: Heritage,
     /// The hand-over of its tunnels.
     giving: Option<Giving>,
+    /// The figures of other processes, before there is an engine.
+    published: Published,
+    /// A configuration that it is to apply when the others are ready as well.
+    pending: Option<Pending>,
+}
+
+/// A configuration that can be applied.
+struct Pending {
+    prepared: Prepared,
+    bound: Vec<Bound>,
+    files: LogFiles,
+    instance: Instance,
+    siblings: Option<siblings::Belongings>,
 }
 
 /// State that outlives a master.
@@ -78,7 +94,16 @@ pub(super) fn run() -> Result<(), String> {
     let signals = Signals::open().map_err(|error| format!("signalfd() failed {}", errno(&error)))?;
     let master_user = channel.peer_user().map_err(|error| format!("getsockopt() failed {}", errno(&error)))?;
     let heritage = Heritage { meeting_place: None, master_user, bound: Vec::new(), instance: None, alone: false };
-    let mut child = Child { channel, lasting: Lasting::default(), engine: None, ending: false, heritage, giving: None };
+    let mut child = Child {
+        channel,
+        lasting: Lasting::default(),
+        engine: None,
+        ending: false,
+        heritage,
+        giving: None,
+        published: Published::default(),
+        pending: None,
+    };
     let outcome = child.work(&signals);
     if let Some(giving) = child.giving.take() {
         giving.end();
@@ -126,6 +151,7 @@ impl Child {
             };
             engine.look();
             if engine.is_finished() {
+                engine.publish();
                 return Ok(());
             }
             if !self.ending && engine.lost_worker() {
@@ -205,7 +231,7 @@ impl Child {
             Kind::Drain => self.drain(),
             Kind::Reopen => {
                 let order = decode(&mut packet)?;
-                let files = sort_out(&order, packet.descriptors)?.files;
+                let files = sort_out(&order, packet.descriptors.into_iter())?.files;
                 if let Some(engine) = &self.engine {
                     engine.reopen(files);
                 }
@@ -220,22 +246,31 @@ impl Child {
                 }
             }
             Kind::Configure => {
-                let outcome = decode(&mut packet).and_then(|order| self.configure(&order, packet.descriptors));
-                let (kind, text) = match &outcome {
-                    Ok(()) => (Kind::Ready, ""),
-                    Err(message) => (Kind::Refused, message.as_str()),
-                };
-                self.channel.send(kind, text).map_err(|error| format!("sendmsg() failed {}", errno(&error)))?;
+                let prepared = decode(&mut packet).and_then(|order| self.prepare(order, packet.descriptors));
+                let outcome = prepared.and_then(|pending| self.apply(pending));
+                self.answer(&outcome)?;
                 self.ending |= self.engine.is_none();
             }
+            Kind::Prepare => {
+                let prepared = decode(&mut packet).and_then(|order| self.prepare(order, packet.descriptors));
+                let outcome = prepared.map(|pending| self.pending = Some(pending));
+                self.answer(&outcome)?;
+            }
+            Kind::Apply => {
+                let pending = self.pending.take().ok_or_else(|| "no configuration is prepared".to_owned());
+                let outcome = pending.and_then(|pending| self.apply(pending));
+                self.answer(&outcome)?;
+            }
+            Kind::Withdraw => self.pending = None,
             Kind::Adopt => self.bequeath(),
             Kind::TakeTunnels | Kind::GiveTunnels => self.move_tunnels(packet),
             Kind::Counts => {
                 if let Some(shared) = self.lasting.existing() {
                     // If the master is gone, it needs no answer.
-                    let _ = self.channel.send(Kind::Counts, &status_text(self.ending, &shared.totals()));
+                    let _ = self.channel.send(Kind::Counts, &status_text(self.ending, &shared.totals_of_all()));
                 }
             }
+            Kind::Figures => self.know_figures(packet)?,
             Kind::Ctl => {
                 if let (Some(engine), Some(shared)) = (&self.engine, self.lasting.existing())
                     && let Err(error) = ctl_work::begin(&packet.text, shared, engine.generation(), &self.channel)
@@ -256,21 +291,56 @@ impl Child {
         Ok(())
     }
 
-    fn configure(&mut self, order: &Order, descriptors: Vec<OwnedFd>) -> Result<(), String> {
+    /// The files with the figures of the other processes.
+    fn know_figures(&mut self, mut packet: Packet) -> Result<(), String> {
+        let has_ended = packet.take_body().map_err(|error| error.to_string())? == FIGURES_WITH_ENDED;
+        let mut files = packet.descriptors.into_iter().map(|file| FiguresFile::over(file.into()));
+        let ended = if has_ended { files.next() } else { None };
+        let published = Published { living: files.collect(), ended };
+        match &self.engine {
+            Some(engine) => engine.set_published(published),
+            None => self.published = published,
+        }
+        Ok(())
+    }
+
+    fn answer(&self, outcome: &Result<(), String>) -> Result<(), String> {
+        let (kind, text) = match outcome {
+            Ok(()) => (Kind::Ready, ""),
+            Err(message) => (Kind::Refused, message.as_str()),
+        };
+        self.channel.send(kind, text).map_err(|error| format!("sendmsg() failed {}", errno(&error)))
+    }
+
+    /// Reads and binds a configuration.
+    fn prepare(&mut self, order: Order, descriptors: Vec<OwnedFd>) -> Result<Pending, String> {
         let mut texts = order.texts.clone();
         self.lasting.tickets.clone_from(&order.tickets);
+        self.lasting.part = order.part.or(self.lasting.part);
+        let mut descriptors = descriptors.into_iter();
+        self.lasting.zones = zones_of(&order, self.lasting.part, &mut descriptors)?;
         let prepared = prepare(&order.instance, &mut texts, &mut self.lasting);
-        let (Some(process), Some(plan), true) = (&prepared.process, &prepared.plan, prepared.is_ok()) else {
+        let (Some(_), Some(plan), true) = (&prepared.process, &prepared.plan, prepared.is_ok()) else {
             let lines = report::log_lines(&prepared);
             let first = lines.into_iter().find(|(level, _)| *level == Level::Emerg).map(|(_, line)| line);
             return Err(first.unwrap_or_else(|| "the child finds the configuration incomplete".to_owned()));
         };
-        let Belongings { listeners, files, meeting_place } = sort_out(order, descriptors)?;
+        let Belongings { listeners, files, meeting_place, siblings } = sort_out(&order, descriptors)?;
         let bound = bind_to_specs(&plan.listeners, listeners)?;
-        let parts = EngineParts { process, plan, bound: &bound, files };
         self.heritage.meeting_place = self.heritage.meeting_place.take().or(meeting_place);
-        self.heritage.instance = Some(order.instance.clone());
+        Ok(Pending { prepared, bound, files, instance: order.instance, siblings })
+    }
+
+    /// Works with a configuration from now on.
+    fn apply(&mut self, pending: Pending) -> Result<(), String> {
+        let Pending { prepared, bound, files, instance, siblings } = pending;
+        let (Some(process), Some(plan)) = (&prepared.process, &prepared.plan) else {
+            return Err("the configuration is not complete".to_owned());
+        };
+        self.heritage.instance = Some(instance);
         self.heritage.keep(&bound);
+        let siblings = siblings.map(|siblings| (siblings, std::mem::take(&mut self.published)));
+        let parts = EngineParts { process, plan, bound: &bound, files, siblings };
         if let Some(engine) = &mut self.engine {
             engine.reload(parts);
             return Ok(());
@@ -327,11 +397,23 @@ struct Belongings {
     listeners: Vec<(String, Vec<Arc<Listener>>)>,
     files: LogFiles,
     meeting_place: Option<OwnedFd>,
+    siblings: Option<siblings::Belongings>,
 }
 
-fn sort_out(order: &Order, descriptors: Vec<OwnedFd>) -> Result<Belongings, String> {
-    const MISSING: &str = "a descriptor is missing";
-    let mut descriptors = descriptors.into_iter();
+const MISSING: &str = "a descriptor is missing";
+
+/// The memory of the zones that this process shares with others.
+fn zones_of(
+    order: &Order,
+    part: Option<Part>,
+    descriptors: &mut impl Iterator<Item = OwnedFd>,
+) -> Result<Vec<ZoneMemory>, String> {
+    let Some(Part { index, of }) = part else { return Ok(Vec::new()) };
+    let zone = |zone: &ZoneSpec| ZoneMemory::new(zone.clone(), index, of, descriptors.next().ok_or(MISSING)?);
+    order.zones.iter().map(zone).collect()
+}
+
+fn sort_out(order: &Order, mut descriptors: impl Iterator<Item = OwnedFd>) -> Result<Belongings, String> {
     let mut listeners = Vec::new();
     for (address, count) in &order.listeners {
         let mut sockets = Vec::new();
@@ -346,7 +428,18 @@ fn sort_out(order: &Order, descriptors: Vec<OwnedFd>) -> Result<Belongings, Stri
         files.files.insert(path.clone(), File::from(descriptors.next().ok_or(MISSING)?));
     }
     let meeting_place = if order.meeting_place { Some(descriptors.next().ok_or(MISSING)?) } else { None };
-    Ok(Belongings { listeners, files, meeting_place })
+    let siblings = match order.commons {
+        0 => None,
+        of => {
+            let counts = descriptors.next().ok_or(MISSING)?;
+            let counts = SharedCounters::from_descriptor(counts, words(of)).map_err(|error| error.to_string())?;
+            let figures = FiguresFile::over(descriptors.next().ok_or(MISSING)?.into());
+            let landings: Vec<OwnedFd> = descriptors.by_ref().take(of).collect();
+            let others: Vec<OwnedFd> = descriptors.take(of).collect();
+            Some(siblings::Belongings { counts, landings, figures, others })
+        }
+    };
+    Ok(Belongings { listeners, files, meeting_place, siblings })
 }
 
 fn bind_to_specs(

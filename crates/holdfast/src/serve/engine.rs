@@ -5,23 +5,27 @@ use super::ended::{Ended, Running};
 use super::log_files::LogFiles;
 use super::log_writer::LogWriter;
 use super::queue_watch::QueueWatch;
+use super::siblings::{self, Landing, ListenerNames, Published};
 use super::sockets::{Bound, share_of};
 use crate::process::Process;
+use crate::worker_groups::DESCRIPTORS_BESIDE;
 use control::Control;
 use gateway::{BoundPlan, Generation, Level, ListenerId, ListenerSpec, Message, Registry};
 use reactor::{Listener, PeerAddress};
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Descriptors that are not connections: logs, epoll and event descriptors, the channel to the master, files being served.
-const DESCRIPTORS_BESIDE: u64 = 64;
+/// The figures of other processes on a status page are at most this old, and so much of them is lost when a process is killed.
+const PUBLISH_PERIOD: Duration = Duration::from_millis(500);
 
 /// A running gateway.
 pub(super) struct Engine {
     shared: &'static Registry,
+    /// Which of the processes this one is.
+    index: u16,
     /// The current configuration.
     generation: Arc<Generation>,
     workers: Vec<JoinHandle<io::Result<()>>>,
@@ -29,6 +33,11 @@ pub(super) struct Engine {
     listening: Vec<ListenerSpec>,
     writer: LogWriter,
     queues: QueueWatch,
+    /// The names of `listening`, for connections that other processes accepted.
+    names: ListenerNames,
+    landing: Option<Landing>,
+    /// When the figures of this process were published last.
+    published: Instant,
     /// The control plane, which ends with the engine.
     _control: Control,
     shutdown_timeout: Duration,
@@ -42,29 +51,42 @@ pub(super) struct EngineParts<'a> {
     pub(super) plan: &'a BoundPlan,
     pub(super) bound: &'a [Bound],
     pub(super) files: LogFiles,
+    /// The other processes on the same listeners; only at the start.
+    pub(super) siblings: Option<(siblings::Belongings, Published)>,
 }
 
 impl Engine {
     /// Starts the threads.
     pub(super) fn start(shared: &'static Registry, parts: EngineParts<'_>) -> io::Result<Self> {
-        let EngineParts { process, plan, bound, files } = parts;
+        let EngineParts { process, plan, bound, files, siblings } = parts;
         let writer = LogWriter::start(shared, plan, process.error_logs.clone(), files)?;
         let mut engine = Self {
             shared,
+            index: process.share.index,
             generation: Arc::clone(&plan.generation),
             workers: Vec::new(),
             ended: Ended::new()?,
             listening: plan.listeners.clone(),
             writer,
-            queues: QueueWatch::new(sockets_of(bound)),
+            queues: QueueWatch::new(sockets_of(bound).filter(|_| process.share.index == 0)),
+            names: ListenerNames::default(),
+            landing: None,
+            published: Instant::now(),
             _control: Control::start(shared)?,
             shutdown_timeout: process.shutdown_timeout,
             deadline: None,
         };
+        engine.name_listeners();
+        if let Some((siblings, published)) = siblings {
+            let landing = Landing::start(shared, engine.index, siblings, Arc::clone(&engine.names))?;
+            landing.set_published(published);
+            engine.landing = Some(landing);
+        }
         for worker in 0..shared.workers() as u16 {
             let listeners = engine.listeners_of(worker, bound);
             let generation = Arc::clone(&plan.generation);
-            let processors = processors_of(worker, &process.child.processors);
+            let place = process.share.index * shared.workers() as u16 + worker;
+            let processors = processors_of(place, &process.child.processors);
             let running = Running(Arc::clone(&engine.ended));
             let work = move || {
                 let _running = running;
@@ -77,10 +99,20 @@ impl Engine {
         Ok(engine)
     }
 
+    fn name_listeners(&self) {
+        let names = self.listening.iter().filter(|spec| !spec.options.datagrams);
+        let names = names.map(|spec| (spec.address.to_string(), spec.id)).collect();
+        *self.names.lock().unwrap_or_else(PoisonError::into_inner) = names;
+    }
+
     /// The sockets that a worker accepts from.
     fn listeners_of(&self, worker: u16, bound: &[Bound]) -> Vec<(ListenerId, Arc<Listener>)> {
         let mut listeners = Vec::new();
         for spec in &self.listening {
+            // The datagrams of a client belong to one session, so one process has the socket.
+            if spec.options.datagrams && self.index > 0 {
+                continue;
+            }
             let Some(bound) = bound.iter().find(|bound| bound.is_of(&spec.address, &spec.options)) else { continue };
             let (workers, sockets) = (self.shared.workers() as u16, bound.listeners.len());
             for index in share_of(worker, workers, sockets, spec.options.datagrams, spec.id.0) {
@@ -92,9 +124,10 @@ impl Engine {
 
     /// Replaces the current configuration. Connections stay open.
     pub(super) fn reload(&mut self, parts: EngineParts<'_>) {
-        let EngineParts { process, plan, bound, files } = parts;
+        let EngineParts { process, plan, bound, files, .. } = parts;
         self.writer.reload(plan, process.error_logs.clone(), files);
-        self.queues.watch(sockets_of(bound));
+        let first = self.index == 0;
+        self.queues.watch(sockets_of(bound).filter(|_| first));
         self.shutdown_timeout = process.shutdown_timeout;
         self.generation = Arc::clone(&plan.generation);
         let old = std::mem::take(&mut self.listening);
@@ -113,6 +146,7 @@ impl Engine {
                 self.shared.send(worker, Message::Unlisten(gone.id));
             }
         }
+        self.name_listeners();
     }
 
     /// The current configuration.
@@ -127,6 +161,7 @@ impl Engine {
 
     /// Stops accepting, and ends when all open work has ended or `worker_shutdown_timeout` is over.
     pub(super) fn drain(&mut self) {
+        self.landing.iter().for_each(Landing::close);
         self.queues.watch(std::iter::empty());
         // Authorities validate at the process that accepts.
         self.shared.acme().stop();
@@ -138,6 +173,7 @@ impl Engine {
 
     /// Ends now.
     pub(super) fn stop(&mut self) {
+        self.landing.iter().for_each(Landing::close);
         self.queues.watch(std::iter::empty());
         self.deadline = None;
         self.tell_all(|| Message::Stop);
@@ -153,6 +189,22 @@ impl Engine {
     pub(super) fn look(&mut self) {
         self.ended.hush();
         self.queues.look(self.shared);
+        if self.landing.is_some() && self.published.elapsed() >= PUBLISH_PERIOD {
+            self.publish();
+        }
+    }
+
+    /// Publishes the figures of this process for the others.
+    pub(super) fn publish(&mut self) {
+        self.published = Instant::now();
+        gateway::publish_figures(self.shared, &self.generation);
+    }
+
+    /// What the other processes publish.
+    pub(super) fn set_published(&self, published: Published) {
+        if let Some(landing) = &self.landing {
+            landing.set_published(published);
+        }
     }
 
     /// Checks the deadline of a drain; `true` when all workers have ended.
@@ -180,7 +232,10 @@ impl Engine {
     }
 
     /// Waits for the workers and writes the rest of the logs; an error is that of the first worker that failed.
-    pub(super) fn join(self) -> Result<(), String> {
+    pub(super) fn join(mut self) -> Result<(), String> {
+        if let Some(landing) = self.landing.take() {
+            landing.end();
+        }
         let mut outcome = Ok(());
         for (worker, thread) in self.workers.into_iter().enumerate() {
             let ended = match thread.join() {

@@ -1,9 +1,13 @@
 //! The process that supervises: it has no threads and handles no request. It opens what needs privileges and passes it
 //! to the child, keeps the pid file, handles signals, and restarts the child when it dies.
 
+mod change;
 mod ctl;
+mod ctl_merge;
 mod dry_run;
+mod figures;
 mod offspring;
+mod seats;
 mod service;
 mod tunnels;
 mod upgrade;
@@ -11,6 +15,7 @@ mod upgrade;
 use super::adoption;
 use super::certificate_watch::{self, CertificateWatch};
 use super::channel::{Channel, Kind};
+use super::commons::Commons;
 use super::ctl_socket::CtlSocket;
 use super::log_files::{Journal, LogFiles};
 use super::order::{Remembering, Texts};
@@ -23,10 +28,12 @@ use crate::process::Process;
 use crate::report::{self, errno};
 use crate::signals::{Ask, Signals};
 use crate::verdict::{Lasting, Prepared, prepare};
+use change::Change;
 use conf::Loader as _;
-use gateway::{Level, Registry};
+use gateway::{Level, Registry, ZoneSpec};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use offspring::{Offspring, Word};
+use offspring::Offspring;
+use seats::Seat;
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -36,12 +43,6 @@ use upgrade::Takeover;
 
 /// Time for a child to stop; then it is killed.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
-/// After this lifetime, a child's death has a new cause: the restart pause begins again at its shortest.
-const STABLE_AFTER: Duration = Duration::from_secs(10);
-/// The pause before a restart doubles from `PAUSE_MIN` to `PAUSE_MAX`. So a machine without memory does not get busier,
-/// and after a repair an operator waits at most that long.
-const PAUSE_MIN: Duration = Duration::from_millis(100);
-const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Longest wait for an event, so that deadlines are checked this often.
 const LOOK_PERIOD_MS: u16 = 200;
 
@@ -56,6 +57,11 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// The zones of limits.
+    fn zones(&self) -> &[ZoneSpec] {
+        self.prepared.plan.as_ref().map_or(&[], |plan| plan.zones.as_slice())
+    }
+
     /// The process settings; a plan always has them.
     fn process(&self) -> &Process {
         self.prepared.process.as_ref().expect("`Master::plan` checks that it is there")
@@ -81,10 +87,14 @@ struct Master<'a> {
     pid_file: PidFile,
     /// The current configuration.
     plan: Rc<Plan>,
-    /// The child that serves.
-    child: Option<Offspring>,
-    /// A new child that replaces it when it is ready.
-    successor: Option<Offspring>,
+    /// The places of the children that serve.
+    seats: Vec<Seat>,
+    /// What the children share, if there are several.
+    commons: Option<Commons>,
+    /// The counters of children that have ended.
+    ended: figures::Ended,
+    /// The configuration that is about to replace the current one.
+    change: Option<Change>,
     /// Children that finish their open requests.
     retiring: Vec<Offspring>,
     /// The socket by which the children can be reached after the end of this process.
@@ -94,8 +104,6 @@ struct Master<'a> {
     /// Whether another HUP came during a reload.
     again: bool,
     ending: Ending,
-    pause: Duration,
-    respawn_at: Option<Instant>,
     takeover: Takeover,
     certificates: CertificateWatch,
     service: Notifier,
@@ -145,23 +153,22 @@ pub(super) fn run(instance: &Instance, ready: impl FnOnce()) -> Result<(), Strin
     let shared = lasting.existing().ok_or("no shared state")?;
     let (texts, bound) = (RefCell::new(loader.texts), RefCell::new(opened.bound));
     let plan = Rc::new(Plan { prepared, shared, texts, bound });
-    let child = Offspring::start(&plan, instance, &journal, &files, meeting_place.as_ref())?;
     let mut master = Master {
         instance,
         lasting,
         sockets,
         journal,
         pid_file,
-        plan,
-        child: None,
-        successor: Some(child),
+        plan: Rc::clone(&plan),
+        seats: Vec::new(),
+        commons: None,
+        ended: figures::Ended::default(),
+        change: None,
         retiring: Vec::new(),
         meeting_place,
         adopted,
         again: false,
         ending: Ending::Not,
-        pause: PAUSE_MIN,
-        respawn_at: None,
         takeover,
         certificates: CertificateWatch::default(),
         service,
@@ -169,7 +176,7 @@ pub(super) fn run(instance: &Instance, ready: impl FnOnce()) -> Result<(), Strin
         awaited: ctl::Awaited::default(),
     };
     master.open_ctl();
-    let outcome = master.supervise(&signals, ready);
+    let outcome = master.begin_change(plan, &files).and_then(|()| master.supervise(&signals, ready));
     // Only after a master's crash do children continue without it.
     master.everybody().for_each(|one| one.tell(Kind::Stop));
     master.sockets.close();
@@ -187,24 +194,25 @@ impl Master<'_> {
             }
             self.look_at_ctl();
             self.hear_other_program();
-            self.hear_child();
-            self.hear_successor(ready.is_some())?;
-            if self.child.is_some()
+            self.hear_seats();
+            self.hear_newcomers();
+            self.bury();
+            self.advance_change(ready.is_some())?;
+            self.once_more();
+            if self.has_child()
                 && let Some(ready) = ready.take()
             {
                 self.journal.log(Level::Notice, "holdfast serves");
                 ready();
                 self.serves();
             }
-            self.bury(ready.is_some())?;
             self.bury_newcomer();
-            if self.child.is_some() {
+            if self.has_child() {
                 self.look_after_predecessor();
             }
             self.look_at_the_clock();
             self.look_at_service();
-            let nobody = self.child.is_none() && self.successor.is_none() && self.retiring.is_empty();
-            if self.ending != Ending::Not && nobody {
+            if self.ending != Ending::Not && self.everybody().next().is_none() {
                 self.journal.log(Level::Notice, "exit");
                 return Ok(());
             }
@@ -214,7 +222,9 @@ impl Master<'_> {
     fn wait(&self, signals: &Signals) -> Result<(), String> {
         let mut watched = vec![PollFd::new(signals.descriptor(), PollFlags::POLLIN)];
         // Retiring children send nothing more; SIGCHLD reports their end.
-        for one in self.child.iter().chain(&self.successor).filter(|one| one.speaks()) {
+        let of_seats = self.seats.iter().flat_map(|seat| seat.child.iter().chain(&seat.successor));
+        let newcomers = self.change.iter().flat_map(Change::newcomers);
+        for one in of_seats.chain(newcomers).filter(|one| one.speaks()) {
             watched.push(PollFd::new(one.channel.descriptor(), PollFlags::POLLIN));
         }
         let other = self.takeover.other.as_ref();
@@ -224,10 +234,6 @@ impl Master<'_> {
             Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
             Err(error) => Err(format!("poll() failed {}", errno(&error.into()))),
         }
-    }
-
-    fn everybody(&mut self) -> impl Iterator<Item = &mut Offspring> {
-        self.child.iter_mut().chain(&mut self.successor).chain(&mut self.retiring)
     }
 
     fn answer(&mut self, ask: Ask) {
@@ -266,10 +272,9 @@ impl Master<'_> {
 
     fn close_sockets(&mut self) {
         self.sockets.close();
-        let plan = Rc::clone(&self.plan);
-        plan.bound.take();
-        for offered in self.everybody().filter_map(|one| one.offered.as_ref()) {
-            offered.bound.take();
+        self.plan.bound.take();
+        if let Some(change) = &self.change {
+            change.plan().bound.take();
         }
     }
 
@@ -284,11 +289,6 @@ impl Master<'_> {
             self.journal.log(Level::Emerg, &message);
             self.reloaded(Err(&message));
         }
-    }
-
-    /// Whether a child has been offered a configuration and has not answered.
-    fn is_reloading(&self) -> bool {
-        self.successor.is_some() || self.child.as_ref().is_some_and(|child| child.offered.is_some())
     }
 
     /// Opens the control socket that the configuration wants.
@@ -325,19 +325,10 @@ impl Master<'_> {
         Ok((Rc::new(Plan { prepared, shared: self.plan.shared, texts, bound }), files))
     }
 
-    /// Offers the child another configuration. If a running child cannot apply it, this starts a child that can.
+    /// Offers the children another configuration.
     fn offer(&mut self, loader: impl conf::Loader, least: Level) -> Result<(), String> {
         let (plan, files) = self.plan(loader, least)?;
-        let same = plan.process().child == self.plan.process().child;
-        match &mut self.child {
-            Some(child) if same => child.offer(&plan, self.instance, &files),
-            _ => {
-                let place = self.meeting_place.as_ref();
-                self.successor = Some(Offspring::start(&plan, self.instance, &self.journal, &files, place)?);
-                self.respawn_at = None;
-                Ok(())
-            }
-        }
+        self.begin_change(plan, &files)
     }
 
     fn reopen(&mut self) {
@@ -352,19 +343,6 @@ impl Master<'_> {
         }
     }
 
-    /// Handles the child's answer to an offer.
-    fn hear_child(&mut self) {
-        let Some(child) = &mut self.child else { return };
-        match child.listen() {
-            Some(Word::Ready(plan)) => self.take_on(plan),
-            Some(Word::Refused(plan, message)) => self.forget(&plan, &message),
-            Some(Word::Answered(id, answer)) => self.answered(id, answer),
-            Some(Word::Counted(text)) => self.service.status(&text),
-            None => {}
-        }
-        self.once_more();
-    }
-
     /// Handles a configuration that a child has refused.
     fn forget(&mut self, plan: &Plan, message: &str) {
         let message = format!("{message}; the old configuration stays");
@@ -373,40 +351,10 @@ impl Master<'_> {
         self.reloaded(Err(&message));
     }
 
-    fn hear_successor(&mut self, starting: bool) -> Result<(), String> {
-        let Some(successor) = &mut self.successor else { return Ok(()) };
-        match successor.listen() {
-            Some(Word::Ready(plan)) => {
-                let mut old = std::mem::replace(&mut self.child, self.successor.take());
-                if let Some(old) = &mut old {
-                    self.move_tunnels_to_child(&old.channel);
-                    // The new child already accepts on the same sockets.
-                    old.tell(Kind::Drain);
-                }
-                self.retiring.extend(old);
-                self.child_left();
-                self.take_on(plan);
-                self.relieve_adopted();
-            }
-            Some(Word::Refused(plan, message)) if starting => {
-                self.sockets.discard(&plan.bound.borrow());
-                return Err(message);
-            }
-            Some(Word::Refused(plan, message)) => {
-                self.forget(&plan, &message);
-                self.retiring.extend(self.successor.take());
-            }
-            Some(Word::Answered(id, answer)) => self.answered(id, answer),
-            Some(Word::Counted(_)) | None => {}
-        }
-        self.once_more();
-        Ok(())
-    }
-
     /// Tells the children of a dead master to finish, because a child of this master serves now.
     fn relieve_adopted(&mut self) {
-        for child in std::mem::take(&mut self.adopted) {
-            self.move_tunnels_to_child(&child);
+        for (number, child) in std::mem::take(&mut self.adopted).into_iter().enumerate() {
+            self.move_tunnels_to_child(&child, number);
             self.journal.log(Level::Notice, "a worker process of a dead master has handed over, and finishes");
             let _ = child.send(Kind::Drain, "");
         }
@@ -428,6 +376,7 @@ impl Master<'_> {
             self.journal.log(Level::Notice, "the new configuration holds");
         }
         self.plan = plan;
+        self.commons.iter().for_each(|commons| commons.keep_zones(self.plan.zones()));
         if is_new {
             self.open_ctl();
             self.reloaded(Ok(()));
@@ -443,43 +392,21 @@ impl Master<'_> {
     }
 
     /// Checks which children have ended.
-    fn bury(&mut self, starting: bool) -> Result<(), String> {
+    fn bury(&mut self) {
         let Self { journal, retiring, .. } = self;
-        retiring.retain_mut(|one| one.ended(journal).is_none());
-        if let Some(lived) = self.successor.as_mut().and_then(|one| one.ended(&self.journal)) {
-            self.successor = None;
-            if starting && self.ending == Ending::Not {
-                return Err("the child ended before it served; the error log may say why".to_owned());
+        let mut left = Vec::new();
+        retiring.retain_mut(|one| {
+            let ended = one.ended(journal).is_some();
+            if ended {
+                left.push(one.figures.take());
             }
-            if self.child.is_none() {
-                self.plan_respawn(lived);
-            }
-            self.reloaded(Err("the new worker process ended before it served; the error log may say why"));
+            !ended
+        });
+        for figures in left {
+            self.keep_figures(figures);
         }
-        if let Some(lived) = self.child.as_mut().and_then(|one| one.ended(&self.journal)) {
-            let left = self.child.take();
-            self.child_left();
-            if let Some(offered) = left.and_then(|child| child.offered) {
-                self.forget(&offered, "the worker process ended during the reload");
-            }
-            if self.successor.is_none() {
-                self.plan_respawn(lived);
-            }
-        }
-        Ok(())
-    }
-
-    fn plan_respawn(&mut self, lived: Duration) {
-        if self.ending != Ending::Not {
-            return;
-        }
-        if lived >= STABLE_AFTER {
-            self.pause = PAUSE_MIN;
-        }
-        let message = format!("the child has died and is started again in {} ms", self.pause.as_millis());
-        self.journal.log(Level::Alert, &message);
-        self.respawn_at = Some(Instant::now() + self.pause);
-        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        self.bury_newcomers();
+        self.bury_seats();
     }
 
     fn look_at_the_clock(&mut self) {
@@ -489,11 +416,8 @@ impl Master<'_> {
         {
             self.everybody().for_each(Offspring::kill);
         }
-        if self.ending == Ending::Not && self.respawn_at.is_some_and(|at| now >= at) {
-            self.respawn_at = None;
-            self.start_child();
-        }
         if self.ending == Ending::Not {
+            self.respawn(now);
             self.look_at_certificates(now);
         }
     }
@@ -538,20 +462,6 @@ impl Master<'_> {
         if let Err(message) = self.offer(texts, Level::Emerg) {
             self.journal.log(Level::Error, &message);
             self.certificates.refuse(changed);
-        }
-    }
-
-    /// Starts a child with the current configuration.
-    fn start_child(&mut self) {
-        let started = LogFiles::open(&self.plan.prepared).and_then(|files| {
-            Offspring::start(&self.plan, self.instance, &self.journal, &files, self.meeting_place.as_ref())
-        });
-        match started {
-            Ok(child) => self.successor = Some(child),
-            Err(message) => {
-                self.journal.log(Level::Alert, &message);
-                self.plan_respawn(Duration::ZERO);
-            }
         }
     }
 }

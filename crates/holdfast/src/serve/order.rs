@@ -2,7 +2,9 @@
 //! each descriptor. Bytes in, bytes out.
 
 use crate::instance::Instance;
-use handover::wire::{Reader, put, put_count};
+use crate::process::Part;
+use gateway::{ZoneKind, ZoneSpec};
+use handover::wire::{Reader, put, put_count, put_number};
 use std::collections::HashMap;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
@@ -82,7 +84,8 @@ impl conf::Loader for Texts {
     }
 }
 
-/// One order. Descriptors are in the order of `listeners`, then of `logs`, and the meeting place is last.
+/// One order. Descriptors are in the order of `zones`, then of `listeners`, then of `logs`; then the meeting place, and what is shared with other
+/// processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Order {
     /// What is configured.
@@ -95,6 +98,12 @@ pub(super) struct Order {
     pub(super) logs: Vec<PathBuf>,
     /// Whether the order has a socket by which the child can be reached if its master dies.
     pub(super) meeting_place: bool,
+    /// Which of the processes the child is; set when it is started.
+    pub(super) part: Option<Part>,
+    /// How many processes share something with it; 0: none.
+    pub(super) commons: usize,
+    /// Zones of limits that several processes share. The first descriptors are their memory.
+    pub(super) zones: Vec<ZoneSpec>,
     /// Keys of session tickets made by the master.
     pub(super) tickets: Vec<TicketState>,
 }
@@ -103,7 +112,17 @@ impl Order {
     /// An empty order.
     pub(super) fn new(instance: Instance) -> Self {
         let (texts, listeners, logs) = (Texts::default(), Vec::new(), Vec::new());
-        Self { instance, texts, listeners, logs, meeting_place: false, tickets: Vec::new() }
+        Self {
+            instance,
+            texts,
+            listeners,
+            logs,
+            meeting_place: false,
+            part: None,
+            commons: 0,
+            zones: Vec::new(),
+            tickets: Vec::new(),
+        }
     }
 
     /// Encodes it for the channel.
@@ -136,6 +155,17 @@ impl Order {
         }
         put_paths(&mut out, &self.logs);
         put_count(&mut out, usize::from(self.meeting_place));
+        put_count(&mut out, usize::from(self.part.is_some()));
+        for number in self.part.iter().flat_map(|part| [part.index, part.of]) {
+            put_number(&mut out, number.into());
+        }
+        put_count(&mut out, self.commons);
+        put_count(&mut out, self.zones.len());
+        for ZoneSpec { kind, name, bytes } in &self.zones {
+            put_count(&mut out, usize::from(*kind == ZoneKind::Connections));
+            put(&mut out, name.as_bytes());
+            put_number(&mut out, *bytes);
+        }
         put_count(&mut out, self.tickets.len());
         for state in &self.tickets {
             put(&mut out, &state.encode());
@@ -156,9 +186,16 @@ impl Order {
         let listeners = from.list(|from| Some((from.string()?, from.count()?)))?;
         let logs = from.list(Reader::path)?;
         let meeting_place = from.count()? > 0;
+        let number = |from: &mut Reader<'_>| u16::try_from(from.number()?).ok();
+        let part = from.list(|from| Some(Part { index: number(from)?, of: number(from)? }))?.pop();
+        let commons = from.count()?;
+        let zones = from.list(|from| {
+            let kind = if from.count()? > 0 { ZoneKind::Connections } else { ZoneKind::Requests };
+            Some(ZoneSpec { kind, name: from.string()?, bytes: from.number()? })
+        })?;
         let tickets = from.list(|from| TicketState::decode(from.bytes()?))?;
         let texts = Texts { files: files.into_iter().collect(), masks: masks.into_iter().collect() };
-        let order = Self { instance, texts, listeners, logs, meeting_place, tickets };
+        let order = Self { instance, texts, listeners, logs, meeting_place, part, commons, zones, tickets };
         from.is_at_end().then_some(order)
     }
 }
@@ -187,6 +224,11 @@ mod tests {
             listeners: vec![("127.0.0.1:80".to_owned(), 1), ("unix:/s".to_owned(), 2)],
             logs: vec!["/l".into()],
             meeting_place: true,
+            part: Some(Part { index: 2, of: 3 }),
+            commons: 3,
+            zones: [ZoneKind::Connections, ZoneKind::Requests]
+                .map(|kind| ZoneSpec { kind, name: "z".to_owned(), bytes: 7 })
+                .into(),
             tickets: tls::TicketKeys::random().state().into_iter().collect(),
         };
         let bytes = order.encode();

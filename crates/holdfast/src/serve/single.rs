@@ -75,7 +75,7 @@ pub(super) fn run(
         // In quick mode no user is configured, and everything that needed root is open.
         become_owner(owner, process.child.transparent)?;
     }
-    let parts = EngineParts { process, plan, bound: &opened.bound, files };
+    let parts = EngineParts { process, plan, bound: &opened.bound, files, siblings: None };
     let engine = Engine::start(shared, parts).map_err(|error| format!("a thread could not be started: {error}"))?;
     for trouble in sockets.keep(opened.bound) {
         engine.log(Level::Error, &trouble);
@@ -219,7 +219,7 @@ impl Single<'_> {
             self.engine.log(Level::Warn, message);
         }
         self.pid_file.move_to(&process.pid_path)?;
-        self.engine.reload(EngineParts { process, plan, bound: &opened.bound, files });
+        self.engine.reload(EngineParts { process, plan, bound: &opened.bound, files, siblings: None });
         for trouble in self.sockets.keep(opened.bound) {
             self.engine.log(Level::Error, &trouble);
         }

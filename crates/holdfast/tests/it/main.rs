@@ -9,6 +9,7 @@ mod demo_live;
 mod doctor;
 mod explain;
 mod few_settings;
+mod groups;
 mod incident;
 mod installed;
 mod lab;

@@ -97,7 +97,7 @@ const FAMILIES: &[Family] = &[
         kind: Kind::Gauge,
         labels: "version nginx_version",
         help: "Always 1; the labels say which Holdfast this is and which nginx's dialect it speaks.",
-        write: |out, all| out.put(&[("version", all.version), ("nginx_version", all.nginx_version)], 1_u64),
+        write: |out, all| out.put(&[("version", &*all.version), ("nginx_version", &*all.nginx_version)], 1_u64),
     },
     Family {
         name: "holdfast_start_time_seconds",
@@ -112,6 +112,13 @@ const FAMILIES: &[Family] = &[
         labels: "",
         help: "Number of the configuration that holds, counted from 1 since the process began.",
         write: |out, all| out.plain(all.generation),
+    },
+    Family {
+        name: "holdfast_processes",
+        kind: Kind::Gauge,
+        labels: "",
+        help: "Processes that serve (worker_groups), and those that finish.",
+        write: |out, all| out.plain(all.processes as u64),
     },
     Family {
         name: "holdfast_workers",

@@ -60,9 +60,12 @@ pub(crate) fn render(snapshot: &Snapshot) -> String {
     // Writing to a string cannot fail, here and below.
     let _ = writeln!(
         page,
-        "<main>\n<h1>holdfast {}, process {}, up {}</h1>",
-        escaped(snapshot.version),
-        std::process::id(),
+        "<main>\n<h1>holdfast {}, {}, up {}</h1>",
+        escaped(&snapshot.version),
+        match snapshot.processes {
+            0 | 1 => format!("process {}", std::process::id()),
+            processes => format!("{processes} processes"),
+        },
         duration(snapshot.uptime_s)
     );
     summary::answer(&mut page, snapshot);

@@ -3,6 +3,7 @@
 
 pub(crate) mod caches;
 pub(crate) mod checks;
+pub(crate) mod merge;
 pub(crate) mod room;
 
 use caches::CacheZoneStatus;
@@ -29,23 +30,31 @@ use crate::content::status::snapshot::room::{MemoryStatus, OverloadStatus, Ports
 use http2::Reason;
 use report::prometheus::NativeHistogram;
 use rustc_hash::FxHashMap;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use upstream::shared::PeerSnapshot;
 use upstream::{DiscardReason, Millis};
 
 /// Counters by label; every label is present, also with 0, so that a rate can be computed from the first event on.
-pub(crate) type Labelled = BTreeMap<&'static str, u64>;
+pub(crate) type Labelled = BTreeMap<Label, u64>;
+
+/// A label that the program knows; one that another process has sent is owned.
+pub(crate) type Label = Cow<'static, str>;
+
+pub(crate) fn labelled(values: impl IntoIterator<Item = (&'static str, u64)>) -> Labelled {
+    values.into_iter().map(|(label, value)| (Cow::Borrowed(label), value)).collect()
+}
 
 /// Labels of what is shed when memory is short.
 pub(crate) const PRESSURES: [&str; 4] = crate::base::memory::Pressure::LABELS;
 
 /// The gateway at one moment.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Snapshot {
-    pub(crate) version: &'static str,
-    pub(crate) nginx_version: &'static str,
+    pub(crate) version: Label,
+    pub(crate) nginx_version: Label,
     /// Unix time.
     pub(crate) started_at_s: u64,
     pub(crate) uptime_s: u64,
@@ -53,6 +62,8 @@ pub(crate) struct Snapshot {
     pub(crate) generation: u64,
     pub(crate) configuration: ConfigurationStatus,
     pub(crate) recent: RecentStatus,
+    /// Processes of this installation: those that serve, and those that finish.
+    pub(crate) processes: usize,
     pub(crate) workers: usize,
     pub(crate) connections: Connections,
     pub(crate) requests: Requests,
@@ -80,7 +91,7 @@ pub(crate) struct Snapshot {
 }
 
 /// The configuration in force.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ConfigurationStatus {
     /// Unix time.
     pub(crate) loaded_at_s: u64,
@@ -89,7 +100,7 @@ pub(crate) struct ConfigurationStatus {
 }
 
 /// What was counted since the status before this one, or since the start.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct RecentStatus {
     pub(crate) seconds: f64,
     pub(crate) requests: u64,
@@ -107,7 +118,7 @@ impl RecentStatus {
 }
 
 /// Client connections.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Connections {
     pub(crate) accepted: u64,
     pub(crate) handled: u64,
@@ -127,7 +138,7 @@ pub(crate) struct Connections {
 }
 
 /// Requests.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Requests {
     pub(crate) total: u64,
     pub(crate) under_way: u64,
@@ -138,7 +149,7 @@ pub(crate) struct Requests {
 }
 
 /// HTTP/2 with clients, or with upstreams.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Http2Status {
     pub(crate) connections: u64,
     /// Streams with a request under way.
@@ -150,7 +161,7 @@ pub(crate) struct Http2Status {
 }
 
 /// TLS.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct TlsStatus {
     /// Completed handshakes, by whether a session was resumed.
     pub(crate) handshakes: Labelled,
@@ -162,7 +173,7 @@ pub(crate) struct TlsStatus {
 }
 
 /// A certificate shown to clients.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct CertificateStatus {
     pub(crate) source: String,
     pub(crate) subject: String,
@@ -171,7 +182,7 @@ pub(crate) struct CertificateStatus {
 }
 
 /// A listening address.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct ListenerStatus {
     pub(crate) address: String,
     /// Absent for a Unix socket.
@@ -179,14 +190,14 @@ pub(crate) struct ListenerStatus {
 }
 
 /// An accept queue, in connections.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct QueueStatus {
     pub(crate) waiting: u64,
     pub(crate) backlog: u64,
 }
 
 /// A `status_zone` of resolvers.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ResolverStatus {
     pub(crate) zone: String,
     /// Lookups, by result.
@@ -194,7 +205,7 @@ pub(crate) struct ResolverStatus {
 }
 
 /// A location with its server.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct LocationStatus {
     /// The first name of the server; `_` without one.
     pub(crate) server: String,
@@ -206,7 +217,7 @@ pub(crate) struct LocationStatus {
 }
 
 /// An upstream group.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct GroupStatus {
     pub(crate) name: String,
     pub(crate) idle: u64,
@@ -226,7 +237,7 @@ pub(crate) struct GroupStatus {
 }
 
 /// A peer of a group.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PeerStatus {
     /// With `#2` and so on appended if the group has the address more than once.
     pub(crate) address: String,
@@ -246,7 +257,7 @@ pub(crate) struct PeerStatus {
 }
 
 /// Durations, in buckets.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct DurationHistogram {
     pub(crate) count: u64,
     pub(crate) sum_ms: f64,
@@ -256,7 +267,7 @@ pub(crate) struct DurationHistogram {
 }
 
 /// Number of observations up to a bound; cumulative, as in Prometheus.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Bucket {
     /// Absent: no upper bound.
     pub(crate) at_most_ms: Option<f64>,
@@ -264,7 +275,15 @@ pub(crate) struct Bucket {
 }
 
 impl Snapshot {
-    /// Collects everything. It may block: on the shards' locks, and on files of the kernel.
+    /// Everything, of all processes. It may block: on the shards' locks, and on files of the kernel.
+    pub(crate) fn of_all(shared: &Registry, generation: &Generation) -> Self {
+        let mut all = Self::take(shared, generation);
+        all.add_others(shared);
+        all.recent = recent(shared, &all.requests, &all.locations);
+        all
+    }
+
+    /// Collects everything of this process, without what was counted since the status before.
     pub(crate) fn take(shared: &Registry, generation: &Generation) -> Self {
         let now_s = reactor::wall_clock().as_secs();
         let overflows = kernel::overflows();
@@ -278,11 +297,9 @@ impl Snapshot {
         let peers: BTreeSet<&str> =
             groups.iter().flat_map(|group| &group.peers).map(|peer| peer.address.as_str()).collect();
         let ports = room::ports(shared, &peers);
-        let (requests, routes) = (requests(shared), shared.status.listed_routes());
-        let recent = recent(shared, &requests, &routes);
         Self {
-            version: env!("CARGO_PKG_VERSION"),
-            nginx_version: NGINX_VERSION,
+            version: env!("CARGO_PKG_VERSION").into(),
+            nginx_version: NGINX_VERSION.into(),
             started_at_s: shared.started_at_s,
             uptime_s: now_s.saturating_sub(shared.started_at_s),
             generation: generation.number,
@@ -290,10 +307,11 @@ impl Snapshot {
                 loaded_at_s: generation.loaded_at_s,
                 changes: generation.changes.clone(),
             },
-            recent,
+            recent: RecentStatus::default(),
+            processes: 1,
             workers: shared.workers(),
             connections: connections(shared),
-            requests,
+            requests: requests(shared),
             http2: http2(shared),
             http2_upstreams: http2_upstreams(shared),
             tls: tls(shared),
@@ -305,7 +323,7 @@ impl Snapshot {
             memory: room::memory(shared),
             overload: room::overload(shared),
             errors: shared.recent_errors.list(),
-            locations: locations(routes),
+            locations: locations(shared.status.listed_routes()),
             groups,
             ports,
             resolvers: resolvers(shared),
@@ -334,9 +352,9 @@ fn connections(shared: &Registry) -> Connections {
         waiting: totals.waiting,
         tunnels: sum(shared, |of| &of.tunnels),
         draining: sum(shared, |of| &of.draining),
-        drained: drained.into(),
-        closed: closed.into(),
-        datagrams_dropped: losses.map(|(at, label)| (*label, sum(shared, |of| &of.datagrams_lost[at]))).collect(),
+        drained: labelled(drained),
+        closed: labelled(closed),
+        datagrams_dropped: labelled(losses.map(|(at, label)| (*label, sum(shared, |of| &of.datagrams_lost[at])))),
     }
 }
 
@@ -347,14 +365,15 @@ fn requests(shared: &Registry) -> Requests {
         under_way: sum(shared, |of| &of.exchanges),
         panics: sum(shared, |of| &of.bugs),
         user_file_bad_lines: shared.user_files.bad_lines(),
-        responses: classes.map(|(place, class)| (*class, sum(shared, |of| &of.responses[place]))).collect(),
+        responses: labelled(classes.map(|(place, class)| (*class, sum(shared, |of| &of.responses[place])))),
     }
 }
 
-fn recent(shared: &Registry, requests: &Requests, routes: &[(RouteName, RouteSums)]) -> RecentStatus {
+fn recent(shared: &Registry, requests: &Requests, locations: &[LocationStatus]) -> RecentStatus {
     let mut durations = Durations::default();
-    for (_, sums) in routes {
-        durations.add_all(&sums.duration);
+    for location in locations {
+        let counts = location.duration.buckets.iter().map(|bucket| bucket.count);
+        durations.add_cumulative(counts, (location.duration.sum_ms * 1000.0) as u64);
     }
     let now = MeterReading {
         at: reactor::monotonic_millis(),
@@ -379,7 +398,7 @@ fn locations(routes: Vec<(RouteName, RouteSums)>) -> Vec<LocationStatus> {
     let status = |((server, location), sums): (RouteName, RouteSums)| LocationStatus {
         server: String::from(server),
         location: String::from(location),
-        responses: CLASSES.into_iter().zip(sums.responses).collect(),
+        responses: labelled(CLASSES.into_iter().zip(sums.responses)),
         duration: histogram(&sums.duration),
     };
     routes.into_iter().map(status).collect()
@@ -405,18 +424,18 @@ fn http2_upstreams(shared: &Registry) -> Http2Status {
 
 fn http2_faults(shared: &Registry, of: fn(&Counters) -> &FaultCounts) -> Labelled {
     let names = Reason::NAMES.iter().enumerate();
-    names.map(|(place, why)| (*why, sum(shared, |counters| &of(counters).all()[place]))).collect()
+    labelled(names.map(|(place, why)| (*why, sum(shared, |counters| &of(counters).all()[place]))))
 }
 
 fn tls(shared: &Registry) -> TlsStatus {
     let kinds = ["full", "resumed"].into_iter().enumerate();
     let failures = |of: fn(&Counters) -> &[AtomicU64]| {
         let failures = HANDSHAKE_FAILURES.into_iter().enumerate();
-        failures.map(|(place, why)| (why, sum(shared, |counters| &of(counters)[place]))).collect()
+        labelled(failures.map(|(place, why)| (why, sum(shared, |counters| &of(counters)[place]))))
     };
     let certificates = shared.certificates_in_use().into_iter();
     TlsStatus {
-        handshakes: kinds.map(|(place, kind)| (kind, sum(shared, |of| &of.handshakes[place]))).collect(),
+        handshakes: labelled(kinds.map(|(place, kind)| (kind, sum(shared, |of| &of.handshakes[place])))),
         handshakes_failed: failures(|of| &of.handshakes_failed),
         upstream_handshakes_failed: failures(|of| &of.upstream_handshakes_failed),
         certificates: certificates
@@ -431,7 +450,7 @@ fn tls(shared: &Registry) -> TlsStatus {
 
 fn spans(shared: &Registry) -> Labelled {
     let SpanCounts { exported, dropped, failed } = shared.spans.counts();
-    [("exported", exported), ("dropped", dropped), ("failed", failed)].into()
+    labelled([("exported", exported), ("dropped", dropped), ("failed", failed)])
 }
 
 fn log_lines_dropped(shared: &Registry, generation: &Generation) -> BTreeMap<String, u64> {
@@ -447,7 +466,7 @@ fn log_lines_dropped(shared: &Registry, generation: &Generation) -> BTreeMap<Str
 fn resolvers(shared: &Registry) -> Vec<ResolverStatus> {
     let zones = shared.names.zones().into_iter().map(|(zone, counts)| {
         let failed = NameFailure::ALL.into_iter().map(NameFailure::label).zip(counts.failed);
-        ResolverStatus { zone: zone.into(), lookups: failed.chain([("noerror", counts.found)]).collect() }
+        ResolverStatus { zone: zone.into(), lookups: labelled(failed.chain([("noerror", counts.found)])) }
     });
     zones.collect()
 }
@@ -477,8 +496,8 @@ fn group_status(shared: &Registry, group: &ListedGroup, check: impl Fn(&str) -> 
         stolen: pooled.counts.stolen,
         handed_over: pooled.counts.handed_over,
         no_live_peer: sums.no_live_peer,
-        discarded: discarded.into(),
-        retries: RETRY_REASONS.into_iter().zip(sums.retries).collect(),
+        discarded: labelled(discarded),
+        retries: labelled(RETRY_REASONS.into_iter().zip(sums.retries)),
         peers: group
             .peers
             .iter()
@@ -501,7 +520,7 @@ fn peer_status(name: &str, pooled: PeerSnapshot, sums: &PeerSums, check: Option<
         failed: sums.failed,
         opened: sums.opened,
         reused: sums.reused,
-        responses: CLASSES.into_iter().zip(sums.responses).collect(),
+        responses: labelled(CLASSES.into_iter().zip(sums.responses)),
         check,
         connect_time: histogram(&sums.connect),
         response_time: histogram(&sums.response),

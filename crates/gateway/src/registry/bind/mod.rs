@@ -32,6 +32,7 @@ use crate::registry::named_sides::NamedSides;
 use crate::registry::outline::Outline;
 use crate::registry::peer_states::DrainedSince;
 use crate::registry::process::Registry;
+use crate::registry::shared_zones::ZoneSpec;
 use cache::Levels;
 use conf::diagnostic::Diagnostic;
 use conf::model::CertificateCache;
@@ -134,6 +135,8 @@ pub struct BoundPlan {
     pub logs: Vec<AccessOutput>,
     /// The error logs that it writes besides the process's own.
     pub error_logs: Vec<ErrorOutput>,
+    /// The zones of limits, which several processes share.
+    pub zones: Vec<ZoneSpec>,
     /// The directories for temporary files, each once.
     pub temp_directories: Vec<PathBuf>,
     /// The directories for keys and certificates, each once.
@@ -189,7 +192,6 @@ impl Registry {
         let of_stream = plan.stream.proxies.iter().map(|proxy| &proxy.tunnel);
         let route_marks = of_http.chain(of_stream).flat_map(|tunnel| tunnel.marks.iter().copied()).collect();
         let (temp_directories, transparent) = (plan.temp_directories.clone(), plan.transparent);
-        let state_directories = plan.state_directories();
         let generation = Arc::new(Generation {
             number,
             loaded_at_s: reactor::wall_clock().as_secs(),
@@ -216,13 +218,14 @@ impl Registry {
             peer_states,
         });
         Ok(BoundPlan {
-            generation,
             listeners: specs,
             logs,
             error_logs,
+            zones: limit_zones::specs(&generation.plan),
             temp_directories,
-            state_directories,
+            state_directories: generation.plan.state_directories(),
             transparent,
+            generation,
         })
     }
 }

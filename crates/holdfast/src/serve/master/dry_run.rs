@@ -122,6 +122,7 @@ fn logs(prepared: &Prepared) -> BTreeMap<String, String> {
 fn replacing(before: &ChildPlan, after: &ChildPlan) -> Vec<String> {
     let settings = [
         ("worker_processes", before.workers == after.workers),
+        ("worker_groups", before.groups == after.groups),
         ("worker_cpu_affinity", before.processors == after.processors),
         ("user", before.owner == after.owner),
         ("worker_rlimit_nofile", before.descriptors == after.descriptors),

@@ -1,12 +1,14 @@
-//! A child from its master's view: a process, the channel to it, and the offer that it has not answered yet.
+//! A child from its master's view: a process, the channel to it, and what it has not answered yet.
 
 use super::Plan;
 use crate::ctl::request::Answer;
 use crate::instance::Instance;
-use crate::process::ChildPlan;
+use crate::process::{ChildPlan, Part};
 use crate::report::errno;
 use crate::serve::channel::{Channel, Kind};
+use crate::serve::commons::Commons;
 use crate::serve::ctl_work;
+use crate::serve::figures::FiguresFile;
 use crate::serve::log_files::{Journal, LogFiles};
 use crate::serve::order::{Order, Texts};
 use crate::serve::{ROLE, Role};
@@ -17,7 +19,6 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, ExitStatus, Stdio};
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// Name in process lists.
@@ -27,19 +28,58 @@ const TITLE: &str = "holdfast: worker process";
 pub(super) struct Offspring {
     process: std::process::Child,
     pub(super) channel: Channel,
-    /// The configuration that was sent and is not answered.
-    pub(super) offered: Option<Rc<Plan>>,
+    /// Where it publishes its figures, if there are other children.
+    pub(super) figures: Option<FiguresFile>,
+    /// The order that it has not answered.
+    asked: Option<Asked>,
+    /// Answers that come too late.
+    late: u32,
+    /// Whether it has prepared a configuration, and waits for the order to apply it.
+    prepared: bool,
     since: Instant,
     /// Whether the other end is closed: the child is about to end.
     hung_up: bool,
 }
 
+/// An order that a child answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Prepare,
+    /// To apply a configuration: the first one, or the one that it has prepared.
+    Apply,
+}
+
+/// What every new child gets.
+pub(super) struct Start<'a> {
+    pub(super) instance: &'a Instance,
+    pub(super) journal: &'a Journal,
+    pub(super) files: &'a LogFiles,
+    pub(super) meeting_place: Option<&'a OwnedFd>,
+    /// What it shares with other processes.
+    pub(super) shares: Option<Shares<'a>>,
+}
+
+/// What a child shares with other processes.
+pub(super) struct Shares<'a> {
+    pub(super) commons: &'a Commons,
+    /// Where it publishes its figures.
+    pub(super) figures: &'a FiguresFile,
+    /// Where the others do, and the sum of those that have ended.
+    pub(super) others: OtherFiles<'a>,
+}
+
+/// Files with figures: the body of the message, and its descriptors.
+pub(super) struct OtherFiles<'a> {
+    pub(super) body: &'static [u8],
+    pub(super) files: Vec<BorrowedFd<'a>>,
+}
+
 /// A message from a child.
 pub(super) enum Word {
-    /// It has applied the offered configuration.
-    Ready(Rc<Plan>),
+    /// It has done what it was asked for.
+    Ready,
     /// It refuses the configuration, for this reason.
-    Refused(Rc<Plan>, String),
+    Refused(String),
     /// The answer to a request of `holdfast ctl`, with the client's number.
     Answered(u64, Answer),
     /// Its counts, as a text for the service manager.
@@ -47,14 +87,8 @@ pub(super) enum Word {
 }
 
 impl Offspring {
-    /// Starts a child and offers it a configuration.
-    pub(super) fn start(
-        plan: &Rc<Plan>,
-        instance: &Instance,
-        journal: &Journal,
-        files: &LogFiles,
-        meeting_place: Option<&OwnedFd>,
-    ) -> Result<Self, String> {
+    /// Starts a child with a configuration.
+    pub(super) fn start(plan: &Plan, part: Part, with: &Start<'_>) -> Result<Self, String> {
         let failed = |error: io::Error| format!("the child could not be started {}", errno(&error));
         let (channel, theirs) = Channel::pair().map_err(failed)?;
         // The program file as of the master's start, even if it was replaced since.
@@ -62,41 +96,101 @@ impl Offspring {
         command.arg0(TITLE).env_clear().env(ROLE, Role::Child.name()).stdin(Stdio::from(theirs));
         let ChildPlan { env, uses_stderr, .. } = &plan.process().child;
         command.envs(env.iter().map(|(name, value)| (name, OsStr::from_bytes(value))));
-        if !uses_stderr && let Some(file) = journal.for_stderr() {
+        if !uses_stderr && let Some(file) = with.journal.for_stderr() {
             command.stderr(Stdio::from(file)).stdout(Stdio::null());
         }
         let process = command.spawn().map_err(failed)?;
-        let mut child = Self { process, channel, offered: None, since: Instant::now(), hung_up: false };
-        child.offer_with(plan, instance, files, meeting_place)?;
+        let since = Instant::now();
+        let figures = with.shares.as_ref().map(|shares| shares.figures.share()).transpose().map_err(failed)?;
+        let mut child =
+            Self { process, channel, figures, asked: None, late: 0, prepared: false, since, hung_up: false };
+        if let Some(shares) = &with.shares {
+            // Before the configuration: the child may be asked for the sums as soon as it serves.
+            child.share_figures(&shares.others).map_err(failed)?;
+        }
+        let mut order = Order::new(with.instance.clone());
+        order.part = Some(part);
+        let commons = with.shares.as_ref().map(|shares| shares.commons);
+        child.send(Kind::Configure, order, plan, with.files, commons, Some(with))?;
+        child.asked = Some(Asked::Apply);
         Ok(child)
     }
 
-    /// Sends a configuration with its sockets and logs.
-    pub(super) fn offer(&mut self, plan: &Rc<Plan>, instance: &Instance, files: &LogFiles) -> Result<(), String> {
-        self.offer_with(plan, instance, files, None)
-    }
-
-    fn offer_with(
+    /// Sends a configuration with its sockets and logs, for it to prepare.
+    pub(super) fn offer(
         &mut self,
-        plan: &Rc<Plan>,
+        plan: &Plan,
         instance: &Instance,
         files: &LogFiles,
-        meeting_place: Option<&OwnedFd>,
+        commons: Option<&Commons>,
     ) -> Result<(), String> {
+        self.send(Kind::Prepare, Order::new(instance.clone()), plan, files, commons, None)?;
+        self.asked = Some(Asked::Prepare);
+        Ok(())
+    }
+
+    /// Lets it apply the configuration that it has prepared.
+    pub(super) fn apply(&mut self) {
+        if std::mem::take(&mut self.prepared) {
+            self.tell(Kind::Apply);
+            self.asked = Some(Asked::Apply);
+        }
+    }
+
+    /// Lets it forget the configuration that it has prepared.
+    pub(super) fn withdraw(&mut self) {
+        if std::mem::take(&mut self.prepared) {
+            self.tell(Kind::Withdraw);
+        }
+    }
+
+    /// Its answer is not waited for any more. What it has been asked to prepare, it forgets.
+    pub(super) fn stop_waiting(&mut self) {
+        if self.asked.take() == Some(Asked::Prepare) {
+            self.tell(Kind::Withdraw);
+        }
+        self.late += 1;
+    }
+
+    /// Whether it owes an answer.
+    pub(super) fn owes_answer(&self) -> bool {
+        self.asked.is_some()
+    }
+
+    /// Whether it takes part in a change.
+    pub(super) fn is_asked(&self) -> bool {
+        self.asked.is_some() || self.prepared
+    }
+
+    fn send(
+        &self,
+        kind: Kind,
+        mut order: Order,
+        plan: &Plan,
+        files: &LogFiles,
+        commons: Option<&Commons>,
+        start: Option<&Start<'_>>,
+    ) -> Result<(), String> {
+        let zones = commons.map(|commons| commons.zones(plan.zones())).transpose();
+        let zones = zones.map_err(|error| format!("memfd_create() failed {}", errno(&error)))?.unwrap_or_default();
+        order.zones = zones.iter().map(|(zone, _)| zone.clone()).collect();
         let bound = plan.bound.borrow();
         let sockets = bound.iter().flat_map(|bound| &bound.listeners).map(|listener| listener.descriptor());
-        let mut descriptors: Vec<BorrowedFd<'_>> = sockets.collect();
+        let memory = zones.iter().map(|(_, words)| words.descriptor());
+        let mut descriptors: Vec<BorrowedFd<'_>> = memory.chain(sockets).collect();
         let listeners = bound.iter().map(|bound| (bound.name(), bound.listeners.len())).collect();
-        let mut order = Order::new(instance.clone());
         (order.texts, order.listeners) = (plan.texts.borrow().clone(), listeners);
         order.tickets = plan.shared.ticket_states();
         add_logs(files, &mut order, &mut descriptors);
-        order.meeting_place = meeting_place.is_some();
-        descriptors.extend(meeting_place.map(|place| place.as_fd()));
-        let sent = self.channel.send_body(Kind::Configure, &order.encode(), &descriptors);
-        sent.map_err(|error| format!("the child takes no orders {}", errno(&error)))?;
-        self.offered = Some(Rc::clone(plan));
-        Ok(())
+        if let Some(Start { meeting_place, shares, .. }) = start {
+            order.meeting_place = meeting_place.is_some();
+            descriptors.extend(meeting_place.map(|place| place.as_fd()));
+            if let Some(Shares { commons, figures, .. }) = shares {
+                commons.add(figures, &mut order, &mut descriptors);
+            }
+        }
+        let sent = self.channel.send_body(kind, &order.encode(), &descriptors);
+        sent.map_err(|error| format!("the child takes no orders {}", errno(&error)))
     }
 
     /// Sends newly opened logs.
@@ -114,6 +208,11 @@ impl Offspring {
         order.texts = texts.clone();
         // If sending fails, the child is about to end, which another place detects.
         let _ = self.channel.send_body(Kind::Certificates, &order.encode(), &[]);
+    }
+
+    /// Sends the files with the figures of the other processes.
+    pub(super) fn share_figures(&self, others: &OtherFiles<'_>) -> io::Result<()> {
+        self.channel.send_body(Kind::Figures, others.body, &others.files)
     }
 
     /// Sends an order without a text.
@@ -154,15 +253,20 @@ impl Offspring {
             Ok(packet) if packet.kind == Kind::Counts => {
                 Some(Word::Counted(String::from_utf8_lossy(&packet.text).into_owned()))
             }
-            Ok(packet) => match (packet.kind, self.offered.take()) {
-                (Kind::Ready, Some(plan)) => Some(Word::Ready(plan)),
-                (Kind::Refused, Some(plan)) => {
-                    Some(Word::Refused(plan, String::from_utf8_lossy(&packet.text).into_owned()))
+            Ok(packet) if matches!(packet.kind, Kind::Ready | Kind::Refused) && self.late > 0 => {
+                self.late -= 1;
+                None
+            }
+            Ok(packet) => match (packet.kind, self.asked) {
+                (Kind::Ready, Some(asked)) => {
+                    (self.asked, self.prepared) = (None, asked == Asked::Prepare);
+                    Some(Word::Ready)
                 }
-                (_, offered) => {
-                    self.offered = offered;
-                    None
+                (Kind::Refused, Some(_)) => {
+                    self.asked = None;
+                    Some(Word::Refused(String::from_utf8_lossy(&packet.text).into_owned()))
                 }
+                _ => None,
             },
             Err(error) => {
                 self.hung_up = !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted);

@@ -29,10 +29,11 @@ impl Master<'_> {
         if !self.service.wants_status(now) {
             return;
         }
-        match &mut self.child {
-            Some(child) if child.speaks() => child.tell(Kind::Counts),
-            _ if self.ending == Ending::Not => self.service.status("no worker process serves at this moment"),
-            _ => {}
+        let speaking = self.seats.iter_mut().filter_map(|seat| seat.child.as_mut()).find(|child| child.speaks());
+        match speaking {
+            Some(child) => child.tell(Kind::Counts),
+            None if self.ending == Ending::Not => self.service.status("no worker process serves at this moment"),
+            None => {}
         }
     }
 }

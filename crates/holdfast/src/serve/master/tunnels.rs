@@ -2,29 +2,36 @@
 //! children of this master, or of this one and of the one before or after an upgrade. Masters send each other the ends
 //! for their children; the tunnels themselves never go through a master.
 
+use super::offspring::Offspring;
 use super::{Ending, Master};
 use crate::report::errno;
 use crate::serve::channel::{Channel, Kind};
+use conf::model::WorkerGroups;
 use gateway::Level;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 
-/// Most ends that wait for a child that serves: the other master has few children that finish.
-const ARRIVING_MAX: usize = 8;
+/// Most ends that wait for a child that serves: one for each child of the other master that finishes.
+const ARRIVING_MAX: usize = 2 * WorkerGroups::MAX as usize;
 
 impl Master<'_> {
-    /// Lets a process that is about to finish hand its tunnels to this master's child.
-    pub(super) fn move_tunnels_to_child(&self, from: &Channel) {
-        if let Some(child) = &self.child {
+    /// Lets a process that is about to finish hand its tunnels to a child of this master. `number` spreads such processes over
+    /// the children.
+    pub(super) fn move_tunnels_to_child(&self, from: &Channel, number: usize) {
+        if let Some(child) = self.child_for(number) {
             self.note(join(from, &child.channel));
         }
     }
 
-    /// Lets the child, which is about to finish, hand its tunnels to the child of the other program.
+    /// Lets the children, which are about to finish, hand their tunnels to the children of the other program.
     pub(super) fn move_tunnels_to_other_program(&self) {
-        if let (Some(child), Some(other)) = (&self.child, &self.takeover.other) {
+        for (child, other) in self.serving().zip(self.takeover.other.iter().cycle()) {
             self.note(join(&child.channel, other));
         }
+    }
+
+    fn child_for(&self, number: usize) -> Option<&Offspring> {
+        self.serving().nth(number.checked_rem(self.serving().count())?)
     }
 
     fn note(&self, joined: io::Result<()>) {
@@ -53,11 +60,15 @@ impl Master<'_> {
         if self.ending != Ending::Not || self.takeover.rests {
             self.takeover.arriving.clear();
         }
-        if let Some(child) = &self.child {
-            for end in self.takeover.arriving.drain(..) {
+        if !self.has_child() {
+            return;
+        }
+        for end in std::mem::take(&mut self.takeover.arriving) {
+            if let Some(child) = self.child_for(self.takeover.arrived) {
                 // If sending fails, the child is about to end, which another place detects.
                 let _ = child.channel.send_with(Kind::TakeTunnels, end.as_fd());
             }
+            self.takeover.arrived += 1;
         }
     }
 }

@@ -4,6 +4,7 @@
 
 use super::Master;
 use super::offspring::describe;
+use super::seats::Seat;
 use crate::report::errno;
 use crate::serve::ROLE;
 use crate::serve::channel::{Channel, Kind};
@@ -35,8 +36,10 @@ pub(super) struct Takeover {
     pub(super) rests: bool,
     /// The connection to the master of the other program, for what its child and this one's have to do with each other.
     pub(super) other: Option<Channel>,
-    /// Ends of socket pairs for the child as soon as it serves.
+    /// Ends of socket pairs for the children as soon as they serve.
     pub(super) arriving: Vec<OwnedFd>,
+    /// How many of them the children got.
+    pub(super) arrived: usize,
 }
 
 impl Takeover {
@@ -44,7 +47,7 @@ impl Takeover {
         let inherits = std::env::var_os(INHERITED).is_some();
         let other = if inherits { inherited_link() } else { None };
         let predecessor = inherits.then(parent_id);
-        Self { program: program(), predecessor, newcomer: None, rests: false, other, arriving: Vec::new() }
+        Self { program: program(), predecessor, newcomer: None, rests: false, other, arriving: Vec::new(), arrived: 0 }
     }
 
     pub(super) fn shares_sockets(&self) -> bool {
@@ -130,11 +133,12 @@ impl Master<'_> {
         }
         self.journal.log(Level::Notice, "signal 28 (SIGWINCH) received, shutting down workers");
         self.takeover.rests = true;
-        self.respawn_at = None;
         self.move_tunnels_to_other_program();
-        let ending: Vec<_> = self.child.take().into_iter().chain(self.successor.take()).collect();
+        let mut ending: Vec<_> = self.seats.iter_mut().flat_map(Seat::clear).collect();
+        ending.extend(self.drop_change());
         for mut one in ending {
             one.tell(Kind::Drain);
+            self.child_left(one.pid());
             self.retiring.push(one);
         }
     }
@@ -143,7 +147,8 @@ impl Master<'_> {
     pub(super) fn work_again(&mut self) {
         self.journal.log(Level::Notice, "signal 1 (SIGHUP) received, starting workers again");
         self.takeover.rests = false;
-        self.start_child();
+        self.renew_commons();
+        (0..self.seats.len()).for_each(|at| self.start_child(at));
     }
 
     /// Checks whether the new program has ended; then this one continues as before.
@@ -158,7 +163,8 @@ impl Master<'_> {
         self.take_name_back();
         if self.takeover.rests && self.ending == super::Ending::Not {
             self.takeover.rests = false;
-            self.start_child();
+            self.renew_commons();
+            (0..self.seats.len()).for_each(|at| self.start_child(at));
         }
     }
 

@@ -65,7 +65,11 @@ pub(super) fn errors(page: &mut String, now: &Snapshot) {
         return;
     }
     let row = |error: &RecentError| {
-        format!("<tr><td>{}</td><td>{}</td></tr>\n", escaped(error.meaning.unwrap_or_default()), escaped(&error.line))
+        format!(
+            "<tr><td>{}</td><td>{}</td></tr>\n",
+            escaped(error.meaning.as_deref().unwrap_or_default()),
+            escaped(&error.line)
+        )
     };
     let rows: Vec<String> = now.errors.iter().map(row).collect();
     let (first, others) = rows.split_at(rows.len().min(ERRORS_SHOWN));

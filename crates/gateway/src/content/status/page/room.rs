@@ -16,13 +16,15 @@ pub(crate) fn checks(page: &mut String, now: &Snapshot) {
         let checked = group.peers.iter().filter_map(|peer| Some((&peer.address, peer.check.as_ref()?)));
         let row = |(address, check): (&String, &CheckStatus)| {
             let state = if check.state == "healthy" {
-                check.state.to_owned()
+                check.state.clone().into_owned()
             } else {
                 format!("<span class=\"bad\">{}</span>", check.state)
             };
             let (result, ago) = match &check.last {
                 None => (String::new(), "-".to_owned()),
-                Some(last) if last.detail.is_empty() => (last.result.to_owned(), format!("{:.1} s", last.ago_s)),
+                Some(last) if last.detail.is_empty() => {
+                    (last.result.clone().into_owned(), format!("{:.1} s", last.ago_s))
+                }
                 Some(last) => (escaped(&last.detail), format!("{:.1} s", last.ago_s)),
             };
             vec![
@@ -84,7 +86,7 @@ pub(crate) fn memory(page: &mut String, now: &Snapshot) {
     let (memory, overload) = (&now.memory, &now.overload);
     let held = |what: &str| count(memory.held_by.get(what).copied().unwrap_or_default());
     let shed = |what: &str| alarming(memory.shed.get(what).copied().unwrap_or_default());
-    let pressure = match memory.pressure {
+    let pressure = match &*memory.pressure {
         "none" => "-".to_owned(),
         level => format!("<span class=\"bad\">{level}</span>"),
     };

@@ -51,7 +51,7 @@ fn problems(now: &Snapshot) -> Vec<String> {
         }
     }
     if now.memory.pressure != "none" {
-        problems.push(format!("Memory is short: {} are given up.", escaped(now.memory.pressure)));
+        problems.push(format!("Memory is short: {} are given up.", escaped(&now.memory.pressure)));
     }
     let now_s = (now.started_at_s + now.uptime_s) as i64;
     for certificate in now.tls.certificates.iter().filter(|one| one.not_after_s < now_s + CERTIFICATE_SOON_S) {

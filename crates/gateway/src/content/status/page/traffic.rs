@@ -22,7 +22,7 @@ pub(super) fn requests(page: &mut String, now: &Snapshot) {
     let columns = ["open", "reading", "exchanges", "tunnels", "idle", "accepted", "turned away"];
     table(page, "Client connections", &columns, [row.to_vec()].into_iter());
     let mut columns = vec!["requests"];
-    columns.extend(requests.responses.keys());
+    columns.extend(requests.responses.keys().map(|class| &**class));
     columns.push("panics");
     let mut row = vec![count(requests.total)];
     row.extend(requests.responses.values().map(|&value| count(value)));

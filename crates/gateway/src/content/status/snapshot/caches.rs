@@ -1,13 +1,13 @@
 //! Caches on a status page.
 
-use crate::content::status::snapshot::Labelled;
+use crate::content::status::snapshot::{Labelled, labelled};
 use crate::registry::cache::{CacheStatus, CacheZone};
 use crate::registry::generation::Generation;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::sync::atomic::Ordering;
 
 /// A zone of `proxy_cache_path` or its kin.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct CacheZoneStatus {
     pub(crate) name: String,
     pub(crate) keys: u64,
@@ -33,6 +33,6 @@ fn status_of(zone: &CacheZone) -> CacheZoneStatus {
         keys_limit: sums.keys_max as u64,
         bytes: sums.bytes,
         write_failures: zone.failures.load(Ordering::Relaxed),
-        requests: CacheStatus::ALL.into_iter().map(|status| (status.word(), zone.counted(status))).collect(),
+        requests: labelled(CacheStatus::ALL.into_iter().map(|status| (status.word(), zone.counted(status)))),
     }
 }

@@ -1,18 +1,18 @@
 //! The state of checked peers.
 
-use crate::content::status::snapshot::Labelled;
+use crate::content::status::snapshot::{Label, Labelled, labelled};
 use crate::registry::checks::Finding;
 use crate::registry::checks::schedule::{Checks, Standing};
 use crate::registry::status_list::peer_label;
 use rustc_hash::FxHashMap;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use upstream::Millis;
 use upstream::balance::Checked;
 
 /// The active checks of a peer.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct CheckStatus {
-    pub(crate) state: &'static str,
+    pub(crate) state: Label,
     /// Unix time of its last change of state.
     pub(crate) changed_at_s: u64,
     pub(crate) passed: u64,
@@ -26,9 +26,9 @@ pub(crate) struct CheckStatus {
 }
 
 /// The last check of a peer.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct LastCheck {
-    pub(crate) result: &'static str,
+    pub(crate) result: Label,
     /// What went wrong, if it did not pass.
     pub(crate) detail: String,
     pub(crate) ago_s: f64,
@@ -55,18 +55,18 @@ pub(crate) fn by_peer(checks: &Checks) -> FxHashMap<(String, String), Standing> 
 impl CheckStatus {
     /// `now` and `now_s` are the same moment, on the process's clock and on the wall clock.
     pub(crate) fn new(standing: &Standing, now: Millis, now_s: u64) -> Self {
-        let results: Labelled = Finding::ALL.into_iter().map(Finding::label).zip(standing.counts).collect();
+        let results = labelled(Finding::ALL.into_iter().map(Finding::label).zip(standing.counts));
         let of = |finding: Finding| standing.counts[finding as usize];
         let made = standing.counts.iter().sum::<u64>() - of(Finding::NotMade);
         Self {
-            state: state(standing.state),
+            state: state(standing.state).into(),
             changed_at_s: now_s.saturating_sub(now.since(standing.since) / 1000),
             passed: of(Finding::Passed),
             failed: made - of(Finding::Passed),
             in_a_row: standing.run.0,
             results,
             last: standing.last.as_ref().map(|(result, at)| LastCheck {
-                result: result.finding.label(),
+                result: result.finding.label().into(),
                 detail: result.detail.clone(),
                 ago_s: now.since(*at) as f64 / 1000.0,
             }),

@@ -1,8 +1,8 @@
 //! Free local ports and memory, and work refused because something ran out.
 
-use crate::content::status::snapshot::Labelled;
+use crate::content::status::snapshot::{Label, Labelled, labelled};
 use crate::registry::process::Registry;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// Most pairs shown, those with the fewest free ports first. There may be many (sources times peers), and each takes
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 const PAIRS_SHOWN_MAX: usize = 256;
 
 /// The ledger of local ports.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct PortsStatus {
     /// Pairs of a source address and a peer with recently opened connections.
     pub(crate) pairs_total: u64,
@@ -21,7 +21,7 @@ pub(crate) struct PortsStatus {
 }
 
 /// The ports of one source address towards one peer.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PairStatus {
     pub(crate) source: String,
     pub(crate) peer: String,
@@ -39,7 +39,7 @@ pub(crate) struct PairStatus {
 }
 
 /// `memory_budget`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct MemoryStatus {
     /// Absent without a limit.
     pub(crate) budget_bytes: Option<u64>,
@@ -50,13 +50,13 @@ pub(crate) struct MemoryStatus {
     pub(crate) claimed_bytes: u64,
     pub(crate) claimed_peak_bytes: u64,
     /// What is being shed now.
-    pub(crate) pressure: &'static str,
+    pub(crate) pressure: Label,
     /// Occurrences of shedding since the start.
     pub(crate) shed: Labelled,
 }
 
 /// Connections refused since the start.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct OverloadStatus {
     /// `accept4()` found no descriptor or no memory.
     pub(crate) accepts_failed: u64,
@@ -93,7 +93,7 @@ pub(crate) fn memory(shared: &Registry) -> MemoryStatus {
     MemoryStatus {
         budget_bytes: used.budget,
         held_bytes: used.held,
-        held_by: Labelled::from([
+        held_by: labelled([
             ("connections", used.held_by_connections),
             ("exchanges", used.held_by_exchanges),
             ("tunnels", used.held_by_tunnels),
@@ -102,8 +102,8 @@ pub(crate) fn memory(shared: &Registry) -> MemoryStatus {
         ]),
         claimed_bytes: used.claimed,
         claimed_peak_bytes: used.claimed_most,
-        pressure: shared.memory.pressure().label(),
-        shed: Labelled::from([
+        pressure: shared.memory.pressure().label().into(),
+        shed: labelled([
             ("keepalive", used.connections_closed),
             ("requests", used.requests_refused),
             ("accepts", used.accept_pauses),

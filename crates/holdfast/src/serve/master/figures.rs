@@ -1,0 +1,72 @@
+//! Keeps the figures of children: the files of those that live, for the others, and the counters of those that have ended.
+
+use super::Master;
+use super::change::Change;
+use super::offspring::{Offspring, OtherFiles};
+use crate::serve::figures::{FIGURES_WITH_ENDED, Figures, FiguresFile};
+use gateway::Level;
+use std::os::fd::AsFd as _;
+
+/// The counters of children that have ended.
+#[derive(Default)]
+pub(super) struct Ended {
+    sum: Figures,
+    /// For the children. A new file for each sum: no child may count a process twice, in its own file and in this one.
+    file: Option<FiguresFile>,
+}
+
+impl Ended {
+    /// Adds the last figures of a child.
+    fn add(&mut self, last: &Figures) -> Result<(), String> {
+        let before = Some(self.sum.status.as_slice()).filter(|status| !status.is_empty());
+        let status = gateway::figures_of_ended(before, &last.status).ok_or("they are not understood")?;
+        self.sum.totals.add(&last.totals.counters());
+        self.sum.status = status;
+        let mut file = FiguresFile::new().map_err(|error| error.to_string())?;
+        file.write(&self.sum).map_err(|error| error.to_string())?;
+        self.file = Some(file);
+        Ok(())
+    }
+}
+
+impl Master<'_> {
+    /// A child has ended: its counters stay.
+    pub(super) fn keep_figures(&mut self, file: Option<FiguresFile>) {
+        let Some(file) = file else { return };
+        if let Some(last) = file.read()
+            && let Err(error) = self.ended.add(&last)
+        {
+            self.journal.log(Level::Warn, &format!("the figures of an ended worker process are lost: {error}"));
+        }
+        self.share_figures();
+    }
+
+    /// Lets each child know the figures of the others.
+    pub(super) fn share_figures(&self) {
+        if self.commons.is_none() {
+            return;
+        }
+        for child in self.living().filter(|child| child.figures.is_some() && child.speaks()) {
+            // If sending fails, the child is about to end, which another place detects.
+            let _ = child.share_figures(&self.other_files(child.pid(), &[]));
+        }
+    }
+
+    /// The files of all children except one, of some that are about to be started, and of those that have ended.
+    pub(super) fn other_files<'f>(&'f self, pid: u32, newcomers: &[&'f FiguresFile]) -> OtherFiles<'f> {
+        let body: &[u8] = if self.ended.file.is_some() { FIGURES_WITH_ENDED } else { b"" };
+        let others = self.living().filter(|other| other.pid() != pid).filter_map(|other| other.figures.as_ref());
+        let files = self.ended.file.iter().chain(others).chain(newcomers.iter().copied());
+        OtherFiles { body, files: files.map(|file| file.file().as_fd()).collect() }
+    }
+
+    fn living(&self) -> impl Iterator<Item = &Offspring> {
+        let of_seats = self.seats.iter().flat_map(|seat| seat.child.iter().chain(&seat.successor));
+        of_seats.chain(self.change.iter().flat_map(Change::newcomers)).chain(&self.retiring)
+    }
+
+    /// The children do not share figures any more.
+    pub(super) fn forget_figures(&mut self) {
+        self.ended = Ended::default();
+    }
+}
