@@ -1,7 +1,7 @@
 //! `cargo xtask bench instructions`: the cost of a request in instructions and cache misses, counted by callgrind. On a
 //! shared machine, time varies by several per cent between runs. These counts vary by less than one, so a change that
 //! makes requests more expensive is noticed at once. The counts are compared with `bench/instructions.toml`, or, for the
-//! quick `release` build that CI makes, with `bench/instructions-release.toml`.
+//! quick `release` build, with `bench/instructions-release.toml`.
 
 mod case;
 mod counted;
