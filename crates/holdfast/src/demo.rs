@@ -181,7 +181,7 @@ impl Watch<'_> {
 }
 
 impl Watch<'_> {
-    /// Drops arms whose void samples leave too few rounds for their verdicts in the rest of the time. The others get the time.
+    /// Drops an arm if its void samples leave too few rounds for a verdict in the rest of the time. The others get the time.
     fn leave_out_what_gets_no_verdict(&mut self) {
         let rounds = self.pace.rounds_that_fit(self.begun.elapsed());
         let Some(rounds) = rounds.filter(|rounds| *rounds >= ROUNDS_MIN) else { return };

@@ -22,7 +22,7 @@ pub(crate) struct Output {
     pub(crate) full: bool,
 }
 
-/// The same flag for commands whose JSON is not that of a document.
+/// The same flag for commands with a JSON format of their own.
 #[derive(Debug, Default, Clone, clap::Args)]
 pub(crate) struct JsonFlag {
     /// Print JSON; with =FILE write JSON to the file and print text

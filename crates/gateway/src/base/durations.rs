@@ -90,7 +90,7 @@ impl Durations {
         }
     }
 
-    /// Adds observations whose buckets each include those below; without native buckets.
+    /// Adds observations in cumulative buckets: each bucket includes the smaller ones. Native buckets stay as they are.
     pub(crate) fn add_cumulative(&mut self, counts: impl Iterator<Item = u64>, sum_us: u64) {
         let mut below = 0;
         for (sum, count) in self.buckets.iter_mut().zip(counts) {

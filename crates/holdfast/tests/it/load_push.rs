@@ -164,8 +164,8 @@ fn a_server_that_does_not_accept_metrics_is_named() {
     assert!(text(&output.stdout).contains("100 answered"), "the report comes all the same");
     let (_, request) = refusing.requests().pop().expect("a request came");
     assert_eq!((request.value("Authorization"), request.value("Content-Encoding")), (Some("Bearer t"), Some("snappy")));
-    let nobody = format!("http://127.0.0.1:{}/v1/metrics", free_port());
-    let output = load(&target, &["--otlp", &nobody]);
+    let closed = format!("http://127.0.0.1:{}/v1/metrics", free_port());
+    let output = load(&target, &["--otlp", &closed]);
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{error}");
     assert!(error.contains("OTLP to") && error.contains("connecting to 127.0.0.1"), "{error}");

@@ -1,4 +1,4 @@
-//! OTLP: `ExportMetricsServiceRequest` of `opentelemetry-proto` 1, whose field numbers these are. Counters are monotonic
+//! OTLP: `ExportMetricsServiceRequest` of `opentelemetry-proto` 1, with its field numbers. Counters are monotonic
 //! cumulative sums.
 
 use super::{Metric, Value};

@@ -113,7 +113,7 @@ impl Snapshot {
         self.errors.truncate(ERRORS_MAX);
     }
 
-    /// Adds what is neither about groups nor about the moment.
+    /// Adds the numbers of the whole process; those of groups are added elsewhere.
     fn add_counters(&mut self, other: &Self) {
         self.processes += other.processes;
         self.workers += other.workers;
