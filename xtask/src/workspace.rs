@@ -6,8 +6,8 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Features of `holdfast` that packages, benches and tests have, and the first build has not (ADR 67).
-pub(crate) const FEATURES: &str = "zstd";
+/// Features of `holdfast` that packages, benches and tests have, and the first build has not (ADR 57).
+pub(crate) const FEATURES: &str = "full";
 
 /// The workspace on disk.
 pub(crate) struct Workspace {
