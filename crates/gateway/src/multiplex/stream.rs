@@ -51,8 +51,12 @@ pub(crate) struct Stream {
     pub(crate) is_gone: bool,
     /// Why an upstream ended it.
     pub(crate) failure: Option<StreamFailure>,
-    /// `$bytes_sent`: bytes of all frames.
+    /// Bytes of all frames.
     pub(crate) bytes_sent: u64,
+    /// `$body_bytes_sent`: payload of DATA frames.
+    pub(crate) body_bytes_sent: u64,
+    /// Bytes of the DATA frames around it.
+    pub(crate) framing_bytes_sent: u64,
 }
 
 impl Stream {
@@ -73,6 +77,8 @@ impl Stream {
             is_gone: false,
             failure: None,
             bytes_sent: 0,
+            body_bytes_sent: 0,
+            framing_bytes_sent: 0,
         }
     }
 

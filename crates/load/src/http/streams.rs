@@ -129,6 +129,8 @@ impl Http {
         out.clear();
         let expired = multiplex.expire(before_ns, &mut out);
         multiplex.armed_ns = None;
+        // Which calls wait for a window has changed.
+        multiplex.pump(bench, &mut out);
         let _ = connection.write(&out);
         self.codec.out = out;
         self.under_way = self.under_way.saturating_sub(expired.len());

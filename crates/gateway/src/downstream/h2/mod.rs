@@ -54,8 +54,6 @@ pub(crate) struct H2 {
     is_ended: bool,
     /// The exchange has asked for the request's body.
     has_read: bool,
-    /// `$bytes_sent` after the final head was framed.
-    head_ends_at: u64,
     /// The error code sent to the client if the stream is reset.
     code: ErrorCode,
     /// How long what the client still sends behind a whole response is dropped; `None`: not at all.
@@ -86,7 +84,6 @@ impl H2 {
             body_ended: false,
             is_ended: false,
             has_read: false,
-            head_ends_at: 0,
             code: ErrorCode::INTERNAL_ERROR,
             linger: None,
         }))
@@ -138,8 +135,7 @@ impl H2 {
         self.left = if self.has_body { head.length } else { None };
         let is_empty = !self.has_body || self.left == Some(0) || (last && body.is_empty());
         self.is_ended = is_empty && !self.with_trailers;
-        self.session.respond(self.key, view, head.status, self.is_ended, head.length)?;
-        self.head_ends_at = self.bytes_sent();
+        self.session.respond(self.key, view, head.status, self.is_ended, stated_length(head))?;
         if self.is_ended { Ok(()) } else { self.send_body(body, last) }
     }
 
@@ -148,9 +144,7 @@ impl H2 {
         if !self.is_connect {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        self.session.respond(self.key, view, view.head.status, false, None)?;
-        self.head_ends_at = self.bytes_sent();
-        Ok(())
+        self.session.respond(self.key, view, view.head.status, false, None)
     }
 
     pub(super) fn wants_tunnel(&self) -> bool {
@@ -220,12 +214,13 @@ impl H2 {
         self.look(Stream::held_bytes)
     }
 
+    /// `$bytes_sent`, as nginx counts it: of DATA frames the payload alone.
     pub(super) fn bytes_sent(&self) -> u64 {
-        self.look(|stream| stream.bytes_sent)
+        self.look(|stream| stream.bytes_sent - stream.framing_bytes_sent)
     }
 
     pub(super) fn body_bytes_sent(&self) -> u64 {
-        self.bytes_sent().saturating_sub(self.head_ends_at)
+        self.look(|stream| stream.body_bytes_sent)
     }
 
     pub(super) fn is_complete(&self) -> bool {
@@ -250,7 +245,7 @@ impl H2 {
     /// A length may be stated even with trailers: HTTP/2 marks the end of a body itself.
     pub(super) fn fields_at(mark: Mark, head: &ReplyHead, mut say: impl FnMut(FieldId, &[u8])) {
         if mark == Mark::Length
-            && let Some(length) = head.length
+            && let Some(length) = stated_length(head)
         {
             say(FieldId::ContentLength, itoa::Buffer::new().format(length).as_bytes());
         }
@@ -295,6 +290,11 @@ impl H2 {
             };
         }
     }
+}
+
+/// The length that the head states: a 204 has none, whatever the upstream has said (RFC 9110 §8.6).
+fn stated_length(head: &ReplyHead) -> Option<u64> {
+    head.length.filter(|_| head.status != 204)
 }
 
 /// Whether a status means success.

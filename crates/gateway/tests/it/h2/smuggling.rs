@@ -164,4 +164,8 @@ fn h30_a_head_that_is_too_large_is_answered() {
     assert_eq!(answer.status, 400, "{answer:?}");
     assert_ne!(answer.reset, Some(ErrorCode::PROTOCOL_ERROR));
     assert_eq!(client.get("/").status, 200);
+    // One field of all that there is room for is too long as well.
+    let stream = client.open("GET", "/", &[("x-a", &long[..1500])], true);
+    assert_eq!(client.answer(stream).status, 400);
+    assert_eq!(client.get("/").status, 200);
 }
