@@ -190,7 +190,7 @@ fn limits_count_the_streams_of_all_processes() {
     let peer = slow(&asked, &go);
     let location = format!("location = /slow {{ limit_conn all 3; proxy_pass http://{}; }}", peer.address());
     let mut scene = Scene::new(THREE);
-    let zone = "limit_conn_zone $server_name zone=all:1m;\n";
+    let zone = "limit_conn_zone $server_port zone=all:1m;\n";
     scene.configure(THREE, &format!("http2 on; {location}"));
     let text = scene.instance.text("nginx.conf").replace("http {\n", &format!("http {{ {zone}"));
     fs::write(scene.instance.path("nginx.conf"), text).expect("written");
