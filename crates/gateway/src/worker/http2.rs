@@ -172,7 +172,7 @@ impl Worker {
                 self.log_stream_fault(session, stream, fault);
             }
             for arrived in found.arrived.drain(..) {
-                if listener.is_some() {
+                if listener.is_some() && !self.refuses_streams() {
                     self.begin_stream(session, arrived);
                 } else {
                     session.refuse(arrived.key);

@@ -356,14 +356,21 @@ fn l11_streams_whose_windows_stay_closed_stay_within_the_budget() {
     let config = http2::Config { stream_window: 100, ..http2::Config::default() };
     let mut clients: Vec<Http2Talk> =
         (0..3).map(|_| Http2Talk::connect_with(gateway.address(), config)).collect();
+    let mut refused = 0;
     for client in &mut clients {
         client.holds_windows = true;
-        for _ in 0..100 {
-            client.open("GET", "/", &[], true);
+        let streams: Vec<u32> = (0..100).map(|_| client.open("GET", "/", &[], true)).collect();
+        for stream in streams {
+            // Its window, the error page of a refused request, or a reset: the client may ask again.
+            client.until("an answer", |talk| !talk.so_far(stream).body.is_empty() || talk.so_far(stream).reset.is_some());
+            let reset = client.so_far(stream).reset;
+            assert!(reset.is_none_or(|code| code == http2::ErrorCode::REFUSED_STREAM), "{reset:?}");
+            refused += u32::from(reset.is_some());
         }
     }
     gateway.logged("memory_budget of 8388608 bytes");
-    until("requests are refused", || (shared.memory().requests_refused > 0).then_some(()));
+    gateway.logged("new HTTP/2 streams are refused");
+    assert!(refused > 0 && shared.memory().requests_refused >= refused.into(), "{refused} {:?}", shared.memory());
     let used = shared.memory();
     assert!(used.held_by_exchanges > 4 * MB && used.claimed_most <= 8 * MB, "{used:?}");
     drop(clients);
