@@ -11,7 +11,7 @@ pub(crate) mod tunnelled;
 
 use crate::base::close::CloseReason;
 use crate::base::counters::bump;
-use crate::base::memory::HeldFor;
+use crate::base::memory::{HeldFor, Pressure};
 use crate::downstream::body::{BodyError, BodyRead, RequestBody};
 use crate::downstream::client::ClientFacts;
 use crate::downstream::ending::After;
@@ -27,7 +27,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// A stream's window once its exchange reads the body: enough for 20 MB/s over a round trip of 12 ms, and a quarter of
+/// A stream's window once its exchange reads the body, unless memory is short: enough for 20 MB/s over a round trip of 12 ms, and a quarter of
 /// the connection's window for all streams.
 const READING_WINDOW_BYTES: u32 = 256 * 1024;
 
@@ -261,7 +261,7 @@ impl H2 {
         if body.is_done() {
             return Ok(BodyRead::Done);
         }
-        if !std::mem::replace(&mut self.has_read, true) {
+        if !std::mem::replace(&mut self.has_read, true) && self.session.thread.memory.pressure() == Pressure::None {
             self.session.grow_window(self.id, READING_WINDOW_BYTES);
         }
         let Some(received) = self.session.take_received(self.key) else { return Err(BodyError::Closed) };

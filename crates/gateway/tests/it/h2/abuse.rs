@@ -144,17 +144,22 @@ fn h106_windows_of_one_byte_end_the_connection() {
     // SETTINGS_INITIAL_WINDOW_SIZE
     client.send(http2_frame(4, 0, 0, &[0, 4, 0, 0, 0, 0]));
     let large = [(&b":method"[..], &b"GET"[..]), (b":scheme", b"http"), (b":authority", b"a"), (b":path", b"/large")];
-    client.send(http2_frame(1, 5, 1, &http2_block(&large)));
-    for _ in 0..10_000 {
-        client.send(http2_frame(8, 0, 1, &1_u32.to_be_bytes()));
-        let (kind, payload) = frame_of(&mut client, &[0, 7]);
-        if kind == 7 {
-            assert_eq!(payload[4..8], CALM.to_be_bytes());
-            gateway.logged("client broke off HTTP/2: too many window updates, or windows of a few bytes");
-            assert!(metric(&gateway, "window_flood"));
-            return;
+    let streams = (0..50).map(|number| number * 2 + 1);
+    client.send(streams.clone().flat_map(|id| http2_frame(1, 5, id, &http2_block(&large))).collect::<Vec<u8>>());
+    // One byte of each stream in each round: many frames in few rounds, because the budget is refilled with time.
+    for _ in 0..10_000 / 50 {
+        let updates = streams.clone().flat_map(|id| http2_frame(8, 0, id, &1_u32.to_be_bytes()));
+        client.send(updates.collect::<Vec<u8>>());
+        for _ in streams.clone() {
+            let (kind, payload) = frame_of(&mut client, &[0, 7]);
+            if kind == 7 {
+                assert_eq!(payload[4..8], CALM.to_be_bytes());
+                gateway.logged("client broke off HTTP/2: too many window updates, or windows of a few bytes");
+                assert!(metric(&gateway, "window_flood"));
+                return;
+            }
+            assert_eq!(payload, b"x");
         }
-        assert_eq!(payload, b"x");
     }
     panic!("10,000 frames of one byte were sent");
 }
