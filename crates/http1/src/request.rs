@@ -229,8 +229,8 @@ pub fn assemble(bytes: &[u8], parts: &Parts<'_>, limits: &Limits, head: &mut Req
         }
         // As a line of HTTP/1 it has a colon, a space and a line end more. Cookies come in several fields, each within the
         // limit, and were joined.
-        if field.id != FieldId::Cookie
-            && field.name.len as usize + field.value.len as usize + 4 > limits.line_bytes_max {
+        if field.id != FieldId::Cookie && field.name.len as usize + field.value.len as usize + 4 > limits.line_bytes_max
+        {
             return Err(RequestError::FieldLineTooLong);
         }
         if is_dropped(scan::name_class(field.name.of(bytes)), limits) {

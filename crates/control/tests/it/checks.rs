@@ -12,7 +12,9 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use testkit::name_server::{A, SRV};
-use testkit::{Gateway, Http2Service, NameServer, Peer, Refusing, Response, assert_metrics_are_sound, peer_or_skip, until};
+use testkit::{
+    Gateway, Http2Service, NameServer, Peer, Refusing, Response, assert_metrics_are_sound, peer_or_skip, until,
+};
 
 /// A gateway with its control plane. The control plane ends first.
 struct Site {

@@ -354,15 +354,15 @@ fn l11_streams_whose_windows_stay_closed_stay_within_the_budget() {
     let shared = gateway.shared();
     // Each of 300 streams leaves 261 KB behind: together nine times the budget.
     let config = http2::Config { stream_window: 100, ..http2::Config::default() };
-    let mut clients: Vec<Http2Talk> =
-        (0..3).map(|_| Http2Talk::connect_with(gateway.address(), config)).collect();
+    let mut clients: Vec<Http2Talk> = (0..3).map(|_| Http2Talk::connect_with(gateway.address(), config)).collect();
     let mut refused = 0;
     for client in &mut clients {
         client.holds_windows = true;
         let streams: Vec<u32> = (0..100).map(|_| client.open("GET", "/", &[], true)).collect();
         for stream in streams {
             // Its window, the error page of a refused request, or a reset: the client may ask again.
-            client.until("an answer", |talk| !talk.so_far(stream).body.is_empty() || talk.so_far(stream).reset.is_some());
+            client
+                .until("an answer", |talk| !talk.so_far(stream).body.is_empty() || talk.so_far(stream).reset.is_some());
             let reset = client.so_far(stream).reset;
             assert!(reset.is_none_or(|code| code == http2::ErrorCode::REFUSED_STREAM), "{reset:?}");
             refused += u32::from(reset.is_some());

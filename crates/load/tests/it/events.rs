@@ -177,7 +177,8 @@ fn over_http2_large_events_open_the_window_again_under_tls() {
     let origin = origin(origin::Options { tls: Some(secure), ..origin::Options::default() });
     let url = format!("https://{}/events?every=1&size=60000", origin.address()).parse().unwrap();
     let load = Options { url, ..over_http2(options(origin.address(), "/", 2, 1000)) };
-    let record = run(Options { tls: load::TlsOptions { insecure: true, ..load::TlsOptions::default() }, ..load }).record;
+    let record =
+        run(Options { tls: load::TlsOptions { insecure: true, ..load::TlsOptions::default() }, ..load }).record;
     assert_eq!((record.established, record.failed(), record.losses()), (2, 0, 0), "{:?}", record.failures);
     assert!(record.bytes_received > 8 << 20, "{} bytes", record.bytes_received);
 }

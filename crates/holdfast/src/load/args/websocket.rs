@@ -199,9 +199,11 @@ impl LoadArgs {
             stall: flags.stall.unwrap_or(sound.stall),
             reconnect: flags.reconnect.or(storm_default),
             storm: flags.storm,
-            events: flags
-                .sse
-                .then(|| EventOptions { time: flags.event_time.clone(), in_sequence: flags.event_sequence, http2: self.http2 }),
+            events: flags.sse.then(|| EventOptions {
+                time: flags.event_time.clone(),
+                in_sequence: flags.event_sequence,
+                http2: self.http2,
+            }),
             fields: self.fields()?,
             connect_timeout: self.connect_timeout,
             timeout: self.timeout,

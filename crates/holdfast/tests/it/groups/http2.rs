@@ -36,7 +36,11 @@ impl Client {
         until("each process has a client", || {
             let client = Self::open(scene);
             let is_new = clients.iter().all(|other| other.process != client.process);
-            if is_new { clients.push(client) } else { others.push(client) }
+            if is_new {
+                clients.push(client)
+            } else {
+                others.push(client)
+            }
             clients.len() == processes
         });
         clients
