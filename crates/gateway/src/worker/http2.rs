@@ -8,7 +8,7 @@ use crate::downstream::Asker;
 use crate::downstream::h1::connection::Connection;
 use crate::downstream::h1::linger::LingerPlan;
 use crate::downstream::h2::H2;
-use crate::downstream::h2::reading::{Arrived, Found, SessionRead};
+use crate::downstream::h2::reading::{Arrived, ReadResults, SessionRead};
 use crate::downstream::h2::session::Session;
 use crate::downstream::h2::state::Times;
 use crate::exchange::{Begin, Beginning, Refusal};
@@ -156,7 +156,7 @@ impl Worker {
             session.shut_down(CloseReason::Unlistened);
         }
         let limits = listener.map_or_else(Limits::default, |listener| listener.limits);
-        let mut found = Found::default();
+        let mut found = ReadResults::default();
         for _ in 0..READS_MAX {
             if self.write_http2(session).is_err() {
                 return Some(Http2End::Gone(CloseReason::ClientAborted));

@@ -34,7 +34,7 @@ pub(crate) struct Arrived {
 
 /// What reads have found for the worker.
 #[derive(Default)]
-pub(crate) struct Found {
+pub(crate) struct ReadResults {
     /// Complete requests.
     pub(crate) arrived: Vec<Arrived>,
     /// Streams that were reset because of a fault of the client.
@@ -63,7 +63,7 @@ impl Session {
         head: &mut Head,
         limits: &Limits,
         request: &mut dyn FnMut() -> Box<Request>,
-        found: &mut Found,
+        found: &mut ReadResults,
     ) -> SessionRead {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
@@ -93,7 +93,7 @@ struct Reading<'a> {
     thread: &'a Rc<WorkerThread>,
     limits: &'a Limits,
     request: &'a mut dyn FnMut() -> Box<Request>,
-    found: &'a mut Found,
+    found: &'a mut ReadResults,
     client: &'a mut ClientFacts,
 }
 

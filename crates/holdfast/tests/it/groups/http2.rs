@@ -37,9 +37,9 @@ impl Client {
             let client = Self::open(scene);
             let is_new = clients.iter().all(|other| other.process != client.process);
             if is_new {
-                clients.push(client)
+                clients.push(client);
             } else {
-                others.push(client)
+                others.push(client);
             }
             clients.len() == processes
         });
