@@ -262,9 +262,7 @@ fn frame(engine: &mut Engine, out: &mut Vec<u8>, stream: &mut Stream, bytes: &[u
             break;
         }
     }
-    let framed = out.len() - before;
-    stream.bytes_sent += framed as u64;
+    stream.bytes_sent += (out.len() - before) as u64;
     stream.body_bytes_sent += taken as u64;
-    stream.framing_bytes_sent += framed.saturating_sub(taken) as u64;
     Ok(taken)
 }

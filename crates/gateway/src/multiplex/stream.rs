@@ -51,12 +51,10 @@ pub(crate) struct Stream {
     pub(crate) is_gone: bool,
     /// Why an upstream ended it.
     pub(crate) failure: Option<StreamFailure>,
-    /// Bytes of all frames.
+    /// `$bytes_sent`: bytes of all frames.
     pub(crate) bytes_sent: u64,
     /// `$body_bytes_sent`: payload of DATA frames.
     pub(crate) body_bytes_sent: u64,
-    /// Bytes of the DATA frames around it.
-    pub(crate) framing_bytes_sent: u64,
 }
 
 impl Stream {
@@ -78,7 +76,6 @@ impl Stream {
             failure: None,
             bytes_sent: 0,
             body_bytes_sent: 0,
-            framing_bytes_sent: 0,
         }
     }
 

@@ -355,18 +355,25 @@ fn l11_streams_whose_windows_stay_closed_stay_within_the_budget() {
     // Each of 300 streams leaves 261 KB behind: together nine times the budget.
     let config = http2::Config { stream_window: 100, ..http2::Config::default() };
     let mut clients: Vec<Http2Talk> = (0..3).map(|_| Http2Talk::connect_with(gateway.address(), config)).collect();
+    // All are accepted before memory is short.
+    clients.iter_mut().for_each(Http2Talk::ping);
     let mut refused = 0;
-    for client in &mut clients {
-        client.holds_windows = true;
-        let streams: Vec<u32> = (0..100).map(|_| client.open("GET", "/", &[], true)).collect();
-        for stream in streams {
-            // Its window, the error page of a refused request, or a reset: the client may ask again.
-            client
-                .until("an answer", |talk| !talk.so_far(stream).body.is_empty() || talk.so_far(stream).reset.is_some());
-            let reset = client.so_far(stream).reset;
+    // Those that come when memory is short get an error page, whose memory stays as well, or a reset: they may ask again.
+    for count in [100, 20] {
+        let mut streams = Vec::new();
+        for (at, client) in clients.iter_mut().enumerate() {
+            client.holds_windows = true;
+            streams.extend((0..count).map(|_| (at, client.open("GET", "/", &[], true))));
+        }
+        for (at, stream) in streams {
+            let is_answered =
+                |talk: &Http2Talk| !talk.so_far(stream).body.is_empty() || talk.so_far(stream).reset.is_some();
+            clients[at].until("an answer", is_answered);
+            let reset = clients[at].so_far(stream).reset;
             assert!(reset.is_none_or(|code| code == http2::ErrorCode::REFUSED_STREAM), "{reset:?}");
             refused += u32::from(reset.is_some());
         }
+        until("memory is short", || (shared.memory().claimed >= 8 * MB * 90 / 100).then_some(()));
     }
     gateway.logged("memory_budget of 8388608 bytes");
     gateway.logged("new HTTP/2 streams are refused");

@@ -214,9 +214,8 @@ impl H2 {
         self.look(Stream::held_bytes)
     }
 
-    /// `$bytes_sent`, as nginx counts it: of DATA frames the payload alone.
     pub(super) fn bytes_sent(&self) -> u64 {
-        self.look(|stream| stream.bytes_sent - stream.framing_bytes_sent)
+        self.look(|stream| stream.bytes_sent)
     }
 
     pub(super) fn body_bytes_sent(&self) -> u64 {
