@@ -90,7 +90,7 @@ fn h69_a_fault_on_an_idle_connection_ends_it_with_goaway_a_line_and_a_count() {
             while !breaks.is_raised() {
                 service.step();
             }
-            // PUSH_PROMISE, which nobody has allowed.
+            // PUSH_PROMISE: the gateway has not allowed it.
             service.send_raw(&testkit::http2_frame(5, 4, stream, &[0, 0, 0, 2]));
             service.until("GOAWAY", |service| service.goaway.is_some());
             tell.send(service.goaway).unwrap();
