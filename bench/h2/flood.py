@@ -44,6 +44,12 @@ def frames(kind, number):
     if kind == "window-updates":
         # Too small to overflow the window, but nothing was sent that they could be for.
         return frame(8, 0, 0, struct.pack(">I", 1))
+    if kind == "provoked-reset":
+        return frame(1, 4, stream, BLOCK) + frame(8, 0, stream, struct.pack(">I", 0))
+    if kind == "one-byte-windows":
+        return frame(8, 0, 1, struct.pack(">I", 1)) if number else frame(4, 0, 0, struct.pack(">HI", 4, 0)) + frame(1, 5, 1, BLOCK)
+    if kind == "unknown-frames":
+        return frame(0xFE, 0, 0, b"unknown")
     if kind == "header-bomb":
         return frame(1, 5, stream, BLOCK + (b"\xbe" * 100 if number else BOMB))
     raise SystemExit(f"there is no flood {kind}")

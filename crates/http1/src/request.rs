@@ -227,6 +227,12 @@ pub fn assemble(bytes: &[u8], parts: &Parts<'_>, limits: &Limits, head: &mut Req
         if head.fields.len() + head.fields_dropped as usize >= limits.fields_max {
             return Err(RequestError::TooManyFields);
         }
+        // As a line of HTTP/1 it has a colon, a space and a line end more. Cookies come in several fields, each within the
+        // limit, and were joined.
+        if field.id != FieldId::Cookie && field.name.len as usize + field.value.len as usize + 4 > limits.line_bytes_max
+        {
+            return Err(RequestError::FieldLineTooLong);
+        }
         if is_dropped(scan::name_class(field.name.of(bytes)), limits) {
             head.fields_dropped += 1;
             continue;

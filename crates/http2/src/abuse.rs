@@ -48,7 +48,7 @@ static LIMITS: [Limit; 8] = [
     limit(1000, 100, Reason::PriorityFlood),
     // Some libraries send one empty frame before the last.
     limit(200, 20, Reason::EmptyFlood),
-    // Two for each data frame that we send, which refills this.
+    // Two for each data frame that we send, which refills this unless the window cuts it to a few bytes.
     limit(2000, 200, Reason::WindowFlood),
     // Frames in flight when a stream was reset.
     limit(1000, 100, Reason::StrayFlood),

@@ -116,7 +116,7 @@ reasons! {
     SettingsFlood ENHANCE_YOUR_CALM "settings_flood" "too many SETTINGS frames, or settings in a frame"
     PriorityFlood ENHANCE_YOUR_CALM "priority_flood" "too many frames about priorities"
     EmptyFlood ENHANCE_YOUR_CALM "empty_flood" "too many frames without content"
-    WindowFlood ENHANCE_YOUR_CALM "window_flood" "too many window updates"
+    WindowFlood ENHANCE_YOUR_CALM "window_flood" "too many window updates, or windows of a few bytes"
     StrayFlood ENHANCE_YOUR_CALM "stray_flood" "too many frames of unknown types or on streams that are over"
     StreamEnded STREAM_CLOSED "stream_ended" "a frame on a stream that the peer has ended, while we still send"
     Head(HeadFault) PROTOCOL_ERROR "head" "{0}"

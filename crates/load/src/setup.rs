@@ -10,6 +10,7 @@ use crate::scenario::Compiled;
 use crate::script::ScriptError;
 use crate::tcp::Messages;
 use crate::tls::Side;
+use crate::upload::Upload;
 use reactor::{ConnectOptions, PeerAddress, Stream};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -110,6 +111,8 @@ pub(crate) struct Setup {
     /// Streams on each HTTP/2 connection; `None` over HTTP/1.
     pub(crate) streams: Option<usize>,
     pub(crate) grpc: bool,
+    /// How bodies are sent in pieces.
+    pub(crate) upload: Option<Upload>,
     /// The messages of a load over TCP.
     pub(crate) messages: Option<Arc<Messages>>,
     pub(crate) connect_timeout: Duration,
@@ -190,6 +193,7 @@ impl Setup {
             pipeline: options.pipeline,
             streams: options.is_http2().then_some(options.streams),
             grpc: options.grpc,
+            upload: options.upload,
             messages: options
                 .is_tcp()
                 .then(|| Arc::new(Messages::new(options.exchange, options.keepalive, options.seed))),

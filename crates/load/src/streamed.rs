@@ -71,7 +71,10 @@ impl Streamed {
             fields,
             body,
             same_body: None,
-            length: has_body && !options.grpc && !has("content-length"),
+            length: has_body
+                && !options.grpc
+                && !options.upload.is_some_and(|upload| upload.chunked)
+                && !has("content-length"),
             grpc: options.grpc,
         };
         if has_body && streamed.body.is_static() {

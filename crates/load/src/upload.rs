@@ -1,5 +1,5 @@
-//! Request bodies that are sent in pieces over HTTP/1.1: chunked, at a rate, from one copy in memory for all connections.
-//! `connection` writes the pieces. Pure: it takes the time and returns bytes.
+//! Request bodies that are sent in pieces: chunked (over HTTP/2: without a length), at a rate, from one copy in memory for all
+//! connections. `connection` writes the pieces over HTTP/1.1, `multiplex` over HTTP/2. Pure: it takes the time and returns bytes.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -7,12 +7,23 @@ use std::sync::Arc;
 /// How bodies are sent in pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Upload {
-    /// Whether to send `Transfer-Encoding: chunked` instead of a length.
+    /// Whether to send `Transfer-Encoding: chunked` instead of a length; over HTTP/2, no length.
     pub chunked: bool,
     /// Bytes of a piece; a chunk has one piece.
     pub piece_bytes: usize,
-    /// Bytes of the body per second on each connection; without it, as fast as the target reads.
+    /// Bytes of the body per second on each connection, or each stream; without it, as fast as the target reads.
     pub bytes_per_second: Option<f64>,
+}
+
+impl Upload {
+    /// How many bytes of a body are due this long after its start, and when the next piece is, if one is left. The piece
+    /// after N bytes is due N bytes after the start, so a late piece does not delay those after it.
+    pub(crate) fn due(&self, elapsed_ns: u64, body_bytes: usize) -> (usize, Option<u64>) {
+        let Some(rate) = self.bytes_per_second else { return (body_bytes, None) };
+        let pieces = (elapsed_ns as f64 / 1e9 * rate / self.piece_bytes as f64) as usize + 1;
+        let due = pieces.saturating_mul(self.piece_bytes).min(body_bytes);
+        (due, (due < body_bytes).then_some((due as f64 / rate * 1e9).ceil() as u64))
+    }
 }
 
 /// Largest piece: each connection may hold one that the socket does not take.
@@ -109,6 +120,22 @@ mod tests {
         assert_eq!((empty.take(0, &mut out), empty.take(0, &mut out)), (Next::Piece, Next::Ended));
         assert_eq!(out, b"0\r\n\r\n");
         assert_eq!(self::sending(b"", false, None).take(0, &mut out), Next::Ended);
+    }
+
+    #[test]
+    fn a_body_is_due_piece_by_piece() {
+        let upload = |rate| Upload { chunked: false, piece_bytes: 4, bytes_per_second: rate };
+        let second = 1_000_000_000;
+        assert_eq!(upload(None).due(0, 9), (9, None));
+        assert_eq!(upload(Some(4.0)).due(0, 9), (4, Some(second)));
+        assert_eq!(upload(Some(4.0)).due(second - 1, 9), (4, Some(second)));
+        assert_eq!(upload(Some(4.0)).due(second, 9), (8, Some(2 * second)));
+        assert_eq!(upload(Some(4.0)).due(3 * second, 9), (9, None));
+        // At the time that is named, the piece is due, whatever rounding does.
+        for rate in [3.0, 7.0, 1e6 / 3.0] {
+            let (due, next) = upload(Some(rate)).due(0, 100);
+            assert!(upload(Some(rate)).due(next.unwrap_or_default(), 100).0 > due, "{rate}");
+        }
     }
 
     #[test]

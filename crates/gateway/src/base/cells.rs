@@ -119,6 +119,8 @@ impl PeerCells {
 struct GroupCell {
     retries: [AtomicU64; RETRY_REASONS.len()],
     no_live_peer: AtomicU64,
+    /// Requests that wait for a stream of a shared connection.
+    wait_for_streams: AtomicU64,
 }
 
 /// Counters of a group, by worker.
@@ -147,9 +149,17 @@ impl GroupCells {
         let _ = self.line.set(Arc::clone(line));
     }
 
-    /// Number of requests that wait for a peer.
-    pub(crate) fn waiting(&self) -> u32 {
-        self.line.get().map_or(0, |line| line.waiting())
+    /// Number of requests that wait for a peer, or for a stream of a shared connection.
+    pub(crate) fn waiting(&self) -> u64 {
+        let for_streams = self.cells.iter().map(|cell| cell.wait_for_streams.load(Ordering::Relaxed));
+        for_streams.sum::<u64>() + self.line.get().map_or(0, |line| u64::from(line.waiting()))
+    }
+
+    /// Changes a worker's number of requests that wait for a stream.
+    pub(crate) fn wait_for_streams(&self, worker: u16, change: i64) {
+        if let Some(cell) = self.cells.get(usize::from(worker)) {
+            bump(&cell.wait_for_streams, change);
+        }
     }
 
     /// Counts an attempt that follows a failed one, by the reason that allowed it.

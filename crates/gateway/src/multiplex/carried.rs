@@ -263,5 +263,6 @@ fn frame(engine: &mut Engine, out: &mut Vec<u8>, stream: &mut Stream, bytes: &[u
         }
     }
     stream.bytes_sent += (out.len() - before) as u64;
+    stream.body_bytes_sent += taken as u64;
     Ok(taken)
 }

@@ -53,6 +53,8 @@ pub(crate) struct Stream {
     pub(crate) failure: Option<StreamFailure>,
     /// `$bytes_sent`: bytes of all frames.
     pub(crate) bytes_sent: u64,
+    /// `$body_bytes_sent`: payload of DATA frames.
+    pub(crate) body_bytes_sent: u64,
 }
 
 impl Stream {
@@ -73,6 +75,7 @@ impl Stream {
             is_gone: false,
             failure: None,
             bytes_sent: 0,
+            body_bytes_sent: 0,
         }
     }
 

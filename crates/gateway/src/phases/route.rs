@@ -16,7 +16,8 @@ use std::rc::Rc;
 impl Exchange {
     /// From the head to a location.
     pub(crate) fn route<T: Tracer>(&mut self, trace: T) -> Step {
-        if let Err(reply) = self.choose_server(trace).and_then(|()| self.check_tls()) {
+        let checked = self.choose_server(trace).and_then(|()| self.check_protocol()).and_then(|()| self.check_tls());
+        if let Err(reply) = checked {
             return Step::Reply(reply);
         }
         if let Err(error) = self.narrow_head() {

@@ -1,5 +1,6 @@
-//! TLS checks of a request: whether it came over TLS if that is required, whether it is for the server of the
-//! handshake, and whether the client has shown a certificate if one is required.
+//! Checks of a request against what was negotiated: whether its server speaks the connection's protocol, whether it came
+//! over TLS if that is required, whether it is for the server of the handshake, and whether the client has shown a
+//! certificate if one is required.
 
 use crate::exchange::reply::Reply;
 use crate::exchange::{Exchange, tls_view};
@@ -24,6 +25,21 @@ impl Exchange {
         let named =
             |session: &dyn SessionFacts| server_named(listener, session.server_name()?, &mut Captures::default());
         self.down.tls(named).flatten().unwrap_or_else(|| listener.names.default_server())
+    }
+
+    /// Refuses a request over HTTP/2 for a server without HTTP/2: another connection negotiates again.
+    pub(crate) fn check_protocol(&self) -> Result<(), Reply> {
+        let listener = self.generation.listener(self.down.listener());
+        let is_offered = self.generation.server(self.routing.target.server).http2.enabled
+            || listener.is_some_and(|listener| listener.http2);
+        if is_offered || self.down.http2().is_empty() {
+            return Ok(());
+        }
+        self.client_log(
+            "client attempted to request the server name for which the negotiated protocol is disabled while reading \
+             client request headers",
+        );
+        Err(Reply::error(MISDIRECTED))
     }
 
     /// Refuses a request that violates the TLS requirements.

@@ -52,9 +52,9 @@ pub(crate) struct ListedGroup {
 }
 
 impl ListedGroup {
-    /// Requests that wait for a connection: those in the pool's line and those that wait for a peer.
+    /// Requests that wait: in the pool's line for a connection, for a stream of one, or for a peer.
     pub(crate) fn waiting(&self, pooled: &GroupSnapshot) -> u64 {
-        u64::from(pooled.waiting) + u64::from(self.cells.waiting())
+        u64::from(pooled.waiting) + self.cells.waiting()
     }
 }
 

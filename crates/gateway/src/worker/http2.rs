@@ -8,7 +8,7 @@ use crate::downstream::Asker;
 use crate::downstream::h1::connection::Connection;
 use crate::downstream::h1::linger::LingerPlan;
 use crate::downstream::h2::H2;
-use crate::downstream::h2::reading::{Arrived, SessionRead};
+use crate::downstream::h2::reading::{Arrived, ReadResults, SessionRead};
 use crate::downstream::h2::session::Session;
 use crate::downstream::h2::state::Times;
 use crate::exchange::{Begin, Beginning, Refusal};
@@ -18,7 +18,7 @@ use crate::registry::tls_choice::server_named;
 use crate::thread::Relief as _;
 use crate::worker::displacing::Class;
 use crate::worker::{Body, Worker, catch_bug};
-use ::http2::{Config, ErrorCode, Reason};
+use ::http2::{Config, ErrorCode, Reason, StreamId};
 use http1::Limits;
 use reactor::Millis;
 use rules::captures::Captures;
@@ -156,7 +156,7 @@ impl Worker {
             session.shut_down(CloseReason::Unlistened);
         }
         let limits = listener.map_or_else(Limits::default, |listener| listener.limits);
-        let mut arrived = Vec::new();
+        let mut found = ReadResults::default();
         for _ in 0..READS_MAX {
             if self.write_http2(session).is_err() {
                 return Some(Http2End::Gone(CloseReason::ClientAborted));
@@ -166,10 +166,13 @@ impl Worker {
             }
             let mut head = self.http2_head.take().unwrap_or_default();
             let mut request = || self.spares.request(&self.thread.memory);
-            let read = session.read(&mut head, &limits, &mut request, &mut arrived);
+            let read = session.read(&mut head, &limits, &mut request, &mut found);
             self.http2_head.set(Some(head));
-            for arrived in arrived.drain(..) {
-                if listener.is_some() {
+            for (stream, fault) in found.faults.drain(..) {
+                self.log_stream_fault(session, stream, fault);
+            }
+            for arrived in found.arrived.drain(..) {
+                if listener.is_some() && !self.refuses_streams() {
                     self.begin_stream(session, arrived);
                 } else {
                     session.refuse(arrived.key);
@@ -303,6 +306,12 @@ impl Worker {
         let level = if fault.is_abuse() { Level::Warn } else { Level::Info };
         let message = format!("client broke off HTTP/2: {fault}");
         session.connection(|connection| self.log_of_connection(connection, level, &message));
+    }
+
+    /// The engine's budgets bound the number of these lines.
+    fn log_stream_fault(&self, session: &Session, stream: StreamId, fault: Reason) {
+        let message = format!("HTTP/2 stream {} was reset, because of its client: {fault}", stream.0);
+        session.connection(|connection| self.log_of_connection(connection, Level::Info, &message));
     }
 
     /// Tells all HTTP/2 clients to open no more streams.

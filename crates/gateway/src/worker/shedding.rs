@@ -55,6 +55,18 @@ impl Worker {
         true
     }
 
+    /// Whether new HTTP/2 streams are refused without an answer, as new connections are: a client that opens no window
+    /// would keep the memory of an answer.
+    pub(crate) fn refuses_streams(&self) -> bool {
+        if self.relieved_pressure() < Pressure::Accepts {
+            return false;
+        }
+        if let Some(kept_back) = self.thread.shared.memory.refused.ring(self.thread.reactor.now()) {
+            self.alert("new HTTP/2 streams are refused", kept_back);
+        }
+        true
+    }
+
     /// Whether connections without a complete request are closed.
     fn sheds_waiting(&self) -> bool {
         self.thread.memory.pressure() >= Pressure::Keepalive

@@ -3,7 +3,7 @@
 use gateway::CloseReason;
 use std::time::Duration;
 use testkit::site::{GET, HELLO, Site, is_alive, post, text};
-use testkit::{Authority, DEADLINE, End, Gateway, Peer, Signal, Talk, until};
+use testkit::{Authority, DEADLINE, End, Gateway, Http2Talk, Peer, Signal, Talk, until};
 
 const ALIVE: &str = "GET /alive HTTP/1.1\r\nHost: a\r\n\r\n";
 const MB: u64 = 1 << 20;
@@ -342,4 +342,46 @@ fn l11_a_policy_of_nothing_only_counts() {
         assert_eq!(reader.response().body.len(), LARGE);
     }
     assert_eq!(shared.memory().requests_refused, 0);
+}
+
+#[test]
+fn l11_streams_whose_windows_stay_closed_stay_within_the_budget() {
+    let peer = Peer::saying(large());
+    let conf = text(1, "", "proxy_buffers 16 16k; proxy_busy_buffers_size 32k;")
+        .replace("worker_processes 1;", "worker_processes 1; memory_budget 8m;")
+        .replace("listen {listen};", "listen {listen}; http2 on;");
+    let gateway = Gateway::start(&conf, &[peer.address()]);
+    let shared = gateway.shared();
+    // Each of 300 streams leaves 261 KB behind: together nine times the budget.
+    let config = http2::Config { stream_window: 100, ..http2::Config::default() };
+    let mut clients: Vec<Http2Talk> = (0..3).map(|_| Http2Talk::connect_with(gateway.address(), config)).collect();
+    // All are accepted before memory is short.
+    clients.iter_mut().for_each(Http2Talk::ping);
+    let mut refused = 0;
+    // Those that come when memory is short get an error page, whose memory stays as well, or a reset: they may ask again.
+    for count in [100, 20] {
+        let mut streams = Vec::new();
+        for (at, client) in clients.iter_mut().enumerate() {
+            client.holds_windows = true;
+            streams.extend((0..count).map(|_| (at, client.open("GET", "/", &[], true))));
+        }
+        for (at, stream) in streams {
+            let is_answered =
+                |talk: &Http2Talk| !talk.so_far(stream).body.is_empty() || talk.so_far(stream).reset.is_some();
+            clients[at].until("an answer", is_answered);
+            let reset = clients[at].so_far(stream).reset;
+            assert!(reset.is_none_or(|code| code == http2::ErrorCode::REFUSED_STREAM), "{reset:?}");
+            refused += u32::from(reset.is_some());
+        }
+        until("memory is short", || (shared.memory().claimed >= 8 * MB * 90 / 100).then_some(()));
+    }
+    gateway.logged("memory_budget of 8388608 bytes");
+    gateway.logged("new HTTP/2 streams are refused");
+    assert!(refused > 0 && shared.memory().requests_refused >= refused.into(), "{refused} {:?}", shared.memory());
+    let used = shared.memory();
+    assert!(used.held_by_exchanges > 4 * MB && used.claimed_most <= 8 * MB, "{used:?}");
+    drop(clients);
+    until("the pressure goes", || (shared.memory().held < 4 * MB).then_some(()));
+    is_alive(&gateway);
+    assert!(shared.memory().claimed_most <= 8 * MB, "{:?}", shared.memory());
 }

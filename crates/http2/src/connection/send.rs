@@ -19,6 +19,10 @@ const QUANTUM_BYTES: usize = FRAME_BYTES_DEFAULT as usize;
 /// For lack of room in the caller's buffer, a frame is not cut to less than this.
 const PIECE_BYTES_MIN: usize = 1024;
 
+/// A window below this makes frames that cost us more than the peer: the updates that open it count as abuse
+/// (CVE-2019-9511, "data dribble"). The default window is 512 times as large.
+const WINDOW_BYTES_USEFUL: usize = 128;
+
 /// Room in the caller's buffer below which no stream gets its turn: it would send nothing, and be named again.
 const TURN_ROOM_BYTES: usize = HEADER_BYTES + PIECE_BYTES_MIN;
 
@@ -211,9 +215,12 @@ impl Connection {
             stream.send_window -= len as i32;
             self.send_window -= len as i32;
             sent += len;
-            // Refills what the peer answers data with.
-            self.budgets.refund(Cost::WindowUpdate, 2);
-            self.budgets.refund(Cost::Ping, 1);
+            let is_dribble = len == window && len < left && len < WINDOW_BYTES_USEFUL;
+            if !is_dribble {
+                // Refills what the peer answers data with.
+                self.budgets.refund(Cost::WindowUpdate, 2);
+                self.budgets.refund(Cost::Ping, 1);
+            }
             if sent == bytes.len() {
                 break;
             }

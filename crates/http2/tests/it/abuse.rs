@@ -160,6 +160,31 @@ fn a_client_that_answers_data_with_window_updates_is_welcome() {
     }
 }
 
+/// Sends a body through windows of this size, one after the other; returns the reason if the connection ends.
+fn through_windows_of(bytes: u32) -> Option<Reason> {
+    let mut server = Side::server();
+    server.feed(&[settings(&[(4, 0)]), window_update(0, 1 << 30), get(1)].concat()).unwrap();
+    server.engine.respond(StreamId(1), 200, false, &mut server.out, |_| ()).unwrap();
+    let body = vec![b'x'; bytes as usize + 1];
+    for _ in 0..FRAMES_MAX {
+        if let Err(closed) = server.feed(&window_update(1, bytes)) {
+            return Some(closed.0);
+        }
+        server.engine.next_turn(1 << 20);
+        let sent = server.engine.send_data(StreamId(1), &body, false, &mut server.out, 1 << 20);
+        assert_eq!(sent, Ok(bytes as usize), "the window is used");
+        server.out.clear();
+    }
+    None
+}
+
+#[test]
+fn windows_of_one_byte_close_the_connection() {
+    assert_eq!(through_windows_of(1), Some(Reason::WindowFlood));
+    assert_eq!(through_windows_of(127), Some(Reason::WindowFlood));
+    assert_eq!(through_windows_of(128), None);
+}
+
 #[test]
 fn numbers_of_streams_end_gently() {
     let mut server = Side::server();

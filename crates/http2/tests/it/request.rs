@@ -65,4 +65,11 @@ fn what_http1_refuses_is_refused() {
     let long = format!("/{}", "x".repeat(9000));
     let fields = [GET[0], GET[1], GET[2], (":path", long.as_str())];
     assert_eq!(request(&fields, true).map(|_| ()), Err(RequestError::RequestLineTooLong));
+    // A field has as much room as in HTTP/1: 8192 bytes with `: ` and the line end.
+    let value = "x".repeat(8192);
+    let with = |bytes| request(&[GET[0], GET[1], GET[2], GET[3], ("a", &value[..bytes])], true).map(|_| ());
+    assert_eq!((with(8187), with(8188)), (Ok(()), Err(RequestError::FieldLineTooLong)));
+    let crumb = ("cookie", &value[..5000]);
+    let (head, bytes) = request(&[GET[0], GET[1], GET[2], GET[3], crumb, crumb], true).unwrap();
+    assert_eq!(head.value(FieldId::Cookie, &bytes).map(<[u8]>::len), Some(10_002));
 }

@@ -5,13 +5,13 @@ use super::connection::{Connection, Flight, READS_PER_WAKE, ReadProgress, finish
 use super::response::{Codec, Complete};
 use crate::cause::{self, Cause};
 use crate::streamed::Streamed;
+use crate::upload::Upload;
 use crate::worker::requests::Bench;
 use http2::{Config, ErrorCode, Event, Head, OpenFault, Reason, ResetBy, Role, StreamId};
 use reactor::Read;
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
-use std::time::Duration;
 use transport::tls_error;
 
 /// Bytes of a body that a target may send before any is read: so large that the load's own window never limits it.
@@ -31,6 +31,10 @@ struct Call {
     flight: Flight,
     body: Arc<[u8]>,
     body_sent: usize,
+    /// Bytes of the body that are due.
+    body_due: usize,
+    /// When a part of the body was sent last; timeouts count from there.
+    moved_ns: u64,
     status: u16,
     body_bytes: u64,
     /// Whether the head of the response has arrived.
@@ -50,15 +54,44 @@ pub(super) struct Multiplex {
     /// Whether any bytes have arrived.
     has_heard: bool,
     grpc: bool,
+    /// How bodies are sent in pieces.
+    upload: Option<Upload>,
+    /// When the next piece of a body is due.
+    piece_due_ns: Option<u64>,
     /// The time since which a body waits for a window.
     limited_since_ns: Option<u64>,
-    /// Whether a deadline is set for the oldest call.
-    pub(super) is_armed: bool,
+    /// The deadline that is set, for the oldest call or the next piece.
+    pub(super) armed_ns: Option<u64>,
+}
+
+impl Call {
+    fn new(flight: Flight, body: Arc<[u8]>) -> Self {
+        Self {
+            flight,
+            body,
+            body_sent: 0,
+            body_due: 0,
+            moved_ns: 0,
+            status: 0,
+            body_bytes: 0,
+            is_started: false,
+            grpc_status: None,
+        }
+    }
+
+    fn is_sending(&self) -> bool {
+        self.body_sent < self.body.len()
+    }
+
+    /// When the target was last given something.
+    fn since_ns(&self) -> u64 {
+        self.flight.sent_ns.max(self.moved_ns)
+    }
 }
 
 impl Multiplex {
     /// Appends the client's connection preface to `out`.
-    pub(super) fn new(grpc: bool, out: &mut Vec<u8>) -> Self {
+    pub(super) fn new(grpc: bool, upload: Option<Upload>, out: &mut Vec<u8>) -> Self {
         let config = Config {
             stream_window: STREAM_WINDOW_BYTES,
             connection_window: CONNECTION_WINDOW_BYTES,
@@ -72,8 +105,10 @@ impl Multiplex {
             is_settled: false,
             has_heard: false,
             grpc,
+            upload,
+            piece_due_ns: None,
             limited_since_ns: None,
-            is_armed: false,
+            armed_ns: None,
         }
     }
 
@@ -99,7 +134,7 @@ impl Multiplex {
         if self.is_going() { 0 } else { wanted.min(allowed) }
     }
 
-    /// Opens a stream for a request. Returns the number of bytes of the request.
+    /// Opens a stream for a request. Returns the number of bytes of its head; bodies are counted as they are sent.
     pub(super) fn open(
         &mut self,
         flight: Flight,
@@ -110,14 +145,15 @@ impl Multiplex {
     ) -> Result<u64, OpenFault> {
         let before = out.len();
         let (stream, body) = request.open(&mut self.engine, &mut bench.values, &mut codec.room, out)?;
-        let mut call =
-            Call { flight, body, body_sent: 0, status: 0, body_bytes: 0, is_started: false, grpc_status: None };
-        let bytes = (out.len() - before + call.body.len()) as u64;
-        if !call.body.is_empty() {
-            self.sending += 1;
-            send_body(&mut self.engine, stream, &mut call, &mut self.sending, out);
-        }
+        let bytes = (out.len() - before) as u64;
+        let call = Call::new(flight, body);
+        let has_body = call.is_sending();
         self.calls.insert(stream.0, call);
+        if has_body {
+            self.sending += 1;
+            self.release(stream, bench);
+            self.send_body(stream, bench, out);
+        }
         let record = bench.seat.record.streams.get_or_insert_default();
         record.opened += 1;
         record.most = record.most.max(self.calls.len() as u64);
@@ -126,11 +162,10 @@ impl Multiplex {
 
     /// Sends as much of the bodies as windows and buffer allow, and notes whether a window is the limit.
     pub(super) fn pump(&mut self, bench: &mut Bench, out: &mut Vec<u8>) {
+        self.send_due_pieces(bench, out);
         if self.sending > 0 {
             while let Some(stream) = self.engine.next_turn(OUT_BYTES_MAX.saturating_sub(out.len())) {
-                if let Some(call) = self.calls.get_mut(&stream.0) {
-                    send_body(&mut self.engine, stream, call, &mut self.sending, out);
-                }
+                self.send_body(stream, bench, out);
             }
         }
         if self.sending == 0 && self.limited_since_ns.is_none() {
@@ -138,10 +173,68 @@ impl Multiplex {
         }
         let Self { engine, calls, .. } = self;
         let waits = |(id, call): (&u32, &Call)| {
-            call.body_sent < call.body.len() && engine.sendable_bytes(StreamId(*id)) == Some(0)
+            call.body_sent < call.body_due && engine.sendable_bytes(StreamId(*id)) == Some(0)
         };
         let is_limited = calls.iter().any(waits);
         self.note_window(is_limited, bench);
+    }
+
+    /// Whether more of a body could be sent, and no event will report that the socket takes it.
+    pub(super) fn has_more(&self) -> bool {
+        self.sending > 0 && self.engine.has_turn()
+    }
+
+    /// Sends the pieces of bodies that have become due.
+    fn send_due_pieces(&mut self, bench: &mut Bench, out: &mut Vec<u8>) {
+        let Some(due_ns) = self.piece_due_ns else { return };
+        bench.seat.look_at_clock();
+        if bench.seat.now_ns < due_ns {
+            return;
+        }
+        self.piece_due_ns = None;
+        let sending: Vec<u32> = self.calls.iter().filter(|(_, call)| call.is_sending()).map(|(id, _)| *id).collect();
+        for id in sending {
+            self.release(StreamId(id), bench);
+            self.send_body(StreamId(id), bench, out);
+        }
+    }
+
+    /// Notes what is due of a body, and when the next piece is.
+    fn release(&mut self, stream: StreamId, bench: &Bench) {
+        let Some(call) = self.calls.get_mut(&stream.0) else { return };
+        let began_ns = call.flight.sent_ns;
+        let elapsed_ns = bench.seat.now_ns.saturating_sub(began_ns);
+        let due = self.upload.map(|upload| upload.due(elapsed_ns, call.body.len()));
+        let (bytes, next_ns) = due.unwrap_or((call.body.len(), None));
+        call.body_due = bytes;
+        if let Some(next_ns) = next_ns {
+            let at_ns = began_ns.saturating_add(next_ns);
+            self.piece_due_ns = Some(self.piece_due_ns.map_or(at_ns, |known| known.min(at_ns)));
+        }
+    }
+
+    /// Sends what is due of a body, as far as windows and buffer allow.
+    fn send_body(&mut self, stream: StreamId, bench: &mut Bench, out: &mut Vec<u8>) {
+        let Self { engine, calls, sending, upload, .. } = self;
+        let Some(call) = calls.get_mut(&stream.0) else { return };
+        let piece_bytes = upload.map_or(usize::MAX, |upload| upload.piece_bytes);
+        while call.body_sent < call.body_due {
+            let rest = call.body.get(call.body_sent..call.body_due).unwrap_or_default();
+            let piece = rest.get(..piece_bytes.min(rest.len())).unwrap_or_default();
+            let is_last = call.body_sent + piece.len() == call.body.len();
+            // An event reports that a stream is over.
+            let Ok(sent) = engine.send_data(stream, piece, is_last, out, OUT_BYTES_MAX) else { return };
+            call.body_sent += sent;
+            if sent > 0 && upload.is_some() {
+                call.moved_ns = bench.seat.now_ns;
+            }
+            *sending -= usize::from(!call.is_sending());
+            let is_short = sent < piece.len();
+            bench.tally(call.flight.target).bytes_sent += sent as u64;
+            if is_short {
+                return;
+            }
+        }
     }
 
     fn note_window(&mut self, is_limited: bool, bench: &mut Bench) {
@@ -165,20 +258,25 @@ impl Multiplex {
         flights
     }
 
-    /// When the oldest open call was sent.
+    /// When the target was last given something of the call for which that is longest ago.
     pub(super) fn oldest_ns(&self) -> Option<u64> {
-        self.calls.values().map(|call| call.flight.sent_ns).min()
+        self.calls.values().map(Call::since_ns).min()
     }
 
-    /// Cancels calls that were sent before this time. Returns each with the cause of its timeout.
+    /// When the next piece of a body is due.
+    pub(super) fn piece_due_ns(&self) -> Option<u64> {
+        self.piece_due_ns
+    }
+
+    /// Cancels calls that have waited since before this time. Returns each with the cause of its timeout.
     pub(super) fn expire(&mut self, before_ns: u64, out: &mut Vec<u8>) -> Vec<(Flight, Cause)> {
-        let is_late = |call: &Call| call.flight.sent_ns <= before_ns;
+        let is_late = |call: &Call| call.since_ns() <= before_ns;
         let late: Vec<u32> = self.calls.iter().filter(|(_, call)| is_late(call)).map(|(id, _)| *id).collect();
         let mut expired = Vec::new();
         for id in late {
             let Some(call) = self.calls.remove(&id) else { continue };
             self.engine.reset(StreamId(id), ErrorCode::CANCEL, out);
-            let is_sending = call.body_sent < call.body.len();
+            let is_sending = call.is_sending();
             self.sending -= usize::from(is_sending);
             let cause = match (call.is_started, is_sending) {
                 (true, _) => Cause::ReadTimeout,
@@ -312,7 +410,7 @@ impl Multiplex {
         progress: &mut ReadProgress,
     ) {
         let Some(call) = self.calls.remove(&stream.0) else { return };
-        if call.body_sent < call.body.len() {
+        if call.is_sending() {
             // The response was complete before the request body was.
             self.sending -= 1;
             self.engine.reset(stream, ErrorCode::NO_ERROR, out);
@@ -333,7 +431,7 @@ impl Multiplex {
         // A reset after a complete response is no failure.
         let Entry::Occupied(call) = self.calls.entry(stream.0) else { return };
         let call = call.remove();
-        self.sending -= usize::from(call.body_sent < call.body.len());
+        self.sending -= usize::from(call.is_sending());
         let record = bench.seat.record.streams.get_or_insert_default();
         let cause = match by {
             ResetBy::Us(Reason::Unprocessed) => {
@@ -382,22 +480,6 @@ fn foreign(bytes: &[u8]) -> Option<Cause> {
 fn grpc_status(head: &Head) -> Option<u32> {
     let field = head.fields.iter().find(|field| field.name.of(&head.bytes) == b"grpc-status")?;
     std::str::from_utf8(field.value.of(&head.bytes)).ok()?.parse().ok()
-}
-
-fn send_body(
-    engine: &mut http2::Connection,
-    stream: StreamId,
-    call: &mut Call,
-    sending: &mut usize,
-    out: &mut Vec<u8>,
-) {
-    let rest = call.body.get(call.body_sent..).unwrap_or_default();
-    // An event reports that a stream is over.
-    let Ok(sent) = engine.send_data(stream, rest, true, out, OUT_BYTES_MAX) else { return };
-    call.body_sent += sent;
-    if call.body_sent == call.body.len() {
-        *sending -= 1;
-    }
 }
 
 impl Connection {
@@ -455,6 +537,9 @@ impl Connection {
         }
         multiplex.pump(bench, &mut out);
         progress.last = multiplex.engine.is_finished();
+        if multiplex.has_more() {
+            bench.seat.reactor.wake(task);
+        }
         // Bytes that the target sent before its reset tell more than a failed write. The next wake reads them.
         let _ = self.write(&out);
         codec.out = out;
@@ -478,12 +563,6 @@ impl Connection {
         let limit = self.multiplex.as_ref().map_or(wanted, |multiplex| multiplex.limit(wanted));
         limit.saturating_sub(self.in_flight())
     }
-}
-
-/// The rest of a timeout that began at `since_ns`.
-pub(super) fn left_of(timeout: Duration, since_ns: u64, now_ns: u64) -> Duration {
-    let end_ns = since_ns.saturating_add(timeout.as_nanos() as u64);
-    Duration::from_nanos(end_ns.saturating_sub(now_ns))
 }
 
 #[cfg(test)]

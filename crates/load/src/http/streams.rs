@@ -2,11 +2,12 @@
 //! When the target ends a connection, the connection is opened again after its last stream is over.
 
 use super::connection::{Connection, Flight, State};
-use super::multiplex::{Multiplex, left_of};
+use super::multiplex::Multiplex;
 use super::pool::Http;
 use crate::cause::Cause;
 use crate::worker::requests::Bench;
 use http2::OpenFault;
+use std::time::Duration;
 use transport::Transport;
 
 impl Http {
@@ -20,7 +21,7 @@ impl Http {
         }
         let mut out = std::mem::take(&mut self.codec.out);
         out.clear();
-        connection.multiplex = Some(Box::new(Multiplex::new(self.setup.grpc, &mut out)));
+        connection.multiplex = Some(Box::new(Multiplex::new(self.setup.grpc, self.setup.upload, &mut out)));
         // If the write fails, a read fails too, after it has returned the data that the target sent before.
         let _ = connection.write(&out);
         self.codec.out = out;
@@ -62,24 +63,30 @@ impl Http {
             }
         }
         multiplex.pump(bench, &mut out);
+        if multiplex.has_more() {
+            bench.seat.reactor.wake(connection.task);
+        }
         let _ = connection.write(&out);
         codec.out = out;
         self.arm(bench, at);
     }
 
-    /// Sets the deadline of a connection for its oldest call. If one is set already, it is earlier, and checks again when
-    /// it fires.
+    /// Sets the deadline of a connection, for its oldest call or the next piece of a body. An earlier one stays, and checks
+    /// again when it fires.
     fn arm(&mut self, bench: &Bench, at: u32) {
         let Some(connection) = self.connections.get_mut(at as usize) else { return };
         let Some(multiplex) = &mut connection.multiplex else { return };
-        if multiplex.is_armed {
+        let piece_due_ns = multiplex.piece_due_ns().unwrap_or(u64::MAX);
+        if multiplex.armed_ns.is_some_and(|armed_ns| armed_ns <= piece_due_ns) {
             return;
         }
         let oldest_ns = multiplex.oldest_ns();
-        multiplex.is_armed = oldest_ns.is_some();
         // Requests that wait for the target's settings have the same timeout as a response.
         let since_ns = oldest_ns.unwrap_or(bench.seat.now_ns);
-        let left = left_of(self.setup.response_timeout, since_ns, bench.seat.now_ns);
+        let timeout_ns = since_ns.saturating_add(self.setup.response_timeout.as_nanos() as u64);
+        let deadline_ns = timeout_ns.min(piece_due_ns);
+        multiplex.armed_ns = oldest_ns.is_some().then_some(deadline_ns);
+        let left = Duration::from_nanos(deadline_ns.saturating_sub(bench.seat.now_ns));
         bench.seat.reactor.set_deadline(connection.task, Some(bench.seat.reactor.now().after(left)));
     }
 
@@ -121,7 +128,9 @@ impl Http {
         let mut out = std::mem::take(&mut self.codec.out);
         out.clear();
         let expired = multiplex.expire(before_ns, &mut out);
-        multiplex.is_armed = false;
+        multiplex.armed_ns = None;
+        // Which calls wait for a window has changed.
+        multiplex.pump(bench, &mut out);
         let _ = connection.write(&out);
         self.codec.out = out;
         self.under_way = self.under_way.saturating_sub(expired.len());
@@ -215,7 +224,7 @@ impl Http {
                 connection.state = if has_stream { State::Idle } else { State::Closed };
                 bench.seat.reactor.set_deadline(connection.task, None);
                 if let Some(multiplex) = &mut connection.multiplex {
-                    multiplex.is_armed = false;
+                    multiplex.armed_ns = None;
                 }
             }
         } else if has_stream {

@@ -14,8 +14,11 @@ impl Options {
             return wrong("this build has no zstd (build it with `--features zstd`, or use gzip or br)");
         }
         let Some(upload) = self.upload else { return Ok(()) };
-        if self.version != Version::Http11 || self.script.is_some() || self.scenario.is_some() || self.pipeline > 1 {
-            return wrong("bodies in pieces are for HTTP/1.1, one request at a time, without a script or a scenario");
+        let has_pieces = matches!(self.version, Version::Http11 | Version::Http2) && !self.grpc;
+        if !has_pieces || self.script.is_some() || self.scenario.is_some() || self.pipeline > 1 {
+            return wrong(
+                "bodies in pieces are for HTTP/1.1, one request at a time, and for HTTP/2; without gRPC, a script or a scenario",
+            );
         }
         if !(1..=PIECE_BYTES_MAX).contains(&upload.piece_bytes) {
             return wrong("a piece of a body has 1 byte to 16 MB");

@@ -2,6 +2,7 @@
 
 use super::ending::Ending;
 use super::events::EventStream;
+use super::one_stream::OneStream;
 use super::setup::Setup;
 use reactor::TaskId;
 use transport::Transport;
@@ -49,6 +50,8 @@ pub(super) struct Connection {
     pub(super) decoder: Decoder,
     /// In a load of events: what it receives, and what it sends when it is opened again.
     pub(super) events: Option<Box<EventStream>>,
+    /// In a load of events over HTTP/2: the stream.
+    pub(super) one_stream: Option<Box<OneStream>>,
     /// Bytes that the socket has not taken.
     pub(super) unsent: Vec<u8>,
     pub(super) room: u32,
@@ -81,6 +84,7 @@ impl Connection {
             handshake: None,
             decoder: new_decoder(),
             events: None,
+            one_stream: None,
             unsent: Vec::new(),
             room,
             joined: 0,

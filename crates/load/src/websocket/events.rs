@@ -20,6 +20,9 @@ pub struct EventOptions {
     pub time: Option<EventTime>,
     /// Whether ids are numbers in sequence, so that a gap is a loss.
     pub in_sequence: bool,
+    /// Whether each response is a stream of HTTP/2, on a connection of its own.
+    #[serde(default)]
+    pub http2: bool,
 }
 
 /// Where an event has the time at which it was sent, as a number of s, ms, us or ns since 1970.

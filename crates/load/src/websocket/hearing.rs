@@ -2,13 +2,28 @@
 
 use super::ending::Ending;
 use super::events::Rest;
+use super::one_stream::StreamEnd;
 use super::talking::Heard;
 use super::worker::Worker;
 use crate::worker::Seat;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 impl Worker {
-    /// Parses received bytes, and returns how the connection ends, if it does.
+    /// Takes frames of HTTP/2, and the events in them.
+    pub(super) fn hear_stream(&mut self, slot: usize, bytes: &[u8]) -> Heard {
+        let now_ms = self.seat.now_ns / 1_000_000;
+        let Some(connection) = self.connections.get_mut(slot) else { return Heard::default() };
+        let Some(one_stream) = &mut connection.one_stream else { return Heard::default() };
+        let (mut body, mut reply) = (std::mem::take(&mut self.frame), Vec::new());
+        body.clear();
+        one_stream.take(bytes, now_ms, &mut body, &mut reply);
+        let mut heard = self.hear_events(slot, &body);
+        self.frame = body;
+        heard.reply = reply;
+        heard
+    }
+
+    /// Parses bytes of a response, and returns how the connection ends, if it does.
     pub(super) fn hear_events(&mut self, slot: usize, bytes: &[u8]) -> Heard {
         let Self { connections, seat, setup, .. } = self;
         let Seat { record, now_ns, .. } = seat;
@@ -44,11 +59,21 @@ impl Worker {
         let rest = events.take(bytes, told, || comments += 1);
         events.last_ns = last_ns;
         record.comments += comments;
+        let one_stream = connections.get(slot).and_then(|connection| connection.one_stream.as_ref());
         Heard::ended(match rest {
-            Ok(Rest::More) => None,
+            Ok(Rest::More) => one_stream.and_then(|one_stream| one_stream.end()).map(ending_of),
             Ok(Rest::Nothing) => Some(Ending::Complete),
             Err(_) => Some(Ending::BadFrame),
         })
+    }
+}
+
+/// How a connection ends with its stream.
+fn ending_of(end: StreamEnd) -> Ending {
+    match end {
+        StreamEnd::Complete => Ending::Complete,
+        StreamEnd::Reset(_) => Ending::Reset,
+        StreamEnd::Fault(_) => Ending::BadFrame,
     }
 }
 

@@ -23,6 +23,7 @@ mod expect;
 mod health;
 mod hearing;
 mod message;
+mod one_stream;
 mod opening;
 mod options;
 mod record;

@@ -3,12 +3,14 @@
 use super::connection::{Handshake, Phase, new_decoder};
 use super::ending::Ending;
 use super::events::EventStream;
+use super::one_stream::{OneStream, StreamEnd};
 use super::options::Held;
 use super::soon::tick_before;
 use super::worker::Worker;
 use crate::cause::{Cause, of_foreign_bytes};
 use http1::encode::{encode_field, encode_head_end};
 use http1::{FieldId, Parse, RequestKind, ResponseKind};
+use http2::RequestLine;
 use reactor::{Millis, Read};
 use std::time::Duration;
 use transport::Transport;
@@ -126,6 +128,9 @@ impl Worker {
         let (url, setup) = (&self.setup.options.url, &self.setup);
         let target = setup.fill(&url.path, number);
         let mut request = Vec::new();
+        if setup.options.is_http2() {
+            return self.ask_on_stream(slot, target.as_bytes());
+        }
         if setup.options.held() == Held::Events {
             let events = self.connections.get(slot).and_then(|connection| connection.events.as_ref());
             let last_id = events.map(|events| events.last_id.as_slice()).filter(|id| !id.is_empty());
@@ -134,14 +139,51 @@ impl Worker {
         } else {
             encode_request(target.as_bytes(), url.authority.as_bytes(), &key, &setup.lines, &mut request);
         }
-        let timeout = setup.options.timeout;
+        self.send_request(slot, key, &request);
+    }
+
+    fn send_request(&mut self, slot: usize, key: Key, request: &[u8]) {
+        let timeout = self.setup.options.timeout;
         let Some(connection) = self.connections.get_mut(slot) else { return };
         connection.handshake = Some(Box::new(Handshake { key, bytes: Vec::new() }));
         connection.phase = Phase::Opening;
-        if self.transmit(slot, &request).is_err() {
+        if self.transmit(slot, request).is_err() {
             return self.fail(slot, Failure::Cause(Cause::ResetUnanswered));
         }
         self.wake_in(slot, timeout);
+    }
+
+    /// Asks for events on a stream of HTTP/2.
+    fn ask_on_stream(&mut self, slot: usize, path: &[u8]) {
+        let Self { connections, setup, seat, .. } = self;
+        let Some(connection) = connections.get_mut(slot) else { return };
+        let session = connection.stream.as_ref().map(|stream| stream.session(|session| session.alpn() == Some(b"h2")));
+        if session.flatten() == Some(false) {
+            return self.fail(slot, Failure::Cause(Cause::NoHttp2));
+        }
+        let url = &setup.options.url;
+        let line = RequestLine {
+            method: b"GET",
+            scheme: if url.tls { b"https" } else { b"http" },
+            authority: url.authority.as_bytes(),
+            path,
+            protocol: b"",
+        };
+        let last_id = connection.events.as_ref().map(|events| events.last_id.as_slice()).filter(|id| !id.is_empty());
+        seat.record.resumed += u64::from(last_id.is_some());
+        let mut request = Vec::new();
+        let opened = OneStream::open(&line, &mut request, |fields| {
+            let own = [("accept", &b"text/event-stream"[..]), ("cache-control", b"no-store")];
+            let last_id = last_id.map(|id| ("last-event-id", id));
+            let given = setup.options.fields.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+            for (name, value) in own.into_iter().chain(last_id).chain(given) {
+                // The options are checked; what HTTP/2 does not have is left out.
+                let _ = fields.add(name.as_bytes(), value);
+            }
+        });
+        let Ok(stream) = opened else { return self.fail(slot, Failure::BadHandshake) };
+        connection.one_stream = Some(Box::new(stream));
+        self.send_request(slot, Key::new([0; 16]), &request);
     }
 
     /// Handles an event while the handshake response is awaited.
@@ -150,19 +192,29 @@ impl Worker {
         let (Some(stream), Some(mut handshake)) = (connection.stream.take(), connection.handshake.take()) else {
             return;
         };
+        let (mut one_stream, mut reply) = (connection.one_stream.take(), Vec::new());
+        let now_ms = self.seat.now_ns / 1_000_000;
         let fired = self.seat.reactor.take_deadline_fired(connection.task);
         let answer = loop {
             let read = stream.read_with(READ_BYTES, |bytes| {
                 self.seat.record.bytes_received += bytes.len() as u64;
-                handshake.bytes.extend_from_slice(bytes);
+                match &mut one_stream {
+                    Some(one_stream) => one_stream.take(bytes, now_ms, &mut handshake.bytes, &mut reply),
+                    None => handshake.bytes.extend_from_slice(bytes),
+                }
             });
             let begun = !handshake.bytes.is_empty();
             let cause = match read {
                 // A FIN that came with the bytes is not reported again, so read until nothing is left.
-                Ok(Read::Data(())) => match self.take_answer(&handshake) {
-                    Answer::NotYet => continue,
-                    decided => break decided,
-                },
+                Ok(Read::Data(())) => {
+                    let answer = if begun { self.take_answer(&handshake) } else { Answer::NotYet };
+                    match (answer, one_stream.as_ref().and_then(|one_stream| one_stream.end())) {
+                        (Answer::NotYet, Some(StreamEnd::Reset(cause) | StreamEnd::Fault(cause))) => cause,
+                        (Answer::NotYet, Some(StreamEnd::Complete)) => Cause::BadHead,
+                        (Answer::NotYet, None) => continue,
+                        (decided, _) => break decided,
+                    }
+                }
                 Ok(Read::NotReady) if fired && begun => Cause::ReadTimeout,
                 Ok(Read::NotReady) if fired => Cause::Silent,
                 Ok(Read::NotReady) => break Answer::NotYet,
@@ -174,7 +226,10 @@ impl Worker {
             break Answer::Failed(Failure::Cause(cause));
         };
         if let Some(connection) = self.connections.get_mut(slot) {
-            connection.stream = Some(stream);
+            (connection.stream, connection.one_stream) = (Some(stream), one_stream);
+        }
+        if !reply.is_empty() && self.transmit(slot, &reply).is_err() {
+            return self.fail(slot, Failure::Cause(Cause::ResetUnanswered));
         }
         match answer {
             Answer::NotYet => {
@@ -262,7 +317,7 @@ impl Worker {
             return self.finish(slot, ending);
         }
         if !stalled {
-            let heard = self.hear(slot, frames);
+            let heard = self.hear_first(slot, frames);
             self.settle_heard(slot, &heard);
             // Bytes that arrived meanwhile were reported before the response was read.
             self.seat.reactor.wake(task);
@@ -277,6 +332,7 @@ impl Worker {
         }
         let Some(connection) = self.connections.get_mut(slot) else { return };
         (connection.stream, connection.handshake, connection.unsent) = (None, None, Vec::new());
+        connection.one_stream = None;
         connection.failures = connection.failures.saturating_add(1);
         // Clients of events do not come back after a 204.
         let is_told_to_stop = matches!(failure, Failure::Status(204)) && self.setup.options.events.is_some();
@@ -291,7 +347,7 @@ impl Worker {
             return;
         }
         let ending = connection.ending.take().unwrap_or(ending);
-        (connection.stream, connection.unsent) = (None, Vec::new());
+        (connection.stream, connection.one_stream, connection.unsent) = (None, None, Vec::new());
         self.open = self.open.saturating_sub(1);
         setup.ended();
         self.seat.record.end(ending);

@@ -155,6 +155,11 @@ impl Options {
         }
     }
 
+    /// Whether events come over HTTP/2.
+    pub fn is_http2(&self) -> bool {
+        self.events.as_ref().is_some_and(|events| events.http2)
+    }
+
     /// When all connections should be open.
     pub fn ramp_time(&self) -> Duration {
         Duration::try_from_secs_f64(self.connections as f64 / self.ramp).unwrap_or(Duration::MAX)
@@ -175,6 +180,7 @@ impl Options {
         match self.held() {
             Held::WebSocket => "WebSockets",
             Held::Tcp => "connections",
+            Held::Events if self.is_http2() => "event streams over HTTP/2",
             Held::Events => "event streams",
         }
     }

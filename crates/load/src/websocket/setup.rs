@@ -85,7 +85,11 @@ impl Setup {
                 protocols.extend(value.split(',').map(|name| name.trim().as_bytes().to_vec()));
             }
         }
-        let protocols_of_tls: &[&str] = if options.url.bare { &[] } else { &["http/1.1"] };
+        let protocols_of_tls: &[&str] = match (options.url.bare, options.is_http2()) {
+            (true, _) => &[],
+            (false, true) => &["h2"],
+            (false, false) => &["http/1.1"],
+        };
         let tls =
             if options.url.tls { Some(Side::new(&options.tls, protocols_of_tls, [name(&options)])?) } else { None };
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);

@@ -78,7 +78,15 @@ impl Worker {
     }
 
     /// Parses received bytes. Returns the reply to send, and how the connection ends, if it does.
-    pub(super) fn hear(&mut self, slot: usize, mut bytes: &[u8]) -> Heard {
+    pub(super) fn hear(&mut self, slot: usize, bytes: &[u8]) -> Heard {
+        if self.setup.options.is_http2() {
+            return self.hear_stream(slot, bytes);
+        }
+        self.hear_first(slot, bytes)
+    }
+
+    /// The same for bytes without frames of HTTP/2, as they come behind a head.
+    pub(super) fn hear_first(&mut self, slot: usize, mut bytes: &[u8]) -> Heard {
         if self.setup.options.events.is_some() {
             return self.hear_events(slot, bytes);
         }
@@ -295,9 +303,9 @@ impl Worker {
 /// The result of parsing received bytes.
 #[derive(Debug, Default)]
 pub(super) struct Heard {
-    reply: Vec<u8>,
+    pub(super) reply: Vec<u8>,
     close: Option<CloseCode>,
-    ending: Option<Ending>,
+    pub(super) ending: Option<Ending>,
 }
 
 impl Heard {

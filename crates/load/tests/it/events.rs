@@ -15,7 +15,7 @@ fn options(address: SocketAddr, path: &str, connections: usize, hold_ms: u64) ->
         connections,
         hold: Duration::from_millis(hold_ms),
         drain: Duration::from_secs(10),
-        events: Some(EventOptions { time: Some("/sent_us".parse().unwrap()), in_sequence: true }),
+        events: Some(EventOptions { time: Some("/sent_us".parse().unwrap()), in_sequence: true, http2: false }),
         ..Options::new(format!("http://{address}{path}").parse().unwrap())
     }
 }
@@ -118,4 +118,67 @@ fn a_storm_resumes_every_stream() {
     assert_eq!((record.ended_by(Ending::Storm), record.again, record.unrecovered), (8, 8, 0));
     assert_eq!((record.lost, record.surplus), (0, 0), "the origin continues after the last id");
     assert!(record.resumed > 0);
+}
+
+/// The same load with streams of HTTP/2.
+fn over_http2(options: Options) -> Options {
+    let events = options.events.map(|events| EventOptions { http2: true, ..events });
+    Options { events, ..options }
+}
+
+#[test]
+fn over_http2_events_are_counted_and_timed_until_the_load_closes() {
+    let origin = origin(origin::Options::default());
+    let summary = run(over_http2(Options { threads: 2, ..options(origin.address(), "/events?every=5", 20, 1000) }));
+    let record = &summary.record;
+    assert_eq!((record.established, record.failed(), record.losses(), record.open), (20, 0, 0, 20));
+    assert_eq!((record.ended_by(Ending::Done), origin.counts().http2_connections), (20, 20));
+    assert!(record.delivered >= 40, "{} events", record.delivered);
+    assert_eq!((record.lost, record.surplus, record.unstamped, record.resumed), (0, 0, 0, 0));
+    assert_eq!((record.delivery.count(), record.between.count()), (record.delivered, record.delivered - 20));
+}
+
+#[test]
+fn over_http2_streams_that_end_are_opened_again_after_the_last_id() {
+    let origin = origin(origin::Options::default());
+    for (by, ending) in [("", Ending::Complete), ("&by=reset", Ending::Reset)] {
+        let path = format!("/events?every=2&count=5{by}");
+        let load = over_http2(Options { reconnect: RECONNECT, ..options(origin.address(), &path, 4, 400) });
+        let record = run(load).record;
+        assert!(record.ended_by(ending) > 0, "{by}: {:?}", record.endings);
+        assert!(record.resumed > 0 && record.again >= record.resumed, "{by}: {}", record.resumed);
+        assert_eq!((record.lost, record.surplus), (0, 0), "{by}");
+        assert!(record.delivered > 4 * 5, "{by}: {}", record.delivered);
+    }
+}
+
+#[test]
+fn over_http2_responses_without_events_are_named() {
+    let origin = origin(origin::Options::default());
+    let missing = run(over_http2(options(origin.address(), "/nothing", 3, 100))).record;
+    assert_eq!((missing.statuses.get(&404), missing.established), (Some(&3), 0));
+    let page = run(over_http2(options(origin.address(), "/page", 3, 100))).record;
+    assert_eq!((page.bad_handshakes, page.established), (3, 0));
+    let http1 = server(|mut stream| {
+        if read_head(&mut stream) {
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
+        }
+    });
+    let refused = run(over_http2(options(http1, "/", 2, 100))).record;
+    assert_eq!((refused.failed_by(Cause::NoHttp2), refused.established), (2, 0), "{:?}", refused.failures);
+}
+
+/// The events are more than the windows have at the beginning.
+#[test]
+fn over_http2_large_events_open_the_window_again_under_tls() {
+    let pair = tls::Pair::self_made(&["127.0.0.1".to_owned()]).unwrap();
+    let side = tls::ServerSide::new().pair(pair).alpn(["h2"]).build().unwrap();
+    let secure = origin::Tls::new(side);
+    let origin = origin(origin::Options { tls: Some(secure), ..origin::Options::default() });
+    let url = format!("https://{}/events?every=1&size=60000", origin.address()).parse().unwrap();
+    let load = Options { url, ..over_http2(options(origin.address(), "/", 2, 1000)) };
+    let record =
+        run(Options { tls: load::TlsOptions { insecure: true, ..load::TlsOptions::default() }, ..load }).record;
+    assert_eq!((record.established, record.failed(), record.losses()), (2, 0, 0), "{:?}", record.failures);
+    assert!(record.bytes_received > 8 << 20, "{} bytes", record.bytes_received);
 }

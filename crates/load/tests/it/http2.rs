@@ -3,14 +3,15 @@
 #![allow(clippy::unwrap_used)] // a failed step is the end of a test
 
 use crate::scene::{origin, read_head, requests, run, server, target};
-use load::{Cause, Options, Pace, Summary, TlsOptions, Version};
+use load::{Cause, Options, Pace, Summary, TlsOptions, Upload, Version};
 use origin::{Closing, Running, Tls};
 use std::fs;
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use testkit::{free_port, peer_program};
+use testkit::{Http2Service, Peer, free_port, peer_program};
 use tls::{Pair, ServerSide};
 
 /// This many requests over connections with this many streams.
@@ -268,4 +269,99 @@ fn nginx_without_http2_is_named_so() {
     let (_nginx, address) = nginx(&folder, "");
     let summary = run(over_http2(target(address, "/"), 2, 1, 1));
     assert_eq!(summary.record.whole().failed_by(Cause::NoHttp2), 2, "{:?}", summary.record.whole().failures);
+}
+
+/// A target that reads bodies as HTTP/2 sends them, and tells what it got: the declared length, and the size of each frame.
+fn reading_target(answers: impl Fn(&mut Http2Service, u32) + Send + Sync + 'static) -> Peer {
+    Peer::script(move |talk| {
+        let mut service = Http2Service::new(talk);
+        while let Some(stream) = service.request() {
+            answers(&mut service, stream);
+        }
+    })
+}
+
+fn upload_to(address: SocketAddr, body: &[u8], upload: Upload, count: u64, streams: usize) -> Options {
+    let target = load::Target { method: "POST".to_owned(), body: body.to_vec(), ..target(address, "/echo") };
+    Options { upload: Some(upload), ..over_http2(target, count, 1, streams) }
+}
+
+#[test]
+fn bodies_in_pieces_arrive_whole_and_without_a_length() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&seen);
+    let peer = reading_target(move |service, stream| {
+        service.until("the whole body", |service| service.so_far(stream).is_whole);
+        let asked = service.so_far(stream);
+        let length = asked.value("content-length").map(str::to_owned);
+        told.lock().unwrap().push((length, asked.value("transfer-encoding").is_some(), asked.body.clone()));
+        service.answer(stream, "thanks");
+    });
+    let body: Vec<u8> = (0..200_000_u32).map(|at| (at % 251) as u8).collect();
+    for (chunked, piece_bytes, expected) in [(true, 999, None), (false, 70_000, Some("200000".to_owned()))] {
+        let upload = Upload { chunked, piece_bytes, bytes_per_second: None };
+        let summary = run(upload_to(peer.address(), &body, upload, 6, 3));
+        assert_eq!(whole(&summary), (6, 0), "{:?}", summary.record.whole().failures);
+        assert!(summary.record.whole().bytes_sent >= 6 * body.len() as u64);
+        for (length, has_coding, got) in seen.lock().unwrap().drain(..) {
+            assert_eq!((length, has_coding), (expected.clone(), false));
+            assert!(got == body, "{} bytes", got.len());
+        }
+    }
+}
+
+#[test]
+fn pieces_at_a_rate_take_their_time_on_each_stream_and_no_timeout() {
+    let origin = origin(origin::Options::default());
+    let upload = Upload { chunked: true, piece_bytes: 1000, bytes_per_second: Some(8000.0) };
+    let options = upload_to(origin.address(), &[b'x'; 8000], upload, 4, 4);
+    let summary = run(Options { response_timeout: Duration::from_millis(700), ..options });
+    assert_eq!(whole(&summary), (4, 0), "{:?}", summary.record.whole().failures);
+    // The eighth piece is due after 7/8 of a second. The streams do not wait for each other.
+    let tally = summary.record.whole();
+    assert!(tally.latency.min_ns() >= 800_000_000, "{} ns", tally.latency.min_ns());
+    let streams = summary.record.streams.unwrap();
+    assert_eq!((streams.most, streams.window_limited_ns), (4, 0), "a piece that is not due is not limited by a window");
+}
+
+#[test]
+fn an_answer_before_the_end_of_slow_pieces_ends_the_stream_alone() {
+    let peer = reading_target(|service, stream| service.respond(stream, 413, &[], true));
+    let upload = Upload { chunked: true, piece_bytes: 1000, bytes_per_second: Some(20_000.0) };
+    let summary = run(upload_to(peer.address(), &vec![b'x'; 100_000], upload, 5, 1));
+    let tally = summary.record.whole();
+    assert_eq!((tally.responses, tally.failed(), summary.record.opened), (5, 0, 1), "{:?}", tally.failures);
+    assert!(tally.bytes_sent < 100_000, "{} bytes", tally.bytes_sent);
+}
+
+#[test]
+fn a_target_that_opens_no_window_for_pieces_is_named() {
+    let peer = Peer::script(|talk| {
+        let mut service = Http2Service::new(talk);
+        service.holds_windows = true;
+        service.request();
+        service.until_gone();
+    });
+    let upload = Upload { chunked: true, piece_bytes: 1000, bytes_per_second: None };
+    let options = upload_to(peer.address(), &vec![b'x'; 1 << 20], upload, 1, 1);
+    let summary = run(Options { response_timeout: Duration::from_millis(500), ..options });
+    let tally = summary.record.whole();
+    assert_eq!((tally.failed_by(Cause::SendTimeout), tally.failed()), (1, 1), "{:?}", tally.failures);
+    assert!(summary.record.streams.unwrap().window_limited_ns > 300_000_000);
+}
+
+/// One stream has a window for the whole body, so no frame of the target says that it may go on.
+#[test]
+fn a_body_above_the_buffer_needs_no_word_of_the_target() {
+    let config = http2::Config { stream_window: 8 << 20, connection_window: 16 << 20, ..http2::Config::default() };
+    let peer = Peer::script(move |talk| {
+        let mut service = Http2Service::with(talk, config);
+        service.holds_windows = true;
+        while let Some((stream, _)) = service.whole_request() {
+            service.answer(stream, "thanks");
+        }
+    });
+    let target = load::Target { method: "POST".to_owned(), body: vec![b'x'; 2 << 20], ..target(peer.address(), "/") };
+    let summary = run(over_http2(target, 2, 1, 2));
+    assert_eq!(whole(&summary), (2, 0), "{:?}", summary.record.whole().failures);
 }

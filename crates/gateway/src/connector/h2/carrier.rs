@@ -2,6 +2,7 @@
 //! book retires the connection, the carrier checks it in to the pool or closes it.
 
 use crate::base::counters::bump;
+use crate::base::logs::error::Level;
 use crate::base::memory::HeldFor;
 use crate::connector::h2::hub::Hub;
 use crate::connector::h2::session::UpstreamSession;
@@ -201,6 +202,13 @@ impl Carrier {
             }
             CarrierEnd::Lost(lost) => {
                 let is_going = session.is_going() && matches!(lost, ConnectionEnd::Closed);
+                if let (ConnectionEnd::Fault(reason), false) = (&lost, session.times().has_streams) {
+                    // No request reports it.
+                    let peer = up.stream().peer_address().ok().flatten();
+                    let peer = peer.map_or_else(|| "unix:".to_owned(), |peer| peer.to_string());
+                    let message = format!("upstream broke off HTTP/2: {reason} while idle, upstream: \"{peer}\"");
+                    thread.shared.error_log.log(Level::Info, &message);
+                }
                 session.fail(&lost);
                 if session.was_pooled() && session.begun() == 0 {
                     up.note_end(thread);

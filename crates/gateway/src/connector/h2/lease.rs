@@ -1,6 +1,7 @@
 //! Gets a request a stream: on a connection with room, on an idle one of the pool, or on one opened for it. The
 //! worker's book decides; a waiting request opens connections that the book wants, and goes on waiting for a stream.
 
+use crate::base::cells::GroupCells;
 use crate::base::logs::error::Level;
 use crate::connector::h2::carrier::Patience;
 use crate::connector::h2::hub::{AskedStream, Given, Hub, StreamKey};
@@ -26,6 +27,8 @@ const STALE_LEASES_MAX: usize = 8;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SharedPlan<'a> {
     pub(crate) limits: &'a GroupLimits,
+    /// Counts the requests that wait for a stream.
+    pub(crate) cells: &'a GroupCells,
     pub(crate) send_timeout: Duration,
     pub(crate) ping: Option<(Duration, Duration)>,
 }
@@ -41,6 +44,25 @@ struct PlaceInLine<'a> {
 impl Drop for PlaceInLine<'_> {
     fn drop(&mut self) {
         self.hub.leave(self.thread, self.key, self.task);
+    }
+}
+
+/// One of the requests that the metrics show as waiting for a stream. Those in the pool's line are counted there.
+struct CountedWait<'a> {
+    cells: &'a GroupCells,
+    worker: u16,
+}
+
+impl<'a> CountedWait<'a> {
+    fn begin(cells: &'a GroupCells, worker: u16) -> Self {
+        cells.wait_for_streams(worker, 1);
+        Self { cells, worker }
+    }
+}
+
+impl Drop for CountedWait<'_> {
+    fn drop(&mut self) {
+        self.cells.wait_for_streams(self.worker, -1);
     }
 }
 
@@ -153,7 +175,10 @@ async fn wait_for_stream<C: Caller>(
             caller.say(Level::Error, words);
             return Err(Failure::ConnectTimeout);
         };
-        if caller.wait_for(None, left).await == Woken::PeerGone {
+        let counted = CountedWait::begin(plan.cells, thread.index);
+        let woken = caller.wait_for(None, left).await;
+        drop(counted);
+        if woken == Woken::PeerGone {
             return Err(Failure::ClientGone);
         }
     }

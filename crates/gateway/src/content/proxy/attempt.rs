@@ -130,7 +130,12 @@ impl Exchange {
             return lease(self, wanted, times).await.map(UpstreamSide::H1);
         }
         let group = &plan.group;
-        let shared = SharedPlan { limits: &group.limits, send_timeout: plan.send_timeout, ping: group.http2_ping };
+        let shared = SharedPlan {
+            limits: &group.limits,
+            cells: &group.cells,
+            send_timeout: plan.send_timeout,
+            ping: group.http2_ping,
+        };
         Box::pin(lease_stream(self, wanted, shared, times)).await.map(UpstreamSide::H2)
     }
 

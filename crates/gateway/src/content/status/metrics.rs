@@ -407,7 +407,7 @@ const FAMILIES: &[Family] = &[
         name: "holdfast_upstream_waiting_requests",
         kind: Kind::Gauge,
         labels: "group",
-        help: "Requests that wait for a connection under max_connections.",
+        help: "Requests that wait for a connection (max_connections), for a stream of one (HTTP/2), or for a peer (queue).",
         write: |out, all| out.groups(all, |group| group.waiting),
     },
     Family {

@@ -11,7 +11,7 @@ pub(crate) mod tunnelled;
 
 use crate::base::close::CloseReason;
 use crate::base::counters::bump;
-use crate::base::memory::HeldFor;
+use crate::base::memory::{HeldFor, Pressure};
 use crate::downstream::body::{BodyError, BodyRead, RequestBody};
 use crate::downstream::client::ClientFacts;
 use crate::downstream::ending::After;
@@ -27,7 +27,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// A stream's window once its exchange reads the body: enough for 20 MB/s over a round trip of 12 ms, and a quarter of
+/// A stream's window once its exchange reads the body, unless memory is short: enough for 20 MB/s over a round trip of 12 ms, and a quarter of
 /// the connection's window for all streams.
 const READING_WINDOW_BYTES: u32 = 256 * 1024;
 
@@ -54,8 +54,6 @@ pub(crate) struct H2 {
     is_ended: bool,
     /// The exchange has asked for the request's body.
     has_read: bool,
-    /// `$bytes_sent` after the final head was framed.
-    head_ends_at: u64,
     /// The error code sent to the client if the stream is reset.
     code: ErrorCode,
     /// How long what the client still sends behind a whole response is dropped; `None`: not at all.
@@ -86,7 +84,6 @@ impl H2 {
             body_ended: false,
             is_ended: false,
             has_read: false,
-            head_ends_at: 0,
             code: ErrorCode::INTERNAL_ERROR,
             linger: None,
         }))
@@ -138,8 +135,7 @@ impl H2 {
         self.left = if self.has_body { head.length } else { None };
         let is_empty = !self.has_body || self.left == Some(0) || (last && body.is_empty());
         self.is_ended = is_empty && !self.with_trailers;
-        self.session.respond(self.key, view, head.status, self.is_ended, head.length)?;
-        self.head_ends_at = self.bytes_sent();
+        self.session.respond(self.key, view, head.status, self.is_ended, stated_length(head))?;
         if self.is_ended { Ok(()) } else { self.send_body(body, last) }
     }
 
@@ -148,9 +144,7 @@ impl H2 {
         if !self.is_connect {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        self.session.respond(self.key, view, view.head.status, false, None)?;
-        self.head_ends_at = self.bytes_sent();
-        Ok(())
+        self.session.respond(self.key, view, view.head.status, false, None)
     }
 
     pub(super) fn wants_tunnel(&self) -> bool {
@@ -225,7 +219,7 @@ impl H2 {
     }
 
     pub(super) fn body_bytes_sent(&self) -> u64 {
-        self.bytes_sent().saturating_sub(self.head_ends_at)
+        self.look(|stream| stream.body_bytes_sent)
     }
 
     pub(super) fn is_complete(&self) -> bool {
@@ -250,7 +244,7 @@ impl H2 {
     /// A length may be stated even with trailers: HTTP/2 marks the end of a body itself.
     pub(super) fn fields_at(mark: Mark, head: &ReplyHead, mut say: impl FnMut(FieldId, &[u8])) {
         if mark == Mark::Length
-            && let Some(length) = head.length
+            && let Some(length) = stated_length(head)
         {
             say(FieldId::ContentLength, itoa::Buffer::new().format(length).as_bytes());
         }
@@ -266,7 +260,7 @@ impl H2 {
         if body.is_done() {
             return Ok(BodyRead::Done);
         }
-        if !std::mem::replace(&mut self.has_read, true) {
+        if !std::mem::replace(&mut self.has_read, true) && self.session.thread.memory.pressure() == Pressure::None {
             self.session.grow_window(self.id, READING_WINDOW_BYTES);
         }
         let Some(received) = self.session.take_received(self.key) else { return Err(BodyError::Closed) };
@@ -295,6 +289,11 @@ impl H2 {
             };
         }
     }
+}
+
+/// The length that the head states: a 204 has none, whatever the upstream has said (RFC 9110 §8.6).
+fn stated_length(head: &ReplyHead) -> Option<u64> {
+    head.length.filter(|_| head.status != 204)
 }
 
 /// Whether a status means success.

@@ -32,6 +32,15 @@ pub(crate) struct Arrived {
     pub(crate) fault: Option<RequestError>,
 }
 
+/// What reads have found for the worker.
+#[derive(Default)]
+pub(crate) struct ReadResults {
+    /// Complete requests.
+    pub(crate) arrived: Vec<Arrived>,
+    /// Streams that were reset because of a fault of the client.
+    pub(crate) faults: Vec<(StreamId, Reason)>,
+}
+
 /// The result of a read.
 #[derive(Debug)]
 pub(crate) enum SessionRead {
@@ -48,19 +57,19 @@ pub(crate) enum SessionRead {
 }
 
 impl Session {
-    /// Reads once. Adds complete requests to `arrived`; `request` returns buffers for one.
+    /// Reads once. Adds complete requests and faults to `found`; `request` returns buffers for one.
     pub(crate) fn read(
         &self,
         head: &mut Head,
         limits: &Limits,
         request: &mut dyn FnMut() -> Box<Request>,
-        arrived: &mut Vec<Arrived>,
+        found: &mut ReadResults,
     ) -> SessionRead {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         let Some(mut connection) = state.connection.take() else { return SessionRead::Failed };
         let pending = std::mem::take(&mut connection.pending);
-        let mut work = Reading { thread: &self.thread, limits, request, arrived, client: &mut connection.client };
+        let mut work = Reading { thread: &self.thread, limits, request, found, client: &mut connection.client };
         let outcome = if pending.is_empty() {
             match connection.stream.read_with(READ_BYTES, |bytes| work.take(state, bytes, head)) {
                 Ok(Read::Data(outcome)) => outcome,
@@ -84,7 +93,7 @@ struct Reading<'a> {
     thread: &'a Rc<WorkerThread>,
     limits: &'a Limits,
     request: &'a mut dyn FnMut() -> Box<Request>,
-    arrived: &'a mut Vec<Arrived>,
+    found: &'a mut ReadResults,
     client: &'a mut ClientFacts,
 }
 
@@ -122,6 +131,7 @@ impl Reading<'_> {
             Event::Reset { stream, by } => {
                 if let ResetBy::Us(reason) = by {
                     self.thread.counters().http2_stream_faults.count(reason);
+                    self.found.faults.push((stream, reason));
                 }
                 if let Some(known) = state.carried.ended_stream_of(stream) {
                     known.is_gone = true;
@@ -151,7 +161,7 @@ impl Reading<'_> {
         state.times.has_begun = true;
         self.client.requests = self.client.requests.saturating_add(1);
         let requests = self.client.requests;
-        self.arrived.push(Arrived {
+        self.found.arrived.push(Arrived {
             key,
             stream: id,
             requests,

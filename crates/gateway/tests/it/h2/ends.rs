@@ -75,6 +75,21 @@ fn h14_keepalive_requests_ends_a_connection_in_two_steps() {
 }
 
 #[test]
+fn h14_keepalive_time_ends_a_connection_with_its_next_stream() {
+    let gateway = gateway("keepalive_time 300ms; return 200 $connection_requests;", &[]);
+    let mut client = connect(&gateway);
+    let mut number = 0;
+    until("a GOAWAY", || {
+        number += 1;
+        assert_eq!(client.get("/").text(), number.to_string(), "no stream is lost");
+        (client.goaways > 0).then_some(())
+    });
+    client.end();
+    assert_eq!((client.goaways, client.goaway), (2, Some((2 * number - 1, ErrorCode::NO_ERROR))));
+    until_closed(&gateway, client, CloseReason::KeepaliveLimit);
+}
+
+#[test]
 fn h15_an_idle_connection_is_closed_after_keepalive_timeout_with_goaway() {
     let gateway = gateway("keepalive_timeout 100ms; return 200 x;", &[]);
     let mut client = connect(&gateway);
@@ -166,6 +181,27 @@ fn h20_a_window_that_never_opens_ends_the_stream_after_send_timeout() {
     assert_eq!((answer.body.len(), answer.reset), (1000, Some(ErrorCode::CANCEL)));
     client.holds_windows = false;
     assert_eq!(client.get("/own").text(), "own", "the connection goes on");
+}
+
+#[test]
+fn h108_the_memory_of_streams_without_a_window_is_counted_and_given_back() {
+    const STREAMS: u64 = 20;
+    let body = "x".repeat(20_000);
+    let peer = Peer::saying(format!("HTTP/1.1 200 OK\r\nContent-Length: 20000\r\n\r\n{body}"));
+    let server = "send_timeout 30s; location / { proxy_pass http://{upstream:0}; }";
+    let gateway = gateway(server, &[peer.address()]);
+    let mut client = Http2Talk::connect_with(gateway.address(), Config { stream_window: 1000, ..Config::default() });
+    client.holds_windows = true;
+    let streams: Vec<u32> = (0..STREAMS).map(|_| client.open("GET", "/", &[], true)).collect();
+    for &stream in &streams {
+        client.until("a window's worth", |talk| talk.so_far(stream).body.len() == 1000);
+    }
+    let held = || gateway.shared().memory().held_by_exchanges;
+    until("memory of all streams", || (held() >= STREAMS * 19_000).then_some(()));
+    for stream in streams {
+        client.reset(stream);
+    }
+    until("nothing is held", || (held() == 0).then_some(()));
 }
 
 /// Opens a stream, sends a part of its body, and gets the answer that does not wait for the rest.

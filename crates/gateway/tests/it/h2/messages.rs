@@ -3,7 +3,7 @@
 use super::{connect, gateway, gateway_with};
 use http2::{Config, ErrorCode};
 use std::sync::Arc;
-use testkit::{Http2Talk, Peer, Signal, Talk};
+use testkit::{Gateway, Http2Talk, Peer, Signal, Talk};
 
 const HELLO: &str =
     "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-Up: 1\r\nConnection: keep-alive\r\nKeep-Alive: timeout=5\r\n\r\nhello";
@@ -26,9 +26,9 @@ fn h1_a_request_goes_to_an_http1_upstream_and_its_response_comes_back() {
     assert_eq!((request.value("X-Own"), request.values("Cookie")), (Some("2"), vec!["a=1; b=2"]));
     assert_eq!(client.get("/second").status, 200);
     let lines = gateway.access_lines(2);
-    // A frame has nine bytes before its payload, which nginx counts.
-    assert_eq!(lines[0], "200 HTTP/2.0 \"GET /a?b=c HTTP/2.0\" h2c 1 14 OK");
-    assert_eq!(lines[1], "200 HTTP/2.0 \"GET /second HTTP/2.0\" h2c 2 14 OK");
+    // As in nginx, frames are not part of a body.
+    assert_eq!(lines[0], "200 HTTP/2.0 \"GET /a?b=c HTTP/2.0\" h2c 1 5 OK");
+    assert_eq!(lines[1], "200 HTTP/2.0 \"GET /second HTTP/2.0\" h2c 2 5 OK");
     gateway.until_totals("one connection at rest", |totals| totals.active == 1 && totals.waiting == 1);
 }
 
@@ -262,4 +262,32 @@ fn h43_a_client_with_large_windows_gets_everything_without_another_word() {
             assert_eq!(client.answer(stream).body.len(), size);
         }
     }
+}
+
+/// As in nginx: frames around a body, heads and trailers are part of `$bytes_sent` alone.
+#[test]
+fn figures_of_a_response_have_its_body_without_frames() {
+    let peer = Peer::saying("HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n");
+    let text = "events {} http { log_format figures '$status $body_bytes_sent $bytes_sent $sent_http_content_length'; \
+                access_log access.log figures; server { listen {listen}; http2 on; root .; \
+                location /trailed { add_trailer X-T 1; } location = /none { proxy_pass http://{upstream:0}; } } }";
+    let gateway = Gateway::start(text, &[peer.address()]);
+    for name in ["large", "trailed"] {
+        std::fs::write(gateway.prefix().join(name), vec![b'x'; 100_000]).unwrap();
+    }
+    let mut client = connect(&gateway);
+    for path in ["/large", "/trailed"] {
+        assert_eq!(client.get(path).body.len(), 100_000);
+    }
+    // RFC 9110 §8.6: a 204 has no length, whatever the upstream has said.
+    assert_eq!(client.get("/none").value("content-length"), None);
+    let split = |line: &String| line.split(' ').map(str::to_owned).collect();
+    let lines: Vec<Vec<String>> = gateway.access_lines(3).iter().map(split).collect();
+    let sent: Vec<usize> = lines.iter().map(|line| line[2].parse().unwrap()).collect();
+    assert_eq!((&*lines[0][1], &*lines[1][1], &*lines[2][1]), ("100000", "100000", "0"));
+    // Frames of 8 KB have nine bytes before their payload.
+    let framing = 100_000_usize.div_ceil(8192) * 9;
+    assert!((100_050 + framing..100_300 + framing).contains(&sent[0]) && sent[2] < 100, "{sent:?}");
+    assert!(sent[1] > 100_000 + framing, "{sent:?}");
+    assert_eq!(&*lines[2][3], "-");
 }

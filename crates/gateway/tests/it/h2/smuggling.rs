@@ -10,8 +10,9 @@ const PSEUDO: [(&[u8], &[u8]); 4] =
 
 fn proxied() -> (Peer, Gateway) {
     let peer = Peer::saying("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
-    let gateway =
-        gateway("location / { proxy_pass http://{upstream:0}; } location /own { return 200 own; }", &[peer.address()]);
+    let server = "location / { proxy_pass http://{upstream:0}; } location /own { return 200 own; } \
+                  location /status { status_page; }";
+    let gateway = gateway(server, &[peer.address()]);
     (peer, gateway)
 }
 
@@ -28,6 +29,12 @@ fn reply(client: &mut Talk, stream: u32) -> (u8, Vec<u8>) {
     }
 }
 
+/// Streams that ended for a fault with this reason.
+fn counted(status: &str, reason: &str) -> u64 {
+    let name = format!("holdfast_http2_stream_faults_total{{reason=\"{reason}\"}} ");
+    status.lines().find_map(|line| line.strip_prefix(&name)?.parse().ok()).unwrap()
+}
+
 fn is_refused(fields: &[(&[u8], &[u8])]) {
     let (peer, gateway) = proxied();
     let mut client = Talk::connect(gateway.address());
@@ -36,6 +43,11 @@ fn is_refused(fields: &[(&[u8], &[u8])]) {
     let (kind, payload) = reply(&mut client, 1);
     assert_eq!((kind, &payload[..]), (3, &[0, 0, 0, 1][..]), "RST_STREAM with PROTOCOL_ERROR for {fields:?}");
     assert_eq!(peer.connections(), 0, "{fields:?}");
+    let line = gateway.logged("HTTP/2 stream 1 was reset, because of its client: ");
+    assert!(line.contains(" [info] ") && line.contains("client: 127.0.0.1"), "{line}");
+    let status = gateway.client().get("/status?format=prometheus", "").text();
+    let faults: u64 = ["head", "body_length"].iter().map(|reason| counted(&status, reason)).sum();
+    assert_eq!(faults, 1, "{fields:?}");
     // The connection continues, and its header table stays valid.
     let own = [(&b":method"[..], &b"GET"[..]), (b":scheme", b"http"), (b":authority", b"a"), (b":path", b"/own")];
     client.send(http2_frame(1, 5, 3, &http2_block(&own)));
@@ -151,5 +163,9 @@ fn h30_a_head_that_is_too_large_is_answered() {
     let answer = client.answer(stream);
     assert_eq!(answer.status, 400, "{answer:?}");
     assert_ne!(answer.reset, Some(ErrorCode::PROTOCOL_ERROR));
+    assert_eq!(client.get("/").status, 200);
+    // One field of all that there is room for is too long as well.
+    let stream = client.open("GET", "/", &[("x-a", &long[..1500])], true);
+    assert_eq!(client.answer(stream).status, 400);
     assert_eq!(client.get("/").status, 200);
 }

@@ -1,12 +1,12 @@
 //! The directives of HTTP/2.
 
 use super::{connect, gateway, gateway_with};
-use testkit::{Http2Talk, Talk};
+use testkit::{Gateway, Http2Talk, Talk, http2_block, http2_frame};
 
 #[test]
 fn h36_without_http2_a_preface_is_a_bad_request() {
     let text = "events {} http { access_log off; server { listen {listen}; return 200 x; } }";
-    let gateway = testkit::Gateway::start(text, &[]);
+    let gateway = Gateway::start(text, &[]);
     let mut client = Talk::connect(gateway.address());
     client.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
     let (bytes, _) = client.rest();
@@ -16,7 +16,7 @@ fn h36_without_http2_a_preface_is_a_bad_request() {
 #[test]
 fn h37_the_deprecated_parameter_of_listen_is_enough() {
     let text = "events {} http { access_log off; server { listen {listen} http2; return 200 $server_protocol; } }";
-    let gateway = testkit::Gateway::start(text, &[]);
+    let gateway = Gateway::start(text, &[]);
     assert_eq!(Http2Talk::connect(gateway.address()).get("/").text(), "HTTP/2.0");
 }
 
@@ -33,11 +33,21 @@ fn h38_obsolete_directives_are_accepted() {
 fn h39_a_frame_of_a_body_is_no_longer_than_http2_chunk_size() {
     let gateway = gateway("location / { http2_chunk_size 1000; root .; }", &[]);
     std::fs::write(gateway.prefix().join("file"), vec![b'x'; 10_000]).unwrap();
-    let mut client = connect(&gateway);
-    assert_eq!(client.get("/file").body.len(), 10_000);
-    // Ten frames, each with nine bytes before its payload.
+    let mut client = Talk::connect(gateway.address());
+    let file = [(&b":method"[..], &b"GET"[..]), (b":scheme", b"http"), (b":authority", b"a"), (b":path", b"/file")];
+    client.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    client.send([http2_frame(4, 0, 0, b""), http2_frame(1, 5, 1, &http2_block(&file))].concat());
+    let mut lengths = Vec::new();
+    while lengths.iter().sum::<usize>() < 10_000 {
+        let header = client.read(9);
+        let payload = client.read(u32::from_be_bytes([0, header[0], header[1], header[2]]) as usize);
+        if header[3] == 0 {
+            lengths.push(payload.len());
+        }
+    }
+    assert_eq!(lengths, [1000; 10]);
     let line = gateway.access_lines(1).remove(0);
-    assert!(line.ends_with(" 10090 OK"), "{line}");
+    assert!(line.ends_with(" 10000 OK"), "{line}");
 }
 
 #[test]
@@ -48,4 +58,29 @@ fn h40_http2_body_preread_size_is_the_window_that_a_client_is_told() {
     let stream = client.open("POST", "/", &[], false);
     // The answer comes before the body, so the window stays unchanged.
     assert_eq!(client.send_some(stream, &[b'u'; 5000]), 2000);
+}
+
+#[test]
+fn h109_a_server_without_http2_is_asked_on_another_connection() {
+    let text = |parameter: &str| {
+        format!(
+            "events {{}} http {{ access_log off; \
+             server {{ listen {{listen}} {parameter}; http2 on; server_name a.example; return 200 a; }} \
+             server {{ listen {{listen}}; http2 off; server_name b.example; return 200 b; }} }}"
+        )
+    };
+    let gateway = Gateway::start(&text(""), &[]);
+    let mut client = connect(&gateway);
+    let stream = client.open("GET", "/", &[(":authority", "b.example")], true);
+    assert_eq!(client.answer(stream).status, 421);
+    gateway.logged("client attempted to request the server name for which the negotiated protocol is disabled");
+    assert_eq!(client.get("/").text(), "a", "the connection goes on");
+    let mut other = Talk::connect(gateway.address());
+    other.send("GET / HTTP/1.1\r\nHost: b.example\r\n\r\n");
+    assert_eq!(other.response().text(), "b");
+    // The old parameter is for all servers of the address.
+    let gateway = Gateway::start(&text("http2"), &[]);
+    let mut client = connect(&gateway);
+    let stream = client.open("GET", "/", &[(":authority", "b.example")], true);
+    assert_eq!(client.answer(stream).text(), "b");
 }

@@ -80,6 +80,36 @@ fn h69_an_idle_connection_answers_pings_and_notices_goaway_and_fin() {
 }
 
 #[test]
+fn h69_a_fault_on_an_idle_connection_ends_it_with_goaway_a_line_and_a_count() {
+    let (go, (tell, told)) = (Signal::new(), mpsc::channel());
+    let breaks = go.clone();
+    let peer = peer(move |mut service| {
+        let Some((stream, _)) = service.whole_request() else { return };
+        service.answer(stream, "one");
+        if service.serial() == 0 {
+            while !breaks.is_raised() {
+                service.step();
+            }
+            // PUSH_PROMISE: the gateway has not allowed it.
+            service.send_raw(&testkit::http2_frame(5, 4, stream, &[0, 0, 0, 2]));
+            service.until("GOAWAY", |service| service.goaway.is_some());
+            tell.send(service.goaway).unwrap();
+        }
+    });
+    let gateway = gateway("", "", &[&peer]);
+    assert_eq!(gateway.client().get("/", "").text(), "one");
+    let idle = "holdfast_upstream_connections{group=\"peers\",state=\"idle\"}";
+    until("an idle connection", || (metric(&gateway, idle) == 1).then_some(()));
+    go.raise();
+    assert_eq!(told.recv_timeout(testkit::DEADLINE).unwrap(), Some(ErrorCode::PROTOCOL_ERROR));
+    let line = gateway.logged("upstream broke off HTTP/2: a push that is not allowed while idle");
+    assert!(line.contains(&format!("upstream: \"{}\"", peer.address())), "{line}");
+    let faults = "holdfast_upstream_http2_connection_faults_total{reason=\"push\"}";
+    until("it is counted", || (metric(&gateway, faults) == 1).then_some(()));
+    assert_eq!(gateway.client().get("/", "").text(), "one", "on another connection");
+}
+
+#[test]
 fn h70_a_peer_that_does_not_answer_a_ping_is_given_up() {
     let silent = Peer::script(|talk: Talk| {
         // It reads everything and sends only its settings.

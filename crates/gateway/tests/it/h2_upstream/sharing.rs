@@ -96,11 +96,16 @@ fn h65_max_connections_holds_and_requests_wait_for_a_stream() {
     let mut client = Http2Talk::connect(gateway.address());
     let streams: Vec<u32> = (0..6).map(|_| client.open("GET", "/", &[], true)).collect();
     until("two streams", || (metric(&gateway, "holdfast_upstream_http2_streams") == 2).then_some(()));
+    let waiting = || metric(&gateway, "holdfast_upstream_waiting_requests{group=\"peers\"}");
+    until("the others in line", || (waiting() == 4).then_some(()));
+    // A request that is given up is not in line any more.
+    client.reset(streams[5]);
+    until("three in line", || (waiting() == 3).then_some(()));
     go.raise();
-    for stream in streams {
+    for &stream in &streams[..5] {
         assert_eq!(client.answer(stream).status, 200);
     }
-    assert_eq!(peer.connections(), 2);
+    assert_eq!((peer.connections(), waiting()), (2, 0));
 }
 
 #[test]

@@ -12,11 +12,11 @@ pub(super) struct BodyFlags {
     /// Send bodies compressed, with Content-Encoding: gzip, br or zstd
     #[arg(long, value_name = "CODING", value_parser = parse_coding, conflicts_with_all = ["script", "grpc"])]
     compress: Option<Coding>,
-    /// Send the body with Transfer-Encoding: chunked instead of a length
-    #[arg(long, conflicts_with_all = ["script", "grpc", "http2", "scenario"])]
+    /// Send the body with Transfer-Encoding: chunked instead of a length (over HTTP/2: without a length)
+    #[arg(long, conflicts_with_all = ["script", "grpc", "scenario"])]
     chunked: bool,
-    /// Send the body in pieces at this many bytes per second on each connection, such as 64k/s
-    #[arg(long, value_name = "RATE", value_parser = parse_bytes_per_second, conflicts_with_all = ["script", "grpc", "http2", "scenario"])]
+    /// Send the body in pieces at this many bytes per second on each connection or stream, such as 64k/s
+    #[arg(long, value_name = "RATE", value_parser = parse_bytes_per_second, conflicts_with_all = ["script", "grpc", "scenario"])]
     body_rate: Option<f64>,
     /// Bytes of a chunk, or of a piece of --body-rate; 16k if not given
     #[arg(long, value_name = "BYTES", value_parser = bytes)]

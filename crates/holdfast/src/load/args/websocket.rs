@@ -137,7 +137,7 @@ impl LoadArgs {
             (!self.form.is_empty(), "--form"),
             (self.no_keepalive, "--no-keepalive"),
             (self.pipeline != 1, "--pipeline"),
-            (self.http2, "--http2"),
+            (self.http2 && !self.websocket.sse, "--http2"),
             (self.streams.is_some(), "--streams"),
             (self.grpc, "--grpc"),
             (self.think.is_some(), "--think"),
@@ -199,9 +199,11 @@ impl LoadArgs {
             stall: flags.stall.unwrap_or(sound.stall),
             reconnect: flags.reconnect.or(storm_default),
             storm: flags.storm,
-            events: flags
-                .sse
-                .then(|| EventOptions { time: flags.event_time.clone(), in_sequence: flags.event_sequence }),
+            events: flags.sse.then(|| EventOptions {
+                time: flags.event_time.clone(),
+                in_sequence: flags.event_sequence,
+                http2: self.http2,
+            }),
             fields: self.fields()?,
             connect_timeout: self.connect_timeout,
             timeout: self.timeout,

@@ -1,5 +1,6 @@
 //! `worker_groups`: several processes on the same listeners, and what an operator sees of them: one installation.
 
+mod http2;
 mod one_installation;
 
 use crate::support::numbered::Echo;

@@ -13,7 +13,6 @@ class Calls(grpc.GenericRpcHandler):
             "/t.T/Bidi": grpc.stream_stream_rpc_method_handler(self.bidi),
             "/t.T/Wait": grpc.unary_unary_rpc_method_handler(self.wait),
             "/t.T/First": grpc.stream_stream_rpc_method_handler(self.first),
-            "/grpc.health.v1.Health/Check": grpc.unary_unary_rpc_method_handler(self.check),
         }
         return kinds.get(call.method)
 
@@ -54,9 +53,6 @@ class Calls(grpc.GenericRpcHandler):
             print("cancelled", request.decode(), flush=True)
             raise
         return b"late"
-
-    async def check(self, request, context):
-        return b"\x08\x01"
 
 
 async def main():
