@@ -5,10 +5,10 @@ use crate::client::Trust;
 use crate::error::SetupError;
 use crate::pair::{is_for, parse, read_authorities, seconds, validity};
 use crate::peer::{Chains, Revocations};
+use crate::version1;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{verify_tls12_signature, verify_tls13_signature, verify_tls13_signature_with_raw_key};
 use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, SignatureScheme};
-use rustls_pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use std::sync::Arc;
 use webpki::{EndEntityCert, KeyUsage};
 use x509_parser::certificate::X509Certificate;
@@ -70,8 +70,11 @@ impl Believing {
         if is_self_signed && self.named.contains(end_entity) {
             return verify_dates(&parsed, now);
         }
-        let certificate = EndEntityCert::try_from(end_entity).map_err(certificate_error)?;
-        let verified = self.chains.verify(&certificate, intermediates, now, KeyUsage::server_auth());
+        let verified = match EndEntityCert::try_from(end_entity) {
+            Err(webpki::Error::UnsupportedCertVersion) => self.chains.verify_version1(end_entity, &self.named, now),
+            certificate => certificate
+                .and_then(|certificate| self.chains.verify(&certificate, intermediates, now, KeyUsage::server_auth())),
+        };
         verified.map_err(|error| match error {
             webpki::Error::UnknownIssuer | webpki::Error::CaUsedAsEndEntity if is_self_signed => {
                 Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(SelfSigned))))
@@ -93,13 +96,15 @@ fn verify_dates(certificate: &X509Certificate<'_>, now: UnixTime) -> Result<(), 
 /// Whether the certificate is for the name. As with OpenSSL the common name counts where no host name is listed: authorities inside
 /// of companies still issue such certificates.
 fn verify_name(end_entity: &CertificateDer<'_>, name: &ServerName<'_>) -> Result<(), Error> {
-    let certificate = EndEntityCert::try_from(end_entity).map_err(certificate_error)?;
-    let error = match certificate.verify_is_valid_for_subject_name(name) {
-        Ok(()) => return Ok(()),
-        Err(error) => error,
+    let verified = match EndEntityCert::try_from(end_entity) {
+        // X.509 v1 lists no names.
+        Err(webpki::Error::UnsupportedCertVersion) => Err(CertificateError::NotValidForName.into()),
+        certificate => certificate
+            .and_then(|certificate| certificate.verify_is_valid_for_subject_name(name))
+            .map_err(certificate_error),
     };
-    let (Some(parsed), ServerName::DnsName(name)) = (parse(end_entity), name) else {
-        return Err(certificate_error(error));
+    let (Err(_), Some(parsed), ServerName::DnsName(name)) = (&verified, parse(end_entity), name) else {
+        return verified;
     };
     let listed = parsed.subject_alternative_name().ok().flatten();
     let has_names = listed
@@ -108,7 +113,7 @@ fn verify_name(end_entity: &CertificateDer<'_>, name: &ServerName<'_>) -> Result
     if !has_names && common.into_iter().any(|common| is_for(common, name.as_ref())) {
         return Ok(());
     }
-    Err(certificate_error(error))
+    verified
 }
 
 impl ServerCertVerifier for Believing {
@@ -133,7 +138,7 @@ impl ServerCertVerifier for Believing {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signed, &self.chains.algorithms)
+        version1::verify_signature_12(message, certificate, signed, &self.chains.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -142,17 +147,7 @@ impl ServerCertVerifier for Believing {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let verified = verify_tls13_signature(message, certificate, signed, &self.chains.algorithms);
-        match verified {
-            // `webpki` reads no certificate with a critical extension that it does not know, and none of X.509 v1. Where it is not
-            // verified, only its key matters.
-            Err(Error::InvalidCertificate(_)) if self.anyone => {
-                let parsed = parse(certificate).ok_or(CertificateError::BadEncoding)?;
-                let key = SubjectPublicKeyInfoDer::from(parsed.public_key().raw);
-                verify_tls13_signature_with_raw_key(message, &key, signed, &self.chains.algorithms)
-            }
-            verified => verified,
-        }
+        version1::verify_signature_13(message, certificate, signed, &self.chains.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
