@@ -50,10 +50,10 @@ fn shake(client: &ClientSide, server: ServerSide, name: &str) -> Result<Session,
     for _ in 0..4 {
         let mut wire = Vec::new();
         client.take_output(&mut wire);
-        server.receive(&mut wire, &mut |_| ()).map_err(|error| error.to_string())?;
+        server.receive(&mut wire, &mut |_| ()).map_err(|error| error.upstream_phrase(name))?;
         let mut wire = Vec::new();
         server.take_output(&mut wire);
-        client.receive(&mut wire, &mut |_| ()).map_err(|error| error.to_string())?;
+        client.receive(&mut wire, &mut |_| ()).map_err(|error| error.upstream_phrase(name))?;
     }
     assert!(!server.is_handshaking() && !client.is_handshaking());
     Ok(server)
@@ -77,8 +77,12 @@ fn a_client_shows_a_certificate_of_version_1() {
         // A certificate that is no authority's issues nothing.
         assert_eq!(result(check(&read(&folder, "leaf.crt"))), "FAILED:unable to verify the first certificate");
         fs::write(folder.path().join("index"), "").unwrap();
-        fs::write(folder.path().join("ca.cnf"), "[ca]\ndefault_ca=d\n[d]\ndatabase=index\ndefault_md=sha256\n")
-            .unwrap();
+        fs::write(folder.path().join("number"), "01\n").unwrap();
+        fs::write(
+            folder.path().join("ca.cnf"),
+            "[ca]\ndefault_ca=d\n[d]\ndatabase=index\ncrlnumber=number\ndefault_md=sha256\n",
+        )
+        .unwrap();
         openssl(folder.path(), "ca -config ca.cnf -gencrl -crldays 9 -cert ca.crt -keyfile ca.key -out crl.pem");
         let lists = Revocations::from_pem(&read(&folder, "crl.pem")).unwrap();
         assert_eq!(
