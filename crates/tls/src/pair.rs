@@ -6,7 +6,7 @@ use crate::finding::Finding;
 use crate::password;
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::sign::CertifiedKey;
-use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::pem::{self, PemObject};
 use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer, UnixTime};
 use std::sync::Arc;
 use x509_parser::certificate::X509Certificate;
@@ -205,6 +205,10 @@ fn read_certificates(pem: &[u8], most: usize) -> Result<Vec<CertificateDer<'stat
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).take(most).collect();
     let chain = read.map_err(|error| {
         let advice = "the file must have PEM blocks CERTIFICATE";
+        let error = match error {
+            pem::Error::MissingSectionEnd { .. } => "a block has no line -----END CERTIFICATE-----".to_owned(),
+            error => error.to_string(),
+        };
         Finding::error("certificate_unreadable", format!("the certificates cannot be read ({error})"), advice)
     })?;
     if chain.is_empty() {

@@ -115,6 +115,29 @@ fn a_server_shows_a_certificate_of_version_1() {
 }
 
 #[test]
+fn names_of_certificates_are_written_as_openssl_does() {
+    let folder = issued();
+    let at = folder.path();
+    let subject = r#"/C=DE/O=A/UID=9+CN=J\xC3\xB6rg"#.replace(r"\xC3\xB6", "ö");
+    openssl(
+        at,
+        &format!(
+            "req -x509 {EC} -utf8 -multivalue-rdn -keyout odd.key -out odd.crt -days 30 -subj {subject}/OU=a\\/b,c;<d>#"
+        ),
+    );
+    let legacy = openssl(at, "x509 -in odd.crt -noout -subject -nameopt compat");
+    let rfc2253 = openssl(at, "x509 -in odd.crt -noout -subject -nameopt RFC2253");
+    let check = ClientCheck::new(b"", b"").unwrap();
+    let pair = Pair::from_pem(&read(&folder, "odd.crt"), &read(&folder, "odd.key"), b"").unwrap();
+    let client = ClientSide::new(Trust::Anyone).pair(Some(pair)).build().unwrap();
+    let server = ServerSide::new().pair(leaf(&folder)).client_check(Arc::new(check)).build().unwrap();
+    let session = shake(&client, server, "a.test").unwrap();
+    let certificate = session.peer_certificate().unwrap();
+    assert_eq!(format!("subject={}\n", certificate.subject().unwrap()), rfc2253);
+    assert_eq!(format!("subject={}\n", certificate.subject_legacy().unwrap()), legacy);
+}
+
+#[test]
 fn an_encrypted_key_opens_in_every_form() {
     let folder = issued();
     let at = folder.path();
