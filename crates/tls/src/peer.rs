@@ -304,7 +304,7 @@ fn is_self_issued(certificate: &CertificateDer<'_>) -> bool {
 /// OpenSSL's words for why a chain fails (`X509_verify_cert_error_string`).
 fn reason(error: &webpki::Error, certificate: &CertificateDer<'_>, others: &[CertificateDer<'_>]) -> VerifyResult {
     VerifyResult::Failed(match error {
-        webpki::Error::CertExpired { .. } => "certificate has expired",
+        webpki::Error::CertExpired { .. } | webpki::Error::InvalidCertValidity => "certificate has expired",
         webpki::Error::CertNotValidYet { .. } => "certificate is not yet valid",
         webpki::Error::CertRevoked => "certificate revoked",
         webpki::Error::UnknownRevocationStatus => "unable to get certificate CRL",
@@ -320,7 +320,7 @@ fn reason(error: &webpki::Error, certificate: &CertificateDer<'_>, others: &[Cer
 }
 
 /// OpenSSL's words for a chain without an authority. They depend on where the chain ends that the client has sent.
-fn without_authority(certificate: &CertificateDer<'_>, others: &[CertificateDer<'_>]) -> &'static str {
+pub(crate) fn without_authority(certificate: &CertificateDer<'_>, others: &[CertificateDer<'_>]) -> &'static str {
     if is_self_issued(certificate) {
         return "self-signed certificate";
     }

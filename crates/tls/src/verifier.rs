@@ -4,11 +4,12 @@
 use crate::client::Trust;
 use crate::error::SetupError;
 use crate::pair::{is_for, parse, read_authorities, seconds, validity};
-use crate::peer::{Chains, Revocations};
+use crate::peer::{Chains, Revocations, verify_error_number, without_authority};
 use crate::version1;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use std::cell::Cell;
 use std::sync::Arc;
 use webpki::{EndEntityCert, KeyUsage};
 use x509_parser::certificate::X509Certificate;
@@ -42,6 +43,22 @@ pub(crate) fn verifier(
     Ok(Arc::new(Believing { chains, named, anyone: matches!(trust, Trust::Anyone) }))
 }
 
+thread_local! {
+    /// Why the last chain has no authority, until [`with_reason`] takes it: the error for which rustls sends the right alert has
+    /// no room for it.
+    static NO_AUTHORITY: Cell<Option<&'static str>> = const { Cell::new(None) };
+}
+
+/// The error of a handshake, with the reason that this thread's verifier has found within the same call.
+pub(crate) fn with_reason(error: Error) -> Error {
+    match (NO_AUTHORITY.take(), error) {
+        (Some(reason), Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+            Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(NoAuthority(reason)))))
+        }
+        (_, error) => error,
+    }
+}
+
 /// Checks chain and name of a server's certificate.
 #[derive(Debug)]
 struct Believing {
@@ -51,10 +68,10 @@ struct Believing {
     anyone: bool,
 }
 
-/// A certificate that is its own issuer.
+/// A chain without an authority, for a reason in OpenSSL's words that rustls has no error for.
 #[derive(Debug, thiserror::Error)]
-#[error("the certificate is self-signed")]
-pub(crate) struct SelfSigned;
+#[error("{0}")]
+pub(crate) struct NoAuthority(&'static str);
 
 impl Believing {
     /// Whether the chain leads to an authority. As with OpenSSL a self-signed certificate that is itself among those that were named
@@ -76,8 +93,9 @@ impl Believing {
                 .and_then(|certificate| self.chains.verify(&certificate, intermediates, now, KeyUsage::server_auth())),
         };
         verified.map_err(|error| match error {
-            webpki::Error::UnknownIssuer | webpki::Error::CaUsedAsEndEntity if is_self_signed => {
-                Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(SelfSigned))))
+            webpki::Error::UnknownIssuer | webpki::Error::CaUsedAsEndEntity => {
+                NO_AUTHORITY.set(Some(without_authority(end_entity, intermediates)));
+                CertificateError::UnknownIssuer.into()
             }
             error => certificate_error(error),
         })
@@ -166,6 +184,7 @@ fn certificate_error(error: webpki::Error) -> Error {
         webpki::Error::CertNotValidForName(context) => {
             CertificateError::NotValidForNameContext { expected: context.expected, presented: context.presented }
         }
+        webpki::Error::InvalidCertValidity => CertificateError::Expired,
         webpki::Error::CertRevoked => CertificateError::Revoked,
         webpki::Error::UnknownRevocationStatus => CertificateError::UnknownRevocationStatus,
         webpki::Error::InvalidSignatureForPublicKey => CertificateError::BadSignature,
@@ -185,7 +204,9 @@ pub(crate) fn verify_words(error: &CertificateError) -> (u16, &'static str) {
         CertificateError::UnknownRevocationStatus => (3, "unable to get certificate CRL"),
         CertificateError::BadSignature => (7, "certificate signature failure"),
         CertificateError::UnknownIssuer => (20, "unable to get local issuer certificate"),
-        error if is_self_signed(error) => (18, "self-signed certificate"),
+        CertificateError::Other(OtherError(other)) if let Some(NoAuthority(reason)) = other.downcast_ref() => {
+            (u16::try_from(verify_error_number(reason)).unwrap_or(1), reason)
+        }
         CertificateError::Other(OtherError(other)) => match other.downcast_ref::<webpki::Error>() {
             Some(webpki::Error::MaximumPathDepthExceeded) => (22, "certificate chain too long"),
             Some(webpki::Error::RequiredEkuNotFoundContext(_)) => (26, "unsuitable certificate purpose"),
@@ -197,6 +218,6 @@ pub(crate) fn verify_words(error: &CertificateError) -> (u16, &'static str) {
 }
 
 /// Whether that is what is wrong with a certificate.
-pub(crate) fn is_self_signed(error: &CertificateError) -> bool {
-    matches!(error, CertificateError::Other(OtherError(other)) if other.is::<SelfSigned>())
+pub(crate) fn is_without_authority(error: &CertificateError) -> bool {
+    matches!(error, CertificateError::Other(OtherError(other)) if other.is::<NoAuthority>())
 }
