@@ -61,7 +61,7 @@ pub enum TlsError {
     #[error("the peer closed the connection during the handshake")]
     ClosedInHandshake,
     /// The handshake has failed.
-    #[error("the handshake failed: {0}")]
+    #[error("the handshake failed: {}", shown(.0))]
     Handshake(Error),
     /// What came after the handshake breaks the protocol.
     #[error("the peer broke the protocol: {0}")]
@@ -322,6 +322,16 @@ pub enum SetupError {
     /// Nothing is left of protocols, ciphers or curves.
     #[error("{0}")]
     NothingLeft(&'static str),
+}
+
+/// The error in words: rustls shows errors of verifiers as Rust's values.
+fn shown(error: &Error) -> String {
+    match error {
+        Error::InvalidCertificate(certificate) if is_without_authority(certificate) => {
+            format!("invalid peer certificate: {}", verify_words(certificate).1)
+        }
+        error => error.to_string(),
+    }
 }
 
 #[cfg(test)]

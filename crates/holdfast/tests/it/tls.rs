@@ -387,7 +387,7 @@ fn descriptors(process: u32) -> usize {
 }
 
 /// Directives of a server, the error, and the hint.
-const MISTAKES: [(&str, &str, &str); 11] = [
+const MISTAKES: [(&str, &str, &str); 17] = [
     (
         "ssl_certificate none.crt; ssl_certificate_key keys/a.key;",
         "none.crt\": open() failed (2: No such file",
