@@ -97,7 +97,7 @@ impl Lowering<'_> {
             self.found.push(Diagnostic::error(span, message).with_hint(hint));
             return None;
         }
-        let protocols = self.protocols_with_ciphers(words, protocols, &work.ciphers)?;
+        let protocols = self.protocols_with_ciphers(words, &protocols, &work.ciphers)?;
         Some(Agreeable { protocols, ciphers: work.ciphers, curves: work.curves })
     }
 
@@ -105,7 +105,7 @@ impl Lowering<'_> {
     fn protocols_with_ciphers(
         &mut self,
         words: &OpensslWords<'_>,
-        protocols: Protocols,
+        protocols: &Protocols,
         ciphers: &Ciphers,
     ) -> Option<Protocols> {
         let narrowed = protocols.clone().with_ciphers(ciphers);

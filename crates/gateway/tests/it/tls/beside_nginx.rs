@@ -108,7 +108,7 @@ fn handshakes_and_their_variables_are_as_with_nginx() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     certificates(at);
-    let lines: String = VARIABLES.split_whitespace().map(|name| format!("{name}=[${name}]\\n")).collect();
+    let lines = VARIABLES.split_whitespace().map(|name| format!("{name}=[${name}]\\n")).collect::<Vec<_>>().concat();
     // Whichever comes first, the client's order decides.
     let pair = |name: &str| format!("ssl_certificate {{at}}/{name}.crt; ssl_certificate_key {{at}}/{name}.key;");
     let pairs = [pair("a") + &pair("rsa"), pair("rsa") + &pair("a")];
@@ -129,7 +129,7 @@ fn handshakes_and_their_variables_are_as_with_nginx() {
             assert!(!theirs.is_empty(), "{words} {flags}");
             let differs = |one: &str, other: &str| {
                 let lines = one.lines().filter(|line| !other.contains(*line));
-                lines.map(|line| format!("\n    {line}")).collect::<String>()
+                lines.map(|line| format!("\n    {line}")).collect::<Vec<_>>().concat()
             };
             if theirs != ours {
                 let (theirs, ours) = (differs(&theirs, &ours), differs(&ours, &theirs));
