@@ -132,18 +132,21 @@ fn push_escaped(text: &str, out: &mut String) {
     }
 }
 
-/// As `X509_NAME_oneline` writes it: `/C=US/O=…`, in the order of the certificate.
+/// As `X509_NAME_oneline` writes it: `/C=US/O=…`, in the order of the certificate, with `+` inside of a group.
 pub(crate) fn legacy(name: &X509Name<'_>) -> String {
     let mut out = String::new();
-    for attribute in name.iter_attributes() {
-        out.push('/');
+    let attributes = name.iter_rdn().flat_map(|part| part.iter().enumerate());
+    for (number, attribute) in attributes {
+        out.push(if number == 0 { '/' } else { '+' });
         match short_name(attribute.attr_type()) {
             Some(name) => out.push_str(name),
             None => out.push_str(&attribute.attr_type().to_id_string()),
         }
         out.push('=');
         for &byte in attribute.attr_value().data {
-            if (b' '..=b'~').contains(&byte) {
+            if matches!(byte, b'/' | b'+') {
+                out.extend(['\\', char::from(byte)]);
+            } else if (b' '..=b'~').contains(&byte) {
                 out.push(char::from(byte));
             } else {
                 out.push_str("\\x");

@@ -1,7 +1,7 @@
 //! Errors of a connection, and errors while sides are set up. Each error has nginx's phrase for the error log, a short name for
 //! counters, and the side that is at fault.
 
-use crate::verifier::{is_self_signed, verify_words};
+use crate::verifier::{is_without_authority, verify_words};
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
 
 /// Which side has to act on a failed connection.
@@ -61,7 +61,7 @@ pub enum TlsError {
     #[error("the peer closed the connection during the handshake")]
     ClosedInHandshake,
     /// The handshake has failed.
-    #[error("the handshake failed: {0}")]
+    #[error("the handshake failed: {}", shown(.0))]
     Handshake(Error),
     /// What came after the handshake breaks the protocol.
     #[error("the peer broke the protocol: {0}")]
@@ -186,7 +186,9 @@ impl TlsError {
             _ => return None,
         };
         Some(match error {
-            Error::InvalidCertificate(error) if is_self_signed(error) || *error == CertificateError::UnknownIssuer => {
+            Error::InvalidCertificate(error)
+                if is_without_authority(error) || *error == CertificateError::UnknownIssuer =>
+            {
                 "name the file of its certificate authority (--ca), or skip verification (--insecure)"
             }
             Error::InvalidCertificate(
@@ -221,7 +223,7 @@ fn key_of(error: &Error) -> &'static str {
         Error::InvalidCertificate(certificate) => match certificate {
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => "certificate_expired",
             CertificateError::UnknownIssuer => "certificate_unknown_issuer",
-            error if is_self_signed(error) => "certificate_unknown_issuer",
+            error if is_without_authority(error) => "certificate_unknown_issuer",
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => "certificate_name",
             CertificateError::Revoked => "certificate_revoked",
             _ => "certificate_invalid",
@@ -320,6 +322,16 @@ pub enum SetupError {
     /// Nothing is left of protocols, ciphers or curves.
     #[error("{0}")]
     NothingLeft(&'static str),
+}
+
+/// The error in words: rustls shows errors of verifiers as Rust's values.
+fn shown(error: &Error) -> String {
+    match error {
+        Error::InvalidCertificate(certificate) if is_without_authority(certificate) => {
+            format!("invalid peer certificate: {}", verify_words(certificate).1)
+        }
+        error => error.to_string(),
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Facts about a connection after its handshake, in the words of nginx's `$ssl_*` variables.
 
-use crate::names::{Protocol, cipher_name, curve_name};
+use crate::names::Protocol;
+use crate::openssl_names::{cipher_name, curve_name};
 use crate::peer::ClientCertificate;
 use crate::session::Session;
 use rustls::{CommonState, HandshakeKind};

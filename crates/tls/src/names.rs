@@ -2,8 +2,9 @@
 //! reported with a reason.
 
 use crate::keys;
+use crate::openssl_names::{cipher_name, is_cipher};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs as provider};
-use rustls::{CipherSuite, NamedGroup, ProtocolVersion, SupportedCipherSuite, SupportedProtocolVersion, version};
+use rustls::{CipherSuite, ProtocolVersion, SupportedCipherSuite, SupportedProtocolVersion, version};
 
 /// A protocol version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,6 +70,22 @@ impl Protocols {
         Ok(parsed)
     }
 
+    /// The same without versions for which there is no cipher.
+    #[must_use]
+    pub fn with_ciphers(mut self, ciphers: &Ciphers) -> Self {
+        self.tls12 &= ciphers.has_tls12();
+        self.tls13 &= ciphers.has_tls13();
+        self
+    }
+
+    /// Whether the version may be agreed on.
+    pub fn has(&self, protocol: Protocol) -> bool {
+        match protocol {
+            Protocol::Tls12 => self.tls12,
+            Protocol::Tls13 => self.tls13,
+        }
+    }
+
     /// Whether no supported version is left.
     pub fn is_empty(&self) -> bool {
         !self.tls12 && !self.tls13
@@ -98,16 +115,72 @@ static SUITES_13: [Suite; 3] = [
     Suite { name: "TLS_AES_128_GCM_SHA256", ours: &provider::cipher_suite::TLS13_AES_128_GCM_SHA256, words: &[] },
 ];
 
-const ECDSA_256: &[&str] = &["ECDSA", "aECDSA", "AES", "AES256", "AESGCM", "SHA384"];
-const RSA_256: &[&str] = &["RSA", "aRSA", "AES", "AES256", "AESGCM", "SHA384"];
-const ECDSA_CHACHA: &[&str] = &["ECDSA", "aECDSA", "CHACHA20", "SHA256"];
-const RSA_CHACHA: &[&str] = &["RSA", "aRSA", "CHACHA20", "SHA256"];
-const ECDSA_128: &[&str] = &["ECDSA", "aECDSA", "AES", "AES128", "AESGCM", "SHA256"];
-const RSA_128: &[&str] = &["RSA", "aRSA", "AES", "AES128", "AESGCM", "SHA256"];
+// Not `RSA`, which is RSA key exchange, nor `SHA256` and `SHA384`, which are ciphers with CBC: `!SHA256` excludes none of ours.
+const ECDSA_256: &[&str] = &["ECDSA", "aECDSA", "AES", "AES256", "AESGCM"];
+const RSA_256: &[&str] = &["aRSA", "AES", "AES256", "AESGCM"];
+const ECDSA_CHACHA: &[&str] = &["ECDSA", "aECDSA", "CHACHA20"];
+const RSA_CHACHA: &[&str] = &["aRSA", "CHACHA20"];
+const ECDSA_128: &[&str] = &["ECDSA", "aECDSA", "AES", "AES128", "AESGCM"];
+const RSA_128: &[&str] = &["aRSA", "AES", "AES128", "AESGCM"];
 
 /// Words that select all suites of ours.
-const EVERY: &[&str] =
-    &["ALL", "DEFAULT", "HIGH", "FIPS", "ECDHE", "EECDH", "kECDHE", "kEECDH", "TLSv1.2", "COMPLEMENTOFDEFAULT"];
+const EVERY: &[&str] = &["ALL", "DEFAULT", "HIGH", "FIPS", "ECDH", "ECDHE", "EECDH", "kECDHE", "kEECDH", "TLSv1.2"];
+
+/// Words of OpenSSL that select none of ours.
+const ELSEWHERE: &[&str] = &[
+    "COMPLEMENTOFALL",
+    "COMPLEMENTOFDEFAULT",
+    "MEDIUM",
+    "LOW",
+    "eNULL",
+    "NULL",
+    "aNULL",
+    "kRSA",
+    "RSA",
+    "kDHE",
+    "kEDH",
+    "DH",
+    "DHE",
+    "EDH",
+    "ADH",
+    "aDSS",
+    "DSS",
+    "AECDH",
+    "TLSv1.0",
+    "TLSv1",
+    "SSLv3",
+    "AESCCM",
+    "AESCCM8",
+    "ARIA",
+    "ARIA128",
+    "ARIA256",
+    "ARIAGCM",
+    "CAMELLIA",
+    "CAMELLIA128",
+    "CAMELLIA256",
+    "CBC",
+    "3DES",
+    "DES",
+    "RC4",
+    "RC2",
+    "IDEA",
+    "SEED",
+    "MD5",
+    "SHA",
+    "SHA1",
+    "SHA256",
+    "SHA384",
+    "PSK",
+    "kPSK",
+    "kECDHEPSK",
+    "kDHEPSK",
+    "kRSAPSK",
+    "aPSK",
+    "SRP",
+    "SUITEB128",
+    "SUITEB128ONLY",
+    "SUITEB192",
+];
 
 /// Suites of TLS 1.2, in OpenSSL's order.
 static SUITES_12: [Suite; 6] = [
@@ -156,12 +229,14 @@ pub struct Ciphers {
     tls12: Vec<SupportedCipherSuite>,
     /// What cannot be had, or has no effect, each with its reason.
     pub notes: Vec<String>,
+    /// OpenSSL knows something of what was written. If not, OpenSSL refuses it, too.
+    pub is_known: bool,
 }
 
 impl Default for Ciphers {
     fn default() -> Self {
         let all = |suites: &[Suite]| suites.iter().map(|suite| *suite.ours).collect();
-        Self { tls13: all(&SUITES_13), tls12: all(&SUITES_12), notes: Vec::new() }
+        Self { tls13: all(&SUITES_13), tls12: all(&SUITES_12), notes: Vec::new(), is_known: true }
     }
 }
 
@@ -169,14 +244,16 @@ impl Ciphers {
     /// OpenSSL's cipher string (`ssl_ciphers`), which speaks of TLS 1.2 only: names and words with `+` between, in the order
     /// of preference, `!` and `-` to leave out, `+` to put last.
     pub fn parse(text: &str) -> Self {
-        let mut parsed = Self { tls12: Vec::new(), ..Self::default() };
+        let mut parsed = Self { tls12: Vec::new(), is_known: false, ..Self::default() };
         let mut banned: Vec<CipherSuite> = Vec::new();
         let mut missing: Vec<&str> = Vec::new();
+        // `DEFAULT@SECLEVEL=1` is two tokens as well.
+        let text = text.replace('@', ":@");
         for token in text.split([':', ',', ' ', ';']).filter(|token| !token.is_empty()) {
             let (sign, words) = match token.as_bytes()[0] {
                 sign @ (b'!' | b'-' | b'+') => (sign, &token[1..]),
                 b'@' => {
-                    parsed.note_level(token);
+                    parsed.command(token);
                     continue;
                 }
                 _ => (b' ', token),
@@ -194,6 +271,10 @@ impl Ciphers {
                     parsed.tls12 = first.into_iter().chain(last).collect();
                 }
                 _ => {
+                    let is_of_openssl =
+                        |word: &str| is_cipher(word) || EVERY.contains(&word) || ELSEWHERE.contains(&word);
+                    let known = matched().next().is_some() || words.split('+').all(is_of_openssl);
+                    parsed.is_known |= known && !words.starts_with("TLS_");
                     if matched().next().is_none() {
                         missing.push(words);
                     }
@@ -217,6 +298,7 @@ impl Ciphers {
         let found = |name: &&str| SUITES_13.iter().find(|suite| suite.name == *name);
         let names: Vec<&str> = text.split([':', ',', ' ']).filter(|name| !name.is_empty()).collect();
         self.tls13 = names.iter().filter_map(found).map(|suite| *suite.ours).collect();
+        self.is_known = names.is_empty() || names.iter().any(|name| name.starts_with("TLS_") && is_cipher(name));
         let missing: Vec<&str> = names.into_iter().filter(|name| found(name).is_none()).collect();
         if !missing.is_empty() {
             self.notes.push(format!("not available, and left out: {}", missing.join(", ")));
@@ -229,26 +311,29 @@ impl Ciphers {
         Self { tls13: self.tls13, ..Self::parse(text) }
     }
 
-    fn note_level(&mut self, token: &str) {
-        if token.starts_with("@SECLEVEL") {
+    fn command(&mut self, token: &str) {
+        if token == "@STRENGTH" {
+            self.tls12
+                .sort_by_key(|suite| cipher_name(suite.suite().into()).is_some_and(|name| name.contains("AES128")));
+        } else if token.starts_with("@SECLEVEL") {
             self.notes.push(format!("{token} has no effect: keys below 112 bits of strength are never used"));
         }
     }
 
-    /// Whether TLS 1.2 has nothing left to agree on.
+    /// Whether TLS 1.2 has a cipher to agree on.
     pub fn has_tls12(&self) -> bool {
         !self.tls12.is_empty()
+    }
+
+    /// Whether TLS 1.3 has a cipher to agree on.
+    pub fn has_tls13(&self) -> bool {
+        !self.tls13.is_empty()
     }
 
     /// OpenSSL's names, those of TLS 1.3 first.
     pub fn names(&self) -> Vec<&'static str> {
         self.tls13.iter().chain(&self.tls12).filter_map(|suite| cipher_name(suite.suite().into())).collect()
     }
-}
-
-/// OpenSSL's name of a suite by its number, as in `$ssl_cipher`; `None` if it is none of ours.
-pub fn cipher_name(number: u16) -> Option<&'static str> {
-    SUITES_13.iter().chain(&SUITES_12).find(|suite| u16::from(suite.ours.suite()) == number).map(|suite| suite.name)
 }
 
 /// A group for key exchange: OpenSSL's names, the number, and rustls' implementation.
@@ -264,6 +349,12 @@ static CURVES: [Curve; 4] = [
     Curve { names: &["prime256v1", "P-256", "secp256r1"], group: provider::kx_group::SECP256R1 },
     Curve { names: &["secp384r1", "P-384"], group: provider::kx_group::SECP384R1 },
 ];
+
+impl Curve {
+    fn find(name: &str) -> Option<&'static Self> {
+        CURVES.iter().find(|curve| curve.names.contains(&name))
+    }
+}
 
 /// Curves of OpenSSL that rustls has not.
 const CURVES_MISSING: &[&str] = &[
@@ -305,19 +396,27 @@ impl Default for Curves {
 }
 
 impl Curves {
-    /// The list of `ssl_ecdh_curve`: names with colons between, or `auto`. A name that OpenSSL has not either is an error: it.
+    /// The list of `ssl_ecdh_curve`: names with colons between, `DEFAULT` among them and `-` to leave out, or `auto`. A name that OpenSSL has not either is an error: it.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text == "auto" {
             return Ok(Self::default());
         }
         let mut parsed = Self { groups: Vec::new(), notes: Vec::new() };
         for word in text.split([':', '/']).filter(|word| !word.is_empty()) {
+            if word == "DEFAULT" {
+                for curve in &CURVES {
+                    parsed.add(curve);
+                }
+                continue;
+            }
+            if let Some(curve) = word.strip_prefix('-').and_then(Curve::find) {
+                parsed.groups.retain(|group| group.name() != curve.group.name());
+                continue;
+            }
             // OpenSSL 3.5 lets a name be optional, or say which keys are sent first.
             let name = word.trim_start_matches(['?', '*']);
-            if let Some(curve) = CURVES.iter().find(|curve| curve.names.contains(&name)) {
-                if parsed.groups.iter().all(|group| group.name() != curve.group.name()) {
-                    parsed.groups.push(curve.group);
-                }
+            if let Some(curve) = Curve::find(name) {
+                parsed.add(curve);
             } else if CURVES_MISSING.contains(&name) || word.starts_with('?') {
                 parsed.notes.push(format!("curve {name} is not available, and left out"));
             } else {
@@ -327,23 +426,16 @@ impl Curves {
         Ok(parsed)
     }
 
+    fn add(&mut self, curve: &Curve) {
+        if self.groups.iter().all(|group| group.name() != curve.group.name()) {
+            self.groups.push(curve.group);
+        }
+    }
+
     /// Whether nothing is left.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
-}
-
-/// OpenSSL's name of a group by its number, as in `$ssl_curve` and `$ssl_curves`.
-pub fn curve_name(number: u16) -> Option<&'static str> {
-    let ours = CURVES.iter().find(|curve| u16::from(curve.group.name()) == number).map(|curve| curve.names[0]);
-    ours.or(match NamedGroup::from(number) {
-        NamedGroup::secp521r1 => Some("secp521r1"),
-        NamedGroup::X448 => Some("X448"),
-        NamedGroup::FFDHE2048 => Some("ffdhe2048"),
-        NamedGroup::FFDHE3072 => Some("ffdhe3072"),
-        NamedGroup::FFDHE4096 => Some("ffdhe4096"),
-        _ => None,
-    })
 }
 
 /// The provider with these suites and groups.
@@ -399,7 +491,6 @@ mod tests {
         let parsed = Curves::parse("X25519:prime256v1:P-256:secp521r1").unwrap();
         assert_eq!((parsed.groups.len(), parsed.notes.len()), (2, 1));
         assert_eq!(Curves::parse("secp999").map(|_| ()), Err("secp999".to_owned()));
-        assert_eq!(curve_name(29), Some("X25519"));
-        assert_eq!(curve_name(23), Some("prime256v1"));
+        assert_eq!(Curves::parse("X25519:DEFAULT:-prime256v1").map(|curves| curves.groups.len()), Ok(3));
     }
 }

@@ -6,11 +6,11 @@ use crate::pair::{Pair, parse, read_authorities};
 use crate::peer::Chains;
 use der::asn1::{AnyRef, BitStringRef, GeneralizedTime, ObjectIdentifier, OctetStringRef};
 use der::{Decode, Encode, Enumerated, Sequence, Tag, TagNumber};
-use rustls_pki_types::{CertificateDer, UnixTime};
+use rustls_pki_types::{CertificateDer, SubjectPublicKeyInfoDer, UnixTime};
 use sha1::{Digest as _, Sha1};
 use std::fmt;
 use std::time::Duration;
-use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
+use webpki::{EndEntityCert, KeyUsage, RawPublicKeyEntity, anchor_from_trusted_cert};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::oid_registry::OID_PKIX_ACCESS_DESCRIPTOR_OCSP;
@@ -251,10 +251,13 @@ struct Signed<'a> {
 
 impl Signed<'_> {
     fn is_by(&self, certificate: &CertificateDer<'_>) -> bool {
-        let Ok(certificate) = EndEntityCert::try_from(certificate) else { return false };
+        // Not by `EndEntityCert`: an issuer may be a root of X.509 v1.
+        let Some(certificate) = parse(certificate) else { return false };
+        let key = SubjectPublicKeyInfoDer::from(certificate.public_key().raw);
+        let Ok(key) = RawPublicKeyEntity::try_from(&key) else { return false };
         let algorithms = rustls::crypto::aws_lc_rs::default_provider().signature_verification_algorithms.all;
         let mut fitting = algorithms.iter().filter(|one| one.signature_alg_id().as_ref() == self.algorithm);
-        fitting.any(|one| certificate.verify_signature(*one, &self.data, self.signature).is_ok())
+        fitting.any(|one| key.verify_signature(*one, &self.data, self.signature).is_ok())
     }
 }
 

@@ -6,8 +6,7 @@ use crate::finding::Finding;
 use crate::password;
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::sign::CertifiedKey;
-use rustls::{Error, InconsistentKeys};
-use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::pem::{self, PemObject};
 use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer, UnixTime};
 use std::sync::Arc;
 use x509_parser::certificate::X509Certificate;
@@ -52,20 +51,22 @@ impl Pair {
             let advice = "keys are RSA of 2048 bits or more, ECDSA on P-256, P-384 or P-521, or Ed25519";
             Finding::error("key_unsupported", format!("the private key cannot be used ({error})"), advice)
         })?;
-        let pair = CertifiedKey::new(chain, signing);
-        match pair.keys_match() {
-            Ok(()) | Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(Self(Arc::new(pair))),
-            Err(Error::InconsistentKeys(_)) => Err(Finding::error(
+        // Not by `CertifiedKey::keys_match`: `webpki` does not read certificates of X.509 v1.
+        let Some(certificate) = chain.first().and_then(parse) else {
+            return Err(Finding::error(
+                "certificate_unreadable",
+                "the certificate cannot be read",
+                "get it again from the certificate authority",
+            ));
+        };
+        if signing.public_key().is_some_and(|key| key.as_ref() != certificate.public_key().raw) {
+            return Err(Finding::error(
                 "key_mismatch",
                 "the private key does not belong to the certificate",
                 "name the key that the certificate was made with; the server's own certificate comes first in its file",
-            )),
-            Err(error) => Err(Finding::error(
-                "certificate_unreadable",
-                format!("the certificate cannot be read ({error})"),
-                "get it again from the certificate authority",
-            )),
+            ));
         }
+        Ok(Self(Arc::new(CertifiedKey::new(chain, signing))))
     }
 
     /// A self-signed certificate for these names, with a new P-256 key: for tests and the built-in origin.
@@ -204,6 +205,10 @@ fn read_certificates(pem: &[u8], most: usize) -> Result<Vec<CertificateDer<'stat
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).take(most).collect();
     let chain = read.map_err(|error| {
         let advice = "the file must have PEM blocks CERTIFICATE";
+        let error = match error {
+            pem::Error::MissingSectionEnd { .. } => "a block has no line -----END CERTIFICATE-----".to_owned(),
+            error => error.to_string(),
+        };
         Finding::error("certificate_unreadable", format!("the certificates cannot be read ({error})"), advice)
     })?;
     if chain.is_empty() {

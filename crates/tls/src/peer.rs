@@ -6,11 +6,10 @@ use crate::error::SetupError;
 use crate::finding::Finding;
 use crate::ocsp::{StatusQuestion, is_issued_by};
 use crate::pair::{parse, read_authorities, seconds, validity};
+use crate::version1;
 use aws_lc_rs::digest::{SHA256, digest};
 use rustls::client::danger::HandshakeSignatureValid;
-use rustls::crypto::{
-    WebPkiSupportedAlgorithms, aws_lc_rs::default_provider, verify_tls12_signature, verify_tls13_signature,
-};
+use rustls::crypto::{WebPkiSupportedAlgorithms, aws_lc_rs::default_provider};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 use rustls_pki_types::pem::PemObject;
@@ -45,7 +44,7 @@ pub enum StatusCheck {
     Chain,
 }
 
-/// Most certificates of a chain that are asked about.
+/// Most certificates of a chain that are asked about, or that a reason is sought in.
 const QUESTIONS_MAX: usize = 8;
 /// nginx's words where a responder has not answered, or its answer is not to be believed.
 pub const STATUS_REQUEST_FAILED: &str = "certificate status request failed";
@@ -140,6 +139,18 @@ impl Chains {
         self.verify_path(certificate, others, now, usage, |_| ())
     }
 
+    /// The same for a certificate of X.509 v1, which one of `authorities` must have issued. Revocation lists are not
+    /// searched for it, so with them it is refused.
+    pub(crate) fn verify_version1(
+        &self,
+        certificate: &CertificateDer<'_>,
+        authorities: &[CertificateDer<'static>],
+        now: UnixTime,
+    ) -> Result<(), webpki::Error> {
+        version1::verify_issued(certificate, authorities, now)?;
+        if self.revocations.lists.is_empty() { Ok(()) } else { Err(webpki::Error::UnknownRevocationStatus) }
+    }
+
     /// The same; the closure sees the chain that was found.
     fn verify_path<R>(
         &self,
@@ -229,13 +240,19 @@ impl ClientCheck {
     pub(crate) fn verify(&self, certificates: &[CertificateDer<'_>]) -> (VerifyResult, Vec<StatusQuestion>) {
         let Some((first, others)) = certificates.split_first() else { return (VerifyResult::None, Vec::new()) };
         let (now, usage) = (UnixTime::now(), KeyUsage::client_auth());
-        let verified = EndEntityCert::try_from(first).and_then(|certificate| {
-            self.chains.verify_path(&certificate, others, now, usage, |path| self.questions(first, path))
-        });
+        let verified = match EndEntityCert::try_from(first) {
+            Err(webpki::Error::UnsupportedCertVersion) => {
+                let verified = self.chains.verify_version1(first, &self.authorities, now);
+                verified.and_then(|()| self.questions_version1(first, now))
+            }
+            certificate => certificate.and_then(|certificate| {
+                self.chains.verify_path(&certificate, others, now, usage, |path| self.questions(first, path))
+            }),
+        };
         match verified {
             Ok(Some(questions)) => (VerifyResult::Success, questions),
             Ok(None) => (VerifyResult::NoGoodStanding(STATUS_REQUEST_FAILED), Vec::new()),
-            Err(error) => (reason(&error, first), Vec::new()),
+            Err(error) => (reason(&error, first, others), Vec::new()),
         }
     }
 
@@ -250,6 +267,25 @@ impl ClientCheck {
         let mut chain = vec![first.clone().into_owned()];
         chain.extend(path.intermediate_certificates().map(|certificate| certificate.der().into_owned()));
         chain.push(self.authorities.get(place)?.clone());
+        self.questions_about(chain, check)
+    }
+
+    /// The same for a certificate of X.509 v1.
+    fn questions_version1(
+        &self,
+        first: &CertificateDer<'_>,
+        now: UnixTime,
+    ) -> Result<Option<Vec<StatusQuestion>>, webpki::Error> {
+        let Some(check) = self.status else { return Ok(Some(Vec::new())) };
+        let issuer = version1::verify_issued(first, &self.authorities, now)?.clone();
+        Ok(self.questions_about(vec![first.clone().into_owned(), issuer], check))
+    }
+
+    fn questions_about(
+        &self,
+        mut chain: Vec<CertificateDer<'static>>,
+        check: StatusCheck,
+    ) -> Option<Vec<StatusQuestion>> {
         // OpenSSL goes on to a certificate that is self-signed.
         while let Some(last) = chain.last().filter(|_| chain.len() <= QUESTIONS_MAX) {
             let above = self.authorities.iter().find(|above| *above != last && is_issued_by(last, above));
@@ -266,9 +302,9 @@ fn is_self_issued(certificate: &CertificateDer<'_>) -> bool {
 }
 
 /// OpenSSL's words for why a chain fails (`X509_verify_cert_error_string`).
-fn reason(error: &webpki::Error, certificate: &CertificateDer<'_>) -> VerifyResult {
+fn reason(error: &webpki::Error, certificate: &CertificateDer<'_>, others: &[CertificateDer<'_>]) -> VerifyResult {
     VerifyResult::Failed(match error {
-        webpki::Error::CertExpired { .. } => "certificate has expired",
+        webpki::Error::CertExpired { .. } | webpki::Error::InvalidCertValidity => "certificate has expired",
         webpki::Error::CertNotValidYet { .. } => "certificate is not yet valid",
         webpki::Error::CertRevoked => "certificate revoked",
         webpki::Error::UnknownRevocationStatus => "unable to get certificate CRL",
@@ -277,14 +313,29 @@ fn reason(error: &webpki::Error, certificate: &CertificateDer<'_>) -> VerifyResu
         webpki::Error::RequiredEkuNotFoundContext(_) => "unsuitable certificate purpose",
         webpki::Error::InvalidSignatureForPublicKey => "certificate signature failure",
         webpki::Error::UnknownIssuer | webpki::Error::CaUsedAsEndEntity => {
-            return VerifyResult::NoAuthority(if is_self_issued(certificate) {
-                "self-signed certificate"
-            } else {
-                "unable to verify the first certificate"
-            });
+            return VerifyResult::NoAuthority(without_authority(certificate, others));
         }
         _ => "invalid certificate",
     })
+}
+
+/// OpenSSL's words for a chain without an authority. They depend on where the chain ends that the client has sent.
+pub(crate) fn without_authority(certificate: &CertificateDer<'_>, others: &[CertificateDer<'_>]) -> &'static str {
+    if is_self_issued(certificate) {
+        return "self-signed certificate";
+    }
+    let others = &others[..others.len().min(QUESTIONS_MAX)];
+    let issuer_of = |last: &CertificateDer<'_>| others.iter().find(|other| *other != last && is_issued_by(last, other));
+    let Some(mut last) = issuer_of(certificate) else { return "unable to verify the first certificate" };
+    for _ in others {
+        let Some(above) = issuer_of(last) else { break };
+        last = above;
+    }
+    if is_self_issued(last) {
+        "self-signed certificate in certificate chain"
+    } else {
+        "unable to get local issuer certificate"
+    }
 }
 
 /// OpenSSL's number (`X509_V_ERR_…`) for a reason in its words; 1 for what has none.
@@ -296,6 +347,8 @@ pub fn verify_error_number(reason: &str) -> u32 {
         "certificate has expired" => 10,
         "CRL has expired" => 12,
         "self-signed certificate" => 18,
+        "self-signed certificate in certificate chain" => 19,
+        "unable to get local issuer certificate" => 20,
         "unable to verify the first certificate" => 21,
         "certificate chain too long" => 22,
         "certificate revoked" => 23,
@@ -332,7 +385,7 @@ impl ClientCertVerifier for Asking {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signed, &self.0.chains.algorithms)
+        version1::verify_signature_12(message, certificate, signed, &self.0.chains.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -341,7 +394,7 @@ impl ClientCertVerifier for Asking {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signed, &self.0.chains.algorithms)
+        version1::verify_signature_13(message, certificate, signed, &self.0.chains.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -10,7 +10,7 @@ use crate::resume::{NoSessions, Resumption, SessionCache, TicketKeys};
 use crate::session::RECORD_BYTES_MAX;
 use rustls::server::{NoClientAuth, ResolvesServerCert, UnbufferedServerConnection};
 use rustls::sign::CertifiedKey;
-use rustls::{Error, ServerConfig};
+use rustls::{Error, ServerConfig, SignatureScheme};
 use std::fmt::Debug;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -67,7 +67,10 @@ impl Pairs {
 impl ResolvesServerCert for Pairs {
     fn resolve(&self, hello: rustls::server::ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let pairs = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let fits = pairs.iter().find(|pair| pair.key.choose_scheme(hello.signature_schemes()).is_some());
+        let can = |schemes: &[SignatureScheme]| pairs.iter().find(|pair| pair.key.choose_scheme(schemes).is_some());
+        let offered = hello.signature_schemes();
+        // As with OpenSSL the client's order counts, not that of the configuration.
+        let fits = if pairs.len() > 1 { offered.chunks(1).find_map(can) } else { can(offered) };
         // Where none fits, rustls says what is missing.
         fits.or(pairs.first()).cloned()
     }

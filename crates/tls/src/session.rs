@@ -9,6 +9,7 @@ use crate::names::Protocol;
 use crate::ocsp::StatusQuestion;
 use crate::peer::{ClientVerification, VerifyResult};
 use crate::server::{Choice, Listener, Pairs, ServerSide};
+use crate::verifier;
 use aws_lc_rs::rand;
 use rustls::client::UnbufferedClientConnection;
 use rustls::server::UnbufferedServerConnection;
@@ -513,7 +514,7 @@ impl Session {
                 self.note_progress();
                 Ok(taken)
             }
-            Err(error) if self.handshaking => Err(TlsError::Handshake(error)),
+            Err(error) if self.handshaking => Err(TlsError::Handshake(verifier::with_reason(error))),
             Err(error) => Err(TlsError::Broken(error)),
         }
     }

@@ -4,11 +4,12 @@
 use crate::client::Trust;
 use crate::error::SetupError;
 use crate::pair::{is_for, parse, read_authorities, seconds, validity};
-use crate::peer::{Chains, Revocations};
+use crate::peer::{Chains, Revocations, verify_error_number, without_authority};
+use crate::version1;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{verify_tls12_signature, verify_tls13_signature, verify_tls13_signature_with_raw_key};
 use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, SignatureScheme};
-use rustls_pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use std::cell::Cell;
 use std::sync::Arc;
 use webpki::{EndEntityCert, KeyUsage};
 use x509_parser::certificate::X509Certificate;
@@ -42,6 +43,22 @@ pub(crate) fn verifier(
     Ok(Arc::new(Believing { chains, named, anyone: matches!(trust, Trust::Anyone) }))
 }
 
+thread_local! {
+    /// Why the last chain has no authority, until [`with_reason`] takes it: the error for which rustls sends the right alert has
+    /// no room for it.
+    static NO_AUTHORITY: Cell<Option<&'static str>> = const { Cell::new(None) };
+}
+
+/// The error of a handshake, with the reason that this thread's verifier has found within the same call.
+pub(crate) fn with_reason(error: Error) -> Error {
+    match (NO_AUTHORITY.take(), error) {
+        (Some(reason), Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+            Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(NoAuthority(reason)))))
+        }
+        (_, error) => error,
+    }
+}
+
 /// Checks chain and name of a server's certificate.
 #[derive(Debug)]
 struct Believing {
@@ -51,10 +68,10 @@ struct Believing {
     anyone: bool,
 }
 
-/// A certificate that is its own issuer.
+/// A chain without an authority, for a reason in OpenSSL's words that rustls has no error for.
 #[derive(Debug, thiserror::Error)]
-#[error("the certificate is self-signed")]
-pub(crate) struct SelfSigned;
+#[error("{0}")]
+pub(crate) struct NoAuthority(&'static str);
 
 impl Believing {
     /// Whether the chain leads to an authority. As with OpenSSL a self-signed certificate that is itself among those that were named
@@ -70,11 +87,15 @@ impl Believing {
         if is_self_signed && self.named.contains(end_entity) {
             return verify_dates(&parsed, now);
         }
-        let certificate = EndEntityCert::try_from(end_entity).map_err(certificate_error)?;
-        let verified = self.chains.verify(&certificate, intermediates, now, KeyUsage::server_auth());
+        let verified = match EndEntityCert::try_from(end_entity) {
+            Err(webpki::Error::UnsupportedCertVersion) => self.chains.verify_version1(end_entity, &self.named, now),
+            certificate => certificate
+                .and_then(|certificate| self.chains.verify(&certificate, intermediates, now, KeyUsage::server_auth())),
+        };
         verified.map_err(|error| match error {
-            webpki::Error::UnknownIssuer | webpki::Error::CaUsedAsEndEntity if is_self_signed => {
-                Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(SelfSigned))))
+            webpki::Error::UnknownIssuer | webpki::Error::CaUsedAsEndEntity => {
+                NO_AUTHORITY.set(Some(without_authority(end_entity, intermediates)));
+                CertificateError::UnknownIssuer.into()
             }
             error => certificate_error(error),
         })
@@ -93,13 +114,15 @@ fn verify_dates(certificate: &X509Certificate<'_>, now: UnixTime) -> Result<(), 
 /// Whether the certificate is for the name. As with OpenSSL the common name counts where no host name is listed: authorities inside
 /// of companies still issue such certificates.
 fn verify_name(end_entity: &CertificateDer<'_>, name: &ServerName<'_>) -> Result<(), Error> {
-    let certificate = EndEntityCert::try_from(end_entity).map_err(certificate_error)?;
-    let error = match certificate.verify_is_valid_for_subject_name(name) {
-        Ok(()) => return Ok(()),
-        Err(error) => error,
+    let verified = match EndEntityCert::try_from(end_entity) {
+        // X.509 v1 lists no names.
+        Err(webpki::Error::UnsupportedCertVersion) => Err(CertificateError::NotValidForName.into()),
+        certificate => certificate
+            .and_then(|certificate| certificate.verify_is_valid_for_subject_name(name))
+            .map_err(certificate_error),
     };
-    let (Some(parsed), ServerName::DnsName(name)) = (parse(end_entity), name) else {
-        return Err(certificate_error(error));
+    let (Err(_), Some(parsed), ServerName::DnsName(name)) = (&verified, parse(end_entity), name) else {
+        return verified;
     };
     let listed = parsed.subject_alternative_name().ok().flatten();
     let has_names = listed
@@ -108,7 +131,7 @@ fn verify_name(end_entity: &CertificateDer<'_>, name: &ServerName<'_>) -> Result
     if !has_names && common.into_iter().any(|common| is_for(common, name.as_ref())) {
         return Ok(());
     }
-    Err(certificate_error(error))
+    verified
 }
 
 impl ServerCertVerifier for Believing {
@@ -133,7 +156,7 @@ impl ServerCertVerifier for Believing {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signed, &self.chains.algorithms)
+        version1::verify_signature_12(message, certificate, signed, &self.chains.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -142,17 +165,7 @@ impl ServerCertVerifier for Believing {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let verified = verify_tls13_signature(message, certificate, signed, &self.chains.algorithms);
-        match verified {
-            // `webpki` reads no certificate with a critical extension that it does not know, and none of X.509 v1. Where it is not
-            // verified, only its key matters.
-            Err(Error::InvalidCertificate(_)) if self.anyone => {
-                let parsed = parse(certificate).ok_or(CertificateError::BadEncoding)?;
-                let key = SubjectPublicKeyInfoDer::from(parsed.public_key().raw);
-                verify_tls13_signature_with_raw_key(message, &key, signed, &self.chains.algorithms)
-            }
-            verified => verified,
-        }
+        version1::verify_signature_13(message, certificate, signed, &self.chains.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -171,6 +184,7 @@ fn certificate_error(error: webpki::Error) -> Error {
         webpki::Error::CertNotValidForName(context) => {
             CertificateError::NotValidForNameContext { expected: context.expected, presented: context.presented }
         }
+        webpki::Error::InvalidCertValidity => CertificateError::Expired,
         webpki::Error::CertRevoked => CertificateError::Revoked,
         webpki::Error::UnknownRevocationStatus => CertificateError::UnknownRevocationStatus,
         webpki::Error::InvalidSignatureForPublicKey => CertificateError::BadSignature,
@@ -190,7 +204,9 @@ pub(crate) fn verify_words(error: &CertificateError) -> (u16, &'static str) {
         CertificateError::UnknownRevocationStatus => (3, "unable to get certificate CRL"),
         CertificateError::BadSignature => (7, "certificate signature failure"),
         CertificateError::UnknownIssuer => (20, "unable to get local issuer certificate"),
-        error if is_self_signed(error) => (18, "self-signed certificate"),
+        CertificateError::Other(OtherError(other)) if let Some(NoAuthority(reason)) = other.downcast_ref() => {
+            (u16::try_from(verify_error_number(reason)).unwrap_or(1), reason)
+        }
         CertificateError::Other(OtherError(other)) => match other.downcast_ref::<webpki::Error>() {
             Some(webpki::Error::MaximumPathDepthExceeded) => (22, "certificate chain too long"),
             Some(webpki::Error::RequiredEkuNotFoundContext(_)) => (26, "unsuitable certificate purpose"),
@@ -202,6 +218,6 @@ pub(crate) fn verify_words(error: &CertificateError) -> (u16, &'static str) {
 }
 
 /// Whether that is what is wrong with a certificate.
-pub(crate) fn is_self_signed(error: &CertificateError) -> bool {
-    matches!(error, CertificateError::Other(OtherError(other)) if other.is::<SelfSigned>())
+pub(crate) fn is_without_authority(error: &CertificateError) -> bool {
+    matches!(error, CertificateError::Other(OtherError(other)) if other.is::<NoAuthority>())
 }

@@ -5,7 +5,7 @@ use crate::lower::Lowering;
 use conf::diagnostic::Diagnostic;
 use conf::source::Span;
 use conf::value::Located;
-use tls::{Ciphers, Curves, Protocols};
+use tls::{Ciphers, Curves, Protocol, Protocols};
 
 /// The settings of one side.
 pub(super) struct OpensslWords<'a> {
@@ -74,6 +74,12 @@ impl Lowering<'_> {
         }
         if let Some(written) = &words.ciphers {
             work.ciphers = Ciphers::parse(written.value);
+            if !work.ciphers.is_known {
+                let message = format!("SSL_CTX_set_cipher_list(\"{}\") failed: no cipher matches", written.value);
+                let hint = "write OpenSSL's names with colons between, such as `ECDHE-ECDSA-AES128-GCM-SHA256`, or `HIGH:!aNULL:!MD5`";
+                self.found.push(Diagnostic::error(written.span, message).with_hint(hint));
+                return None;
+            }
             self.note_all(written.span, std::mem::take(&mut work.ciphers.notes));
         }
         if let Some(written) = &words.curves {
@@ -91,7 +97,35 @@ impl Lowering<'_> {
             self.found.push(Diagnostic::error(span, message).with_hint(hint));
             return None;
         }
+        let protocols = self.protocols_with_ciphers(words, &protocols, &work.ciphers)?;
         Some(Agreeable { protocols, ciphers: work.ciphers, curves: work.curves })
+    }
+
+    /// A version without ciphers is not spoken.
+    fn protocols_with_ciphers(
+        &mut self,
+        words: &OpensslWords<'_>,
+        protocols: &Protocols,
+        ciphers: &Ciphers,
+    ) -> Option<Protocols> {
+        let narrowed = protocols.clone().with_ciphers(ciphers);
+        let span = words.ciphers.as_ref().map_or(words.span, |written| written.span);
+        let family = words.family;
+        let hint = format!(
+            "`{family}_ciphers HIGH:!aNULL:!MD5;` has all of TLSv1.2, `{family}_conf_command Ciphersuites` those of TLSv1.3"
+        );
+        if narrowed.is_empty() {
+            let message = format!("no cipher is left for \"{family}_protocols\"");
+            self.found.push(Diagnostic::error(span, message).with_hint(hint));
+            return None;
+        }
+        for version in [Protocol::Tls12, Protocol::Tls13] {
+            if protocols.has(version) && !narrowed.has(version) {
+                let message = format!("no cipher is left for {}, which is not spoken therefore", version.name());
+                self.found.push(Diagnostic::warning(span, message).with_hint(hint.clone()));
+            }
+        }
+        Some(narrowed)
     }
 
     fn parse_curves(&mut self, written: &Located<&str>, place: &str) -> Option<Curves> {
@@ -112,9 +146,15 @@ impl Lowering<'_> {
         let is = |known: &str| name.value.eq_ignore_ascii_case(known);
         if is("Ciphersuites") {
             work.ciphers = work.ciphers.clone().suites_13(value.value);
+            if !work.ciphers.is_known {
+                return self.refuse_command(work.family, name, value);
+            }
             self.note_all(value.span, std::mem::take(&mut work.ciphers.notes));
         } else if is("CipherString") {
             work.ciphers = work.ciphers.clone().string_12(value.value);
+            if !work.ciphers.is_known {
+                return self.refuse_command(work.family, name, value);
+            }
             self.note_all(value.span, std::mem::take(&mut work.ciphers.notes));
         } else if is("Curves") || is("Groups") {
             work.curves = self.parse_curves(value, &format!("\"{}_conf_command {}\"", work.family, name.value))?;
@@ -128,6 +168,21 @@ impl Lowering<'_> {
             };
             let rank = |word: &str| PROTOCOLS.iter().position(|known| *known == word).unwrap_or_default();
             work.protocols.retain(|word| if is_min { rank(word) >= place } else { rank(word) <= place });
+        } else if is("Protocol") {
+            for word in value.value.split(',').map(str::trim) {
+                let (is_added, word) = match word.strip_prefix('-') {
+                    Some(word) => (false, word),
+                    None => (true, word.strip_prefix('+').unwrap_or(word)),
+                };
+                let named = |known: &str| word.eq_ignore_ascii_case("ALL") || word.eq_ignore_ascii_case(known);
+                if !PROTOCOLS.iter().any(|known| named(known)) {
+                    return self.refuse_command(work.family, name, value);
+                }
+                work.protocols.retain(|known| !named(known));
+                if is_added {
+                    work.protocols.extend(PROTOCOLS.iter().filter(|known| named(known)));
+                }
+            }
         } else if IDLE_COMMANDS.iter().any(|known| is(known)) {
             let message = format!("\"{}_conf_command {}\" has no effect here", work.family, name.value);
             self.found.push(Diagnostic::note(name.span, message));
@@ -140,7 +195,7 @@ impl Lowering<'_> {
     fn refuse_command(&mut self, family: &str, name: &Located<&str>, value: &Located<&str>) -> Option<()> {
         let message = format!("SSL_CONF_cmd(\"{}\", \"{}\") failed", name.value, value.value);
         let hint = format!(
-            "in `{family}_conf_command` Ciphersuites, CipherString, Curves, Groups, MinProtocol and MaxProtocol have an effect"
+            "in `{family}_conf_command` Ciphersuites, CipherString, Curves, Groups, Protocol, MinProtocol and MaxProtocol have an effect"
         );
         self.found.push(Diagnostic::error(name.span, message).with_hint(hint));
         None

@@ -196,6 +196,15 @@ fn words_of_tls_towards_upstreams_are_refused_as_in_nginx_or_noted() {
     begins("proxy_ssl_protocols TLSv1;", "\"proxy_ssl_protocols\" leaves no version that is spoken");
     begins("proxy_ssl_protocols TLSv1 TLSv1.2;", "TLSv1 has no effect");
     begins("proxy_ssl_ciphers DES-CBC3-SHA:ECDHE+AESGCM;", "not available, and left out: DES-CBC3-SHA");
+    begins("proxy_ssl_ciphers nonsense;", "SSL_CTX_set_cipher_list(\"nonsense\") failed");
+    begins("proxy_ssl_ciphers AES128-SHA;", "no cipher is left for TLSv1.2, which is not spoken therefore");
+    begins(
+        "proxy_ssl_ciphers AES128-SHA; proxy_ssl_protocols TLSv1.2;",
+        "no cipher is left for \"proxy_ssl_protocols\"",
+    );
+    begins("proxy_ssl_conf_command Protocol -ALL,TLSv1.1;", "\"proxy_ssl_protocols\" leaves no version");
+    begins("proxy_ssl_conf_command Protocol TLSv9;", "SSL_CONF_cmd(\"Protocol\", \"TLSv9\") failed");
+    begins("proxy_ssl_conf_command Ciphersuites TLS_AES_128_CCM_SHA256;", "no cipher is left for TLSv1.3");
     begins("proxy_ssl_conf_command Made Up;", "SSL_CONF_cmd(\"Made\", \"Up\") failed");
     begins("proxy_ssl_conf_command Options KTLS;", "\"proxy_ssl_conf_command Options\" has no effect here");
     begins(

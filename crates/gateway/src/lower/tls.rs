@@ -92,6 +92,9 @@ impl Lowering<'_> {
         let agreeable = self.agreeable(&openssl_words(settings, server.span));
         self.check_dhparam(settings);
         let ticket_keys = self.ticket_keys(settings);
+        if settings.verify_client == VerifyClient::Off {
+            self.check_idle_files(settings);
+        }
         let demands = self.demands(settings, server);
         let name = server.names.first().map(|name| String::from_utf8_lossy(&name.text).into_owned());
         let Agreeable { protocols, ciphers, curves } = agreeable?;
@@ -420,6 +423,24 @@ impl Lowering<'_> {
                 self.found.push(error(file.span, &self.path_of(file), found));
                 None
             }
+        }
+    }
+
+    /// As in nginx, starting fails if these files cannot be read, although no client is verified.
+    fn check_idle_files(&mut self, settings: &TlsSettings) {
+        // `ssl_stapling` reads the first itself.
+        if let Some(file) = settings.trusted_certificate.as_ref().filter(|_| !settings.stapling)
+            && let Some(bytes) = self.read_located(file)
+            && let Err(found) = ClientCheck::new(b"", &bytes)
+        {
+            let message = format!("\"{}\": {found}", self.path_of(file).display());
+            self.found.push(Diagnostic::error(file.span, message));
+        }
+        if let Some(file) = &settings.crl
+            && let Some(bytes) = self.read_located(file)
+            && let Err(found) = Revocations::from_pem(&bytes)
+        {
+            self.found.push(error(file.span, &self.path_of(file), found));
         }
     }
 

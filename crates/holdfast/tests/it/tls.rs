@@ -387,7 +387,7 @@ fn descriptors(process: u32) -> usize {
 }
 
 /// Directives of a server, the error, and the hint.
-const MISTAKES: [(&str, &str, &str); 11] = [
+const MISTAKES: [(&str, &str, &str); 17] = [
     (
         "ssl_certificate none.crt; ssl_certificate_key keys/a.key;",
         "none.crt\": open() failed (2: No such file",
@@ -408,6 +408,16 @@ const MISTAKES: [(&str, &str, &str); 11] = [
     ("PAIR ssl_ecdh_curve nonsense;", "unknown curve \"nonsense\"", "X25519"),
     ("PAIR ssl_session_ticket_key short;", "must be 48 or 80 bytes", "openssl rand 80"),
     ("PAIR ssl_protocols TLSv1 TLSv1.1;", "leaves no version that is spoken", "TLSv1.3"),
+    ("PAIR ssl_ciphers bogus;", "SSL_CTX_set_cipher_list(\"bogus\") failed", "HIGH:!aNULL:!MD5"),
+    (
+        "PAIR ssl_protocols TLSv1.2; ssl_ciphers AES128-SHA;",
+        "no cipher is left for \"ssl_protocols\"",
+        "HIGH:!aNULL:!MD5",
+    ),
+    ("PAIR ssl_conf_command Ciphersuites bogus;", "SSL_CONF_cmd(\"Ciphersuites\", \"bogus\") failed", "Ciphersuites"),
+    ("PAIR ssl_trusted_certificate none.pem;", "none.pem\" failed (2: No such file", "ssl_trusted_certificate"),
+    ("PAIR ssl_trusted_certificate nginx.conf;", "there is no certificate", "PEM"),
+    ("PAIR ssl_crl none.pem;", "none.pem\" failed (2: No such file", "ssl_crl"),
     ("PAIR ssl_stapling on; ssl_stapling_file ca.pem;", "d2i_OCSP_RESPONSE_bio(", "in DER"),
     (
         "PAIR ssl_client_certificate ca.pem; ssl_verify_client on; ssl_ocsp on; ssl_ocsp_responder https://a;",

@@ -4,6 +4,7 @@ mod features;
 mod hostile;
 mod keys;
 mod limits;
+mod made_by_openssl;
 mod ocsp;
 mod openssl;
 mod pairs;

@@ -33,7 +33,7 @@ fn what_does_not_fit_is_named_with_what_to_do() {
     assert_eq!(of(CERTIFICATE, other.as_bytes()), "key_mismatch");
     assert_eq!(of(b"", other.as_bytes()), "certificate_missing");
     assert_eq!(of(CERTIFICATE, b""), "key_unreadable");
-    assert_eq!(of(CERTIFICATE, b"-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n"), "key_old_encryption");
+    assert_eq!(of(CERTIFICATE, b"-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n"), "key_unreadable");
     let finding = Pair::from_pem(CERTIFICATE, other.as_bytes(), b"").unwrap_err();
     assert_eq!(finding.severity, Severity::Error);
     assert!(finding.to_string().contains("; name the key"), "{finding}");
@@ -150,6 +150,18 @@ fn client_certificates_are_checked_by_authority_date_depth_and_list() {
     assert_eq!(
         result(check(), other.client(1, 2090, "")),
         VerifyResult::NoAuthority("unable to verify the first certificate")
+    );
+    // Certificates that come along move the place where the chain ends.
+    let sent = |along: &str| result(check(), other.below("Below").client(1, 2090, along));
+    assert_eq!(sent(""), VerifyResult::NoAuthority("unable to verify the first certificate"));
+    let below = other.below("Below");
+    assert_eq!(
+        result(check(), below.client(1, 2090, &below.pem)),
+        VerifyResult::NoAuthority("unable to get local issuer certificate")
+    );
+    assert_eq!(
+        result(check(), below.client(1, 2090, &format!("{}{}", below.pem, other.pem))),
+        VerifyResult::NoAuthority("self-signed certificate in certificate chain")
     );
     let listed = |serial| result(check().revocations(root.revokes(7)), root.client(serial, 2090, ""));
     assert_eq!(listed(7), VerifyResult::Failed("certificate revoked"));

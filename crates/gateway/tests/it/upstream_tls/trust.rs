@@ -34,7 +34,7 @@ fn certificates_that_do_not_verify_are_named_as_in_nginx() {
     let (authority, other) = (Authority::new("Authority"), Authority::new("Other"));
     let place = "while SSL handshaking to upstream";
     let (_peer, gateway) = verifying(&authority.usual(), &other.pem, "a.test");
-    let unknown = "upstream SSL certificate verify error: (20:unable to get local issuer certificate)";
+    let unknown = "upstream SSL certificate verify error: (21:unable to verify the first certificate)";
     fails(&gateway, 502, &format!("{unknown} {place}"));
     let (_peer, gateway) = verifying(&authority.usual(), &authority.pem, "c.test");
     fails(&gateway, 502, &format!("upstream SSL certificate does not match \"c.test\" {place}"));

@@ -267,3 +267,37 @@ fn sessions_of_tls_are_resumed_in_every_process() {
     let full = clients.iter().filter(|(is_resumed, ..)| !is_resumed).count();
     assert_eq!(full, 1, "only the first handshake is a full one");
 }
+
+#[test]
+fn a_new_certificate_is_used_in_every_process() {
+    let mut instance = Instance::new("", "");
+    let authority = testkit::Authority::new("Test Authority");
+    authority.issue(&["a.test"]).write(&instance.path(""), "a");
+    let server = "server { listen 127.0.0.1:PORT ssl; server_name a.test; ssl_certificate a.crt; ssl_certificate_key a.key; \
+                  return 200 $pid; }";
+    instance.configure(THREE, server);
+    instance.start();
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], instance.port));
+    // The processes that show each certificate to clients without a session. Open connections, so that the next ones go to other processes.
+    let shown = || {
+        let mut shown = std::collections::BTreeMap::<String, std::collections::BTreeSet<String>>::new();
+        let clients = (0..30).map(|_| {
+            let mut client =
+                testkit::Talk::connect_secure(address, &authority.client(), "a.test").expect("a handshake");
+            client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+            let serial = client.session().peer_certificate().expect("a certificate").serial().expect("a number");
+            shown.entry(serial).or_default().insert(client.response().text());
+            client
+        });
+        let clients: Vec<_> = clients.collect();
+        drop(clients);
+        shown
+    };
+    let before = shown();
+    assert!(before.len() == 1 && before.values().all(|processes| processes.len() == 3), "{before:?}");
+    authority.issue(&["a.test"]).write(&instance.path(""), "a");
+    until("each process shows the new certificate", || {
+        let now = shown();
+        now.len() == 1 && now.keys().ne(before.keys()) && now.values().all(|processes| processes.len() == 3)
+    });
+}
