@@ -139,6 +139,22 @@ fn a_log_with_a_variable_in_its_name_is_a_file_for_each_value() {
     });
 }
 
+/// A session has no root that could be missing.
+#[test]
+fn a_log_of_stream_may_have_a_variable_in_its_name() {
+    let port = free_port();
+    let stream = format!(
+        "stream {{ log_format line '$status'; server {{ listen 127.0.0.1:{port}; return x; \
+         access_log logs/$server_port-$remote_addr.log line; }} }}"
+    );
+    let mut instance = Instance::new(&stream, "");
+    instance.start();
+    let name = format!("logs/{port}-127.0.0.1.log");
+    let mut text = String::new();
+    let _ = TcpStream::connect(("127.0.0.1", port)).expect("it accepts").read_to_string(&mut text);
+    until("the line is written", || instance.text(&name) == "200\n");
+}
+
 #[test]
 fn writes_buffered_lines_by_time_by_size_and_at_the_end() {
     let servers = "log_format uri '$uri';

@@ -167,10 +167,12 @@ impl Exchange {
                 up.discard(DiscardReason::RequestBodyUnsent);
                 return end;
             }
-            match self.receive_head(plan, &up, tries, &mut interims) {
+            let step = self.receive_head(plan, &up, tries, &mut interims);
+            let is_busy = matches!(step, HeadStep::Busy);
+            match step {
                 // After a failed write an event will follow: the upstream may have answered before it closed, and that
                 // answer is worth more than the write error.
-                HeadStep::Waiting => {}
+                HeadStep::Waiting | HeadStep::Busy => {}
                 HeadStep::Relaying(relay) => {
                     return self.finish(plan, up, relay, Upload { sending: &mut sending, body }).await;
                 }
@@ -195,7 +197,12 @@ impl Exchange {
                 (false, false) => plan.send_timeout,
             };
             let mark = (unsent, self.intake.body.received, self.received_of_head(), interims, awaiting_client);
-            let left = stall.left(mark, timeout, self.thread.reactor.now());
+            let now = self.thread.reactor.now();
+            let left = stall.left(mark, timeout, now);
+            if is_busy && stall.is_over(timeout, now) {
+                // What comes is no progress, and would be taken for it by the wait.
+                return self.timed_out(up, unsent);
+            }
             let room = Interest::WRITE.only_if(!all_sent && !awaiting_client);
             let wants = Wants::of_upstream(&up, Interest::READ.or(room))
                 .or_of_client(Interest::READ.only_if(awaiting_client))

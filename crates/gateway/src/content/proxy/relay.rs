@@ -23,7 +23,7 @@ use rules::pace::Pace;
 use std::time::Duration;
 
 /// Reads before other tasks get their turn: 1 MB at full scratch size.
-const READS_MAX: u32 = 4;
+pub(crate) const READS_MAX: u32 = 4;
 
 /// A response body being relayed.
 #[derive(Debug)]
@@ -236,13 +236,19 @@ impl Exchange {
                     Err(reason) => return RelayEnd::ClientGone(reason),
                 },
             };
+            let before = (self.down.bytes_sent(), self.down.waiting_bytes());
             let step = step(&mut self.response.filters, &mut self.down, relay, up, &bounds, &mut ask);
+            let is_idle = matches!(step, RelayStep::Yield)
+                && !takes_more
+                && before == (self.down.bytes_sent(), self.down.waiting_bytes());
             let (timeout, wants, client_full) = match relay.for_readers(step, takes_more) {
                 RelayStep::End(end) => return end,
                 RelayStep::Store => {
                     Box::pin(self.write_kept(relay)).await;
                     continue;
                 }
+                // Bytes without a byte for the client, such as empty records: only a wait finds out that it has left.
+                RelayStep::Yield if is_idle => (plan.read_timeout, Wants::of_upstream(up, Interest::READ), false),
                 RelayStep::Yield => {
                     self.yield_holding(held).await;
                     continue;

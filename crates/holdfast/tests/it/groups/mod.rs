@@ -1,6 +1,7 @@
 //! `worker_groups`: several processes on the same listeners, and what an operator sees of them: one installation.
 
 mod one_installation;
+mod streams;
 
 use crate::support::numbered::Echo;
 use crate::support::{DEADLINE, Instance, children, holdfast, lives, pid, until};
