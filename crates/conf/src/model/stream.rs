@@ -200,7 +200,8 @@ fn parse_greeting(name: &str, word: &Word) -> Parsed<ProxyGreeting> {
     if *word.value == *b"v2" {
         return Ok(ProxyGreeting::Version2);
     }
-    let is_on = parse_flag(name, word).map_err(|error| error.with_hint("`v2` writes the binary header of version 2"))?;
+    let is_on =
+        parse_flag(name, word).map_err(|error| error.with_hint("`v2` writes the binary header of version 2"))?;
     Ok(if is_on { ProxyGreeting::Version1 } else { ProxyGreeting::Off })
 }
 

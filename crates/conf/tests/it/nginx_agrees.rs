@@ -487,9 +487,8 @@ fn the_newest_nginx_and_we_agree_on_the_shape_of_stream() {
     };
     for row in rows.iter().filter(is_asked) {
         let is_handler = ["return", "pass", "proxy_pass"].contains(&row.name);
-        let places = STREAM_PLACES.map(|place| {
-            if is_handler && place.0 == Context::StreamServer { WITHOUT_HANDLER } else { place }
-        });
+        let places = STREAM_PLACES
+            .map(|place| if is_handler && place.0 == Context::StreamServer { WITHOUT_HANDLER } else { place });
         cases_of(row, &places, &mut cases);
     }
     let accepted = accepted();

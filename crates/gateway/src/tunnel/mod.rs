@@ -303,9 +303,8 @@ impl Tunnel {
     /// directions have ended now. The close of a tunnel that is over sends the FIN: another call for it would be in vain.
     fn pass_ends(&mut self) -> io::Result<(bool, [bool; 2])> {
         let targets = [End::Socket(&self.upstream), self.downstream.borrowed()];
-        let is_due = |index: usize| {
-            self.flows[index] == Flow::Ended && targets[index].is_free(&self.directions[index].spill)
-        };
+        let is_due =
+            |index: usize| self.flows[index] == Flow::Ended && targets[index].is_free(&self.directions[index].spill);
         let due = [is_due(0), is_due(1)];
         if due == [false; 2] {
             return Ok((false, due));

@@ -13,6 +13,8 @@ pub(crate) struct Records {
     output: Vec<u8>,
     /// Remaining length of the body, if the head states it.
     left: Option<u64>,
+    /// The head is complete.
+    in_body: bool,
 }
 
 impl Records {
@@ -21,6 +23,8 @@ impl Records {
         let mut rest = bytes;
         loop {
             match self.decoder.next(&mut rest)? {
+                // As in nginx, a closed output has no head behind its end.
+                Piece::Stdout(_) if self.decoder.has_closed_stdout() && !self.in_body => {}
                 Piece::Stdout(output) => self.output.extend_from_slice(output),
                 Piece::NeedMore | Piece::End => return Ok(bytes.len() - rest.len()),
             }
@@ -37,6 +41,7 @@ impl Records {
     /// From now on output is body, of this length if the head states it.
     pub(crate) fn begin_body(&mut self, length: Option<u64>) {
         self.left = length;
+        self.in_body = true;
     }
 
     /// Takes received bytes, and appends the body in them. Returns the number of bytes that belong to the request.
@@ -52,6 +57,11 @@ impl Records {
             }
         }
         Ok(used)
+    }
+
+    /// The application has closed its standard output.
+    pub(crate) fn has_closed_output(&self) -> bool {
+        self.decoder.has_closed_stdout()
     }
 
     /// The application has ended the request.

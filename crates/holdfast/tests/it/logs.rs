@@ -4,9 +4,10 @@ use crate::support::{DEADLINE, Instance, until};
 use flate2::read::MultiGzDecoder;
 use std::fs::{self, File};
 use std::io::Read as _;
-use std::net::UdpSocket;
+use std::net::{TcpStream, UdpSocket};
 use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, Instant};
+use testkit::free_port;
 
 /// A path of a missing file, so that each request for it is logged.
 fn servers(http: &str, location: &str) -> String {

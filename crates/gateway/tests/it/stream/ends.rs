@@ -58,7 +58,8 @@ fn bytes_before_a_reset_are_passed_on_and_counted() {
         // What is unread makes the close a reset.
         talk.hears_within(Duration::from_secs(20));
     });
-    let stream = "log_format line '$bytes_sent $upstream_bytes_received $upstream_first_byte_time'; access_log s.log line;";
+    let stream =
+        "log_format line '$bytes_sent $upstream_bytes_received $upstream_first_byte_time'; access_log s.log line;";
     let gateway = start(stream, "proxy_pass {upstream:0};", [peer]);
     let mut client = Talk::connect(gateway.address());
     client.send("hello");
@@ -75,7 +76,8 @@ fn a_silent_session_ends_after_proxy_timeout() {
     let gateway = start("", "proxy_timeout 300ms; proxy_pass {upstream:0};", [echo()]);
     let mut client = greeted(&gateway);
     assert_eq!(client.end(), End::Fin);
-    gateway.logged("connection timed out (110: Connection timed out) while proxying connection, bytes from/to client:5/5");
+    gateway
+        .logged("connection timed out (110: Connection timed out) while proxying connection, bytes from/to client:5/5");
 }
 
 /// J13: a reload applies to new sessions, and does not affect running ones.

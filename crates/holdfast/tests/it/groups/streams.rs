@@ -165,14 +165,16 @@ fn an_application_is_asked_by_all_processes_on_kept_connections() {
     let location = "location /app/ { fastcgi_pass app; fastcgi_keep_conn on; fastcgi_param REQUEST_METHOD GET; \
                     fastcgi_param REQUEST_URI /bytes/10; add_header X-Pid $pid; }";
     scene.configure(THREE, location);
-    let group = format!("upstream app {{ server {}; max_connections 6 queue=64; keepalive 6; }} server {{", application.address());
+    let group = format!(
+        "upstream app {{ server {}; max_connections 6 queue=64; keepalive 6; }} server {{",
+        application.address()
+    );
     let text = scene.instance.text("nginx.conf").replacen("server {", &group, 1);
     std::fs::write(scene.instance.path("nginx.conf"), text).expect("written");
     let mut scene = scene;
     scene.instance.start();
     scene.until_children(3);
-    let mut clients: Vec<Talk> =
-        (0..9).map(|_| Talk::connect(([127, 0, 0, 1], scene.instance.port).into())).collect();
+    let mut clients: Vec<Talk> = (0..9).map(|_| Talk::connect(([127, 0, 0, 1], scene.instance.port).into())).collect();
     let mut processes = BTreeSet::new();
     for _ in 0..10 {
         for client in &mut clients {
