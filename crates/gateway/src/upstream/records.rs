@@ -24,11 +24,21 @@ impl Records {
         loop {
             match self.decoder.next(&mut rest)? {
                 // As in nginx, a closed output has no head behind its end.
-                Piece::Stdout(_) if self.decoder.has_closed_stdout() && !self.in_body => {}
+                Piece::Stdout(_) if self.decoder.has_closed_stdout() && !self.has_head() => {}
                 Piece::Stdout(output) => self.output.extend_from_slice(output),
                 Piece::NeedMore | Piece::End => return Ok(bytes.len() - rest.len()),
             }
         }
+    }
+
+    /// Whether the output so far has the whole head.
+    fn has_head(&self) -> bool {
+        let ends = |mark: &[u8]| memchr::memmem::find(&self.output, mark).is_some();
+        self.in_body
+            || self.output.starts_with(b"\n")
+            || self.output.starts_with(b"\r\n")
+            || ends(b"\n\n")
+            || ends(b"\n\r\n")
     }
 
     /// Converts the head to HTTP/1.1, once it is complete.
