@@ -1,4 +1,4 @@
-//! WordPress's configuration with a real php-fpm, and a small script in the place of WordPress.
+//! `examples/wordpress-fpm.conf` with a real php-fpm, and a small script in the place of the application.
 
 use crate::examples::run::Example;
 use crate::php::Fpm;

@@ -155,7 +155,7 @@ fn f07_a_flood_on_standard_error() {
         if !take_request(&mut talk) {
             return;
         }
-        let flood = record(STDERR, &[b'e'; 65_000]);
+        let flood = record(STDERR, &vec![b'e'; 65_000]);
         for _ in 0..1000 {
             talk.send(&flood);
         }
