@@ -31,6 +31,7 @@ use http1::FieldId;
 use http2::ErrorCode;
 use reactor::{Interest, Woken};
 use rules::grpc::Status;
+use std::time::Duration;
 use upstream::DiscardReason;
 use upstream::retry::Failure;
 
@@ -191,23 +192,18 @@ impl Exchange {
             }
             let (unsent, all_sent) = (sending.unsent_bytes(), sending.is_over());
             let awaiting_client = body.is_streamed() && !all_sent && unsent == 0 && !sending.complete;
-            let timeout = match (awaiting_client, all_sent) {
-                (true, _) => self.client_plan().body_timeout,
-                (false, true) => plan.read_timeout,
-                (false, false) => plan.send_timeout,
-            };
+            let timeout = self.stage_timeout(plan, awaiting_client, all_sent);
             let mark = (unsent, self.intake.body.received, self.received_of_head(), interims, awaiting_client);
-            let now = self.thread.reactor.now();
-            let left = stall.left(mark, timeout, now);
-            if is_busy && stall.is_over(timeout, now) {
-                // What comes is no progress, and would be taken for it by the wait.
-                return self.timed_out(up, unsent);
-            }
+            let left = stall.left(mark, timeout, self.thread.reactor.now());
             let room = Interest::WRITE.only_if(!all_sent && !awaiting_client);
             let wants = Wants::of_upstream(&up, Interest::READ.or(room))
                 .or_of_client(Interest::READ.only_if(awaiting_client))
                 .holding(sending.spill.held_bytes());
             match self.wait(wants, left).await {
+                // What comes is no progress, and a wait does not tell.
+                Woken::Ready if is_busy && stall.is_over(timeout, self.thread.reactor.now()) => {
+                    return self.timed_out(up, unsent);
+                }
                 Woken::Ready => {}
                 Woken::Deadline if self.is_call_over() => {
                     up.discard(DiscardReason::Cancelled);
@@ -220,6 +216,15 @@ impl Exchange {
                 Woken::Deadline => return self.timed_out(up, unsent),
                 Woken::PeerGone => return self.client_gone(up, body),
             }
+        }
+    }
+
+    /// How long there may be no progress: of the client's body, of the request, or of the response.
+    fn stage_timeout(&self, plan: &BoundProxy, awaiting_client: bool, all_sent: bool) -> Duration {
+        match (awaiting_client, all_sent) {
+            (true, _) => self.client_plan().body_timeout,
+            (false, true) => plan.read_timeout,
+            (false, false) => plan.send_timeout,
         }
     }
 
