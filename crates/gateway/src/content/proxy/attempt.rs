@@ -168,12 +168,11 @@ impl Exchange {
                 up.discard(DiscardReason::RequestBodyUnsent);
                 return end;
             }
-            let step = self.receive_head(plan, &up, tries, &mut interims);
-            let is_busy = matches!(step, HeadStep::Busy);
-            match step {
-                // After a failed write an event will follow: the upstream may have answered before it closed, and that
-                // answer is worth more than the write error.
-                HeadStep::Waiting | HeadStep::Busy => {}
+            let mut is_busy = false;
+            match self.receive_head(plan, &up, tries, &mut interims) {
+                // An event follows a failed write: an answer from before the close is worth more than the error.
+                HeadStep::Waiting => {}
+                HeadStep::Busy => is_busy = true,
                 HeadStep::Relaying(relay) => {
                     return self.finish(plan, up, relay, Upload { sending: &mut sending, body }).await;
                 }
@@ -200,7 +199,6 @@ impl Exchange {
                 .or_of_client(Interest::READ.only_if(awaiting_client))
                 .holding(sending.spill.held_bytes());
             match self.wait(wants, left).await {
-                // What comes is no progress, and a wait does not tell.
                 Woken::Ready if is_busy && stall.is_over(timeout, self.thread.reactor.now()) => {
                     return self.timed_out(up, unsent);
                 }
