@@ -10,4 +10,3 @@ mod resolver;
 mod run_time_names;
 mod scene;
 mod secure_checks;
-mod sessions;
