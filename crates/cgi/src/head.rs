@@ -2,12 +2,15 @@
 //! for both.
 
 /// A head that cannot be one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HeadError {
-    /// nginx's words.
-    #[error("upstream sent invalid status")]
-    Status,
+    /// The status, shortened; nginx's words.
+    #[error("upstream sent invalid status \"{0}\"")]
+    Status(Box<str>),
 }
+
+/// Bytes of an invalid status that the error shows.
+const SHOWN_BYTES_MAX: usize = 64;
 
 /// Looks for a whole head at the beginning of an application's output, and writes it to `out` as HTTP/1.1. Gives the number of bytes that
 /// the head takes; `None`: it is not complete. Lines may end in LF alone. `Status` becomes the status line; without it the status is
@@ -28,7 +31,8 @@ pub fn http_head(output: &[u8], out: &mut Vec<u8>) -> Result<Option<usize>, Head
                 digits.map_or(0, |digits| digits.iter().fold(0, |all, digit| all * 10 + u16::from(digit - b'0')));
             // An application does not own the client's connection, so it cannot change its protocol.
             if !(200..=999).contains(&number) || status.get(3).is_some_and(|byte| *byte != b' ') {
-                return Err(HeadError::Status);
+                let shown = &status[..status.len().min(SHOWN_BYTES_MAX)];
+                return Err(HeadError::Status(shown.escape_ascii().to_string().into()));
             }
             out.extend_from_slice(status);
         }
@@ -99,7 +103,7 @@ mod tests {
     #[test]
     fn refuses_an_invalid_status() {
         for status in ["", "x", "20", "2000", "099", "101 Switching Protocols", "100 Continue", "20x", "200OK"] {
-            assert_eq!(head(&format!("Status: {status}\r\n\r\n")), Err(HeadError::Status), "{status:?}");
+            assert_eq!(head(&format!("Status: {status}\r\n\r\n")), Err(HeadError::Status(status.into())), "{status:?}");
         }
     }
 

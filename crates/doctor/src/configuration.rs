@@ -62,6 +62,12 @@ impl Configuration {
         self.matching(|directive| is(directive, name))
     }
 
+    /// All directives of that name in `stream`, in the order of the text.
+    pub fn of_stream(&self, name: &str) -> Vec<Found<'_>> {
+        let all = self.matching_in(&["http", "mail"], |directive| is(directive, name));
+        all.into_iter().filter(|found| found.within.first().is_some_and(|outer| is(outer, "stream"))).collect()
+    }
+
     /// Every `listen` for TCP, of `http` and `stream`.
     pub fn listens(&self) -> Vec<Found<'_>> {
         self.matching_in(&["mail"], |directive| {

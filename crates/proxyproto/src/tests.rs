@@ -34,6 +34,13 @@ fn lines_of_version_1() {
     assert_eq!(header.addresses, Some(addresses("192.0.2.1:56324", "198.51.100.9:443")));
     let (_, header) = complete(b"PROXY TCP6 2001:db8::1 ::1 1 65535\r\n");
     assert_eq!(header.addresses, Some(addresses("[2001:db8::1]:1", "[::1]:65535")));
+    // As nginx writes it for a client that an earlier proxy named.
+    for (line, both) in [
+        (&b"PROXY TCP6 2001:db8::1 192.0.2.2 1 2\r\n"[..], addresses("[2001:db8::1]:1", "192.0.2.2:2")),
+        (&b"PROXY TCP4 192.0.2.1 ::1 1 2\r\n"[..], addresses("192.0.2.1:1", "[::1]:2")),
+    ] {
+        assert_eq!(complete(line).1.addresses, Some(both));
+    }
     for unknown in ["PROXY UNKNOWN\r\n", "PROXY UNKNOWN ffff::1 what ever 1\r\n"] {
         assert_eq!(complete(unknown.as_bytes()), (unknown.len(), Header::default()));
     }

@@ -1,7 +1,7 @@
 //! Version 1: one line of text.
 
 use crate::{Addresses, Header, HeaderError, Parse, SIGNATURE_V1, begins_with};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 /// The longest line with its end, as the specification counts it.
 const LINE_BYTES_MAX: usize = 107;
@@ -35,12 +35,16 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Parse, HeaderError> {
 /// `TCP4 source destination port port`
 fn parse_addresses(words: &[u8]) -> Option<Addresses> {
     let mut words = std::str::from_utf8(words).ok()?.split(' ');
-    let ip: fn(&str) -> Option<IpAddr> = match words.next()? {
-        "TCP4" => |text| text.parse::<Ipv4Addr>().ok().map(IpAddr::V4),
-        "TCP6" => |text| text.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
+    let family = words.next()?;
+    let source = words.next()?;
+    let source = match family {
+        "TCP4" => IpAddr::V4(source.parse().ok()?),
+        "TCP6" => IpAddr::V6(source.parse().ok()?),
         _ => return None,
     };
-    let (source, destination) = (ip(words.next()?)?, ip(words.next()?)?);
+    // nginx writes the family of the client, and its own address as it is: a client that an earlier proxy named may have
+    // another family than the connection.
+    let destination = words.next()?.parse().ok()?;
     let (source_port, destination_port) = (parse_port(words.next()?)?, parse_port(words.next()?)?);
     words.next().is_none().then_some(Addresses {
         source: SocketAddr::new(source, source_port),

@@ -142,9 +142,11 @@ impl Listener {
         socket.set_nonblocking(true)?;
         socket.set_cloexec(true)?;
         let listener = Self { datagrams: socket.r#type()? == Type::DGRAM, socket };
+        // A service manager, or another program, has set neither.
         if listener.datagrams {
-            // A service manager does not ask for it.
             listener.ask_for_local()?;
+        } else if matches!(listener.local_address()?, Some(PeerAddress::Ip(_))) {
+            listener.socket.set_tcp_nodelay(true)?;
         }
         Ok(listener)
     }

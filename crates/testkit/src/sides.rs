@@ -238,16 +238,23 @@ impl Inside {
         }
     }
 
-    /// The lines that load the modules of a text. Debian's nginx has `stream` as a module, which `cargo xtask peers`
-    /// unpacks beside the newest one.
+    /// The lines that load the modules of a text.
     fn load_modules(self, program: &Path, text: &str) -> String {
-        let files = match (self, program.parent().and_then(Path::parent)) {
-            (Self::Stream, Some(peers)) => vec![peers.join("root-sid/usr/lib/nginx/modules/ngx_stream_module.so")],
-            (Self::Stream, None) => Vec::new(),
-            (Self::Http, _) => modules(program, text),
-        };
-        files.iter().map(|file| format!("load_module {};\n", file.display())).collect::<Vec<_>>().concat()
+        match self {
+            Self::Stream => load_stream(program),
+            Self::Http => modules(program, text).iter().map(|file| load_line(file)).collect::<Vec<_>>().concat(),
+        }
     }
+}
+
+fn load_line(module: &Path) -> String {
+    format!("load_module {};\n", module.display())
+}
+
+/// The line by which the newest nginx loads `stream`. Debian has it as a module, which `cargo xtask peers` unpacks.
+pub fn load_stream(program: &Path) -> String {
+    let peers = program.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
+    load_line(&peers.join("root-sid/usr/lib/nginx/modules/ngx_stream_module.so"))
 }
 
 fn start_nginx(program: &Path, home: &Path, block: Inside, text: &str, port: u16) -> Child {

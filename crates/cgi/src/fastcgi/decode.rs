@@ -22,6 +22,7 @@ pub enum Piece<'a> {
 pub struct Decoder {
     records: Records,
     stderr: Vec<u8>,
+    has_closed_stdout: bool,
     has_ended: bool,
 }
 
@@ -32,12 +33,18 @@ impl Decoder {
             match self.records.next(bytes, &[kind::STDOUT, kind::STDERR, kind::END_REQUEST])? {
                 Step::Content(kind::STDOUT, content) => return Ok(Piece::Stdout(content)),
                 Step::Content(kind::STDERR, content) => self.keep_stderr(content),
+                Step::End(kind::STDOUT) => self.has_closed_stdout |= self.records.content_bytes() == 0,
                 Step::End(kind) => self.has_ended = kind == kind::END_REQUEST,
                 Step::Content(..) => {}
                 Step::NeedMore => return Ok(Piece::NeedMore),
             }
         }
         Ok(Piece::End)
+    }
+
+    /// Whether the application has closed its standard output, by an empty record.
+    pub fn has_closed_stdout(&self) -> bool {
+        self.has_closed_stdout
     }
 
     /// Whether the application has ended the request.
@@ -134,6 +141,24 @@ mod tests {
         assert_eq!(changed(1, 11), Err(RecordError::Kind(11)));
         assert_eq!(changed(2, 1), Err(RecordError::RequestId(257)));
         assert_eq!(changed(3, 0), Err(RecordError::RequestId(0)));
+    }
+
+    #[test]
+    fn an_empty_record_closes_standard_output() {
+        let mut decoder = Decoder::default();
+        let bytes =
+            [record(kind::STDERR, b"", 0), record(kind::STDOUT, b"x", 0), record(kind::STDOUT, b"", 4)].concat();
+        let mut rest = &bytes[..];
+        assert_eq!(decoder.next(&mut rest), Ok(Piece::Stdout(b"x")));
+        assert!(!decoder.has_closed_stdout());
+        assert_eq!(decoder.next(&mut rest), Ok(Piece::NeedMore));
+        assert!(decoder.has_closed_stdout() && !decoder.has_ended());
+    }
+
+    #[test]
+    fn the_wrong_byte_of_an_id_is_named_as_in_nginx() {
+        assert_eq!(RecordError::RequestId(2).to_string(), "upstream sent unexpected FastCGI request id low byte: 2");
+        assert_eq!(RecordError::RequestId(257).to_string(), "upstream sent unexpected FastCGI request id high byte: 1");
     }
 
     #[test]

@@ -12,8 +12,16 @@ pub enum RecordError {
     #[error("upstream sent invalid FastCGI record type: {0}")]
     Kind(u8),
     /// The request's id.
-    #[error("upstream sent unexpected FastCGI request id: {0}")]
+    #[error("upstream sent unexpected FastCGI request id {}", wrong_byte(*.0))]
     RequestId(u16),
+}
+
+/// nginx checks the two bytes one after the other, and names the wrong one.
+fn wrong_byte(id: u16) -> String {
+    match id.to_be_bytes() {
+        [0, low] => format!("low byte: {low}"),
+        [high, _] => format!("high byte: {high}"),
+    }
 }
 
 /// A step of [`Records::next`].
@@ -39,6 +47,11 @@ pub(super) struct Records {
 }
 
 impl Records {
+    /// Bytes of the content of the record that was begun last.
+    pub(super) fn content_bytes(&self) -> u16 {
+        u16::from_be_bytes([self.header[4], self.header[5]])
+    }
+
     /// Takes the next step off the front of `bytes`. `kinds` are the types of records that the other side may send.
     pub(super) fn next<'a>(&mut self, bytes: &mut &'a [u8], kinds: &[u8]) -> Result<Step<'a>, RecordError> {
         loop {

@@ -41,6 +41,8 @@ impl Family {
 /// Names defined so far, and the position of the lowering.
 #[derive(Default)]
 pub(crate) struct Env {
+    /// `http` or `stream`, for messages.
+    pub(crate) block: &'static str,
     /// Log formats by name, with the index of the defining directive in `http`: as in nginx, a format must be defined
     /// before its use.
     pub(crate) formats: FxHashMap<Vec<u8>, (LogFormatId, usize)>,

@@ -99,7 +99,8 @@ fn resolve_zone(at: &At<'_>, name: &Word, kind: ZoneKind) -> Parsed<ZoneId> {
         None => {
             let directive = if kind == ZoneKind::Requests { "limit_req_zone" } else { "limit_conn_zone" };
             let message = format!("zero size shared memory zone \"{}\"", name.text());
-            Err(Diagnostic::error(name.span, message).with_hint(format!("define it in `http` with `{directive}`")))
+            let hint = format!("define it in `{}` with `{directive}`", at.env.block);
+            Err(Diagnostic::error(name.span, message).with_hint(hint))
         }
     }
 }

@@ -103,7 +103,7 @@ impl Walk {
         let mut http = Http::empty(directive.name.span);
         // The checks report a second `http` as an error. Its directives must still not refer by index to anything of
         // the first.
-        self.begin_block();
+        self.begin_block("http");
         self.definitions(&mut http, block);
         let mut outer = LocationSettings::default();
         Arc::make_mut(&mut outer.log).access = vec![log::implied_access_log(directive.name.span)];
@@ -136,11 +136,11 @@ impl Walk {
     }
 
     /// Forgets the names of an earlier block: `http` and `stream` share no names.
-    pub(crate) fn begin_block(&mut self) {
+    pub(crate) fn begin_block(&mut self, name: &'static str) {
         let regexes = std::mem::take(&mut self.env.regexes);
         let own = self.env.zones.drain().map(|(name, (_, _, span))| (name, span));
         let foreign_zones = own.chain(std::mem::take(&mut self.env.foreign_zones)).collect();
-        self.env = Env { foreign_zones, regexes, ..Env::default() };
+        self.env = Env { block: name, foreign_zones, regexes, ..Env::default() };
     }
 
     /// Groups, and the tables that define variables.

@@ -22,7 +22,7 @@ use super::upstream_tls::UpstreamTlsSettings;
 use crate::diagnostic::Diagnostic;
 use crate::source::Span;
 use crate::tree::{Block, Directive, Word};
-use crate::value::plain::{parse_choice, parse_flag, parse_u32};
+use crate::value::plain::{parse_flag, parse_u32};
 use crate::value::size::parse_size;
 use crate::value::template::has_variables;
 use crate::value::time::parse_milliseconds;
@@ -195,9 +195,14 @@ level! {
     }
 }
 
-fn parse_greeting(_name: &str, word: &Word) -> Parsed<ProxyGreeting> {
-    let known = [("on", ProxyGreeting::Version1), ("off", ProxyGreeting::Off), ("v2", ProxyGreeting::Version2)];
-    parse_choice(word, &known)
+/// A flag of nginx, and `v2`.
+fn parse_greeting(name: &str, word: &Word) -> Parsed<ProxyGreeting> {
+    if *word.value == *b"v2" {
+        return Ok(ProxyGreeting::Version2);
+    }
+    let is_on =
+        parse_flag(name, word).map_err(|error| error.with_hint("`v2` writes the binary header of version 2"))?;
+    Ok(if is_on { ProxyGreeting::Version1 } else { ProxyGreeting::Off })
 }
 
 impl Listening for StreamServer {
@@ -227,7 +232,7 @@ impl Walk {
             settings: Arc::default(),
             span: directive.name.span,
         };
-        self.begin_block();
+        self.begin_block("stream");
         self.formats_and_zones(&mut stream.declared, block);
         stream.settings = self.stream_settings(block, &Arc::default(), true);
         self.env.http_resolver = stream.settings.session.resolver.is_some();

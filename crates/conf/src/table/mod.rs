@@ -126,7 +126,10 @@ pub fn instead_of(module: Module) -> &'static str {
         "ngx_http_js_module" | "ngx_http_perl_module" => {
             "no scripts run here; `map`, `if`, `rewrite` and `split_clients` do much of what they are used for"
         }
-        "ngx_stream_geoip_module" => "`geo` chooses by networks",
+        // Its databases have not been published since 2022.
+        "ngx_http_geoip_module" | "ngx_stream_geoip_module" => {
+            "`geoip2` reads the databases that MaxMind publishes now, and `geo` chooses by networks"
+        }
         "ngx_stream_js_module" => {
             "no scripts run here; `map`, `geo` and `split_clients` do much of what they are used for"
         }

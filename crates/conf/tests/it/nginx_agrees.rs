@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -43,6 +43,23 @@ enum Expected {
     Known,
 }
 
+/// The program that is asked.
+struct Nginx {
+    program: PathBuf,
+    /// Lines in front of each text.
+    loads: String,
+}
+
+impl Nginx {
+    fn plain(program: PathBuf) -> Self {
+        Self { program, loads: String::new() }
+    }
+
+    fn with_stream(program: PathBuf) -> Self {
+        Self { loads: testkit::sides::load_stream(&program), program }
+    }
+}
+
 /// nginx's answer.
 #[derive(Debug, PartialEq)]
 enum Verdict {
@@ -65,6 +82,15 @@ const PLACES: [(Context, &str); 9] = [
     (Context::LimitExcept, "events {}\nhttp { server { location / { limit_except GET { @ } } } }"),
     (Context::Upstream, "events {}\nhttp { upstream u { server 127.0.0.1:1; @ } }"),
 ];
+
+/// The same for the modules of `stream`: a server needs a handler, unless the directive is one.
+const STREAM_PLACES: [(Context, &str); 4] = [
+    (Context::Http, "events {}\nhttp { @ }"),
+    (Context::Stream, "events {}\nstream { @ }"),
+    (Context::StreamServer, "events {}\nstream { server { listen 12345; return x; @ } }"),
+    (Context::StreamUpstream, "events {}\nstream { upstream u { server 127.0.0.1:1; @ } }"),
+];
+const WITHOUT_HANDLER: (Context, &str) = (Context::StreamServer, "events {}\nstream { server { listen 12345; @ } }");
 
 /// nginx's phrases for the errors of shape.
 const SHAPES: [&str; 10] = [
@@ -112,17 +138,17 @@ fn version_of(nginx: &Path) -> [u32; 3] {
 }
 
 /// Cases for one row, from its example.
-fn cases_of(row: &Directive, into: &mut Vec<Case>) {
+fn cases_of(row: &Directive, places: &[(Context, &'static str)], into: &mut Vec<Case>) {
     let is_idle = matches!(row.support, Support::Accepted(_) | Support::OnlyWith(_));
     let expected = if is_idle { Expected::Idle } else { Expected::Taken };
     let mut add = |what: &str, (_, place): (Context, &str), body: &str| {
         into.push(Case { name: format!("{}: {what}", row.name), text: place.replace('@', body) + "\n", expected });
     };
-    let valid: Vec<_> = PLACES.iter().copied().filter(|(context, _)| row.contexts.contains(*context)).collect();
+    let valid: Vec<_> = places.iter().copied().filter(|(context, _)| row.contexts.contains(*context)).collect();
     // Main already has its `events`.
     let Some(&place) = valid.first().filter(|_| row.name != "events") else { return };
     if !row.example.is_empty() {
-        for place in PLACES {
+        for &place in places {
             if valid.contains(&place) || table::find(row.name, place.0).is_none() {
                 add(&format!("example in {}", place.0.describe()), place, row.example);
             }
@@ -284,10 +310,10 @@ fn soups(into: &mut Vec<Case>) {
     }
 }
 
-fn ask_nginx(nginx: &Path, folder: &Path, text: &str) -> Verdict {
+fn ask_nginx(nginx: &Nginx, folder: &Path, text: &str) -> Verdict {
     let path = folder.join("nginx.conf");
-    fs::write(&path, text).expect("the folder can be written");
-    let output = Command::new(nginx)
+    fs::write(&path, format!("{}{text}", nginx.loads)).expect("the folder can be written");
+    let output = Command::new(&nginx.program)
         .args(["-t", "-e", "stderr", "-p"])
         .arg(folder)
         .arg("-c")
@@ -367,7 +393,7 @@ fn accepted() -> BTreeMap<&'static str, &'static str> {
 }
 
 /// The disagreements in these cases, each with the case's text.
-fn disagreements<'c>(nginx: &Path, chosen: &[&'c Case], rows: &[Directive]) -> BTreeMap<&'c str, (String, &'c str)> {
+fn disagreements<'c>(nginx: &Nginx, chosen: &[&'c Case], rows: &[Directive]) -> BTreeMap<&'c str, (String, &'c str)> {
     let next = AtomicUsize::new(0);
     let wrong = Mutex::new(BTreeMap::new());
     std::thread::scope(|scope| {
@@ -405,7 +431,7 @@ fn nginx_and_we_agree_on_the_shape_of_configurations() {
             && !LOADED.contains(&row.module.0)
             && version(row.since).is_none_or(|since| since <= installed)
         {
-            cases_of(row, &mut cases);
+            cases_of(row, &PLACES, &mut cases);
         }
     }
     soups(&mut cases);
@@ -416,7 +442,7 @@ fn nginx_and_we_agree_on_the_shape_of_configurations() {
         all || at % 12 == 0 || case.name.starts_with("value ") || key(&case.name, &accepted).is_some()
     };
     let chosen: Vec<&Case> = cases.iter().enumerate().filter(is_run).map(|(_, case)| case).collect();
-    let wrong = disagreements(&nginx, &chosen, rows);
+    let wrong = disagreements(&Nginx::plain(nginx), &chosen, rows);
     let mut out = String::new();
     let mut unused: BTreeSet<_> = accepted.keys().copied().collect();
     for (name, (what, text)) in &wrong {
@@ -441,9 +467,40 @@ fn whatever_nginx_takes_is_taken_or_called_known() {
     for name in ["nginx", "nginx-new"] {
         let Some(nginx) = peer_or_skip(&[name]) else { continue };
         let mut out = String::new();
-        for (case, (what, text)) in disagreements(&nginx, &chosen, rows) {
+        for (case, (what, text)) in disagreements(&Nginx::plain(nginx), &chosen, rows) {
             let _ = writeln!(out, "{case}: {what}\n    {text:?}");
         }
         assert!(out.is_empty(), "{name} and we disagree in {} cases:\n{out}", chosen.len());
     }
+}
+
+#[test]
+fn the_newest_nginx_and_we_agree_on_the_shape_of_stream() {
+    let Some(nginx) = peer_or_skip(&["nginx-new"]) else { return };
+    let installed = version_of(&nginx);
+    let rows = table::all();
+    let mut cases = Vec::new();
+    let is_asked = |row: &&Directive| {
+        row.module.0.starts_with("ngx_stream_")
+            && row.support != Support::No
+            && version(row.since).is_some_and(|since| since <= installed)
+    };
+    for row in rows.iter().filter(is_asked) {
+        let is_handler = ["return", "pass", "proxy_pass"].contains(&row.name);
+        let places = STREAM_PLACES
+            .map(|place| if is_handler && place.0 == Context::StreamServer { WITHOUT_HANDLER } else { place });
+        cases_of(row, &places, &mut cases);
+    }
+    let accepted = accepted();
+    // The gateway reads its address, with those of all listeners; it refuses this one, too.
+    let is_chosen = |case: &&Case| case.name != "pass: 1 arguments";
+    let chosen: Vec<&Case> = cases.iter().filter(is_chosen).collect();
+    assert!(chosen.len() > 1000, "{} cases", chosen.len());
+    let mut out = String::new();
+    for (name, (what, text)) in disagreements(&Nginx::with_stream(nginx), &chosen, rows) {
+        if key(name, &accepted).is_none() {
+            let _ = writeln!(out, "{name}: {what}\n    {text:?}");
+        }
+    }
+    assert!(out.is_empty(), "we disagree in some of {} cases:\n{out}", chosen.len());
 }

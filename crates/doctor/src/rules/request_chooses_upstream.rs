@@ -7,7 +7,7 @@ use report::{Finding, Severity};
 
 pub(super) const RULE: Rule = Rule {
     name: "request-chooses-upstream",
-    finds: "`proxy_pass` to a host that an argument, a header, a cookie or a part of the path names",
+    finds: "`proxy_pass` to a host that an argument, a header, a cookie, a part of the path or a name in TLS names",
     needs: Needs::NOTHING,
     why: "A client names the address, and the server asks it: internal services, the metadata of a cloud, other customers.",
     example: "server { location /fetch { proxy_pass http://$arg_host; } }",
@@ -43,6 +43,39 @@ fn check(facts: &Facts) -> Vec<Finding> {
             )
         });
     }
+    findings.extend(of_stream(facts));
+    findings
+}
+
+/// `stream`: the name in the client's first message of TLS, or what its header of the PROXY protocol says.
+fn of_stream(facts: &Facts) -> Vec<Finding> {
+    let Some(configuration) = &facts.configuration else { return Vec::new() };
+    let mut findings = Vec::new();
+    for pass in configuration.of_stream("proxy_pass") {
+        let target = argument(pass.directive, 0).unwrap_or_default();
+        let free = ["ssl_preread_server_name", "ssl_server_name", "proxy_protocol_server_addr", "proxy_protocol_tlv_"];
+        let names = |name: &&&str| target.starts_with(&format!("${name}")) || target.starts_with(&format!("${{{name}"));
+        let Some(source) = free.iter().find(names) else { continue };
+        let rest = target.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || "_${}".contains(c));
+        // A suffix that begins with a dot keeps the session within a domain.
+        if rest.starts_with('.') {
+            continue;
+        }
+        let fix = "# name what may be reached, in stream:\n# map $ssl_preread_server_name $peer { a.example 10.0.0.1:443; default 127.0.0.1:9; }\n\
+                   # and proxy_pass $peer;";
+        findings.push(Finding {
+            side_effect: "Hosts that are not in the map are no longer reached.".to_owned(),
+            undo: "# nothing was changed".to_owned(),
+            ..at(
+                facts,
+                &RULE,
+                Severity::Error,
+                pass.directive.span,
+                format!("${source} names the host that is reached"),
+                fix.to_owned(),
+            )
+        });
+    }
     findings
 }
 
@@ -67,11 +100,28 @@ fn source(pass: &Found<'_>, host: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{fired, http};
+    use super::super::fixture::{facts, fired, http};
     use super::*;
 
     fn of(text: &str) -> usize {
         fired(&check(&http(text)))
+    }
+
+    #[test]
+    fn fires_on_names_that_clients_of_stream_send() {
+        let of = |text: &str| {
+            let text = format!("events {{}}\nhttp {{ server {{ listen 1; }} }}\nstream {{ {text} }}\n");
+            fired(&check(&facts(&text)))
+        };
+        let map = "map $ssl_preread_server_name $peer { default 127.0.0.1:1; }";
+        assert_eq!(of("server { listen 2; ssl_preread on; proxy_pass $ssl_preread_server_name:443; }"), 1);
+        assert_eq!(of("server { listen 2; ssl_preread on; proxy_pass ${ssl_preread_server_name}:443; }"), 1);
+        assert_eq!(
+            of("server { listen 2; ssl_preread on; proxy_pass $ssl_preread_server_name.internal.example:443; }"),
+            0
+        );
+        assert_eq!(of(&format!("{map} server {{ listen 2; ssl_preread on; proxy_pass $peer; }}")), 0);
+        assert_eq!(of("server { listen 2; proxy_pass 127.0.0.1:1; }"), 0);
     }
 
     #[test]

@@ -27,6 +27,11 @@ impl<M: PartialEq> StallTimeout<M> {
         }
         at_most.saturating_sub(Duration::from_millis(now.since(self.since))).max(WAIT_MIN)
     }
+
+    /// Whether that time is over. A wait does not tell if something comes all the time that is no progress.
+    pub(crate) fn is_over(&self, at_most: Duration, now: Millis) -> bool {
+        at_most <= Duration::from_millis(now.since(self.since))
+    }
 }
 
 #[cfg(test)]

@@ -58,6 +58,7 @@ impl StreamSession {
         let (listener, client) = (Arc::clone(listener), *client);
         self.status = 200;
         let (paces, timing) = (self.paces(plan), self.time_session(plan, choice, index, &mut seat));
+        let counted = group.count_datagrams(index, seat);
         let start = DatagramStart {
             listener,
             client,
@@ -69,7 +70,7 @@ impl StreamSession {
             known_peer: set.known_peer(index),
             paces,
             record: self.tunnel_record(timing),
-            _seat: seat.into_tunnel(),
+            _seat: counted,
         };
         Ok(SessionContent::Datagrams(Box::new(start), ahead))
     }

@@ -114,7 +114,8 @@ impl StreamSession {
     }
 
     fn line_name(&self, log: &AccessLogPlan) -> Result<Option<LineName>, ()> {
-        log.line_name(&self.view(), |_| {}).map_err(|path| {
+        // A session has no root of its own, so none that could be missing.
+        log.line_name(&self.view(), |root| root.push(b'/')).map_err(|path| {
             let message = format!("\"{}\" leaves the directory of its log: it is not opened", quoted(&path));
             self.log(Level::Error, &message);
         })

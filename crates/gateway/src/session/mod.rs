@@ -236,10 +236,6 @@ impl StreamSession {
             self.read_proxy_header().await?;
         }
         let plan = &generation.plan.stream.servers[self.server as usize];
-        if let (true, SessionClient::Stream(stream)) = (plan.nodelay, &self.connection) {
-            // A Unix socket has no such option, and no small packets either.
-            let _ = stream.stream().as_socket().set_tcp_nodelay(true);
-        }
         self.find_client(plan);
         for (slot, template) in &plan.sets {
             let value = self.value(template);
@@ -247,7 +243,7 @@ impl StreamSession {
         }
         self.limit(plan)?;
         if permits(&plan.access, self.client()) == Some(false) {
-            self.log(Level::Error, "access forbidden by rule");
+            self.log(Level::Error, "access forbidden by rule while initializing session");
             return Err(RefusedSession { status: 403, reason: CloseReason::SessionRefused });
         }
         self.secure(listener).await?;
@@ -267,7 +263,7 @@ impl StreamSession {
 
     fn limit(&mut self, plan: &StreamServerPlan) -> Result<(), RefusedSession> {
         let Some(limits) = &plan.limits else { return Ok(()) };
-        let say = |level, message: &str| self.log(level, message);
+        let say = |level, message: &str| self.log(level, &format!("{message} while initializing session"));
         let Some((status, permits)) = admit(limits, &self.generation.connection_zones, &self.view(), say) else {
             return Ok(());
         };
@@ -287,6 +283,9 @@ impl StreamSession {
     async fn content(&mut self) -> Result<SessionContent, RefusedSession> {
         let generation = Rc::clone(&self.generation);
         let plan = &generation.plan.stream.servers[self.server as usize];
+        if !plan.nodelay && !matches!(plan.content, StreamContentPlan::Pass(_)) {
+            self.delay_small_packets();
+        }
         match &plan.content {
             StreamContentPlan::Proxy(proxy) => self.proxy(generation.stream_proxy(*proxy)).await,
             StreamContentPlan::Variable(variable) => self.proxy_variable(variable).await,
@@ -299,7 +298,15 @@ impl StreamSession {
         }
     }
 
-    /// `return`: sends the text, then FIN.
+    /// `tcp_nodelay off`. A connection begins with the option, and the next listener of a passed one expects it.
+    fn delay_small_packets(&self) {
+        if let SessionClient::Stream(stream) = &self.connection {
+            // A Unix socket has no such option, and no small packets either.
+            let _ = stream.stream().as_socket().set_tcp_nodelay(false);
+        }
+    }
+
+    /// `return`: sends the text. The close behind it sends the FIN.
     async fn send_text(&mut self, text: &[u8]) -> Result<SessionContent, RefusedSession> {
         if self.connection.is_datagrams() {
             return Ok(SessionContent::Done(self.answer_text(text)));
@@ -321,10 +328,6 @@ impl StreamSession {
                 Woken::PeerGone => return Ok(SessionContent::Done(CloseReason::ClientAborted)),
                 Woken::Deadline => return Ok(SessionContent::Done(CloseReason::SendTimeout)),
             }
-        }
-        // An error means that the client has left; closing finds that, too.
-        if let SessionClient::Stream(stream) = &self.connection {
-            let _ = stream.shutdown_write();
         }
         Ok(SessionContent::Done(CloseReason::SessionServed))
     }

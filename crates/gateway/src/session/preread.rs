@@ -63,7 +63,7 @@ impl StreamSession {
                 Prereading::Partial => {}
             }
             let Some(room) = plan.bytes_max.checked_sub(self.pending.len()).filter(|room| *room > 0) else {
-                self.log(Level::Error, "preread buffer full");
+                self.log(Level::Error, "preread buffer full while prereading client data");
                 return Err(RefusedSession { status: 400, reason: CloseReason::BadRequest });
             };
             match self.read_more(room, began, plan.timeout).await {

@@ -79,11 +79,9 @@ impl View for SessionView<'_> {
 }
 
 impl SessionView<'_> {
-    /// As in nginx, the PROXY protocol header does not count.
+    /// As in nginx, bytes of a connection count once they are passed on; a datagram counts at once.
     fn received_bytes(&self) -> u64 {
-        let listener = self.0.generation.listener(self.0.listener);
-        let has_header = listener.is_none_or(|listener| !listener.proxy_protocol) || self.0.header.is_some();
-        if has_header { self.0.pending.len() as u64 } else { 0 }
+        if self.0.connection.is_datagrams() { self.0.pending.len() as u64 } else { 0 }
     }
 
     fn server_addr(&self, out: &mut Vec<u8>) -> bool {

@@ -22,7 +22,7 @@ use crate::tunnel::heartbeat::Heartbeat;
 use crate::tunnel::leaving::Leaving;
 use crate::tunnel::passage::Passage;
 use crate::tunnel::record::TunnelRecord;
-use reactor::{Millis, Read, TaskId};
+use reactor::{Millis, PeerAddress, Read, TaskId};
 use rules::pace::Pace;
 use std::io;
 use std::sync::Arc;
@@ -242,22 +242,20 @@ impl Tunnel {
         if self.has_frames {
             self.keep_positions(sent);
         }
-        let (down, flows) = (&self.directions[1], &self.flows);
-        let (Ok(upwards), Ok(downwards)) = (upwards, downwards) else {
-            return TunnelStep::End(CloseReason::TunnelEnded);
-        };
-        let is_over = match self.plan.kind {
-            TunnelKind::Upgraded | TunnelKind::Session { half_close: true } => *flows == [Flow::Closed; 2],
-            // Bytes received before an end are passed on first.
-            TunnelKind::Session { half_close: false } => flows.contains(&Flow::Closed) && !flows.contains(&Flow::Ended),
-        };
-        let bytes_to_client = down.bytes;
-        if before[1] == 0 && bytes_to_client > 0 {
+        if before[1] == 0 && self.directions[1].bytes > 0 {
             self.note_first_byte(now);
         }
+        let (Ok(mut upwards), Ok(mut downwards)) = (upwards, downwards) else {
+            return TunnelStep::End(CloseReason::TunnelEnded);
+        };
+        let Ok((is_over, passed)) = self.pass_ends() else {
+            return TunnelStep::End(CloseReason::TunnelEnded);
+        };
         if is_over {
             return TunnelStep::End(CloseReason::TunnelEnded);
         }
+        upwards.moved |= passed[0];
+        downwards.moved |= passed[1];
         let paused = self.note_paces(before, now);
         if upwards.more || downwards.more {
             return TunnelStep::Yield;
@@ -299,6 +297,32 @@ impl Tunnel {
             self.ended_by = Some(CloseSide::Upstream);
         }
         (upwards, downwards)
+    }
+
+    /// Passes on the ends that have no bytes before them any more. Returns whether the tunnel is over, and which
+    /// directions have ended now. The close of a tunnel that is over sends the FIN: another call for it would be in vain.
+    fn pass_ends(&mut self) -> io::Result<(bool, [bool; 2])> {
+        let targets = [End::Socket(&self.upstream), self.downstream.borrowed()];
+        let is_due =
+            |index: usize| self.flows[index] == Flow::Ended && targets[index].is_free(&self.directions[index].spill);
+        let due = [is_due(0), is_due(1)];
+        if due == [false; 2] {
+            return Ok((false, due));
+        }
+        let mut flows = self.flows;
+        for (flow, _) in flows.iter_mut().zip(due).filter(|(_, is_due)| *is_due) {
+            *flow = Flow::Closed;
+        }
+        let is_over = match self.plan.kind {
+            TunnelKind::Upgraded | TunnelKind::Session { half_close: true } => flows == [Flow::Closed; 2],
+            // Bytes received before an end are passed on first.
+            TunnelKind::Session { half_close: false } => !flows.contains(&Flow::Ended),
+        };
+        for (target, _) in targets.into_iter().zip(due).filter(|(_, is_due)| *is_due && !is_over) {
+            target.shutdown_write()?;
+        }
+        self.flows = flows;
+        Ok((is_over, due))
     }
 
     /// Bytes that may be read from each side now, if limited.
@@ -385,6 +409,16 @@ impl Tunnel {
         }
     }
 
+    /// The side that has reset its connection, if that ended the tunnel.
+    pub(crate) fn reset_by(&self) -> Option<CloseSide> {
+        let [from_client, from_upstream] = self.flows;
+        // After a FIN in each direction the kernel reports a hang-up, which is no reset.
+        if from_upstream == Flow::Open && self.upstream.is_failed() {
+            return Some(CloseSide::Upstream);
+        }
+        (from_client == Flow::Open && self.downstream.borrowed().is_failed()).then_some(CloseSide::Client)
+    }
+
     /// Whether it is a session of `stream`.
     pub(crate) fn is_session(&self) -> bool {
         matches!(self.plan.kind, TunnelKind::Session { .. })
@@ -394,6 +428,11 @@ impl Tunnel {
     pub(crate) fn peer(&self) -> Option<TunnelPeer> {
         let permit = self.permit.as_ref()?;
         Some(TunnelPeer { group: permit.group(), peer: permit.peer()?, ordinal: self.seat.ordinal() })
+    }
+
+    /// Its peer's address, if the pool knows it. Takes a lock.
+    pub(crate) fn peer_address(&self) -> Option<PeerAddress> {
+        Some(self.permit.as_ref()?.names()?.1)
     }
 
     /// The settings that it keeps.
@@ -473,11 +512,6 @@ impl Direction {
                 Read::NotReady => break,
                 Read::Closed => *flow = Flow::Ended,
             }
-        }
-        if *flow == Flow::Ended && to.is_free(&self.spill) {
-            to.shutdown_write()?;
-            *flow = Flow::Closed;
-            pumped.moved = true;
         }
         Ok(pumped)
     }

@@ -239,10 +239,22 @@ fn finish_spans(thread: &WorkerThread, record: &TunnelRecord, to_client: u64) {
 
 /// Logs the end of a session, as nginx does at `info`.
 fn log_session_end(thread: &WorkerThread, log: &ErrorLog, tunnel: &Tunnel, reason: CloseReason) {
-    let Some(downstream) = tunnel.downstream.socket().filter(|_| log.wants(Level::Info)) else { return };
+    let reset = tunnel.reset_by();
+    // As in nginx, a reset by the peer is an error; everything else is for `info`.
+    let reset_level = if reset == Some(CloseSide::Upstream) { Level::Error } else { Level::Info };
+    let failure = match reset {
+        Some(CloseSide::Upstream) => {
+            Some("recv() failed (104: Connection reset by peer) while proxying and reading from upstream")
+        }
+        Some(CloseSide::Client) => {
+            Some("recv() failed (104: Connection reset by peer) while proxying and reading from client")
+        }
+        Some(CloseSide::Gateway) | None => None,
+    };
+    let Some(downstream) = tunnel.downstream.socket().filter(|_| log.wants(reset_level)) else { return };
     let (received, sent) = (tunnel.bytes_to_upstream(), tunnel.bytes_to_client());
     let what = match (reason, tunnel.ended_by()) {
-        (CloseReason::TunnelTimeout, _) => "connection timed out (110: Connection timed out)",
+        (CloseReason::TunnelTimeout, _) => "connection timed out (110: Connection timed out) while proxying connection",
         (CloseReason::DrainedRoute, _) => "session drained: a reload changed or removed its server",
         (CloseReason::DrainedPeer, _) => "session drained: its peer was removed or is drained",
         (CloseReason::DrainedQuit, _) => "session drained: the process ends",
@@ -261,8 +273,9 @@ fn log_session_end(thread: &WorkerThread, log: &ErrorLog, tunnel: &Tunnel, reaso
         Err(_) => None,
     };
     let (server, upstream) = (text(downstream.local_address()), text(tunnel.upstream().peer_address()));
-    let line = RequestLine {
-        message: &message,
+    let upstream = upstream.or_else(|| tunnel.peer_address().map(|address| address.to_string()));
+    let line = |message| RequestLine {
+        message,
         serial: thread.memory.serial(tunnel.task),
         client: client.as_ref(),
         datagrams: false,
@@ -273,5 +286,10 @@ fn log_session_end(thread: &WorkerThread, log: &ErrorLog, tunnel: &Tunnel, reaso
         host: None,
         referrer: None,
     };
-    log.request_line(thread.index, Level::Info, &line);
+    if let Some(failure) = failure {
+        log.request_line(thread.index, reset_level, &line(failure));
+    }
+    if log.wants(Level::Info) {
+        log.request_line(thread.index, Level::Info, &line(&message));
+    }
 }

@@ -13,6 +13,8 @@ pub(crate) struct Records {
     output: Vec<u8>,
     /// Remaining length of the body, if the head states it.
     left: Option<u64>,
+    /// The head is complete.
+    in_body: bool,
 }
 
 impl Records {
@@ -21,10 +23,22 @@ impl Records {
         let mut rest = bytes;
         loop {
             match self.decoder.next(&mut rest)? {
+                // As in nginx, a closed output has no head behind its end.
+                Piece::Stdout(_) if self.decoder.has_closed_stdout() && !self.has_head() => {}
                 Piece::Stdout(output) => self.output.extend_from_slice(output),
                 Piece::NeedMore | Piece::End => return Ok(bytes.len() - rest.len()),
             }
         }
+    }
+
+    /// Whether the output so far has the whole head.
+    fn has_head(&self) -> bool {
+        let ends = |mark: &[u8]| memchr::memmem::find(&self.output, mark).is_some();
+        self.in_body
+            || self.output.starts_with(b"\n")
+            || self.output.starts_with(b"\r\n")
+            || ends(b"\n\n")
+            || ends(b"\n\r\n")
     }
 
     /// Converts the head to HTTP/1.1, once it is complete.
@@ -37,6 +51,7 @@ impl Records {
     /// From now on output is body, of this length if the head states it.
     pub(crate) fn begin_body(&mut self, length: Option<u64>) {
         self.left = length;
+        self.in_body = true;
     }
 
     /// Takes received bytes, and appends the body in them. Returns the number of bytes that belong to the request.
@@ -52,6 +67,11 @@ impl Records {
             }
         }
         Ok(used)
+    }
+
+    /// The application has closed its standard output.
+    pub(crate) fn has_closed_output(&self) -> bool {
+        self.decoder.has_closed_stdout()
     }
 
     /// The application has ended the request.

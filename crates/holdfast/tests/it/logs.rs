@@ -4,9 +4,10 @@ use crate::support::{DEADLINE, Instance, until};
 use flate2::read::MultiGzDecoder;
 use std::fs::{self, File};
 use std::io::Read as _;
-use std::net::UdpSocket;
+use std::net::{TcpStream, UdpSocket};
 use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, Instant};
+use testkit::free_port;
 
 /// A path of a missing file, so that each request for it is logged.
 fn servers(http: &str, location: &str) -> String {
@@ -137,6 +138,22 @@ fn a_log_with_a_variable_in_its_name_is_a_file_for_each_value() {
         ask(&instance, "/?name=a");
         instance.path("logs/a.log").exists()
     });
+}
+
+/// A session has no root that could be missing.
+#[test]
+fn a_log_of_stream_may_have_a_variable_in_its_name() {
+    let port = free_port();
+    let stream = format!(
+        "stream {{ log_format line '$status'; server {{ listen 127.0.0.1:{port}; return x; \
+         access_log logs/$server_port-$remote_addr.log line; }} }}"
+    );
+    let mut instance = Instance::new(&stream, "");
+    instance.start();
+    let name = format!("logs/{port}-127.0.0.1.log");
+    let mut text = String::new();
+    let _ = TcpStream::connect(("127.0.0.1", port)).expect("it accepts").read_to_string(&mut text);
+    until("the line is written", || instance.text(&name) == "200\n");
 }
 
 #[test]

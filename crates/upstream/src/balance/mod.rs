@@ -389,6 +389,17 @@ impl Group {
         seat.time_session(&peer.health, measure, began, now)
     }
 
+    /// Counts a session of datagrams for as long as it exists, also at the only peer of its group: [`Self::pick`] leaves that
+    /// to the pool, which sees no connection here.
+    pub fn count_datagrams(&self, index: usize, seat: Seat) -> Counted {
+        let counted = seat.into_tunnel();
+        if counted.counted_ordinal().is_some() {
+            return counted;
+        }
+        let seat = self.peer(index).and_then(|(_, _, peer)| Seat::take(&peer.health, None, None));
+        seat.map_or(counted, Seat::into_tunnel)
+    }
+
     fn peer(&self, index: usize) -> Option<(&Tier, usize, &Peer)> {
         let &(is_backup, place) = self.places.get(index)?;
         let tier = if is_backup { &self.backup } else { &self.primary };

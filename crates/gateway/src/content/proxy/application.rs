@@ -145,14 +145,18 @@ impl Exchange {
         if fastcgi.fatal_texts.iter().any(|text| is_fatal(text)) {
             return invalid(String::new());
         }
-        if used < bytes.len() {
-            return invalid("upstream sent data behind the end of a FastCGI request".to_owned());
-        }
+        // As in nginx, bytes behind the end belong to no request; their connection must not serve another one.
+        let has_excess = used < bytes.len();
         let mut head = self.thread.take_scratch();
         let is_complete = records.take_head(&mut head);
         let step = match is_complete {
             Err(error) => invalid(error.to_string()),
-            Ok(false) if records.has_ended() => invalid("upstream closed prematurely FastCGI stdout".to_owned()),
+            Ok(false) if records.has_closed_output() => {
+                invalid("upstream prematurely closed FastCGI stdout".to_owned())
+            }
+            Ok(false) if records.has_ended() => {
+                invalid("upstream sent unexpected FastCGI record: 3, the end without a head".to_owned())
+            }
             Ok(false) if records.waiting_bytes() >= plan.limits.head_bytes_max => {
                 invalid("upstream sent too big header".to_owned())
             }
@@ -163,7 +167,12 @@ impl Exchange {
             }
             Ok(true) => {
                 self.upstream.records = Some(records);
-                self.begin_cgi_response(&head, b"", fastcgi.keeps_connections, plan, up, tries)
+                let keeps = fastcgi.keeps_connections && !has_excess;
+                let mut step = self.begin_cgi_response(&head, b"", keeps, plan, up, tries);
+                if let HeadStep::Relaying(relay) = &mut step {
+                    relay.body.excess |= has_excess;
+                }
+                step
             }
         };
         self.thread.put_scratch(head);

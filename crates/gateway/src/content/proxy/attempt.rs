@@ -31,6 +31,7 @@ use http1::FieldId;
 use http2::ErrorCode;
 use reactor::{Interest, Woken};
 use rules::grpc::Status;
+use std::time::Duration;
 use upstream::DiscardReason;
 use upstream::retry::Failure;
 
@@ -172,10 +173,11 @@ impl Exchange {
                 up.discard(DiscardReason::RequestBodyUnsent);
                 return end;
             }
+            let mut is_busy = false;
             match self.receive_head(plan, &up, tries, &mut interims) {
-                // After a failed write an event will follow: the upstream may have answered before it closed, and that
-                // answer is worth more than the write error.
+                // An event follows a failed write: an answer from before the close is worth more than the error.
                 HeadStep::Waiting => {}
+                HeadStep::Busy => is_busy = true,
                 HeadStep::Relaying(relay) => {
                     return self.finish(plan, up, relay, Upload { sending: &mut sending, body }).await;
                 }
@@ -194,11 +196,7 @@ impl Exchange {
             }
             let (unsent, all_sent) = (sending.unsent_bytes(), sending.is_over());
             let awaiting_client = body.is_streamed() && !all_sent && unsent == 0 && !sending.complete;
-            let timeout = match (awaiting_client, all_sent) {
-                (true, _) => self.client_plan().body_timeout,
-                (false, true) => plan.read_timeout,
-                (false, false) => plan.send_timeout,
-            };
+            let timeout = self.stage_timeout(plan, awaiting_client, all_sent);
             let mark = (unsent, self.intake.body.received, self.received_of_head(), interims, awaiting_client);
             let left = stall.left(mark, timeout, self.thread.reactor.now());
             let room = Interest::WRITE.only_if(!all_sent && !awaiting_client);
@@ -206,6 +204,9 @@ impl Exchange {
                 .or_of_client(Interest::READ.only_if(awaiting_client))
                 .holding(sending.spill.held_bytes());
             match self.wait(wants, left).await {
+                Woken::Ready if is_busy && stall.is_over(timeout, self.thread.reactor.now()) => {
+                    return self.timed_out(up, unsent);
+                }
                 Woken::Ready => {}
                 Woken::Deadline if self.is_call_over() => {
                     up.discard(DiscardReason::Cancelled);
@@ -218,6 +219,15 @@ impl Exchange {
                 Woken::Deadline => return self.timed_out(up, unsent),
                 Woken::PeerGone => return self.client_gone(up, body),
             }
+        }
+    }
+
+    /// How long there may be no progress: of the client's body, of the request, or of the response.
+    fn stage_timeout(&self, plan: &BoundProxy, awaiting_client: bool, all_sent: bool) -> Duration {
+        match (awaiting_client, all_sent) {
+            (true, _) => self.client_plan().body_timeout,
+            (false, true) => plan.read_timeout,
+            (false, false) => plan.send_timeout,
         }
     }
 

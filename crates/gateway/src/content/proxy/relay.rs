@@ -23,7 +23,7 @@ use rules::pace::Pace;
 use std::time::Duration;
 
 /// Reads before other tasks get their turn: 1 MB at full scratch size.
-const READS_MAX: u32 = 4;
+pub(crate) const READS_MAX: u32 = 4;
 
 /// A response body being relayed.
 #[derive(Debug)]
@@ -236,13 +236,16 @@ impl Exchange {
                     Err(reason) => return RelayEnd::ClientGone(reason),
                 },
             };
+            let before = self.given_to_client();
             let step = step(&mut self.response.filters, &mut self.down, relay, up, &bounds, &mut ask);
+            let is_idle = !takes_more && matches!(step, RelayStep::Yield) && before == self.given_to_client();
             let (timeout, wants, client_full) = match relay.for_readers(step, takes_more) {
                 RelayStep::End(end) => return end,
                 RelayStep::Store => {
                     Box::pin(self.write_kept(relay)).await;
                     continue;
                 }
+                RelayStep::Yield if is_idle => (plan.read_timeout, Wants::of_upstream(up, Interest::READ), false),
                 RelayStep::Yield => {
                     self.yield_holding(held).await;
                     continue;
@@ -282,6 +285,12 @@ impl Exchange {
 }
 
 impl Exchange {
+    /// What the client has got, or waits for. If it stays the same while bytes come, such as empty records, only a wait finds
+    /// out that the client has left.
+    fn given_to_client(&self) -> (u64, usize) {
+        (self.down.bytes_sent(), self.down.waiting_bytes())
+    }
+
     /// Writes the received data to its file.
     async fn write_kept(&self, relay: &mut Relay) {
         if let Some(store) = relay.store.as_mut() {

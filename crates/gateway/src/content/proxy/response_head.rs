@@ -7,7 +7,7 @@ use crate::content::filtered::{Compress, Ranges};
 use crate::content::proxy::Tries;
 use crate::content::proxy::attempt::{AttemptEnd, Sent};
 use crate::content::proxy::early_hints::Interims;
-use crate::content::proxy::relay::{FeedError, Relay};
+use crate::content::proxy::relay::{FeedError, READS_MAX, Relay};
 use crate::downstream::reply_head::{Mark, ReplyHead};
 use crate::exchange::Exchange;
 use crate::exchange::caching::Storing;
@@ -37,6 +37,8 @@ const INTERIMS_MAX: u32 = 16;
 pub(crate) enum HeadStep {
     /// The head is incomplete.
     Waiting,
+    /// The head is incomplete, and more has come; other tasks come first.
+    Busy,
     /// The head was sent to the client; the body follows.
     Relaying(Box<Relay>),
     /// The head could not be sent: the client's socket is broken.
@@ -61,7 +63,8 @@ impl Exchange {
         tries: &Tries,
         interims: &mut Interims,
     ) -> HeadStep {
-        loop {
+        // A head is bounded, but an application may send records without a byte of it.
+        for _ in 0..READS_MAX {
             let most = self.thread.memory.room(SCRATCH_BYTES, FLOOR_BYTES);
             // The pace does not apply to bytes read with the head, so no more than nginx's buffer is read here.
             let most = plan.limit_rate.as_ref().map_or(most, |_| most.min(plan.limits.head_bytes_max));
@@ -98,6 +101,7 @@ impl Exchange {
                 }
             };
         }
+        HeadStep::Busy
     }
 
     /// The connection ended: before the head, or inside it.

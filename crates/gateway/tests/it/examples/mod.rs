@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // a failed step of a test is its end
 
 mod applications;
+mod blog;
 mod calls;
 mod cloud;
 mod run;

@@ -7,6 +7,7 @@ mod caches;
 mod client_leaves;
 mod collapse;
 mod early_hints;
+mod fastcgi;
 mod floor;
 mod includes;
 mod learn;

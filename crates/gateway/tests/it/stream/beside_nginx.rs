@@ -97,6 +97,88 @@ fn sessions_end_and_are_logged_as_in_nginx() {
     assert!(wrong.is_empty(), "{}\n{}", wrong.join("\n"), sides.logs());
 }
 
+/// Which of three peers each of forty clients gets. The PROXY protocol names the clients.
+#[test]
+fn peers_are_chosen_as_in_nginx() {
+    const GROUPS: [&str; 4] =
+        ["hash $proxy_protocol_addr;", "hash $proxy_protocol_addr consistent;", "", "least_conn;"];
+    let Some(nginx) = nginx_or_skip(Nginx::New) else { return };
+    let peers = ["one", "two", "three"].map(|name| testkit::Peer::script(move |mut talk| talk.send(name)));
+    let mut text = "server { listen {listen}; return ''; }\n".to_owned();
+    for (number, method) in (1..).zip(GROUPS) {
+        let _ = write!(
+            text,
+            "upstream group{number} {{ {method} server {{upstream:0}}; server {{upstream:1}} weight=3; \
+             server {{upstream:2}} weight=2; }}\n\
+             server {{ listen {{listen:{number}}} proxy_protocol; proxy_pass group{number}; }}\n"
+        );
+    }
+    let addresses: Vec<SocketAddr> = peers.iter().map(testkit::Peer::address).collect();
+    let sides = Sides::start_stream(&nginx, &text, &addresses);
+    for (number, method) in (1..).zip(GROUPS) {
+        let [theirs, ours] = [Side::Nginx, Side::Ours].map(|side| {
+            let ask = |client: usize| {
+                let mut talk = Talk::connect(sides.address(side, number));
+                talk.send(format!("PROXY TCP4 10.{client}.3.{} 192.0.2.2 1000 2222\r\n", client * 7 % 250));
+                String::from_utf8(talk.rest().0).unwrap()
+            };
+            (0..40).map(ask).collect::<Vec<_>>()
+        });
+        assert_eq!(theirs, ours, "{method}");
+        assert!(["one", "two", "three"].iter().all(|name| ours.iter().any(|peer| peer == name)), "{method} {ours:?}");
+    }
+}
+
+/// Tables, and what headers of the PROXY protocol say: the text that a client of each kind gets.
+#[test]
+fn values_are_those_of_nginx() {
+    const TEXT: &str = "\
+        geo $proxy_protocol_addr $near { default far; 192.0.2.0/24 near; 2001:db8::/32 six; }\n\
+        geo $proxy_protocol_addr $range { ranges; default out; 192.0.2.5-192.0.2.9 in; }\n\
+        split_clients $proxy_protocol_addr $share { 20% a; 30.5% b; * c; }\n\
+        map $proxy_protocol_addr $last { default none; ~^192\\.0\\.2\\.(?<digits>\\d+)$ <$digits>; }\n\
+        map $ssl_preread_server_name $host { hostnames; default other; .example.com wild; *.org star; www.* www; }\n\
+        server { listen {listen}; return ''; }\n\
+        server { listen {listen:1} proxy_protocol; return \"$near $range $share $last $proxy_protocol_addr \
+            $proxy_protocol_port $proxy_protocol_server_addr $proxy_protocol_server_port\"; }\n\
+        server { listen {listen:2} proxy_protocol; return \"$proxy_protocol_tlv_alpn $proxy_protocol_tlv_authority \
+            $proxy_protocol_tlv_ssl_version $proxy_protocol_tlv_ssl_cn $proxy_protocol_tlv_0xea\"; }\n\
+        server { listen {listen:3}; ssl_preread on; return \"$host $ssl_preread_server_name $ssl_preread_protocol \
+            $ssl_preread_alpn_protocols\"; }\n";
+    let Some(nginx) = nginx_or_skip(Nginx::New) else { return };
+    let sides = Sides::start_stream(&nginx, TEXT, &[]);
+    let mut sent: Vec<(usize, Vec<u8>)> = Vec::new();
+    for client in ["192.0.2.1", "192.0.2.5", "192.0.2.9", "192.0.2.10", "198.51.100.77", "203.0.113.200"] {
+        sent.push((1, format!("PROXY TCP4 {client} 192.0.2.2 1111 2222\r\n").into()));
+    }
+    sent.push((1, b"PROXY TCP6 2001:db8::1 2001:db8::2 1 65535\r\n".to_vec()));
+    sent.push((1, b"PROXY UNKNOWN\r\n".to_vec()));
+    let tlvs = [
+        &b"\x01\0\x02h2\x02\0\x0chost.example\xea\0\x03aws\x20\0\x18\x07\0\0\0\0\x21\0\x07TLSv1.3\x22\0\x06client"[..],
+    ]
+    .concat();
+    let addresses = [192, 0, 2, 1, 192, 0, 2, 2, 4, 0, 1, 187];
+    let length = u16::try_from(addresses.len() + tlvs.len()).unwrap().to_be_bytes();
+    sent.push((2, [b"\r\n\r\n\0\r\nQUIT\n\x21\x11", &length[..], &addresses, &tlvs].concat()));
+    let anyone = tls::ClientSide::new(tls::Trust::Anyone).alpn(["h2", "http/1.1"]).build().unwrap();
+    for name in ["a.example.com", "EXAMPLE.com", "x.org", "www.test", "test"] {
+        let mut hello = Vec::new();
+        tls::Session::client(&anyone, name).unwrap().take_output(&mut hello);
+        sent.push((3, hello));
+    }
+    sent.push((3, b"no TLS".to_vec()));
+    for (listener, bytes) in sent {
+        // nginx leaves what it has looked at unread, so the end is a reset: only the text counts.
+        let [theirs, ours] = [Side::Nginx, Side::Ours].map(|side| {
+            let mut talk = Talk::connect(sides.address(side, listener));
+            talk.send(&bytes);
+            talk.rest().0.escape_ascii().to_string()
+        });
+        assert_eq!(theirs, ours, "{listener} {}", bytes.escape_ascii());
+        assert!(!ours.is_empty(), "{listener} {}", bytes.escape_ascii());
+    }
+}
+
 /// What a client receives, and whether the session ended regularly.
 fn play(address: SocketAddr, acts: &[Act]) -> (String, bool) {
     let mut client = Talk::connect(address);

@@ -40,6 +40,34 @@ fn a_reset_is_passed_on() {
     let mut client = Talk::connect(gateway.address());
     client.send("hello");
     assert_eq!(client.end(), End::Reset);
+    let line = gateway.logged("recv() failed (104: Connection reset by peer) while proxying and reading from upstream");
+    assert!(line.contains(" [error] "), "{line}");
+    assert!(line.contains(&format!("upstream: \"{}\"", gateway.peers[0].address())), "{line}");
+    let gateway = start("", "proxy_pass {upstream:0};", [echo()]);
+    greeted(&gateway).reset();
+    let line = gateway.logged("recv() failed (104: Connection reset by peer) while proxying and reading from client");
+    assert!(line.contains(" [info] "), "{line}");
+}
+
+/// A peer that resets behind its answer: the client has the answer, and the log the time of its first byte.
+#[test]
+fn bytes_before_a_reset_are_passed_on_and_counted() {
+    let peer = Peer::script(|mut talk| {
+        talk.expect("hello");
+        talk.send("answer");
+        // What is unread makes the close a reset.
+        talk.hears_within(Duration::from_secs(20));
+    });
+    let stream =
+        "log_format line '$bytes_sent $upstream_bytes_received $upstream_first_byte_time'; access_log s.log line;";
+    let gateway = start(stream, "proxy_pass {upstream:0};", [peer]);
+    let mut client = Talk::connect(gateway.address());
+    client.send("hello");
+    client.expect("answer");
+    client.send("unread");
+    client.end();
+    let line = gateway.access_lines(1).remove(0);
+    assert!(line.starts_with("6 6 0."), "{line}");
 }
 
 /// J12
@@ -48,7 +76,8 @@ fn a_silent_session_ends_after_proxy_timeout() {
     let gateway = start("", "proxy_timeout 300ms; proxy_pass {upstream:0};", [echo()]);
     let mut client = greeted(&gateway);
     assert_eq!(client.end(), End::Fin);
-    gateway.logged("connection timed out (110: Connection timed out)");
+    gateway
+        .logged("connection timed out (110: Connection timed out) while proxying connection, bytes from/to client:5/5");
 }
 
 /// J13: a reload applies to new sessions, and does not affect running ones.

@@ -61,7 +61,7 @@ fn a_hello_beyond_the_buffer_is_refused() {
     hello.resize(2000, 0);
     client.send(hello);
     client.rest();
-    gateway.logged("preread buffer full");
+    gateway.logged("preread buffer full while prereading client data, client: 127.0.0.1");
     assert_eq!(gateway.peers[0].connections(), 0);
 }
 

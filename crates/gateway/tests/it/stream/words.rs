@@ -1,6 +1,8 @@
 //! The effects of `stream` directives on a session.
 
 use super::{echo, greeted, start};
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use testkit::{End, Peer, Signal, Talk};
 
@@ -8,7 +10,7 @@ use testkit::{End, Peer, Signal, Talk};
 fn a_rule_refuses_before_a_peer_is_asked() {
     let gateway = start("", "deny 127.0.0.1; proxy_pass {upstream:0};", [echo()]);
     assert_eq!(Talk::connect(gateway.address()).end(), End::Fin);
-    gateway.logged("access forbidden by rule");
+    gateway.logged("access forbidden by rule while initializing session, client: 127.0.0.1");
     assert_eq!(gateway.peers[0].connections(), 0);
 }
 
@@ -18,7 +20,7 @@ fn limit_conn_counts_whole_sessions() {
     let gateway = start(zone, "limit_conn each 1; proxy_pass {upstream:0};", [echo()]);
     let mut first = greeted(&gateway);
     assert_eq!(Talk::connect(gateway.address()).end(), End::Fin);
-    gateway.logged("limiting connections by zone \"each\"");
+    gateway.logged("limiting connections by zone \"each\" while initializing session, client: 127.0.0.1");
     first.send("bye");
     first.rest();
     gateway.until_totals("the session has ended", |totals| totals.active == 0);
@@ -63,6 +65,99 @@ fn a_chain_passes_the_client_on() {
         client.close();
         assert_eq!(gateway.access_lines(1), [format!("127.0.0.9:{port} 127.0.0.1")]);
     }
+}
+
+/// The client comes over IPv6, and the hop to the last proxy is over IPv4: a header has one family, and must not lose the client.
+#[test]
+fn a_chain_over_two_families_passes_the_client_on() {
+    for version in ["on", "v2"] {
+        let text = format!(
+            "events {{}} stream {{ \
+             server {{ listen {{listen}} proxy_protocol; set_real_ip_from 127.0.0.0/8; proxy_protocol {version}; \
+                       proxy_pass {{listen:1}}; }} \
+             server {{ listen {{listen:1}} proxy_protocol; set_real_ip_from 127.0.0.0/8; \
+                       return \"$remote_addr $remote_port\"; }} }}"
+        );
+        let gateway = testkit::Gateway::start(&text, &[]);
+        let mut client = Talk::connect(gateway.address());
+        client.send("PROXY TCP6 2001:db8::7 2001:db8::1 5000 443\r\n");
+        assert_eq!(client.rest(), (b"2001:db8::7 5000".to_vec(), End::Fin), "{version}");
+    }
+}
+
+/// Bytes that were read ahead and went nowhere do not count, as in nginx.
+#[test]
+fn received_bytes_are_those_that_were_passed_on() {
+    let stream = "log_format line '$status $bytes_received'; access_log s.log line;";
+    let gateway = start(stream, "ssl_preread on; return \"$bytes_received\";", Vec::new());
+    let mut client = Talk::connect(gateway.address());
+    client.send("no TLS");
+    assert_eq!(client.read(1), b"0");
+    assert_eq!(gateway.access_lines(1), ["200 0"]);
+}
+
+#[test]
+fn small_packets_wait_where_tcp_nodelay_is_off() {
+    for (words, expected) in [("", true), ("tcp_nodelay off;", false)] {
+        let gateway = start("", &format!("{words} proxy_pass {{upstream:0}};"), [echo()]);
+        let client = greeted(&gateway);
+        assert_eq!(nodelay(gateway.address(), client.address()), Some(expected), "{words}: towards the client");
+        let upstream = local_end(gateway.peers[0].address());
+        assert_eq!(nodelay(upstream, gateway.peers[0].address()), Some(expected), "{words}: towards the peer");
+    }
+}
+
+/// The last server of a passed connection decides.
+#[test]
+fn a_passed_connection_has_the_tcp_nodelay_of_its_last_server() {
+    for (first, last, expected) in [("off", "on", true), ("on", "off", false)] {
+        let peer = echo();
+        let text = format!(
+            "events {{}} stream {{ server {{ listen {{listen}}; tcp_nodelay {first}; pass {{listen:1}}; }} \
+             server {{ listen {{listen:1}}; tcp_nodelay {last}; proxy_pass {{upstream:0}}; }} }}"
+        );
+        let gateway = testkit::Gateway::start(&text, &[peer.address()]);
+        let client = greeted(&gateway);
+        assert_eq!(nodelay(gateway.address(), client.address()), Some(expected), "{first}, then {last}");
+    }
+}
+
+/// The established connections of this machine: local end, other end, inode of the socket.
+fn connections() -> Vec<(String, String, String)> {
+    let text = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let lines = text.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
+    lines.filter(|words| words[3] == "01").map(|words| (words[1].into(), words[2].into(), words[9].into())).collect()
+}
+
+/// An address as the kernel lists it.
+fn listed(address: SocketAddr) -> String {
+    let SocketAddr::V4(address) = address else { panic!("{address} is not IPv4") };
+    format!("{:08X}:{:04X}", u32::from_ne_bytes(address.ip().octets()), address.port())
+}
+
+/// The end of this process's only connection to a peer.
+fn local_end(peer: SocketAddr) -> SocketAddr {
+    let peer = listed(peer);
+    let (local, ..) = connections().into_iter().find(|(_, other, _)| *other == peer).unwrap();
+    let (ip, port) = local.split_once(':').unwrap();
+    let ip = u32::from_str_radix(ip, 16).unwrap().to_ne_bytes();
+    SocketAddr::from((ip, u16::from_str_radix(port, 16).unwrap()))
+}
+
+/// `TCP_NODELAY` of the socket of this process with these ends.
+fn nodelay(local: SocketAddr, other: SocketAddr) -> Option<bool> {
+    let (local, other) = (listed(local), listed(other));
+    let (.., inode) = connections().into_iter().find(|found| (&found.0, &found.1) == (&local, &other))?;
+    let own = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
+    for entry in std::fs::read_dir("/proc/self/fd").unwrap().flatten() {
+        let link = std::fs::read_link(entry.path()).unwrap_or_default();
+        if link.as_os_str() == format!("socket:[{inode}]").as_str() {
+            let number = entry.file_name().to_str()?.parse().ok()?;
+            let copy = pidfd_getfd(&own, number, PidfdGetfdFlags::empty()).unwrap();
+            return socket2::SockRef::from(&copy).tcp_nodelay().ok();
+        }
+    }
+    None
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod http2;
 mod one_installation;
+mod streams;
 
 use crate::support::numbered::Echo;
 use crate::support::{DEADLINE, Instance, children, holdfast, lives, pid, until};
