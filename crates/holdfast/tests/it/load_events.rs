@@ -77,7 +77,6 @@ fn flags_that_do_not_fit_are_refused() {
         (&["--event-sequence", url][..], "--sse"),
         (&["--sse", "--event-time", "soon", url][..], "JSON pointer"),
         (&["--sse", "ws://127.0.0.1:9/"][..], "--sse is for http:// URLs"),
-        (&["--sse", "--http2", url][..], "--http2 is not for a load of --sse"),
         (&["--sse", "-H", "Accept: text/html", url][..], "Accept"),
         (&["--sse", "--compress", "gzip", url][..], "--compress is not for"),
     ] {
