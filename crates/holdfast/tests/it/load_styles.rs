@@ -93,7 +93,9 @@ fn forms(report: &str, from: &str) -> Vec<String> {
     // ab's remarks about its figures depend on them.
     let is_opinion = |line: &&str| {
         let line = line.trim_start();
-        ["WARNING: The median", "ERROR: The median", "These results are"].iter().any(|words| line.starts_with(words))
+        ["WARNING: The median", "ERROR: The median", "deviation apart.", "These results are"]
+            .iter()
+            .any(|words| line.starts_with(words))
     };
     let lines = report.lines().skip_while(|line| !line.starts_with(from));
     lines.filter(|line| !is_opinion(line)).map(form).collect()
