@@ -93,7 +93,8 @@ fn deliver(from: &mut Side, to: &mut Side, len: usize, answer: usize) {
 fuzz_target!(|input: &[u8]| {
     let [windows, streams, steps @ ..] = input else { return };
     let config = |window: u8| Config {
-        stream_window: 100 + 500 * u32::from(window),
+        // Windows of less than 128 bytes count as abuse.
+        stream_window: 1000 + 500 * u32::from(window),
         streams_max: 1 + u32::from(streams % 20),
         encoder_table_bytes: 64 * u32::from(window % 40),
         decoder_table_bytes: 128 * u32::from(window % 50),
