@@ -16,7 +16,7 @@ const SHOWN_BYTES_MAX: usize = 64;
 /// the head takes; `None`: it is not complete. Lines may end in LF alone. `Status` becomes the status line; without it the status is
 /// 200, or 302 where there is a `Location`. `Transfer-Encoding` is left out: records have said where the body ends.
 pub fn http_head(output: &[u8], out: &mut Vec<u8>) -> Result<Option<usize>, HeadError> {
-    let Some(length) = end_of(output) else { return Ok(None) };
+    let Some(length) = head_end(output) else { return Ok(None) };
     let lines = || {
         let lines = output[..length].split(|&byte| byte == b'\n');
         lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line)).filter(|line| !line.is_empty())
@@ -61,7 +61,7 @@ fn field<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 }
 
 /// The bytes up to and including the first empty line.
-fn end_of(output: &[u8]) -> Option<usize> {
+pub fn head_end(output: &[u8]) -> Option<usize> {
     let mut start = 0;
     for end in memchr::memchr_iter(b'\n', output) {
         if matches!(&output[start..end], b"" | b"\r") {

@@ -12,7 +12,7 @@ pub mod memcached;
 pub mod scgi;
 pub mod uwsgi;
 
-pub use head::{HeadError, http_head};
+pub use head::{HeadError, head_end, http_head};
 
 /// Parameters that a protocol cannot carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(upload(Some(4.0)).due(second - 1, 9), (4, Some(second)));
         assert_eq!(upload(Some(4.0)).due(second, 9), (8, Some(2 * second)));
         assert_eq!(upload(Some(4.0)).due(3 * second, 9), (9, None));
-        // At the time that is named, the piece is due, whatever rounding does.
+        // At the time that is named, the piece is due; rounding does not change that.
         for rate in [3.0, 7.0, 1e6 / 3.0] {
             let (due, next) = upload(Some(rate)).due(0, 100);
             assert!(upload(Some(rate)).due(next.unwrap_or_default(), 100).0 > due, "{rate}");

@@ -115,7 +115,7 @@ static SUITES_13: [Suite; 3] = [
     Suite { name: "TLS_AES_128_GCM_SHA256", ours: &provider::cipher_suite::TLS13_AES_128_GCM_SHA256, words: &[] },
 ];
 
-// Not `RSA`, which is RSA key exchange, nor `SHA256` and `SHA384`, which are ciphers with CBC: `!SHA256` excludes none of ours.
+// `RSA` means RSA key exchange, and `SHA256` and `SHA384` mean ciphers with CBC, so none of these words selects a cipher of ours.
 const ECDSA_256: &[&str] = &["ECDSA", "aECDSA", "AES", "AES256", "AESGCM"];
 const RSA_256: &[&str] = &["aRSA", "AES", "AES256", "AESGCM"];
 const ECDSA_CHACHA: &[&str] = &["ECDSA", "aECDSA", "CHACHA20"];

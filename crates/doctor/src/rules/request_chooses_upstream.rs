@@ -30,21 +30,19 @@ fn check(facts: &Facts) -> Vec<Finding> {
         let Some(source) = source(&pass, host).filter(|_| !is_internal) else { continue };
         let fix = "# name what may be reached, in http:\n# map $arg_host $shop { default 127.0.0.1:3000; b 127.0.0.1:3001; }\n\
                    # and proxy_pass http://$shop; or mark the location internal";
-        findings.push(Finding {
-            side_effect: "Hosts that are not in the map are no longer reached.".to_owned(),
-            undo: "# nothing was changed".to_owned(),
-            ..at(
-                facts,
-                &RULE,
-                Severity::Error,
-                pass.directive.span,
-                format!("{source} names the host that is asked"),
-                fix.to_owned(),
-            )
-        });
+        let title = format!("{source} names the host that is asked");
+        findings.push(finding(facts, &pass, title, fix));
     }
     findings.extend(of_stream(facts));
     findings
+}
+
+fn finding(facts: &Facts, pass: &Found<'_>, title: String, fix: &str) -> Finding {
+    Finding {
+        side_effect: "Hosts that are not in the map are no longer reached.".to_owned(),
+        undo: "# nothing was changed".to_owned(),
+        ..at(facts, &RULE, Severity::Error, pass.directive.span, title, fix.to_owned())
+    }
 }
 
 /// `stream`: the name in the client's first message of TLS, or what its header of the PROXY protocol says.
@@ -63,18 +61,8 @@ fn of_stream(facts: &Facts) -> Vec<Finding> {
         }
         let fix = "# name what may be reached, in stream:\n# map $ssl_preread_server_name $peer { a.example 10.0.0.1:443; default 127.0.0.1:9; }\n\
                    # and proxy_pass $peer;";
-        findings.push(Finding {
-            side_effect: "Hosts that are not in the map are no longer reached.".to_owned(),
-            undo: "# nothing was changed".to_owned(),
-            ..at(
-                facts,
-                &RULE,
-                Severity::Error,
-                pass.directive.span,
-                format!("${source} names the host that is reached"),
-                fix.to_owned(),
-            )
-        });
+        let title = format!("${source} names the host that is reached");
+        findings.push(finding(facts, &pass, title, fix));
     }
     findings
 }

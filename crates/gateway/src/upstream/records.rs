@@ -3,7 +3,7 @@
 
 use crate::upstream::response_body::CodingError;
 use cgi::fastcgi::{Decoder, Piece, RecordError};
-use cgi::{HeadError, http_head};
+use cgi::{HeadError, head_end, http_head};
 
 /// The received part of a response.
 #[derive(Debug, Default)]
@@ -33,12 +33,7 @@ impl Records {
 
     /// Whether the output so far has the whole head.
     fn has_head(&self) -> bool {
-        let ends = |mark: &[u8]| memchr::memmem::find(&self.output, mark).is_some();
-        self.in_body
-            || self.output.starts_with(b"\n")
-            || self.output.starts_with(b"\r\n")
-            || ends(b"\n\n")
-            || ends(b"\n\r\n")
+        self.in_body || head_end(&self.output).is_some()
     }
 
     /// Converts the head to HTTP/1.1, once it is complete.

@@ -358,7 +358,7 @@ fn l11_streams_whose_windows_stay_closed_stay_within_the_budget() {
     // All are accepted before memory is short.
     clients.iter_mut().for_each(Http2Talk::ping);
     let mut refused = 0;
-    // Those that come when memory is short get an error page, whose memory stays as well, or a reset: they may ask again.
+    // When memory is short, a new stream gets an error page, which also stays in memory, or a reset: its client may ask again.
     for count in [100, 20] {
         let mut streams = Vec::new();
         for (at, client) in clients.iter_mut().enumerate() {

@@ -135,7 +135,7 @@ impl H2 {
         self.left = if self.has_body { head.length } else { None };
         let is_empty = !self.has_body || self.left == Some(0) || (last && body.is_empty());
         self.is_ended = is_empty && !self.with_trailers;
-        self.session.respond(self.key, view, head.status, self.is_ended, stated_length(head))?;
+        self.session.respond(self.key, view, head.status, self.is_ended, length_on_stream(head))?;
         if self.is_ended { Ok(()) } else { self.send_body(body, last) }
     }
 
@@ -244,7 +244,7 @@ impl H2 {
     /// A length may be stated even with trailers: HTTP/2 marks the end of a body itself.
     pub(super) fn fields_at(mark: Mark, head: &ReplyHead, mut say: impl FnMut(FieldId, &[u8])) {
         if mark == Mark::Length
-            && let Some(length) = stated_length(head)
+            && let Some(length) = length_on_stream(head)
         {
             say(FieldId::ContentLength, itoa::Buffer::new().format(length).as_bytes());
         }
@@ -291,8 +291,8 @@ impl H2 {
     }
 }
 
-/// The length that the head states: a 204 has none, whatever the upstream has said (RFC 9110 §8.6).
-fn stated_length(head: &ReplyHead) -> Option<u64> {
+/// The length that the head states. RFC 9110 §8.6: a 204 has none, so that of its upstream is left out.
+fn length_on_stream(head: &ReplyHead) -> Option<u64> {
     head.length.filter(|_| head.status != 204)
 }
 

@@ -279,7 +279,7 @@ fn figures_of_a_response_have_its_body_without_frames() {
     for path in ["/large", "/trailed"] {
         assert_eq!(client.get(path).body.len(), 100_000);
     }
-    // RFC 9110 §8.6: a 204 has no length, whatever the upstream has said.
+    // RFC 9110 §8.6: a 204 has no length, so that of the upstream is left out.
     assert_eq!(client.get("/none").value("content-length"), None);
     let split = |line: &String| line.split(' ').map(str::to_owned).collect();
     let lines: Vec<Vec<String>> = gateway.access_lines(3).iter().map(split).collect();

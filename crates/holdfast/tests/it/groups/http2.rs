@@ -8,7 +8,7 @@ use std::fs;
 use std::net::SocketAddr;
 use testkit::{Http2Talk, Peer, Signal as Flag, Talk};
 
-/// An instance of several processes whose clients may speak HTTP/2.
+/// An instance of several processes that accept HTTP/2 from clients.
 fn started(top: &str, more: &str) -> Scene {
     let mut scene = Scene::new(top);
     scene.configure(top, &format!("http2 on; {more}"));

@@ -244,8 +244,8 @@ fn a_stopped_process_keeps_no_new_connection() {
     drop((first, more));
 }
 
-#[test]
-fn sessions_of_tls_are_resumed_in_every_process() {
+/// Three processes that answer with their pid over TLS, and the authority of their certificate.
+fn over_tls() -> (Instance, testkit::Authority) {
     let mut instance = Instance::new("", "");
     let authority = testkit::Authority::new("Test Authority");
     authority.issue(&["a.test"]).write(&instance.path(""), "a");
@@ -253,6 +253,12 @@ fn sessions_of_tls_are_resumed_in_every_process() {
                   return 200 $pid; }";
     instance.configure(THREE, server);
     instance.start();
+    (instance, authority)
+}
+
+#[test]
+fn sessions_of_tls_are_resumed_in_every_process() {
+    let (instance, authority) = over_tls();
     let (side, address) = (authority.client(), std::net::SocketAddr::from(([127, 0, 0, 1], instance.port)));
     // Open connections, so that the next ones go to other processes.
     let clients = (0..30).map(|_| {
@@ -270,13 +276,7 @@ fn sessions_of_tls_are_resumed_in_every_process() {
 
 #[test]
 fn a_new_certificate_is_used_in_every_process() {
-    let mut instance = Instance::new("", "");
-    let authority = testkit::Authority::new("Test Authority");
-    authority.issue(&["a.test"]).write(&instance.path(""), "a");
-    let server = "server { listen 127.0.0.1:PORT ssl; server_name a.test; ssl_certificate a.crt; ssl_certificate_key a.key; \
-                  return 200 $pid; }";
-    instance.configure(THREE, server);
-    instance.start();
+    let (instance, authority) = over_tls();
     let address = std::net::SocketAddr::from(([127, 0, 0, 1], instance.port));
     // The processes that show each certificate to clients without a session. Open connections, so that the next ones go to other processes.
     let shown = || {

@@ -110,7 +110,7 @@ fn limit_conn_counts_the_sessions_of_all_processes() {
     let refused = DatagramTalk::connect(ends.udp);
     refused.send("ping");
     refused.expect_silence();
-    // The sessions of a process that dies do not count: neither those of TCP nor those of UDP.
+    // The sessions of a process that dies do not count, over TCP and over UDP.
     kill(pid(processes[0]), Signal::SIGKILL).expect("it lives");
     scene.instance.wait_for_line("worker group 1 of 3 has died");
     scene.until_children(3);
