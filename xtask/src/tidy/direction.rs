@@ -27,6 +27,7 @@ const LAYOUT: [(&str, Layer); 32] = [
     ("cache", Layer::Pure),
     ("cgi", Layer::Pure),
     ("handover", Layer::Pure),
+    ("ingress", Layer::Pure),
     ("jwt", Layer::Pure),
     ("proxyproto", Layer::Pure),
     ("websocket", Layer::Pure),

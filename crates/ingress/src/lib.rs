@@ -1,0 +1,38 @@
+//! Kubernetes objects become a configuration: Ingress (with ingress-nginx's annotations and ConfigMap keys) and the
+//! Gateway API. Pure: a [`Cluster`] of objects and [`Settings`] come in; a [`Translation`] goes out: the tree of a
+//! configuration, the upstreams that follow Services, findings for each object, and statuses. The crate `kubernetes`
+//! reads the objects and writes the statuses; the program serves the tree.
+//!
+//! Every word of the tree points to the object that it comes from, so that an error of the configuration language names
+//! the object, and [`translate`] leaves that object out, alone.
+
+mod assembly;
+pub mod cluster;
+pub mod name;
+pub mod objects;
+pub mod settings;
+pub mod translation;
+pub mod tree;
+
+pub use cluster::Cluster;
+pub use name::{Kind, Name, ObjectName};
+pub use settings::Settings;
+pub use translation::{EndpointSource, Finding, Level, StatusWish, Translation};
+
+/// Makes the configuration of a cluster.
+pub fn translate(cluster: &Cluster, settings: &Settings) -> Translation {
+    assembly::Assembly::new(cluster, settings).finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_cluster_gives_a_configuration_without_errors() {
+        let translation = translate(&Cluster::default(), &Settings::default());
+        let (model, found) = conf::model::lower(&translation.tree, &translation.sources);
+        assert!(found.is_empty(), "{found:?}");
+        assert!(model.http.is_some());
+    }
+}
