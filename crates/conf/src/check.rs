@@ -28,6 +28,7 @@ pub fn check<'r>(loaded: &Loaded, rows: impl IntoIterator<Item = &'r Row>) -> Ve
         errors: 0,
         reported: FxHashSet::default(),
         noted: FxHashMap::default(),
+        met: FxHashMap::default(),
     };
     checker.block(&loaded.tree.directives, Context::Main);
     checker.required_blocks();
@@ -97,6 +98,8 @@ struct Checker<'c, 'r> {
     reported: FxHashSet<(Span, String)>,
     /// For each directive name, the place of its note in `found` and the number of further places.
     noted: FxHashMap<&'r str, (usize, u32)>,
+    /// Needs that were looked up: each lookup may walk the whole tree.
+    met: FxHashMap<&'static str, bool>,
 }
 
 impl<'r> Checker<'_, 'r> {
@@ -353,12 +356,16 @@ impl<'r> Checker<'_, 'r> {
             Support::Yes => {}
             Support::No => self.note(it, row, "it is the default here and changes nothing".to_owned()),
             Support::Accepted(why) => self.note(it, row, why.to_owned()),
-            Support::With(need) if needs::is_met(need, &self.loaded.tree) => {}
+            Support::With(need) if self.is_met(need) => {}
             // The directive that an `OnlyWith` row needs gets its own error, so this row can only have no effect.
             Support::With(need) | Support::OnlyWith(need) => {
                 self.note(it, row, format!("it acts only with {need}"));
             }
         }
+    }
+
+    fn is_met(&mut self, need: &'static str) -> bool {
+        *self.met.entry(need).or_insert_with(|| needs::is_met(need, &self.loaded.tree))
     }
 
     /// Adds one note for each directive name, at the first place.

@@ -62,6 +62,12 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// A tree that was not read from files, with the sources that its spans point to. Relative paths in it have no base.
+    pub fn from_tree(tree: Block, sources: SourceMap) -> Self {
+        let (main, prefix, conf_prefix) = (PathBuf::new(), PathBuf::new(), PathBuf::new());
+        Self { sources, tree, diagnostics: Vec::new(), main, prefix, conf_prefix, notes: Notes::default() }
+    }
+
     /// Whether the texts could be read and parsed without an error.
     pub fn is_ok(&self) -> bool {
         self.diagnostics.iter().all(|diagnostic| diagnostic.severity < Severity::Error)

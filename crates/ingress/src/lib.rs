@@ -6,22 +6,26 @@
 //! Every word of the tree points to the object that it comes from, so that an error of the configuration language names
 //! the object, and [`translate`] leaves that object out, alone.
 
+#[allow(dead_code, unused_imports)] // two translations write into it, and each uses a part
 mod assembly;
 pub mod cluster;
+mod from_ingress;
 pub mod name;
 pub mod objects;
+mod rounds;
 pub mod settings;
 pub mod translation;
 pub mod tree;
 
+pub use assembly::{DEFAULT_CERTIFICATE, DEFAULT_KEY};
 pub use cluster::Cluster;
 pub use name::{Kind, Name, ObjectName};
 pub use settings::Settings;
-pub use translation::{EndpointSource, Finding, Level, StatusWish, Translation};
+pub use translation::{EndpointSource, FileSource, Finding, Level, StatusWish, Translation};
 
 /// Makes the configuration of a cluster.
 pub fn translate(cluster: &Cluster, settings: &Settings) -> Translation {
-    assembly::Assembly::new(cluster, settings).finish()
+    rounds::translate(cluster, settings)
 }
 
 #[cfg(test)]
