@@ -119,6 +119,7 @@ impl<'a> Assembly<'a> {
             FileSource::Secret(name, key) => format!("/kubernetes/secrets/{name}/{key}"),
             FileSource::ConfigMap(name, key) => format!("/kubernetes/configmaps/{name}/{key}"),
             FileSource::SecretJoined(name, keys) => format!("/kubernetes/secrets/{name}/{}", keys.join("+")),
+            FileSource::SecretPasswords(name) => format!("/kubernetes/passwords/{name}"),
         };
         self.files.entry(path.clone()).or_insert(source);
         path
@@ -155,7 +156,8 @@ impl<'a> Assembly<'a> {
     pub(crate) fn finish(mut self) -> Translation {
         self.default_servers();
         let own = self.own();
-        let mut http = std::mem::take(&mut self.http);
+        let mut http = vec![self.resolver_line(own)];
+        http.append(&mut self.http);
         http.extend(self.upstreams.take_http());
         let stream = self.write_streams(own);
         let servers = std::mem::take(&mut self.servers);
