@@ -77,7 +77,6 @@ impl Planner<'_, '_> {
         let always = self.reader.flag("auth-always-set-cookie") == Some(true);
         let words = ["Set-Cookie", "$hf_auth_cookie"].into_iter().chain(always.then_some("always"));
         asked.push(self.origin.line("add_header", words));
-        asked.push(self.origin.line("add_header_inherit", ["merge"]));
         for field in self.response_headers(is_global) {
             let variable = format!("$hf_auth_{}", field.to_ascii_lowercase().replace('-', "_"));
             let source = format!("$upstream_http_{}", field.to_ascii_lowercase().replace('-', "_"));

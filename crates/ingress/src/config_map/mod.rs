@@ -91,6 +91,8 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("default_type", "text/html"),
     ("http2", "on"),
     ("absolute_redirect", "on"),
+    // Fields of a location come on top of those of its server, such as Strict-Transport-Security.
+    ("add_header_inherit", "merge"),
     ("keepalive_timeout", "75s"),
     ("keepalive_requests", "1000"),
     ("proxy_buffer_size", "4k"),

@@ -27,8 +27,10 @@ pub(super) fn write(
     };
     let regex = host.paths.iter().any(is_regex);
     let mut paths: Vec<&Path> = host.paths.iter().collect();
-    // Expressions are tried in their order: the longest first.
-    paths.sort_by(|one, two| two.path.len().cmp(&one.path.len()).then_with(|| one.path.cmp(&two.path)));
+    // Expressions are tried in their order: the longest first. Otherwise exact paths come first: they win over the exact
+    // form of a prefix.
+    let weight = |path: &Path| (!regex && path.kind == PathType::Exact, path.path.len());
+    paths.sort_by(|one, two| weight(two).cmp(&weight(one)).then_with(|| one.path.cmp(&two.path)));
     let mut helped = vec![false; served.len()];
     for path in paths {
         let it = &served[path.ingress];
