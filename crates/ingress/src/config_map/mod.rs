@@ -74,7 +74,7 @@ pub(crate) fn write(assembly: &mut Assembly<'_>) -> Global {
         http.push(origin.line("proxy_pass_header", ["Server"]));
     }
     let mut global = defaults::global(&mut keys, assembly, origin, &mut http);
-    defaults::definitions(&mut keys, origin, &mut global, &mut http);
+    defaults::definitions(&mut keys, origin, &mut global, assembly.settings.https_port, &mut http);
     defaults::process(&mut keys, assembly, origin);
     assembly.http.extend(http);
     for (level, reason, message) in keys.said {

@@ -15,9 +15,20 @@ fn with(annotations: Value) -> Outcome {
 }
 
 /// Each annotation gives these lines in the location `/`.
+fn assert_lines(cases: &[(Value, &[&str])]) {
+    for (annotations, lines) in cases {
+        let it = with(annotations.clone());
+        it.assert_quiet();
+        let location = it.location("shop.test", "/").replace('"', "");
+        for line in *lines {
+            assert!(location.contains(line), "{annotations}: {line}\n{location}");
+        }
+    }
+}
+
 #[test]
-fn annotations_become_lines_of_the_location() {
-    let cases: &[(Value, &[&str])] = &[
+fn the_way_to_the_service_becomes_lines() {
+    assert_lines(&[
         (json!({"proxy-body-size": "8M"}), &["client_max_body_size 8m;"]),
         (json!({"proxy-connect-timeout": "7"}), &["proxy_connect_timeout 7s;"]),
         (json!({"proxy-read-timeout": "8"}), &["proxy_read_timeout 8s;"]),
@@ -59,6 +70,12 @@ fn annotations_become_lines_of_the_location() {
                 "proxy_ssl_name x.test;",
             ],
         ),
+    ]);
+}
+
+#[test]
+fn guards_become_lines() {
+    assert_lines(&[
         (
             json!({"whitelist-source-range": "10.0.0.0/8,192.0.2.1"}),
             &["allow 10.0.0.0/8;", "allow 192.0.2.1;", "deny all;"],
@@ -81,6 +98,12 @@ fn annotations_become_lines_of_the_location() {
         ),
         (json!({"limit-connections": "3"}), &["limit_conn limit_"]),
         (json!({"limit-rate": "100", "limit-rate-after": "1m"}), &["limit_rate 100;", "limit_rate_after 1m;"]),
+    ]);
+}
+
+#[test]
+fn answers_become_lines() {
+    assert_lines(&[
         (json!({"permanent-redirect": "https://new.test/x"}), &["return 301 https://new.test/x;"]),
         (
             json!({"permanent-redirect": "https://new.test$request_uri", "permanent-redirect-code": "308"}),
@@ -110,15 +133,7 @@ fn annotations_become_lines_of_the_location() {
             &["more_set_headers X-A: b;", "if ($arg_x = 1) {"],
         ),
         (json!({"server-snippet": "set $seen $host; add_header X-Seen $seen;"}), &["add_header X-Seen $hf_s"]),
-    ];
-    for (annotations, lines) in cases {
-        let it = with(annotations.clone());
-        it.assert_quiet();
-        let location = it.location("shop.test", "/").replace('"', "");
-        for line in *lines {
-            assert!(location.contains(line), "{annotations}: {line}\n{location}");
-        }
-    }
+    ]);
 }
 
 /// Each annotation gives these lines somewhere.
