@@ -126,7 +126,7 @@ impl Planner<'_, '_> {
             match value::template(text.trim(), place, false) {
                 Ok(text) if value::is_header_name(&name) => crate::config_map::set(&mut headers, &name, text),
                 Ok(_) => {
-                    self.reader.wrong("auth-proxy-set-headers", format!("\"{}\" is no header", name.escape_debug()))
+                    self.reader.wrong("auth-proxy-set-headers", format!("\"{}\" is no header", name.escape_debug()));
                 }
                 Err(message) => self.reader.wrong("auth-proxy-set-headers", message),
             }

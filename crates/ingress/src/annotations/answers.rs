@@ -144,12 +144,11 @@ impl Planner<'_, '_> {
         let mut entries = vec![self.origin.line("default", [""])];
         let is_any = items.is_empty() || items.contains(&"*");
         for item in items.iter().filter(|_| !is_any) {
-            match origin_pattern(item) {
-                Some(pattern) => entries.push(self.origin.line(&pattern, ["$http_origin"])),
-                None => {
-                    self.reader.wrong("cors-allow-origin", format!("\"{}\" is no origin", item.escape_debug()));
-                    return None;
-                }
+            if let Some(pattern) = origin_pattern(item) {
+                entries.push(self.origin.line(&pattern, ["$http_origin"]));
+            } else {
+                self.reader.wrong("cors-allow-origin", format!("\"{}\" is no origin", item.escape_debug()));
+                return None;
             }
         }
         let (preflight, is_new) = self.assembly.variable(&format!("preflight {items:?}"));
