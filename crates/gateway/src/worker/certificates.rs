@@ -6,7 +6,7 @@ use crate::plan::tls::PairSource;
 use crate::registry::process::Message;
 use crate::registry::tls_choice::BoundTls;
 use crate::worker::Worker;
-use crate::worker::securing::{Awaited, SecuringWait};
+use crate::worker::securing::{HandshakeWait, SecuringWait};
 use std::time::Instant;
 use tls::{Pair, Session};
 
@@ -22,7 +22,7 @@ pub(crate) enum Search {
 impl Worker {
     /// Finds the certificates that a connection's handshake waits for. `awaited`: a search that has begun; `server`: the index of
     /// the chosen server.
-    pub(crate) fn search_certificates(&self, connection: &Connection, awaited: Awaited, server: u32) -> Search {
+    pub(crate) fn search_certificates(&self, connection: &Connection, awaited: HandshakeWait, server: u32) -> Search {
         if let Some(awaited) = awaited
             && let SecuringWait::Certificates(pending) = &*awaited
         {

@@ -46,7 +46,7 @@ use crate::thread::{Relief, WorkerThread};
 use crate::worker::held_back::HeldBack;
 use crate::worker::http2::Multiplexed;
 use crate::worker::inspect::Begun;
-use crate::worker::securing::{Awaited, SecuringWait};
+use crate::worker::securing::{HandshakeWait, SecuringWait};
 use crate::worker::sessions::Sessions;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Weak;
@@ -334,7 +334,7 @@ impl Worker {
     }
 
     /// Reads the head, or the rest of it, of a connection that waits for one. `awaited`: what it waited for besides.
-    fn read_head(self: &Rc<Self>, mut connection: Box<Connection>, awaited: Awaited, was_reading: bool) {
+    fn read_head(self: &Rc<Self>, mut connection: Box<Connection>, awaited: HandshakeWait, was_reading: bool) {
         self.thread.shared.faults.pass(Fault::Head);
         let generation = self.generation();
         let task = connection.task;
@@ -407,7 +407,7 @@ impl Worker {
     fn prepare(
         self: &Rc<Self>,
         mut connection: Box<Connection>,
-        awaited: Awaited,
+        awaited: HandshakeWait,
         listener: &BoundListener,
         mut fired: bool,
     ) -> Option<(Box<Connection>, bool)> {

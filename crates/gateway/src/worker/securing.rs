@@ -40,7 +40,7 @@ pub(crate) enum SecuringWait {
 }
 
 /// What is beside a connection while it waits so.
-pub(crate) type Awaited = Option<Box<SecuringWait>>;
+pub(crate) type HandshakeWait = Option<Box<SecuringWait>>;
 
 /// The kind of the client's first byte.
 enum FirstByte {
@@ -57,7 +57,7 @@ impl Worker {
     pub(crate) fn secure(
         self: &Rc<Self>,
         mut connection: Box<Connection>,
-        awaited: Awaited,
+        awaited: HandshakeWait,
         listener: &BoundListener,
         fired: bool,
     ) -> Option<(Box<Connection>, bool)> {
@@ -152,7 +152,7 @@ impl Worker {
     fn shake_hands(
         self: &Rc<Self>,
         mut connection: Box<Connection>,
-        awaited: Awaited,
+        awaited: HandshakeWait,
         listener: &BoundListener,
         fired: bool,
     ) -> Option<(Box<Connection>, bool)> {
@@ -204,7 +204,7 @@ impl Worker {
     fn go_on_with_certificates(
         self: &Rc<Self>,
         connection: Box<Connection>,
-        awaited: Awaited,
+        awaited: HandshakeWait,
         listener: &BoundListener,
         server: u32,
         fired: bool,

@@ -6,13 +6,13 @@ use crate::registry::ocsp::standings::StandingSearch;
 use crate::registry::process::wake_token;
 use crate::registry::tls_choice::server_of_side;
 use crate::worker::Worker;
-use crate::worker::securing::{Awaited, SecuringWait};
+use crate::worker::securing::{HandshakeWait, SecuringWait};
 use tls::{STATUS_REQUEST_FAILED, Session};
 
 impl Worker {
     /// Begins the search for the answers, or continues it; the search, while an answer is awaited. At its end the session knows
     /// the result.
-    pub(crate) fn search_standing(&self, connection: &Connection, awaited: Awaited) -> Awaited {
+    pub(crate) fn search_standing(&self, connection: &Connection, awaited: HandshakeWait) -> HandshakeWait {
         let mut search = match awaited.map(|awaited| *awaited) {
             Some(SecuringWait::Standing(search)) => search,
             _ => self.begin_search(connection)?,
