@@ -1,5 +1,6 @@
 //! The sizes of TLS records under `ssl_buffer_size`, as a client sees them on the wire, beside nginx.
 
+use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -64,10 +65,10 @@ fn records_have_the_size_of_ssl_buffer_size_as_with_nginx() {
     ];
     let mut text = format!("access_log off; ssl_certificate {at}/a.crt; ssl_certificate_key {at}/a.key; root .;\n");
     for (number, (words, _)) in sizes.iter().enumerate() {
-        text.push_str(&format!("server {{ listen {{listen:{number}}} ssl; server_name a.test; {words} }}\n"));
+        let _ = writeln!(text, "server {{ listen {{listen:{number}}} ssl; server_name a.test; {words} }}");
     }
     let body: Vec<u8> = (0..BODY_BYTES).map(|place| (place % 251) as u8).collect();
-    let sides = Sides::start(&nginx, &text, &[], &[("body", body.clone())]);
+    let sides = Sides::start(&nginx, &text.replace("{listen:0}", "{listen}"), &[], &[("body", body.clone())]);
     let side = ClientSide::new(Trust::Anyone).protocols(Protocols::only(Protocol::Tls12));
     let side = side.ciphers(Ciphers::parse("ECDHE-ECDSA-AES128-GCM-SHA256")).resume(false).build().unwrap();
     for (number, (words, size)) in sizes.into_iter().enumerate() {
