@@ -340,7 +340,8 @@ fn k20_max_size_holds_for_all_processes_together() {
 
 #[test]
 fn k20_a_file_that_only_one_process_uses_stays() {
-    let cached = Cached::started("inactive=2s", "", numbered);
+    // A busy machine may stop this test for a second or two.
+    let cached = Cached::started("inactive=5s", "", numbered);
     let mut clients = cached.clients();
     assert_eq!(status(&mut clients[0], "/unused"), "MISS");
     for (at, client) in clients.iter_mut().enumerate() {
