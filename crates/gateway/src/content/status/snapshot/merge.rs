@@ -340,10 +340,11 @@ impl CheckStatus {
 }
 
 impl CacheZoneStatus {
+    /// The files are the same ones: each process counts all that it knows of.
     fn add(&mut self, other: &Self) {
-        self.keys += other.keys;
-        self.keys_limit += other.keys_limit;
-        self.bytes += other.bytes;
+        self.keys = self.keys.max(other.keys);
+        self.keys_limit = self.keys_limit.max(other.keys_limit);
+        self.bytes = self.bytes.max(other.bytes);
         self.write_failures += other.write_failures;
         add(&mut self.requests, &other.requests);
     }
