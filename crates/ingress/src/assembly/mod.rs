@@ -125,10 +125,14 @@ impl<'a> Assembly<'a> {
         path
     }
 
+    /// Whether a Secret has a value in PEM.
+    pub(crate) fn has_pem(&self, secret: &Name, key: &str) -> bool {
+        self.cluster.secrets.get(secret).and_then(|known| known.data.get(key)).is_some_and(|value| is_pem(value))
+    }
+
     /// The paths of the certificate and the key of a Secret, which must have both.
     pub(crate) fn certificate(&mut self, secret: &Name) -> Option<(String, String)> {
-        let known = self.cluster.secrets.get(secret)?;
-        if !["tls.crt", "tls.key"].iter().all(|key| known.data.get(*key).is_some_and(|value| is_pem(value))) {
+        if !["tls.crt", "tls.key"].iter().all(|key| self.has_pem(secret, key)) {
             return None;
         }
         let certificate = self.file(FileSource::Secret(secret.clone(), "tls.crt".into()));

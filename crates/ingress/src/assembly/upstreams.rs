@@ -267,10 +267,3 @@ fn name_of(wish: &BackendWish) -> UpstreamName {
         format!("{first}_{:016x}", stable_hash(format!("{wish:?}").as_bytes()))
     }
 }
-
-/// Whether a name could be mistaken for that of endpoints. An `ExternalName` must not reach the Pods of another
-/// namespace by it.
-pub(crate) fn is_reserved(name: &str) -> bool {
-    let name = name.trim_end_matches('.').to_ascii_lowercase();
-    name.rsplit('.').next() == Some("invalid")
-}
