@@ -91,8 +91,10 @@ impl Store {
             effect.services.extend(self.unlink(&key.name));
         }
         if let Err(error) = kinds::insert(&mut self.cluster, kind, object) {
-            effect.add(self.remove(kind, &key.name));
-            return if effect == Effect::default() { Err(error.to_string()) } else { Ok(effect) };
+            let removed = self.remove(kind, &key.name);
+            let was_here = removed != Effect::default();
+            effect.add(removed);
+            return if was_here { Ok(effect) } else { Err(error.to_string()) };
         }
         if kind == Kind::EndpointSlice {
             effect.services.extend(self.link(&key.name));
