@@ -12,6 +12,7 @@ use crate::tunnel::datagrams::DatagramEnd;
 use crate::tunnel::end::ClientEnd;
 use crate::worker::{Body, Worker};
 use reactor::{Millis, PeerAddress, TaskId};
+use report::prometheus::Format;
 use std::ops::Range;
 use transport::Transport;
 
@@ -24,6 +25,11 @@ const ROWS_HELD_FACTOR: usize = 2;
 /// The whole status page as JSON. It may wait for locks and files: never called on a worker.
 pub fn status_json(shared: &Registry, generation: &Generation) -> Vec<u8> {
     render(shared, generation, StatusFormat::Json)
+}
+
+/// The metrics of the status page as Prometheus's text. The same holds for it.
+pub fn metrics_text(shared: &Registry, generation: &Generation) -> Vec<u8> {
+    render(shared, generation, StatusFormat::Metrics(Format::Text))
 }
 
 /// The start and the client of an exchange: its future cannot be asked.

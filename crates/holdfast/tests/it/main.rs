@@ -11,6 +11,8 @@ mod explain;
 mod few_settings;
 mod groups;
 mod incident;
+#[cfg(feature = "kubernetes")]
+mod ingress;
 mod installed;
 mod lab;
 mod lab_faults;
