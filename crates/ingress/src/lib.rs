@@ -9,6 +9,7 @@
 #[allow(dead_code, unused_imports)] // two translations write into it, and each uses a part
 mod assembly;
 pub mod cluster;
+mod from_gateway;
 mod from_ingress;
 pub mod name;
 pub mod objects;
@@ -19,8 +20,9 @@ pub mod tree;
 
 pub use assembly::{DEFAULT_CERTIFICATE, DEFAULT_KEY};
 pub use cluster::Cluster;
+pub use from_gateway::SUPPORTED_FEATURES;
 pub use name::{Kind, Name, ObjectName};
-pub use settings::Settings;
+pub use settings::{GatewayAddresses, Settings};
 pub use translation::{EndpointSource, FileSource, Finding, Level, StatusWish, Translation};
 
 /// Makes the configuration of a cluster.

@@ -1,0 +1,3 @@
+//! Tests of the translation: objects in, the text of a tree out.
+
+mod gateway;
