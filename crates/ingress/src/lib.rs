@@ -6,17 +6,22 @@
 //! Every word of the tree points to the object that it comes from, so that an error of the configuration language names
 //! the object, and [`translate`] leaves that object out, alone.
 
+pub mod annotations;
 #[allow(dead_code, unused_imports)] // two translations write into it, and each uses a part
 mod assembly;
 pub mod cluster;
+pub mod config_map;
 mod from_gateway;
 mod from_ingress;
 pub mod name;
 pub mod objects;
+pub mod pages;
 mod rounds;
 pub mod settings;
+mod snippet;
 pub mod translation;
 pub mod tree;
+mod value;
 
 pub use assembly::{DEFAULT_CERTIFICATE, DEFAULT_KEY};
 pub use cluster::Cluster;

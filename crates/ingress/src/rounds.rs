@@ -4,7 +4,6 @@ use crate::assembly::Assembly;
 use crate::{Cluster, Finding, Kind, Level, ObjectName, Settings, Translation, from_gateway, from_ingress};
 use conf::diagnostic::{Diagnostic, Severity};
 use conf::load::Loaded;
-use conf::source::SourceMap;
 use conf::tree::Block;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,7 +52,7 @@ fn once(cluster: &Cluster, settings: &Settings, refused: &BTreeSet<ObjectName>) 
 fn errors(translation: &mut Translation) -> Vec<Diagnostic> {
     let place = translation.tree.open;
     let tree = std::mem::replace(&mut translation.tree, Block { directives: Vec::new(), open: place, close: place });
-    let loaded = Loaded::from_tree(tree, std::mem::replace(&mut translation.sources, SourceMap::default()));
+    let loaded = Loaded::from_tree(tree, std::mem::take(&mut translation.sources));
     let mut found = conf::check(&loaded, conf::table::all());
     // Lowering expects a tree without errors of that kind.
     if found.iter().all(|diagnostic| diagnostic.severity < Severity::Error) {

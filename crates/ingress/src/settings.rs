@@ -32,6 +32,9 @@ pub struct Settings {
     pub https_port: u16,
     /// `--listen-address`: where listeners are opened; empty: all addresses, IPv4 and IPv6.
     pub listen_addresses: Vec<IpAddr>,
+    /// Name servers for `ExternalName`s and for hosts in annotations, as `/etc/resolv.conf` names them. Without any, such
+    /// names have no addresses.
+    pub resolvers: Vec<IpAddr>,
     /// `--annotations-prefix`.
     pub annotations_prefix: String,
     /// `--enable-ssl-passthrough`.
@@ -78,6 +81,7 @@ impl Default for Settings {
             http_port: 80,
             https_port: 443,
             listen_addresses: Vec::new(),
+            resolvers: Vec::new(),
             annotations_prefix: "nginx.ingress.kubernetes.io".into(),
             ssl_passthrough: false,
             disable_catch_all: false,

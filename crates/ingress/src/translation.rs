@@ -44,6 +44,8 @@ pub enum FileSource {
     ConfigMap(Name, String),
     /// Several values of a Secret, one after another.
     SecretJoined(Name, Vec<String>),
+    /// All values of a Secret as a file of passwords: a line `KEY:VALUE` for each.
+    SecretPasswords(Name),
 }
 
 /// How much a finding matters.

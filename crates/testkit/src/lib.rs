@@ -10,6 +10,7 @@ mod datagrams;
 mod gateway;
 mod http2_service;
 mod http2_talk;
+pub mod kubernetes;
 mod message;
 pub mod name_server;
 mod nats;

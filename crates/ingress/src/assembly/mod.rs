@@ -119,15 +119,20 @@ impl<'a> Assembly<'a> {
             FileSource::Secret(name, key) => format!("/kubernetes/secrets/{name}/{key}"),
             FileSource::ConfigMap(name, key) => format!("/kubernetes/configmaps/{name}/{key}"),
             FileSource::SecretJoined(name, keys) => format!("/kubernetes/secrets/{name}/{}", keys.join("+")),
+            FileSource::SecretPasswords(name) => format!("/kubernetes/passwords/{name}"),
         };
         self.files.entry(path.clone()).or_insert(source);
         path
     }
 
+    /// Whether a Secret has a value in PEM.
+    pub(crate) fn has_pem(&self, secret: &Name, key: &str) -> bool {
+        self.cluster.secrets.get(secret).and_then(|known| known.data.get(key)).is_some_and(|value| is_pem(value))
+    }
+
     /// The paths of the certificate and the key of a Secret, which must have both.
     pub(crate) fn certificate(&mut self, secret: &Name) -> Option<(String, String)> {
-        let known = self.cluster.secrets.get(secret)?;
-        if !["tls.crt", "tls.key"].iter().all(|key| known.data.get(*key).is_some_and(|value| is_pem(value))) {
+        if !["tls.crt", "tls.key"].iter().all(|key| self.has_pem(secret, key)) {
             return None;
         }
         let certificate = self.file(FileSource::Secret(secret.clone(), "tls.crt".into()));
@@ -155,7 +160,8 @@ impl<'a> Assembly<'a> {
     pub(crate) fn finish(mut self) -> Translation {
         self.default_servers();
         let own = self.own();
-        let mut http = std::mem::take(&mut self.http);
+        let mut http = vec![self.resolver_line(own)];
+        http.append(&mut self.http);
         http.extend(self.upstreams.take_http());
         let stream = self.write_streams(own);
         let servers = std::mem::take(&mut self.servers);

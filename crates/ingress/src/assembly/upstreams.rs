@@ -4,7 +4,7 @@ use super::{Assembly, stable_hash};
 use crate::tree::Origin;
 use crate::{EndpointSource, ObjectName};
 use conf::tree::Directive;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 /// The end of the names of endpoints. `.invalid` is reserved (RFC 6761): no name of the DNS ends with it.
@@ -98,7 +98,7 @@ impl Default for Keepalive {
 #[derive(Default)]
 pub(super) struct Upstreams {
     names: BTreeMap<BackendWish, UpstreamName>,
-    taken: BTreeMap<(bool, UpstreamName), ()>,
+    taken: BTreeSet<(bool, UpstreamName)>,
     http: Vec<Directive>,
     stream: Vec<Directive>,
 }
@@ -123,17 +123,17 @@ impl Assembly<'_> {
         }
         let base = name_of(wish);
         let mut name = base.clone();
-        while self.upstreams.taken.contains_key(&(wish.stream, name.clone())) {
+        while self.upstreams.taken.contains(&(wish.stream, name.clone())) {
             name = format!("{base}_{}", self.upstreams.taken.len());
         }
-        self.upstreams.taken.insert((wish.stream, name.clone()), ());
+        self.upstreams.taken.insert((wish.stream, name.clone()));
         self.upstreams.names.insert(wish.clone(), name.clone());
         let origin = self.origin(owner);
         let block = self.upstream_block(origin, &name, wish);
         if wish.stream {
-            self.upstreams.stream.push(block)
+            self.upstreams.stream.push(block);
         } else {
-            self.upstreams.http.push(block)
+            self.upstreams.http.push(block);
         }
         name
     }
@@ -153,7 +153,10 @@ impl Assembly<'_> {
             let server = self.server_line(origin, target, wish.max_conns);
             lines.push(server);
         }
-        if !wish.stream {
+        if wish.stream {
+            let resolver = self.resolver_line(origin);
+            lines.push(resolver);
+        } else {
             if let Some(sticky) = &wish.sticky {
                 let words = ["cookie", sticky.name.as_str()];
                 let rest = sticky.words.iter().map(String::as_str);
@@ -162,6 +165,19 @@ impl Assembly<'_> {
             lines.extend(keepalive_lines(origin, &wish.keepalive));
         }
         origin.block("upstream", [name], lines)
+    }
+
+    /// The name servers. Names of endpoints are never asked for there, but the language wants a resolver for `resolve`.
+    pub(super) fn resolver_line(&self, origin: Origin) -> Directive {
+        let known = self.settings.resolvers.iter().map(|address| match address {
+            IpAddr::V4(address) => address.to_string(),
+            IpAddr::V6(address) => format!("[{address}]"),
+        });
+        let mut words: Vec<String> = known.collect();
+        if words.is_empty() {
+            words.push("127.0.0.1".into());
+        }
+        origin.line("resolver", words)
     }
 
     fn server_line(&mut self, origin: Origin, target: &Target, max_conns: u32) -> Directive {
@@ -250,11 +266,4 @@ fn name_of(wish: &BackendWish) -> UpstreamName {
     } else {
         format!("{first}_{:016x}", stable_hash(format!("{wish:?}").as_bytes()))
     }
-}
-
-/// Whether a name could be mistaken for that of endpoints. An `ExternalName` must not reach the Pods of another
-/// namespace by it.
-pub(crate) fn is_reserved(name: &str) -> bool {
-    let name = name.trim_end_matches('.').to_ascii_lowercase();
-    name.rsplit('.').next() == Some("invalid")
 }

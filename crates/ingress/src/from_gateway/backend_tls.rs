@@ -118,16 +118,14 @@ fn verification(object: &BackendTlsPolicy, lookup: Lookup<'_>) -> (Result<Verifi
         |name: &crate::objects::gateway::SubjectAltName| name.kind == "Hostname" && name.hostname == hostname;
     let refused = if !written.subject_alt_names.iter().all(is_plain) {
         Some(Fault::new("Invalid", "subjectAltNames other than the hostname are not supported"))
-    } else if !written.ca_certificate_refs.is_empty() {
-        authorities.is_empty().then(|| Fault::new("NoValidCACertificate", "no caCertificateRef can be used"))
+    } else if written.ca_certificate_refs.is_empty() {
+        let known = written.well_known_ca_certificates.as_deref();
+        (known != Some("System")).then(|| {
+            let name = known.unwrap_or("\"\"");
+            Fault::new("Invalid", format!("wellKnownCACertificates {name} is not supported"))
+        })
     } else {
-        match written.well_known_ca_certificates.as_deref() {
-            Some("System") => None,
-            other => {
-                let message = format!("wellKnownCACertificates {} is not supported", other.unwrap_or("\"\""));
-                Some(Fault::new("Invalid", message))
-            }
-        }
+        authorities.is_empty().then(|| Fault::new("NoValidCACertificate", "no caCertificateRef can be used"))
     };
     (refused.map_or(Ok(Verification { hostname, authorities }), Err), unresolved)
 }
@@ -145,7 +143,9 @@ fn authorities(
         let local = ObjectReference { namespace: None, ..reference.clone() };
         match lookup.authority(from, &local, REASONS) {
             Ok(source) => found.push(source),
-            Err(fault) => drop(first.get_or_insert(fault)),
+            Err(fault) => {
+                first.get_or_insert(fault);
+            }
         }
     }
     (found, first)

@@ -56,10 +56,13 @@ pub(crate) fn lines(assembly: &mut Assembly<'_>, origin: Origin, filter: &CorsFi
 
 /// A list in one field. A browser does not take `*` for all if cookies are allowed, so it gets what it asked for.
 fn list(names: &[String], has_credentials: bool, asked: &str) -> String {
-    match names.iter().any(|name| name == "*") {
-        true if has_credentials => asked.to_owned(),
-        true => "*".to_owned(),
-        false => names.join(", "),
+    let has_all = names.iter().any(|name| name == "*");
+    if has_all && has_credentials {
+        asked.to_owned()
+    } else if has_all {
+        "*".to_owned()
+    } else {
+        names.join(", ")
     }
 }
 

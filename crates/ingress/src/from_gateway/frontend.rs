@@ -37,7 +37,9 @@ fn check(
     for reference in &written.ca_certificate_refs {
         match lookup.authority(from, reference, REASONS) {
             Ok(source) => authorities.push(source),
-            Err(fault) => drop(first.get_or_insert(fault)),
+            Err(fault) => {
+                first.get_or_insert(fault);
+            }
         }
     }
     if authorities.is_empty() {

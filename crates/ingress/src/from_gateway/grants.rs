@@ -29,7 +29,9 @@ impl<'a> Grants<'a> {
                     );
                     let names = index.entry(key).or_insert_with(|| Some(BTreeSet::new()));
                     match (&to.name, &mut *names) {
-                        (Some(name), Some(names)) => drop(names.insert(name)),
+                        (Some(name), Some(names)) => {
+                            names.insert(name);
+                        }
                         (Some(_), None) => {}
                         (None, names) => *names = None,
                     }

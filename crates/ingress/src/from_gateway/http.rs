@@ -265,7 +265,7 @@ impl Writer<'_, '_> {
                 let origin = self.assembly.origin(&entry.route.name);
                 lines.push(origin.line("route_to", std::iter::once(&name).chain(&words)));
                 if written.insert((route, rule, prefix.clone())) {
-                    self.rule(entry, (route, rule), prefix, &name, port);
+                    self.rule(entry, (route, rule), prefix.as_deref(), &name, port);
                 }
             }
             let matcher = match place {
@@ -334,22 +334,16 @@ impl Writer<'_, '_> {
         &mut self,
         entry: &mut AttachedHttp<'_>,
         (route, rule): (usize, usize),
-        prefix: Option<String>,
+        prefix: Option<&str>,
         name: &str,
         port: u16,
     ) {
-        let key = (route, rule, prefix.clone(), port, self.certificate.clone());
+        let key = (route, rule, prefix.map(str::to_owned), port, self.certificate.clone());
         let owner = entry.route.name.clone();
         let origin = self.assembly.origin(&owner);
         if !self.rendered.contains_key(&key) {
-            let site = Site {
-                owner: &owner,
-                origin,
-                name,
-                prefix: prefix.as_deref(),
-                port,
-                client_certificate: self.certificate.as_ref(),
-            };
+            let site =
+                Site { owner: &owner, origin, name, prefix, port, client_certificate: self.certificate.as_ref() };
             let locations = render(self.assembly, self.backends, &mut entry.plan, rule, &site);
             self.rendered.insert(key.clone(), locations);
         }

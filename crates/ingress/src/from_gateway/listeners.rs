@@ -201,7 +201,9 @@ impl<'a> ListenerPlan<'a> {
         for reference in references {
             match lookup.certificate(from, reference, Reasons { invalid: INVALID, kind: INVALID }) {
                 Ok(name) => self.certificates.push(name),
-                Err(fault) => drop(self.unresolved.get_or_insert(fault)),
+                Err(fault) => {
+                    self.unresolved.get_or_insert(fault);
+                }
             }
         }
         if references.is_empty() {

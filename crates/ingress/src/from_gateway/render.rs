@@ -202,7 +202,10 @@ impl Renderer<'_, '_> {
                     let part = configured(filter, filter.cors.as_ref())?;
                     done.lines.extend(cors::lines(assembly, origin, part)?.responses);
                 }
-                "RequestMirror" => drop(configured(filter, filter.request_mirror.as_ref())?),
+                "RequestMirror" => {
+                    // The copies are made with the location of each backend.
+                    configured(filter, filter.request_mirror.as_ref())?;
+                }
                 "ExtensionRef" => {
                     let kind = filter.extension_ref.as_ref().and_then(|to| to.kind.as_deref()).unwrap_or_default();
                     let fault = Fault::new("InvalidKind", format!("filters of kind {kind:?} are not supported"));

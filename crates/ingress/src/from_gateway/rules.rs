@@ -7,7 +7,7 @@ use super::status::Fault;
 use crate::Kind;
 use crate::objects::Object;
 use crate::objects::routes::{
-    BackendRef, GrpcRoute, HttpFilter, HttpRetry, HttpRoute, HttpTimeouts, SessionPersistence,
+    BackendRef, GrpcMatch, GrpcRoute, HttpFilter, HttpMatch, HttpRetry, HttpRoute, HttpTimeouts, SessionPersistence,
 };
 use std::collections::BTreeSet;
 
@@ -71,7 +71,7 @@ pub(crate) fn of_http(route: &HttpRoute) -> HttpPlan<'_> {
     };
     let rules = spec.rules.iter().map(|rule| {
         let matches: Result<Vec<_>, Fault> = if rule.matches.is_empty() {
-            Match::of_http(&Default::default()).map(|all| vec![all])
+            Match::of_http(&HttpMatch::default()).map(|all| vec![all])
         } else {
             rule.matches.iter().take(COUNT_MAX).map(Match::of_http).collect()
         };
@@ -99,7 +99,7 @@ pub(crate) fn of_grpc(route: &GrpcRoute) -> HttpPlan<'_> {
     };
     let rules = spec.rules.iter().map(|rule| {
         let matches: Result<Vec<_>, Fault> = if rule.matches.is_empty() {
-            Match::of_grpc(&Default::default()).map(|all| vec![all])
+            Match::of_grpc(&GrpcMatch::default()).map(|all| vec![all])
         } else {
             rule.matches.iter().take(COUNT_MAX).map(Match::of_grpc).collect()
         };

@@ -1,6 +1,8 @@
 //! Filters of rules and of backends.
 
-use super::*;
+use super::{World, no, route, rule, with, yes};
+use ingress::Kind;
+use serde_json::{Value, json};
 
 const HTTP: Kind = Kind::HttpRoute;
 

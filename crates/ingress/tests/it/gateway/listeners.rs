@@ -1,6 +1,8 @@
 //! Classes, Gateways, listeners and `ListenerSet`s.
 
-use super::*;
+use super::{World, authority, certificate, condition_of, gateway, listener, no, route, rule, with, yes};
+use ingress::Kind;
+use serde_json::{Value, json};
 
 fn secure(references: Value) -> Value {
     with(listener("https", "HTTPS", 443), json!({ "tls": { "certificateRefs": references } }))

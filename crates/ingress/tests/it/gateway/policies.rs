@@ -1,6 +1,8 @@
 //! `BackendTLSPolicy`.
 
-use super::*;
+use super::{Outcome, World, authority, certificate, condition_of, gateway, listener, no, route, rule, yes};
+use ingress::Kind;
+use serde_json::{Value, json};
 
 fn policy(name: &str, created: &str, validation: Value) -> Value {
     json!({

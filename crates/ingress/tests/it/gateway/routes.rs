@@ -1,6 +1,8 @@
 //! Attachment of routes, references to backends, and the statuses of both.
 
-use super::*;
+use super::{World, gateway, listener, no, route, rule, with, yes};
+use ingress::Kind;
+use serde_json::{Value, json};
 
 const HTTP: Kind = Kind::HttpRoute;
 

@@ -1,6 +1,8 @@
 //! `TLSRoute`, `TCPRoute`, `UDPRoute`.
 
-use super::*;
+use super::{World, certificate, gateway, listener, no, route_of, with, yes};
+use ingress::Kind;
+use serde_json::{Value, json};
 
 fn to(names: &[(&str, u32)], port: u16) -> Value {
     let backends: Vec<_> =

@@ -1,0 +1,128 @@
+//! The conformance tests of the Gateway API. `cargo xtask conformance` builds them and says in the environment what to run.
+
+use serde_json::json;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use testkit::kubernetes::{Channel, ControlPlane, FakeNode, Image, KUBERNETES_DEADLINE, Network};
+
+/// The class of the suite's Gateways.
+const CLASS: &str = "holdfast";
+/// The name that `holdfast ingress` has as a controller of that class.
+const CONTROLLER: &str = "holdfast.dev/gateway-controller";
+/// The suite takes a quarter of an hour; one that hangs ends here.
+const SUITE_MAX: Duration = Duration::from_hours(1);
+
+#[test]
+#[ignore = "it takes a quarter of an hour and needs Go: `cargo xtask conformance`"]
+fn the_gateway_api_suite() {
+    let Some(programs) = given("") else { return };
+    let programs = Path::new(&programs);
+    let network = Arc::new(Network::new_or_skip().expect("the suite takes root"));
+    let plane = ControlPlane::start_with_controllers();
+    plane.install_gateway_api(Channel::Experimental);
+    let images = ["echo-basic", "coredns"].map(|name| Image::new(name, &programs.join(name), &[]));
+    let node = FakeNode::start(&plane, &network, &[], &images);
+
+    let Some(binary) = given("_BINARY") else {
+        set_up_only(&plane, &programs.join("base.yaml"));
+        return;
+    };
+    plane.apply(
+        &json!({
+            "apiVersion": "gateway.networking.k8s.io/v1", "kind": "GatewayClass",
+            "metadata": {"name": CLASS}, "spec": {"controllerName": CONTROLLER},
+        })
+        .to_string(),
+    );
+    let log = programs.join("holdfast.log");
+    let _gateway = start_gateway(&network, &plane, &binary, &log);
+    let mut suite = Running(
+        network
+            .command(programs.join("suite"))
+            .args(options())
+            .env("KUBECONFIG", plane.kubeconfig())
+            .current_dir(programs)
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("the suite starts"),
+    );
+    let deadline = Instant::now() + SUITE_MAX;
+    let ended = loop {
+        if let Some(ended) = suite.0.try_wait().expect("a child") {
+            break ended;
+        }
+        assert!(Instant::now() < deadline, "the suite did not end in {SUITE_MAX:?}");
+        std::thread::park_timeout(Duration::from_millis(100));
+    };
+    drop(node);
+    assert!(ended.success(), "the suite ended with {ended}; what Holdfast said is in {}", log.display());
+}
+
+fn given(name: &str) -> Option<String> {
+    std::env::var(format!("HOLDFAST_CONFORMANCE{name}")).ok()
+}
+
+fn options() -> Vec<String> {
+    let mut options = vec![
+        "-test.v".to_owned(),
+        "-test.timeout=1h".to_owned(),
+        format!("-gateway-class={CLASS}"),
+        "-organization=holdfast".to_owned(),
+        "-project=holdfast".to_owned(),
+        "-url=https://holdfast.dev".to_owned(),
+        "-contact=@holdfast".to_owned(),
+        format!("-version={}", env!("CARGO_PKG_VERSION")),
+        // Everything ends with the control plane.
+        "-cleanup-base-resources=false".to_owned(),
+    ];
+    for (flag, name) in [
+        ("conformance-profiles", "_PROFILES"),
+        ("supported-features", "_FEATURES"),
+        ("run-test", "_TEST"),
+        ("report-output", "_REPORT"),
+    ] {
+        options.extend(given(name).filter(|value| !value.is_empty()).map(|value| format!("-{flag}={value}")));
+    }
+    if let Some(parent) = given("_REPORT").as_deref().and_then(|report| Path::new(report).parent()) {
+        fs::create_dir_all(parent).expect("the folder of the report");
+    }
+    options.extend(given("_OPTIONS").unwrap_or_default().lines().map(str::to_owned));
+    options
+}
+
+/// The suite's own objects, and all of its Pods ready.
+fn set_up_only(plane: &ControlPlane, base: &Path) {
+    let text = fs::read_to_string(base).expect("`cargo xtask conformance` writes it");
+    plane.apply(&text.replace("{GATEWAY_CLASS_NAME}", CLASS));
+    let deadline = Instant::now() + KUBERNETES_DEADLINE;
+    for deployment in plane.list("apps/v1/deployments", "") {
+        let [namespace, name] =
+            ["namespace", "name"].map(|key| deployment["metadata"][key].as_str().expect("a string"));
+        let wanted = deployment["spec"]["replicas"].clone();
+        plane.wait_for("apps/v1/deployments", namespace, name, "all of its Pods are ready", |deployment| {
+            deployment["status"]["readyReplicas"] == wanted
+        });
+    }
+    assert!(Instant::now() < deadline, "the Pods took longer than {KUBERNETES_DEADLINE:?} in all");
+}
+
+fn start_gateway(network: &Network, plane: &ControlPlane, binary: &str, log: &PathBuf) -> Running {
+    let log = File::create(log).expect("a log");
+    let mut command: Command = network.command(binary);
+    command.arg("ingress").arg("--kubeconfig").arg(plane.kubeconfig());
+    command.stdin(Stdio::null()).stdout(log.try_clone().expect("a log")).stderr(log);
+    Running(command.spawn().expect("the program starts"))
+}
+
+/// A child that ends with its value.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,4 @@
+//! Tests of the tools for tests.
+
+mod conformance;
+mod kubernetes;
