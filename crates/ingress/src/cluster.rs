@@ -4,7 +4,9 @@
 use crate::Name;
 use crate::objects::Object;
 use crate::objects::core::{ConfigMap, EndpointSlice, Namespace, Node, Secret, Service};
+use crate::objects::gateway::{BackendTlsPolicy, Gateway, GatewayClass, ListenerSet, ReferenceGrant};
 use crate::objects::networking::{Ingress, IngressClass};
+use crate::objects::routes::{GrpcRoute, HttpRoute, TcpRoute, TlsRoute, UdpRoute};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -30,6 +32,26 @@ pub struct Cluster {
     pub namespaces: Objects<Namespace>,
     /// Nodes.
     pub nodes: Objects<Node>,
+    /// Classes of Gateways.
+    pub gateway_classes: Objects<GatewayClass>,
+    /// Gateways.
+    pub gateways: Objects<Gateway>,
+    /// Further listeners.
+    pub listener_sets: Objects<ListenerSet>,
+    /// Routes of HTTP.
+    pub http_routes: Objects<HttpRoute>,
+    /// Routes of gRPC.
+    pub grpc_routes: Objects<GrpcRoute>,
+    /// Routes of TLS.
+    pub tls_routes: Objects<TlsRoute>,
+    /// Routes of TCP.
+    pub tcp_routes: Objects<TcpRoute>,
+    /// Routes of UDP.
+    pub udp_routes: Objects<UdpRoute>,
+    /// References that are allowed across namespaces.
+    pub reference_grants: Objects<ReferenceGrant>,
+    /// TLS towards backends.
+    pub backend_tls_policies: Objects<BackendTlsPolicy>,
 }
 
 /// Adds an object under its name.

@@ -11,6 +11,7 @@ pub mod annotations;
 mod assembly;
 pub mod cluster;
 pub mod config_map;
+mod from_gateway;
 mod from_ingress;
 pub mod name;
 pub mod objects;
@@ -24,8 +25,9 @@ mod value;
 
 pub use assembly::{DEFAULT_CERTIFICATE, DEFAULT_KEY};
 pub use cluster::Cluster;
+pub use from_gateway::SUPPORTED_FEATURES;
 pub use name::{Kind, Name, ObjectName};
-pub use settings::Settings;
+pub use settings::{GatewayAddresses, Settings};
 pub use translation::{EndpointSource, FileSource, Finding, Level, StatusWish, Translation};
 
 /// Makes the configuration of a cluster.

@@ -1,7 +1,7 @@
 //! Translates until the configuration language finds no error: an object that gave one is left out, alone.
 
 use crate::assembly::Assembly;
-use crate::{Cluster, Finding, Kind, Level, ObjectName, Settings, Translation, from_ingress};
+use crate::{Cluster, Finding, Kind, Level, ObjectName, Settings, Translation, from_gateway, from_ingress};
 use conf::diagnostic::{Diagnostic, Severity};
 use conf::load::Loaded;
 use conf::tree::Block;
@@ -44,6 +44,7 @@ pub(crate) fn translate(cluster: &Cluster, settings: &Settings) -> Translation {
 fn once(cluster: &Cluster, settings: &Settings, refused: &BTreeSet<ObjectName>) -> Translation {
     let mut assembly = Assembly::new(cluster, settings, refused);
     from_ingress::write(&mut assembly);
+    from_gateway::write(&mut assembly);
     assembly.finish()
 }
 

@@ -43,8 +43,26 @@ pub struct Settings {
     pub disable_catch_all: bool,
     /// `--allow-snippet-annotations`: snippets are read, checked and confined.
     pub allow_snippets: bool,
+    /// `--gateway-address`: addresses of Gateways.
+    pub gateway_addresses: GatewayAddresses,
     /// The number of worker threads; `None`: one for each core.
     pub workers: Option<u16>,
+}
+
+/// At which addresses Gateways are found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GatewayAddresses {
+    /// All Gateways have the same addresses, as behind one Service; listeners are opened as `listen_addresses` says.
+    Shared(Vec<IpAddr>),
+    /// Each Gateway gets one address of its own, in the order of age, and opens its listeners at it alone. Then two
+    /// Gateways can have the same port and hostname.
+    Pool(Vec<IpAddr>),
+}
+
+impl Default for GatewayAddresses {
+    fn default() -> Self {
+        Self::Shared(Vec::new())
+    }
 }
 
 impl Default for Settings {
@@ -68,6 +86,7 @@ impl Default for Settings {
             ssl_passthrough: false,
             disable_catch_all: false,
             allow_snippets: false,
+            gateway_addresses: GatewayAddresses::default(),
             workers: None,
         }
     }

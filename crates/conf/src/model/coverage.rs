@@ -55,6 +55,7 @@ const WALKED: [&str; 47] = [
     "proxy_pass",
     "return",
     "rewrite",
+    "route_to",
     "server",
     "server_name",
     "set",

@@ -10,6 +10,7 @@ use super::lower::Walk;
 use super::proxy::Scheme;
 use super::proxy_pass::{PassPlace, parse_application_pass, parse_proxy_pass};
 use super::rewrite::{self, If, Instruction, Program};
+use super::route_to::{self, RouteTo};
 use crate::diagnostic::Diagnostic;
 use crate::load::NESTING_MAX;
 use crate::source::Span;
@@ -23,6 +24,7 @@ pub(crate) struct Inside {
     pub(crate) program: Program,
     pub(crate) content: Option<Content>,
     pub(crate) try_files: Option<Box<TryFiles>>,
+    pub(crate) routes: Vec<RouteTo>,
     pub(crate) limit_except: Option<Box<LimitExcept>>,
     pub(crate) locations: Vec<Location>,
 }
@@ -100,6 +102,10 @@ impl Walk {
             b"stub_status" => inside.content = Some(Content::StubStatus),
             b"status_page" => inside.content = Some(Content::StatusPage),
             b"empty_gif" => inside.content = Some(Content::EmptyGif),
+            b"route_to" => {
+                let parsed = route_to::parse_route_to(directive);
+                inside.routes.extend(self.report(parsed));
+            }
             b"try_files" => {
                 let parsed = files::parse_try_files(&directive.args, directive.span);
                 inside.try_files = self.report(parsed).map(Box::new);
@@ -199,6 +205,7 @@ impl Walk {
         }
         let inside =
             self.inside(block, &settings, Place { matcher: Some(&matcher), nameless: false, depth: place.depth + 1 });
+        self.report(route_to::check_count(&inside.routes));
         let auto_redirect =
             matches!(&inside.content, Some(Content::Proxy(_))) && matcher.uri().is_some_and(|uri| uri.ends_with(b"/"));
         Some(Location {
@@ -207,6 +214,7 @@ impl Walk {
             content: inside.content,
             auto_redirect,
             try_files: inside.try_files,
+            routes: inside.routes,
             program: inside.program,
             limit_except: inside.limit_except,
             locations: inside.locations,

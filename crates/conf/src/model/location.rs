@@ -21,6 +21,7 @@ use super::proxy::{ProxyPass, ProxySettings, Scheme};
 use super::realip::RealIpSettings;
 use super::response::ResponseSettings;
 use super::rewrite::Program;
+use super::route_to::RouteTo;
 use super::settings::level;
 use super::transport::TransportSettings;
 use super::upstream_tls::UpstreamTlsSettings;
@@ -203,6 +204,8 @@ pub struct Location {
     pub auto_redirect: bool,
     /// `try_files`
     pub try_files: Option<Box<TryFiles>>,
+    /// `route_to`, in the order of the text.
+    pub routes: Vec<RouteTo>,
     /// Its rewrite program. It is not inherited: inner locations have their own.
     pub program: Program,
     /// `limit_except`

@@ -36,6 +36,7 @@ mod proxy_pass;
 mod realip;
 mod response;
 mod rewrite;
+mod route_to;
 mod server;
 mod settings;
 mod sticky;
@@ -89,6 +90,7 @@ pub use response::{
     ServerTokens, SetFromSubrequest, parse_expires_text,
 };
 pub use rewrite::{Condition, If, Instruction, Program, Return, ReturnBody, Rewrite, RewriteFlag};
+pub use route_to::{RouteCondition, RouteSubject, RouteTest, RouteTo};
 pub use server::{Declared, HeadSettings, Http, NameForm, Server, ServerId, ServerName, ServerSettings};
 pub use stream::{
     ProxyGreeting, RESPONSES_UNLIMITED, SessionSettings, SetVariable, Stream, StreamContent, StreamPass,

@@ -32,6 +32,12 @@ directives! {
          `body=!~regex`. After `fails` (1) failed checks in a row a peer is out, after `passes` (1) in again; `mandatory`: \
          a new peer is out until it has passed one. A reload changes nothing about peers that stay.",
         "health_check interval=2s fails=3 passes=2 uri=/healthz status=200;";
+    "route_to" (1..) "@name [[~]condition ...]" in Location, No + REPEATABLE since "holdfast", Yes =>
+        "Leads a request that meets all conditions to a named location, before anything else in this location. The first line that \
+         matches is used; if no line matches, the location itself serves the request. Conditions are `method=text`, `header:NAME=text`, \
+         `arg:NAME=text` (the first argument with this name, decoded) and `$variable=text`. Text is data, without variables. A \
+         `~` before a condition makes its text a regular expression.",
+        "route_to @beta method=GET header:X-Channel=beta ~arg:version=^2;";
     "retry_unsent" (flag) "on | off" = "off" in Http | Server | Location, Value since "holdfast", Yes =>
         "Whether a request that is not idempotent is replayed where a FIN that came first proves that no peer took it.",
         "retry_unsent on;";

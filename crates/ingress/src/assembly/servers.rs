@@ -5,6 +5,7 @@ use crate::tree::Origin;
 use crate::{Level, ObjectName};
 use conf::tree::Directive;
 use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 
 /// A server of the assembly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +19,9 @@ pub(crate) struct Listen {
     /// TLS.
     pub(crate) tls: bool,
 }
+
+/// What can be listened on once: an address, or those of the settings, and a port.
+pub(crate) type Spot = (Option<IpAddr>, u16);
 
 /// Another object was first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +69,8 @@ pub(crate) struct ServerDraft {
     pub(crate) host: String,
     /// Further names.
     pub(crate) aliases: Vec<String>,
+    /// One address, of a Gateway; `None`: those of the settings.
+    address: Option<IpAddr>,
     listens: Vec<Listen>,
     /// Paths of certificate and key, for ports with TLS; without, the default certificate.
     pub(crate) certificate: Option<(String, String)>,
@@ -103,28 +109,42 @@ impl ServerDraft {
 pub(super) struct Servers {
     drafts: Vec<ServerDraft>,
     /// By port and name, in lower case.
-    names: BTreeMap<(u16, String), usize>,
+    names: BTreeMap<(Spot, String), usize>,
     /// Whether a port has TLS, and the object that said so first.
-    ports: BTreeMap<u16, (bool, ObjectName)>,
+    ports: BTreeMap<Spot, (bool, ObjectName)>,
     /// Options of `listen` and lines of the server, for ports that need some.
     options: BTreeMap<u16, Vec<String>>,
     /// Ports that are not opened to all but by the `stream` server before them: (address, port).
-    inner: BTreeMap<u16, u16>,
+    inner: BTreeMap<Spot, u16>,
 }
 
 impl Assembly<'_> {
     /// The server for a host on these ports. Objects that ask for the same host on the same ports share it.
     pub(crate) fn server(&mut self, listens: &[Listen], host: &str, owner: &ObjectName) -> Result<ServerId, Conflict> {
+        self.server_at(None, listens, host, owner)
+    }
+
+    /// The same at one address only.
+    pub(crate) fn server_at(
+        &mut self,
+        address: Option<IpAddr>,
+        listens: &[Listen],
+        host: &str,
+        owner: &ObjectName,
+    ) -> Result<ServerId, Conflict> {
         let host = host.to_ascii_lowercase();
         for listen in listens {
-            let (tls, winner) = self.servers.ports.entry(listen.port).or_insert_with(|| (listen.tls, owner.clone()));
+            let (tls, winner) =
+                self.servers.ports.entry((address, listen.port)).or_insert_with(|| (listen.tls, owner.clone()));
             if *tls != listen.tls {
                 let what = format!("port {}, with another protocol", listen.port);
                 return Err(Conflict { winner: winner.clone(), what });
             }
         }
-        let found: Vec<Option<usize>> =
-            listens.iter().map(|listen| self.servers.names.get(&(listen.port, host.clone())).copied()).collect();
+        let found: Vec<Option<usize>> = listens
+            .iter()
+            .map(|listen| self.servers.names.get(&((address, listen.port), host.clone())).copied())
+            .collect();
         if let Some(index) = found.iter().flatten().next().copied() {
             let draft = &self.servers.drafts[index];
             return if draft.listens == listens && draft.host == host {
@@ -135,7 +155,7 @@ impl Assembly<'_> {
         }
         let index = self.servers.drafts.len();
         for listen in listens {
-            self.servers.names.insert((listen.port, host.clone()), index);
+            self.servers.names.insert(((address, listen.port), host.clone()), index);
         }
         let origin = self.origin(owner);
         self.servers.drafts.push(ServerDraft {
@@ -143,6 +163,7 @@ impl Assembly<'_> {
             origin,
             host,
             aliases: Vec::new(),
+            address,
             listens: listens.to_vec(),
             certificate: None,
             directives: Vec::new(),
@@ -161,8 +182,9 @@ impl Assembly<'_> {
     pub(crate) fn alias(&mut self, id: ServerId, name: &str) -> Result<(), Conflict> {
         let name = name.to_ascii_lowercase();
         let listens = self.servers.drafts[id.0].listens.clone();
+        let address = self.servers.drafts[id.0].address;
         for listen in &listens {
-            if let Some(index) = self.servers.names.get(&(listen.port, name.clone())) {
+            if let Some(index) = self.servers.names.get(&((address, listen.port), name.clone())) {
                 if *index == id.0 {
                     return Ok(());
                 }
@@ -171,7 +193,7 @@ impl Assembly<'_> {
             }
         }
         for listen in &listens {
-            self.servers.names.insert((listen.port, name.clone()), id.0);
+            self.servers.names.insert(((address, listen.port), name.clone()), id.0);
         }
         self.servers.drafts[id.0].aliases.push(name);
         Ok(())
@@ -179,7 +201,7 @@ impl Assembly<'_> {
 
     /// Whether a host has a server on a port.
     pub(crate) fn has_host(&self, port: u16, host: &str) -> bool {
-        self.servers.names.contains_key(&(port, host.to_ascii_lowercase()))
+        self.servers.names.contains_key(&((None, port), host.to_ascii_lowercase()))
     }
 
     /// Options of all listeners of a port, such as `proxy_protocol`.
@@ -188,13 +210,18 @@ impl Assembly<'_> {
     }
 
     /// Puts the servers of a port behind the `stream` server that has it: they listen on the loopback at another port.
-    pub(super) fn put_behind(&mut self, port: u16, inner: u16) {
-        self.servers.inner.insert(port, inner);
+    pub(super) fn put_behind(&mut self, spot: Spot, inner: u16) {
+        self.servers.inner.insert(spot, inner);
     }
 
     /// Whether a server listens on the port.
-    pub(super) fn has_port(&self, port: u16) -> bool {
-        self.servers.ports.contains_key(&port)
+    pub(crate) fn has_port(&self, spot: Spot) -> bool {
+        self.servers.ports.contains_key(&spot)
+    }
+
+    /// The ports of all servers, at any address.
+    pub(super) fn server_ports(&self) -> impl Iterator<Item = u16> + '_ {
+        self.servers.ports.keys().map(|(_, port)| *port)
     }
 
     /// Says that an object came second.
@@ -209,15 +236,19 @@ impl Assembly<'_> {
         let settings = self.settings;
         let own = [(settings.http_port, false), (settings.https_port, true)];
         for (port, tls) in own {
-            self.servers.ports.entry(port).or_insert_with(|| (tls, owner.clone()));
+            self.servers.ports.entry((None, port)).or_insert_with(|| (tls, owner.clone()));
         }
-        let ports: Vec<Listen> =
-            self.servers.ports.iter().map(|(port, (tls, _))| Listen { port: *port, tls: *tls }).collect();
-        for listen in ports {
-            if self.has_host(listen.port, "") {
+        let ports: Vec<_> = self
+            .servers
+            .ports
+            .iter()
+            .map(|((address, port), (tls, _))| (*address, Listen { port: *port, tls: *tls }))
+            .collect();
+        for (address, listen) in ports {
+            if self.servers.names.contains_key(&((address, listen.port), String::new())) {
                 continue;
             }
-            let Ok(id) = self.server(&[listen], "", &owner) else { continue };
+            let Ok(id) = self.server_at(address, &[listen], "", &owner) else { continue };
             let origin = self.own();
             self.server_mut(id).directives.push(origin.line("return", ["404"]));
         }
@@ -231,7 +262,9 @@ impl Assembly<'_> {
             let mut lines = Vec::new();
             for listen in &draft.listens {
                 let options = options.get(&listen.port).map_or(&[][..], Vec::as_slice);
-                lines.extend(self.listen_lines(own, *listen, draft.host.is_empty(), options, inner.get(&listen.port)));
+                let spot = (draft.address, listen.port);
+                let inner = inner.get(&spot);
+                lines.extend(self.listen_lines(own, (spot, listen.tls), draft.host.is_empty(), options, inner));
             }
             // Names were checked by those who asked for them; `""` is a request without a Host field.
             let host = if draft.host.is_empty() { "_" } else { draft.host.as_str() };
@@ -252,7 +285,7 @@ impl Assembly<'_> {
     fn listen_lines(
         &self,
         own: Origin,
-        listen: Listen,
+        (spot, tls): (Spot, bool),
         is_default: bool,
         options: &[String],
         inner: Option<&u16>,
@@ -261,7 +294,7 @@ impl Assembly<'_> {
         if is_default {
             words.push("default_server");
         }
-        if listen.tls {
+        if tls {
             words.push("ssl");
         }
         if let Some(inner) = inner {
@@ -269,7 +302,7 @@ impl Assembly<'_> {
             return vec![own.line("listen", std::iter::once(address.as_str()).chain(words))];
         }
         words.extend(options.iter().map(String::as_str));
-        let addresses = self.listen_addresses(listen.port);
+        let addresses = self.listen_addresses(spot);
         addresses
             .iter()
             .map(|address| own.line("listen", std::iter::once(address.as_str()).chain(words.clone())))
@@ -277,12 +310,15 @@ impl Assembly<'_> {
     }
 
     /// What `listen` has for a port.
-    pub(super) fn listen_addresses(&self, port: u16) -> Vec<String> {
+    pub(crate) fn listen_addresses(&self, (address, port): Spot) -> Vec<String> {
+        if let Some(address) = address {
+            return vec![SocketAddr::new(address, port).to_string()];
+        }
         if self.settings.listen_addresses.is_empty() {
             return vec![port.to_string(), format!("[::]:{port}")];
         }
         let addresses = self.settings.listen_addresses.iter();
-        addresses.map(|address| std::net::SocketAddr::new(*address, port).to_string()).collect()
+        addresses.map(|address| SocketAddr::new(*address, port).to_string()).collect()
     }
 }
 

@@ -1,6 +1,6 @@
 //! TCP and UDP: servers of `stream`, and TLS that is passed through by its server name.
 
-use super::{Assembly, Conflict, UpstreamName};
+use super::{Assembly, Conflict, Spot, UpstreamName};
 use crate::ObjectName;
 use crate::tree::Origin;
 use conf::tree::Directive;
@@ -20,9 +20,9 @@ type Names = BTreeMap<String, (ObjectName, UpstreamName)>;
 #[derive(Default)]
 pub(super) struct Streams {
     /// By port and UDP.
-    forwards: BTreeMap<(u16, bool), Forward>,
+    forwards: BTreeMap<(Spot, bool), Forward>,
     /// By port: server names with their upstreams.
-    passed: BTreeMap<u16, Names>,
+    passed: BTreeMap<Spot, Names>,
 }
 
 impl Assembly<'_> {
@@ -32,21 +32,36 @@ impl Assembly<'_> {
         owner: &ObjectName,
         (port, udp): (u16, bool),
         upstream: &UpstreamName,
+        lines: Vec<Directive>,
+        options: &[&str],
+    ) -> Result<(), Conflict> {
+        self.forward_at(owner, ((None, port), udp), upstream, lines, options)
+    }
+
+    /// The same at one address only.
+    pub(crate) fn forward_at(
+        &mut self,
+        owner: &ObjectName,
+        (spot, udp): (Spot, bool),
+        upstream: &UpstreamName,
         mut lines: Vec<Directive>,
         options: &[&str],
     ) -> Result<(), Conflict> {
+        let (address, port) = spot;
         let what = || format!("port {port}");
         let settings = self.settings;
-        if !udp && (self.has_port(port) || [settings.http_port, settings.https_port].contains(&port)) {
+        if !udp
+            && (self.has_port(spot) || address.is_none() && [settings.http_port, settings.https_port].contains(&port))
+        {
             return Err(Conflict { winner: self.own_name(), what: what() });
         }
-        if let Some(first) = self.streams.forwards.get(&(port, udp)) {
+        if let Some(first) = self.streams.forwards.get(&(spot, udp)) {
             return Err(Conflict { winner: first.owner.clone(), what: what() });
         }
         let origin = self.origin(owner);
         lines.push(origin.line("proxy_pass", [upstream]));
         let options = options.iter().map(|option| (*option).to_owned()).collect();
-        self.streams.forwards.insert((port, udp), Forward { owner: owner.clone(), lines, options });
+        self.streams.forwards.insert((spot, udp), Forward { owner: owner.clone(), lines, options });
         Ok(())
     }
 
@@ -58,8 +73,19 @@ impl Assembly<'_> {
         host: &str,
         upstream: &UpstreamName,
     ) -> Result<(), Conflict> {
+        self.pass_through_at(owner, (None, port), host, upstream)
+    }
+
+    /// The same at one address only.
+    pub(crate) fn pass_through_at(
+        &mut self,
+        owner: &ObjectName,
+        spot: Spot,
+        host: &str,
+        upstream: &UpstreamName,
+    ) -> Result<(), Conflict> {
         let host = host.to_ascii_lowercase();
-        let names = self.streams.passed.entry(port).or_default();
+        let names = self.streams.passed.entry(spot).or_default();
         if let Some((winner, _)) = names.get(&host) {
             return Err(Conflict { winner: winner.clone(), what: format!("host \"{host}\"") });
         }
@@ -73,13 +99,15 @@ impl Assembly<'_> {
         let mut out = std::mem::take(&mut self.stream);
         out.extend(self.upstreams.take_stream());
         let Streams { forwards, passed } = std::mem::take(&mut self.streams);
-        let taken: BTreeSet<u16> = forwards.keys().map(|(port, _)| *port).chain(passed.keys().copied()).collect();
-        for (port, names) in passed {
-            out.extend(self.write_passed(own, port, &names, &taken));
+        let mut taken: BTreeSet<u16> = self.server_ports().collect();
+        taken.extend(forwards.keys().map(|((_, port), _)| *port));
+        taken.extend(passed.keys().map(|(_, port)| *port));
+        for (spot, names) in passed {
+            out.extend(self.write_passed(own, spot, &names, &mut taken));
         }
-        for ((port, udp), forward) in forwards {
+        for ((spot, udp), forward) in forwards {
             let mut lines = Vec::new();
-            for address in self.listen_addresses(port) {
+            for address in self.listen_addresses(spot) {
                 let words = std::iter::once(address.as_str());
                 let udp = udp.then_some("udp");
                 lines.push(own.line("listen", words.chain(udp).chain(forward.options.iter().map(String::as_str))));
@@ -93,10 +121,10 @@ impl Assembly<'_> {
     /// A port with names that are passed through: its server gives each connection to a listener inside. That of `http`
     /// ends TLS; the other one is a server of `stream` for the names. No connection is between them, so both see the
     /// client's address.
-    fn write_passed(&mut self, own: Origin, port: u16, names: &Names, taken: &BTreeSet<u16>) -> Vec<Directive> {
-        let (next, table) = (format!("$hf_next_{port}"), format!("$hf_passed_{port}"));
-        let inner = self.free_port(port, taken);
-        let inside = format!("127.0.0.1:{}", self.free_port(inner, taken));
+    fn write_passed(&mut self, own: Origin, spot: Spot, names: &Names, taken: &mut BTreeSet<u16>) -> Vec<Directive> {
+        let (next, table) = (table_of("next", spot), table_of("passed", spot));
+        let inner = take_port(spot.1, taken);
+        let inside = format!("127.0.0.1:{}", take_port(inner, taken));
         let mut nexts = vec![own.line::<&str>("hostnames", [])];
         let mut upstreams = nexts.clone();
         for (host, (owner, upstream)) in names {
@@ -105,11 +133,11 @@ impl Assembly<'_> {
             nexts.push(origin.line(name, [&inside]));
             upstreams.push(origin.line(name, [upstream]));
         }
-        if self.has_port(port) && !names.contains_key("") {
-            self.put_behind(port, inner);
+        if self.has_port(spot) && !names.contains_key("") {
+            self.put_behind(spot, inner);
             nexts.push(own.line("default", [format!("127.0.0.1:{inner}")]));
         }
-        let addresses = self.listen_addresses(port);
+        let addresses = self.listen_addresses(spot);
         let mut outer: Vec<_> = addresses.iter().map(|address| own.line("listen", [address])).collect();
         outer.push(own.line("ssl_preread", ["on"]));
         outer.push(own.line("pass", [&next]));
@@ -122,10 +150,23 @@ impl Assembly<'_> {
             own.block::<&str>("server", [], inner),
         ]
     }
+}
 
-    /// The next lower port that nothing listens on: 442 for 443, as in ingress-nginx. Ports above would meet those that the
-    /// system gives to connections.
-    fn free_port(&self, port: u16, taken: &BTreeSet<u16>) -> u16 {
-        (1..port).rev().find(|port| !self.has_port(*port) && !taken.contains(port)).unwrap_or(1)
+/// The next lower port that nothing listens on: 442 for 443, as in ingress-nginx. Ports above would meet those that the
+/// system gives to connections.
+fn take_port(port: u16, taken: &mut BTreeSet<u16>) -> u16 {
+    let free = (1..port).rev().find(|port| !taken.contains(port)).unwrap_or(1);
+    taken.insert(free);
+    free
+}
+
+/// The variable with what belongs to a server name.
+fn table_of(what: &str, (address, port): Spot) -> String {
+    match address {
+        None => format!("$hf_{what}_{port}"),
+        Some(address) => {
+            let address = address.to_string().replace(['.', ':'], "_");
+            format!("$hf_{what}_{address}_{port}")
+        }
     }
 }

@@ -2,7 +2,9 @@
 //! missing ones have their defaults, so that older and newer API servers can be read.
 
 pub mod core;
+pub mod gateway;
 pub mod networking;
+pub mod routes;
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

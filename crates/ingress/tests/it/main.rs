@@ -5,6 +5,7 @@
 mod annotations;
 mod config_map;
 mod cves;
+mod gateway;
 mod pages;
 mod properties;
 mod routing;

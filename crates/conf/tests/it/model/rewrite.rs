@@ -1,6 +1,6 @@
 //! Rewrite programs, and variables computed from others.
 
-use conf::model::{Condition, GeoRange, Instruction, MapKey, ReturnBody, RewriteFlag};
+use conf::model::{Condition, GeoRange, Instruction, MapKey, ReturnBody, RewriteFlag, RouteSubject, RouteTest};
 
 use super::{found, http, locations};
 
@@ -129,4 +129,37 @@ fn splits_add_up_to_the_whole() {
     assert_eq!(found("split_clients $a $b { * x; 1% y; }"), ["percent total is greater than 100% <- 1%"]);
     assert_eq!(http("split_clients $a $b { * $5; }").splits[0].parts[0].value, b"$5", "no variables in values");
     assert_eq!(found("split_clients $a $b { 1.234% x; }"), ["invalid percent value \"1.234%\" <- 1.234%"]);
+}
+
+#[test]
+fn route_to_reads_conditions_as_data() {
+    let here = locations(
+        r#"location / { route_to @a; route_to @b method=GET "header:X-A=$1 y" ~arg:v=^[12]$ $host=x=y; } location @a { }"#,
+    );
+    let [all, some] = here[0].routes.as_slice() else { panic!("{:?}", here[0].routes) };
+    assert!(all.name == "a" && all.conditions.is_empty());
+    let [method, header, arg, variable] = some.conditions.as_slice() else { panic!("{some:?}") };
+    assert_eq!((&method.subject, &method.test), (&RouteSubject::Method, &RouteTest::Equal(b"GET".to_vec())));
+    assert_eq!(header.subject, RouteSubject::Header(b"x-a".to_vec()));
+    assert_eq!(header.test, RouteTest::Equal(b"$1 y".to_vec()));
+    assert_eq!(arg.subject, RouteSubject::Arg(b"v".to_vec()));
+    assert!(matches!(&arg.test, RouteTest::Match(regex) if regex.pattern.as_ref() == b"^[12]$"));
+    assert_eq!(variable.subject, RouteSubject::Variable("host".to_owned()));
+    assert_eq!(variable.test, RouteTest::Equal(b"x=y".to_vec()));
+}
+
+#[test]
+fn route_to_refuses_what_it_cannot_compare() {
+    for (line, message) in [
+        ("route_to b;", "invalid location \"b\""),
+        ("route_to @;", "invalid location \"@\""),
+        ("route_to @b path=/x;", "invalid condition \"path=/x\""),
+        ("route_to @b header:=x;", "invalid condition"),
+        ("route_to @b method;", "invalid condition"),
+        ("route_to @b ~arg:x=(;", "pcre2_compile() failed"),
+        ("route_to @b $=x;", "invalid variable name"),
+    ] {
+        let found = found(&format!("server {{ location / {{ {line} }} }}"));
+        assert!(found.iter().any(|each| each.contains(message)), "{line}: {found:?}");
+    }
 }

@@ -1,0 +1,147 @@
+//! The Gateway API: classes, Gateways, routes and policies become servers, and each object gets its status.
+//!
+//! `gateways`, `listeners` and `listener_sets` say what is listened on; `attach` brings routes to listeners; `http` and
+//! `streams` write the servers; `status` has the form of conditions. The older object wins every conflict.
+
+mod attach;
+mod backend_tls;
+mod backends;
+mod classes;
+mod cors;
+mod filters;
+mod frontend;
+mod gateways;
+mod grants;
+mod hostname;
+mod http;
+mod listener_sets;
+mod listeners;
+mod matches;
+mod proxy;
+mod render;
+mod rules;
+mod secrets;
+mod status;
+mod streams;
+mod words;
+
+pub use classes::SUPPORTED_FEATURES;
+
+use crate::assembly::Assembly;
+use crate::cluster::Cluster;
+use crate::{Kind, Name, ObjectName};
+use attach::RoutePlan;
+use backend_tls::Policies;
+use backends::Backends;
+use grants::Grants;
+use http::AttachedHttp;
+use listeners::Listeners;
+use rules::HttpPlan;
+use secrets::{Lookup, by_age};
+use status::Fault;
+use std::collections::{BTreeMap, BTreeSet};
+use streams::AttachedStream;
+
+/// Writes all of the Gateway API.
+pub(crate) fn write(assembly: &mut Assembly<'_>) {
+    let (cluster, settings) = (assembly.cluster, assembly.settings);
+    let (classes, wishes) = classes::accept(cluster, settings);
+    wishes.into_iter().for_each(|wish| assembly.status(wish));
+    let grants = Grants::new(&cluster.reference_grants);
+    let lookup = Lookup { cluster, grants: &grants };
+    let gateways = gateways::plan(cluster, settings, &classes, lookup);
+    let mut listeners = Listeners::new();
+    for gateway in &gateways {
+        let owner = ObjectName { kind: Kind::Gateway, name: gateway.name.clone() };
+        listeners.add(gateway, &owner, &gateway.object.spec.listeners, lookup);
+    }
+    let sets = listener_sets::add(cluster, &gateways, &mut listeners, lookup);
+    listeners.find_conflicts();
+    let policies = Policies::new(cluster, lookup);
+    let backends = Backends { cluster, grants: &grants, policies: &policies };
+    let mut http = http_routes(cluster, &mut listeners);
+    let streams = stream_routes(cluster, backends, &mut listeners);
+    let certificates: BTreeMap<Name, Name> = gateways
+        .iter()
+        .filter_map(|gateway| Some((gateway.name.clone(), gateway.client_certificate.clone()?)))
+        .collect();
+    http::write(assembly, &mut listeners, &mut http, backends, &certificates);
+    streams::write(assembly, &mut listeners, &streams, backends);
+    let controller = &settings.gateway_controller;
+    for gateway in &gateways {
+        assembly.status(gateway.wish(&listeners));
+    }
+    for set in &sets {
+        assembly.status(set.wish(&listeners));
+    }
+    for each in &mut http {
+        finish_faults(assembly, each);
+        let wish = each.route.wish(&listeners, &each.plan.faults, controller);
+        wish.into_iter().for_each(|wish| assembly.status(wish));
+    }
+    for each in &streams {
+        let wish = each.route.wish(&listeners, &each.faults, controller);
+        wish.into_iter().for_each(|wish| assembly.status(wish));
+    }
+    let used = used_services(&http, &streams, &listeners, backends);
+    policies.wishes(&used, controller).into_iter().for_each(|wish| assembly.status(wish));
+}
+
+fn http_routes<'a>(cluster: &'a Cluster, listeners: &mut Listeners<'_>) -> Vec<AttachedHttp<'a>> {
+    let http = by_age(&cluster.http_routes).into_iter().map(rules::of_http);
+    let grpc = by_age(&cluster.grpc_routes).into_iter().map(rules::of_grpc);
+    let attach = |plan: HttpPlan<'a>| {
+        let route = RoutePlan::attach(cluster, listeners, plan.head);
+        AttachedHttp { plan, route }
+    };
+    http.chain(grpc).map(attach).collect()
+}
+
+fn stream_routes<'a>(
+    cluster: &'a Cluster,
+    backends: Backends<'_>,
+    listeners: &mut Listeners<'_>,
+) -> Vec<AttachedStream<'a>> {
+    let tls = by_age(&cluster.tls_routes).into_iter().map(streams::of_tls);
+    let tcp = by_age(&cluster.tcp_routes).into_iter().map(streams::of_tcp);
+    let udp = by_age(&cluster.udp_routes).into_iter().map(streams::of_udp);
+    tls.chain(tcp).chain(udp).map(|route| AttachedStream::new(backends, listeners, route)).collect()
+}
+
+/// What the configuration language refused is refused as a whole; a route of which some rules are served is partly invalid.
+fn finish_faults(assembly: &Assembly<'_>, each: &mut AttachedHttp<'_>) {
+    if assembly.is_refused(&each.route.name) {
+        let message = "a value is not valid, such as a regular expression; the Event says which";
+        each.plan.faults.unsupported = Some((Fault::new("UnsupportedValue", message), false));
+        return;
+    }
+    let served = each.plan.served_rules();
+    if let Some((_, is_partial)) = &mut each.plan.faults.unsupported {
+        *is_partial = served > 0;
+    }
+}
+
+/// Services -> the Gateways through which routes reach them.
+fn used_services(
+    http: &[AttachedHttp<'_>],
+    streams: &[AttachedStream<'_>],
+    listeners: &Listeners<'_>,
+    backends: Backends<'_>,
+) -> BTreeMap<Name, BTreeSet<Name>> {
+    let mut used: BTreeMap<Name, BTreeSet<Name>> = BTreeMap::new();
+    for each in http {
+        let gateways = each.route.gateways(listeners);
+        let from = (each.plan.head.kind, each.plan.head.metadata.namespace.as_str());
+        let references = each.plan.rules.iter().flatten().flat_map(|rule| rule.backends);
+        for backend in references.filter_map(|reference| backends.resolve(from, reference).ok()) {
+            used.entry(backend.service).or_default().extend(gateways.iter().cloned());
+        }
+    }
+    for each in streams {
+        let gateways = each.route.gateways(listeners);
+        for backend in each.services() {
+            used.entry(backend.service.clone()).or_default().extend(gateways.iter().cloned());
+        }
+    }
+    used
+}
