@@ -137,12 +137,12 @@ impl Worker {
         let mut of = |state: &'static str, connection: &Connection| {
             row.state = state;
             row.age_ms = Some(now.since(connection.client.accepted_at));
-            row.idle_ms = Some(now.since(connection.idle_since));
+            row.idle_ms = Some(now.since(connection.since));
             row.requests = Some(connection.client.requests.into());
             connection.client.peer.clone()
         };
         let (stream, client) = match body {
-            Body::Idle(connection) => (None, Some(of("idle", connection))),
+            Body::Idle(connection) | Body::Securing(connection, _) => (None, Some(of("idle", connection))),
             Body::Reading(connection) => (None, Some(of("head", connection))),
             Body::Http2(multiplexed) => (None, multiplexed.look(|connection| of("http2", connection))),
             Body::Lingering(_) | Body::HeldBack(_) => {
@@ -206,7 +206,7 @@ impl Worker {
         };
         let reason = CloseReason::Operator;
         match body {
-            Body::Idle(connection) => self.close(connection, reason),
+            Body::Idle(connection) | Body::Securing(connection, _) => self.close(connection, reason),
             Body::Reading(connection) => {
                 bump(&self.thread.counters().reading, -1);
                 self.close(connection, reason);
