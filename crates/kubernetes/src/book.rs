@@ -36,7 +36,9 @@ impl EndpointBook {
 
     /// Sets the zone of this replica; whether it is another.
     pub(crate) fn set_zone(&mut self, zone: Option<String>) -> bool {
-        std::mem::replace(&mut self.zone, zone.clone()) != zone
+        let is_other = self.zone != zone;
+        self.zone = zone;
+        is_other
     }
 
     /// The addresses of all names of these Services; `None`: of all Services.

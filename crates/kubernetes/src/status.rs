@@ -66,7 +66,7 @@ fn entries(before: &Value, wanted: &Value, reference: &str, controller: &str, no
     let with_name = |entry: &Value| {
         let mut entry = entry.as_object().cloned().unwrap_or_default();
         entry.insert("controllerName".into(), json!(controller));
-        let old = before.iter().find(|old| is_ours(old) && is_same(&old[reference], &entry.get(reference)));
+        let old = before.iter().find(|old| is_ours(old) && is_same(&old[reference], entry.get(reference)));
         let merged = conditions_of(old, &Value::Object(entry.clone()), now);
         entry.insert("conditions".into(), merged);
         Value::Object(entry)
@@ -76,7 +76,7 @@ fn entries(before: &Value, wanted: &Value, reference: &str, controller: &str, no
     // Keep the order of the present list where nothing else differs.
     let position = |entry: &Value| {
         before.iter().position(|old| {
-            old["controllerName"] == entry["controllerName"] && is_same(&old[reference], &entry.get(reference))
+            old["controllerName"] == entry["controllerName"] && is_same(&old[reference], entry.get(reference))
         })
     };
     all.sort_by_key(|entry| position(entry).unwrap_or(usize::MAX));
@@ -98,7 +98,7 @@ fn conditions_of(old: Option<&Value>, new: &Value, now: &str) -> Value {
 }
 
 /// References with defaults: the API server fills in group and kind.
-fn is_same(old: &Value, new: &Option<&Value>) -> bool {
+fn is_same(old: &Value, new: Option<&Value>) -> bool {
     let Some(new) = new else { return false };
     let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else { return false };
     let same = |key: &str| {

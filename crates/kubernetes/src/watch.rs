@@ -164,7 +164,7 @@ impl Follower {
                     self.put(object);
                 }
             }
-            next = page["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
+            page["metadata"]["continue"].as_str().unwrap_or_default().clone_into(&mut next);
             if next.is_empty() {
                 let effect = self.inner.store().listed(self.kind, &seen);
                 self.inner.act(&effect);

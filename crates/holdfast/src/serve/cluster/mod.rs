@@ -312,6 +312,10 @@ impl Replica {
         tree: &conf::tree::Block,
         translation: &Translation,
     ) -> Result<Vec<Finding>, String> {
+        if let Some(process) = &mut prepared.process {
+            // The process keeps its user: a Pod has one already.
+            process.child.owner = None;
+        }
         let files = LogFiles::open(&prepared)?;
         make_directories(&prepared)?;
         let (Some(process), Some(plan)) = (&prepared.process, &mut prepared.plan) else {
