@@ -32,6 +32,7 @@ pub mod redirect;
 pub mod referer;
 pub mod reply;
 pub mod request_trace;
+pub mod route_to;
 pub mod secure_link;
 pub mod server_name;
 pub mod set_cookie;

@@ -61,6 +61,12 @@ impl Pattern {
         Ok(Self { regex, source: source.into(), caseless, named: named.into() })
     }
 
+    /// Compiles an expression that only answers whether it matches: its named groups become no variables.
+    pub fn compile_unnamed(source: &[u8], caseless: bool) -> Result<Self, String> {
+        Self::compile(source, caseless, &mut UserVariables::default())
+            .map(|pattern| Self { named: Box::default(), ..pattern })
+    }
+
     /// Compiles an expression that is used once, with its named groups: they are not the configuration's variables.
     pub(crate) fn compile_once(source: &[u8]) -> Result<(Self, Vec<(u8, String)>), String> {
         let Ok(source) = std::str::from_utf8(source) else {

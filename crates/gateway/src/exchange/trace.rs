@@ -8,6 +8,7 @@ use crate::plan::auth_jwt::JwtPlan;
 use crate::plan::limits::LimitPlan;
 use crate::plan::location::TryFallbackPlan;
 use crate::plan::program::ProgramPlan;
+use crate::plan::route_to::RoutePlan;
 use crate::plan::slice::SlicePlan;
 use crate::plan::variable_pass::PassUrl;
 use crate::registry::generation::BoundProxy;
@@ -82,6 +83,8 @@ pub(crate) enum Event<'a> {
     Token(&'a JwtPlan, Option<u16>),
     /// A subrequest would decide.
     AuthRequest(&'a AuthRequestPlan),
+    /// A `route_to` leads to its location.
+    RoutedTo(&'a RoutePlan),
     /// Subrequests would copy the request.
     Mirror(&'a MirrorPlan),
     /// Subrequests would fetch the response in slices.

@@ -173,6 +173,10 @@ impl<'p> Recording<'p> {
             Event::Password(plan, refused) => self.password(exchange, plan, refused),
             Event::Token(plan, refused) => self.token(exchange, plan, refused),
             Event::AuthRequest(plan) => self.auth_request(exchange, plan),
+            Event::RoutedTo(route) => {
+                let at = self.places.at(route.span);
+                self.step(Phase::Location, format!("All conditions hold: on to {}.", shown(&route.name)), Some(at));
+            }
             Event::Mirror(plan) => {
                 let at = self.directive(exchange, &["mirror"]);
                 let uris: Vec<_> = plan.uris.iter().map(|uri| shown(uri)).collect();

@@ -54,6 +54,7 @@ impl Lowering<'_> {
         let try_files = location.try_files.as_deref().map(|plan| self.try_files_plan(plan));
         let id = self.add((name, location.span), &location.settings, content, try_files);
         self.plan.locations[id.0 as usize].program = self.program(&location.program, &location.settings, Some(name));
+        self.plan.locations[id.0 as usize].routes = self.route_plans(&location.routes);
         if let Some(except) = &location.limit_except {
             let plan = self.limit_except(except, name);
             self.plan.locations[id.0 as usize].limit_except = Some(Box::new(plan));
@@ -109,6 +110,7 @@ impl Lowering<'_> {
             root,
             error_pages,
             try_files,
+            routes: Box::default(),
             recursive_error_pages: settings.response.recursive_error_pages,
             internal: settings.response.internal,
             msie_padding: settings.response.msie_padding,

@@ -30,6 +30,7 @@ pub(crate) mod rate;
 pub(crate) mod real_ip;
 pub(crate) mod resolver;
 mod route_marks;
+mod route_to;
 pub(crate) mod store;
 pub(crate) mod stream;
 #[cfg(test)]

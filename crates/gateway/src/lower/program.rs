@@ -121,7 +121,7 @@ impl Lowering<'_> {
     }
 
     /// A variable outside of a template.
-    fn variable(&mut self, name: &str, span: Span) -> Option<Variable> {
+    pub(super) fn variable(&mut self, name: &str, span: Span) -> Option<Variable> {
         let Some(variable) = Variable::resolve(name, &self.users) else {
             let (message, hint) = Variable::explain_unknown(name, &self.users);
             let error = Diagnostic::error(span, message);

@@ -32,6 +32,7 @@ pub(crate) mod real_client;
 pub(crate) mod redirect;
 pub(crate) mod rewrite;
 pub(crate) mod route;
+pub(crate) mod route_to;
 pub(crate) mod secured;
 pub(crate) mod settle;
 pub(crate) mod spans;
@@ -161,6 +162,9 @@ impl Exchange {
         let Some(location) = self.routing.target.location else { return Step::Reply(Reply::error(404)) };
         let mut location = generation.location(location);
         let is_new = before == Before::ToDo;
+        if is_new && let Some(step) = self.route_to(&location.routes, trace) {
+            return step;
+        }
         if let Some(program) = location.program.as_ref().filter(|_| is_new) {
             if let Some(step) = self.location_rules(program, trace).await {
                 return step;

@@ -13,6 +13,7 @@ use crate::plan::open_files::OpenFilesPlan;
 use crate::plan::otel::TracePlan;
 use crate::plan::program::{ProgramPlan, ReturnPlan};
 use crate::plan::proxy::ProxyId;
+use crate::plan::route_to::RoutePlan;
 use crate::plan::slice::SlicePlan;
 use crate::plan::symlinks::SymlinkPlan;
 use crate::plan::user_id::UserIdPlan;
@@ -53,6 +54,8 @@ pub(crate) struct LocationPlan {
     pub(crate) error_pages: ErrorPages,
     pub(crate) recursive_error_pages: bool,
     pub(crate) try_files: Option<TryFilesPlan>,
+    /// `route_to`
+    pub(crate) routes: Box<[RoutePlan]>,
     /// `internal`: only internal redirects lead here.
     pub(crate) internal: bool,
     pub(crate) msie_padding: bool,

@@ -26,6 +26,7 @@ pub(crate) mod open_files;
 pub(crate) mod otel;
 pub(crate) mod program;
 pub(crate) mod proxy;
+pub(crate) mod route_to;
 pub(crate) mod server;
 pub(crate) mod slice;
 pub(crate) mod sticky;

@@ -32,6 +32,7 @@ mod proxy_protocol;
 mod rates;
 mod request_trace;
 mod rewriting;
+mod route_to;
 mod rows;
 mod scene;
 mod status_page;
