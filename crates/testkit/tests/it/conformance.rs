@@ -39,7 +39,7 @@ fn the_gateway_api_suite() {
         .to_string(),
     );
     let log = programs.join("holdfast.log");
-    let _gateway = start_gateway(&network, &plane, &binary, &log);
+    let mut gateway = start_gateway(&network, &plane, &binary, &log);
     let mut suite = Running(
         network
             .command(programs.join("suite"))
@@ -55,6 +55,8 @@ fn the_gateway_api_suite() {
         if let Some(ended) = suite.0.try_wait().expect("a child") {
             break ended;
         }
+        let left = gateway.0.try_wait().expect("a child");
+        assert!(left.is_none(), "the gateway ended: {left:?}; its log is {}", log.display());
         assert!(Instant::now() < deadline, "the suite did not end in {SUITE_MAX:?}");
         std::thread::park_timeout(Duration::from_millis(100));
     };
