@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)] // this is a terminal program
 
 mod bench;
+mod conformance;
 mod deny;
 mod docs;
 mod fuzz;
@@ -35,6 +36,8 @@ enum Task {
     Test(test::Args),
     /// Provides nginx and haproxy (this system's, stable and newest), load tools and more under target/peers, without touching the system.
     Peers(peers::Args),
+    /// Runs the Gateway API project's conformance tests against `holdfast ingress`.
+    Conformance(conformance::Args),
     /// Checks the layout rules: direction, lengths, names, headers.
     Tidy(tidy::Args),
     /// Checks licences, sources and known vulnerabilities of the dependencies.
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
     let ran = Workspace::locate().and_then(|workspace| match cli.task {
         Task::Test(args) => test::run_suite(&workspace, &args),
         Task::Peers(args) => peers::run(&workspace, &args),
+        Task::Conformance(args) => conformance::run_task(&workspace, &args),
         Task::Tidy(args) => tidy::run(&workspace, &args),
         Task::Bench(args) => bench::run(&workspace, &args),
         Task::Deny => deny::check(&workspace),

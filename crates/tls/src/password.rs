@@ -67,7 +67,7 @@ fn decrypt(body: &str, passwords: &[u8]) -> Result<PrivateKeyDer<'static>, Findi
 #[derive(Sequence)]
 struct Encrypted<'a> {
     algorithm: AlgorithmIdentifierRef<'a>,
-    _data: AnyRef<'a>,
+    data: AnyRef<'a>,
 }
 
 /// OpenSSL's names of the old ciphers, which are weak and not read here (RFC 8018 §A.3, RFC 7292 §C), and whether OpenSSL 3 has them in

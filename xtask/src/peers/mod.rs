@@ -1,13 +1,15 @@
 //! `cargo xtask peers`: provides the foreign servers and clients that tests and benches compare us with.
 //!
-//! What is on `$PATH` is used as it is. What is missing is unpacked from Debian's packages into `target/peers` (Pebble and h2spec, which
-//! Debian does not have, are built there; SSLyze and grpcio come from PyPI); nothing
+//! What is on `$PATH` is used as it is. What is missing is unpacked from Debian's packages into `target/peers` (Kubernetes, Pebble and others
+//! that Debian does not have are built from Go modules; SSLyze and grpcio come from PyPI); nothing
 //! is installed, no service is started and no right is needed. `nginx` and `haproxy` are this system's; `nginx-stable` and
 //! `nginx-new` (the same for `haproxy`) are those of Debian's stable and newest suites, always unpacked, with their own libraries. A test finds a peer at `$HOLDFAST_PEERS/NAME`, or at
 //! `target/peers/bin/NAME` in the workspace root. Called by `test`, `bench` and people.
 
 mod debian;
+pub(crate) mod go;
 mod go_tools;
+pub(crate) mod kubernetes;
 mod otel_collector;
 mod python_tools;
 mod wrapper;
@@ -28,7 +30,7 @@ pub(crate) struct Args {
 }
 
 /// Changed with the wrappers or the layout, so that an older folder is rebuilt.
-const LAYOUT: &str = "holdfast-peers 11";
+const LAYOUT: &str = "holdfast-peers 12";
 
 /// A program that tests or benches run for comparison.
 pub(crate) struct Peer {
@@ -45,7 +47,7 @@ pub(crate) struct Peer {
 }
 
 /// All peers of tests and benches.
-const PEERS: [Peer; 31] = [
+const PEERS: [Peer; 32] = [
     Peer { name: "nginx", package: "nginx", suite: Suite::System, file: "usr/sbin/nginx", version: &["-v"] },
     Peer { name: "haproxy", package: "haproxy", suite: Suite::System, file: "usr/sbin/haproxy", version: &["-v"] },
     Peer { name: "wrk", package: "wrk", suite: Suite::System, file: "usr/bin/wrk", version: &["-v"] },
@@ -102,14 +104,16 @@ const PEERS: [Peer; 31] = [
         file: "usr/sbin/php-fpm8.2",
         version: &["-v"],
     },
-    // The compiler for the Go gateway of the lab's `two-limit-pool`, and for Pebble, h2spec and the collector; they need 1.24.
+    // The compiler for the Go gateway of the lab's `two-limit-pool`, and for all peers that are Go modules; Kubernetes needs 1.26.
     Peer {
         name: "go",
-        package: "golang-go",
-        suite: Suite::Stable,
-        file: "usr/lib/go-1.24/bin/go",
+        package: "golang-1.26-go",
+        suite: Suite::Newest,
+        file: "usr/lib/go-1.26/bin/go",
         version: &["version"],
     },
+    // Where Kubernetes keeps its objects. The API server serves lists from its cache with 3.5.13 or newer only.
+    Peer { name: "etcd", package: "etcd-server", suite: Suite::Stable, file: "usr/bin/etcd", version: &["--version"] },
     Peer {
         name: "chromium",
         package: "chromium-headless-shell",
@@ -207,7 +211,7 @@ impl Peer {
     /// The user's installed program; a newer suite's program is never taken from the system.
     fn installed(&self) -> Option<PathBuf> {
         if self.name == "go" {
-            return find_program("go").filter(|go| go_tools::builds_with(go));
+            return find_program("go").filter(|go| go::is_new_enough(go));
         }
         if self.suite == Suite::System { find_program(self.name) } else { None }
     }
@@ -242,8 +246,8 @@ pub(crate) fn provide(workspace: &Workspace) -> Result<PathBuf> {
     let bin = bin(workspace);
     if fs::read_to_string(home.join("stamp")).is_ok_and(|stamp| stamp.starts_with(LAYOUT))
         && PEERS.iter().all(|peer| bin.join(peer.name).is_file())
-        && go_tools::TOOLS.iter().all(|tool| bin.join(tool.name).is_file())
-        && bin.join(otel_collector::NAME).is_file()
+        && built().all(|(name, _)| bin.join(name).is_file())
+        && kubernetes::has_gateway_api(&home)
     {
         python_tools::provide(&home, &bin);
         return Ok(bin);
@@ -268,13 +272,21 @@ pub(crate) fn provide(workspace: &Workspace) -> Result<PathBuf> {
         }
         version(&file, peer).with_context(|| format!("{} does not run", peer.name))?;
     }
-    for tool in &go_tools::TOOLS {
-        go_tools::build(tool, &home, &bin)?;
-    }
-    otel_collector::build(&home, &bin)?;
+    build_with_go(&home, &bin)?;
     python_tools::provide(&home, &bin);
     fs::write(home.join("stamp"), format!("{LAYOUT}\n{}\n", unpacked.join("\n")))?;
     Ok(bin)
+}
+
+/// Builds the peers that are Go modules.
+fn build_with_go(home: &Path, bin: &Path) -> Result<()> {
+    let go = go::Go::of(home, bin)?;
+    for tool in &go_tools::TOOLS {
+        go_tools::build(tool, &go, home, bin)?;
+    }
+    otel_collector::build(&go, home, bin)?;
+    kubernetes::build(&go, bin)?;
+    kubernetes::provide_gateway_api(&go, home)
 }
 
 /// Fetches and unpacks missing peers; returns `name=version` of each package.
@@ -311,8 +323,7 @@ fn list(workspace: &Workspace) -> Result<()> {
         let (origin, path) = fs::read_link(&file).map_or(("unpacked", file), |installed| ("installed", installed));
         println!("{:<14} {version:<44} {origin:<10} {}", peer.name, path.display());
     }
-    let built = go_tools::TOOLS.iter().map(|tool| (tool.name, tool.version));
-    for (name, version) in built.chain([(otel_collector::NAME, otel_collector::VERSION)]) {
+    for (name, version) in built() {
         let file = bin.join(name);
         let origin = if file.is_file() { "built" } else { "absent" };
         absent += usize::from(!file.is_file());
@@ -324,9 +335,16 @@ fn list(workspace: &Workspace) -> Result<()> {
         println!("{:<14} {:<44} {origin:<10} {}", tool.name, tool.version, file.display());
     }
     if absent > 0 {
-        bail!("{absent} of {} tools are absent", PEERS.len() + go_tools::TOOLS.len() + 1);
+        bail!("{absent} of {} tools are absent", PEERS.len() + built().count());
     }
     Ok(())
+}
+
+/// Name and version of each peer that Go builds.
+fn built() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let tools = go_tools::TOOLS.iter().map(|tool| (tool.name, tool.version));
+    let kubernetes = kubernetes::PROGRAMS.map(|name| (name, kubernetes::VERSION));
+    tools.chain([(otel_collector::NAME, otel_collector::VERSION)]).chain(kubernetes)
 }
 
 /// The line of output with the version, if there is one. An error if the program cannot start, for example without a

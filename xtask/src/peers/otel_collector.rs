@@ -1,6 +1,7 @@
 //! OpenTelemetry's own collector, made by its builder of the parts that the tests use: the receiver of OTLP, and an exporter that
 //! passes spans on as JSON over HTTP.
 
+use super::go::Go;
 use crate::workspace::run;
 use anyhow::{Context as _, Result};
 use std::fs;
@@ -14,29 +15,16 @@ pub(super) const VERSION: &str = "v0.145.0";
 /// The version of its parts that count for themselves.
 const STABLE: &str = "v1.51.0";
 
-/// Builds it into `bin` with the Go there; downloads and caches are below `home`, where the other Go tools have theirs.
-pub(super) fn build(home: &Path, bin: &Path) -> Result<()> {
-    let (work, go) = (home.join("go"), bin.join("go"));
-    let own = work.join("otelcol");
-    fs::create_dir_all(&own)?;
-    let with_go = |command: &mut Command| {
-        command
-            .current_dir(home)
-            .env("GOPATH", work.join("path"))
-            .env("GOCACHE", work.join("cache"))
-            .env("GOFLAGS", "-modcacherw")
-            .env("GOTOOLCHAIN", "local")
-            .env("CGO_ENABLED", "0");
-    };
+/// Builds it into `bin`.
+pub(super) fn build(go: &Go, home: &Path, bin: &Path) -> Result<()> {
+    let own = go.folder(NAME)?;
     let module = format!("go.opentelemetry.io/collector/cmd/builder@{VERSION}");
-    let mut install = Command::new(&go);
-    with_go(&mut install);
-    run(install.args(["install", "-trimpath", &module]).env("GOBIN", &own))
+    run(go.command(home).args(["install", "-trimpath", &module]).env("GOBIN", &own))
         .with_context(|| format!("cannot build the collector's builder; `go install {module}` by hand shows why"))?;
     let parts = own.join("parts.yaml");
-    fs::write(&parts, manifest(&go, &own.join("made")))?;
+    fs::write(&parts, manifest(go.program(), &own.join("made")))?;
     let mut builder = Command::new(own.join("builder"));
-    with_go(&mut builder);
+    go.set_up(builder.current_dir(home));
     run(builder.arg("--config").arg(&parts)).context("cannot build the collector")?;
     fs::copy(own.join("made").join(NAME), bin.join(NAME)).map(drop).context("cannot copy the collector")
 }

@@ -34,7 +34,7 @@ fn text(peer: &Peer) -> String {
         // The program and its libraries are newer than the system's loader. Started by the loader, the compiler does
         // not find its other files.
         let extra = match peer.name {
-            "go" => "GOROOT=$(cd \"$root\"/usr/lib/go-1.24 && pwd) GOTOOLCHAIN=local\nexport GOROOT GOTOOLCHAIN\n",
+            "go" => "GOROOT=$(cd \"$root\"/usr/lib/go-1.26 && pwd) GOTOOLCHAIN=local\nexport GOROOT GOTOOLCHAIN\n",
             _ => "",
         };
         return format!(

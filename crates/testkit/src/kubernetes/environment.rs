@@ -1,4 +1,4 @@
-//! The environment of a container, and what `$(NAME)` in its arguments stands for.
+//! The environment of a container, and the values of `$(NAME)` in its arguments.
 
 use super::node::{Shared, text};
 use serde_json::Value;
@@ -47,7 +47,7 @@ fn field_value(node: &Shared, object: &Value, field: &str, address: Ipv4Addr) ->
     }
 }
 
-/// Replaces each `$(NAME)` that has a value; `$$(` stands for `$(`.
+/// Replaces each `$(NAME)` that has a value; `$$(` is an escaped `$(`.
 pub(super) fn expand(given: &str, values: &[(String, String)]) -> String {
     let mut expanded = String::new();
     let mut rest = given;

@@ -1,17 +1,18 @@
 //! The conformance tests of the Gateway API. `cargo xtask conformance` builds them and says in the environment what to run.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use testkit::kubernetes::{Channel, ControlPlane, FakeNode, Image, KUBERNETES_DEADLINE, Network};
+use testkit::Authority;
+use testkit::kubernetes::{Channel, ControlPlane, FakeNode, Image, Network};
 
 /// The class of the suite's Gateways.
 const CLASS: &str = "holdfast";
 /// The name that `holdfast ingress` has as a controller of that class.
-const CONTROLLER: &str = "holdfast.dev/gateway-controller";
+const CONTROLLER: &str = "holdfast.dev/gateway";
 /// The suite takes a quarter of an hour; one that hangs ends here.
 const SUITE_MAX: Duration = Duration::from_hours(1);
 
@@ -38,7 +39,7 @@ fn the_gateway_api_suite() {
         .to_string(),
     );
     let log = programs.join("holdfast.log");
-    let _gateway = start_gateway(&network, &plane, &binary, &log);
+    let mut gateway = start_gateway(&network, &plane, &binary, &log);
     let mut suite = Running(
         network
             .command(programs.join("suite"))
@@ -54,6 +55,8 @@ fn the_gateway_api_suite() {
         if let Some(ended) = suite.0.try_wait().expect("a child") {
             break ended;
         }
+        let left = gateway.0.try_wait().expect("a child");
+        assert!(left.is_none(), "the gateway ended: {left:?}; its log is {}", log.display());
         assert!(Instant::now() < deadline, "the suite did not end in {SUITE_MAX:?}");
         std::thread::park_timeout(Duration::from_millis(100));
     };
@@ -97,7 +100,10 @@ fn options() -> Vec<String> {
 fn set_up_only(plane: &ControlPlane, base: &Path) {
     let text = fs::read_to_string(base).expect("`cargo xtask conformance` writes it");
     plane.apply(&text.replace("{GATEWAY_CLASS_NAME}", CLASS));
-    let deadline = Instant::now() + KUBERNETES_DEADLINE;
+    let authority = Authority::new("conformance");
+    for deployment in plane.list("apps/v1/deployments", "") {
+        write_certificates(plane, &authority, &deployment);
+    }
     for deployment in plane.list("apps/v1/deployments", "") {
         let [namespace, name] =
             ["namespace", "name"].map(|key| deployment["metadata"][key].as_str().expect("a string"));
@@ -106,13 +112,33 @@ fn set_up_only(plane: &ControlPlane, base: &Path) {
             deployment["status"]["readyReplicas"] == wanted
         });
     }
-    assert!(Instant::now() < deadline, "the Pods took longer than {KUBERNETES_DEADLINE:?} in all");
+}
+
+/// Certificates that the suite makes itself, for the Pods that wait for them.
+fn write_certificates(plane: &ControlPlane, authority: &Authority, deployment: &Value) {
+    let namespace = deployment["metadata"]["namespace"].as_str().expect("a string");
+    for volume in deployment["spec"]["template"]["spec"]["volumes"].as_array().into_iter().flatten() {
+        let (resource, name, object) = if let Some(name) = volume["secret"]["secretName"].as_str() {
+            let issued = authority.issue(&["abc.example.com"]);
+            ("v1/secrets", name, json!({"stringData": {"tls.crt": issued.chain, "tls.key": issued.key}}))
+        } else if let Some(name) = volume["configMap"]["name"].as_str() {
+            ("v1/configmaps", name, json!({"data": {"ca.crt": authority.pem()}}))
+        } else {
+            continue;
+        };
+        if plane.get(resource, namespace, name).is_none() {
+            let mut object = object;
+            object["metadata"] = json!({"name": name});
+            plane.create(resource, namespace, &object);
+        }
+    }
 }
 
 fn start_gateway(network: &Network, plane: &ControlPlane, binary: &str, log: &PathBuf) -> Running {
     let log = File::create(log).expect("a log");
     let mut command: Command = network.command(binary);
     command.arg("ingress").arg("--kubeconfig").arg(plane.kubeconfig());
+    command.args(["--gateway-controller-name", CONTROLLER, "--gateway-addresses", &network.address().to_string()]);
     command.stdin(Stdio::null()).stdout(log.try_clone().expect("a log")).stderr(log);
     Running(command.spawn().expect("the program starts"))
 }
