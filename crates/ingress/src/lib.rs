@@ -12,6 +12,7 @@ mod assembly;
 pub mod cluster;
 pub mod config_map;
 mod from_ingress;
+pub mod migrate;
 pub mod name;
 pub mod objects;
 pub mod pages;

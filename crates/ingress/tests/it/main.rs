@@ -3,6 +3,7 @@
 mod annotations;
 mod config_map;
 mod cves;
+mod gateway_api_output;
 mod pages;
 mod properties;
 mod routing;
