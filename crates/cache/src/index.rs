@@ -3,6 +3,7 @@
 //! take.
 
 use crate::key::Key;
+use crate::news::News;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 
@@ -11,6 +12,9 @@ const NONE: u32 = u32::MAX;
 
 /// Nodes examined from the oldest one on, if a place is needed and the oldest ones are in use. As in nginx.
 const TRIES_MAX: u32 = 20;
+
+/// Uses of a key are told to other processes at most this often, in seconds.
+const TOLD_MOST_S: u32 = 2;
 
 /// The place of a key's node. It stays valid, and refers to nothing else, after its node is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +47,8 @@ pub struct Entered {
     pub found: Found,
     /// A key that was evicted: its file must be removed.
     pub evicted: Option<Key>,
+    /// The file is in use, and other processes have not been told so for a while.
+    pub used: Option<Record>,
 }
 
 /// There is no room for another key, and all candidates for eviction are in use.
@@ -164,13 +170,23 @@ impl<S: BuildHasher> Index<S> {
         let expires_s = seconds(now_s.saturating_add(self.inactive_s));
         self.unlink(slot);
         self.link_newest(slot);
+        let told_s = self.told_s();
         let node = &mut self.nodes[slot as usize];
+        // Keys take turns, so that not all of them are told at the same second.
+        let turn = |at_s: u32| (u64::from(at_s) + node.tag % u64::from(told_s)) / u64::from(told_s);
+        let is_news = node.has_file && node.status == 0 && turn(node.expires_s) != turn(expires_s);
         node.expires_s = expires_s;
         node.holds += 1;
         node.uses = node.uses.saturating_add(1);
         let place = Place { slot, generation: node.generation };
         let found = if is_new { Found::New } else { self.found(slot, min_uses, now_s) };
-        Ok(Entered { place, found, evicted })
+        let used = if is_news { self.record(place) } else { None };
+        Ok(Entered { place, found, evicted, used })
+    }
+
+    /// How long other processes may not know of a use, in seconds: the time that they keep a key longer.
+    pub fn told_s(&self) -> u32 {
+        seconds(self.inactive_s / 4).clamp(1, TOLD_MOST_S)
     }
 
     fn found(&mut self, slot: u32, min_uses: u32, now_s: i64) -> Found {
@@ -317,13 +333,14 @@ impl<S: BuildHasher> Index<S> {
         }
     }
 
-    /// Notes that a file was found there, or none.
-    pub fn note_file(&mut self, place: Place, bytes: Option<u64>) {
-        let Some(node) = self.node(place) else { return };
-        let before = node.bytes;
+    /// Notes that a file was found there, or none; returns whether that is new.
+    pub fn note_file(&mut self, place: Place, bytes: Option<u64>) -> bool {
+        let Some(node) = self.node(place) else { return false };
+        let (before, had_file) = (node.bytes, node.has_file);
         node.has_file = bytes.is_some();
         node.bytes = bytes.unwrap_or(0);
         self.bytes = self.bytes - before + bytes.unwrap_or(0);
+        had_file != bytes.is_some()
     }
 
     /// Takes the right to fill a key, or returns until when another request has it.
@@ -351,6 +368,20 @@ impl<S: BuildHasher> Index<S> {
             return Vec::new();
         }
         self.waiting.remove(&place.slot).unwrap_or_default()
+    }
+
+    /// What other processes should know of a key: its file, or the status with which it is answered.
+    pub fn news(&mut self, place: Place) -> Option<News> {
+        let node = self.node(place)?;
+        let Node { key, tag, status, until_s, .. } = *node;
+        match status {
+            0 => self.record(place).map(News::File),
+            status => Some(News::Status { key, tag, status, until_s: i64::from(until_s) }),
+        }
+    }
+
+    fn record(&mut self, place: Place) -> Option<Record> {
+        self.node(place).filter(|node| node.has_file).map(|node| node.record())
     }
 
     /// Whether a key has a file, as far as is known.
@@ -514,9 +545,52 @@ impl<S: BuildHasher> Index<S> {
     /// All files, oldest first.
     pub fn records(&self) -> impl Iterator<Item = Record> + '_ {
         let follow = |slot: u32| self.nodes.get(slot as usize);
-        std::iter::successors(follow(self.oldest), move |node| follow(node.newer)).filter(|node| node.has_file).map(
-            |node| Record { key: node.key, tag: node.tag, bytes: node.bytes, expires_s: i64::from(node.expires_s) },
-        )
+        std::iter::successors(follow(self.oldest), move |node| follow(node.newer))
+            .filter(|node| node.has_file)
+            .map(Node::record)
+    }
+
+    /// Follows what another process has done, or this one before that. If all processes apply all news in the same order, all
+    /// know the same files.
+    pub fn apply(&mut self, news: News) {
+        match news {
+            News::File(record) => self.apply_file(record),
+            News::Gone(key) => self.forget(key),
+            News::Purged(main) => drop(self.purge(main)),
+            News::Status { key, tag, status, until_s } => {
+                let known = self.places.get(&key).copied();
+                if known.is_none() && self.places.len() >= self.keys_max {
+                    return;
+                }
+                let slot = known.unwrap_or_else(|| self.insert(key, tag));
+                let node = &mut self.nodes[slot as usize];
+                (node.status, node.until_s) = (status, seconds(until_s));
+                node.expires_s = node.expires_s.max(node.until_s);
+            }
+        }
+    }
+
+    fn apply_file(&mut self, record: Record) {
+        let Some(&slot) = self.places.get(&record.key) else {
+            // Without room for it, the file is counted when a walk through the directory finds it.
+            self.load(record);
+            return;
+        };
+        let node = &mut self.nodes[slot as usize];
+        self.bytes = self.bytes - node.bytes + record.bytes;
+        (node.bytes, node.has_file, node.status) = (record.bytes, true, 0);
+        // News of the past, as of this process itself, does not make a key the newest.
+        if seconds(record.expires_s) > node.expires_s {
+            node.expires_s = seconds(record.expires_s);
+            self.unlink(slot);
+            self.link_newest(slot);
+        }
+    }
+}
+
+impl Node {
+    fn record(&self) -> Record {
+        Record { key: self.key, tag: self.tag, bytes: self.bytes, expires_s: i64::from(self.expires_s) }
     }
 }
 

@@ -202,7 +202,9 @@ proptest! {
                 }
                 Act::Leave => held.pop().into_iter().for_each(|place| index.leave(place)),
                 Act::Store(bytes) => drop(held.last().map(|place| index.stored(*place, bytes))),
-                Act::NoFile => held.iter().for_each(|place| index.note_file(*place, None)),
+                Act::NoFile => held.iter().for_each(|place| {
+                    index.note_file(*place, None);
+                }),
                 Act::Expire(by) => drop(index.expire(now_s + by, 3)),
                 Act::Shrink(bytes) => drop(index.shrink(bytes, 3)),
                 Act::Purge(number) => drop(index.purge(key(main_of(number)))),
@@ -230,5 +232,102 @@ proptest! {
                 prop_assert!(index.look(*place, 1, now_s).is_some(), "a key in use is gone");
             }
         }
+    }
+}
+
+/// Two processes that tell each other everything.
+struct Pair {
+    indexes: [Index<RandomState>; 2],
+    told: Vec<News>,
+    /// How much of it each has read.
+    read: [usize; 2],
+}
+
+impl Pair {
+    fn new() -> Self {
+        Self { indexes: [index(100), index(100)], told: Vec::new(), read: [0; 2] }
+    }
+
+    fn catch_up(&mut self, at: usize) {
+        self.told[self.read[at]..].iter().for_each(|news| self.indexes[at].apply(*news));
+        self.read[at] = self.told.len();
+    }
+
+    fn files(&mut self, at: usize) -> Vec<(Key, u64)> {
+        let mut files: Vec<_> = self.indexes[at].records().map(|record| (record.key, record.bytes)).collect();
+        files.sort();
+        files
+    }
+
+    fn act(&mut self, at: usize, act: u8, number: u8, now_s: i64) {
+        let index = &mut self.indexes[at];
+        match act {
+            0 | 1 => {
+                let place = enter(index, number, now_s).place;
+                let _ = index.stored(place, u64::from(number) + u64::from(act));
+                self.told.extend(index.news(place));
+                index.leave(place);
+            }
+            2 => {
+                let entered = enter(index, number, now_s);
+                self.told.extend(entered.used.map(News::File));
+                index.leave(entered.place);
+            }
+            3 => {
+                index.forget(key(number));
+                self.told.push(News::Gone(key(number)));
+            }
+            4 => {
+                let _ = index.purge(key(number));
+                self.told.push(News::Purged(key(number)));
+            }
+            5 => self.told.extend(index.expire(now_s, 3).into_iter().map(News::Gone)),
+            _ => self.catch_up(at),
+        }
+    }
+}
+
+#[test]
+fn a_status_is_known_to_all_processes_for_its_time() {
+    let mut pair = Pair::new();
+    let place = enter(&mut pair.indexes[0], 1, 0).place;
+    pair.indexes[0].set_status(place, 502, 5);
+    let news = pair.indexes[0].news(place).expect("it has one");
+    pair.told.push(news);
+    pair.catch_up(1);
+    assert_eq!(enter(&mut pair.indexes[1], 1, 5).found, Found::Status(502));
+    assert_eq!(enter(&mut pair.indexes[1], 1, 6).found, Found::New);
+}
+
+#[test]
+fn uses_are_told_now_and_then_and_keep_a_key_elsewhere() {
+    let mut pair = Pair::new();
+    pair.act(0, 0, 1, 0);
+    pair.catch_up(1);
+    // Ten seconds of `inactive` are told every two seconds.
+    for now_s in 0..60 {
+        for _ in 0..100 {
+            pair.act(1, 2, 1, now_s);
+        }
+        pair.catch_up(0);
+        let told_s = i64::from(pair.indexes[0].told_s());
+        assert_eq!(pair.indexes[0].expire(now_s - told_s, 10), []);
+    }
+    assert!((25..35).contains(&pair.told.len()), "{}", pair.told.len());
+}
+
+proptest! {
+    #[test]
+    fn processes_that_have_read_everything_know_the_same_files(
+        acts in prop::collection::vec((0_usize..2, 0_u8..8, 0_u8..5, 0_i64..3), 0..80)
+    ) {
+        let (mut pair, mut now_s) = (Pair::new(), 100);
+        for (at, act, number, later_s) in acts {
+            now_s += later_s;
+            pair.act(at, act, number, now_s);
+        }
+        (0..2).for_each(|at| pair.catch_up(at));
+        prop_assert_eq!(pair.files(0), pair.files(1));
+        prop_assert_eq!(pair.indexes[0].sums().bytes, pair.indexes[1].sums().bytes);
     }
 }

@@ -45,6 +45,19 @@ impl Key {
         Some(Self(key))
     }
 
+    /// It as words of memory.
+    pub fn words(self) -> [u32; 4] {
+        let (words, _) = self.0.as_chunks();
+        std::array::from_fn(|at| u32::from_le_bytes(words[at]))
+    }
+
+    /// From [`Self::words`].
+    pub fn of_words(words: [u32; 4]) -> Self {
+        let mut key = [0; KEY_BYTES];
+        key.chunks_exact_mut(4).zip(words).for_each(|(bytes, word)| bytes.copy_from_slice(&word.to_le_bytes()));
+        Self(key)
+    }
+
     /// The part by which all variants of a response are found.
     pub fn tag(self) -> u64 {
         let mut tag = [0; 8];

@@ -5,6 +5,7 @@ mod entry;
 mod freshness;
 mod index;
 mod key;
+mod news;
 mod snapshot;
 mod vary;
 
@@ -12,5 +13,6 @@ pub use entry::{BODY_START_MAX, Entry, EntryFault, FIXED_BYTES, Parsed};
 pub use freshness::{Freshness, Ignored, Said, allows_authorized};
 pub use index::{Entered, Found, Full, Index, Lock, Place, Record, Stored};
 pub use key::{Key, Levels};
+pub use news::{NEWS_WORDS, News};
 pub use snapshot::{RECORD_BYTES, SnapshotFault, decode_snapshot, encode_snapshot};
 pub use vary::{VARY_BYTES_MAX, is_kept_apart, variant_of};

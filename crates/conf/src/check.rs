@@ -346,8 +346,15 @@ impl<'r> Checker<'_, 'r> {
     fn unsupported(&mut self, it: Subject<'_>, row: &Row) {
         let message = format!("directive \"{}\" is known but not supported by holdfast", row.name);
         let instead = table::instead_of(row.module);
-        let end = if instead.is_empty() { String::new() } else { format!("; {instead}") };
-        let hint = format!("it belongs to nginx's {}{end}", row.module.0);
+        let mut hint = format!("it belongs to nginx's {}", row.module.0);
+        if !instead.is_empty() {
+            hint.push_str("; ");
+            hint.push_str(instead);
+        }
+        if let Some(lines) = table::lines_instead_of(row.name) {
+            hint.push_str(". For the same variables: ");
+            hint.push_str(lines);
+        }
         self.push(Diagnostic::error(it.words(), message).with_hint(hint));
     }
 

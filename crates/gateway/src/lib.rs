@@ -43,7 +43,7 @@ pub use registry::process::{AcceptDrops, Message, Overload, Registry, Totals};
 pub use registry::recent_errors::{RecentError, RecentErrors};
 pub use registry::shared_zones::{ZoneKind, ZoneMemory, ZoneSpec};
 pub use registry::{acme, checks, handover, inspect, names, ocsp, spans};
-pub use worker::inspect::status_json;
+pub use worker::inspect::{metrics_text, status_json};
 pub use worker::run;
 
 /// The nginx version that Holdfast is compatible with: for `$nginx_version`, and for tools that read the output of

@@ -2,6 +2,7 @@
 //! differ, are not supported (with their replacement), or could be improved. It changes nothing. `migrate kubernetes` does
 //! the same for the Ingresses of a cluster.
 
+#[cfg(feature = "kubernetes")]
 mod kubernetes;
 
 use crate::doctor::target;
@@ -38,11 +39,13 @@ pub(crate) struct Args {
     from: Option<Dialect>,
     #[command(flatten)]
     output: Output,
+    #[cfg(feature = "kubernetes")]
     #[command(subcommand)]
     command: Option<Of>,
 }
 
 /// What else can be migrated.
+#[cfg(feature = "kubernetes")]
 #[derive(Debug, clap::Subcommand)]
 enum Of {
     Kubernetes(Box<kubernetes::Args>),
@@ -158,10 +161,13 @@ fn lacks(configuration: &Configuration, block: &str, name: &str) -> bool {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> u8 {
+    #[cfg(feature = "kubernetes")]
     let answered = match &args.command {
         Some(Of::Kubernetes(args)) => kubernetes::answer(args),
         None => answer(args),
     };
+    #[cfg(not(feature = "kubernetes"))]
+    let answered = answer(args);
     answered.unwrap_or_else(|message| {
         crate::report::say(message.trim_end());
         exit::FAILED

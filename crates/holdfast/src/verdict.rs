@@ -66,6 +66,8 @@ pub(crate) struct Lasting {
     pub(crate) zones: Vec<ZoneMemory>,
     /// Names are looked up here only, and no name server is asked.
     pub(crate) hosts: Option<HostsFile>,
+    /// Called before each configuration is bound: the names that this process answers must be known by then.
+    pub(crate) before_bind: Option<Box<dyn Fn(&'static Registry)>>,
 }
 
 impl Lasting {
@@ -78,6 +80,12 @@ impl Lasting {
     pub(crate) fn offline(hosts: HostsFile) -> io::Result<Self> {
         let shared = Some(Registry::leak(1, ErrorLog::new(Level::Info, 0))?);
         Ok(Self { shared, hosts: Some(hosts), ..Self::default() })
+    }
+
+    /// For a process that answers names itself.
+    #[cfg(feature = "kubernetes")]
+    pub(crate) fn before_bind(call: impl Fn(&'static Registry) + 'static) -> Self {
+        Self { before_bind: Some(Box::new(call)), ..Self::default() }
     }
 
     /// The shared state; the first configuration that needs it makes it.
@@ -98,7 +106,17 @@ impl Lasting {
 
 /// Reads, checks, lowers and binds. If several things are wrong, one run finds as many as possible.
 pub(crate) fn prepare(instance: &Instance, loader: &mut dyn Loader, lasting: &mut Lasting) -> Prepared {
-    let mut loaded = conf::load(&instance.conf_path, &instance.prefix, instance.globals.as_deref(), loader);
+    let loaded = conf::load(&instance.conf_path, &instance.prefix, instance.globals.as_deref(), loader);
+    prepare_loaded(loaded, instance, loader, lasting)
+}
+
+/// The same for a configuration that was read, or that never was a text.
+pub(crate) fn prepare_loaded(
+    mut loaded: Loaded,
+    instance: &Instance,
+    loader: &mut dyn Loader,
+    lasting: &mut Lasting,
+) -> Prepared {
     let mut found = std::mem::take(&mut loaded.diagnostics);
     let parsed = sound(&found);
     found.extend(conf::check(&loaded, conf::table::all()));
@@ -163,6 +181,9 @@ fn bind_gateway(
     };
     shared.adopt_tickets(&lasting.tickets);
     shared.adopt_zones(std::mem::take(&mut lasting.zones));
+    if let Some(before_bind) = &lasting.before_bind {
+        before_bind(shared);
+    }
     let known_pairs = shared.known_pairs();
     let options = LowerOptions {
         prefix: loaded.prefix.clone(),

@@ -88,13 +88,6 @@ pub(crate) fn refuse_unshared(model: &Model, groups: u16, place: Span, out: &mut
         );
     }
     let Some(http) = &model.http else { return };
-    for zone in &http.cache_zones {
-        refuse(
-            zone.span,
-            "a cache (\"proxy_cache_path\" and its kin)",
-            "its index and its size limit belong to one process",
-        );
-    }
     for issuer in &http.acme_issuers {
         refuse(
             issuer.span,

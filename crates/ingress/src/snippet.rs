@@ -7,6 +7,7 @@ use crate::value::{self, Place};
 use conf::load::Loader;
 use conf::tree::{Block, Directive, Word};
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -199,7 +200,7 @@ impl Reader<'_> {
         if directive.block.is_some() != (name == "if") {
             return Err(format!("\"{name}\" with a block, or without one"));
         }
-        self.meaning(&name, &directive.args)?;
+        meaning(&name, &directive.args)?;
         // Expressions have `$` that are no variables.
         let expression = match name.as_str() {
             "rewrite" => Some(0),
@@ -224,31 +225,6 @@ impl Reader<'_> {
         Ok(Directive { args, block, ..self.origin.line::<&str>(&name, []) })
     }
 
-    /// What a directive may not name.
-    fn meaning(&self, name: &str, args: &[Word]) -> Result<(), String> {
-        let texts: Vec<String> = args.iter().map(|word| word.text().into_owned()).collect();
-        match name {
-            // `-f`, `-d`, `-e` and `-x` ask for files.
-            "if" if texts.iter().any(|text| {
-                ["-f", "-d", "-e", "-x"].iter().any(|ask| text.trim_start_matches(['(', '!']).starts_with(ask))
-            }) =>
-            {
-                Err("\"if\" must not ask for files".into())
-            }
-            // Locations that begin so belong to authentication and copies of all Ingresses of the host.
-            "rewrite" | "return" if texts.iter().any(|text| text.starts_with("/_") || text.starts_with('@')) => {
-                Err(format!("\"{name}\" must not lead to inner locations"))
-            }
-            // A value that nginx reads from the response as an order to itself.
-            "proxy_pass_header" | "add_header" | "more_set_headers" | "add_trailer"
-                if texts.iter().any(|text| text.to_ascii_lowercase().trim_start().starts_with("x-accel-")) =>
-            {
-                Err("\"X-Accel-…\" fields are not allowed".into())
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// A word with variables of the request, those of the snippet, and captures.
     fn text(&self, text: &str) -> Result<String, String> {
         value::printable(&text.replace(['\n', '\r', '\t'], " "))?;
@@ -266,7 +242,7 @@ impl Reader<'_> {
                 // `set` and `if` want the plain form; a letter behind it would change the name.
                 let plain = !rest.starts_with(|letter: char| letter.is_ascii_alphanumeric() || letter == '_');
                 let own = format!("hf_s{:016x}_{name}", self.unique);
-                out.push_str(&if plain { format!("${own}") } else { format!("${{{own}}}") });
+                let _ = if plain { write!(out, "${own}") } else { write!(out, "${{{own}}}") };
                 continue;
             }
             let end = rest.len() - behind.len() + usize::from(braces && behind.starts_with('}'));
@@ -280,6 +256,31 @@ impl Reader<'_> {
         }
         out.push_str(rest);
         Ok(out)
+    }
+}
+
+/// What a directive may not name.
+fn meaning(name: &str, args: &[Word]) -> Result<(), String> {
+    let texts: Vec<String> = args.iter().map(|word| word.text().into_owned()).collect();
+    match name {
+        // `-f`, `-d`, `-e` and `-x` ask for files.
+        "if" if texts.iter().any(|text| {
+            ["-f", "-d", "-e", "-x"].iter().any(|ask| text.trim_start_matches(['(', '!']).starts_with(ask))
+        }) =>
+        {
+            Err("\"if\" must not ask for files".into())
+        }
+        // Locations that begin so belong to authentication and copies of all Ingresses of the host.
+        "rewrite" | "return" if texts.iter().any(|text| text.starts_with("/_") || text.starts_with('@')) => {
+            Err(format!("\"{name}\" must not lead to inner locations"))
+        }
+        // A value that nginx reads from the response as an order to itself.
+        "proxy_pass_header" | "add_header" | "more_set_headers" | "add_trailer"
+            if texts.iter().any(|text| text.to_ascii_lowercase().trim_start().starts_with("x-accel-")) =>
+        {
+            Err("\"X-Accel-…\" fields are not allowed".into())
+        }
+        _ => Ok(()),
     }
 }
 

@@ -254,10 +254,10 @@ pub(crate) fn url(value: &str, place: Place<'_>) -> Result<Url, String> {
     if !is_path {
         return Err("only \"/\", \"$uri\" or \"$request_uri\" may follow the host of the URL".into());
     }
-    if let Some(after) = rest.strip_prefix("$request_uri").or_else(|| rest.strip_prefix("$uri")) {
-        if after.starts_with(|letter: char| letter.is_ascii_alphanumeric() || letter == '_') {
-            return Err("only \"/\", \"$uri\" or \"$request_uri\" may follow the host of the URL".into());
-        }
+    if let Some(after) = rest.strip_prefix("$request_uri").or_else(|| rest.strip_prefix("$uri"))
+        && after.starts_with(|letter: char| letter.is_ascii_alphanumeric() || letter == '_')
+    {
+        return Err("only \"/\", \"$uri\" or \"$request_uri\" may follow the host of the URL".into());
     }
     if rest.contains([' ', '"', '\'', ';', '{', '}', '\\', '#'])
         && template(rest, place, false).map_or(true, |text| text.contains([' ', '"', '\'', ';', '\\', '#']))

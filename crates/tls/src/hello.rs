@@ -26,6 +26,8 @@ pub struct ClientHello<'a> {
     pub ciphers: Offer<'a>,
     /// Groups of `supported_groups`, two bytes each.
     pub groups: Offer<'a>,
+    /// Schemes of `signature_algorithms`, two bytes each.
+    pub schemes: Offer<'a>,
     /// The list of ALPN: each protocol with its length in front.
     alpn: &'a [u8],
     /// The session id; the client echoes that of a session which it wants to resume in TLS 1.2.
@@ -56,6 +58,11 @@ impl<'a> ClientHello<'a> {
     /// Whether the client speaks TLS 1.1 or older only.
     pub(crate) fn is_before_tls12(&self) -> bool {
         self.version < TLS12 && self.versions.is_none()
+    }
+
+    /// Whether the client speaks TLS 1.3.
+    pub(crate) fn offers_tls13(&self) -> bool {
+        self.versions.is_some_and(|versions| versions.iter().any(|version| version == TLS13))
     }
 
     /// The newest version that the client speaks, of those that are known.
@@ -159,6 +166,7 @@ fn read(body: &[u8]) -> Option<ClientHello<'_>> {
         match kind {
             0 => hello.server_name = Some(server_name(content.vector16()?)?).filter(|name| !name.is_empty()),
             10 => hello.groups = Offer(content.vector16()?),
+            13 => hello.schemes = Offer(content.vector16()?),
             16 => hello.alpn = content.vector16()?,
             43 => hello.versions = Some(Offer(content.vector8()?)),
             _ => {}
@@ -219,6 +227,7 @@ mod tests {
         body.extend([1, 0]);
         let mut extensions = vec![0, 0, 0, 8, 0, 6, 0, 0, 3, b'a', b'.', b'b'];
         extensions.extend([0, 10, 0, 4, 0, 2, 0, 29]);
+        extensions.extend([0, 13, 0, 6, 0, 4, 4, 3, 8, 4]);
         extensions.extend([0, 16, 0, 14, 0, 12, 2, b'h', b'2', 8]);
         extensions.extend(b"http/1.1");
         extensions.extend([0xff, 0x01, 0, 1, 0]);
@@ -242,6 +251,7 @@ mod tests {
         assert_eq!(hello.server_name, Some("a.b"));
         assert_eq!(hello.ciphers.iter().collect::<Vec<_>>(), [0x1301, 0x1a1a]);
         assert_eq!(hello.groups.iter().collect::<Vec<_>>(), [29]);
+        assert_eq!(hello.schemes.iter().collect::<Vec<_>>(), [0x0403, 0x0804]);
         assert_eq!(hello.alpn().collect::<Vec<_>>(), [&b"h2"[..], b"http/1.1"]);
         assert_eq!(hello.session_id, [0xaa, 0xbb]);
     }

@@ -33,7 +33,7 @@
 //! ```
 //!
 //! Parts: `session` is the connection, `hello` reads a client's first message before a server is chosen, `server` and `client` are
-//! the two sides' settings, `names` maps OpenSSL's words to what rustls has, `pair` loads certificates and keys and `finding` says
+//! the two sides' settings, `names` maps OpenSSL's words to what rustls has, `notes` are facts that rustls does not tell, `pair` loads certificates and keys and `finding` says
 //! what is wrong with them, `acme` makes what an ACME client asks with and answers with, `peer` checks and describes client certificates, `ocsp` asks for the standing of a certificate, `resume` holds ticket keys and sessions.
 
 mod acme;
@@ -46,6 +46,7 @@ mod hello;
 mod keys;
 mod machine;
 mod names;
+mod notes;
 mod ocsp;
 mod openssl_names;
 mod pair;
@@ -69,7 +70,7 @@ pub use finding::{Finding, Severity};
 pub use hello::{ClientHello, HELLO_BYTES_MAX, Offer};
 pub use names::{Ciphers, Curves, Protocol, Protocols};
 pub use ocsp::{Standing, StatusAnswer, StatusError, StatusQuestion, StatusTrust, is_status_response};
-pub use openssl_names::{cipher_name, curve_name};
+pub use openssl_names::{cipher_name, curve_name, scheme_name};
 pub use pair::{CertificateFacts, Pair, inspect_chain};
 pub use peer::{ClientCertificate, ClientCheck, ClientVerification, Revocations, STATUS_REQUEST_FAILED, StatusCheck};
 pub use peer::{VerifyResult, verify_error_number};

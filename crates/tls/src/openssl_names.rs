@@ -1,4 +1,4 @@
-//! OpenSSL's names for the numbers that clients offer, as `$ssl_ciphers` and `$ssl_curves` show them. Most of these ciphers and groups are
+//! OpenSSL's names for the numbers that clients offer, as `$ssl_ciphers`, `$ssl_curves` and `$ssl_sigalgs` show them. Most of these ciphers and groups are
 //! not spoken here: `names` has those that are. The source is `openssl ciphers -V ALL:COMPLEMENTOFALL` and `openssl list -tls-groups`.
 
 /// Ciphers, by number.
@@ -200,6 +200,39 @@ static GROUPS: [(u16, &str); 27] = [
     (4589, "SecP384r1MLKEM1024"),
 ];
 
+/// Schemes of signatures (RFC 8446 §4.2.3), by number.
+static SCHEMES: [(u16, &str); 29] = [
+    (0x0201, "rsa_pkcs1_sha1"),
+    (0x0202, "dsa_sha1"),
+    (0x0203, "ecdsa_sha1"),
+    (0x0301, "rsa_pkcs1_sha224"),
+    (0x0302, "dsa_sha224"),
+    (0x0303, "ecdsa_sha224"),
+    (0x0401, "rsa_pkcs1_sha256"),
+    (0x0402, "dsa_sha256"),
+    (0x0403, "ecdsa_secp256r1_sha256"),
+    (0x0501, "rsa_pkcs1_sha384"),
+    (0x0502, "dsa_sha384"),
+    (0x0503, "ecdsa_secp384r1_sha384"),
+    (0x0601, "rsa_pkcs1_sha512"),
+    (0x0602, "dsa_sha512"),
+    (0x0603, "ecdsa_secp521r1_sha512"),
+    (0x0804, "rsa_pss_rsae_sha256"),
+    (0x0805, "rsa_pss_rsae_sha384"),
+    (0x0806, "rsa_pss_rsae_sha512"),
+    (0x0807, "ed25519"),
+    (0x0808, "ed448"),
+    (0x0809, "rsa_pss_pss_sha256"),
+    (0x080a, "rsa_pss_pss_sha384"),
+    (0x080b, "rsa_pss_pss_sha512"),
+    (0x081a, "ecdsa_brainpoolP256r1tls13_sha256"),
+    (0x081b, "ecdsa_brainpoolP384r1tls13_sha384"),
+    (0x081c, "ecdsa_brainpoolP512r1tls13_sha512"),
+    (0x0904, "mldsa44"),
+    (0x0905, "mldsa65"),
+    (0x0906, "mldsa87"),
+];
+
 /// OpenSSL's name of a cipher by its number, as in `$ssl_cipher`; `None` if it has none.
 pub fn cipher_name(number: u16) -> Option<&'static str> {
     name(&CIPHERS, number)
@@ -208,6 +241,11 @@ pub fn cipher_name(number: u16) -> Option<&'static str> {
 /// OpenSSL's name of a group by its number, as in `$ssl_curve`; `None` if it has none.
 pub fn curve_name(number: u16) -> Option<&'static str> {
     name(&GROUPS, number)
+}
+
+/// OpenSSL's name of a scheme of signatures by its number, as in `$ssl_sigalg`; `None` if it has none.
+pub fn scheme_name(number: u16) -> Option<&'static str> {
+    name(&SCHEMES, number)
 }
 
 /// Whether OpenSSL knows a cipher of this name.
@@ -227,6 +265,7 @@ mod tests {
     fn the_tables_are_in_order() {
         assert!(CIPHERS.is_sorted_by(|one, next| one.0 < next.0));
         assert!(GROUPS.is_sorted_by(|one, next| one.0 < next.0));
+        assert!(SCHEMES.is_sorted_by(|one, next| one.0 < next.0));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::dn;
 use crate::error::SetupError;
 use crate::finding::Finding;
+use crate::notes;
 use crate::password;
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::sign::CertifiedKey;
@@ -66,7 +67,7 @@ impl Pair {
                 "name the key that the certificate was made with; the server's own certificate comes first in its file",
             ));
         }
-        Ok(Self(Arc::new(CertifiedKey::new(chain, signing))))
+        Ok(Self(Arc::new(CertifiedKey::new(chain, notes::noting(signing)))))
     }
 
     /// A self-signed certificate for these names, with a new P-256 key: for tests and the built-in origin.

@@ -7,10 +7,12 @@ use aes::{Aes128, Aes192, Aes256};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cbc::Decryptor;
-use der::{AnyRef, Decode};
+use der::asn1::ObjectIdentifier;
+use der::{AnyRef, Decode, Sequence};
 use des::TdesEde3;
 use md5::{Digest, Md5};
 use pkcs8::EncryptedPrivateKeyInfoRef;
+use pkcs8::spki::AlgorithmIdentifierRef;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, PrivateSec1KeyDer};
 
@@ -47,12 +49,56 @@ fn decode(body: &str) -> Result<Vec<u8>, Finding> {
 
 fn decrypt(body: &str, passwords: &[u8]) -> Result<PrivateKeyDer<'static>, Finding> {
     let der = decode(body)?;
-    let info = EncryptedPrivateKeyInfoRef::try_from(der.as_slice())
-        .map_err(|error| unreadable(format!("the encrypted private key cannot be read ({error})")))?;
+    let info = EncryptedPrivateKeyInfoRef::try_from(der.as_slice());
+    let info = match info {
+        Ok(info) if info.encryption_algorithm.pbes1().is_none() => info,
+        Err(error) if Encrypted::from_der(&der).is_err() => {
+            return Err(unreadable(format!("the encrypted private key cannot be read ({error})")));
+        }
+        _ => return Err(unsupported(&der)),
+    };
     try_each(passwords, |password| {
         let document = info.decrypt(password).ok()?;
         Some(PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(document.as_bytes().to_vec())))
     })
+}
+
+/// The outer form of an encrypted key (RFC 5208 §6), whatever encrypts it.
+#[derive(Sequence)]
+struct Encrypted<'a> {
+    algorithm: AlgorithmIdentifierRef<'a>,
+    _data: AnyRef<'a>,
+}
+
+/// OpenSSL's names of the old ciphers, which are weak and not read here (RFC 8018 §A.3, RFC 7292 §C), and whether OpenSSL 3 has them in
+/// its `legacy` provider only.
+const OLD_SCHEMES: [(&str, &str, bool); 12] = [
+    ("1.2.840.113549.1.5.1", "PBE-MD2-DES", true),
+    ("1.2.840.113549.1.5.3", "PBE-MD5-DES", true),
+    ("1.2.840.113549.1.5.4", "PBE-MD2-RC2-64", true),
+    ("1.2.840.113549.1.5.6", "PBE-MD5-RC2-64", true),
+    ("1.2.840.113549.1.5.10", "PBE-SHA1-DES", true),
+    ("1.2.840.113549.1.5.11", "PBE-SHA1-RC2-64", true),
+    ("1.2.840.113549.1.12.1.1", "PBE-SHA1-RC4-128", true),
+    ("1.2.840.113549.1.12.1.2", "PBE-SHA1-RC4-40", true),
+    ("1.2.840.113549.1.12.1.3", "PBE-SHA1-3DES", false),
+    ("1.2.840.113549.1.12.1.4", "PBE-SHA1-2DES", false),
+    ("1.2.840.113549.1.12.1.5", "PBE-SHA1-RC2-128", true),
+    ("1.2.840.113549.1.12.1.6", "PBE-SHA1-RC2-40", true),
+];
+
+/// A key under a cipher that is not read here, with the command that converts it.
+fn unsupported(der: &[u8]) -> Finding {
+    let oid = Encrypted::from_der(der).map(|key| key.algorithm.oid);
+    let is_it = |known: &str| oid.is_ok_and(|oid| ObjectIdentifier::new(known) == Ok(oid));
+    let old = OLD_SCHEMES.iter().find(|(known, _, _)| is_it(known));
+    let (name, is_legacy) = old.map_or(("a cipher that is rarely used", false), |(_, name, legacy)| (*name, *legacy));
+    let providers = if is_legacy { " -provider legacy -provider default" } else { "" };
+    Finding::error(
+        "key_cipher_unsupported",
+        format!("the private key is encrypted with {name}, which is not supported"),
+        format!("encrypt it with AES, under the same password: openssl pkcs8 -topk8{providers} -in KEY -out NEW"),
+    )
 }
 
 /// A key in OpenSSL's old form (`PEM_do_header`): `before` ends with the first line of the block, `rest` begins after `Proc-Type`.

@@ -4,6 +4,7 @@
 use crate::dn;
 use crate::error::SetupError;
 use crate::finding::Finding;
+use crate::notes;
 use crate::ocsp::{StatusQuestion, is_issued_by};
 use crate::pair::{parse, read_authorities, seconds, validity};
 use crate::version1;
@@ -385,6 +386,7 @@ impl ClientCertVerifier for Asking {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
+        notes::note_peer(signed.scheme);
         version1::verify_signature_12(message, certificate, signed, &self.0.chains.algorithms)
     }
 
@@ -394,6 +396,7 @@ impl ClientCertVerifier for Asking {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
+        notes::note_peer(signed.scheme);
         version1::verify_signature_13(message, certificate, signed, &self.0.chains.algorithms)
     }
 

@@ -1,6 +1,7 @@
 //! Session resumption: ticket keys, which can be rotated and shared, and a session cache. Several servers share both. Each session is bound
 //! to one server and its demands on client certificates; no other server resumes it (CVE-2025-23419).
 
+use crate::notes;
 use crate::peer::ClientCheck;
 use crate::ticket_ratchet::TicketState;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -29,6 +30,8 @@ const LIFETIME_SECONDS: u32 = 300;
 const LIFETIME_SECONDS_MAX: u32 = 7 * 24 * 3600;
 /// nginx's manual: one megabyte of `ssl_session_cache` stores about 4000 sessions.
 const SESSIONS_PER_MEGABYTE: usize = 4000;
+/// Bytes of a random name of a cached session: as long as OpenSSL's ids.
+const SESSION_NAME_BYTES: usize = 32;
 /// Bytes of sessions for each that a cache has room for, on average: those with a client's certificates are longer.
 const SESSION_BYTES: usize = 1024;
 
@@ -322,11 +325,11 @@ impl ProducesTickets for Resumption<TicketKeys> {
     }
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
-        self.store.seal(&self.bond, plain, unix_seconds())
+        self.store.seal(&self.bond, &notes::with_group(plain), unix_seconds())
     }
 
     fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
-        self.store.open(&self.bond, cipher, unix_seconds())
+        notes::without_group(self.store.open(&self.bond, cipher, unix_seconds())?)
     }
 }
 
@@ -338,20 +341,43 @@ impl Resumption<SessionCache> {
 
 impl StoresServerSessions for Resumption<SessionCache> {
     fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
-        self.store.put(self.bound(&key), value, Instant::now());
+        self.store.put(self.bound(&key), notes::with_group(&value), Instant::now());
         true
     }
 
     fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
-        self.store.get(&self.bound(key), Instant::now())
+        notes::without_group(self.store.get(&self.bound(key), Instant::now())?)
     }
 
     fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
-        self.store.take(&self.bound(key), Instant::now())
+        notes::without_group(self.store.take(&self.bound(key), Instant::now())?)
     }
 
     fn can_cache(&self) -> bool {
         true
+    }
+}
+
+/// Tickets of TLS 1.3 that only name a session of the cache. Each is used once, as rustls does with cached sessions of TLS 1.3.
+impl ProducesTickets for Resumption<SessionCache> {
+    fn enabled(&self) -> bool {
+        true
+    }
+
+    fn lifetime(&self) -> u32 {
+        u32::try_from(self.store.lifetime.as_secs())
+            .map_or(LIFETIME_SECONDS_MAX, |seconds| seconds.min(LIFETIME_SECONDS_MAX))
+    }
+
+    fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        let mut name = vec![0; SESSION_NAME_BYTES];
+        rand::fill(&mut name).ok()?;
+        self.put(name.clone(), plain.to_vec());
+        Some(name)
+    }
+
+    fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
+        self.take(cipher)
     }
 }
 

@@ -4,13 +4,14 @@
 use crate::error::SetupError;
 use crate::hello::ClientHello;
 use crate::names::{self, Ciphers, Curves, Protocols};
+use crate::notes;
 use crate::pair::Pair;
 use crate::peer::ClientCheck;
 use crate::resume::{NoSessions, Resumption, SessionCache, TicketKeys};
 use crate::session::RECORD_BYTES_MAX;
 use rustls::server::{NoClientAuth, ResolvesServerCert, UnbufferedServerConnection};
 use rustls::sign::CertifiedKey;
-use rustls::{Error, ServerConfig, SignatureScheme};
+use rustls::{Error, ProtocolVersion, ServerConfig, SignatureScheme};
 use std::fmt::Debug;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -80,6 +81,8 @@ impl ResolvesServerCert for Pairs {
 #[derive(Debug)]
 pub struct ServerSide {
     config: Arc<ServerConfig>,
+    /// The settings for TLS 1.3, where they differ.
+    tls13: Option<Arc<ServerConfig>>,
     check: Option<Arc<ClientCheck>>,
     keep_offers: bool,
     record_bytes_max: usize,
@@ -92,13 +95,18 @@ impl ServerSide {
         ServerSideBuilder::default()
     }
 
-    pub(crate) fn accept(&self) -> Result<UnbufferedServerConnection, Error> {
-        UnbufferedServerConnection::new(Arc::clone(&self.config))
+    /// Whether the client speaks TLS 1.3 selects the settings.
+    fn settings(&self, offers_tls13: bool) -> &Arc<ServerConfig> {
+        self.tls13.as_ref().filter(|_| offers_tls13).unwrap_or(&self.config)
+    }
+
+    pub(crate) fn accept(&self, offers_tls13: bool) -> Result<UnbufferedServerConnection, Error> {
+        UnbufferedServerConnection::new(Arc::clone(self.settings(offers_tls13)))
     }
 
     /// The same settings for a connection with certificates of its own.
-    pub(crate) fn accept_with(&self, pairs: Pairs) -> Result<UnbufferedServerConnection, Error> {
-        let mut config = ServerConfig::clone(&self.config);
+    pub(crate) fn accept_with(&self, pairs: Pairs, offers_tls13: bool) -> Result<UnbufferedServerConnection, Error> {
+        let mut config = ServerConfig::clone(self.settings(offers_tls13));
         config.cert_resolver = Arc::new(pairs);
         UnbufferedServerConnection::new(Arc::new(config))
     }
@@ -263,7 +271,9 @@ impl ServerSideBuilder {
 
     /// The settings, if they leave anything to agree on.
     pub fn build(self) -> Result<ServerSide, SetupError> {
-        let provider = Arc::new(names::provider(&self.ciphers, &self.curves));
+        let mut provider = names::provider(&self.ciphers, &self.curves);
+        provider.kx_groups = provider.kx_groups.into_iter().map(notes::noting_group).collect();
+        let provider = Arc::new(provider);
         let versions = self.protocols.versions();
         let builder = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&versions)
@@ -287,15 +297,25 @@ impl ServerSideBuilder {
         // An answer to early data goes out ahead of the client's Finished.
         config.send_half_rtt_data = early;
         let context = Resumption::context(&self.name, self.check.as_deref());
-        config.session_storage = match self.cache {
-            Some(cache) => Arc::new(Resumption::of_cache(cache, context)),
+        let cache = self.cache.map(|cache| Arc::new(Resumption::of_cache(cache, context)));
+        config.session_storage = match &cache {
+            Some(cache) => Arc::<Resumption<SessionCache>>::clone(cache),
             None => Arc::new(NoSessions),
         };
         if let Some(keys) = self.tickets {
             config.ticketer = Arc::new(Resumption::of_tickets(keys, context));
         }
+        // rustls tells clients of TLS 1.3 that a cached session lasts a day. With a ticket that only names the session, the cache says
+        // how long. rustls takes no early data then.
+        let speaks_tls13 = versions.iter().any(|version| version.version == ProtocolVersion::TLSv1_3);
+        let tls13 = cache.filter(|_| is_once && !early && speaks_tls13).map(|cache| {
+            let mut config = config.clone();
+            config.ticketer = cache;
+            Arc::new(config)
+        });
         Ok(ServerSide {
             config: Arc::new(config),
+            tls13,
             check: self.check,
             keep_offers: self.keep_offers,
             record_bytes_max: self.record_bytes_max,

@@ -6,6 +6,7 @@ use crate::error::{SetupError, TlsError};
 use crate::hello::{self, Found};
 use crate::machine::{self, Events};
 use crate::names::Protocol;
+use crate::notes::{self, Notes};
 use crate::ocsp::StatusQuestion;
 use crate::peer::{ClientVerification, VerifyResult};
 use crate::server::{Choice, Listener, Pairs, ServerSide};
@@ -92,13 +93,18 @@ impl fmt::Debug for Side {
     }
 }
 
-/// Numbers of ciphers and of groups, two bytes each.
-type Offered = (Box<[u8]>, Box<[u8]>);
+/// Numbers that a client has offered, two bytes each.
+#[derive(Debug)]
+pub(crate) struct Offered {
+    pub(crate) ciphers: Box<[u8]>,
+    pub(crate) groups: Box<[u8]>,
+    pub(crate) schemes: Box<[u8]>,
+}
 
 /// What only some connections have; behind a pointer, since most of them wait.
 #[derive(Debug, Default)]
 struct Extra {
-    /// The ciphers and groups that the client offered, where a server keeps them.
+    /// What the client offered, where a server keeps it.
     offered: Option<Offered>,
     /// The result of checking the client's certificate.
     verification: Option<ClientVerification>,
@@ -110,6 +116,10 @@ struct Extra {
     session_id: OnceCell<Box<[u8]>>,
     /// The listener's number for the certificate that has to be found.
     awaited: Option<u32>,
+    /// The client speaks TLS 1.3.
+    offers_tls13: bool,
+    /// What rustls does not tell.
+    notes: Notes,
 }
 
 /// One TLS connection.
@@ -359,8 +369,10 @@ impl Session {
     /// nothing new.
     pub fn show(&mut self, pairs: Pairs) -> Result<(), TlsError> {
         let Some(server) = self.server.clone() else { return Err(TlsError::NotOpen) };
-        self.extra().awaited = None;
-        self.side = Side::Server(Box::new(server.accept_with(pairs).map_err(TlsError::Handshake)?));
+        let extra = self.extra();
+        extra.awaited = None;
+        let offers_tls13 = extra.offers_tls13;
+        self.side = Side::Server(Box::new(server.accept_with(pairs, offers_tls13).map_err(TlsError::Handshake)?));
         Ok(())
     }
 
@@ -412,10 +424,14 @@ impl Session {
         self.extra().verification = Some(ClientVerification { result: VerifyResult::NoGoodStanding(reason) });
     }
 
-    /// Ciphers and groups that the client offered, two bytes each, where [`crate::ServerSideBuilder::keep_offers`] said so.
-    pub fn offered(&self) -> Option<(&[u8], &[u8])> {
-        let (ciphers, groups) = self.extra.as_ref()?.offered.as_ref()?;
-        Some((ciphers, groups))
+    /// What the client offered, where [`crate::ServerSideBuilder::keep_offers`] said so.
+    pub(crate) fn offered(&self) -> Option<&Offered> {
+        self.extra.as_ref()?.offered.as_ref()
+    }
+
+    /// What rustls does not tell about a server's handshake.
+    pub(crate) fn notes(&self) -> Notes {
+        self.extra.as_ref().map(|extra| extra.notes).unwrap_or_default()
     }
 
     /// The session's id (`$ssl_session_id`). With TLS 1.2 the server says it: none for a new session with a ticket. TLS 1.3 has
@@ -477,7 +493,8 @@ impl Session {
                     return Err(TlsError::NameRefused);
                 }
                 Choice::Serve(server) => {
-                    self.side = Side::Server(Box::new(server.accept().map_err(TlsError::Handshake)?));
+                    self.side =
+                        Side::Server(Box::new(server.accept(hello.offers_tls13()).map_err(TlsError::Handshake)?));
                     self.note_choice(server, &hello);
                 }
                 Choice::ServeLater(server, number) => {
@@ -492,14 +509,20 @@ impl Session {
 
     fn note_choice(&mut self, server: Arc<ServerSide>, hello: &hello::ClientHello<'_>) {
         // Every server's session has a place for its id.
-        let _ = self.extra();
+        let extra = self.extra();
+        extra.offers_tls13 = hello.offers_tls13();
         if server.keeps_offers() {
-            self.extra().offered = Some((hello.ciphers.as_bytes().into(), hello.groups.as_bytes().into()));
+            let [ciphers, groups, schemes] =
+                [hello.ciphers, hello.groups, hello.schemes].map(|offer| offer.as_bytes().into());
+            extra.offered = Some(Offered { ciphers, groups, schemes });
         }
         self.server = Some(server);
     }
 
     fn process(&mut self, incoming: &mut [u8], plain: &mut dyn FnMut(&[u8])) -> Result<usize, TlsError> {
+        if self.handshaking {
+            notes::begin(self.notes());
+        }
         let mut events = Events { output: &mut self.output, plain, early_data: false, peer_closed: false };
         let result = match &mut self.side {
             Side::Hello(_) => return Ok(0),
@@ -523,6 +546,9 @@ impl Session {
     fn note_progress(&mut self) {
         if !self.handshaking {
             return;
+        }
+        if let Some(extra) = &mut self.extra {
+            extra.notes = notes::take();
         }
         let Some(common) = self.common() else { return };
         if common.is_handshaking() {

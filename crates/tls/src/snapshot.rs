@@ -13,10 +13,13 @@ pub trait SessionFacts {
     fn protocol(&self) -> Option<Protocol>;
     fn cipher(&self) -> Option<&'static str>;
     fn curve(&self) -> Option<&'static str>;
+    fn signature(&self) -> Option<&'static str>;
+    fn client_signature(&self) -> Option<&'static str>;
     fn is_resumed(&self) -> bool;
     fn alpn(&self) -> Option<&[u8]>;
     fn offered_ciphers(&self) -> Option<String>;
     fn offered_curves(&self) -> Option<String>;
+    fn offered_signatures(&self) -> Option<String>;
     fn peer_certificate(&self) -> Option<ClientCertificate<'_>>;
     fn client_verification(&self) -> Option<&ClientVerification>;
     fn server_name(&self) -> Option<&str>;
@@ -38,6 +41,14 @@ impl SessionFacts for Session {
         self.curve()
     }
 
+    fn signature(&self) -> Option<&'static str> {
+        self.signature()
+    }
+
+    fn client_signature(&self) -> Option<&'static str> {
+        self.client_signature()
+    }
+
     fn is_resumed(&self) -> bool {
         self.is_resumed()
     }
@@ -52,6 +63,10 @@ impl SessionFacts for Session {
 
     fn offered_curves(&self) -> Option<String> {
         self.offered_curves()
+    }
+
+    fn offered_signatures(&self) -> Option<String> {
+        self.offered_signatures()
     }
 
     fn peer_certificate(&self) -> Option<ClientCertificate<'_>> {
@@ -85,11 +100,14 @@ pub struct Snapshot {
     protocol: Option<Protocol>,
     cipher: Option<&'static str>,
     curve: Option<&'static str>,
+    signature: Option<&'static str>,
+    client_signature: Option<&'static str>,
     is_resumed: bool,
     is_early_data: bool,
     alpn: Option<Box<[u8]>>,
     offered_ciphers: Option<String>,
     offered_curves: Option<String>,
+    offered_signatures: Option<String>,
     certificate: Option<CertificateDer<'static>>,
     verification: Option<ClientVerification>,
     server_name: Option<Box<str>>,
@@ -104,11 +122,14 @@ impl Snapshot {
             protocol: facts.protocol(),
             cipher: facts.cipher(),
             curve: facts.curve(),
+            signature: facts.signature(),
+            client_signature: facts.client_signature(),
             is_resumed: facts.is_resumed(),
             is_early_data: facts.is_early_data(),
             alpn: facts.alpn().map(Into::into),
             offered_ciphers: facts.offered_ciphers(),
             offered_curves: facts.offered_curves(),
+            offered_signatures: facts.offered_signatures(),
             certificate: facts.peer_certificate().map(|certificate| certificate.0.clone()),
             verification: facts.client_verification().copied(),
             server_name: facts.server_name().map(Into::into),
@@ -131,6 +152,14 @@ impl SessionFacts for Snapshot {
         self.curve
     }
 
+    fn signature(&self) -> Option<&'static str> {
+        self.signature
+    }
+
+    fn client_signature(&self) -> Option<&'static str> {
+        self.client_signature
+    }
+
     fn is_resumed(&self) -> bool {
         self.is_resumed
     }
@@ -145,6 +174,10 @@ impl SessionFacts for Snapshot {
 
     fn offered_curves(&self) -> Option<String> {
         self.offered_curves.clone()
+    }
+
+    fn offered_signatures(&self) -> Option<String> {
+        self.offered_signatures.clone()
     }
 
     fn peer_certificate(&self) -> Option<ClientCertificate<'_>> {

@@ -20,7 +20,7 @@ enum Layer {
 }
 
 /// The layout of ARCHITECTURE.md. A new crate must be added here first.
-const LAYOUT: [(&str, Layer); 32] = [
+const LAYOUT: [(&str, Layer); 34] = [
     ("conf", Layer::Pure),
     ("http1", Layer::Pure),
     ("http2", Layer::Pure),
@@ -42,6 +42,7 @@ const LAYOUT: [(&str, Layer); 32] = [
     ("transport", Layer::Io),
     ("gateway", Layer::Io),
     ("control", Layer::RunsGateway),
+    ("kubernetes", Layer::Io),
     ("origin", Layer::Io),
     ("load", Layer::Io),
     ("farm", Layer::Io),

@@ -6,6 +6,7 @@ mod banned_names;
 mod bare_ignore;
 mod catalogue_rows;
 mod direction;
+mod doc_examples;
 mod exceptions;
 mod file_header;
 mod file_length;
@@ -59,6 +60,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let mut measures = Vec::new();
     let mut types = Vec::new();
     let mut documents = BTreeMap::new();
+    let mut examples = doc_examples::Examples::default();
     let catalogue = std::fs::read_to_string(workspace.root.join(catalogue_rows::FILE))
         .with_context(|| format!("cannot read {}", catalogue_rows::FILE))?;
     let rows = catalogue_rows::rows(&catalogue);
@@ -74,6 +76,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         let Ok(text) = String::from_utf8(bytes) else { continue };
         if matches!(kind, Some("toml" | "conf" | "sh")) {
             findings.extend(plain_words::check_comments(path, &text));
+            examples.note_manifest(path, &text);
             continue;
         }
         if kind == Some("md") {
@@ -92,11 +95,13 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         findings.extend(plain_words::check(&source));
         findings.extend(test_programs::check(&source));
         types.extend(one_name::collect(&source));
+        examples.note_source(&source);
         measures.extend(file_length::measure(&source));
         measures.extend(function_length::measure(&source));
     }
 
     findings.extend(one_name::check(types));
+    findings.extend(examples.check());
     findings.extend(links::check(&documents, &files.iter().cloned().collect::<BTreeSet<String>>()));
 
     let file = workspace.root.join(exceptions::FILE);

@@ -138,6 +138,11 @@ pub fn instead_of(module: Module) -> &'static str {
     }
 }
 
+/// Lines that do here what an unsupported directive does; `None` if there are none to show.
+pub fn lines_instead_of(name: &str) -> Option<&'static str> {
+    geoip2::instead_of(name)
+}
+
 /// Whether holdfast replaces a module of nginx, by its name, for example `ngx_http_realip_module`. Answers a
 /// `load_module` line. A module with no supported directive is not covered.
 pub fn covers(module: &str) -> bool {

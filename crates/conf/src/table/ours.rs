@@ -57,8 +57,8 @@ directives! {
         "Number of processes that the workers are spread over, 64 at most: each has its own descriptors. All processes accept \
          from the same listeners, and each has at least one worker. `auto` takes as many as the planned connections \
          (`worker_processes` times `worker_connections`, two descriptors each) need under the limit of descriptors. The process \
-         that dies costs its own connections only. `limit_conn` and `limit_req` count in all processes together; `memory_budget`, \
-         `drain_rate`, `max_conns` and `max_connections` are divided among the processes.",
+         that dies costs its own connections only. `limit_conn`, `limit_req` and caches count in all processes together; \
+         `memory_budget`, `drain_rate`, `max_conns` and `max_connections` are divided among the processes.",
         "worker_groups auto;";
     "drain_rate" (1) "number | off" = "100" in Main, No since "holdfast", Yes =>
         "Tunnels per second, in the whole process, that are closed after a reload has changed or removed their location, or after \

@@ -73,6 +73,25 @@ fn what_others_have_is_no_mistyped_name() {
     }
 }
 
+/// The lines in the hint are valid where the directive was, and define variables of the old module.
+#[test]
+fn directives_for_old_databases_are_refused_with_lines_for_new_ones() {
+    for (name, variable) in
+        [("geoip_country", "$geoip_country_code"), ("geoip_city", "$geoip_city "), ("geoip_org", "$geoip_org")]
+    {
+        for context in ["http", "stream"] {
+            let text = format!("events {{}}\n{context} {{ {name} GeoIP.dat; }}");
+            let loaded = Files::new([("/etc/nginx/nginx.conf", &text)]).load();
+            let found = check(&loaded, conf::table::all());
+            assert_eq!(found[0].message, format!("directive \"{name}\" is known but not supported by holdfast"));
+            let (_, lines) =
+                found[0].hint.as_deref().and_then(|hint| hint.split_once("For the same variables: ")).unwrap();
+            assert!(lines.contains(variable), "{lines}");
+            assert_eq!(said_by_the_real_table(&format!("{context} {{ {lines} }}")), [], "{context} {lines}");
+        }
+    }
+}
+
 /// The result of checking a text against the real table.
 fn said_by_the_real_table(text: &str) -> Vec<(Severity, String)> {
     let loaded = Files::new([("/etc/nginx/nginx.conf", &format!("events {{}}\n{text}"))]).load();

@@ -10,3 +10,4 @@ mod resolver;
 mod run_time_names;
 mod scene;
 mod secure_checks;
+mod stream_names;

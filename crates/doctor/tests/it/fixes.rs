@@ -57,6 +57,15 @@ const VARIANTS: &[(&str, &str)] = &[
         "upstream api { server app.example:8080; keepalive 2; }\nserver { location / { proxy_http_version 1.1; proxy_set_header Connection \"\"; proxy_pass http://api; } }",
     ),
     ("folklore-sysctl", "net.ipv4.tcp_tw_recycle = 1"),
+    ("upstream-not-verified", "server { location / { grpc_pass grpcs://app.example; } }"),
+    (
+        "upstream-not-verified",
+        "server { location / { uwsgi_pass suwsgi://app.example:3031; uwsgi_ssl_server_name on; } }",
+    ),
+    (
+        "upstream-not-verified",
+        "events {}\nhttp {\n}\nstream {\n    server {\n        listen 9000;\n        proxy_ssl on;\n        proxy_pass app.example:9001;\n    }\n}",
+    ),
 ];
 
 /// Applies each fix of that rule separately and undoes it. Returns the number of findings.

@@ -8,7 +8,7 @@ use crate::plan::cache::CachePlan;
 use crate::registry::cache::cached_file::CachedFile;
 use crate::registry::cache::files::StoreFile;
 use crate::registry::cache::fill::{Fill, FillHead, Filling};
-use crate::registry::cache::{CacheHold, CacheStatus, CacheZone};
+use crate::registry::cache::{BLOCK_BYTES, CacheHold, CacheStatus, CacheZone};
 use crate::registry::process::wake_token;
 use cache::{Entry, Freshness, Key};
 use reactor::OpenFile;
@@ -23,9 +23,6 @@ use std::sync::atomic::Ordering;
 /// Bytes of a body that are written to a file at once. Larger pieces gain little, and they are held in memory until
 /// then.
 const PIECE_BYTES: usize = 128 * 1024;
-
-/// A block of a file system: file sizes are counted in these.
-const BLOCK_BYTES: u64 = 4096;
 
 /// The cache's side of an exchange.
 pub(crate) struct Caching {

@@ -174,6 +174,10 @@ pub struct Registry {
     pub(crate) ports: Ports,
     /// The other processes; none if this is the only one.
     pub(crate) neighbours: OnceLock<Box<dyn Neighbours>>,
+    /// Held while the figures of this process are taken and published for the others.
+    pub(crate) publishing: Mutex<()>,
+    /// The same for the totals.
+    pub(crate) publishing_totals: Mutex<()>,
     /// The memory of zones that several processes share.
     pub(crate) zone_memory: Mutex<Vec<ZoneMemory>>,
     /// Serial number of the next client connection.
@@ -337,6 +341,8 @@ impl Registry {
             faults: Faults::default(),
             ports: Ports::new(),
             neighbours: OnceLock::new(),
+            publishing: Mutex::default(),
+            publishing_totals: Mutex::default(),
             zone_memory: Mutex::default(),
             serial: AtomicU64::new(1 + u64::from(share.index)),
             serial_step: share.of.max(1).into(),

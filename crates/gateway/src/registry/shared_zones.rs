@@ -1,10 +1,12 @@
 //! The zones of `limit_req` and `limit_conn` for several processes (`worker_groups`): tables in memory that all of them map, so
-//! that a limit counts a client wherever its connections arrive.
+//! that a limit counts a client wherever its connections arrive. Caches share memory in the same way; its content is in
+//! `cache::commons`.
 //!
 //! A table consists of sets of entries, each set with a lock word. A key is its keyed hash; it is in one of the entries of its
 //! set. An entry of `limit_conn` has a count for each process, so the counts of a process that has died can be removed.
 
 use crate::base::logs::error::errno;
+use crate::registry::cache::commons;
 use aws_lc_rs::digest::{Context, SHA256};
 use reactor::SharedCounters;
 use rules::limit::{Admission, Bucket, RequestRefusal, RequestRule};
@@ -18,7 +20,7 @@ const WAYS: usize = 16;
 const REQUEST_KEY_BYTES: u64 = 128;
 const CONNECTION_KEY_BYTES: u64 = 64;
 /// Words before the sets: the secret of the hash.
-const SEED_WORDS: usize = 4;
+pub(crate) const SEED_WORDS: usize = 4;
 /// Words of an entry that name its key.
 const TAG_WORDS: usize = 2;
 /// Words of an entry of `limit_req` after the tag: when the bucket was touched, and what is in it.
@@ -35,6 +37,13 @@ pub enum ZoneKind {
     Requests,
     /// `limit_conn`
     Connections,
+    /// `proxy_cache_path` and its kin
+    Cache,
+}
+
+impl ZoneKind {
+    /// All kinds; the position of a kind is its number for other processes.
+    pub const ALL: [Self; 3] = [Self::Requests, Self::Connections, Self::Cache];
 }
 
 /// A zone that processes share, by its identity.
@@ -42,9 +51,9 @@ pub enum ZoneKind {
 pub struct ZoneSpec {
     /// What it is for.
     pub kind: ZoneKind,
-    /// Its name.
+    /// Its name; that of a cache has its directory.
     pub name: String,
-    /// Its size as configured.
+    /// Its size as configured, where the memory depends on it.
     pub bytes: u64,
 }
 
@@ -64,7 +73,10 @@ pub struct ZoneMemory {
 impl ZoneSpec {
     /// Words of memory for a number of processes; pages that are not used take no memory.
     pub fn words(&self, of: u16) -> usize {
-        SEED_WORDS + self.sets() * self.set_words(of)
+        match self.kind {
+            ZoneKind::Cache => commons::WORDS,
+            ZoneKind::Requests | ZoneKind::Connections => SEED_WORDS + self.sets() * self.set_words(of),
+        }
     }
 
     /// Memory for a number of processes.
@@ -80,6 +92,9 @@ impl ZoneSpec {
 
     /// Removes the counts of a process that has died.
     pub fn clear(&self, words: &SharedCounters, index: u16, of: u16) {
+        if self.kind == ZoneKind::Cache {
+            return commons::clear(words, index);
+        }
         for set in words.all().get(SEED_WORDS..).unwrap_or_default().chunks_exact(self.set_words(of)) {
             let Some((lock, entries)) = set.split_first() else { continue };
             // It may have died while it held the lock.
@@ -100,7 +115,7 @@ impl ZoneSpec {
 
     fn sets(&self) -> usize {
         let key_bytes = match self.kind {
-            ZoneKind::Requests => REQUEST_KEY_BYTES,
+            ZoneKind::Requests | ZoneKind::Cache => REQUEST_KEY_BYTES,
             ZoneKind::Connections => CONNECTION_KEY_BYTES,
         };
         let keys = usize::try_from(self.bytes / key_bytes).unwrap_or(usize::MAX / 2);
@@ -114,26 +129,39 @@ impl ZoneSpec {
     fn entry_words(&self, of: u16) -> usize {
         TAG_WORDS
             + match self.kind {
-                ZoneKind::Requests => BUCKET_WORDS,
+                ZoneKind::Requests | ZoneKind::Cache => BUCKET_WORDS,
                 ZoneKind::Connections => usize::from(of),
             }
     }
 }
 
+/// A lock word that this process holds.
+pub(crate) struct LockWord<'a> {
+    word: &'a AtomicU32,
+    own: u32,
+}
+
+impl<'a> LockWord<'a> {
+    /// Takes it; `own` is the number of this process, and 1.
+    pub(crate) fn acquire(word: &'a AtomicU32, own: u32) -> Self {
+        acquire(word, own);
+        Self { word, own }
+    }
+}
+
+impl Drop for LockWord<'_> {
+    fn drop(&mut self) {
+        // It fails if this process was stopped for so long that another one has taken the lock away.
+        let _ = self.word.compare_exchange(self.own, 0, Ordering::Release, Ordering::Relaxed);
+    }
+}
+
 /// A locked set.
 struct LockedSet<'a> {
-    lock: &'a AtomicU32,
-    own: u32,
+    _lock: LockWord<'a>,
     entries: &'a [AtomicU32],
     entry_words: usize,
     tag: [u32; TAG_WORDS],
-}
-
-impl Drop for LockedSet<'_> {
-    fn drop(&mut self) {
-        // It fails if this process was stopped for so long that another one has taken the lock away.
-        let _ = self.lock.compare_exchange(self.own, 0, Ordering::Release, Ordering::Relaxed);
-    }
 }
 
 impl LockedSet<'_> {
@@ -179,9 +207,8 @@ impl ZoneMemory {
         let set = &sets[at * set_words..(at + 1) * set_words];
         // A tag of zero is a free entry.
         let tag = [part(1), part(2).max(1)];
-        let (lock, own) = (&set[0], u32::from(self.index) + 1);
-        acquire(lock, own);
-        LockedSet { lock, own, entries: &set[1..], entry_words, tag }
+        let lock = LockWord::acquire(&set[0], u32::from(self.index) + 1);
+        LockedSet { _lock: lock, entries: &set[1..], entry_words, tag }
     }
 
     /// As `RequestStates::probe`.

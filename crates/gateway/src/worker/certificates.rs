@@ -1,11 +1,12 @@
 //! Certificates that a handshake names by variables. The handshake waits while another thread reads their files.
 
-use crate::downstream::h1::connection::{Connection, SecuringWait};
+use crate::downstream::h1::connection::Connection;
 use crate::exchange::handshake_view::HandshakeView;
 use crate::plan::tls::PairSource;
 use crate::registry::process::Message;
 use crate::registry::tls_choice::BoundTls;
 use crate::worker::Worker;
+use crate::worker::securing::{HandshakeWait, SecuringWait};
 use std::time::Instant;
 use tls::{Pair, Session};
 
@@ -13,21 +14,23 @@ use tls::{Pair, Session};
 pub(crate) enum Search {
     Found(Vec<Pair>),
     /// The connection is woken when there is a result.
-    Waits,
+    Waits(Box<SecuringWait>),
     /// The log message.
     Failed(String),
 }
 
 impl Worker {
-    /// Finds the certificates that a connection's handshake waits for. `server`: the index of the chosen server.
-    pub(crate) fn search_certificates(&self, connection: &mut Connection, server: u32) -> Search {
-        if let Some(SecuringWait::Certificates(pending)) = connection.awaited.as_deref() {
-            let Some(outcome) = pending.take() else { return Search::Waits };
-            connection.awaited = None;
-            return match outcome {
-                Ok(Ok(pairs)) => Search::Found(pairs),
-                Ok(Err(message)) => Search::Failed(message),
-                Err(error) => Search::Failed(format!("cannot load certificate: {error}")),
+    /// Finds the certificates that a connection's handshake waits for. `awaited`: a search that has begun; `server`: the index of
+    /// the chosen server.
+    pub(crate) fn search_certificates(&self, connection: &Connection, awaited: HandshakeWait, server: u32) -> Search {
+        if let Some(awaited) = awaited
+            && let SecuringWait::Certificates(pending) = &*awaited
+        {
+            return match pending.take() {
+                None => Search::Waits(awaited),
+                Some(Ok(Ok(pairs))) => Search::Found(pairs),
+                Some(Ok(Err(message))) => Search::Failed(message),
+                Some(Err(error)) => Search::Failed(format!("cannot load certificate: {error}")),
             };
         }
         let generation = self.generation();
@@ -53,10 +56,7 @@ impl Worker {
         let finder = finder.clone();
         let job = move || finder.find(&sources, &made.passwords);
         match shared.offload.submit(job, move || shared.send(worker, Message::Wake(task))) {
-            Ok(pending) => {
-                connection.awaited = Some(Box::new(SecuringWait::Certificates(pending)));
-                Search::Waits
-            }
+            Ok(pending) => Search::Waits(Box::new(SecuringWait::Certificates(pending))),
             Err(error) => Search::Failed(format!("cannot load certificate: {error}")),
         }
     }

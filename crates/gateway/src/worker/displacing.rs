@@ -60,11 +60,14 @@ impl Worker {
         let bodies = self.bodies.borrow();
         let all = bodies.iter().enumerate().filter_map(|(index, body)| {
             let (class, since, serial) = match body {
-                Body::Reading(waiting) => (Class::WithoutRequest, waiting.head_since, waiting.client.serial),
+                Body::Reading(waiting) => (Class::WithoutRequest, waiting.since, waiting.client.serial),
+                Body::Securing(waiting, _) => {
+                    (Class::WithoutRequest, waiting.client.accepted_at, waiting.client.serial)
+                }
                 Body::Idle(waiting) if waiting.client.requests == 0 => {
                     (Class::WithoutRequest, waiting.client.accepted_at, waiting.client.serial)
                 }
-                Body::Idle(waiting) => (Class::Idle, waiting.idle_since, waiting.client.serial),
+                Body::Idle(waiting) => (Class::Idle, waiting.since, waiting.client.serial),
                 Body::Lingering(linger) => (Class::WithoutRequest, linger.began_at(), linger.serial()),
                 Body::Http2(multiplexed) => multiplexed.standing()?,
                 Body::Free
@@ -91,7 +94,7 @@ impl Worker {
     pub(crate) fn take_waiting(&self, index: usize) -> Option<Box<Connection>> {
         let mut bodies = self.bodies.borrow_mut();
         let body = bodies.get_mut(index)?;
-        if let Body::Idle(connection) | Body::Reading(connection) = body
+        if let Body::Idle(connection) | Body::Securing(connection, _) | Body::Reading(connection) = body
             && connection.stream.peek() == Peeked::Data
         {
             return None;
@@ -102,7 +105,7 @@ impl Worker {
             return None;
         }
         match std::mem::replace(body, Body::Free) {
-            Body::Idle(connection) => Some(connection),
+            Body::Idle(connection) | Body::Securing(connection, _) => Some(connection),
             Body::Reading(connection) => {
                 bump(&self.thread.counters().reading, -1);
                 Some(connection)

@@ -12,6 +12,7 @@ use crate::tunnel::datagrams::DatagramEnd;
 use crate::tunnel::end::ClientEnd;
 use crate::worker::{Body, Worker};
 use reactor::{Millis, PeerAddress, TaskId};
+use report::prometheus::Format;
 use std::ops::Range;
 use transport::Transport;
 
@@ -24,6 +25,11 @@ const ROWS_HELD_FACTOR: usize = 2;
 /// The whole status page as JSON. It may wait for locks and files: never called on a worker.
 pub fn status_json(shared: &Registry, generation: &Generation) -> Vec<u8> {
     render(shared, generation, StatusFormat::Json)
+}
+
+/// The metrics of the status page as Prometheus's text. The same holds for it.
+pub fn metrics_text(shared: &Registry, generation: &Generation) -> Vec<u8> {
+    render(shared, generation, StatusFormat::Metrics(Format::Text))
 }
 
 /// The start and the client of an exchange: its future cannot be asked.
@@ -131,12 +137,12 @@ impl Worker {
         let mut of = |state: &'static str, connection: &Connection| {
             row.state = state;
             row.age_ms = Some(now.since(connection.client.accepted_at));
-            row.idle_ms = Some(now.since(connection.idle_since));
+            row.idle_ms = Some(now.since(connection.since));
             row.requests = Some(connection.client.requests.into());
             connection.client.peer.clone()
         };
         let (stream, client) = match body {
-            Body::Idle(connection) => (None, Some(of("idle", connection))),
+            Body::Idle(connection) | Body::Securing(connection, _) => (None, Some(of("idle", connection))),
             Body::Reading(connection) => (None, Some(of("head", connection))),
             Body::Http2(multiplexed) => (None, multiplexed.look(|connection| of("http2", connection))),
             Body::Lingering(_) | Body::HeldBack(_) => {
@@ -200,7 +206,7 @@ impl Worker {
         };
         let reason = CloseReason::Operator;
         match body {
-            Body::Idle(connection) => self.close(connection, reason),
+            Body::Idle(connection) | Body::Securing(connection, _) => self.close(connection, reason),
             Body::Reading(connection) => {
                 bump(&self.thread.counters().reading, -1);
                 self.close(connection, reason);

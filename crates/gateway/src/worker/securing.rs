@@ -8,14 +8,15 @@ use crate::base::logs::error::{Level, RequestLine};
 use crate::downstream::h1::connection::{Connection, Securing};
 use crate::downstream::handshake::FailedHandshake;
 use crate::registry::generation::BoundListener;
+use crate::registry::ocsp::standings::StandingSearch;
 use crate::worker::certificates::Search;
 use crate::worker::{Body, Worker};
 use http1::{HeadEnd, find_head_end};
-use reactor::Read;
+use reactor::{Pending, Read};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use tls::{Pairs, Session};
+use tls::{Pair, Pairs, Session};
 use transport::tls_error;
 
 /// The first byte of a handshake's first record.
@@ -28,6 +29,18 @@ const FIRST_READ_BYTES: usize = 4096;
 
 /// How requests begin that are answered while the client's handshake is incomplete. No server answers TRACE.
 const SAFE_METHODS: [&[u8]; 3] = [b"GET ", b"HEAD ", b"OPTIONS "];
+
+/// What a connection under TLS waits for besides the client.
+#[derive(Debug)]
+pub(crate) enum SecuringWait {
+    /// Certificates that the handshake needs.
+    Certificates(Pending<Result<Vec<Pair>, String>>),
+    /// OCSP answers about the client's certificate, which the first request needs.
+    Standing(StandingSearch),
+}
+
+/// What is beside a connection while it waits so.
+pub(crate) type HandshakeWait = Option<Box<SecuringWait>>;
 
 /// The kind of the client's first byte.
 enum FirstByte {
@@ -44,6 +57,7 @@ impl Worker {
     pub(crate) fn secure(
         self: &Rc<Self>,
         mut connection: Box<Connection>,
+        awaited: HandshakeWait,
         listener: &BoundListener,
         fired: bool,
     ) -> Option<(Box<Connection>, bool)> {
@@ -71,7 +85,7 @@ impl Worker {
                 }
                 FirstByte::Other => {
                     connection.securing = Securing::PlainHttp;
-                    connection.head_since = self.thread.reactor.now();
+                    connection.since = self.thread.reactor.now();
                     return Some((connection, fired));
                 }
                 FirstByte::Handshake => {
@@ -83,7 +97,7 @@ impl Worker {
                 }
             }
         }
-        self.shake_hands(connection, listener, fired)
+        self.shake_hands(connection, awaited, listener, fired)
     }
 
     /// A connection without TLS: HTTP/2 begins with a preface, if it is enabled.
@@ -108,8 +122,8 @@ impl Worker {
             }
             Preface::Partial if !fired => {
                 if !was_partial {
-                    connection.head_since = self.thread.reactor.now();
-                    let deadline = connection.head_since.after(listener.header_timeout);
+                    connection.since = self.thread.reactor.now();
+                    let deadline = connection.since.after(listener.header_timeout);
                     self.thread.reactor.set_deadline(task, Some(deadline));
                 }
                 self.put(task, Body::Idle(connection));
@@ -131,22 +145,29 @@ impl Worker {
             Preface::Other | Preface::Partial | Preface::Nothing => {}
         }
         connection.securing = Securing::Done;
-        connection.head_since = self.thread.reactor.now();
+        connection.since = self.thread.reactor.now();
         Some((connection, fired))
     }
 
     fn shake_hands(
         self: &Rc<Self>,
         mut connection: Box<Connection>,
+        awaited: HandshakeWait,
         listener: &BoundListener,
         fired: bool,
     ) -> Option<(Box<Connection>, bool)> {
         let task = connection.task;
         match connection.stream.handshake() {
-            Ok(true) if !self.standing_is_known(&mut connection) && !fired => self.put(task, Body::Idle(connection)),
-            // The client is there, but the responder does not answer.
-            Ok(true) if connection.awaited.is_some() => self.give_up_handshake(connection),
             Ok(true) => {
+                if let Some(search) = self.search_standing(&connection, awaited) {
+                    // The client is there, but the responder does not answer.
+                    if fired {
+                        self.give_up_handshake(connection);
+                    } else {
+                        self.put(task, Body::Securing(connection, search));
+                    }
+                    return None;
+                }
                 self.note_handshake(&mut connection, listener);
                 if is_http2(&connection) {
                     self.begin_http2(connection, listener);
@@ -155,7 +176,7 @@ impl Worker {
                 return Some((connection, false));
             }
             Ok(false) if let Some(server) = connection.stream.session(Session::awaits_certificate).flatten() => {
-                return self.go_on_with_certificates(connection, listener, server, fired);
+                return self.go_on_with_certificates(connection, awaited, listener, server, fired);
             }
             Ok(false) if fired => self.give_up_handshake(connection),
             Ok(false) if self.thread.refuses_growth() => {
@@ -182,20 +203,21 @@ impl Worker {
 
     fn go_on_with_certificates(
         self: &Rc<Self>,
-        mut connection: Box<Connection>,
+        connection: Box<Connection>,
+        awaited: HandshakeWait,
         listener: &BoundListener,
         server: u32,
         fired: bool,
     ) -> Option<(Box<Connection>, bool)> {
-        match self.search_certificates(&mut connection, server) {
+        match self.search_certificates(&connection, awaited, server) {
             Search::Found(pairs) => match connection.stream.show_certificates(Pairs::new(pairs)) {
-                Ok(()) => return self.shake_hands(connection, listener, fired),
+                Ok(()) => return self.shake_hands(connection, None, listener, fired),
                 Err(error) => self.fail_handshake(connection, &error),
             },
-            Search::Waits if fired => self.give_up_handshake(connection),
-            Search::Waits => {
+            Search::Waits(_) if fired => self.give_up_handshake(connection),
+            Search::Waits(awaited) => {
                 let task = connection.task;
-                self.put(task, Body::Idle(connection));
+                self.put(task, Body::Securing(connection, awaited));
             }
             Search::Failed(message) => {
                 connection.stream.refuse_certificates();

@@ -1,36 +1,32 @@
 //! Clients with certificates that an OCSP responder must confirm (`ssl_ocsp`). The handshake is complete; the
 //! connection waits for the answers before it serves a request, under the same deadline.
 
-use crate::downstream::h1::connection::{Connection, SecuringWait};
+use crate::downstream::h1::connection::Connection;
 use crate::registry::ocsp::standings::StandingSearch;
 use crate::registry::process::wake_token;
 use crate::registry::tls_choice::server_of_side;
 use crate::worker::Worker;
+use crate::worker::securing::{HandshakeWait, SecuringWait};
 use tls::{STATUS_REQUEST_FAILED, Session};
 
 impl Worker {
-    /// Whether nothing is awaited any more; the session then knows the result.
-    pub(crate) fn standing_is_known(&self, connection: &mut Connection) -> bool {
-        let mut search = match connection.awaited.take().map(|awaited| *awaited) {
+    /// Begins the search for the answers, or continues it; the search, while an answer is awaited. At its end the session knows
+    /// the result.
+    pub(crate) fn search_standing(&self, connection: &Connection, awaited: HandshakeWait) -> HandshakeWait {
+        let mut search = match awaited.map(|awaited| *awaited) {
             Some(SecuringWait::Standing(search)) => search,
-            _ => match self.begin_search(connection) {
-                Some(search) => search,
-                None => return true,
-            },
+            _ => self.begin_search(connection)?,
         };
         let token = wake_token(self.thread.index, connection.task);
         let now_s = i64::try_from(self.thread.clock.now().as_secs()).unwrap_or(i64::MAX);
         match search.go_on(&self.thread.shared.standings, token, now_s) {
-            None => {
-                connection.awaited = Some(Box::new(SecuringWait::Standing(search)));
-                return false;
-            }
+            None => return Some(Box::new(SecuringWait::Standing(search))),
             Some(Ok(())) => {}
             Some(Err(reason)) => {
                 connection.stream.session_mut(|session| session.doubt_client(reason));
             }
         }
-        true
+        None
     }
 
     fn begin_search(&self, connection: &Connection) -> Option<StandingSearch> {

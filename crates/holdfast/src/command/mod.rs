@@ -2,6 +2,8 @@
 
 mod completions;
 mod incident;
+#[cfg(feature = "kubernetes")]
+mod ingress;
 mod man;
 mod origin;
 mod record;
@@ -49,6 +51,9 @@ enum Command {
     Doctor(Box<doctor::Args>),
     Record(Box<record::Args>),
     Incident(incident::Args),
+    // Boxed: it has the flags of ingress-nginx.
+    #[cfg(feature = "kubernetes")]
+    Ingress(Box<ingress::Args>),
     Explain(Box<explain::Args>),
     Migrate(migrate::Args),
     Plan(plan::Args),
@@ -77,6 +82,8 @@ pub(crate) fn run(words: Vec<OsString>) -> u8 {
         Command::Doctor(args) => doctor::run(&args),
         Command::Record(args) => record::run(*args),
         Command::Incident(args) => incident::run(&args),
+        #[cfg(feature = "kubernetes")]
+        Command::Ingress(args) => ingress::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Migrate(args) => migrate::run(&args),
         Command::Plan(args) => plan::run(&args),

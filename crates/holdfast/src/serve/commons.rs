@@ -1,4 +1,4 @@
-//! What the processes of one installation share (`worker_groups`), from the master's view: the zones of limits, the count of
+//! What the processes of one installation share (`worker_groups`), from the master's view: the zones of limits, the news of caches, the count of
 //! connections of each, and for each a pair of sockets over which the others leave connections to it. The master keeps both ends of each pair, so that
 //! connections on their way survive the process that they go to. All processes have all ends, and take in what waits for a process
 //! that cannot.
@@ -29,7 +29,7 @@ pub(super) struct Commons {
     counts: SharedCounters,
     /// For each process the end that it reads, and the end that the others write.
     landings: Vec<(OwnedFd, OwnedFd)>,
-    /// The zones of limits, by what they are.
+    /// The zones of limits and the caches, by what they are.
     zones: RefCell<BTreeMap<ZoneSpec, Rc<SharedCounters>>>,
 }
 

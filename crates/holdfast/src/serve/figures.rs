@@ -1,48 +1,52 @@
-//! Figures that a process publishes for the others (`worker_groups`): a file in memory with the totals and the status, which its
+//! Figures that a process publishes for the others (`worker_groups`): a file in memory with its status and its totals, which its
 //! owner writes and the others read. The master keeps the file, so the last figures of a killed process are not lost.
 //!
-//! The file has two halves, written in turns, each with a number and a checksum: a reader takes the newest half that is
-//! complete. So no process waits, and a process that is killed while it writes spoils only one half.
+//! Each of the two has two places, written in turns, each with a number and a checksum: a reader takes the newest place that is
+//! complete. So no process waits, and a process that is killed while it writes spoils only one place.
 
 use gateway::Totals;
 use rustix::fs::{MemfdFlags, memfd_create};
+use std::cmp::Reverse;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher as _};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-/// Where the second half begins; pages that are not written take no memory.
-const HALF_BYTES: u64 = 64 << 20;
-/// Number, length, checksum, totals.
-const HEAD_WORDS: usize = 3 + Totals::COUNT;
-const HEAD_BYTES: usize = HEAD_WORDS * 8;
+/// Where the status and the totals are. Pages that are not written take no memory.
+const STATUS: Places = Places { at: [0, 64 << 20], bytes_max: (64 << 20) - HEAD_BYTES };
+const TOTALS: Places = Places { at: [128 << 20, (128 << 20) + 4096], bytes_max: 4096 - HEAD_BYTES };
+
+/// Number, length, checksum.
+const HEAD_WORDS: usize = 3;
+const HEAD_BYTES: u64 = HEAD_WORDS as u64 * 8;
+
+/// Most attempts of a reader. One fails if its owner publishes twice during it: that takes the owner as long as two status pages,
+/// and the reader less than one, so a second failure is rare.
+const ATTEMPTS_MAX: usize = 16;
 
 /// The body of the message with the files of other processes, if the first is that of all processes that have ended.
 pub(super) const FIGURES_WITH_ENDED: &[u8] = b"ended";
 
-/// The file, for its writer or for a reader.
+/// The file, for a writer or for a reader. Only one handle may write the status, and only one the totals.
 #[derive(Debug)]
 pub(super) struct FiguresFile {
     file: File,
-    /// The number of the last figures that this process has written.
+    /// The number of what this handle has written last.
     number: u64,
 }
 
-/// Figures of one moment.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Figures {
-    pub(super) totals: Totals,
-    /// The status, as `gateway` encodes it.
-    pub(super) status: Vec<u8>,
+/// The two places of one kind of figures.
+struct Places {
+    at: [u64; 2],
+    bytes_max: u64,
 }
 
-/// What is before the figures of a half.
+/// What is before the bytes of a place.
 #[derive(Debug, Clone, Copy)]
 struct Head {
     number: u64,
     bytes: u64,
     checksum: u64,
-    totals: Totals,
 }
 
 impl FiguresFile {
@@ -65,84 +69,150 @@ impl FiguresFile {
         &self.file
     }
 
-    /// Publishes figures.
-    pub(super) fn write(&mut self, figures: &Figures) -> io::Result<()> {
-        if figures.status.len() as u64 + HEAD_BYTES as u64 > HALF_BYTES {
+    /// Publishes a status, as `gateway` encodes it.
+    pub(super) fn write_status(&mut self, status: &[u8]) -> io::Result<()> {
+        self.write(&STATUS, status)
+    }
+
+    /// Publishes totals.
+    pub(super) fn write_totals(&mut self, totals: &Totals) -> io::Result<()> {
+        let bytes: Vec<u8> = totals.numbers().iter().flat_map(|number| number.to_le_bytes()).collect();
+        self.write(&TOTALS, &bytes)
+    }
+
+    /// The newest status; `None` if there is none.
+    pub(super) fn status(&self) -> Option<Vec<u8>> {
+        STATUS.read(&self.file)
+    }
+
+    /// The newest totals; `None` if there are none.
+    pub(super) fn totals(&self) -> Option<Totals> {
+        let bytes = TOTALS.read(&self.file)?;
+        let (numbers, _) = bytes.as_chunks::<8>();
+        let numbers: Vec<u64> = numbers.iter().map(|number| u64::from_le_bytes(*number)).collect();
+        Some(Totals::of_numbers(numbers.try_into().ok()?))
+    }
+
+    fn write(&mut self, places: &Places, body: &[u8]) -> io::Result<()> {
+        let length = body.len() as u64;
+        if length > places.bytes_max {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        self.number += 1;
-        let words = [self.number, figures.status.len() as u64, 0];
-        let mut words: Vec<u64> = words.into_iter().chain(figures.totals.numbers()).collect();
-        words[2] = checksum(&words, &figures.status);
+        let number = self.number + 1;
+        let words: [u64; HEAD_WORDS] = [number, length, checksum(number, body)];
         let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        bytes.extend_from_slice(&figures.status);
-        self.file.write_all_at(&bytes, self.number % 2 * HALF_BYTES)
-    }
-
-    /// The newest figures; `None` if there are none.
-    pub(super) fn read(&self) -> Option<Figures> {
-        // A half that is being written now is not complete, and the other one is.
-        let mut heads: Vec<(u64, Head)> =
-            [0, HALF_BYTES].into_iter().filter_map(|at| Some((at, self.head(at)?))).collect();
-        heads.sort_by_key(|(_, head)| std::cmp::Reverse(head.number));
-        heads.into_iter().find_map(|(at, head)| self.body(at, head))
-    }
-
-    /// The newest totals alone.
-    pub(super) fn totals(&self) -> Option<Totals> {
-        let heads = [0, HALF_BYTES].into_iter().filter_map(|at| self.head(at));
-        heads.max_by_key(|head| head.number).map(|head| head.totals)
-    }
-
-    fn head(&self, at: u64) -> Option<Head> {
-        let mut bytes = [0; HEAD_BYTES];
-        self.file.read_exact_at(&mut bytes, at).ok()?;
-        let (words, _) = bytes.as_chunks::<8>();
-        let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
-        let [number, bytes, checksum, totals @ ..] = words.as_slice() else { return None };
-        let totals = Totals::of_numbers(totals.try_into().ok()?);
-        (*number > 0).then_some(Head { number: *number, bytes: *bytes, checksum: *checksum, totals })
-    }
-
-    fn body(&self, at: u64, head: Head) -> Option<Figures> {
-        let Head { number, bytes, checksum: written, totals } = head;
-        let length = usize::try_from(bytes).ok().filter(|_| bytes < HALF_BYTES)?;
-        let mut status = vec![0; length];
-        self.file.read_exact_at(&mut status, at + HEAD_BYTES as u64).ok()?;
-        let words: Vec<u64> = [number, bytes, 0].into_iter().chain(totals.numbers()).collect();
-        (checksum(&words, &status) == written).then_some(Figures { totals, status })
+        bytes.extend_from_slice(body);
+        self.file.write_all_at(&bytes, places.at[(number % 2) as usize])?;
+        self.number = number;
+        Ok(())
     }
 }
 
-fn checksum(words: &[u64], status: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    for word in words {
-        hasher.write_u64(*word);
+impl Places {
+    /// The newest bytes. Both places may change while they are read: then it reads again.
+    fn read(&self, file: &File) -> Option<Vec<u8>> {
+        for _ in 0..ATTEMPTS_MAX {
+            let mut heads: Vec<(u64, Head)> = self.at.iter().filter_map(|at| Some((*at, head(file, *at)?))).collect();
+            if heads.is_empty() {
+                return None;
+            }
+            heads.sort_by_key(|(_, head)| Reverse(head.number));
+            // A place that is being written now is not complete, and the other one is.
+            if let Some(found) = heads.into_iter().find_map(|(at, head)| self.body(file, at, head)) {
+                return Some(found);
+            }
+        }
+        None
     }
-    hasher.write(status);
+
+    fn body(&self, file: &File, at: u64, head: Head) -> Option<Vec<u8>> {
+        let length = usize::try_from(head.bytes).ok().filter(|_| head.bytes <= self.bytes_max)?;
+        let mut body = vec![0; length];
+        file.read_exact_at(&mut body, at + HEAD_BYTES).ok()?;
+        (checksum(head.number, &body) == head.checksum).then_some(body)
+    }
+}
+
+fn head(file: &File, at: u64) -> Option<Head> {
+    let mut bytes = [0; HEAD_BYTES as usize];
+    file.read_exact_at(&mut bytes, at).ok()?;
+    let (words, _) = bytes.as_chunks::<8>();
+    let [number, bytes, checksum] =
+        words.try_into().ok().map(|words: [[u8; 8]; HEAD_WORDS]| words.map(u64::from_le_bytes))?;
+    (number > 0).then_some(Head { number, bytes, checksum })
+}
+
+fn checksum(number: u64, body: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write_u64(number);
+    hasher.write_usize(body.len());
+    hasher.write(body);
     hasher.finish()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
-    fn figures(number: u64) -> Figures {
-        let totals = Totals { requests: number, ..Totals::default() };
-        Figures { totals, status: vec![b'x'; 100_000 + number as usize] }
+    fn status(number: u64) -> Vec<u8> {
+        vec![b'x'; 20_000 + number as usize]
+    }
+
+    fn totals(number: u64) -> Totals {
+        Totals { requests: number, waiting: number, ..Totals::default() }
     }
 
     #[test]
     fn the_newest_complete_figures_are_read() {
         let mut file = FiguresFile::new().unwrap();
-        assert_eq!((file.read(), file.totals()), (None, None));
+        let mut of_totals = file.share().unwrap();
+        assert_eq!((file.status(), file.totals()), (None, None));
         for number in 1..5 {
-            file.write(&figures(number)).unwrap();
+            file.write_status(&status(number)).unwrap();
+            of_totals.write_totals(&totals(number)).unwrap();
             let other = FiguresFile::over(file.file().try_clone().unwrap());
-            assert_eq!((other.read(), other.totals()), (Some(figures(number)), Some(figures(number).totals)));
+            assert_eq!((other.status(), other.totals()), (Some(status(number)), Some(totals(number))));
         }
-        // The fourth figures are in the first half: killed while it wrote them, the process has left the third.
-        file.file().write_all_at(b"torn", HEAD_BYTES as u64 + 5000).unwrap();
-        assert_eq!(file.read(), Some(figures(3)));
+        // The fourth figures are in the first places: killed while it wrote them, the process has left the third.
+        file.file().write_all_at(b"torn", STATUS.at[0] + HEAD_BYTES + 5000).unwrap();
+        file.file().write_all_at(b"torn", TOTALS.at[0] + HEAD_BYTES + 20).unwrap();
+        assert_eq!((file.status(), file.totals()), (Some(status(3)), Some(totals(3))));
+    }
+
+    #[test]
+    fn a_reader_sees_no_older_figures_and_always_some_while_they_are_published() {
+        const WRITTEN: u64 = 500;
+        let mut file = FiguresFile::new().unwrap();
+        let mut of_totals = file.share().unwrap();
+        file.write_status(&status(1)).unwrap();
+        of_totals.write_totals(&totals(1)).unwrap();
+        let reader = file.share().unwrap();
+        let ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 2..=WRITTEN {
+                    file.write_status(&status(number)).unwrap();
+                    of_totals.write_totals(&totals(number)).unwrap();
+                }
+                ended.store(true, Ordering::Release);
+            });
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let (mut length, mut requests) = (0, 0);
+                    while !ended.load(Ordering::Acquire) {
+                        let now = reader.status().unwrap().len();
+                        assert!(now >= length, "{now} after {length}");
+                        let read = reader.totals().unwrap();
+                        assert!(
+                            read.requests >= requests && read.waiting == read.requests,
+                            "{read:?} after {requests}"
+                        );
+                        (length, requests) = (now, read.requests);
+                    }
+                });
+            }
+        });
+        assert_eq!((reader.status(), reader.totals()), (Some(status(WRITTEN)), Some(totals(WRITTEN))));
     }
 }

@@ -57,7 +57,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// The zones of limits.
+    /// The zones of limits, and the caches.
     fn zones(&self) -> &[ZoneSpec] {
         self.prepared.plan.as_ref().map_or(&[], |plan| plan.zones.as_slice())
     }

@@ -7,6 +7,8 @@ mod adoption;
 mod certificate_watch;
 mod channel;
 mod child;
+#[cfg(feature = "kubernetes")]
+pub(crate) mod cluster;
 mod commons;
 mod ctl_socket;
 mod ctl_work;

@@ -102,7 +102,7 @@ pub(super) struct Order {
     pub(super) part: Option<Part>,
     /// How many processes share something with it; 0: none.
     pub(super) commons: usize,
-    /// Zones of limits that several processes share. The first descriptors are their memory.
+    /// Zones of limits and caches that several processes share. The first descriptors are their memory.
     pub(super) zones: Vec<ZoneSpec>,
     /// Keys of session tickets made by the master.
     pub(super) tickets: Vec<TicketState>,
@@ -162,7 +162,7 @@ impl Order {
         put_count(&mut out, self.commons);
         put_count(&mut out, self.zones.len());
         for ZoneSpec { kind, name, bytes } in &self.zones {
-            put_count(&mut out, usize::from(*kind == ZoneKind::Connections));
+            put_count(&mut out, ZoneKind::ALL.iter().position(|known| known == kind).unwrap_or_default());
             put(&mut out, name.as_bytes());
             put_number(&mut out, *bytes);
         }
@@ -190,7 +190,7 @@ impl Order {
         let part = from.list(|from| Some(Part { index: number(from)?, of: number(from)? }))?.pop();
         let commons = from.count()?;
         let zones = from.list(|from| {
-            let kind = if from.count()? > 0 { ZoneKind::Connections } else { ZoneKind::Requests };
+            let kind = *ZoneKind::ALL.get(from.count()?)?;
             Some(ZoneSpec { kind, name: from.string()?, bytes: from.number()? })
         })?;
         let tickets = from.list(|from| TicketState::decode(from.bytes()?))?;
@@ -226,9 +226,7 @@ mod tests {
             meeting_place: true,
             part: Some(Part { index: 2, of: 3 }),
             commons: 3,
-            zones: [ZoneKind::Connections, ZoneKind::Requests]
-                .map(|kind| ZoneSpec { kind, name: "z".to_owned(), bytes: 7 })
-                .into(),
+            zones: ZoneKind::ALL.map(|kind| ZoneSpec { kind, name: "z".to_owned(), bytes: 7 }).into(),
             tickets: tls::TicketKeys::random().state().into_iter().collect(),
         };
         let bytes = order.encode();

@@ -5,7 +5,7 @@
 //! processes. A packet without a descriptor asks to accept what waits.
 
 use super::commons::CLOSED;
-use super::figures::{Figures, FiguresFile};
+use super::figures::FiguresFile;
 use crate::report::errno;
 use gateway::{Level, ListenerId, Neighbours, OtherFigures, Registry, Totals};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -65,7 +65,8 @@ pub(super) struct Published {
 /// The others.
 struct Siblings {
     published: RwLock<Published>,
-    own_figures: Mutex<FiguresFile>,
+    own_status: Mutex<FiguresFile>,
+    own_totals: Mutex<FiguresFile>,
     index: usize,
     counts: SharedCounters,
     others: Vec<OwnedFd>,
@@ -109,18 +110,20 @@ impl Neighbours for Handle {
         }
     }
 
-    fn publish(&self, totals: &Totals, figures: Vec<u8>) {
-        let mut file = self.0.own_figures.lock().unwrap_or_else(PoisonError::into_inner);
+    fn publish(&self, figures: &[u8]) {
         // Without memory for them, the figures before stay.
-        let _ = file.write(&Figures { totals: *totals, status: figures });
+        let _ = self.0.own_status.lock().unwrap_or_else(PoisonError::into_inner).write_status(figures);
+    }
+
+    fn publish_totals(&self, totals: &Totals) {
+        let _ = self.0.own_totals.lock().unwrap_or_else(PoisonError::into_inner).write_totals(totals);
     }
 
     fn figures(&self) -> OtherFigures {
         let published = self.0.published.read().unwrap_or_else(PoisonError::into_inner);
-        let status = |file: &FiguresFile| Some(file.read()?.status);
         OtherFigures {
-            living: published.living.iter().filter_map(status).collect(),
-            ended: published.ended.as_ref().and_then(status),
+            living: published.living.iter().filter_map(FiguresFile::status).collect(),
+            ended: published.ended.as_ref().and_then(FiguresFile::status),
         }
     }
 
@@ -146,7 +149,7 @@ impl Neighbours for Handle {
 impl Siblings {
     /// No descriptor is left: nothing is left to this process for a while.
     fn set_full(&self) {
-        self.full_until.store(reactor::monotonic_millis().0 + FULL_MS, Ordering::Relaxed);
+        self.full_until.store(reactor::monotonic_millis().0 + FULL_MS, Ordering::SeqCst);
         self.publish(0);
     }
 
@@ -160,13 +163,19 @@ impl Siblings {
 
     fn publish(&self, own: usize) {
         let Some(count) = self.counts.get(self.index) else { return };
-        let full = reactor::monotonic_millis().0 < self.full_until.load(Ordering::Relaxed);
-        let closed = full || self.closed.load(Ordering::Relaxed);
-        let own = if closed { CLOSED } else { u32::try_from(own).unwrap_or(CLOSED - 1).min(CLOSED - 1) };
+        let own = u32::try_from(own).unwrap_or(CLOSED - 1).min(CLOSED - 1);
         if let Some(at) = self.counts.get(self.others.len() + self.index) {
             at.store(moment(), Ordering::Relaxed);
         }
-        count.store(own, Ordering::Relaxed);
+        let is_closed = || {
+            let full = reactor::monotonic_millis().0 < self.full_until.load(Ordering::SeqCst);
+            full || self.closed.load(Ordering::SeqCst)
+        };
+        count.store(if is_closed() { CLOSED } else { own }, Ordering::SeqCst);
+        // Another thread may have closed it, and published that, since this one has looked: that must stay.
+        if is_closed() {
+            count.store(CLOSED, Ordering::SeqCst);
+        }
     }
 
     fn send(&self, other: usize, name: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
@@ -191,9 +200,11 @@ impl Landing {
         names: ListenerNames,
     ) -> io::Result<Self> {
         let Belongings { counts, landings, others, figures } = belongings;
+        let own_totals = Mutex::new(figures.share()?);
         let siblings = Arc::new(Siblings {
             published: RwLock::default(),
-            own_figures: Mutex::new(figures),
+            own_status: Mutex::new(figures),
+            own_totals,
             index: index.into(),
             counts,
             others,
@@ -214,7 +225,7 @@ impl Landing {
 
     /// This process finishes: the others leave nothing more to it.
     pub(super) fn close(&self) {
-        if !self.siblings.closed.swap(true, Ordering::Relaxed) {
+        if !self.siblings.closed.swap(true, Ordering::SeqCst) {
             self.siblings.publish(0);
         }
     }

@@ -80,6 +80,23 @@ impl Sockets {
         Ok(opened)
     }
 
+    /// Like [`Sockets::open`], but a socket that cannot be opened costs only itself: its number is in the result, with the
+    /// message.
+    #[cfg(feature = "kubernetes")]
+    pub(super) fn open_each(
+        &self,
+        specs: &[ListenerSpec],
+        workers: u16,
+    ) -> (Opened, Vec<(gateway::ListenerId, String)>) {
+        let (mut opened, mut failed) = (Opened::default(), Vec::new());
+        for spec in specs {
+            if let Err(message) = self.open_one(spec, workers, &mut opened) {
+                failed.push((spec.id, message));
+            }
+        }
+        (opened, failed)
+    }
+
     fn open_one(&self, spec: &ListenerSpec, workers: u16, opened: &mut Opened) -> Result<(), String> {
         let mut listeners =
             self.known(&spec.address, &spec.options).map(|bound| bound.listeners.clone()).unwrap_or_default();

@@ -11,6 +11,8 @@ mod explain;
 mod few_settings;
 mod groups;
 mod incident;
+#[cfg(feature = "kubernetes")]
+mod ingress;
 mod ingress_chart;
 mod installed;
 mod lab;
@@ -35,6 +37,7 @@ mod load_websocket_bad_input;
 mod load_websocket_processes;
 mod logs;
 mod migrate;
+#[cfg(feature = "kubernetes")]
 mod migrate_kubernetes;
 mod monitoring;
 mod names;

@@ -77,7 +77,6 @@ impl Planner<'_, '_> {
         let always = self.reader.flag("auth-always-set-cookie") == Some(true);
         let words = ["Set-Cookie", "$hf_auth_cookie"].into_iter().chain(always.then_some("always"));
         asked.push(self.origin.line("add_header", words));
-        asked.push(self.origin.line("add_header_inherit", ["merge"]));
         for field in self.response_headers(is_global) {
             let variable = format!("$hf_auth_{}", field.to_ascii_lowercase().replace('-', "_"));
             let source = format!("$upstream_http_{}", field.to_ascii_lowercase().replace('-', "_"));
@@ -127,7 +126,7 @@ impl Planner<'_, '_> {
             match value::template(text.trim(), place, false) {
                 Ok(text) if value::is_header_name(&name) => crate::config_map::set(&mut headers, &name, text),
                 Ok(_) => {
-                    self.reader.wrong("auth-proxy-set-headers", format!("\"{}\" is no header", name.escape_debug()))
+                    self.reader.wrong("auth-proxy-set-headers", format!("\"{}\" is no header", name.escape_debug()));
                 }
                 Err(message) => self.reader.wrong("auth-proxy-set-headers", message),
             }

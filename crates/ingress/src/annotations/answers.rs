@@ -5,7 +5,6 @@ use super::access::redirect_url;
 use crate::assembly::Matcher;
 use crate::config_map::statuses;
 use crate::value;
-use conf::tree::Directive;
 
 /// What browsers may send without `cors-allow-headers`, as in ingress-nginx.
 const CORS_HEADERS: &str = "DNT,Keep-Alive,User-Agent,X-Requested-With,If-Modified-Since,Cache-Control,Content-Type,Range,\
@@ -107,20 +106,16 @@ impl Planner<'_, '_> {
             fields.push(("Access-Control-Expose-Headers", expose));
         }
         fields.push(("Access-Control-Max-Age", age));
-        let mut lines: Vec<Directive> = Vec::new();
         for (name, text) in &fields {
             let text = self.only_with_origin(&allowed, text);
-            lines.push(self.origin.line("add_header", [*name, &text, "always"]));
-        }
-        if allowed != "*" {
-            lines.push(self.origin.line("add_header", ["Vary", "Origin", "always"]));
-        }
-        lines.push(self.origin.line("add_header_inherit", ["merge"]));
-        for (name, _) in &fields {
+            self.line("add_header", [*name, &text, "always"]);
             self.line("proxy_hide_header", [*name]);
         }
-        self.plan.location.extend(lines.clone());
-        lines.push(self.origin.line("return", ["204"]));
+        if allowed != "*" {
+            self.line("add_header", ["Vary", "Origin", "always"]);
+        }
+        // The block has the fields of the location.
+        let lines = vec![self.origin.line("return", ["204"])];
         let line = self.condition(&preflight, "=", "1", lines);
         self.plan.first.push(line);
     }
@@ -149,12 +144,11 @@ impl Planner<'_, '_> {
         let mut entries = vec![self.origin.line("default", [""])];
         let is_any = items.is_empty() || items.contains(&"*");
         for item in items.iter().filter(|_| !is_any) {
-            match origin_pattern(item) {
-                Some(pattern) => entries.push(self.origin.line(&pattern, ["$http_origin"])),
-                None => {
-                    self.reader.wrong("cors-allow-origin", format!("\"{}\" is no origin", item.escape_debug()));
-                    return None;
-                }
+            if let Some(pattern) = origin_pattern(item) {
+                entries.push(self.origin.line(&pattern, ["$http_origin"]));
+            } else {
+                self.reader.wrong("cors-allow-origin", format!("\"{}\" is no origin", item.escape_debug()));
+                return None;
             }
         }
         let (preflight, is_new) = self.assembly.variable(&format!("preflight {items:?}"));

@@ -245,7 +245,7 @@ impl Planner<'_, '_> {
             match value::template(&text, place, false) {
                 Ok(text) if value::is_header_name(&name) => crate::config_map::set(&mut params, &name, text),
                 Ok(_) => {
-                    self.reader.wrong("fastcgi-params-configmap", format!("\"{}\" is no name", name.escape_debug()))
+                    self.reader.wrong("fastcgi-params-configmap", format!("\"{}\" is no name", name.escape_debug()));
                 }
                 Err(message) => self.reader.wrong("fastcgi-params-configmap", format!("\"{name}\": {message}")),
             }

@@ -76,7 +76,7 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    /// The name of the object that stands for what no object asked for: the controller's `ConfigMap`.
+    /// The owner of what no object asked for: the controller's `ConfigMap`.
     pub(crate) fn own_name(&self) -> ObjectName {
         let name = self.settings.config_map.clone().unwrap_or_else(|| Name::new("", "defaults"));
         ObjectName { kind: Kind::ConfigMap, name }

@@ -187,13 +187,9 @@ impl Assembly<'_> {
         self.servers.options.insert(port, options.iter().map(|option| (*option).to_owned()).collect());
     }
 
-    /// Puts the servers of a port behind a `stream` server: they listen on the loopback at another port and learn the
-    /// client's address by the PROXY protocol. Returns that port.
-    pub(super) fn put_behind(&mut self, port: u16) -> u16 {
-        // 442 is what ingress-nginx uses for this.
-        let inner = if port == self.settings.https_port { 442 } else { port ^ 0x8000 };
+    /// Puts the servers of a port behind the `stream` server that has it: they listen on the loopback at another port.
+    pub(super) fn put_behind(&mut self, port: u16, inner: u16) {
         self.servers.inner.insert(port, inner);
-        inner
     }
 
     /// Whether a server listens on the port.
@@ -245,10 +241,6 @@ impl Assembly<'_> {
                 let (certificate, key) = draft.certificate.as_ref().unwrap_or(&default);
                 lines.push(draft.origin.line("ssl_certificate", [certificate]));
                 lines.push(draft.origin.line("ssl_certificate_key", [key]));
-                if draft.listens.iter().any(|listen| inner.contains_key(&listen.port)) {
-                    lines.push(own.line("set_real_ip_from", ["127.0.0.1"]));
-                    lines.push(own.line("real_ip_header", ["proxy_protocol"]));
-                }
             }
             lines.extend(draft.directives);
             lines.extend(draft.locations.into_iter().map(write_location));
@@ -273,7 +265,6 @@ impl Assembly<'_> {
             words.push("ssl");
         }
         if let Some(inner) = inner {
-            words.push("proxy_protocol");
             let address = format!("127.0.0.1:{inner}");
             return vec![own.line("listen", std::iter::once(address.as_str()).chain(words))];
         }

@@ -4,7 +4,7 @@ use super::{Assembly, Conflict, UpstreamName};
 use crate::ObjectName;
 use crate::tree::Origin;
 use conf::tree::Directive;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A TCP or UDP server.
 struct Forward {
@@ -13,13 +13,16 @@ struct Forward {
     options: Vec<String>,
 }
 
+/// Server names with the objects that asked for them and their upstreams.
+type Names = BTreeMap<String, (ObjectName, UpstreamName)>;
+
 /// The servers of `stream` so far.
 #[derive(Default)]
 pub(super) struct Streams {
     /// By port and UDP.
     forwards: BTreeMap<(u16, bool), Forward>,
     /// By port: server names with their upstreams.
-    passed: BTreeMap<u16, BTreeMap<String, (ObjectName, UpstreamName)>>,
+    passed: BTreeMap<u16, Names>,
 }
 
 impl Assembly<'_> {
@@ -70,24 +73,9 @@ impl Assembly<'_> {
         let mut out = std::mem::take(&mut self.stream);
         out.extend(self.upstreams.take_stream());
         let Streams { forwards, passed } = std::mem::take(&mut self.streams);
+        let taken: BTreeSet<u16> = forwards.keys().map(|(port, _)| *port).chain(passed.keys().copied()).collect();
         for (port, names) in passed {
-            let table = format!("$hf_passed_{port}");
-            let mut entries = vec![own.line::<&str>("hostnames", [])];
-            for (host, (owner, upstream)) in &names {
-                let origin = self.origin(owner);
-                let name = if host.is_empty() { "default" } else { host.as_str() };
-                entries.push(origin.line(name, [upstream]));
-            }
-            if self.has_port(port) && !names.contains_key("") {
-                let inner = self.put_behind(port);
-                entries.push(own.line("default", [format!("127.0.0.1:{inner}")]));
-            }
-            out.push(own.block("map", ["$ssl_preread_server_name", table.as_str()], entries));
-            let addresses = self.listen_addresses(port);
-            let mut lines: Vec<_> = addresses.iter().map(|address| own.line("listen", [address])).collect();
-            lines.push(own.line("ssl_preread", ["on"]));
-            lines.push(own.line("proxy_pass", [table.as_str()]));
-            out.push(own.block::<&str>("server", [], lines));
+            out.extend(self.write_passed(own, port, &names, &taken));
         }
         for ((port, udp), forward) in forwards {
             let mut lines = Vec::new();
@@ -100,5 +88,44 @@ impl Assembly<'_> {
             out.push(own.block::<&str>("server", [], lines));
         }
         out
+    }
+
+    /// A port with names that are passed through: its server gives each connection to a listener inside. That of `http`
+    /// ends TLS; the other one is a server of `stream` for the names. No connection is between them, so both see the
+    /// client's address.
+    fn write_passed(&mut self, own: Origin, port: u16, names: &Names, taken: &BTreeSet<u16>) -> Vec<Directive> {
+        let (next, table) = (format!("$hf_next_{port}"), format!("$hf_passed_{port}"));
+        let inner = self.free_port(port, taken);
+        let inside = format!("127.0.0.1:{}", self.free_port(inner, taken));
+        let mut nexts = vec![own.line::<&str>("hostnames", [])];
+        let mut upstreams = nexts.clone();
+        for (host, (owner, upstream)) in names {
+            let origin = self.origin(owner);
+            let name = if host.is_empty() { "default" } else { host.as_str() };
+            nexts.push(origin.line(name, [&inside]));
+            upstreams.push(origin.line(name, [upstream]));
+        }
+        if self.has_port(port) && !names.contains_key("") {
+            self.put_behind(port, inner);
+            nexts.push(own.line("default", [format!("127.0.0.1:{inner}")]));
+        }
+        let addresses = self.listen_addresses(port);
+        let mut outer: Vec<_> = addresses.iter().map(|address| own.line("listen", [address])).collect();
+        outer.push(own.line("ssl_preread", ["on"]));
+        outer.push(own.line("pass", [&next]));
+        let inner =
+            vec![own.line("listen", [&inside]), own.line("ssl_preread", ["on"]), own.line("proxy_pass", [&table])];
+        vec![
+            own.block("map", ["$ssl_preread_server_name", next.as_str()], nexts),
+            own.block("map", ["$ssl_preread_server_name", table.as_str()], upstreams),
+            own.block::<&str>("server", [], outer),
+            own.block::<&str>("server", [], inner),
+        ]
+    }
+
+    /// The next lower port that nothing listens on: 442 for 443, as in ingress-nginx. Ports above would meet those that the
+    /// system gives to connections.
+    fn free_port(&self, port: u16, taken: &BTreeSet<u16>) -> u16 {
+        (1..port).rev().find(|port| !self.has_port(*port) && !taken.contains(port)).unwrap_or(1)
     }
 }

@@ -197,13 +197,22 @@ fn map(origin: Origin, key: &str, name: &str, entries: &[(&str, &str)]) -> Direc
 }
 
 /// Variables and limits that all servers share.
-pub(super) fn definitions(keys: &mut Keys, origin: Origin, global: &mut Global, http: &mut Vec<Directive>) {
+pub(super) fn definitions(
+    keys: &mut Keys,
+    origin: Origin,
+    global: &mut Global,
+    https_port: u16,
+    http: &mut Vec<Directive>,
+) {
     let dollar = origin.line("default", ["$"]);
     http.push(origin.block("geo", ["$hf_dollar"], vec![dollar]));
     http.push(map(origin, "$http_upgrade", "$connection_upgrade", &[("default", "upgrade"), ("", "")]));
     http.push(map(origin, "$http_x_request_id", "$req_id", &[("default", "$http_x_request_id"), ("", "$request_id")]));
     http.push(map(origin, "$http_host", "$best_http_host", &[("default", "$http_host"), ("", "$host")]));
-    http.push(map(origin, "$server_port", "$pass_server_port", &[("default", "$server_port"), ("442", "443")]));
+    // Behind a port that is passed through, the servers have the port below it.
+    let (inner, outer) = (https_port.saturating_sub(1).to_string(), https_port.to_string());
+    let ports = [("default", "$server_port"), (inner.as_str(), outer.as_str())];
+    http.push(map(origin, "$server_port", "$pass_server_port", &ports));
     if global.use_forwarded {
         let proto = [("default", "$scheme"), ("http", "http"), ("https", "https")];
         http.push(map(origin, "$http_x_forwarded_proto", "$pass_access_scheme", &proto));

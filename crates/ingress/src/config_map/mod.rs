@@ -74,7 +74,7 @@ pub(crate) fn write(assembly: &mut Assembly<'_>) -> Global {
         http.push(origin.line("proxy_pass_header", ["Server"]));
     }
     let mut global = defaults::global(&mut keys, assembly, origin, &mut http);
-    defaults::definitions(&mut keys, origin, &mut global, &mut http);
+    defaults::definitions(&mut keys, origin, &mut global, assembly.settings.https_port, &mut http);
     defaults::process(&mut keys, assembly, origin);
     assembly.http.extend(http);
     for (level, reason, message) in keys.said {
@@ -91,6 +91,8 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("default_type", "text/html"),
     ("http2", "on"),
     ("absolute_redirect", "on"),
+    // Fields of a location come on top of those of its server, such as Strict-Transport-Security.
+    ("add_header_inherit", "merge"),
     ("keepalive_timeout", "75s"),
     ("keepalive_requests", "1000"),
     ("proxy_buffer_size", "4k"),

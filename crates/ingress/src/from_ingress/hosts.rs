@@ -17,6 +17,7 @@ pub(super) enum PathType {
 
 /// A path of a host.
 #[derive(Debug, Clone)]
+#[allow(clippy::struct_field_names)] // the API calls it so
 pub(super) struct Path {
     pub(super) path: String,
     pub(super) kind: PathType,
@@ -27,6 +28,15 @@ pub(super) struct Path {
     pub(super) canary: Option<(usize, IngressBackend)>,
 }
 
+/// The certificate of a host.
+#[derive(Debug)]
+enum Tls {
+    /// That of the controller.
+    Default,
+    /// A Secret.
+    Secret(Name),
+}
+
 /// What all Ingresses say about a host.
 #[derive(Debug, Default)]
 pub(super) struct Host {
@@ -34,8 +44,8 @@ pub(super) struct Host {
     taken: BTreeMap<(String, PathType), usize>,
     /// Ingresses that name the host, the oldest first.
     ingresses: Vec<usize>,
-    /// The Secret with the certificate. `Some(None)`: TLS with the default certificate.
-    tls: Option<Option<Name>>,
+    /// TLS, and where its certificate is.
+    tls: Option<Tls>,
 }
 
 impl Host {
@@ -133,7 +143,7 @@ fn check_path(path: &str) -> Result<(), String> {
 }
 
 /// The Secret of the first entry of `tls` that covers the host.
-fn tls(it: &Served, host: &str) -> Option<Option<Name>> {
+fn tls(it: &Served, host: &str) -> Option<Tls> {
     let covers = |known: &String| {
         let known = known.to_ascii_lowercase();
         known == host
@@ -150,7 +160,10 @@ fn tls(it: &Served, host: &str) -> Option<Option<Name>> {
         // An entry without hosts is for all of the Ingress.
         .or_else(|| it.ingress.spec.tls.iter().find(|tls| tls.hosts.is_empty()))?;
     let namespace = &it.name.name.namespace;
-    Some((!entry.secret_name.is_empty()).then(|| Name::new(namespace.as_ref(), entry.secret_name.as_str())))
+    if entry.secret_name.is_empty() {
+        return Some(Tls::Default);
+    }
+    Some(Tls::Secret(Name::new(namespace.as_ref(), entry.secret_name.as_str())))
 }
 
 /// `spec.defaultBackend` serves the hosts of the Ingress where no path matches, and all hosts if it has no rules.
@@ -220,20 +233,19 @@ pub(super) fn write(assembly: &mut Assembly<'_>, global: &Global, served: &[Serv
     fallback(assembly, &listens);
     // Further names come after all hosts, so that a rule always wins over an alias.
     for (id, name, host) in &written {
-        aliases(assembly, served, &listens, *id, name, host);
+        aliases(assembly, served, listens, *id, name, host);
     }
 }
 
 fn server(assembly: &mut Assembly<'_>, global: &Global, served: &[Served], id: ServerId, name: &str, host: &Host) {
-    if let Some(Some(secret)) = &host.tls {
-        match assembly.certificate(secret) {
-            Some(paths) => assembly.server_mut(id).certificate = Some(paths),
-            None => {
-                let message =
-                    format!("the Secret \"{secret}\" has no tls.crt and tls.key; the default certificate is used");
-                let owner = served[host.ingresses[0]].name.clone();
-                assembly.find(&owner, Level::Warning, "NoCertificate", message);
-            }
+    if let Some(Tls::Secret(secret)) = &host.tls {
+        if let Some(paths) = assembly.certificate(secret) {
+            assembly.server_mut(id).certificate = Some(paths);
+        } else {
+            let message =
+                format!("the Secret \"{secret}\" has no tls.crt and tls.key; the default certificate is used");
+            let owner = served[host.ingresses[0]].name.clone();
+            assembly.find(&owner, Level::Warning, "NoCertificate", message);
         }
     }
     let has_tls = host.tls.is_some();
@@ -303,7 +315,7 @@ fn fallback(assembly: &mut Assembly<'_>, listens: &[Listen]) {
 fn aliases(
     assembly: &mut Assembly<'_>,
     served: &[Served],
-    listens: &[Listen; 2],
+    listens: [Listen; 2],
     id: ServerId,
     name: &str,
     host: &Host,
@@ -325,7 +337,7 @@ fn aliases(
         }
         let certificate = assembly.server_mut(id).certificate.clone();
         let origin = assembly.origin(&it.name);
-        if let Ok(other) = assembly.server(listens, &other, &it.name) {
+        if let Ok(other) = assembly.server(&listens, &other, &it.name) {
             let draft = assembly.server_mut(other);
             draft.certificate = certificate;
             draft.directives.push(origin.line("return", ["308", &format!("$pass_access_scheme://{name}$request_uri")]));

@@ -27,8 +27,10 @@ pub(super) fn write(
     };
     let regex = host.paths.iter().any(is_regex);
     let mut paths: Vec<&Path> = host.paths.iter().collect();
-    // Expressions are tried in their order: the longest first.
-    paths.sort_by(|one, two| two.path.len().cmp(&one.path.len()).then_with(|| one.path.cmp(&two.path)));
+    // Expressions are tried in their order: the longest first. Otherwise exact paths come first: they win over the exact
+    // form of a prefix.
+    let weight = |path: &Path| (!regex && path.kind == PathType::Exact, path.path.len());
+    paths.sort_by(|one, two| weight(two).cmp(&weight(one)).then_with(|| one.path.cmp(&two.path)));
     let mut helped = vec![false; served.len()];
     for path in paths {
         let it = &served[path.ingress];
@@ -232,7 +234,7 @@ impl Context<'_> {
         }
         let plan = if other.plan.sticky.is_some() { &other.plan } else { &self.it.plan };
         let second = self.upstream(assembly, plan, &backend);
-        choose(assembly, other, canary, primary, second)
+        choose(assembly, other, canary, &primary, &second)
     }
 
     fn error_pages(
@@ -296,12 +298,12 @@ fn error_lines(origin: Origin, context: &Context<'_>, backend: &Backend, code: u
 }
 
 /// A variable for the upstream: by header, then by cookie, then by weight.
-fn choose(assembly: &mut Assembly<'_>, other: &Served, canary: &Canary, primary: String, second: String) -> String {
+fn choose(assembly: &mut Assembly<'_>, other: &Served, canary: &Canary, primary: &str, second: &str) -> String {
     let rest = canary.total.saturating_sub(canary.weight);
     let mut choice = match (canary.weight, rest) {
-        (0, _) => primary.clone(),
-        (_, 0) => second.clone(),
-        (weight, rest) => assembly.split(&other.name, &[(second.clone(), weight), (primary.clone(), rest)]),
+        (0, _) => primary.to_owned(),
+        (_, 0) => second.to_owned(),
+        (weight, rest) => assembly.split(&other.name, &[(second.to_owned(), weight), (primary.to_owned(), rest)]),
     };
     let origin = assembly.origin(&other.name);
     let table = |assembly: &mut Assembly<'_>, key: String, entries: Vec<(String, &str)>, choice: &mut String| {
@@ -313,7 +315,7 @@ fn choose(assembly: &mut Assembly<'_>, other: &Served, canary: &Canary, primary:
         }
         *choice = variable;
     };
-    let always = || vec![("always".to_owned(), second.as_str()), ("never".to_owned(), primary.as_str())];
+    let always = || vec![("always".to_owned(), second), ("never".to_owned(), primary)];
     if let Some(cookie) = &canary.cookie {
         // A name with `-` has no variable; ingress-nginx cannot read it either.
         if !cookie.contains('-') {
@@ -323,8 +325,8 @@ fn choose(assembly: &mut Assembly<'_>, other: &Served, canary: &Canary, primary:
     if let Some(header) = &canary.header {
         let key = format!("$http_{}", header.to_ascii_lowercase().replace('-', "_"));
         let entries = match (&canary.value, &canary.pattern) {
-            (Some(value), _) => vec![(format!("\\{value}"), second.as_str())],
-            (None, Some(pattern)) => vec![(format!("~{pattern}"), second.as_str())],
+            (Some(value), _) => vec![(format!("\\{value}"), second)],
+            (None, Some(pattern)) => vec![(format!("~{pattern}"), second)],
             (None, None) => always(),
         };
         table(assembly, key, entries, &mut choice);

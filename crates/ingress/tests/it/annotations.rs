@@ -15,9 +15,20 @@ fn with(annotations: Value) -> Outcome {
 }
 
 /// Each annotation gives these lines in the location `/`.
+fn assert_lines(cases: &[(Value, &[&str])]) {
+    for (annotations, lines) in cases {
+        let it = with(annotations.clone());
+        it.assert_quiet();
+        let location = it.location("shop.test", "/").replace('"', "");
+        for line in *lines {
+            assert!(location.contains(line), "{annotations}: {line}\n{location}");
+        }
+    }
+}
+
 #[test]
-fn annotations_become_lines_of_the_location() {
-    let cases: &[(Value, &[&str])] = &[
+fn the_way_to_the_service_becomes_lines() {
+    assert_lines(&[
         (json!({"proxy-body-size": "8M"}), &["client_max_body_size 8m;"]),
         (json!({"proxy-connect-timeout": "7"}), &["proxy_connect_timeout 7s;"]),
         (json!({"proxy-read-timeout": "8"}), &["proxy_read_timeout 8s;"]),
@@ -59,6 +70,12 @@ fn annotations_become_lines_of_the_location() {
                 "proxy_ssl_name x.test;",
             ],
         ),
+    ]);
+}
+
+#[test]
+fn guards_become_lines() {
+    assert_lines(&[
         (
             json!({"whitelist-source-range": "10.0.0.0/8,192.0.2.1"}),
             &["allow 10.0.0.0/8;", "allow 192.0.2.1;", "deny all;"],
@@ -81,6 +98,12 @@ fn annotations_become_lines_of_the_location() {
         ),
         (json!({"limit-connections": "3"}), &["limit_conn limit_"]),
         (json!({"limit-rate": "100", "limit-rate-after": "1m"}), &["limit_rate 100;", "limit_rate_after 1m;"]),
+    ]);
+}
+
+#[test]
+fn answers_become_lines() {
+    assert_lines(&[
         (json!({"permanent-redirect": "https://new.test/x"}), &["return 301 https://new.test/x;"]),
         (
             json!({"permanent-redirect": "https://new.test$request_uri", "permanent-redirect-code": "308"}),
@@ -96,7 +119,7 @@ fn annotations_become_lines_of_the_location() {
             json!({"mirror-target": "https://copy.test$request_uri", "mirror-request-body": "off"}),
             &["mirror /_mirror-", "mirror_request_body off;"],
         ),
-        (json!({"custom-headers": "fields"}), &["more_set_headers \"X-Team: shop\";"]),
+        (json!({"custom-headers": "fields"}), &["more_set_headers X-Team: shop;"]),
         (
             json!({"enable-cors": "true"}),
             &[
@@ -107,18 +130,10 @@ fn annotations_become_lines_of_the_location() {
         ),
         (
             json!({"configuration-snippet": "more_set_headers 'X-A: b'; if ($arg_x = 1) { return 403; }"}),
-            &["more_set_headers \"X-A: b\";", "if ($arg_x = 1) {"],
+            &["more_set_headers X-A: b;", "if ($arg_x = 1) {"],
         ),
         (json!({"server-snippet": "set $seen $host; add_header X-Seen $seen;"}), &["add_header X-Seen $hf_s"]),
-    ];
-    for (annotations, lines) in cases {
-        let it = with(annotations.clone());
-        it.assert_quiet();
-        let location = it.location("shop.test", "/");
-        for line in *lines {
-            assert!(location.contains(line), "{annotations}: {line}\n{location}");
-        }
-    }
+    ]);
 }
 
 /// Each annotation gives these lines somewhere.
@@ -162,7 +177,7 @@ fn annotations_become_upstreams_and_servers() {
             &[
                 "error_page 404 = @custom_",
                 "proxy_set_header X-Code 503;",
-                "proxy_set_header X-Service-Name shop/a;",
+                "proxy_set_header X-Service-Name a;",
                 "proxy_pass http://shop_b_80;",
             ],
         ),
@@ -270,7 +285,8 @@ fn a_canary_by_value_or_pattern() {
             one("shop.test", "/", "b"),
         );
         let it = world.translate();
-        assert!(it.text.contains(line), "{line}\n{}", it.text);
+        let plain = it.text.replace("\\\\", "\\").replace('"', "");
+        assert!(plain.contains(line), "{line}\n{plain}");
     }
 }
 
@@ -329,4 +345,30 @@ fn a_global_authentication_service_spares_the_challenges() {
     assert!(it.location("shop.test", "/").contains("auth_request /_external-auth"));
     assert!(!it.location("shop.test", "/.well-known/acme-challenge/").contains("auth_request /"));
     assert!(!it.location("open.test", "/").contains("auth_request"));
+}
+
+/// Much of it together is one configuration without findings.
+#[test]
+fn annotations_go_together() {
+    let mut world = World::new();
+    world.settings.allow_snippets = true;
+    world.settings.ssl_passthrough = true;
+    world.settings.http_port = 8080;
+    world.settings.https_port = 8443;
+    world.settings.listen_addresses = vec!["127.0.0.1".parse().unwrap()];
+    world.settings.tcp_services = Some(ingress::Name::new("system", "tcp"));
+    world.config_map("system", "tcp", json!({"9000": "shop/a:80"}));
+    world.keys(json!({"use-forwarded-headers": "true", "enable-opentelemetry": "true", "otlp-collector-host": "127.0.0.1", "custom-http-errors": "404", "block-user-agents": "evil,~*bot"}));
+    world.ingress("front", json!({"auth-url": "https://auth.test/check?x=1", "auth-response-headers": "X-User", "auth-signin": "https://auth.test/start", "limit-rps": "10", "limit-connections": "3", "limit-whitelist": "10.0.0.0/8", "enable-cors": "true", "cors-allow-origin": "https://*.shop.test", "mirror-target": "https://copy.test$request_uri", "app-root": "/app", "affinity": "cookie", "default-backend": "b", "whitelist-source-range": "10.0.0.0/8", "upstream-hash-by": "$request_uri"}), json!({"rules":[rule("shop.test", "/", "a"), rule("shop.test", "/b", "b")]}));
+    world.ingress(
+        "canary",
+        json!({"canary": "true", "canary-weight": "30", "canary-by-header": "X-C", "canary-by-cookie": "c"}),
+        one("shop.test", "/", "b"),
+    );
+    world.ingress("rw", json!({"rewrite-target": "/$2", "configuration-snippet": "set $x \"a$host\"; if ($http_user_agent ~* \"bad|(worse)$\") { return 403; } add_header X-X $x always; proxy_set_header X-Y $x;", "auth-realm": "a$b", "backend-protocol": "HTTPS", "proxy-ssl-verify": "on", "custom-http-errors": "404"}), one("rw.test", "/a(/|$)(.*)", "a"));
+    world.ingress("grpc", json!({"backend-protocol": "GRPC"}), one("grpc.test", "/", "a"));
+    world.ingress("fcgi", json!({"backend-protocol": "FCGI"}), one("fcgi.test", "/", "a"));
+    world.ingress("pass", json!({"ssl-passthrough": "true"}), one("pass.test", "/", "a"));
+    let it = world.translate();
+    it.assert_quiet();
 }

@@ -48,7 +48,7 @@ fn keys_change_them() {
         "return 301 https://$host$request_uri;",
         "ssl_protocols TLSv1.3;",
         "192.0.2.0/24 1;",
-        "\\evil 1;",
+        "\"\\\\evil\" 1;",
         "~*bot 1;",
         "log_format upstreaminfo escape=default \"$host $req_id\";",
         "worker_processes 3;",

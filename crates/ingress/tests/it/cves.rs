@@ -101,10 +101,13 @@ fn cve_2021_25746_annotations_do_not_become_directives() {
         "{ content_by_lua_block { } }",
         "http://a/; proxy_pass http://10.0.0.1",
     ];
-    for row in ingress::annotations::table::ROWS {
-        for value in values {
-            attack(json!({row.name: value}), evil());
-        }
+    let rows = ingress::annotations::table::ROWS;
+    for value in values {
+        let all: serde_json::Map<_, _> = rows.iter().map(|row| (row.name.to_owned(), json!(value))).collect();
+        attack(all.into(), evil());
+    }
+    for (row, value) in rows.iter().zip(values.iter().cycle()) {
+        attack(json!({row.name: value}), evil());
     }
 }
 
@@ -120,7 +123,7 @@ fn cve_2021_25748_line_ends_do_not_hide_words() {
 fn cve_2022_4886_log_formats_and_paths_are_data() {
     let it = attack(json!({}), one("evil.test", "/a{;} log_format x; access_log /tmp/x", "a"));
     assert!(!it.text.contains("\n    log_format x"));
-    assert_eq!(it.text.matches("access_log /").count(), 1);
+    assert_eq!(it.text.lines().filter(|line| line.trim().starts_with("access_log /")).count(), 1);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Tests of the translation: objects in, the text of a tree out.
 
+#![allow(clippy::unwrap_used, clippy::needless_pass_by_value)] // helpers of tests; `json!` makes values
+
 mod annotations;
 mod config_map;
 mod cves;

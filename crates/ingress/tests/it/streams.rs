@@ -39,9 +39,16 @@ fn tls_is_passed_through_by_its_server_name() {
     let it = world.translate();
     it.assert_quiet();
     let stream = it.text.split("\nstream {").nth(1).unwrap();
-    assert!(stream.contains("shop.test shop_a_80;") && stream.contains("default 127.0.0.1:442;"), "{stream}");
+    assert!(
+        stream.contains("shop.test shop_a_80;")
+            && stream.contains("shop.test 127.0.0.1:441;")
+            && stream.contains("default 127.0.0.1:442;"),
+        "{stream}"
+    );
     assert!(stream.contains("listen 443;") && stream.contains("ssl_preread on;"), "{stream}");
-    assert!(it.server("").contains("listen 127.0.0.1:442 default_server ssl proxy_protocol;"), "{}", it.server(""));
+    assert!(it.text.contains("listen 127.0.0.1:442 default_server ssl;"), "{}", it.text);
+    assert!(it.server("shop.test").contains("listen 127.0.0.1:442 ssl;"));
+    assert!(!it.server("shop.test").contains("listen 443"));
 }
 
 #[test]

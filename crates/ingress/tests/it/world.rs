@@ -1,6 +1,6 @@
 //! A cluster of JSON objects, its translation, and the tree as text.
 
-use conf::tree::{Block, Directive, Quote};
+use conf::tree::{Block, Directive, Word};
 use ingress::objects::Object;
 use ingress::{Cluster, Level, Settings, Translation, cluster};
 use serde_json::{Value, json};
@@ -179,15 +179,9 @@ pub(crate) fn text(block: &Block) -> String {
 
 fn write_block(out: &mut String, block: &Block, depth: usize) {
     for Directive { name, args, block, .. } in &block.directives {
-        let _ = write!(out, "{:width$}{}", "", name.text(), width = depth * 4);
+        let _ = write!(out, "{:width$}{}", "", quoted(name), width = depth * 4);
         for word in args {
-            let value = word.text();
-            let plain = !value.is_empty() && !value.contains([' ', ';', '{', '}', '"', '\'', '\\', '\n']);
-            if plain || word.quote == Quote::Bare {
-                let _ = write!(out, " {value}");
-            } else {
-                let _ = write!(out, " {value:?}");
-            }
+            let _ = write!(out, " {}", quoted(word));
         }
         match block {
             None => out.push_str(";\n"),
@@ -198,6 +192,12 @@ fn write_block(out: &mut String, block: &Block, depth: usize) {
             }
         }
     }
+}
+
+fn quoted(word: &Word) -> String {
+    let value = word.text();
+    let plain = !value.is_empty() && !value.contains([' ', ';', '{', '}', '"', '\'', '\\', '\n', '\r', '\t']);
+    if plain { value.into_owned() } else { format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"")) }
 }
 
 /// An object of the cluster must be named by its metadata.

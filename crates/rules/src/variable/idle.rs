@@ -20,11 +20,6 @@ const GROUPS: &[Group] = &[
         value: None,
         names: &["ssl_ech_outer_server_name", "ssl_ech_status"],
     },
-    Group {
-        needs: "a TLS library that tells how handshakes are signed",
-        value: None,
-        names: &["ssl_client_sigalg", "ssl_sigalg", "ssl_sigalgs"],
-    },
     Group { needs: "a QUIC listener (`listen … quic`)", value: Some(""), names: &["http3"] },
     Group { needs: "`slice`", value: None, names: &["slice_range"] },
     Group { needs: "`set $uid_reset`", value: Some(""), names: &["uid_reset"] },

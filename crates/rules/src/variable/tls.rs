@@ -15,6 +15,7 @@ pub enum TlsVariable {
     ClientIssuerLegacy,
     ClientRawCert,
     ClientSerial,
+    ClientSignature,
     ClientSubject,
     ClientSubjectLegacy,
     ClientValidEnd,
@@ -28,6 +29,8 @@ pub enum TlsVariable {
     ServerName,
     SessionId,
     SessionReused,
+    Signature,
+    Signatures,
 }
 
 /// Every name, sorted.
@@ -44,6 +47,7 @@ const NAMES: &[(&str, TlsVariable)] = &[
     ("ssl_client_s_dn", TlsVariable::ClientSubject),
     ("ssl_client_s_dn_legacy", TlsVariable::ClientSubjectLegacy),
     ("ssl_client_serial", TlsVariable::ClientSerial),
+    ("ssl_client_sigalg", TlsVariable::ClientSignature),
     ("ssl_client_v_end", TlsVariable::ClientValidEnd),
     ("ssl_client_v_remain", TlsVariable::ClientValidRemain),
     ("ssl_client_v_start", TlsVariable::ClientValidStart),
@@ -55,6 +59,8 @@ const NAMES: &[(&str, TlsVariable)] = &[
     ("ssl_server_name", TlsVariable::ServerName),
     ("ssl_session_id", TlsVariable::SessionId),
     ("ssl_session_reused", TlsVariable::SessionReused),
+    ("ssl_sigalg", TlsVariable::Signature),
+    ("ssl_sigalgs", TlsVariable::Signatures),
 ];
 
 impl TlsVariable {
@@ -89,7 +95,7 @@ impl TlsVariable {
 
     /// Whether it shows what the client offered in its hello, which is otherwise not kept.
     pub fn is_offer(self) -> bool {
-        matches!(self, Self::Ciphers | Self::Curves)
+        matches!(self, Self::Ciphers | Self::Curves | Self::Signatures)
     }
 }
 

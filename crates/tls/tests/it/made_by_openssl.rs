@@ -165,6 +165,34 @@ fn an_encrypted_key_opens_in_every_form() {
     }
 }
 
+/// The command in the advice is run as it is written, with the names of the files and a password.
+#[test]
+fn a_key_under_an_old_cipher_names_the_command_that_converts_it() {
+    let folder = issued();
+    let at = folder.path();
+    for (scheme, legacy) in [
+        ("PBE-SHA1-3DES", ""),
+        ("PBE-SHA1-2DES", ""),
+        ("PBE-SHA1-RC4-128", " -provider legacy -provider default"),
+        ("PBE-SHA1-RC2-40", " -provider legacy -provider default"),
+        ("PBE-MD5-DES", " -provider legacy -provider default"),
+    ] {
+        openssl(at, &format!("pkcs8 -topk8 -in leaf.key -v1 {scheme}{legacy} -passout pass:secret -out encrypted.key"));
+        let pair = |key: &str| Pair::from_pem(&read(&folder, "leaf.crt"), &read(&folder, key), b"secret\n");
+        let finding = pair("encrypted.key").unwrap_err();
+        assert_eq!(finding.key, "key_cipher_unsupported", "{finding}");
+        assert!(finding.text.contains(&format!("encrypted with {scheme},")), "{finding}");
+        let (_, command) = finding.advice.split_once("openssl ").unwrap();
+        let command = command.replace("KEY", "encrypted.key").replace("NEW", "new.key");
+        openssl(at, &format!("{command} -passin pass:secret -passout pass:secret"));
+        pair("new.key").unwrap_or_else(|finding| panic!("{scheme}: {finding}"));
+        fs::remove_file(at.join("new.key")).unwrap();
+    }
+    openssl(at, "pkcs8 -topk8 -in leaf.key -v2 camellia-256-cbc -passout pass:secret -out encrypted.key");
+    let rare = Pair::from_pem(&read(&folder, "leaf.crt"), &read(&folder, "encrypted.key"), b"secret\n").unwrap_err();
+    assert_eq!(rare.key, "key_cipher_unsupported", "{rare}");
+}
+
 #[test]
 fn a_cipher_string_selects_what_openssl_selects() {
     let ours = Ciphers::default().names().split_off(3);

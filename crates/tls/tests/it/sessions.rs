@@ -112,14 +112,19 @@ fn a_session_is_resumed_by_ticket_and_by_cache() {
             let side = ServerSide::new().pair(pair()).protocols(Protocols::only(protocol));
             let side = Arc::new(side.ticket_keys(tickets).session_cache(cache).build().unwrap());
             let client_side = anyone();
-            let mut seen = Vec::new();
-            for _ in 0..2 {
+            let (mut seen, mut facts) = (Vec::new(), Vec::new());
+            for _ in 0..3 {
                 let mut client = Session::client(&client_side, "a.test").unwrap();
                 let mut server = Session::server(Arc::new(OneServer(Arc::clone(&side))));
                 shake(&mut client, &mut server, usize::MAX).unwrap();
                 seen.push((client.is_resumed(), server.is_resumed()));
+                facts.push((server.curve(), server.signature()));
             }
-            assert_eq!(seen, [(false, false), (true, true)], "{protocol:?} cached {cached}");
+            assert_eq!(seen, [(false, false), (true, true), (true, true)], "{protocol:?} cached {cached}");
+            // The group of the first connection, also after several; only the first one was signed.
+            let curve = Some(if protocol == Protocol::Tls12 { "X25519" } else { "X25519MLKEM768" });
+            let expected = [(curve, Some("ecdsa_secp256r1_sha256")), (curve, None), (curve, None)];
+            assert_eq!(facts, expected, "{protocol:?} cached {cached}");
         }
     }
 }
@@ -240,6 +245,8 @@ fn facts_are_told_in_openssls_words() {
     shake(&mut client, &mut server, usize::MAX).unwrap();
     assert_eq!(server.cipher(), Some("TLS_AES_256_GCM_SHA384"));
     assert_eq!(server.curve(), Some("X25519MLKEM768"));
+    assert_eq!((server.signature(), server.client_signature()), (Some("ecdsa_secp256r1_sha256"), None));
+    assert!(server.offered_signatures().unwrap().split(':').any(|name| name == "rsa_pss_rsae_sha256"));
     assert_eq!(server.alpn(), Some(&b"http/1.1"[..]));
     assert!(server.offered_curves().unwrap().starts_with("X25519MLKEM768:X25519:prime256v1:secp384r1"));
     let ciphers = server.offered_ciphers().unwrap();

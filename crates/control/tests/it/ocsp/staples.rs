@@ -46,7 +46,8 @@ fn what_is_not_good_is_not_stapled_and_logged_in_nginxs_words() {
     let other = "HTTP/1.0 200 OK\r\nContent-Type: text/html\r\n\r\n".to_owned().into_bytes();
     // `tryLater`, in DER.
     let later = [http(""), vec![0x30, 3, 10, 1, 3]].concat();
-    let cases: [(char, Habit, &str); 5] = [
+    let cases: [(char, Habit, &str); 6] = [
+        ('V', Habit::Ended, "OCSP_check_validity() failed"),
         ('R', Habit::Answers, "certificate status \"revoked\" in the OCSP response"),
         ('?', Habit::Answers, "certificate status \"unknown\" in the OCSP response"),
         ('V', Habit::Says(http("nothing")), "d2i_OCSP_RESPONSE() failed"),
@@ -79,6 +80,24 @@ fn a_responder_that_says_nothing_delays_neither_start_nor_handshakes() {
     let scene = Scene::start(files, &format!("ssl_stapling on; {HERE}"));
     until("it is asked", || (!scene.files.responder.asked().is_empty()).then_some(()));
     assert!(!stapled(scene.gateway.address(), &[]));
+}
+
+/// Nothing listens at the responder's address. nginx asks at a handshake, and the gateway ahead of it.
+#[test]
+fn a_responder_that_is_down_is_logged_and_handshakes_go_on_without_a_response() {
+    let down = format!("http://127.0.0.1:{}", testkit::free_port());
+    let words = format!("ssl_stapling on; ssl_stapling_responder {down}; {HERE}");
+    let scene = Scene::start(Files::new(), &words);
+    let phrase = "failed (111: Connection refused) while requesting certificate status, responder: 127.0.0.1";
+    let line = scene.gateway.logged(phrase);
+    assert!(line.contains("[error]") && line.contains("a.crt"), "{line}");
+    for version in ["-tls1_2", "-tls1_3"] {
+        assert!(!stapled(scene.gateway.address(), &[version]));
+    }
+    assert!(scene.files.responder.asked().is_empty());
+    let Some(nginx) = scene.nginx(&words) else { return };
+    assert!(!stapled(nginx.address, &[]));
+    nginx.logged(phrase);
 }
 
 #[test]

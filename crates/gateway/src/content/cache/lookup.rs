@@ -13,12 +13,13 @@ use crate::exchange::waiting::Wants;
 use crate::plan::cache::{CacheChoice, CacheLock, CachePlan};
 use crate::registry::cache::cached_file::CachedFile;
 use crate::registry::cache::fill::Fill;
+use crate::registry::cache::sharing::Filler;
 use crate::registry::cache::{CacheHold, CacheStatus, CacheZone};
 use crate::registry::generation::BoundProxy;
 use crate::registry::process::wake_token;
 use crate::thread::chores::Chore;
 use crate::thread::hot_responses::HotResponses;
-use cache::{BODY_START_MAX, Entry, FIXED_BYTES, Found, Key, Lock, variant_of};
+use cache::{BODY_START_MAX, Entry, FIXED_BYTES, Found, Key, variant_of};
 use http1::{FieldId, Method};
 use reactor::{Millis, OpenFile, SCRATCH_BYTES, Woken, c_path, open_file, open_file_cached};
 use rules::template::Template;
@@ -27,6 +28,10 @@ use std::io::{self, ErrorKind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// How often a request asks whether another process has stored the response: soon, then twenty times a second.
+const OTHER_PROCESS_FIRST_MS: u64 = 5;
+const OTHER_PROCESS_MOST_MS: u64 = 50;
 
 /// The result of the lookup.
 pub(crate) enum Consulted {
@@ -304,12 +309,14 @@ impl Exchange {
     /// `proxy_cache_lock`
     async fn await_lock(&self, hold: &mut CacheHold, lock: CacheLock, give_up_at: &mut Option<Millis>) -> Locked {
         let now = self.thread.reactor.now();
-        let until = match hold.lock_missing(now.0, lock.age_ms) {
-            Some(Lock::Taken) => return Locked::Ours,
-            Some(Lock::Until(until)) => until,
+        let filler = hold.lock_missing(now.0, lock.age_ms);
+        let give_up_at = *give_up_at.get_or_insert(Millis(now.0.saturating_add(lock.timeout_ms)));
+        let until = match filler {
+            Some(Filler::Own) => return Locked::Ours,
+            Some(Filler::Until(until)) => until,
+            Some(Filler::OtherProcess) => return self.await_other_process(hold, lock, give_up_at).await,
             None => return Locked::Changed,
         };
-        let give_up_at = give_up_at.get_or_insert(Millis(now.0.saturating_add(lock.timeout_ms)));
         if give_up_at.0 <= now.0 {
             self.log_at(Level::Info, "cache lock timeout");
             return Locked::TimedOut;
@@ -319,6 +326,28 @@ impl Exchange {
         match self.wait(Wants::NOTHING, Duration::from_millis(left)).await {
             Woken::PeerGone => Locked::ClientGone,
             Woken::Ready | Woken::Deadline => Locked::Changed,
+        }
+    }
+
+    /// Waits until another process has stored the response, or gives the right to fill the key back. One request does it for all
+    /// of this process.
+    async fn await_other_process(&self, hold: &mut CacheHold, lock: CacheLock, give_up_at: Millis) -> Locked {
+        let mut pause_ms = OTHER_PROCESS_FIRST_MS;
+        loop {
+            let left = give_up_at.since(self.thread.reactor.now());
+            if left == 0 {
+                self.log_at(Level::Info, "cache lock timeout");
+                return Locked::TimedOut;
+            }
+            if self.wait(Wants::NOTHING, Duration::from_millis(pause_ms.min(left))).await == Woken::PeerGone {
+                return Locked::ClientGone;
+            }
+            match hold.claim_missing(self.thread.reactor.now().0, lock.age_ms) {
+                Some(Filler::OtherProcess | Filler::Until(_)) => {}
+                Some(Filler::Own) => return Locked::Ours,
+                None => return Locked::Changed,
+            }
+            pause_ms = (pause_ms * 2).min(OTHER_PROCESS_MOST_MS);
         }
     }
 

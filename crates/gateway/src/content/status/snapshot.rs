@@ -277,14 +277,14 @@ pub(crate) struct Bucket {
 impl Snapshot {
     /// Everything, of all processes. It may block: on the shards' locks, and on files of the kernel.
     pub(crate) fn of_all(shared: &Registry, generation: &Generation) -> Self {
-        let mut all = Self::take(shared, generation);
+        let mut all = Self::take_and_publish(shared, generation);
         all.add_others(shared);
         all.recent = recent(shared, &all.requests, &all.locations);
         all
     }
 
     /// Collects everything of this process, without what was counted since the status before.
-    pub(crate) fn take(shared: &Registry, generation: &Generation) -> Self {
+    fn take(shared: &Registry, generation: &Generation) -> Self {
         let now_s = reactor::wall_clock().as_secs();
         let overflows = kernel::overflows();
         let checked = checks::by_peer(&shared.checks);

@@ -2,15 +2,14 @@
 //! gateway are in this state most of the time; the exchange has everything that a request needs.
 
 use crate::base::buffer::recycle;
+use crate::base::memory::CONNECTION_BYTES;
 use crate::downstream::client::ClientFacts;
 use crate::downstream::request::Request;
 use crate::registry::generation::ListenerId;
-use crate::registry::ocsp::standings::StandingSearch;
 use http1::{HeadEnd, Limits, Parse, RequestError, find_head_end};
-use reactor::{Millis, PeerAddress, Pending, Read, TaskId};
+use reactor::{Millis, PeerAddress, Read, TaskId};
 use std::cell::Cell;
 use std::time::Duration;
-use tls::Pair;
 use transport::Transport;
 
 /// Bytes asked for when a head is awaited. What follows the head (a body, pipelined requests) stays with the connection
@@ -40,31 +39,19 @@ pub(crate) struct Connection {
     pub(crate) client: ClientFacts,
     /// `TCP_NODELAY` is set: on, unless `tcp_nodelay` of the last location said otherwise.
     pub(crate) nodelay: bool,
-    /// When the last exchange ended, or the connection was accepted.
-    pub(crate) idle_since: Millis,
+    /// When its present state began: it was accepted, the last exchange ended, or the first byte of the present head arrived.
+    /// `client_header_timeout` is a total from then on.
+    pub(crate) since: Millis,
     /// `keepalive_min_timeout`: during a graceful shutdown an idle connection is kept for so long.
     pub(crate) kept_for_ms: u32,
-    /// When the first byte of the present head arrived; for `client_header_timeout`, which is a total.
-    pub(crate) head_since: Millis,
     /// A log line of the last exchange must be in its file before this closes.
     pub(crate) line_waits: Cell<bool>,
     /// The state of the TLS handshake, on a TLS address.
     pub(crate) securing: Securing,
-    /// What its handshake or its first request waits for.
-    pub(crate) awaited: Option<Box<SecuringWait>>,
     /// Bytes received and not yet used: the beginning of a head, or what followed the last one.
     pub(crate) pending: Vec<u8>,
     /// How far `pending` was searched for the end of a head.
     pub(crate) searched: u32,
-}
-
-/// What a connection under TLS waits for.
-#[derive(Debug)]
-pub(crate) enum SecuringWait {
-    /// Certificates that the handshake needs.
-    Certificates(Pending<Result<Vec<Pair>, String>>),
-    /// OCSP answers about the client's certificate, which the first request needs.
-    Standing(StandingSearch),
 }
 
 /// The result of trying to complete a head.
@@ -111,15 +98,18 @@ impl Connection {
                 is_http2: false,
             },
             nodelay: true,
-            idle_since: now,
+            since: now,
             kept_for_ms: 0,
-            head_since: now,
             line_waits: Cell::new(false),
-            awaited: None,
             securing: Securing::NotBegun,
             pending: Vec::new(),
             searched: 0,
         }
+    }
+
+    /// Its memory while it waits for a head.
+    pub(crate) fn held_bytes(&self) -> usize {
+        CONNECTION_BYTES + self.pending.capacity() + self.stream.held_bytes()
     }
 
     /// Reads what has arrived and completes the head if possible.
@@ -157,7 +147,7 @@ impl Connection {
             });
             let outcome = match read {
                 Ok(Read::Data(Some(HeadRead::Partial))) => {
-                    self.head_since = now;
+                    self.since = now;
                     continue;
                 }
                 Ok(Read::Data(Some(outcome))) => outcome,
@@ -201,13 +191,13 @@ impl Connection {
 
     /// The connection is idle from now on. During a graceful shutdown it is kept for a while.
     pub(crate) fn begin_idling(&mut self, now: Millis, kept_for: Duration) {
-        self.idle_since = now;
+        self.since = now;
         self.kept_for_ms = u32::try_from(kept_for.as_millis()).unwrap_or(u32::MAX);
     }
 
     /// When a graceful shutdown may close it, if it is idle.
     pub(crate) fn kept_until(&self) -> Millis {
-        self.idle_since.after(Duration::from_millis(u64::from(self.kept_for_ms)))
+        self.since.after(Duration::from_millis(u64::from(self.kept_for_ms)))
     }
 
     /// Drops the first bytes of `pending`.

@@ -42,7 +42,7 @@ impl Connection {
                 Ok(Parse::Complete { len, header }) => {
                     self.consume_pending(len);
                     self.client.proxy_header = Some(Box::new(header));
-                    self.head_since = now;
+                    self.since = now;
                     return HeaderRead::Complete;
                 }
                 Err(error) => return HeaderRead::Refused(error),

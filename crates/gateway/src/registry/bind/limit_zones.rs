@@ -48,12 +48,12 @@ impl ZonePlan {
 }
 
 impl Registry {
-    /// Sets the memory of zones that this process shares with others, for the configurations that follow.
+    /// Sets the memory of zones and caches that this process shares with others, for the configurations that follow.
     pub fn adopt_zones(&self, zones: Vec<ZoneMemory>) {
         *self.zone_memory.lock().unwrap_or_else(PoisonError::into_inner) = zones;
     }
 
-    fn zone_memory(&self, spec: &ZoneSpec) -> Option<ZoneMemory> {
+    pub(super) fn zone_memory(&self, spec: &ZoneSpec) -> Option<ZoneMemory> {
         let zones = self.zone_memory.lock().unwrap_or_else(PoisonError::into_inner);
         zones.iter().find(|memory| memory.spec == *spec).cloned()
     }

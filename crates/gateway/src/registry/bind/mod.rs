@@ -135,7 +135,7 @@ pub struct BoundPlan {
     pub logs: Vec<AccessOutput>,
     /// The error logs that it writes besides the process's own.
     pub error_logs: Vec<ErrorOutput>,
-    /// The zones of limits, which several processes share.
+    /// The zones of limits and the caches, which several processes share.
     pub zones: Vec<ZoneSpec>,
     /// The directories for temporary files, each once.
     pub temp_directories: Vec<PathBuf>,
@@ -221,7 +221,7 @@ impl Registry {
             listeners: specs,
             logs,
             error_logs,
-            zones: limit_zones::specs(&generation.plan),
+            zones: limit_zones::specs(&generation.plan).into_iter().chain(caches::specs(&generation.plan)).collect(),
             temp_directories,
             state_directories: generation.plan.state_directories(),
             transparent,

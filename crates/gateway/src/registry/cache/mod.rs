@@ -1,24 +1,31 @@
 //! The caches of the process. Each has an index behind one lock, which all workers hold for less than a microsecond at
 //! a time, and a directory of files. Reloads keep them. The crate `cache` defines the file format, `files` writes
-//! files, and `tending` removes them.
+//! files, and `tending` removes them. Several processes have an index each (`sharing`) and share a little memory (`commons`).
 
 pub(crate) mod cached_file;
+pub(crate) mod commons;
 pub(crate) mod files;
 pub(crate) mod fill;
 pub mod purging;
+pub(crate) mod sharing;
 pub(crate) mod tending;
 
 use crate::plan::cache::{CacheZonePlan, CacheZoneSettings};
+use crate::registry::cache::commons::CacheCommons;
 use crate::registry::cache::fill::Fill;
 use crate::registry::cache::tending::Walk;
 use crate::registry::process::Registry;
-use cache::{Found, Full, Index, Key, Levels, Lock, Place, Stored};
+use crate::registry::shared_zones::ZoneMemory;
+use cache::{Found, Full, Index, Key, Levels, Lock, News, Place, Stored};
 use std::collections::HashMap;
 use std::hash::RandomState;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A block of a file system: sizes of files are counted in these.
+pub(crate) const BLOCK_BYTES: u64 = 4096;
 
 /// `$upstream_cache_status`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,8 +62,14 @@ pub(crate) struct CacheZone {
     directory: PathBuf,
     pub(super) levels: Levels,
     state: Mutex<ZoneState>,
+    /// What other processes of the installation have to do with it.
+    commons: Option<CacheCommons>,
+    /// This process removes old files.
+    is_tender: AtomicBool,
     /// The position of the directory walk.
     pub(super) walk: Mutex<Walk>,
+    /// There may be files that the index does not know: another walk is due at once.
+    pub(super) walk_is_stale: AtomicBool,
     /// A job is managing its files now.
     pub(super) is_tended: AtomicBool,
     /// Makes the names of this process's temporary files unique.
@@ -73,18 +86,26 @@ struct ZoneState {
     /// Responses that are being stored and may be read meanwhile: at most one for each exchange under
     /// `proxy_cache_lock`.
     fills: HashMap<Key, Arc<Fill>>,
+    /// The number of the news that is read next.
+    told: u32,
 }
 
 impl CacheZone {
-    pub(crate) fn new(plan: &CacheZonePlan) -> Self {
+    /// `memory` is what several processes share.
+    pub(crate) fn new(plan: &CacheZonePlan, memory: Option<ZoneMemory>) -> Self {
+        let commons = memory.map(CacheCommons::new);
+        let told = commons.as_ref().map_or(0, CacheCommons::head);
         let settings = plan.settings;
         let index = Index::new(settings.keys_max, settings.inactive_s, RandomState::new());
         Self {
             name: plan.name.as_str().into(),
             directory: plan.directory.clone(),
             levels: plan.levels,
-            state: Mutex::new(ZoneState { index, settings, fills: HashMap::new() }),
+            state: Mutex::new(ZoneState { index, settings, fills: HashMap::new(), told }),
+            is_tender: AtomicBool::new(commons.is_none()),
+            commons,
             walk: Mutex::default(),
+            walk_is_stale: AtomicBool::new(false),
             is_tended: AtomicBool::new(false),
             serial: AtomicU64::new(0),
             counts: Default::default(),
@@ -144,17 +165,27 @@ impl CacheZone {
         min_uses: u32,
         now_s: i64,
     ) -> Result<(CacheHold, Found), Full> {
-        let entered = self.with_index(|index| index.enter(key, main.tag(), min_uses, now_s))?;
+        let entered = self.with_news(|index, tell| {
+            let entered = index.enter(key, main.tag(), min_uses, now_s)?;
+            entered.evicted.map(News::Gone).into_iter().chain(entered.used.map(News::File)).for_each(tell);
+            Ok(entered)
+        })?;
         if let Some(evicted) = entered.evicted {
             self.remove_files(shared, vec![evicted]);
         }
-        let hold = CacheHold { zone: Arc::clone(self), shared, place: entered.place, updates: false };
+        let (zone, place) = (Arc::clone(self), entered.place);
+        let hold = CacheHold { zone, shared, key, place, updates: false, has_claim: false };
         Ok((hold, entered.found))
     }
 
     /// Removes a key and the variants of its response from the index; returns the removed keys.
     pub(crate) fn purge(&self, main: Key) -> Vec<Key> {
-        self.with_index(|index| index.purge(main))
+        // The index then knows the variants that other processes have stored.
+        self.catch_up();
+        self.with_news(|index, tell| {
+            tell(News::Purged(main));
+            index.purge(main)
+        })
     }
 }
 
@@ -165,14 +196,24 @@ const UPDATE_MS: u64 = 60_000;
 pub(crate) struct CacheHold {
     zone: Arc<CacheZone>,
     shared: &'static Registry,
+    key: Key,
     place: Place,
     /// The exchange is the one that fills the key; the others are told when it is done.
     updates: bool,
+    /// It is so for all processes.
+    has_claim: bool,
 }
 
 impl CacheHold {
+    /// Notes that a file of this size was found, or none.
     pub(crate) fn note_file(&self, bytes: Option<u64>) {
-        self.zone.with_index(|index| index.note_file(self.place, bytes));
+        let bytes = bytes.map(|bytes| bytes.next_multiple_of(BLOCK_BYTES));
+        self.zone.with_news(|index, tell| {
+            if index.note_file(self.place, bytes) {
+                let news = if bytes.is_some() { index.news(self.place) } else { Some(News::Gone(self.key)) };
+                news.into_iter().for_each(tell);
+            }
+        });
     }
 
     pub(crate) fn look(&self, min_uses: u32, now_s: i64) -> Found {
@@ -181,32 +222,28 @@ impl CacheHold {
 
     /// Whether this exchange may renew a stale response.
     pub(crate) fn begin_update(&mut self, now_ms: u64) -> bool {
-        self.lock(now_ms, UPDATE_MS) == Lock::Taken
+        let place = self.place;
+        if self.zone.with_index(|index| index.lock(place, now_ms, UPDATE_MS)) != Lock::Taken {
+            return false;
+        }
+        self.updates = true;
+        let is_ours = self.claim(now_ms, UPDATE_MS);
+        if !is_ours {
+            self.give_back();
+        }
+        is_ours
     }
 
     /// Takes over from the exchange that began the update.
     pub(crate) fn take_over(&mut self, now_ms: u64) {
         self.zone.with_index(|index| index.take_over(self.place, now_ms, UPDATE_MS));
         self.updates = true;
+        self.claim(now_ms, UPDATE_MS);
     }
 
     /// Lets another exchange do the update.
     pub(crate) fn hand_over(&mut self) {
-        self.updates = false;
-    }
-
-    fn lock(&mut self, now_ms: u64, age_ms: u64) -> Lock {
-        let lock = self.zone.with_index(|index| index.lock(self.place, now_ms, age_ms));
-        self.updates |= lock == Lock::Taken;
-        lock
-    }
-
-    /// Acquires the right to fill a key; `None` if the response was stored since the lookup.
-    pub(crate) fn lock_missing(&mut self, now_ms: u64, age_ms: u64) -> Option<Lock> {
-        let place = self.place;
-        let lock = self.zone.with_index(|index| (!index.has_file(place)).then(|| index.lock(place, now_ms, age_ms)))?;
-        self.updates |= lock == Lock::Taken;
-        Some(lock)
+        (self.updates, self.has_claim) = (false, false);
     }
 
     pub(crate) fn wait(&self, token: u64) {
@@ -214,14 +251,22 @@ impl CacheHold {
     }
 
     pub(crate) fn set_status(&self, status: u16, until_s: i64) {
-        self.zone.with_index(|index| index.set_status(self.place, status, until_s));
+        self.zone.with_news(|index, tell| {
+            index.set_status(self.place, status, until_s);
+            index.news(self.place).into_iter().for_each(tell);
+        });
     }
 
     /// Reports that the file is stored.
     pub(crate) fn stored(&mut self, bytes: u64) {
+        let waiting = self.zone.with_news(|index, tell| {
+            let waiting = index.stored(self.place, bytes);
+            index.news(self.place).into_iter().for_each(tell);
+            waiting
+        });
         self.updates = false;
-        let waiting = self.zone.with_index(|index| index.stored(self.place, bytes));
         self.wake(waiting);
+        self.give_back();
     }
 
     fn wake(&self, waiting: Vec<u64>) {
@@ -233,12 +278,7 @@ impl CacheHold {
 
 impl Drop for CacheHold {
     fn drop(&mut self) {
-        let updates = self.updates;
-        let waiting = self.zone.with_index(|index| {
-            let waiting = if updates { index.release(self.place) } else { Vec::new() };
-            index.leave(self.place);
-            waiting
-        });
-        self.wake(waiting);
+        self.give_back();
+        self.zone.with_index(|index| index.leave(self.place));
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::registry::cache::{CacheStatus, CacheZone};
 use crate::registry::generation::Generation;
-use cache::{Entry, FIXED_BYTES, Key, Parsed};
+use cache::{Entry, FIXED_BYTES, Key, News, Parsed};
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -122,8 +122,12 @@ impl Generation {
     /// Removes responses of a cache, and returns them. `None`: there is no such cache. It reads files.
     pub fn purge_cache(&self, zone: &str, wanted: &KeyPattern, limit: usize) -> Option<CacheList> {
         let zone = self.cache(zone)?;
+        zone.catch_up();
         Some(zone.look_for(wanted, limit, |key| {
-            zone.with_index(|index| index.forget(key));
+            zone.with_news(|index, tell| {
+                index.forget(key);
+                tell(News::Gone(key));
+            });
             zone.remove_now(&[key]);
         }))
     }

@@ -5,18 +5,27 @@
 use crate::registry::cache::CacheZone;
 use crate::registry::cache::purging::read_entry;
 use crate::registry::process::Registry;
-use cache::{Key, Record, decode_snapshot, encode_snapshot};
-use reactor::free_bytes;
+use cache::{Key, News, Record, decode_snapshot, encode_snapshot};
+use reactor::{free_bytes, monotonic_millis};
 use std::fs::ReadDir;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-/// How often an idle cache is checked.
+/// How often an idle cache is checked, if no other process has it.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// How often the news of other processes is read.
+const CATCH_UP: Duration = Duration::from_millis(100);
+
+/// How much longer a process keeps a key in its index if another process removes the files. It has missed the news then.
+const MISSED_S: i64 = 60;
+
+/// Keys that are forgotten then under one lock.
+const FORGOTTEN_AT_ONCE: usize = 32;
 
 /// How often the directory is read again: other processes, as during a binary upgrade, store files that this process's
 /// index does not know until a request asks for them.
@@ -39,23 +48,40 @@ pub(crate) struct Walk {
     /// When the last walk ended, in seconds since the epoch.
     ended_at_s: Option<i64>,
     is_walking: bool,
+    /// The present walk finds files that the index does not know.
+    is_again: bool,
+}
+
+impl Walk {
+    fn is_due(&self, tends: bool, now_s: i64) -> bool {
+        let is_over = |at: i64| at.saturating_add(WALK_AGAIN_S) <= now_s;
+        self.is_walking || self.ended_at_s.is_none_or(|at| tends && is_over(at))
+    }
 }
 
 impl CacheZone {
     /// Starts the work that is due; returns when to check again.
     pub(crate) fn tend(self: &Arc<Self>, shared: &'static Registry, now_s: i64) -> Duration {
+        let look_again = if self.is_shared() { CATCH_UP } else { LOOK_AGAIN };
+        self.catch_up();
+        let tends = self.check_tender(monotonic_millis().0);
         let settings = self.settings();
         let (sums, first) = self.with_index(|index| (index.sums(), index.first_expires_s()));
-        let walks = {
-            let walk = self.walk.lock().unwrap_or_else(PoisonError::into_inner);
-            walk.is_walking || walk.ended_at_s.is_none_or(|at| at.saturating_add(WALK_AGAIN_S) <= now_s)
+        let walks = match self.walk.try_lock() {
+            Ok(walk) => walk.is_due(tends, now_s) || self.walk_is_stale.load(Ordering::Acquire),
+            Err(TryLockError::Poisoned(walk)) => walk.into_inner().is_due(tends, now_s),
+            // A job has it: this thread serves clients and does not wait.
+            Err(TryLockError::WouldBlock) => true,
         };
         let is_full = settings.size_max.is_some_and(|most| sums.bytes > most)
             || sums.keys > settings.keys_max
             || settings.free_min > 0;
-        let is_due = first.is_some_and(|at| at <= now_s) || is_full;
+        let is_due = tends && (first.is_some_and(|at| at <= self.unused_since(now_s)) || is_full);
+        if !tends {
+            self.with_index(|index| drop(index.expire(now_s - MISSED_S, FORGOTTEN_AT_ONCE)));
+        }
         if !(walks || is_due) || self.is_tended.swap(true, Ordering::AcqRel) {
-            return LOOK_AGAIN;
+            return look_again;
         }
         let zone = Arc::clone(self);
         let job = move || {
@@ -71,7 +97,12 @@ impl CacheZone {
             self.is_tended.store(false, Ordering::Release);
         }
         let pause = if walks { settings.loader.sleep } else { settings.manager.sleep };
-        pause.clamp(Duration::from_millis(1), LOOK_AGAIN)
+        pause.clamp(Duration::from_millis(1), look_again)
+    }
+
+    /// The time whose keys are unused for too long now. Uses in other processes are told after a while.
+    fn unused_since(&self, now_s: i64) -> i64 {
+        if self.is_shared() { now_s - i64::from(self.with_index(|index| index.told_s())) } else { now_s }
     }
 
     fn remove_old(&self, now_s: i64) {
@@ -84,12 +115,16 @@ impl CacheZone {
                 bytes_max = bytes_max.min(self.sums().bytes.saturating_sub(missing));
             }
         }
-        let began = Instant::now();
+        let (began, unused_since) = (Instant::now(), self.unused_since(now_s));
         for _ in 0..settings.manager.files.max(1) {
             let before = self.sums();
-            let gone = self.with_index(|index| {
-                let gone = index.expire(now_s, 1);
-                if gone.is_empty() { index.shrink(bytes_max, 1) } else { gone }
+            let gone = self.with_news(|index, tell| {
+                let mut gone = index.expire(unused_since, 1);
+                if gone.is_empty() {
+                    gone = index.shrink(bytes_max, 1);
+                }
+                gone.iter().copied().map(News::Gone).for_each(tell);
+                gone
             });
             self.remove_now(&gone);
             if self.sums() == before || began.elapsed() > settings.manager.threshold {
@@ -100,7 +135,9 @@ impl CacheZone {
 
     /// Whether the index knows all files that existed at the start.
     pub(super) fn knows_all_files(&self) -> bool {
-        self.walk.lock().unwrap_or_else(PoisonError::into_inner).ended_at_s.is_some()
+        let walk = self.walk.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_stale = self.walk_is_stale.load(Ordering::Acquire) || (walk.is_walking && walk.is_again);
+        walk.ended_at_s.is_some() && !is_stale
     }
 
     fn walk_on(&self, now_s: i64) {
@@ -110,6 +147,7 @@ impl CacheZone {
             if walk.ended_at_s.is_none() {
                 self.load_snapshot();
             }
+            walk.is_again = self.walk_is_stale.swap(false, Ordering::AcqRel);
             walk.is_walking = true;
             walk.open = std::fs::read_dir(self.directory()).into_iter().collect();
         }
@@ -151,6 +189,9 @@ impl CacheZone {
 
     /// Saves the index for the next process. Called by a worker that has ended.
     pub(crate) fn save_snapshot(&self) {
+        if !self.tends() {
+            return;
+        }
         let bytes = self.with_index(|index| encode_snapshot(index.records()));
         let (place, mut temporary) = (self.directory().join(SNAPSHOT), self.directory().clone());
         temporary.push(format!("{SNAPSHOT}.{}", std::process::id()));
@@ -190,7 +231,7 @@ impl CacheZone {
                 .max(now_s.saturating_sub(inactive_s))
                 .saturating_add(inactive_s),
         };
-        if !self.with_index(|index| index.load(record) || index.knows(key)) {
+        if !self.with_index(|index| index.load(record) || index.knows(key)) && self.tends() {
             let _ = std::fs::remove_file(path);
         }
     }

@@ -2,6 +2,7 @@
 //! since requests also bring names.
 
 use crate::registry::Notify;
+use crate::registry::names::own::OwnNames;
 use crate::registry::names::{Found, NameFailure, Outcome, Question};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -93,6 +94,7 @@ struct NameTable {
 /// All names of the process.
 pub struct Names {
     cache: Mutex<NameTable>,
+    own: OwnNames,
     control: OnceLock<Notify>,
     wake: Box<dyn Fn(u64) + Send + Sync>,
 }
@@ -131,7 +133,7 @@ impl NameEntry {
 impl Names {
     /// An empty cache. `wake` wakes the task of a token.
     pub(crate) fn new(wake: Box<dyn Fn(u64) + Send + Sync>) -> Self {
-        Self { cache: Mutex::default(), control: OnceLock::new(), wake }
+        Self { cache: Mutex::default(), own: OwnNames::default(), control: OnceLock::new(), wake }
     }
 
     /// Registers the control plane: `notify` is called, from any thread, when [`Self::due`] has something new. Only the
@@ -146,6 +148,10 @@ impl Names {
 
     /// The addresses of a name; if they are not known, registers the token to be woken.
     pub(crate) fn ask(&self, question: &Arc<Question>, token: u64, now_ms: u64) -> NameAnswer {
+        if let Some(addresses) = self.own.get(&question.name) {
+            let is_empty = addresses.is_empty();
+            return if is_empty { NameAnswer::Failed(NameFailure::NotFound) } else { NameAnswer::Known(addresses) };
+        }
         let Some(notify) = self.control.get() else { return NameAnswer::Failed(NameFailure::ServerFailure) };
         let mut cache = self.lock();
         let Some(entry) = cache.entry(question, now_ms) else { return NameAnswer::Failed(NameFailure::ServerFailure) };
@@ -183,6 +189,9 @@ impl Names {
 
     /// Follows a name. The watcher gets the known addresses at once.
     pub(crate) fn follow(&self, question: &Arc<Question>, watcher: &Arc<dyn Watcher>, now_ms: u64) {
+        if self.own.follow(question, watcher) {
+            return;
+        }
         let mut cache = self.lock();
         let Some(entry) = cache.entry(question, now_ms) else { return };
         entry.watchers.retain(|known| known.strong_count() > 0);
@@ -263,6 +272,17 @@ impl Names {
             // Another lookup may start now, and a followed name has a new time.
             notify();
         }
+    }
+
+    /// Answers a name without a lookup, now and from now on; an empty list: it has no addresses. Groups that follow it
+    /// have the new peers when this returns. Returns whether the addresses changed.
+    pub fn answer(&self, name: &str, addresses: Vec<Found>) -> bool {
+        self.own.set(name, addresses)
+    }
+
+    /// Looks all names up again that [`Self::answer`] answered, except these.
+    pub fn keep_answers(&self, keep: impl Fn(&str) -> bool) {
+        self.own.retain(keep);
     }
 
     /// Lookups by zone.

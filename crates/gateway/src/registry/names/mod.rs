@@ -5,6 +5,7 @@
 pub(crate) mod cache;
 pub(crate) mod keys;
 pub(crate) mod moving;
+mod own;
 
 pub use crate::plan::name::{Question, ResolverPlan};
 pub use cache::{Due, Names};

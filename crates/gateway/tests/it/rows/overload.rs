@@ -219,6 +219,26 @@ fn l05_the_deadline_begins_with_the_first_byte_of_a_later_request() {
 }
 
 #[test]
+fn l05_the_deadline_of_a_head_that_came_with_the_request_before_begins_with_its_turn() {
+    let peer = Peer::saying(HELLO);
+    let gateway = Gateway::start(&with_server("client_header_timeout 2s; keepalive_timeout 20s;"), &[peer.address()]);
+    let mut client = gateway.client();
+    client.send(GET);
+    assert_eq!(client.response().text(), "hello");
+    // The connection is older than a head may take.
+    assert!(!client.hears_within(Duration::from_millis(2200)));
+    let (begun, rest) = GET.split_at(8);
+    client.send(format!("{GET}{begun}"));
+    assert_eq!(client.response().text(), "hello");
+    assert!(!client.hears_within(Duration::from_millis(100)));
+    client.send(rest);
+    assert_eq!(client.response().text(), "hello");
+    client.send(format!("{GET}{begun}"));
+    assert_eq!(client.response().text(), "hello");
+    assert_eq!(client.response().status(), 408);
+}
+
+#[test]
 fn l05_an_idle_connection_is_closed_at_its_time() {
     let peer = Peer::saying(HELLO);
     let gateway = Gateway::start(&with_server("keepalive_timeout 200ms;"), &[peer.address()]);

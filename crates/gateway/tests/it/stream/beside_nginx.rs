@@ -5,7 +5,7 @@ use super::{dead, echo};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use testkit::sides::{Nginx, Side, Sides, nginx_or_skip};
-use testkit::{End, Talk};
+use testkit::{Deaf, End, Talk};
 
 /// A client's action.
 #[derive(Clone, Copy)]
@@ -30,6 +30,10 @@ const CASES: &[(&str, &[Act])] = &[
     ("; proxy_pass retry;", &[Send("bye")]),
     ("; proxy_pass retry_off; proxy_next_upstream off;", &[]),
     ("; proxy_pass one_try; proxy_next_upstream_tries 1;", &[]),
+    ("; proxy_pass two_tries; proxy_next_upstream_tries 2;", &[]),
+    ("; proxy_pass three_tries; proxy_next_upstream_tries 3;", &[Send("bye")]),
+    ("; proxy_pass late; proxy_connect_timeout 300ms; proxy_next_upstream_timeout 100ms;", &[]),
+    ("; proxy_pass in_time; proxy_connect_timeout 300ms; proxy_next_upstream_timeout 1h;", &[Send("bye")]),
     ("; proxy_pass all_down;", &[]),
     ("; return \"$protocol $remote_addr $server_addr_of_none\";", &[]),
     ("; return \"a $status $mapped\";", &[]),
@@ -69,12 +73,16 @@ $session_time|$proxy_protocol_addr|$realip_remote_addr|$limit_conn_status|$mappe
     upstream retry { server {upstream:1}; server {upstream:0} backup; }\n\
     upstream retry_off { server {upstream:1}; server {upstream:0} backup; }\n\
     upstream one_try { server {upstream:1}; server {upstream:0} backup; }\n\
+    upstream two_tries { server {upstream:1}; server {upstream:2}; server {upstream:0} backup; }\n\
+    upstream three_tries { server {upstream:1}; server {upstream:2}; server {upstream:0} backup; }\n\
+    upstream late { server {upstream:3}; server {upstream:0} backup; }\n\
+    upstream in_time { server {upstream:3}; server {upstream:0} backup; }\n\
     upstream all_down { server {upstream:0} down; }\n";
 
 #[test]
 fn sessions_end_and_are_logged_as_in_nginx() {
     let Some(nginx) = nginx_or_skip(Nginx::New) else { return };
-    let peer = echo();
+    let (peer, deaf) = (echo(), Deaf::new());
     let mut text = STREAM.to_owned();
     for (number, (server, _)) in CASES.iter().enumerate() {
         // Each case has its own port, by which its log line is found.
@@ -82,7 +90,7 @@ fn sessions_end_and_are_logged_as_in_nginx() {
         let case = if server.contains("set $case") { "" } else { "set $case -;" };
         let _ = writeln!(text, "server {{ listen {place}{server} {case} }}");
     }
-    let sides = Sides::start_stream(&nginx, &text, &[peer.address(), dead()]);
+    let sides = Sides::start_stream(&nginx, &text, &[peer.address(), dead(), dead(), deaf.address()]);
     let mut wrong = Vec::new();
     for (number, (server, acts)) in CASES.iter().enumerate() {
         let [theirs, ours] = [Side::Nginx, Side::Ours].map(|side| {

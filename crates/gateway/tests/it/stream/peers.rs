@@ -1,7 +1,8 @@
 //! Which peer a session goes to, and what happens if one cannot be reached.
 
 use super::{dead, echo, greeted, start};
-use testkit::{End, Peer, Talk};
+use sockdiag::{Census, Question, Socket, State, Timer};
+use testkit::{Deaf, End, Peer, Talk};
 
 /// A peer that sends its name and waits for the end.
 fn named(name: &'static str) -> Peer {
@@ -52,6 +53,66 @@ fn one_try_is_all_without_proxy_next_upstream() {
     let gateway = start(&group, "proxy_next_upstream off; proxy_pass group;", [echo()]);
     let mut client = Talk::connect(gateway.address());
     assert_eq!(client.end(), End::Fin);
+}
+
+/// Two peers refuse; the third one is the backup.
+#[test]
+fn proxy_next_upstream_tries_limits_the_attempts() {
+    for (tries, is_served) in [(2, false), (3, true), (0, true)] {
+        let (first, second) = (dead(), dead());
+        let group = format!("upstream group {{ server {first}; server {second}; server {{upstream:0}} backup; }}");
+        let gateway = start(&group, &format!("proxy_next_upstream_tries {tries}; proxy_pass group;"), [echo()]);
+        if is_served {
+            greeted(&gateway);
+        } else {
+            assert_eq!(Talk::connect(gateway.address()).end(), End::Fin, "{tries}");
+        }
+        for refused in [first, second] {
+            gateway.logged(&format!("upstream: \"{refused}\""));
+        }
+        assert_eq!(gateway.peers[0].connections(), usize::from(is_served), "{tries}");
+    }
+}
+
+/// The time counts from the first attempt. An attempt that has begun is not cut short: `proxy_connect_timeout` ends it.
+#[test]
+fn proxy_next_upstream_timeout_allows_no_attempt_after_it() {
+    for (timeout, is_served) in [("100ms", false), ("1h", true), ("0", true)] {
+        let deaf = Deaf::new();
+        let group = format!("upstream group {{ server {}; server {{upstream:0}} backup; }}", deaf.address());
+        let words = format!("proxy_connect_timeout 300ms; proxy_next_upstream_timeout {timeout}; proxy_pass group;");
+        let gateway = start(&group, &words, [echo()]);
+        if is_served {
+            greeted(&gateway);
+        } else {
+            assert_eq!(Talk::connect(gateway.address()).end(), End::Fin, "{timeout}");
+        }
+        gateway.logged("upstream timed out (110: Connection timed out) while connecting to upstream");
+        assert_eq!(gateway.peers[0].connections(), usize::from(is_served), "{timeout}");
+    }
+}
+
+/// Our socket to a peer, as the kernel sees it.
+fn socket_to(peer: &Peer) -> Socket {
+    let mut found = None;
+    let mut census = Census::open().unwrap();
+    let look = |socket: &Socket| {
+        if socket.remote == peer.address() && socket.state == State::Established {
+            found = Some(*socket);
+        }
+    };
+    census.for_each(&Question::default(), look).unwrap();
+    found.expect("a connection to the peer")
+}
+
+#[test]
+fn proxy_socket_keepalive_is_set_on_connections_to_peers() {
+    for (words, is_set) in [("", false), ("proxy_socket_keepalive on;", true), ("proxy_socket_keepalive off;", false)] {
+        let gateway = start("", &format!("{words} proxy_pass {{upstream:0}};"), [echo()]);
+        let _client = greeted(&gateway);
+        let timer = socket_to(&gateway.peers[0]).timer;
+        assert_eq!(matches!(timer, Timer::Keepalive(_)), is_set, "{words} {timer:?}");
+    }
 }
 
 #[test]

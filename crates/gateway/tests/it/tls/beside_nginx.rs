@@ -13,12 +13,17 @@ use testkit::sides::{Nginx, Side, Sides, nginx_or_skip};
 const VARIABLES: &str = "ssl_protocol ssl_cipher ssl_ciphers ssl_curve ssl_curves ssl_server_name ssl_session_reused \
     ssl_early_data ssl_alpn_protocol ssl_client_verify ssl_client_s_dn ssl_client_i_dn ssl_client_s_dn_legacy \
     ssl_client_i_dn_legacy ssl_client_serial ssl_client_fingerprint ssl_client_v_start ssl_client_v_end ssl_client_v_remain \
-    ssl_client_escaped_cert ssl_client_raw_cert ssl_client_cert scheme https server_name";
+    ssl_client_escaped_cert ssl_client_raw_cert ssl_client_cert ssl_sigalg ssl_client_sigalg scheme https server_name";
 
 /// Words of a server, and flags of `openssl s_client` for its clients.
 const CASES: &[(&str, &[&str])] = &[
     ("", &["-tls1_3", "-tls1_2", "-noservername", "-alpn bogus,http/1.1", "-alpn http/1.0", "-groups P-256"]),
     ("", &["-tls1_2 -cipher ECDHE-RSA-AES128-GCM-SHA256", "-tls1_2 -cipher HIGH", "-sigalgs RSA-PSS+SHA512"]),
+    ("", &["-tls1_2 -sigalgs RSA+SHA384", "-sigalgs rsa_pss_rsae_sha384:rsa_pss_rsae_sha512", "-sigalgs ECDSA+SHA256"]),
+    ("{ed}", &["-tls1_3", "-tls1_2"]),
+    ("", RESUMED),
+    ("ssl_session_tickets off; ssl_session_cache shared:variables:1m;", RESUMED),
+    ("ssl_verify_client on; ssl_client_certificate {at}/ca.crt;", &["{good} -tls1_2 {resumed}", "{good} {resumed}"]),
     ("ssl_protocols TLSv1.2; ssl_ciphers HIGH:!SHA256:!AES256:!RSA;", &["-tls1_2", "-tls1_2 -cipher aRSA"]),
     ("ssl_ciphers DEFAULT@SECLEVEL=1; ssl_ecdh_curve secp384r1:prime256v1;", &["-tls1_2", "-groups P-256:P-384"]),
     (
@@ -33,8 +38,24 @@ const CASES: &[(&str, &[&str])] = &[
     ("ssl_verify_client on; ssl_client_certificate {at}/ca.crt; ssl_crl {at}/crl.pem;", &["{good}"]),
 ];
 
-const CLIENTS: &[&str] =
-    &["", "{good}", "{good} -tls1_2", "{below}", "{below} {chain}", "{below} {whole}", "{own}", "{v1}", "{odd}"];
+/// Each asks once more with the session of its first handshake.
+const RESUMED: &[&str] = &["-tls1_3 {resumed}", "-tls1_2 {resumed}", "-tls1_2 -groups P-256 {resumed}"];
+
+const CLIENTS: &[&str] = &[
+    "{rsa}",
+    "{rsa} -tls1_2",
+    "{ed}",
+    "{ed} -tls1_2",
+    "",
+    "{good}",
+    "{good} -tls1_2",
+    "{below}",
+    "{below} {chain}",
+    "{below} {whole}",
+    "{own}",
+    "{v1}",
+    "{odd}",
+];
 
 fn openssl(at: &Path, arguments: &str) {
     let mut command = Command::new(peer_program("openssl"));
@@ -60,6 +81,7 @@ fn certificates(at: &Path) {
     issue("middle", ec, "/CN=Middle", "ca", "-extfile of_ca");
     issue("a", ec, "/CN=a", "ca", "-extfile of_leaf");
     issue("rsa", "-newkey rsa:2048 -nodes", "/CN=rsa", "ca", "-extfile of_leaf");
+    issue("ed", "-newkey ed25519 -nodes", "/CN=ed", "ca", "-extfile of_leaf");
     issue("good", ec, "/CN=good", "ca", "-extfile of_leaf");
     issue("below", ec, "/CN=below", "middle", "-extfile of_leaf");
     // OpenSSL 3.0 makes X.509 v1 where no extensions are named.
@@ -74,9 +96,14 @@ const CA: &str = "[ca]\ndefault_ca=d\n[d]\ndatabase=index\ncrlnumber=number\ndef
 
 /// The response to a request of `openssl s_client` with these flags, without what differs by date and by program.
 fn ask(to: SocketAddr, at: &Path, flags: &str) -> String {
+    if flags.contains("{resumed}") {
+        let file = format!("{}-{}.session", to.ip(), to.port());
+        ask(to, at, &flags.replace("{resumed}", &format!("-sess_out {file}")));
+        return ask(to, at, &flags.replace("{resumed}", &format!("-sess_in {file}")));
+    }
     let shown = |name: &str| format!("-cert {name}.crt -key {name}.key");
     let mut flags = flags.replace("{chain}", "-cert_chain middle.crt").replace("{whole}", "-cert_chain whole.crt");
-    for name in ["good", "below", "own", "v1", "odd"] {
+    for name in ["good", "below", "own", "v1", "odd", "rsa", "ed"] {
         flags = flags.replace(&format!("{{{name}}}"), &shown(name));
     }
     let name = if flags.contains("-noservername") { "" } else { "-servername a.test" };
@@ -114,7 +141,8 @@ fn handshakes_and_their_variables_are_as_with_nginx() {
     let pairs = [pair("a") + &pair("rsa"), pair("rsa") + &pair("a")];
     let mut text = "access_log {side}.log;\n".to_owned();
     for (number, (words, _)) in CASES.iter().enumerate() {
-        let pairs = &pairs[number % 2];
+        let ed = words.contains("{ed}").then(|| pair("ed"));
+        let (pairs, words) = (ed.as_ref().unwrap_or(&pairs[number % 2]), words.replace("{ed}", ""));
         let place = if number == 0 { "{listen}".to_owned() } else { format!("{{listen:{number}}}") };
         let _ = writeln!(
             text,
@@ -138,4 +166,53 @@ fn handshakes_and_their_variables_are_as_with_nginx() {
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// For how many seconds clients are told that their sessions last, in the last ticket of a connection.
+fn hint(to: SocketAddr, at: &Path, version: &str) -> Option<u32> {
+    let mut child = Command::new(peer_program("openssl"))
+        .current_dir(at)
+        .args(["s_client", "-ign_eof", "-servername", "a.test", version, "-connect", &to.to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"GET / HTTP/1.0\r\nHost: a.test\r\n\r\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    drop(stdin);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("here"), "{text}");
+    let (_, seconds) = text.rsplit_once("TLS session ticket lifetime hint: ")?;
+    seconds.split(' ').next()?.parse().ok()
+}
+
+#[test]
+fn sessions_last_as_long_as_with_nginx() {
+    let Some(nginx) = nginx_or_skip(Nginx::New) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    certificates(at);
+    let cached = "ssl_session_tickets off; ssl_session_cache shared:lifetimes:1m;";
+    let cases = [
+        (String::new(), [Some(300), Some(300)]),
+        ("ssl_session_timeout 10m;".to_owned(), [Some(600), Some(600)]),
+        ("ssl_session_cache shared:both:1m; ssl_session_timeout 20m;".to_owned(), [Some(1200), Some(1200)]),
+        // TLS 1.2 has an id instead of a ticket.
+        (cached.to_owned(), [Some(300), None]),
+        (format!("{cached} ssl_session_timeout 1h;").replace("lifetimes", "hour"), [Some(3600), None]),
+    ];
+    let mut text = format!("access_log off; ssl_certificate {0}/a.crt; ssl_certificate_key {0}/a.key;\n", at.display());
+    for (number, (words, _)) in cases.iter().enumerate() {
+        let _ =
+            writeln!(text, "server {{ listen {{listen:{number}}} ssl; server_name a.test; {words} return 200 here; }}");
+    }
+    let sides = Sides::start(&nginx, &text.replace("{listen:0}", "{listen}"), &[], &[]);
+    for (number, (words, expected)) in cases.iter().enumerate() {
+        for side in [Side::Nginx, Side::Ours] {
+            let found = ["-tls1_3", "-tls1_2"].map(|version| hint(sides.address(side, number), at, version));
+            assert_eq!(found, *expected, "{side:?} {words}");
+        }
+    }
 }

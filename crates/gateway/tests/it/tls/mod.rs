@@ -7,6 +7,7 @@ mod early_data;
 mod handshakes;
 mod hostile;
 mod named_certificates;
+mod record_sizes;
 pub(crate) mod scene;
 mod sessions;
 mod variables;

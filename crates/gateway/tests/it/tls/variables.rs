@@ -82,6 +82,18 @@ fn a_subrequest_knows_what_the_request_knows() {
     assert!(own.contains("ssl_client_verify=[SUCCESS]") && own.contains("ssl_protocol=[TLSv1.3]"), "{own}");
 }
 
+#[test]
+fn a_request_knows_what_signatures_the_client_takes() {
+    let names = "ssl_sigalgs ssl_sigalg ssl_client_sigalg";
+    let scene = Scene::new(&server("", names), &[]);
+    let (_, text) = scene.ask("a.test", "a.test");
+    let offered = value(&text, "ssl_sigalgs");
+    for known in ["ecdsa_secp256r1_sha256", "rsa_pss_rsae_sha256", "ed25519", "rsa_pkcs1_sha256"] {
+        assert!(offered.split(':').any(|name| name == known), "{offered}");
+    }
+    assert_eq!((value(&text, "ssl_sigalg"), value(&text, "ssl_client_sigalg")), ("ecdsa_secp256r1_sha256", ""));
+}
+
 /// The servers are lowered in order; offers that only a later one uses must be kept in handshakes of an earlier one
 /// too.
 #[test]

@@ -23,8 +23,10 @@ fn a_connection_serves_one_request_after_the_other() {
     }
     assert_eq!(peer.met().len(), 1);
     let lines = gateway.access_lines(5);
-    assert!(lines[0].contains("connect=0.0") && lines[0].contains("reused=0"), "{lines:?}");
-    assert!(lines[4].contains("connect=0.000") && lines[4].contains("reused=1"), "{lines:?}");
+    // How long the first one takes depends on what else the machine does.
+    let connect = |line: &str| line.split("connect=").nth(1)?.split(' ').next()?.parse::<f64>().ok();
+    assert!(connect(&lines[0]).is_some() && lines[0].contains("reused=0"), "{lines:?}");
+    assert!(connect(&lines[4]) == Some(0.0) && lines[4].contains("reused=1"), "{lines:?}");
 }
 
 #[test]

@@ -100,8 +100,8 @@ impl Master<'_> {
     fn pass_on(&mut self, id: u64, request: &Request) -> Result<(), String> {
         let packet = ctl_work::encode(id, request).ok_or("the request is too long")?;
         let mut children: Vec<&Offspring> = self.serving().filter(|child| child.speaks()).collect();
-        if matches!(request, Request::Status) {
-            // The status of any process is that of all.
+        if matches!(request, Request::Status | Request::Cache { act: Some(_) }) {
+            // The status of any process is that of all, and so are the files of a cache. A purge reaches the others by it.
             children.truncate(1);
         }
         let mut asked = Vec::new();

@@ -22,6 +22,7 @@ pub(super) fn merge(request: &Request, mut answers: Vec<Answer>, workers: u64) -
     Answer::of(Ok(match request {
         Request::Peers { .. } => rows_of(values, "peers", &["group", "peer"]),
         Request::Pools { change: None } => rows_of(values, "pools", &["group"]),
+        Request::Cache { act: None } => caches(values),
         Request::Connections { list, change: None } | Request::Tunnels { list, change: None } => {
             listed(values, list, workers)
         }
@@ -62,6 +63,28 @@ fn add(known: &mut Value, row: &Value, key: &[&str]) {
         };
         known[name] = merged;
     }
+}
+
+/// Caches: requests are summed. The files are the same ones, so of them the process that knows most counts.
+fn caches(mut values: Vec<Value>) -> Value {
+    const OF_FILES: [&str; 3] = ["keys", "keys_max", "bytes"];
+    let mut most: Map<String, Value> = Map::new();
+    for row in values.iter_mut().filter_map(|value| value["caches"].as_array_mut()).flatten() {
+        for name in OF_FILES {
+            let place = most.entry(format!("{} {name}", row["zone"])).or_insert(Value::Null);
+            let number = row[name].take();
+            if number.as_u64() > place.as_u64() {
+                *place = number;
+            }
+        }
+    }
+    let mut merged = rows_of(values, "caches", &["zone"]);
+    for row in merged["caches"].as_array_mut().into_iter().flatten() {
+        for name in OF_FILES {
+            row[name] = most.remove(&format!("{} {name}", row["zone"])).unwrap_or_default();
+        }
+    }
+    merged
 }
 
 /// Objects of numbers, and of `complete`, which is true if it is in all.
@@ -136,6 +159,19 @@ mod tests {
             ],
         );
         assert_eq!(answer.result, json!({"peers": [row("x", 5, "unhealthy".into()), row("y", 5, "pending".into())]}));
+    }
+
+    #[test]
+    fn files_of_a_cache_are_counted_once_and_requests_summed() {
+        let row = |zone: &str, keys: u64, bytes: u64, hits: u64| json!({"zone": zone, "keys": keys, "keys_max": 100, "bytes": bytes, "hits": hits});
+        let answer = merged(
+            &Request::Cache { act: None },
+            [
+                Ok(json!({"caches": [row("a", 5, 10, 1), row("b", 0, 0, 2)]})),
+                Ok(json!({"caches": [row("a", 4, 12, 3), row("b", 7, 9, 4)]})),
+            ],
+        );
+        assert_eq!(answer.result, json!({"caches": [row("a", 5, 12, 4), row("b", 7, 9, 6)]}));
     }
 
     #[test]

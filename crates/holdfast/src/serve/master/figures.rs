@@ -3,29 +3,43 @@
 use super::Master;
 use super::change::Change;
 use super::offspring::{Offspring, OtherFiles};
-use crate::serve::figures::{FIGURES_WITH_ENDED, Figures, FiguresFile};
-use gateway::Level;
+use crate::serve::figures::{FIGURES_WITH_ENDED, FiguresFile};
+use gateway::{Level, Totals};
+use std::io;
 use std::os::fd::AsFd as _;
 
 /// The counters of children that have ended.
 #[derive(Default)]
 pub(super) struct Ended {
-    sum: Figures,
+    totals: Totals,
+    /// The status, as `gateway` encodes it; empty before the first.
+    status: Vec<u8>,
     /// For the children. A new file for each sum: no child may count a process twice, in its own file and in this one.
     file: Option<FiguresFile>,
 }
 
 impl Ended {
     /// Adds the last figures of a child.
-    fn add(&mut self, last: &Figures) -> Result<(), String> {
-        let before = Some(self.sum.status.as_slice()).filter(|status| !status.is_empty());
-        let status = gateway::figures_of_ended(before, &last.status).ok_or("they are not understood")?;
-        self.sum.totals.add(&last.totals.counters());
-        self.sum.status = status;
-        let mut file = FiguresFile::new().map_err(|error| error.to_string())?;
-        file.write(&self.sum).map_err(|error| error.to_string())?;
+    fn add(&mut self, left: &FiguresFile) -> Result<(), String> {
+        if let Some(last) = left.totals() {
+            self.totals.add(&last.counters());
+        }
+        let mut understood = true;
+        if let Some(last) = left.status() {
+            let before = Some(self.status.as_slice()).filter(|status| !status.is_empty());
+            match gateway::figures_of_ended(before, &last) {
+                Some(status) => self.status = status,
+                None => understood = false,
+            }
+        }
+        let failed = |error: io::Error| error.to_string();
+        let mut file = FiguresFile::new().map_err(failed)?;
+        file.share().and_then(|mut of_totals| of_totals.write_totals(&self.totals)).map_err(failed)?;
+        if !self.status.is_empty() {
+            file.write_status(&self.status).map_err(failed)?;
+        }
         self.file = Some(file);
-        Ok(())
+        if understood { Ok(()) } else { Err("they are not understood".to_owned()) }
     }
 }
 
@@ -33,9 +47,7 @@ impl Master<'_> {
     /// A child has ended: its counters stay.
     pub(super) fn keep_figures(&mut self, file: Option<FiguresFile>) {
         let Some(file) = file else { return };
-        if let Some(last) = file.read()
-            && let Err(error) = self.ended.add(&last)
-        {
+        if let Err(error) = self.ended.add(&file) {
             self.journal.log(Level::Warn, &format!("the figures of an ended worker process are lost: {error}"));
         }
         self.share_figures();

@@ -1,5 +1,6 @@
 //! `worker_groups`: several processes on the same listeners, and what an operator sees of them: one installation.
 
+mod caching;
 mod http2;
 mod one_installation;
 mod streams;
@@ -380,7 +381,6 @@ fn what_processes_cannot_share_is_refused_with_both_directives() {
         let alone = Instance::new(&top.replace("worker_groups 2;", "worker_groups 1;"), servers);
         assert!(alone.run(&["-t"]).status.success(), "{top} {servers}");
     };
-    refused("worker_groups 2;", "proxy_cache_path cache keys_zone=a:1m;", "a cache (\"proxy_cache_path\" and its kin)");
     refused("worker_groups 2; master_process off;", "", "\"master_process off\"");
     let learn = "upstream u { server 127.0.0.1:1; sticky learn create=$upstream_cookie_a lookup=$cookie_a zone=z:1m; }
         server { listen 127.0.0.1:PORT; location / { proxy_pass http://u; } }";

@@ -2,7 +2,7 @@
 
 use super::{Kept, SERVERS, Scene, THREE, by_process, goes_through, read_head, tunnel};
 use crate::support::numbered::Echo;
-use crate::support::{Instance, pid, until};
+use crate::support::{Instance, fetch, pid, until};
 use nix::sys::signal::{Signal, kill};
 use serde_json::{Value, json};
 use std::fs;
@@ -22,17 +22,18 @@ fn metrics_are_sums_over_all_processes_and_never_fall_while_they_come_and_go() {
     let scene = Scene::started(THREE);
     let processes = scene.until_children(3);
     let mut kept: Vec<Kept> = (0..30).map(|_| Kept::open(&scene)).collect();
-    let tunnels: Vec<Kept> = (0..12).map(|_| tunnel(&scene)).collect();
+    // Each process gets some, whichever had more connections before: it leaves them to one with clearly fewer.
+    let tunnels: Vec<Kept> = (0..48).map(|_| tunnel(&scene)).collect();
     assert_eq!((by_process(&kept).len(), by_process(&tunnels).len()), (3, 3));
     until("all tunnels are counted, whichever process is asked", || {
-        (0..9).all(|_| metric(&scene, "holdfast_tunnels") == 12)
+        (0..9).all(|_| metric(&scene, "holdfast_tunnels") == 48)
     });
     assert_eq!((metric(&scene, "holdfast_processes"), metric(&scene, "holdfast_workers")), (3, 3));
     for _ in 0..10 {
         assert!(kept.iter_mut().all(Kept::lives));
     }
-    // 30 first ones, 300 more, and 12 for the tunnels.
-    until("all requests are counted", || metric(&scene, "holdfast_requests_total") >= 342);
+    // 30 first ones, 300 more, and 48 for the tunnels.
+    until("all requests are counted", || metric(&scene, "holdfast_requests_total") >= 378);
     let mut last = 0;
     let mut grows = || {
         let now = metric(&scene, "holdfast_requests_total");
@@ -58,6 +59,38 @@ fn metrics_are_sums_over_all_processes_and_never_fall_while_they_come_and_go() {
     grows();
 }
 
+/// Two threads of a process that publish at once must not publish the older figures last.
+#[test]
+fn counters_never_fall_while_many_clients_ask_at_once() {
+    fn of_page(page: &str) -> Option<&str> {
+        page.lines().find_map(|line| line.strip_prefix("holdfast_requests_total "))
+    }
+    fn of_stub(page: &str) -> Option<&str> {
+        page.lines().rev().nth(1)?.split(' ').nth(3)
+    }
+    let mut scene = Scene::new(THREE);
+    scene.configure(THREE, "location = /stub { stub_status; }");
+    scene.instance.start();
+    scene.until_children(3);
+    let port = scene.instance.port;
+    let ask = |path: &str, number: fn(&str) -> Option<&str>| {
+        let mut last = 0;
+        for _ in 0..60 {
+            let page = fetch(port, path).expect("an answer");
+            let now: u64 = number(&page).and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{page}"));
+            // At least its own request has come since.
+            assert!(now > last, "{path}: {now} after {last}");
+            last = now;
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| ask("/status?format=prometheus", of_page));
+            scope.spawn(|| ask("/stub", of_stub));
+        }
+    });
+}
+
 #[test]
 fn ctl_asks_all_processes_and_answers_once() {
     let servers = "upstream u { server UPSTREAM; } server { listen 127.0.0.1:PORT; location = /pid { return 200 $pid; }
@@ -67,23 +100,24 @@ fn ctl_asks_all_processes_and_answers_once() {
     scene.instance.configure(THREE, &servers.replace("UPSTREAM", &scene.echo.address.to_string()));
     scene.instance.start();
     let processes = scene.until_children(3);
-    let mut tunnels: Vec<Kept> = (0..12).map(|_| tunnel(&scene)).collect();
+    // More than two processes take: one leaves connections to another that has six fewer.
+    let mut tunnels: Vec<Kept> = (0..24).map(|_| tunnel(&scene)).collect();
     assert_eq!(by_process(&tunnels).len(), 3);
     let status = scene.ctl(&["status"]);
     assert_eq!(status["master"]["worker_pids"], json!(processes));
     let text = String::from_utf8(scene.ctl_output(&["status"]).stdout).expect("text");
     assert!(text.contains("3 of 3 worker groups serve: pid "), "{text}");
     let list = scene.ctl(&["tunnels"]);
-    assert_eq!((list["matching"].as_u64(), list["rows"].as_array().map(Vec::len)), (Some(12), Some(12)));
+    assert_eq!((list["matching"].as_u64(), list["rows"].as_array().map(Vec::len)), (Some(24), Some(24)));
     let mut numbers: Vec<u64> =
         list["rows"].as_array().into_iter().flatten().filter_map(|row| row["connection"].as_u64()).collect();
     numbers.sort_unstable();
     numbers.dedup();
-    assert_eq!(numbers.len(), 12, "the number of a connection names it in all processes");
+    assert_eq!(numbers.len(), 24, "the number of a connection names it in all processes");
     let closed = scene.ctl(&["tunnels", "close", &numbers[5].to_string()]);
     assert_eq!(closed["closed"].as_u64(), Some(numbers[5]));
     until("one tunnel is closed", || {
-        tunnels.iter_mut().filter_map(|one| goes_through(one).then_some(())).count() == 11
+        tunnels.iter_mut().filter_map(|one| goes_through(one).then_some(())).count() == 23
     });
     let peer = scene.echo.address.to_string();
     let mode = |answer: &Value| answer["peers"][0]["mode"].as_str().map(str::to_owned);

@@ -103,12 +103,13 @@ fn the_next_run_removes_the_rest_of_a_killed_one() {
     let mut run = bench.start(&[]);
     run.wait_for(&bench.sample(&run).join("client/output"));
     let killed = run.child.id();
-    let before = namespaces(killed).len();
+    assert!(!namespaces(killed).is_empty());
     run.signal(Signal::SIGKILL);
     run.wait();
     let left = bench.processes();
     assert!(left.iter().any(|line| line.contains("nginx")) && left.len() >= 3, "they still run: {left:?}");
-    assert_eq!(namespaces(killed).len(), before);
+    // Its namespaces may be gone: namespaces belong to the machine, and any run of a test beside this one removes those of killed
+    // runs. The processes are known by the folder, which this bench has alone.
 
     bench.write(&chain("0.0", "0.0", "0.2", ""));
     let next = bench.run(&["--rounds", "1"]);

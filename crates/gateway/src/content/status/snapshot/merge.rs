@@ -49,7 +49,7 @@ fn decode(bytes: &[u8]) -> Option<Snapshot> {
 
 /// Publishes the figures of this process for the others.
 pub fn publish_figures(shared: &Registry, generation: &Generation) {
-    shared.publish_figures(|| encode(&mut Snapshot::take(shared, generation)));
+    Snapshot::take_and_publish(shared, generation);
 }
 
 /// Adds the last figures of a process that has ended to those of the processes that ended before. `None`: they are not
@@ -76,9 +76,14 @@ impl Snapshot {
         self.locations.iter_mut().map(|location| &mut location.duration).chain(of_peers)
     }
 
+    /// Collects everything of this process, and publishes it for the others.
+    pub(crate) fn take_and_publish(shared: &Registry, generation: &Generation) -> Self {
+        shared.publish_figures(|| Self::take(shared, generation), encode)
+    }
+
     /// Adds the other processes, and those that have ended.
     pub(crate) fn add_others(&mut self, shared: &Registry) {
-        let Some(others) = shared.exchange_figures(|| encode(self)) else { return };
+        let Some(others) = shared.figures_of_others() else { return };
         for other in others.living.iter().filter_map(|bytes| decode(bytes)) {
             self.add_living(&other);
         }
@@ -335,10 +340,11 @@ impl CheckStatus {
 }
 
 impl CacheZoneStatus {
+    /// The files are the same ones: each process counts all that it knows of.
     fn add(&mut self, other: &Self) {
-        self.keys += other.keys;
-        self.keys_limit += other.keys_limit;
-        self.bytes += other.bytes;
+        self.keys = self.keys.max(other.keys);
+        self.keys_limit = self.keys_limit.max(other.keys_limit);
+        self.bytes = self.bytes.max(other.bytes);
         self.write_failures += other.write_failures;
         add(&mut self.requests, &other.requests);
     }

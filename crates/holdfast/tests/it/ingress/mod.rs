@@ -1,0 +1,9 @@
+//! `holdfast ingress` against a real API server: what it serves, what changes without a reload, and how it behaves when the
+//! API server, objects or replicas go away.
+
+mod certificates;
+mod changes;
+mod endpoints;
+mod outages;
+mod replicas;
+mod scene;
