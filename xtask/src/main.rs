@@ -9,6 +9,7 @@ mod deny;
 mod docs;
 mod fuzz;
 mod handbook;
+mod manifests;
 mod metadata;
 mod package;
 mod peers;
@@ -46,6 +47,8 @@ enum Task {
     Bench(bench::Args),
     /// Writes the pages that are made from code.
     Docs,
+    /// Renders the plain manifests of Kubernetes from the chart.
+    Manifests,
     /// Makes the packages that operators install: a .deb, a tarball, an OCI image.
     Package(package::Args),
     /// Installs the .deb into a booted Debian, uses it, upgrades it under load and purges it.
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Task::Deny => deny::check(&workspace),
         Task::Handbook => handbook::build(&workspace),
         Task::Docs => docs::write(&workspace),
+        Task::Manifests => manifests::write(&workspace),
         Task::Package(args) => package::run(&workspace, &args),
         Task::PackageTest(args) => package::test::run_test(&workspace, &args),
         Task::FuzzCheck => fuzz::check(&workspace),

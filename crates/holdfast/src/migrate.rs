@@ -1,5 +1,9 @@
 //! `holdfast migrate`: reads an nginx configuration and reports which directives work unchanged, have no effect,
-//! differ, are not supported (with their replacement), or could be improved. It changes nothing.
+//! differ, are not supported (with their replacement), or could be improved. It changes nothing. `migrate kubernetes` does
+//! the same for the Ingresses of a cluster.
+
+#[cfg(feature = "kubernetes")]
+mod kubernetes;
 
 use crate::doctor::target;
 use crate::exit;
@@ -23,6 +27,7 @@ use std::path::{Path, PathBuf};
 /// directives with their replacements, and all differences.
 #[derive(Debug, clap::Args)]
 #[command(
+    args_conflicts_with_subcommands = true,
     after_long_help = "Exit codes: 0 Holdfast serves it; 3 a directive is not supported; 1 a file cannot be read; 2 wrong command line."
 )]
 pub(crate) struct Args {
@@ -34,6 +39,16 @@ pub(crate) struct Args {
     from: Option<Dialect>,
     #[command(flatten)]
     output: Output,
+    #[cfg(feature = "kubernetes")]
+    #[command(subcommand)]
+    command: Option<Of>,
+}
+
+/// What else can be migrated.
+#[cfg(feature = "kubernetes")]
+#[derive(Debug, clap::Subcommand)]
+enum Of {
+    Kubernetes(Box<kubernetes::Args>),
 }
 
 /// The condition under which a difference from nginx concerns a configuration.
@@ -146,7 +161,14 @@ fn lacks(configuration: &Configuration, block: &str, name: &str) -> bool {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> u8 {
-    answer(args).unwrap_or_else(|message| {
+    #[cfg(feature = "kubernetes")]
+    let answered = match &args.command {
+        Some(Of::Kubernetes(args)) => kubernetes::answer(args),
+        None => answer(args),
+    };
+    #[cfg(not(feature = "kubernetes"))]
+    let answered = answer(args);
+    answered.unwrap_or_else(|message| {
         crate::report::say(message.trim_end());
         exit::FAILED
     })

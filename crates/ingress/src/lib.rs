@@ -13,6 +13,7 @@ pub mod cluster;
 pub mod config_map;
 mod from_gateway;
 mod from_ingress;
+pub mod migrate;
 pub mod name;
 pub mod objects;
 pub mod pages;

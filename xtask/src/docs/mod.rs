@@ -5,6 +5,7 @@ mod dashboards;
 mod differences;
 mod symptoms;
 
+use crate::manifests;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result};
 use std::fs;
@@ -26,12 +27,17 @@ pub(crate) fn write(workspace: &Workspace) -> Result<()> {
     write_page(workspace, symptoms::INDEX, &symptoms::index(&workspace.root)?)?;
     for dashboard in &dashboards::DASHBOARDS {
         write_page(workspace, &format!("packaging/grafana/{}", dashboard.file), &dashboard.text())?;
+        // Helm reads no file outside of the chart.
+        write_page(workspace, &format!("{}/files/{}", manifests::CHART, dashboard.file), &dashboard.text())?;
+    }
+    for (path, text) in manifests::shared_files(workspace)? {
+        write_page(workspace, &path, &text)?;
     }
     Ok(())
 }
 
 /// Writes a page only if its text has changed, so that the file's time shows the last change.
-fn write_page(workspace: &Workspace, path: &str, text: &str) -> Result<()> {
+pub(crate) fn write_page(workspace: &Workspace, path: &str, text: &str) -> Result<()> {
     let file = workspace.root.join(path);
     if fs::read_to_string(&file).is_ok_and(|old| old == text) {
         println!("{path}: up to date");

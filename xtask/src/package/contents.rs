@@ -113,9 +113,24 @@ pub(super) fn add_service(build: &Build<'_>, tree: &Tree) -> Result<()> {
             }
         }
     }
+    add_folder(tree, &build.source("helm"), "usr/share/holdfast/helm")?;
     tree.file_with_mode("usr/share/holdfast/upgrade", &read(&build.source("debian/upgrade"))?, 0o755)?;
     for folder in ["etc/holdfast/sites-enabled", "var/lib/holdfast", "var/log/holdfast"] {
         tree.directory(Path::new(folder))?;
+    }
+    Ok(())
+}
+
+/// A folder with everything below it.
+fn add_folder(tree: &Tree, from: &Path, to: &str) -> Result<()> {
+    for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
+        let path = entry?.path();
+        let to = format!("{to}/{}", path.file_name().unwrap_or_default().to_string_lossy());
+        if path.is_dir() {
+            add_folder(tree, &path, &to)?;
+        } else {
+            tree.file(&to, &read(&path)?)?;
+        }
     }
     Ok(())
 }

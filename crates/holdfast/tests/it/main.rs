@@ -13,6 +13,7 @@ mod groups;
 mod incident;
 #[cfg(feature = "kubernetes")]
 mod ingress;
+mod ingress_chart;
 mod installed;
 mod lab;
 mod lab_faults;
@@ -36,6 +37,8 @@ mod load_websocket_bad_input;
 mod load_websocket_processes;
 mod logs;
 mod migrate;
+#[cfg(feature = "kubernetes")]
+mod migrate_kubernetes;
 mod monitoring;
 mod names;
 mod overload;

@@ -6,6 +6,7 @@ mod annotations;
 mod config_map;
 mod cves;
 mod gateway;
+mod gateway_api_output;
 mod pages;
 mod properties;
 mod routing;

@@ -1,0 +1,275 @@
+//! The Helm chart and the plain manifests: Helm's lint, the schema of the values, rendering, and what a real API server says
+//! about every object and every permission.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use testkit::kubernetes::ControlPlane;
+use testkit::peer_program;
+
+const CHART: &str = "packaging/helm/holdfast";
+/// A Helm that Go's module proxy gave believes in a version of years ago.
+const KUBERNETES: &str = "--kube-version=1.34.0";
+const SETS: [&str; 5] = ["default", "full", "host", "low-ports", "scoped"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn helm(words: &[&str]) -> Output {
+    Command::new(peer_program("helm")).current_dir(root()).args(words).output().expect("helm starts")
+}
+
+fn rendered(words: &[&str]) -> String {
+    let output = helm(&[&["template", "holdfast", CHART, "--namespace=holdfast", KUBERNETES], words].concat());
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn values(set: &str) -> String {
+    format!("--values={CHART}/ci/{set}-values.yaml")
+}
+
+#[test]
+fn lint_finds_nothing() {
+    for set in SETS {
+        let output = helm(&["lint", "--strict", CHART, &values(set)]);
+        assert!(output.status.success(), "{set}: {}", String::from_utf8_lossy(&output.stdout));
+    }
+}
+
+#[test]
+fn plain_manifests_are_the_rendered_chart() {
+    for file in ["holdfast.yaml", "holdfast-gateway-api.yaml"] {
+        let text = read(&format!("packaging/kubernetes/{file}"));
+        let (command, rest) = text.split_once('\n').expect("lines");
+        let (_, command) = command.split_once(": helm ").expect("a command");
+        let (namespace, objects) = rest.split_once("---\n").expect("documents");
+        assert!(namespace.contains("kind: Namespace"), "{namespace}");
+        let output = helm(&command.split(' ').collect::<Vec<_>>());
+        let found = String::from_utf8_lossy(&output.stdout);
+        assert!(found == format!("---\n{objects}"), "{file} is outdated: `cargo xtask manifests` writes it");
+    }
+}
+
+#[test]
+fn the_chart_has_the_dashboards_and_alerts_of_the_packages() {
+    for entry in fs::read_dir(root().join(CHART).join("files")).expect("a folder") {
+        let name = entry.expect("an entry").file_name().into_string().expect("text");
+        let folder = if name.ends_with(".json") { "grafana" } else { "prometheus" };
+        let same = read(&format!("{CHART}/files/{name}")) == read(&format!("packaging/{folder}/{name}"));
+        assert!(same, "{name} is outdated: `cargo xtask docs` writes it");
+    }
+    assert_eq!(fs::read_dir(root().join(CHART).join("files")).expect("a folder").count(), 6);
+}
+
+#[test]
+fn the_schema_refuses_wrong_values() {
+    for (set, wanted) in [
+        ("--set=defaultBackend.enabled=true", "'defaultBackend' not allowed"),
+        ("--set=controller.admissionWebhooks.enabled=true", "'admissionWebhooks' not allowed"),
+        ("--set=controller.replicas=2", "'replicas' not allowed"),
+        ("--set=controller.kind=StatefulSet", "/controller/kind"),
+        ("--set=controller.replicaCount=many", "got string, want integer"),
+        ("--set=controller.service.type=ExternalName", "/controller/service/type"),
+        ("--set=controller.containerPort.http=70000", "/controller/containerPort/http"),
+        ("--set=controller.image.digest=sha256:1", "/controller/image/digest"),
+        ("--set-string=tcp.9000=nowhere", "/tcp/9000"),
+        ("--set-string=tcp.http=a/b:80", "propertyName 'http'"),
+        ("--set=controller.shutdownGracePeriodSeconds=-1", "/controller/shutdownGracePeriodSeconds"),
+    ] {
+        let output = helm(&["template", "h", CHART, KUBERNETES, set]);
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && message.contains(wanted), "{set}: {message}");
+    }
+}
+
+#[test]
+fn values_that_contradict_each_other_are_refused() {
+    for (set, wanted) in [
+        ("controller.terminationGracePeriodSeconds=30", "need 250"),
+        ("controller.extraArgs.http-port=80", "has a value of its own"),
+        ("controller.metrics.serviceMonitor.enabled=true", "needs controller.metrics.enabled"),
+        ("controller.gatewayClassResource.enabled=true", "needs controller.gatewayAPI.enabled"),
+        ("controller.hostNetwork=true,controller.containerPort.http=80", "needs controller.image.runAsUser: 0"),
+    ] {
+        let output = helm(&["template", "h", CHART, KUBERNETES, "--set", set]);
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && message.contains(wanted), "{set}: {message}");
+    }
+}
+
+#[test]
+fn capabilities_are_added_for_low_ports_alone() {
+    for set in SETS {
+        let text = rendered(&[&values(set)]);
+        assert!(text.contains("drop: [ALL]") && text.contains("readOnlyRootFilesystem: true"), "{set}");
+        let low = set == "low-ports";
+        assert_eq!(text.contains("NET_BIND_SERVICE"), low, "{set}");
+        assert_eq!(text.contains("net.ipv4.ip_unprivileged_port_start"), low, "{set}");
+    }
+}
+
+#[test]
+fn every_value_is_in_the_readme() {
+    let readme = read(&format!("{CHART}/README.md"));
+    let schema: serde_json::Value = serde_json::from_str(&read(&format!("{CHART}/values.schema.json"))).expect("JSON");
+    let mut paths = BTreeSet::new();
+    leaves(&schema, "", &mut paths);
+    assert!(paths.len() > 100, "{paths:?}");
+    let missing: Vec<_> = paths.iter().filter(|path| !readme.contains(&format!("| `{path}` |"))).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+/// The names of values; what a value contains further is not listed.
+fn leaves(schema: &serde_json::Value, path: &str, paths: &mut BTreeSet<String>) {
+    const WHOLE: [&str; 1] = ["controller.resources"];
+    match schema["properties"].as_object() {
+        Some(properties) if !WHOLE.contains(&path) => {
+            for (name, inside) in properties.iter().filter(|(name, _)| *name != "global") {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                leaves(inside, &path, paths);
+            }
+        }
+        _ => {
+            paths.insert(path.to_owned());
+        }
+    }
+}
+
+/// kubectl with a text on standard input.
+fn kubectl(plane: &ControlPlane, words: &[&str], text: &str) -> String {
+    use std::io::Write as _;
+    let mut command = plane.kubectl();
+    command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("kubectl starts");
+    let mut input = child.stdin.take().expect("a pipe");
+    input.write_all(text.as_bytes()).expect("kubectl reads");
+    drop(input);
+    let output = child.wait_with_output().expect("kubectl ends");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{words:?}: {message}");
+    assert!(!message.to_lowercase().contains("warning"), "{message}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Definitions with any content for the kinds of the Prometheus operator.
+fn monitoring_definitions() -> String {
+    let one = |kind: &str| {
+        let plural = format!("{}s", kind.to_lowercase());
+        serde_json::json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{plural}.monitoring.coreos.com")},
+            "spec": {
+                "group": "monitoring.coreos.com", "scope": "Namespaced", "names": {"kind": kind, "plural": plural},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema":
+                    {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}],
+            },
+        })
+        .to_string()
+    };
+    format!("{}\n---\n{}", one("ServiceMonitor"), one("PrometheusRule"))
+}
+
+#[test]
+fn an_api_server_accepts_every_object_of_every_set_of_values() {
+    let plane = ControlPlane::shared();
+    kubectl(plane, &["apply", "-f", "-"], &monitoring_definitions());
+    kubectl(plane, &["wait", "--for=condition=Established", "customresourcedefinition", "--all"], "");
+    for namespace in ["holdfast", "shop"] {
+        let object = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {namespace}}}\n");
+        kubectl(plane, &["apply", "--server-side", "--force-conflicts", "-f", "-"], &object);
+    }
+    for set in SETS {
+        kubectl(plane, &["apply", "--dry-run=server", "-f", "-"], &rendered(&[&values(set)]));
+    }
+}
+
+/// Whether the service account may do it.
+fn may(plane: &ControlPlane, account: &str, question: &str) -> bool {
+    let words: Vec<&str> = question.split(' ').collect();
+    let mut command = plane.kubectl();
+    command.args(["auth", "can-i"]).args(&words).arg(format!("--as=system:serviceaccount:{account}"));
+    let output = command.output().expect("kubectl starts");
+    match String::from_utf8_lossy(&output.stdout).trim() {
+        "yes" => true,
+        "no" => false,
+        other => panic!("{question}: {other} {}", String::from_utf8_lossy(&output.stderr)),
+    }
+}
+
+const READ: [&str; 5] = ["ingresses", "services", "endpointslices.discovery.k8s.io", "secrets", "configmaps"];
+
+#[test]
+fn the_roles_allow_what_the_controller_needs_and_no_more() {
+    let plane = ControlPlane::shared();
+    let text =
+        read("packaging/kubernetes/holdfast-gateway-api.yaml").replace("namespace: holdfast", "namespace: chart-all");
+    let text = text.replace("name: holdfast\n  labels:\n    # The Pods", "name: chart-all\n  labels:\n    # The Pods");
+    kubectl(plane, &["apply", "-f", "-"], &text);
+    let account = "chart-all:holdfast";
+    let gateway = ["gateways", "listenersets", "httproutes", "grpcroutes", "tlsroutes", "tcproutes", "udproutes"]
+        .map(|kind| format!("{kind}.gateway.networking.k8s.io"));
+    let cluster = ["ingressclasses", "nodes", "namespaces", "gatewayclasses.gateway.networking.k8s.io"];
+    let read = gateway.iter().map(String::as_str).chain(READ).chain(cluster);
+    for kind in
+        read.chain(["referencegrants.gateway.networking.k8s.io", "backendtlspolicies.gateway.networking.k8s.io"])
+    {
+        for verb in ["get", "list", "watch"] {
+            assert!(may(plane, account, &format!("{verb} {kind} -A")), "{verb} {kind}");
+        }
+        for verb in ["create", "update", "patch", "delete"] {
+            assert!(!may(plane, account, &format!("{verb} {kind} -n shop")), "{verb} {kind}");
+        }
+    }
+    for kind in gateway.iter().map(String::as_str).chain(["ingresses", "gatewayclasses.gateway.networking.k8s.io"]) {
+        assert!(may(plane, account, &format!("patch {kind} --subresource=status -n shop")), "{kind}");
+    }
+    for question in [
+        "create events.events.k8s.io -n shop",
+        "create leases -n chart-all",
+        "update leases/holdfast-leader -n chart-all",
+    ] {
+        assert!(may(plane, account, question), "{question}");
+    }
+    for question in [
+        "update leases/another -n chart-all",
+        "create leases -n shop",
+        "create pods -n chart-all",
+        "create serviceaccounts/token -n chart-all",
+        "impersonate users",
+        "escalate clusterroles",
+    ] {
+        assert!(!may(plane, account, question), "{question}");
+    }
+}
+
+#[test]
+fn with_a_scope_secrets_of_other_namespaces_cannot_be_read() {
+    let plane = ControlPlane::shared();
+    for namespace in ["chart-one", "chart-shop"] {
+        let object = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {namespace}}}\n");
+        kubectl(plane, &["apply", "--server-side", "--force-conflicts", "-f", "-"], &object);
+    }
+    let sets = ["--set=controller.scope.namespace=chart-shop", "--set=controller.ingressClassResource.enabled=false"];
+    let values = values("scoped");
+    let release = ["template", "one", CHART, "--namespace=chart-one", KUBERNETES, values.as_str()];
+    let words = [&release[..], &sets].concat();
+    let output = helm(&words);
+    kubectl(plane, &["apply", "-f", "-"], &String::from_utf8(output.stdout).expect("text"));
+    let account = "chart-one:shop-proxy";
+    for kind in READ {
+        assert!(may(plane, account, &format!("watch {kind} -n chart-shop")), "{kind}");
+        assert!(!may(plane, account, &format!("watch {kind} -A")), "{kind}");
+        assert!(!may(plane, account, &format!("get {kind} -n chart-one")), "{kind}");
+    }
+    assert!(may(plane, account, "patch ingresses --subresource=status -n chart-shop"));
+    assert!(!may(plane, account, "patch ingresses --subresource=status -n chart-one"));
+    assert!(may(plane, account, "update leases/one-holdfast-leader -n chart-one"));
+}
