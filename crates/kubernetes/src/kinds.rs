@@ -100,12 +100,10 @@ pub(crate) fn is_kept_if_named(kind: Kind) -> bool {
 /// The kinds that a [`Cluster`] has, with their fields.
 macro_rules! fields {
     ($($kind:ident $field:ident;)*) => {
-        /// Inserts an object. A kind that the cluster does not have is left out.
+        /// Inserts an object.
         pub(crate) fn insert(cluster: &mut Cluster, kind: Kind, object: Value) -> serde_json::Result<()> {
             match kind {
                 $(Kind::$kind => put(&mut cluster.$field, object)?,)*
-                #[allow(unreachable_patterns)]
-                _ => {}
             }
             Ok(())
         }
@@ -114,8 +112,6 @@ macro_rules! fields {
         pub fn remove(cluster: &mut Cluster, kind: Kind, name: &Name) -> bool {
             match kind {
                 $(Kind::$kind => cluster.$field.remove(name).is_some(),)*
-                #[allow(unreachable_patterns)]
-                _ => false,
             }
         }
 
@@ -123,8 +119,6 @@ macro_rules! fields {
         pub(crate) fn names(cluster: &Cluster, kind: Kind) -> Vec<Name> {
             match kind {
                 $(Kind::$kind => cluster.$field.keys().cloned().collect(),)*
-                #[allow(unreachable_patterns)]
-                _ => Vec::new(),
             }
         }
 
@@ -132,8 +126,6 @@ macro_rules! fields {
         pub(crate) fn values(cluster: &Cluster, kind: Kind) -> serde_json::Result<Vec<Value>> {
             match kind {
                 $(Kind::$kind => all(&cluster.$field),)*
-                #[allow(unreachable_patterns)]
-                _ => Ok(Vec::new()),
             }
         }
     };
@@ -148,6 +140,16 @@ fields! {
     ConfigMap config_maps;
     Namespace namespaces;
     Node nodes;
+    GatewayClass gateway_classes;
+    Gateway gateways;
+    ListenerSet listener_sets;
+    HttpRoute http_routes;
+    GrpcRoute grpc_routes;
+    TlsRoute tls_routes;
+    TcpRoute tcp_routes;
+    UdpRoute udp_routes;
+    ReferenceGrant reference_grants;
+    BackendTlsPolicy backend_tls_policies;
 }
 
 fn put<T: Object + serde::de::DeserializeOwned>(objects: &mut Objects<T>, object: Value) -> serde_json::Result<()> {

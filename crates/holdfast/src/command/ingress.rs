@@ -3,7 +3,7 @@
 
 use crate::serve::cluster::{self, Start};
 use crate::{exit, report};
-use ingress::{Name, Settings};
+use ingress::{GatewayAddresses, Name, Settings};
 use kubernetes::{Options, Selector};
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -106,6 +106,15 @@ pub(super) struct Args {
     /// Write these addresses to the status of Gateways; without it, those of Ingresses
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',', help_heading = "Status")]
     gateway_addresses: Vec<String>,
+    /// Give each Gateway one of these addresses, where its listeners are opened
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        value_delimiter = ',',
+        conflicts_with = "gateway_addresses",
+        help_heading = "Status"
+    )]
+    gateway_address_pool: Vec<IpAddr>,
     /// Write statuses and Events, if this replica leads
     #[arg(long, default_value_t = true, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set, help_heading = "Status")]
     update_status: bool,
@@ -264,7 +273,19 @@ impl Args {
             disable_catch_all: self.disable_catch_all,
             allow_snippets: self.allow_snippet_annotations,
             resolvers: Vec::new(),
+            gateway_addresses: self.addresses_of_gateways(),
             workers: self.workers.map(|workers| u16::try_from(workers).unwrap_or(u16::MAX)),
+        }
+    }
+}
+
+impl Args {
+    /// Host names among the shared addresses are for the status only.
+    fn addresses_of_gateways(&self) -> GatewayAddresses {
+        if self.gateway_address_pool.is_empty() {
+            GatewayAddresses::Shared(self.gateway_addresses.iter().filter_map(|text| text.parse().ok()).collect())
+        } else {
+            GatewayAddresses::Pool(self.gateway_address_pool.clone())
         }
     }
 }
