@@ -113,21 +113,18 @@ impl<'a> RoutePlan<'a> {
                 json!({
                     "parentRef": reference_json(parent.reference),
                     "controllerName": controller,
-                    "conditions": conditions(&self.conditions_at(parent, listeners, faults), generation),
+                    "conditions": conditions(&Self::conditions_at(parent, listeners, faults), generation),
                 })
             })
             .collect();
         Some(StatusWish { object: self.name.clone(), generation, status: json!({ "parents": parents }) })
     }
 
-    fn conditions_at(
-        &self,
-        parent: &ParentPlan<'_>,
-        listeners: &Listeners<'_>,
-        faults: &RouteFaults,
-    ) -> Vec<Condition> {
+    fn conditions_at(parent: &ParentPlan<'_>, listeners: &Listeners<'_>, faults: &RouteFaults) -> Vec<Condition> {
         let refused_by_all = parent.result.as_ref().is_ok_and(|attached| {
-            !attached.iter().any(|each| listeners.all.get(each.listener).is_some_and(|each| each.is_accepted()))
+            !attached
+                .iter()
+                .any(|each| listeners.all.get(each.listener).is_some_and(super::listeners::ListenerPlan::is_accepted))
         });
         let no_listener = Fault::new("NoMatchingParent", "the listener is not accepted");
         let unsupported = faults.unsupported.as_ref();

@@ -46,7 +46,9 @@ use streams::AttachedStream;
 pub(crate) fn write(assembly: &mut Assembly<'_>) {
     let (cluster, settings) = (assembly.cluster, assembly.settings);
     let (classes, wishes) = classes::accept(cluster, settings);
-    wishes.into_iter().for_each(|wish| assembly.status(wish));
+    for wish in wishes {
+        assembly.status(wish);
+    }
     let grants = Grants::new(&cluster.reference_grants);
     let lookup = Lookup { cluster, grants: &grants };
     let gateways = gateways::plan(cluster, settings, &classes, lookup);
@@ -77,14 +79,20 @@ pub(crate) fn write(assembly: &mut Assembly<'_>) {
     for each in &mut http {
         finish_faults(assembly, each);
         let wish = each.route.wish(&listeners, &each.plan.faults, controller);
-        wish.into_iter().for_each(|wish| assembly.status(wish));
+        if let Some(wish) = wish {
+            assembly.status(wish);
+        }
     }
     for each in &streams {
         let wish = each.route.wish(&listeners, &each.faults, controller);
-        wish.into_iter().for_each(|wish| assembly.status(wish));
+        if let Some(wish) = wish {
+            assembly.status(wish);
+        }
     }
     let used = used_services(&http, &streams, &listeners, backends);
-    policies.wishes(&used, controller).into_iter().for_each(|wish| assembly.status(wish));
+    for wish in policies.wishes(&used, controller) {
+        assembly.status(wish);
+    }
 }
 
 fn http_routes<'a>(cluster: &'a Cluster, listeners: &mut Listeners<'_>) -> Vec<AttachedHttp<'a>> {
