@@ -22,7 +22,7 @@ pub(crate) struct Args {
     /// Profiles to test.
     #[arg(long, value_name = "NAMES", default_value = "GATEWAY-HTTP,GATEWAY-GRPC,GATEWAY-TLS")]
     profiles: String,
-    /// Features beyond the core of the profiles, separated by commas.
+    /// Features to test, separated by commas; an empty list means those in the status of the gateway's class.
     #[arg(long, value_name = "NAMES", default_value = FEATURES)]
     features: String,
     /// Further options of the suite, after `--`.
@@ -30,8 +30,8 @@ pub(crate) struct Args {
     options: Vec<String>,
 }
 
-/// Features beyond the core that Holdfast claims.
-const FEATURES: &str = "";
+/// What the core of the profiles consists of.
+const FEATURES: &str = "Gateway,ReferenceGrant,HTTPRoute,GRPCRoute,TLSRoute";
 
 /// Sources of our module; the suite and the servers are in the modules that it requires.
 const SOURCES: [(&str, &str); 4] = [

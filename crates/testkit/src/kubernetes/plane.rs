@@ -176,8 +176,8 @@ impl ControlPlane {
         lock(&self.server).as_mut().expect("it was not stopped").signal(Signal::SIGCONT);
     }
 
-    /// Removes all former versions of objects from etcd. The API server still has those in its cache that it has seen itself; after
-    /// a restart it answers a watch from an older version with "410 Gone".
+    /// Removes all former versions of objects from etcd: a list of exactly such a version is answered with "410 Gone". A watch from
+    /// an old version is answered so after a restart of the API server, compacted or not: its cache begins with its start.
     pub fn compact_etcd(&self) {
         let now = self.ask_etcd("/v3/kv/range", r#"{"key":"AA=="}"#);
         let revision = now["header"]["revision"].as_str().expect("etcd tells its revision").to_owned();

@@ -40,6 +40,12 @@ fn the_gateway_api_suite() {
     );
     let log = programs.join("holdfast.log");
     let mut gateway = start_gateway(&network, &plane, &binary, &log);
+    // The suite reads the class once, for the features that the gateway claims.
+    let what = format!("the class is accepted; the gateway's log is {}", log.display());
+    plane.wait_for("gateway.networking.k8s.io/v1/gatewayclasses", "", CLASS, &what, |class| {
+        let conditions = class["status"]["conditions"].as_array();
+        conditions.into_iter().flatten().any(|it| it["type"] == "Accepted" && it["status"] == "True")
+    });
     let mut suite = Running(
         network
             .command(programs.join("suite"))
