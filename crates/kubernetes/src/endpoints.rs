@@ -112,10 +112,12 @@ mod tests {
     use ingress::Name;
     use serde_json::{Value, json};
 
+    #[allow(clippy::needless_pass_by_value)] // `json!` makes values
     fn service(spec: Value) -> Service {
         serde_json::from_value(json!({"metadata": {"name": "app", "namespace": "shop"}, "spec": spec})).unwrap()
     }
 
+    #[allow(clippy::needless_pass_by_value)] // `json!` makes values
     fn slice(address_type: &str, endpoints: Value) -> EndpointSlice {
         let ports = json!([{"name": "http", "port": 8080, "protocol": "TCP"}, {"name": "dns", "port": 5353, "protocol": "UDP"}]);
         let value = json!({"addressType": address_type, "endpoints": endpoints, "ports": ports});

@@ -18,7 +18,7 @@ use crate::table::{self, Context, Support};
 use crate::tree::Directive;
 
 /// Directives that the walk handles itself, because they are not settings.
-const WALKED: [&str; 47] = [
+const WALKED: [&str; 48] = [
     "acme_certificate",
     "acme_issuer",
     "auth_jwt_claim_set",

@@ -19,7 +19,7 @@ pub(super) struct Args {
     /// Credentials of the API server; without it, those of the Pod
     #[arg(long, value_name = "FILE", help_heading = "API server")]
     kubeconfig: Option<PathBuf>,
-    /// Address of the API server, such as https://127.0.0.1:6443
+    /// Address of the API server, such as <https://127.0.0.1:6443>
     #[arg(long, value_name = "URL", help_heading = "API server")]
     apiserver_host: Option<String>,
     /// Serve only objects of this namespace
@@ -44,7 +44,7 @@ pub(super) struct Args {
     /// Serve Ingresses without a class
     #[arg(long, default_value_t = false, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set, help_heading = "Objects")]
     watch_ingress_without_class: bool,
-    /// Serve GatewayClasses that name this controller
+    /// Serve every `GatewayClass` that names this controller
     #[arg(long, value_name = "NAME", default_value_t = Settings::default().gateway_controller, help_heading = "Objects")]
     gateway_controller_name: String,
     /// Settings of all Ingresses: a ConfigMap

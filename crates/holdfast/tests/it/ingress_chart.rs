@@ -61,7 +61,8 @@ fn plain_manifests_are_the_rendered_chart() {
 fn the_chart_has_the_dashboards_and_alerts_of_the_packages() {
     for entry in fs::read_dir(root().join(CHART).join("files")).expect("a folder") {
         let name = entry.expect("an entry").file_name().into_string().expect("text");
-        let folder = if name.ends_with(".json") { "grafana" } else { "prometheus" };
+        let is_dashboard = Path::new(&name).extension().is_some_and(|extension| extension == "json");
+        let folder = if is_dashboard { "grafana" } else { "prometheus" };
         let same = read(&format!("{CHART}/files/{name}")) == read(&format!("packaging/{folder}/{name}"));
         assert!(same, "{name} is outdated: `cargo xtask docs` writes it");
     }

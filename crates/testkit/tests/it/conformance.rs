@@ -13,6 +13,8 @@ use testkit::kubernetes::{Channel, ControlPlane, FakeNode, Image, Network};
 const CLASS: &str = "holdfast";
 /// The name that `holdfast ingress` has as a controller of that class.
 const CONTROLLER: &str = "holdfast.dev/gateway";
+/// Most Gateways at one time: the suite has fewer.
+const GATEWAYS_MAX: u8 = 64;
 /// The suite takes a quarter of an hour; one that hangs ends here.
 const SUITE_MAX: Duration = Duration::from_hours(1);
 
@@ -142,9 +144,15 @@ fn write_certificates(plane: &ControlPlane, authority: &Authority, deployment: &
 
 fn start_gateway(network: &Network, plane: &ControlPlane, binary: &str, log: &PathBuf) -> Running {
     let log = File::create(log).expect("a log");
+    // Gateways of the suite have the same ports and hostnames, so each needs an address of its own.
+    let pool: Vec<String> = (1..=GATEWAYS_MAX).map(|last| format!("10.255.0.{last}")).collect();
+    for address in &pool {
+        let added = network.command("ip").args(["address", "add", &format!("{address}/32"), "dev", "lo"]).status();
+        assert!(added.expect("ip runs").success(), "{address} cannot be added");
+    }
     let mut command: Command = network.command(binary);
     command.arg("ingress").arg("--kubeconfig").arg(plane.kubeconfig());
-    command.args(["--gateway-controller-name", CONTROLLER, "--gateway-addresses", &network.address().to_string()]);
+    command.args(["--gateway-controller-name", CONTROLLER, "--gateway-address-pool", &pool.join(",")]);
     command.stdin(Stdio::null()).stdout(log.try_clone().expect("a log")).stderr(log);
     Running(command.spawn().expect("the program starts"))
 }
