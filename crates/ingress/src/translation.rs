@@ -14,7 +14,7 @@ pub struct Translation {
     pub sources: SourceMap,
     /// The object of each source.
     pub owners: BTreeMap<FileId, ObjectName>,
-    /// Name of an upstream's `server NAME:1 resolve` line -> the endpoints that it stands for.
+    /// Name of an upstream's `server NAME:1 resolve` line -> the endpoints behind it.
     pub endpoints: BTreeMap<String, EndpointSource>,
     /// Paths that the tree names -> the Secret or `ConfigMap` value behind them; read instead of a file.
     pub files: BTreeMap<String, FileSource>,

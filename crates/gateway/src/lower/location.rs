@@ -83,8 +83,8 @@ impl Lowering<'_> {
         let (access_logs, otel) = (self.access_logs(&settings.log), self.trace_plan(&settings.otel));
         let (root, error_pages) = (self.root_plan(&settings.files.root), self.error_pages(&settings.response));
         let added = self.added_plan(&settings.response);
-        let early_hints = settings.response.early_hints.iter().map(|value| self.template(value)).collect();
-        let access = self.access_plan(settings);
+        let hints = settings.response.early_hints.iter().map(|value| self.template(value));
+        let (early_hints, access) = (hints.collect(), self.access_plan(settings));
         let (link, referers) = (self.link_plan(&settings.access.link), self.referers(&settings.access.referers));
         let script = self.script_plan(&settings.fastcgi_words);
         let more_headers = self.more_headers_plan(&settings.more_headers);
@@ -92,8 +92,8 @@ impl Lowering<'_> {
         let (gzip, charset) = (self.gzip_plan(settings), self.charset_plan(&settings.charset));
         let (filters, ssi) = (self.filter_plans(&settings.filters), self.ssi_plan(&settings.filters));
         let (open_files, symlinks) = (self.open_files_plan(&settings.files), self.symlink_plan(&settings.files));
-        let real_ip = self.real_ip_plan(&settings.realip);
-        let (limits, rate) = (self.limit_plan(&settings.limit), self.rate_plan(&settings.client));
+        let (real_ip, limits) = (self.real_ip_plan(&settings.realip), self.limit_plan(&settings.limit));
+        let rate = self.rate_plan(&settings.client);
         let id = LocationId(self.plan.locations.len() as u32);
         self.plan.locations.push(LocationPlan {
             name: name.into(),

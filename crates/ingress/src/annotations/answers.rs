@@ -240,7 +240,7 @@ impl Planner<'_, '_> {
     }
 }
 
-/// The expression for an origin: `https://*.example.com:8443`. No part of it is taken for an expression.
+/// The expression for an origin: `https://*.example.com:8443`. All of it is plain text in the expression.
 fn origin_pattern(item: &str) -> Option<String> {
     let (scheme, rest) = item.split_once("://")?;
     let (host, port) = rest.rsplit_once(':').map_or((rest, None), |(host, port)| (host, Some(port)));

@@ -49,7 +49,7 @@ pub(crate) struct Assembly<'a> {
     findings: Vec<Finding>,
     counts: BTreeMap<ObjectName, usize>,
     statuses: Vec<StatusWish>,
-    /// Names of variables of the translation's own, by what they stand for.
+    /// Names of variables of the translation's own, by the values that they replace.
     variables: BTreeMap<String, String>,
 }
 

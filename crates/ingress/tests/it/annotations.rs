@@ -303,7 +303,7 @@ fn a_canary_without_a_partner_or_of_another_namespace_gets_nothing() {
 }
 
 #[test]
-fn ignored_and_unknown_annotations_are_said() {
+fn reports_ignored_and_unknown_annotations() {
     let it = with(json!({"http2-push-preload": "true", "proxy-reed-timeout": "3"}));
     let said = it.findings("Ingress shop/front", Level::Note);
     assert!(said.iter().any(|it| it.starts_with("IgnoredAnnotation: \"http2-push-preload\"")), "{said:?}");

@@ -62,7 +62,7 @@ fn keys_change_them() {
 }
 
 #[test]
-fn wrong_keys_are_said_and_change_nothing() {
+fn reports_wrong_keys_and_changes_nothing() {
     let mut world = World::new();
     world.keys(json!({
         "proxy-body-size": "20m; include x", "nonsense": "1", "main-snippet": "load_module x;", "ssl-dh-param": "x/y",

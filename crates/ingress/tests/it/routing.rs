@@ -125,7 +125,7 @@ fn tls_has_the_certificate_a_redirect_and_strict_transport_security() {
 }
 
 #[test]
-fn a_certificate_that_is_missing_is_said() {
+fn reports_a_missing_certificate() {
     let mut world = World::new();
     let mut spec = one("shop.test", "/", "a");
     spec["tls"] = json!([{"hosts": ["shop.test"], "secretName": "gone"}]);

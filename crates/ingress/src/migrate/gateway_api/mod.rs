@@ -28,7 +28,7 @@ pub struct Options {
     pub annotations_prefix: String,
 }
 
-/// One object with what is to be said about it.
+/// One object with its comments.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Written {
     /// Lines above it.
