@@ -358,6 +358,20 @@ pub fn verify_error_number(reason: &str) -> u32 {
     }
 }
 
+/// The order in which OpenSSL asks clients for schemes of signatures.
+const SCHEMES: [SignatureScheme; 10] = [
+    SignatureScheme::ECDSA_NISTP256_SHA256,
+    SignatureScheme::ECDSA_NISTP384_SHA384,
+    SignatureScheme::ECDSA_NISTP521_SHA512,
+    SignatureScheme::ED25519,
+    SignatureScheme::RSA_PSS_SHA256,
+    SignatureScheme::RSA_PSS_SHA384,
+    SignatureScheme::RSA_PSS_SHA512,
+    SignatureScheme::RSA_PKCS1_SHA256,
+    SignatureScheme::RSA_PKCS1_SHA384,
+    SignatureScheme::RSA_PKCS1_SHA512,
+];
+
 /// Accepts every certificate in the handshake if the client proves that it has the key.
 #[derive(Debug)]
 struct Asking(Arc<ClientCheck>);
@@ -400,8 +414,11 @@ impl ClientCertVerifier for Asking {
         version1::verify_signature_13(message, certificate, signed, &self.0.chains.algorithms)
     }
 
+    /// In OpenSSL's order: clients sign with the first scheme that fits their key.
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.chains.algorithms.supported_schemes()
+        let mut schemes = self.0.chains.algorithms.supported_schemes();
+        schemes.sort_by_key(|scheme| SCHEMES.iter().position(|known| known == scheme).unwrap_or(SCHEMES.len()));
+        schemes
     }
 }
 
