@@ -28,7 +28,7 @@ const STEPS: [Step; 13] = [
         name: "ignored",
         about: "tests marked #[ignore] for their length",
         minutes: "5",
-        runs: Runs::Test(None, &["--workspace", "--no-fail-fast", "--", "--ignored"]),
+        runs: Runs::Test(None, &["--workspace", "--features", "holdfast/full", "--no-fail-fast", "--", "--ignored"]),
     },
     Step {
         name: "nginx-agrees",

@@ -46,7 +46,8 @@ pub(crate) fn run_suite(workspace: &Workspace, args: &Args) -> Result<()> {
     }
     let whole = args.more.is_empty();
     if whole {
-        tests.arg("--workspace")
+        // With everything that packages have, as CI builds the program for the test of the package.
+        tests.args(["--workspace", "--features", "holdfast/full"])
     } else {
         tests.args(&args.more)
     };

@@ -130,7 +130,7 @@ const CORE: &[&str] = &[
     "scgi_cache_key scgi_cache_path scgi_cache_bypass scgi_no_cache scgi_cache_valid scgi_cache_min_uses",
     "scgi_cache_max_range_offset scgi_cache_use_stale scgi_cache_methods scgi_cache_lock scgi_cache_lock_timeout",
     "scgi_cache_lock_age scgi_cache_revalidate scgi_cache_background_update scgi_cache_purge",
-    "scgi_cache_authorization",
+    "scgi_cache_authorization route_to",
 ];
 
 /// The directives of `ngx_http_acme_module`. Other modules have directives with some of these names, too.

@@ -223,7 +223,9 @@ fn another_agent_takes_the_share_of_a_dead_one_over() {
     let intervals = intervals.expect("a list");
     // A response that comes after the end of the run has an interval of its own.
     assert!((20..=21).contains(&intervals.len()), "each interval once: {said}");
-    assert_eq!(intervals[18]["requests"].as_u64(), Some(50), "at the end the rate is whole: {said}");
+    // Half of the rate would be 25. On a busy machine a few responses come in the interval before or after.
+    let late = intervals[18]["requests"].as_u64().expect("a number");
+    assert!((38..=62).contains(&late), "at the end the rate is whole: {late}\n{said}");
 }
 
 #[test]
