@@ -148,7 +148,7 @@ fn controller(namespace: &str) -> String {
 impl Replica {
     /// A request to a host, on a connection of its own.
     pub(super) fn get(&self, host: &str) -> Response {
-        Talk::connect(self.http).get("/", &format!("Host: {host}\r\nConnection: close\r\n"))
+        Talk::connect(self.http).get_of(host, "/", "Connection: close\r\n")
     }
 
     /// The answer to a request: its status and its body.
