@@ -149,18 +149,18 @@ impl Talk {
 
     /// Sends a GET without a body, with further field lines, each with its line end.
     pub fn send_get(&mut self, target: &str, fields: &str) {
-        self.send_get_of("a", target, fields);
+        self.send_ask_of("a", target, fields);
     }
 
     /// The same for a host.
-    pub fn send_get_of(&mut self, host: &str, target: &str, fields: &str) {
+    pub fn send_ask_of(&mut self, host: &str, target: &str, fields: &str) {
         self.send(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n"));
     }
 
     /// The same, and its response.
     #[track_caller]
-    pub fn get_of(&mut self, host: &str, target: &str, fields: &str) -> Response {
-        self.send_get_of(host, target, fields);
+    pub fn ask_of(&mut self, host: &str, target: &str, fields: &str) -> Response {
+        self.send_ask_of(host, target, fields);
         self.response()
     }
 

@@ -82,14 +82,13 @@ impl Lowering<'_> {
         let (slice, error_log) = (self.slice_plan(settings), self.error_log(&settings.log));
         let (access_logs, otel) = (self.access_logs(&settings.log), self.trace_plan(&settings.otel));
         let (root, error_pages) = (self.root_plan(&settings.files.root), self.error_pages(&settings.response));
-        let added = self.added_plan(&settings.response);
-        let hints = settings.response.early_hints.iter().map(|value| self.template(value));
-        let (early_hints, access) = (hints.collect(), self.access_plan(settings));
+        let (added, access) = (self.added_plan(&settings.response), self.access_plan(settings));
+        let early_hints = settings.response.early_hints.iter().map(|value| self.template(value)).collect();
         let (link, referers) = (self.link_plan(&settings.access.link), self.referers(&settings.access.referers));
-        let script = self.script_plan(&settings.fastcgi_words);
-        let more_headers = self.more_headers_plan(&settings.more_headers);
-        let user_id = self.user_id_plan(&settings.user_id);
-        let (gzip, charset) = (self.gzip_plan(settings), self.charset_plan(&settings.charset));
+        let (script, more_headers) =
+            (self.script_plan(&settings.fastcgi_words), self.more_headers_plan(&settings.more_headers));
+        let (user_id, gzip) = (self.user_id_plan(&settings.user_id), self.gzip_plan(settings));
+        let charset = self.charset_plan(&settings.charset);
         let (filters, ssi) = (self.filter_plans(&settings.filters), self.ssi_plan(&settings.filters));
         let (open_files, symlinks) = (self.open_files_plan(&settings.files), self.symlink_plan(&settings.files));
         let (real_ip, limits) = (self.real_ip_plan(&settings.realip), self.limit_plan(&settings.limit));

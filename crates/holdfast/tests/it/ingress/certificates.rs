@@ -35,13 +35,13 @@ fn a_certificate_is_used_renewed_without_a_reload_and_may_vanish() {
     );
     wait_until("the certificate of the Secret", || accepts(&old, replica.https));
     let mut talk = Talk::connect_secure(replica.https, &old.client(), "shop.test").expect("trusted");
-    assert_eq!(talk.get_of("shop.test", "/", "").status(), 200);
+    assert_eq!(talk.ask_of("shop.test", "/", "").status(), 200);
     let generations = replica.generations();
     let renewed = secret(&new, "front");
     scene.plane.patch(SECRETS, &scene.namespace, "front", &json!({"stringData": renewed["stringData"]}));
     wait_until("the new certificate", || accepts(&new, replica.https));
     assert_eq!(replica.generations(), generations, "a certificate makes no configuration");
-    assert_eq!(talk.get_of("shop.test", "/", "").status(), 200, "the connection stays");
+    assert_eq!(talk.ask_of("shop.test", "/", "").status(), 200, "the connection stays");
     scene.plane.delete(SECRETS, &scene.namespace, "front");
     wait_until("the Secret's certificate is not used any more", || !accepts(&new, replica.https));
     assert!(replica.is_ready());

@@ -19,7 +19,7 @@ fn endpoints_come_and_go_under_requests_without_a_failure() {
         let asks = || {
             let mut talk = Talk::connect(replica.http);
             while !ends.load(Ordering::Relaxed) {
-                let response = talk.get_of("shop.test", "/", "");
+                let response = talk.ask_of("shop.test", "/", "");
                 assert_eq!(response.status(), 200);
                 requests.fetch_add(1, Ordering::Relaxed);
             }

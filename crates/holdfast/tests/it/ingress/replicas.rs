@@ -56,7 +56,7 @@ fn on_sigterm_it_is_not_ready_serves_on_and_finishes_requests() {
     replica.wait_for("quick.test", 200, "quick");
     wait_until("the slow route", || replica.generations() >= 2);
     let mut talk = Talk::connect(replica.http);
-    talk.send_get_of("slow.test", "/", "");
+    talk.send_ask_of("slow.test", "/", "");
     asked.wait();
     replica.signal(Signal::SIGTERM);
     wait_until("it is not ready", || !replica.is_ready());

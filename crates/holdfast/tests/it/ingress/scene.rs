@@ -141,6 +141,18 @@ impl<'a> Scene<'a> {
 /// The resource of Ingresses.
 pub(super) const INGRESSES: &str = "networking.k8s.io/v1/ingresses";
 
+/// The status and the body of a response; `None` if nothing answers.
+fn ask(at: SocketAddr, host: &str, path: &str) -> Option<(u16, String)> {
+    use std::io::{Read as _, Write as _};
+    let mut stream = std::net::TcpStream::connect(at).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").ok()?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).ok()?;
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
+}
+
 fn controller(namespace: &str) -> String {
     format!("holdfast.test/{namespace}")
 }
@@ -148,7 +160,7 @@ fn controller(namespace: &str) -> String {
 impl Replica {
     /// A request to a host, on a connection of its own.
     pub(super) fn get(&self, host: &str) -> Response {
-        Talk::connect(self.http).get_of(host, "/", "Connection: close\r\n")
+        Talk::connect(self.http).ask_of(host, "/", "Connection: close\r\n")
     }
 
     /// The answer to a request: its status and its body.
@@ -161,8 +173,9 @@ impl Replica {
     #[track_caller]
     pub(super) fn wait_for(&self, host: &str, status: u16, body: &str) {
         wait_until(&format!("{host} answers {status} {body}"), || {
-            let (seen, text) = self.answer(host);
-            seen == status && (body.is_empty() || text == body)
+            // Nothing may listen there yet.
+            let answer = ask(self.http, host, "/");
+            answer.is_some_and(|(seen, text)| seen == status && (body.is_empty() || text == body))
         });
     }
 
@@ -177,14 +190,7 @@ impl Replica {
     }
 
     fn probe(&self, path: &str) -> Option<(u16, String)> {
-        use std::io::{Read as _, Write as _};
-        let mut stream = std::net::TcpStream::connect(self.health).ok()?;
-        stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: probe\r\nConnection: close\r\n\r\n").ok()?;
-        let mut text = String::new();
-        stream.read_to_string(&mut text).ok()?;
-        let (head, body) = text.split_once("\r\n\r\n")?;
-        Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
+        ask(self.health, "probe", path)
     }
 
     /// The figures of `/metrics` whose names begin with `holdfast_ingress_`.
