@@ -7,7 +7,7 @@ use rustls::ffdhe_groups::FfdheGroup;
 use rustls::sign::{Signer, SigningKey};
 use rustls::{Error, NamedGroup, ProtocolVersion, SignatureAlgorithm, SignatureScheme};
 use rustls_pki_types::SubjectPublicKeyInfoDer;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::{Arc, LazyLock};
 
 /// Bytes of a group's number behind the state of a session.
@@ -24,13 +24,19 @@ pub(crate) struct Notes {
     pub(crate) group: Option<u16>,
 }
 
+/// Most schemes of a client that count: OpenSSL knows 36.
+const OFFERED_MAX: usize = 64;
+
 thread_local! {
+    /// The schemes of the client in its order. Over TLS 1.2 rustls gives a key those of the cipher suite, in another order.
+    static OFFERED: RefCell<Vec<SignatureScheme>> = const { RefCell::new(Vec::new()) };
     static NOTES: Cell<Notes> = const { Cell::new(Notes { own_scheme: None, peer_scheme: None, group: None }) };
 }
 
 /// Begins a call with what is known so far.
 pub(crate) fn begin(notes: Notes) {
     NOTES.set(notes);
+    OFFERED.with_borrow_mut(Vec::clear);
 }
 
 /// What is known after the call.
@@ -42,6 +48,14 @@ fn note(change: impl FnOnce(&mut Notes)) {
     let mut notes = NOTES.get();
     change(&mut notes);
     NOTES.set(notes);
+}
+
+/// The client offers these schemes; a key chooses among them later in the same call.
+pub(crate) fn note_offered(schemes: &[SignatureScheme]) {
+    OFFERED.with_borrow_mut(|offered| {
+        offered.clear();
+        offered.extend(schemes.iter().take(OFFERED_MAX).copied());
+    });
 }
 
 /// The peer has signed by this scheme.
@@ -73,6 +87,10 @@ struct NotingKey(Arc<dyn SigningKey>);
 impl SigningKey for NotingKey {
     /// As with OpenSSL the peer's order counts: rustls prefers the longest digest.
     fn choose_scheme(&self, offered: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
+        let mut offered = offered.to_vec();
+        OFFERED.with_borrow(|order| {
+            offered.sort_by_key(|scheme| order.iter().position(|other| other == scheme).unwrap_or(usize::MAX));
+        });
         let signer = offered.chunks(1).find_map(|one| self.0.choose_scheme(one))?;
         Some(Box::new(NotingSigner(signer)))
     }

@@ -70,6 +70,7 @@ impl ResolvesServerCert for Pairs {
         let pairs = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let can = |schemes: &[SignatureScheme]| pairs.iter().find(|pair| pair.key.choose_scheme(schemes).is_some());
         let offered = hello.signature_schemes();
+        notes::note_offered(offered);
         // As with OpenSSL the client's order counts, not that of the configuration.
         let fits = if pairs.len() > 1 { offered.chunks(1).find_map(can) } else { can(offered) };
         // Where none fits, rustls says what is missing.
