@@ -22,9 +22,37 @@ pub(crate) type RouteName = (Box<str>, Box<str>);
 #[derive(Debug)]
 pub(crate) struct StatusList {
     workers: usize,
-    groups: Mutex<BTreeMap<Box<str>, GroupEntry>>,
+    groups: Mutex<Swept<GroupEntry>>,
     routes: Mutex<BTreeMap<RouteName, Weak<RouteCells>>>,
     listeners: Mutex<Vec<Weak<Listener>>>,
+}
+
+/// Entries by name. Those that nothing uses any more are removed once they may be half of all: a sweep at each insertion would
+/// make a reload with many groups quadratic.
+#[derive(Debug)]
+struct Swept<T> {
+    entries: BTreeMap<Box<str>, T>,
+    /// The next insertion at this length sweeps first.
+    sweep_at: usize,
+}
+
+/// Fewest entries that are worth a sweep.
+const SWEPT_MIN: usize = 16;
+
+impl<T> Default for Swept<T> {
+    fn default() -> Self {
+        Self { entries: BTreeMap::new(), sweep_at: SWEPT_MIN }
+    }
+}
+
+impl<T> Swept<T> {
+    fn insert(&mut self, name: Box<str>, entry: T, is_used: impl Fn(&T) -> bool) {
+        if self.entries.len() >= self.sweep_at {
+            self.entries.retain(|_, entry| is_used(entry));
+            self.sweep_at = SWEPT_MIN.max(self.entries.len() * 2);
+        }
+        self.entries.insert(name, entry);
+    }
 }
 
 /// A group in the list.
@@ -32,7 +60,7 @@ pub(crate) struct StatusList {
 struct GroupEntry {
     id: GroupId,
     cells: Weak<GroupCells>,
-    peers: BTreeMap<Box<str>, PeerEntry>,
+    peers: Swept<PeerEntry>,
 }
 
 /// A peer in the list.
@@ -85,27 +113,26 @@ impl StatusList {
     /// The counters of a group; those of the previous generation, if it had the same group.
     pub(crate) fn group(&self, name: &str, id: GroupId) -> Arc<GroupCells> {
         let mut groups = lock(&self.groups);
-        // Cleaned up when an entry is added: at a reload, off the request path.
-        groups.retain(|_, entry| entry.cells.strong_count() > 0);
-        if let Some(cells) = groups.get(name).and_then(|entry| entry.cells.upgrade()) {
+        if let Some(cells) = groups.entries.get(name).and_then(|entry| entry.cells.upgrade()) {
             return cells;
         }
         let cells = Arc::new(GroupCells::new(self.workers));
-        groups.insert(name.into(), GroupEntry { id, cells: Arc::downgrade(&cells), peers: BTreeMap::new() });
+        let entry = GroupEntry { id, cells: Arc::downgrade(&cells), peers: Swept::default() };
+        groups.insert(name.into(), entry, |entry| entry.cells.strong_count() > 0);
         cells
     }
 
     /// The counters of a peer of a listed group, by the peer's address as text and its ordinal among equals.
     pub(crate) fn peer(&self, group: &str, address: &str, ordinal: u32, id: PeerId) -> Arc<PeerCells> {
         let mut groups = lock(&self.groups);
-        let Some(entry) = groups.get_mut(group) else { return Arc::new(PeerCells::new(self.workers)) };
-        entry.peers.retain(|_, peer| peer.cells.strong_count() > 0);
+        let Some(entry) = groups.entries.get_mut(group) else { return Arc::new(PeerCells::new(self.workers)) };
         let label = peer_label(address, ordinal);
-        if let Some(cells) = entry.peers.get(&*label).and_then(|peer| peer.cells.upgrade()) {
+        if let Some(cells) = entry.peers.entries.get(&*label).and_then(|peer| peer.cells.upgrade()) {
             return cells;
         }
         let cells = Arc::new(PeerCells::new(self.workers));
-        entry.peers.insert(label.into(), PeerEntry { id, ordinal, cells: Arc::downgrade(&cells) });
+        let listed = PeerEntry { id, ordinal, cells: Arc::downgrade(&cells) };
+        entry.peers.insert(label.into(), listed, |peer| peer.cells.strong_count() > 0);
         cells
     }
 
@@ -151,8 +178,8 @@ impl StatusList {
 
     pub(crate) fn listed_groups(&self) -> Vec<ListedGroup> {
         let groups = lock(&self.groups);
-        let listed = groups.iter().filter_map(|(name, entry)| {
-            let peers = entry.peers.iter();
+        let listed = groups.entries.iter().filter_map(|(name, entry)| {
+            let peers = entry.peers.entries.iter();
             Some(ListedGroup {
                 name: name.clone(),
                 id: entry.id,
@@ -170,7 +197,9 @@ impl StatusList {
 
     /// The number of a listed peer, by its group and its label.
     pub(crate) fn peer_id(&self, group: &str, label: &str) -> Option<PeerId> {
-        lock(&self.groups).get(group)?.peers.get(label).map(|peer| peer.id)
+        let groups = lock(&self.groups);
+        let peer = groups.entries.get(group)?.peers.entries.get(label)?;
+        (peer.cells.strong_count() > 0).then_some(peer.id)
     }
 
     pub(crate) fn listed_listeners(&self) -> Vec<Arc<Listener>> {
@@ -198,5 +227,20 @@ mod tests {
         assert_eq!(list.listed_routes().len(), 1);
         let anew = list.route("a", "x");
         assert!(!Arc::ptr_eq(&anew, &others[0]), "there is room again");
+    }
+
+    #[test]
+    fn entries_that_nothing_uses_leave_the_list_in_few_sweeps() {
+        let mut list = Swept::default();
+        let (sweeps, is_used) = (std::cell::Cell::new(0), |number: &u32| *number < 100);
+        for number in 0..10_000 {
+            list.insert(number.to_string().into(), number, |number| {
+                sweeps.set(sweeps.get() + 1);
+                is_used(number)
+            });
+        }
+        assert!((0..100).all(|number| list.entries.contains_key(&*number.to_string())));
+        assert!(list.entries.len() <= 200, "{} entries", list.entries.len());
+        assert!(sweeps.get() <= 30_000, "{} looks at entries", sweeps.get());
     }
 }

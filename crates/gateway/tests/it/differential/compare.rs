@@ -13,6 +13,7 @@
 
 use std::io::Read as _;
 
+use memchr::memmem;
 use serde_json::Value;
 
 use crate::differential::talk::{Answer, Observed};
@@ -70,11 +71,28 @@ fn normalised(side: Side, answer: &Answer) -> Answer {
         *value = value.replace(&boundary, "(boundary)");
     }
     let foot = |name: &str| format!("<hr><center>{name}</center>\r\n");
-    let text: String = answer.body.iter().copied().map(char::from).collect();
-    let text = text.replace("127.0.0.2", "127.0.0.1").replace(&boundary, "(boundary)");
-    let text = if is_own_name { text.replace(&foot(&name), &foot("(server)")) } else { text };
-    answer.body = text.chars().map(|char| char as u8).collect();
+    replace(&mut answer.body, "127.0.0.2", "127.0.0.1");
+    replace(&mut answer.body, &boundary, "(boundary)");
+    if is_own_name {
+        replace(&mut answer.body, &foot(&name), &foot("(server)"));
+    }
     answer
+}
+
+/// Bodies are large and rarely have the text, so they are searched in one pass and stay as they are.
+fn replace(body: &mut Vec<u8>, text: &str, with: &str) {
+    let mut places = memmem::find_iter(body, text).peekable();
+    if places.peek().is_none() {
+        return;
+    }
+    let (mut replaced, mut from) = (Vec::with_capacity(body.len()), 0);
+    for at in places {
+        replaced.extend_from_slice(&body[from..at]);
+        replaced.extend_from_slice(with.as_bytes());
+        from = at + text.len();
+    }
+    replaced.extend_from_slice(&body[from..]);
+    *body = replaced;
 }
 
 /// `expires` counts from now, and the two sides answer one after the other: their answers are at most this many seconds

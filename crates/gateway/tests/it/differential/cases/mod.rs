@@ -197,7 +197,9 @@ impl Case {
 
 /// A body that reveals any loss or repetition.
 pub(crate) fn pattern(count: usize) -> Vec<u8> {
-    (0..count).map(|at| b'a' + (at % 23) as u8).collect()
+    let mut bytes = b"abcdefghijklmnopqrstuvw".repeat(count.div_ceil(23));
+    bytes.truncate(count);
+    bytes
 }
 
 /// A chunked body with chunks of this size.
