@@ -22,6 +22,7 @@ pub mod reason;
 pub mod retry;
 pub mod shared;
 pub mod streams;
+pub mod sweep;
 mod sync;
 pub mod unsent;
 

@@ -8,6 +8,7 @@ use reactor::Listener;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use upstream::shared::{GroupId, GroupSnapshot, PeerId};
+use upstream::sweep::Sweeps;
 
 /// Most locations with counters of their own: each has some thirty series. Those beyond share [`OTHERS`].
 const ROUTES_MAX: usize = 500;
@@ -27,29 +28,24 @@ pub(crate) struct StatusList {
     listeners: Mutex<Vec<Weak<Listener>>>,
 }
 
-/// Entries by name. Those that nothing uses any more are removed once they may be half of all: a sweep at each insertion would
-/// make a reload with many groups quadratic.
+/// Entries by name. Those that nothing uses any more are removed at times.
 #[derive(Debug)]
 struct Swept<T> {
     entries: BTreeMap<Box<str>, T>,
-    /// The next insertion at this length sweeps first.
-    sweep_at: usize,
+    sweeps: Sweeps,
 }
-
-/// Fewest entries that are worth a sweep.
-const SWEPT_MIN: usize = 16;
 
 impl<T> Default for Swept<T> {
     fn default() -> Self {
-        Self { entries: BTreeMap::new(), sweep_at: SWEPT_MIN }
+        Self { entries: BTreeMap::new(), sweeps: Sweeps::default() }
     }
 }
 
 impl<T> Swept<T> {
     fn insert(&mut self, name: Box<str>, entry: T, is_used: impl Fn(&T) -> bool) {
-        if self.entries.len() >= self.sweep_at {
+        if self.sweeps.are_due(self.entries.len()) {
             self.entries.retain(|_, entry| is_used(entry));
-            self.sweep_at = SWEPT_MIN.max(self.entries.len() * 2);
+            self.sweeps.left(self.entries.len());
         }
         self.entries.insert(name, entry);
     }
@@ -227,20 +223,5 @@ mod tests {
         assert_eq!(list.listed_routes().len(), 1);
         let anew = list.route("a", "x");
         assert!(!Arc::ptr_eq(&anew, &others[0]), "there is room again");
-    }
-
-    #[test]
-    fn entries_that_nothing_uses_leave_the_list_in_few_sweeps() {
-        let mut list = Swept::default();
-        let (sweeps, is_used) = (std::cell::Cell::new(0), |number: &u32| *number < 100);
-        for number in 0..10_000 {
-            list.insert(number.to_string().into(), number, |number| {
-                sweeps.set(sweeps.get() + 1);
-                is_used(number)
-            });
-        }
-        assert!((0..100).all(|number| list.entries.contains_key(&*number.to_string())));
-        assert!(list.entries.len() <= 200, "{} entries", list.entries.len());
-        assert!(sweeps.get() <= 30_000, "{} looks at entries", sweeps.get());
     }
 }

@@ -6,6 +6,7 @@ use crate::registry::process::Registry;
 use crate::thread::chores::Chore;
 use crate::worker::Worker;
 use reactor::Millis;
+use rustc_hash::FxHashMap;
 use upstream::churn::Minute;
 use upstream::shared::{GroupCounts, GroupId};
 
@@ -18,7 +19,6 @@ const LOOKS_PER_REPORT: u32 = 60;
 /// A group's counters when the minute began, and the peaks since.
 #[derive(Debug)]
 struct Seen {
-    id: GroupId,
     before: GroupCounts,
     connections_peak: u32,
     idle_peak: u32,
@@ -27,7 +27,7 @@ struct Seen {
 /// The readings of one minute.
 #[derive(Debug, Default)]
 pub(crate) struct ChurnWatch {
-    groups: Vec<Seen>,
+    groups: FxHashMap<GroupId, Seen>,
     looks: u32,
 }
 
@@ -38,9 +38,9 @@ impl ChurnWatch {
         let groups = pool.groups();
         for (name, id) in &groups {
             let snapshot = pool.snapshot(*id);
-            let Some(seen) = self.groups.iter_mut().find(|seen| seen.id == *id) else {
+            let Some(seen) = self.groups.get_mut(id) else {
                 let (connections_peak, idle_peak) = (snapshot.connections, snapshot.idle);
-                self.groups.push(Seen { id: *id, before: snapshot.counts, connections_peak, idle_peak });
+                self.groups.insert(*id, Seen { before: snapshot.counts, connections_peak, idle_peak });
                 continue;
             };
             seen.connections_peak = seen.connections_peak.max(snapshot.connections);
@@ -60,7 +60,7 @@ impl ChurnWatch {
             for shortage in minute.shortages() {
                 shared.error_log.log(Level::Warn, &format!("upstream \"{name}\": {shortage}"));
             }
-            *seen = Seen { id: *id, before: snapshot.counts, connections_peak: 0, idle_peak: 0 };
+            *seen = Seen { before: snapshot.counts, connections_peak: 0, idle_peak: 0 };
         }
         self.looks = if self.looks < LOOKS_PER_REPORT { self.looks + 1 } else { 1 };
     }

@@ -11,6 +11,7 @@ use super::timing::Timing;
 use super::{Measure, PeerSpec, SeatLine};
 use crate::Millis;
 use crate::shared::PeerAddress;
+use crate::sweep::Sweeps;
 use crate::sync::{AtomicU32 as SeatCount, PlainMutex, lock_plain};
 
 /// The state of a peer according to active health checks.
@@ -370,7 +371,14 @@ type Identity = (Box<str>, PeerAddress, u32);
 /// Every peer's health by group name, address and ordinal among equals. Holds a peer only as long as a generation does.
 #[derive(Debug, Default)]
 pub struct HealthRegistry {
-    peers: PlainMutex<FxHashMap<Identity, Weak<PeerHealth>>>,
+    peers: PlainMutex<Peers>,
+}
+
+#[derive(Debug, Default)]
+struct Peers {
+    known: FxHashMap<Identity, Weak<PeerHealth>>,
+    /// Former addresses of names leave an entry each.
+    sweeps: Sweeps,
 }
 
 impl HealthRegistry {
@@ -379,14 +387,17 @@ impl HealthRegistry {
     pub fn health(&self, group: &str, address: &PeerAddress, ordinal: u32, newcomer: Checked) -> Arc<PeerHealth> {
         let mut peers = lock_plain(&self.peers);
         let identity = (group.into(), address.clone(), ordinal);
-        if let Some(health) = peers.get(&identity).and_then(Weak::upgrade) {
+        if let Some(health) = peers.known.get(&identity).and_then(Weak::upgrade) {
             return health;
         }
-        // Former addresses of names leave an entry each; they are removed when a peer is added.
-        peers.retain(|_, health| health.strong_count() > 0);
+        if peers.sweeps.are_due(peers.known.len()) {
+            peers.known.retain(|_, health| health.strong_count() > 0);
+            let left = peers.known.len();
+            peers.sweeps.left(left);
+        }
         let health = PeerHealth { ordinal, active_checks: AtomicU8::new(newcomer as u8), ..PeerHealth::default() };
         let health = Arc::new(health);
-        peers.insert(identity, Arc::downgrade(&health));
+        peers.known.insert(identity, Arc::downgrade(&health));
         health
     }
 
@@ -394,7 +405,7 @@ impl HealthRegistry {
     /// peer.
     pub fn count_tunnel(&self, group: &str, address: &PeerAddress, ordinal: u32) -> Counted {
         let identity = (group.into(), address.clone(), ordinal);
-        let health = lock_plain(&self.peers).get(&identity).and_then(Weak::upgrade);
+        let health = lock_plain(&self.peers).known.get(&identity).and_then(Weak::upgrade);
         if let Some(health) = &health {
             health.active.fetch_add(1, Relaxed);
         }
@@ -405,6 +416,7 @@ impl HealthRegistry {
     pub fn all(&self) -> Vec<(Box<str>, PeerAddress, Arc<PeerHealth>)> {
         let peers = lock_plain(&self.peers);
         let live = peers
+            .known
             .iter()
             .filter_map(|((group, address, _), health)| Some((group.clone(), address.clone(), health.upgrade()?)));
         live.collect()

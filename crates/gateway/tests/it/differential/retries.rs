@@ -3,7 +3,7 @@
 //! each peer, the status, and `$upstream_addr` with `$upstream_status` must be equal, or be listed in `accepted.txt` as
 //! `retries/…`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -158,6 +158,7 @@ fn receive(stream: &mut TcpStream, received: &mut Vec<u8>) -> Option<()> {
 /// All combinations, and the inside of `http {}` for them.
 fn combinations(failing: SocketAddr, dead: SocketAddr, well: SocketAddr) -> (Vec<Combination>, String) {
     let (mut all, mut groups, mut locations) = (Vec::new(), String::new(), String::new());
+    let mut named = HashSet::new();
     for cause in CAUSES {
         let first = if cause == "refused" { dead } else { failing };
         for (method, body, buffered) in REQUESTS {
@@ -178,7 +179,7 @@ fn combinations(failing: SocketAddr, dead: SocketAddr, well: SocketAddr) -> (Vec
                          proxy_pass http://{target}; }}\n",
                         if buffered { "on" } else { "off" }
                     );
-                    if !locations.contains(&line) || list != RUN_TIME {
+                    if list != RUN_TIME || named.insert(line.clone()) {
                         locations.push_str(&line);
                     }
                     let path = format!("/{location}/x");
