@@ -17,11 +17,19 @@ const COMMAND: &str = "# Rendered by `cargo xtask manifests`: ";
 const KUBERNETES: &str = "--kube-version=1.34.0";
 
 /// File, and arguments of `helm template`. Both begin with the namespace, which Helm does not render.
-const FILES: [(&str, &[&str]); 2] = [
+const FILES: [(&str, &[&str]); 3] = [
     ("holdfast.yaml", &[]),
     (
         "holdfast-gateway-api.yaml",
         &["--set=controller.gatewayAPI.enabled=true", "--set=controller.gatewayClassResource.enabled=true"],
+    ),
+    // With a certificate of cert-manager: one that Helm makes would be a key in a public file.
+    (
+        "holdfast-admission-webhook.yaml",
+        &[
+            "--set=controller.admissionWebhooks.enabled=true",
+            "--set=controller.admissionWebhooks.certManager.enabled=true",
+        ],
     ),
 ];
 

@@ -6,6 +6,7 @@
 //! Every word of the tree points to the object that it comes from, so that an error of the configuration language names
 //! the object, and [`translate`] leaves that object out, alone.
 
+pub mod admission;
 pub mod annotations;
 #[allow(dead_code, unused_imports)] // two translations write into it, and each uses a part
 mod assembly;

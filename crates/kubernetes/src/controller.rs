@@ -6,6 +6,7 @@ use crate::options::{Host, Options, Severity};
 use crate::references::References;
 use crate::reporter::Report;
 use crate::store::{Effect, Store};
+use crate::webhook::{Counts, Webhook};
 use crate::{election, health, reporter, saver, snapshot, watch};
 use ingress::objects::core::Node;
 use ingress::{Cluster, EndpointSource, Kind, Name};
@@ -60,6 +61,7 @@ pub(crate) struct Figures {
     pub(crate) endpoint_changes: AtomicU64,
     pub(crate) relists: AtomicU64,
     pub(crate) watch_failures: AtomicU64,
+    pub(crate) webhook: Arc<Counts>,
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -141,22 +143,33 @@ impl Inner {
         let store = self.store();
         let mut cluster = Cluster { endpoint_slices: BTreeMap::new(), ..store.cluster.clone() };
         drop(store);
-        let namespaces = cluster.namespaces.clone();
-        let selector = &self.options.namespace_selector;
-        let is_served = |name: &Name| {
-            name.namespace.is_empty()
-                || namespaces
-                    .get(&Name::new("", &*name.namespace))
-                    .is_some_and(|it| selector.matches(&it.metadata.labels))
-        };
-        if *selector != crate::Selector::default() {
+        if self.options.namespace_selector != crate::Selector::default() {
             for kind in Kind::ALL.into_iter().filter(|kind| crate::kinds::has_status(*kind)) {
-                for name in crate::kinds::names(&cluster, kind).into_iter().filter(|name| !is_served(name)) {
-                    crate::kinds::remove(&mut cluster, kind, &name);
+                for name in crate::kinds::names(&cluster, kind) {
+                    if !name.namespace.is_empty() && !self.watches(&cluster, &name.namespace) {
+                        crate::kinds::remove(&mut cluster, kind, &name);
+                    }
                 }
             }
         }
         cluster
+    }
+
+    /// Whether objects of a namespace are served.
+    pub(crate) fn watches(&self, cluster: &Cluster, namespace: &str) -> bool {
+        let selector = &self.options.namespace_selector;
+        let is_selected = || {
+            let known = cluster.namespaces.get(&Name::new("", namespace));
+            known.is_some_and(|it| selector.matches(&it.metadata.labels))
+        };
+        self.options.watch_namespace.as_deref().is_none_or(|only| only == namespace)
+            && (*selector == crate::Selector::default() || is_selected())
+    }
+
+    /// The present objects; `None`: neither the API server nor a state of before gave them all.
+    pub(crate) fn known(&self) -> Option<Cluster> {
+        let is_known = self.is_complete() || self.figures.restored.load(Ordering::SeqCst);
+        is_known.then(|| self.cluster())
     }
 
     /// Reads the last known state, if there is one.
@@ -190,11 +203,13 @@ impl Inner {
 pub struct Controller {
     inner: Arc<Inner>,
     thread: Option<JoinHandle<()>>,
+    /// Ends when it is dropped.
+    _webhook: Option<Webhook>,
 }
 
 impl Controller {
     /// Reads the last known state, and starts to follow the API server. An error: no client could be made, or the address
-    /// of the probes is taken.
+    /// of the probes or of the webhook is taken.
     pub fn start(options: Options, host: Arc<dyn Host>) -> Result<Self, String> {
         let always = options.config_maps.iter().map(|name| (Kind::ConfigMap, name.clone()));
         let always: References =
@@ -215,7 +230,8 @@ impl Controller {
             options,
             host,
         });
-        let probes = inner.options.health_address.map(health::listen).transpose()?;
+        let probes = inner.options.health_address.map(|it| health::listen(it, "probes and metrics")).transpose()?;
+        let webhook = inner.options.webhook.as_ref().map(|it| Webhook::start(&inner, it)).transpose()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
         let runtime = runtime.map_err(|error| format!("no runtime could be started: {error}"))?;
         let (started, outcome) = mpsc::channel();
@@ -227,15 +243,14 @@ impl Controller {
         };
         let thread = std::thread::Builder::new().name("kubernetes".into()).spawn(run);
         let thread = thread.map_err(|error| format!("a thread could not be started: {error}"))?;
-        let controller = Self { inner, thread: Some(thread) };
+        let controller = Self { inner, thread: Some(thread), _webhook: webhook };
         outcome.recv().map_err(|_| "the thread has ended".to_owned())??;
         Ok(controller)
     }
 
     /// The present objects; `None`: neither the API server nor a state of before gave them all.
     pub fn cluster(&self) -> Option<Cluster> {
-        let is_known = self.inner.is_complete() || self.inner.figures.restored.load(Ordering::SeqCst);
-        is_known.then(|| self.inner.cluster())
+        self.inner.known()
     }
 
     /// Follows the endpoints of these names, beside those that it follows already. The host knows the present ones when

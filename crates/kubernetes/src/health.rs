@@ -1,7 +1,7 @@
 //! `/healthz`, `/readyz` and `/metrics`, on a port of their own: probes do not pass the data plane, and it has no listener
 //! before the first configuration.
 
-use crate::controller::{Inner, lock};
+use crate::controller::{Figures, Inner, lock};
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -23,8 +23,8 @@ const HEAD_MAX: Duration = Duration::from_secs(10);
 /// Without a sign of life for this long, the process hangs. A large configuration takes some seconds.
 const SILENCE_MAX: Duration = Duration::from_mins(1);
 
-/// Opens the port; an error is one line.
-pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener, String> {
+/// Opens a port for something; an error is one line.
+pub(crate) fn listen(address: SocketAddr, what: &str) -> Result<TcpListener, String> {
     let bound = TcpListener::bind(address).or_else(|error| match address.ip() {
         // A node without IPv6.
         IpAddr::V6(ip) if ip.is_unspecified() && error.kind() != std::io::ErrorKind::AddrInUse => {
@@ -33,7 +33,7 @@ pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener, String> {
         _ => Err(error),
     });
     let opened = bound.and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
-    opened.map_err(|error| format!("the address {address} of probes and metrics cannot be opened: {error}"))
+    opened.map_err(|error| format!("the address {address} of {what} cannot be opened: {error}"))
 }
 
 /// Serves as long as the controller runs.
@@ -94,11 +94,21 @@ fn said(is_ok: bool, otherwise: &str) -> (StatusCode, Vec<u8>) {
 /// The figures of the data plane, then those of the controller.
 fn metrics(inner: &Inner) -> Vec<u8> {
     let mut text = inner.host.metrics();
-    let figures = &inner.figures;
     let mut own = String::new();
+    for (name, kind, help, value) in rows(&inner.figures) {
+        let name = format!("holdfast_ingress_{name}");
+        // Writing to a string cannot fail.
+        let _ = writeln!(own, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
+    }
+    text.extend_from_slice(own.as_bytes());
+    text
+}
+
+/// Name, kind, help and value of each figure of the controller.
+fn rows(figures: &Figures) -> Vec<(&'static str, &'static str, &'static str, u64)> {
     let flag = |value: &AtomicBool| u64::from(value.load(Ordering::Relaxed));
     let count = |value: &AtomicU64| value.load(Ordering::Relaxed);
-    let rows = [
+    vec![
         ("generations_total", "counter", "Configurations that were applied.", count(&figures.generations)),
         (
             "refused_generations_total",
@@ -131,6 +141,24 @@ fn metrics(inner: &Inner) -> Vec<u8> {
             count(&figures.relists),
         ),
         ("watch_failures_total", "counter", "Lists and watches that failed.", count(&figures.watch_failures)),
+        (
+            "webhook_reviews_total",
+            "counter",
+            "Reviews that the admission webhook answered.",
+            count(&figures.webhook.reviews),
+        ),
+        (
+            "webhook_refusals_total",
+            "counter",
+            "Ingresses that the admission webhook refused.",
+            count(&figures.webhook.refusals),
+        ),
+        (
+            "webhook_errors_total",
+            "counter",
+            "Requests to the admission webhook that got an error.",
+            count(&figures.webhook.errors),
+        ),
         ("leader", "gauge", "1: this replica writes statuses.", flag(&figures.leader)),
         ("ready", "gauge", "1: this replica takes traffic.", flag(&figures.ready)),
         (
@@ -139,12 +167,5 @@ fn metrics(inner: &Inner) -> Vec<u8> {
             "1: the API server has listed all kinds; 0: the last known state, or nothing.",
             flag(&figures.complete),
         ),
-    ];
-    for (name, kind, help, value) in rows {
-        let name = format!("holdfast_ingress_{name}");
-        // Writing to a string cannot fail.
-        let _ = writeln!(own, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
-    }
-    text.extend_from_slice(own.as_bytes());
-    text
+    ]
 }

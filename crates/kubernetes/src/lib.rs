@@ -25,10 +25,11 @@ mod snapshot;
 mod status;
 mod store;
 mod watch;
+mod webhook;
 
 pub use coalesce::Coalescer;
 pub use controller::Controller;
 pub use kinds::remove;
-pub use options::{Host, Options, Severity};
+pub use options::{Host, Options, Severity, WebhookOptions};
 pub use reporter::Report;
 pub use selector::Selector;

@@ -1,7 +1,7 @@
 //! The settings of the API server's side.
 
 use crate::selector::Selector;
-use ingress::Name;
+use ingress::{Name, Settings};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -48,6 +48,21 @@ pub struct Options {
     pub health_address: Option<SocketAddr>,
     /// `--health-check-path`.
     pub health_path: String,
+    /// The admission webhook; `None`: there is none.
+    pub webhook: Option<WebhookOptions>,
+}
+
+/// Settings of the admission webhook.
+#[derive(Debug, Clone)]
+pub struct WebhookOptions {
+    /// `--validating-webhook`.
+    pub address: SocketAddr,
+    /// `--validating-webhook-certificate`: PEM, and read again when it changes.
+    pub certificate: PathBuf,
+    /// `--validating-webhook-key`: the same.
+    pub key: PathBuf,
+    /// How Ingresses are translated.
+    pub settings: Settings,
 }
 
 /// How much a line of the log matters.

@@ -4,7 +4,7 @@
 use crate::serve::cluster::{self, Start};
 use crate::{exit, report};
 use ingress::{GatewayAddresses, Name, Settings};
-use kubernetes::{Options, Selector};
+use kubernetes::{Options, Selector, WebhookOptions};
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -122,6 +122,28 @@ pub(super) struct Args {
     #[arg(long, value_name = "NAME", default_value = "holdfast-ingress-leader", help_heading = "Status")]
     election_id: String,
 
+    /// Address of the admission webhook, such as :8443, which reviews Ingresses before they are stored; without it, there is none
+    #[arg(long, value_name = "ADDRESS", default_value = "", hide_default_value = true, value_parser = webhook, help_heading = "Admission webhook")]
+    validating_webhook: Listening,
+    /// Its certificate, in PEM; read again when it changes
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Admission webhook"
+    )]
+    validating_webhook_certificate: OsString,
+    /// The key of its certificate
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Admission webhook"
+    )]
+    validating_webhook_key: OsString,
+
     /// From SIGTERM to the drain: it serves, and /readyz fails
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = crate::typed::duration, help_heading = "End")]
     shutdown_grace_period: Duration,
@@ -138,7 +160,7 @@ pub(super) struct Args {
 }
 
 /// Flags of ingress-nginx that have a value and no effect here.
-const WITH_VALUE: [&str; 31] = [
+const WITH_VALUE: [&str; 28] = [
     "bucket-factor",
     "certificate-authority",
     "default-server-port",
@@ -167,9 +189,6 @@ const WITH_VALUE: [&str; 31] = [
     "sync-period",
     "sync-rate-limit",
     "time-buckets",
-    "validating-webhook",
-    "validating-webhook-certificate",
-    "validating-webhook-key",
 ];
 
 /// Switches of ingress-nginx without effect here.
@@ -201,6 +220,13 @@ pub(super) fn run(args: &Args) -> u8 {
         report::say("holdfast: --health-check-path begins with /");
         return exit::USAGE;
     }
+    let files = [&args.validating_webhook_certificate, &args.validating_webhook_key];
+    if args.validating_webhook.0.is_some() && files.into_iter().any(|file| file.is_empty()) {
+        report::say(
+            "holdfast: --validating-webhook needs --validating-webhook-certificate and --validating-webhook-key",
+        );
+        return exit::USAGE;
+    }
     cluster::run(args.start(|name| std::env::var(name).ok().filter(|value| !value.is_empty())))
 }
 
@@ -222,6 +248,13 @@ impl Args {
     fn start(&self, environment: impl Fn(&str) -> Option<String>) -> Start {
         let maps = [&self.configmap, &self.tcp_services_configmap, &self.udp_services_configmap];
         let health = SocketAddr::new(self.healthz_host.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED)), self.healthz_port);
+        let settings = self.settings();
+        let webhook = self.validating_webhook.0.map(|address| WebhookOptions {
+            address,
+            certificate: self.validating_webhook_certificate.clone().into(),
+            key: self.validating_webhook_key.clone().into(),
+            settings: settings.clone(),
+        });
         let options = Options {
             kubeconfig: self.kubeconfig.clone(),
             apiserver_host: self.apiserver_host.clone(),
@@ -244,13 +277,9 @@ impl Args {
             state_directory: self.state_directory.clone(),
             health_address: Some(health),
             health_path: self.health_check_path.clone(),
+            webhook,
         };
-        Start {
-            settings: self.settings(),
-            options,
-            grace: self.shutdown_grace_period,
-            shutdown_timeout: self.worker_shutdown_timeout,
-        }
+        Start { settings, options, grace: self.shutdown_grace_period, shutdown_timeout: self.worker_shutdown_timeout }
     }
 
     fn settings(&self) -> Settings {
@@ -300,6 +329,21 @@ fn name(text: &str) -> Result<Name, String> {
     }
 }
 
+/// An address to listen at; none for an empty text, as in ingress-nginx.
+#[derive(Debug, Clone, Copy)]
+struct Listening(Option<SocketAddr>);
+
+/// `:PORT` or `ADDRESS:PORT`
+fn webhook(text: &str) -> Result<Listening, String> {
+    let all = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+    let address = match text.strip_prefix(':') {
+        _ if text.is_empty() => return Ok(Listening(None)),
+        Some(number) => port(number).map(|number| SocketAddr::new(all, number)),
+        None => text.parse().map_err(|_| "an address and a port, such as :8443 or 127.0.0.1:8443".to_owned()),
+    };
+    address.map(|address| Listening(Some(address)))
+}
+
 fn port(text: &str) -> Result<u16, String> {
     text.parse().ok().filter(|port| *port > 0).ok_or_else(|| "a port: 1 to 65535".to_owned())
 }
@@ -342,6 +386,22 @@ mod tests {
         assert_eq!(start.grace, Duration::from_secs(30));
         assert_eq!(start.options.config_maps, [Name::new("ingress-nginx", "ingress-nginx-controller")]);
         assert_eq!(start.options.node.as_deref(), Some("node-1"));
+        let webhook = start.options.webhook.expect("a webhook");
+        assert_eq!(webhook.address.to_string(), "[::]:8443");
+        assert_eq!(webhook.key.to_str(), Some("/usr/local/certificates/key"));
+        assert_eq!(webhook.settings, start.settings);
+    }
+
+    #[test]
+    fn without_an_address_there_is_no_webhook() {
+        for words in
+            [&[][..], &["--validating-webhook="], &["--validating-webhook-key=/a", "--validating-webhook-certificate="]]
+        {
+            assert!(parse(words).start(|_| None).options.webhook.is_none(), "{words:?}");
+        }
+        let address = |word| parse(&[word]).validating_webhook.0.expect("an address").to_string();
+        assert_eq!(address("--validating-webhook=127.0.0.1:8443"), "127.0.0.1:8443");
+        assert_eq!(address("--validating-webhook=[::1]:1"), "[::1]:1");
     }
 
     #[test]
@@ -362,6 +422,9 @@ mod tests {
             "--shutdown-grace-period=x",
             "--listen-address=a",
             "--watch-namespace-selector=a b",
+            "--validating-webhook=8443",
+            "--validating-webhook=:0",
+            "--validating-webhook=host:1",
             "--unknown=1",
         ] {
             assert!(Cli::try_parse_from(["ingress", bad]).is_err(), "{bad}");

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use testkit::kubernetes::ControlPlane;
-use testkit::peer_program;
+use testkit::{free_port, peer_program};
 
 const CHART: &str = "packaging/helm/holdfast";
 /// A Helm that Go's module proxy gave believes in a version of years ago.
@@ -45,7 +45,7 @@ fn lint_finds_nothing() {
 
 #[test]
 fn plain_manifests_are_the_rendered_chart() {
-    for file in ["holdfast.yaml", "holdfast-gateway-api.yaml"] {
+    for file in ["holdfast.yaml", "holdfast-gateway-api.yaml", "holdfast-admission-webhook.yaml"] {
         let text = read(&format!("packaging/kubernetes/{file}"));
         let (command, rest) = text.split_once('\n').expect("lines");
         let (_, command) = command.split_once(": helm ").expect("a command");
@@ -73,7 +73,8 @@ fn the_chart_has_the_dashboards_and_alerts_of_the_packages() {
 fn the_schema_refuses_wrong_values() {
     for (set, wanted) in [
         ("--set=defaultBackend.enabled=true", "'defaultBackend' not allowed"),
-        ("--set=controller.admissionWebhooks.enabled=true", "'admissionWebhooks' not allowed"),
+        ("--set=controller.admissionWebhooks.patch.enabled=true", "'patch' not allowed"),
+        ("--set=controller.admissionWebhooks.failurePolicy=Perhaps", "/controller/admissionWebhooks/failurePolicy"),
         ("--set=controller.replicas=2", "'replicas' not allowed"),
         ("--set=controller.kind=StatefulSet", "/controller/kind"),
         ("--set=controller.replicaCount=many", "got string, want integer"),
@@ -95,6 +96,7 @@ fn values_that_contradict_each_other_are_refused() {
     for (set, wanted) in [
         ("controller.terminationGracePeriodSeconds=30", "need 250"),
         ("controller.extraArgs.http-port=80", "has a value of its own"),
+        ("controller.extraArgs.validating-webhook=x", "has a value of its own"),
         ("controller.metrics.serviceMonitor.enabled=true", "needs controller.metrics.enabled"),
         ("controller.gatewayClassResource.enabled=true", "needs controller.gatewayAPI.enabled"),
         ("controller.hostNetwork=true,controller.containerPort.http=80", "needs controller.image.runAsUser: 0"),
@@ -103,6 +105,91 @@ fn values_that_contradict_each_other_are_refused() {
         let message = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && message.contains(wanted), "{set}: {message}");
     }
+}
+
+/// The arguments of the container. Each one is a line of the Deployment or of the `DaemonSet`.
+fn arguments(text: &str) -> Vec<String> {
+    let (_, rest) = text.split_once("\n          args:\n").expect("arguments");
+    let (lines, _) = rest.split_once("\n          env:\n").expect("an environment behind them");
+    let word = |line: &str| line.trim().strip_prefix("- ").expect("a list").trim_matches('"').to_owned();
+    lines.lines().map(word).collect()
+}
+
+#[test]
+fn the_program_accepts_the_arguments_that_the_chart_gives() {
+    let certificate = ["--set=controller.admissionWebhooks.enabled=true"];
+    for (set, more) in SETS.into_iter().map(|set| (set, &[][..])).chain([("default", &certificate[..])]) {
+        let text = rendered(&[&[values(set).as_str()], more].concat());
+        let given = arguments(&text);
+        assert!(given.len() > 10 && given[0] == "ingress", "{set}: {given:?}");
+        let has_webhook = text.contains("kind: ValidatingWebhookConfiguration");
+        assert_eq!(given.iter().any(|word| word.starts_with("--validating-webhook=:")), has_webhook, "{set}");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
+        command.args(&given).env_remove("KUBECONFIG").env_remove("KUBERNETES_SERVICE_HOST");
+        // Other tests run beside this one, and there is no cluster: it ends when it has read all of its arguments.
+        command.args(["--kubeconfig=/nonexistent/kubeconfig", "--healthz-host=127.0.0.1"]);
+        command.arg(format!("--healthz-port={}", free_port()));
+        if has_webhook {
+            command.arg(format!("--validating-webhook=127.0.0.1:{}", free_port()));
+        }
+        let output = command.output().expect("holdfast starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains("/nonexistent/kubeconfig"), "{set}: {given:?}: {said}");
+        assert!(!said.contains("has no effect"), "{set}: {said}");
+    }
+}
+
+#[test]
+fn the_webhook_is_asked_for_what_is_watched_and_its_certificate_is_for_its_service() {
+    let text = rendered(&[&values("scoped")]);
+    let (_, hook) = text.split_once("kind: ValidatingWebhookConfiguration").expect("a webhook");
+    let hook = hook.split("\n---").next().expect("a document");
+    for words in
+        ["failurePolicy: Ignore", "kubernetes.io/metadata.name: shop", "caBundle: ", "name: holdfast-admission"]
+    {
+        assert!(hook.contains(words), "{words}: {hook}");
+    }
+    assert!(text.contains("secretName: holdfast-admission") && text.contains("optional: true"));
+    let with_manager = rendered(&[
+        "--set=controller.admissionWebhooks.enabled=true",
+        "--set=controller.admissionWebhooks.certManager.enabled=true",
+        "--set=controller.networkPolicy.enabled=true",
+    ]);
+    assert!(with_manager.contains("cert-manager.io/inject-ca-from: holdfast/holdfast-admission"));
+    assert!(with_manager.contains("holdfast-admission.holdfast.svc") && !with_manager.contains("tls.key: "));
+    assert!(with_manager.contains("- port: webhook"), "the network policy lets the API server in");
+    assert!(!rendered(&[]).contains("admission"), "it is off");
+}
+
+#[test]
+fn an_upgrade_keeps_the_certificate_of_the_webhook() {
+    let plane = ControlPlane::shared();
+    let kubeconfig = format!("--kubeconfig={}", plane.kubeconfig().display());
+    let secret = |namespace: &str| {
+        let place = format!("--namespace={namespace}");
+        let output = helm(&[
+            "template",
+            "holdfast",
+            CHART,
+            "--dry-run=server",
+            KUBERNETES,
+            "--show-only=templates/admissionwebhook.yaml",
+            "--set=controller.admissionWebhooks.enabled=true",
+            &place,
+            &kubeconfig,
+        ]);
+        let text = String::from_utf8(output.stdout).expect("text");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let secret = text.split("\n---\n").find(|it| it.contains("kind: Secret")).expect("a Secret").to_owned();
+        let authority = secret.split("ca.crt: ").nth(1).and_then(|rest| rest.lines().next()).expect("an authority");
+        assert!(text.contains(&format!("caBundle: {authority}")), "the API server trusts it");
+        secret
+    };
+    let namespace = plane.create_namespace("chart-hook");
+    let first = secret(&namespace);
+    assert_ne!(first, secret(&namespace), "nothing is kept before it is installed");
+    kubectl(plane, &["apply", "-f", "-"], &first);
+    assert_eq!(first, secret(&namespace));
 }
 
 #[test]

@@ -9,7 +9,7 @@ const OLD: &str = "kubernetes.io/ingress.class";
 const DEFAULT: &str = "ingressclass.kubernetes.io/is-default-class";
 
 /// Whether an Ingress is served here.
-pub(super) fn is_ours(cluster: &Cluster, settings: &Settings, ingress: &Ingress) -> bool {
+pub(crate) fn is_ours(cluster: &Cluster, settings: &Settings, ingress: &Ingress) -> bool {
     if let Some(class) = ingress.metadata.annotations.get(OLD).filter(|class| !class.is_empty()) {
         return *class == settings.ingress_class;
     }

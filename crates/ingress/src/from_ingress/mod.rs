@@ -9,6 +9,8 @@ mod hosts;
 mod locations;
 mod streams;
 
+pub(crate) use class::is_ours;
+
 use crate::annotations::{self, Plan};
 use crate::assembly::Assembly;
 use crate::config_map::{self, Global};
@@ -39,7 +41,7 @@ pub(crate) fn write(assembly: &mut Assembly<'_>) {
 fn served(assembly: &mut Assembly<'_>, global: &Global) -> Vec<Served> {
     let cluster = assembly.cluster;
     let mut found: Vec<&Arc<Ingress>> =
-        cluster.ingresses.values().filter(|ingress| class::is_ours(cluster, assembly.settings, ingress)).collect();
+        cluster.ingresses.values().filter(|ingress| is_ours(cluster, assembly.settings, ingress)).collect();
     found.sort_by(|one, two| {
         let (one, two) = (&one.metadata, &two.metadata);
         (&one.creation_timestamp, &one.namespace, &one.name).cmp(&(&two.creation_timestamp, &two.namespace, &two.name))

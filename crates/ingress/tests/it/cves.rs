@@ -32,6 +32,8 @@ fn attack(annotations: Value, spec: Value) -> Outcome {
     let victim = it.location("victim.test", "/");
     assert!(victim.contains("proxy_pass http://shop_a_80") && !victim.contains("503"), "{victim}");
     names(&it);
+    // The admission webhook translates the same way, and refuses it before it is stored.
+    crate::admission::agrees(&world, "other", "attacker");
     it
 }
 

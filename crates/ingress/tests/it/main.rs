@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::needless_pass_by_value)] // helpers of tests; `json!` makes values
 
+mod admission;
 mod annotations;
 mod config_map;
 mod cves;

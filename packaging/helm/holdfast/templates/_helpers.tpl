@@ -42,6 +42,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
+{{/* The admission webhook's Service and Secret. */}}
+{{- define "holdfast.webhookName" -}}
+{{- printf "%s-admission" (include "holdfast.fullname" .) -}}
+{{- end -}}
+
 {{- define "holdfast.electionID" -}}
 {{- default (printf "%s-leader" (include "holdfast.fullname" .)) .Values.controller.electionID -}}
 {{- end -}}
@@ -85,6 +90,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- $ports := list .Values.controller.containerPort.http .Values.controller.containerPort.https -}}
 {{- range $port, $_ := .Values.tcp }}{{ $ports = append $ports $port }}{{ end -}}
 {{- range $port, $_ := .Values.udp }}{{ $ports = append $ports $port }}{{ end -}}
+{{- with .Values.controller.admissionWebhooks }}{{ if .enabled }}{{ $ports = append $ports .port }}{{ end }}{{ end -}}
 {{- $low := false -}}
 {{- range $ports }}{{ if lt (int .) 1024 }}{{ $low = true }}{{ end }}{{ end -}}
 {{- if and $low .Values.controller.hostNetwork (ne (int .Values.controller.image.runAsUser) 0) -}}
@@ -104,7 +110,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{/* Flags that values set: extraArgs must not repeat them, because a flag may be given once. */}}
 {{- define "holdfast.checkExtraArgs" -}}
-{{- $taken := list "controller-class" "ingress-class" "ingress-class-by-name" "watch-ingress-without-class" "gateway-controller-name" "gateway-addresses" "configmap" "tcp-services-configmap" "udp-services-configmap" "default-backend-service" "default-ssl-certificate" "http-port" "https-port" "listen-address" "healthz-port" "watch-namespace" "watch-namespace-selector" "publish-service" "publish-status-address" "update-status" "election-id" "shutdown-grace-period" "worker-shutdown-timeout" "annotations-prefix" "enable-ssl-passthrough" "disable-catch-all" "allow-snippet-annotations" "state-directory" "workers" -}}
+{{- $taken := list "controller-class" "ingress-class" "ingress-class-by-name" "watch-ingress-without-class" "gateway-controller-name" "gateway-addresses" "configmap" "tcp-services-configmap" "udp-services-configmap" "default-backend-service" "default-ssl-certificate" "http-port" "https-port" "listen-address" "healthz-port" "watch-namespace" "watch-namespace-selector" "publish-service" "publish-status-address" "update-status" "election-id" "shutdown-grace-period" "worker-shutdown-timeout" "annotations-prefix" "enable-ssl-passthrough" "disable-catch-all" "allow-snippet-annotations" "state-directory" "workers" "validating-webhook" "validating-webhook-certificate" "validating-webhook-key" -}}
 {{- range $key, $_ := .Values.controller.extraArgs -}}
 {{- if has $key $taken -}}
 {{- fail (printf "controller.extraArgs.%s: the chart has a value of its own for this flag, see README.md" $key) -}}
@@ -177,6 +183,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - --election-id={{ include "holdfast.electionID" . }}
 - --shutdown-grace-period={{ $c.shutdownGracePeriodSeconds }}s
 - --worker-shutdown-timeout={{ $c.workerShutdownTimeoutSeconds }}s
+{{- if $c.admissionWebhooks.enabled }}
+- --validating-webhook=:{{ $c.admissionWebhooks.port }}
+- --validating-webhook-certificate=/etc/holdfast/admission/tls.crt
+- --validating-webhook-key=/etc/holdfast/admission/tls.key
+{{- end }}
 {{- if $c.state.enabled }}
 - --state-directory=/var/lib/holdfast/state
 {{- end }}

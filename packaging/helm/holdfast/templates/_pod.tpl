@@ -92,6 +92,11 @@ spec:
         - name: {{ $c.metrics.portName }}
           containerPort: {{ $c.healthzPort }}
           protocol: TCP
+        {{- if $c.admissionWebhooks.enabled }}
+        - name: webhook
+          containerPort: {{ $c.admissionWebhooks.port }}
+          protocol: TCP
+        {{- end }}
         {{- range $port, $_ := .Values.tcp }}
         - name: {{ $port }}-tcp
           containerPort: {{ $port }}
@@ -138,6 +143,11 @@ spec:
         {{- end }}
         - name: temporary
           mountPath: /tmp
+        {{- if $c.admissionWebhooks.enabled }}
+        - name: admission
+          mountPath: /etc/holdfast/admission
+          readOnly: true
+        {{- end }}
         {{- with $c.extraVolumeMounts }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
@@ -155,6 +165,14 @@ spec:
     - name: temporary
       emptyDir:
         sizeLimit: {{ $c.temporary.sizeLimit }}
+    {{- if $c.admissionWebhooks.enabled }}
+    # Optional: without it the webhook does not answer, and traffic is served.
+    - name: admission
+      secret:
+        secretName: {{ include "holdfast.webhookName" . }}
+        defaultMode: 0440
+        optional: true
+    {{- end }}
     {{- with $c.extraVolumes }}
     {{- toYaml . | nindent 4 }}
     {{- end }}

@@ -103,8 +103,11 @@ fn serve(start: Start) -> Result<(), String> {
 
 impl Replica {
     fn new(start: Start) -> Result<Self, String> {
-        let Start { mut settings, options, grace, shutdown_timeout } = start;
+        let Start { mut settings, mut options, grace, shutdown_timeout } = start;
         settings.resolvers = tree::name_servers(&std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default());
+        if let Some(webhook) = &mut options.webhook {
+            webhook.settings.clone_from(&settings);
+        }
         let host = Arc::new(ClusterHost::new().map_err(|error| format!("eventfd() failed {}", report::errno(&error)))?);
         let lines = ProcessLines { workers: settings.workers, shutdown_seconds: shutdown_timeout.as_secs() };
         let frame = Frame { settings, lines, instance: instance()?, own_files: ClusterFiles::self_made()? };

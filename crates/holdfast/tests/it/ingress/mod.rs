@@ -7,3 +7,4 @@ mod endpoints;
 mod outages;
 mod replicas;
 mod scene;
+mod webhook;
