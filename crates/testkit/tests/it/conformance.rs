@@ -153,6 +153,7 @@ fn start_gateway(network: &Network, plane: &ControlPlane, binary: &str, log: &Pa
     let mut command: Command = network.command(binary);
     command.arg("ingress").arg("--kubeconfig").arg(plane.kubeconfig());
     command.args(["--gateway-controller-name", CONTROLLER, "--gateway-address-pool", &pool.join(",")]);
+    command.args(["--listen-address", &network.address().to_string()]);
     command.stdin(Stdio::null()).stdout(log.try_clone().expect("a log")).stderr(log);
     Running(command.spawn().expect("the program starts"))
 }
