@@ -267,7 +267,13 @@ impl<'a> ListenerPlan<'a> {
             Condition::unless("ResolvedRefs", self.unresolved.as_ref()),
             Condition::unless("Programmed", unprogrammed.as_ref()),
         ];
-        let kinds = self.kinds.iter().map(|kind| json!({ "group": GROUP, "kind": kind.word() })).collect::<Vec<_>>();
+        // What is in conflict takes no routes.
+        let kinds = self
+            .kinds
+            .iter()
+            .filter(|_| self.conflict.is_none())
+            .map(|kind| json!({ "group": GROUP, "kind": kind.word() }))
+            .collect::<Vec<_>>();
         json!({
             "name": self.listener.name,
             "supportedKinds": kinds,

@@ -102,6 +102,7 @@ fn tls_modes_of_one_port_are_in_conflict() {
         World::empty().add(certificate("infra", "cert")).add(gateway("gw", json!([decrypted, passing("c.d")]))).clean();
     for name in ["end", "tls"] {
         assert_eq!(outcome.listener("infra/gw", name, "Accepted"), no("ProtocolConflict"), "{name}");
+        assert_eq!(outcome.listener_json("infra/gw", name)["supportedKinds"], json!([]), "{name}");
     }
 }
 
