@@ -343,11 +343,11 @@ impl<'a> Listeners<'a> {
         indexes.iter().filter_map(|index| self.all.get(*index))
     }
 
-    /// The number of `ListenerSet`s with at least one listener that is accepted.
+    /// The number of `ListenerSet`s with at least one listener that is valid.
     pub(crate) fn sets_attached(&self, gateway: &Name) -> usize {
         let mut sets: Vec<_> = self
             .of_gateway(gateway)
-            .filter(|each| each.owner.kind == Kind::ListenerSet && each.is_accepted())
+            .filter(|each| each.owner.kind == Kind::ListenerSet && each.is_programmed())
             .map(|each| &each.owner.name)
             .collect();
         sets.dedup();
