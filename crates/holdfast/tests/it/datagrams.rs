@@ -49,31 +49,6 @@ fn a_reload_keeps_sessions_with_two_workers() {
 }
 
 #[test]
-fn an_address_comes_back_while_its_sessions_last() {
-    let (old, new) = (DatagramPeer::echo(), DatagramPeer::echo());
-    for words in ["", " reuseport"] {
-        let port = free_port();
-        let top = |peer: &DatagramPeer| stream(port, words, &format!("proxy_pass {};", peer.address()));
-        let mut instance = Instance::new(&top(&old), HTTP);
-        instance.start();
-        let first = client(port);
-        goes_through(&first);
-        let elsewhere = stream(free_port(), words, &format!("proxy_pass {};", old.address()));
-        instance.configure(&elsewhere, "server { listen 127.0.0.1:PORT; return 200 elsewhere; }");
-        instance.signal("reload");
-        until("the address is gone", || instance.fetch("/").is_ok_and(|answer| answer.ends_with("elsewhere")));
-        instance.configure(&top(&new), HTTP);
-        instance.signal("reload");
-        until("the new peer serves at the same address", || {
-            client(port).send("ping");
-            new.received() > 0
-        });
-        assert!(!instance.text("logs/error.log").contains("Address already in use"));
-        goes_through(&first);
-    }
-}
-
-#[test]
 fn another_program_takes_over_the_sockets() {
     let peer = DatagramPeer::echo();
     let port = free_port();

@@ -4,7 +4,6 @@
 mod certificates;
 mod changes;
 mod endpoints;
-mod gateway;
 mod outages;
 mod replicas;
 mod scene;
