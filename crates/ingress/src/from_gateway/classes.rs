@@ -7,7 +7,7 @@ use crate::{Kind, ObjectName, Settings, StatusWish};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// What works, in the words of the conformance suite, which tests each of these. In the order of the alphabet, as the API wants it.
+/// What works, in the words of the conformance suite. In the order of the alphabet, as the API wants it.
 pub const SUPPORTED_FEATURES: [&str; 43] = [
     "BackendTLSPolicy",
     "GRPCRoute",
