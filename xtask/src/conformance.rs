@@ -5,7 +5,7 @@
 
 use crate::peers::go::Go;
 use crate::peers::{self, kubernetes::GATEWAY_API};
-use crate::workspace::{Workspace, heading, run};
+use crate::workspace::{FEATURES as FULL, Workspace, heading, run};
 use anyhow::{Context as _, Result};
 use std::fs;
 use std::path::PathBuf;
@@ -16,8 +16,11 @@ pub(crate) struct Args {
     /// The program to test; without it only the suite's own objects are set up.
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
+    /// Build the program first, and test it.
+    #[arg(long, conflicts_with = "binary")]
+    build: bool,
     /// Run one test of the suite, by its short name; the report is not kept then.
-    #[arg(long, value_name = "NAME", requires = "binary")]
+    #[arg(long, value_name = "NAME")]
     test: Option<String>,
     /// Profiles to test.
     #[arg(long, value_name = "NAMES", default_value = "GATEWAY-HTTP,GATEWAY-GRPC,GATEWAY-TLS")]
@@ -55,7 +58,8 @@ pub(crate) fn run_task(workspace: &Workspace, args: &Args) -> Result<()> {
         .env("HOLDFAST_CONFORMANCE_PROFILES", &args.profiles)
         .env("HOLDFAST_CONFORMANCE_FEATURES", &args.features)
         .env("HOLDFAST_CONFORMANCE_OPTIONS", args.options.join("\n"));
-    if let Some(binary) = &args.binary {
+    let binary = if args.build { Some(program(workspace)?) } else { args.binary.clone() };
+    if let Some(binary) = binary {
         test.env("HOLDFAST_CONFORMANCE_BINARY", fs::canonicalize(binary).context("no such program")?);
     }
     match &args.test {
@@ -63,6 +67,13 @@ pub(crate) fn run_task(workspace: &Workspace, args: &Args) -> Result<()> {
         None => test.env("HOLDFAST_CONFORMANCE_REPORT", &report),
     };
     run(&mut test)
+}
+
+/// Builds Holdfast with all features.
+fn program(workspace: &Workspace) -> Result<PathBuf> {
+    run(workspace.cargo().args(["build", "--locked", "--package", "holdfast", "--features", FULL]))?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.root.join("target"), PathBuf::from);
+    Ok(target.join("debug/holdfast"))
 }
 
 /// Builds the suite and its servers into the folder that it returns: two minutes the first time.

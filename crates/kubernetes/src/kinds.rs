@@ -152,7 +152,8 @@ fields! {
     BackendTlsPolicy backend_tls_policies;
 }
 
-fn put<T: Object + serde::de::DeserializeOwned>(objects: &mut Objects<T>, object: Value) -> serde_json::Result<()> {
+fn put<T: Object + serde::de::DeserializeOwned>(objects: &mut Objects<T>, mut object: Value) -> serde_json::Result<()> {
+    ingress::objects::without_nulls(&mut object);
     insert_object(objects, serde_json::from_value(object)?);
     Ok(())
 }

@@ -320,6 +320,15 @@ mod tests {
     }
 
     #[test]
+    fn a_slice_without_endpoints_has_nulls() {
+        let mut store = store();
+        let mut empty = slice("a-1", "a", "10.0.0.1");
+        (empty["endpoints"], empty["ports"]) = (Value::Null, Value::Null);
+        assert_eq!(services(&store.put(Kind::EndpointSlice, empty).unwrap()), ["shop/a"]);
+        assert!(store.slices(&Name::new("shop", "a"))[0].endpoints.is_empty());
+    }
+
+    #[test]
     fn a_status_changes_no_configuration() {
         let mut store = store();
         let mut ingress = object("shop", "front", &json!({"spec": {"rules": []}}));

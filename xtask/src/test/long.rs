@@ -23,7 +23,7 @@ enum Runs {
     Task(&'static [&'static str]),
 }
 
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 14] = [
     Step {
         name: "ignored",
         about: "tests marked #[ignore] for their length",
@@ -35,6 +35,12 @@ const STEPS: [Step; 13] = [
         about: "every generated configuration before nginx instead of each twelfth",
         minutes: "2",
         runs: Runs::Test(Some(("NGINX_AGREES", "all")), &["-p", "conf", "--test", "it", "nginx_agrees"]),
+    },
+    Step {
+        name: "conformance",
+        about: "the Gateway API's own tests of all that is claimed; it renews the report in docs/conformance",
+        minutes: "15",
+        runs: Runs::Task(&["conformance", "--build", "--features", ""]),
     },
     Step {
         name: "upgrades",

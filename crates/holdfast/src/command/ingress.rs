@@ -106,12 +106,14 @@ pub(super) struct Args {
     /// Write these addresses to the status of Gateways; without it, those of Ingresses
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',', help_heading = "Status")]
     gateway_addresses: Vec<String>,
-    /// Give each Gateway one of these addresses, where its listeners are opened
+    /// Give each Gateway one of these addresses, where its listeners are opened; --listen-address then says where those of
+    /// Ingresses are, because a port that is open at all addresses cannot be opened at one of them
     #[arg(
         long,
         value_name = "ADDRESS",
         value_delimiter = ',',
         conflicts_with = "gateway_addresses",
+        requires = "listen_address",
         help_heading = "Status"
     )]
     gateway_address_pool: Vec<IpAddr>,
@@ -421,6 +423,7 @@ mod tests {
             "--http-port=99999",
             "--shutdown-grace-period=x",
             "--listen-address=a",
+            "--gateway-address-pool=192.0.2.1",
             "--watch-namespace-selector=a b",
             "--validating-webhook=8443",
             "--validating-webhook=:0",

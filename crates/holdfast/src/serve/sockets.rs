@@ -15,7 +15,7 @@ use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// Attempts to bind at a start, and the pause between them. The numbers are nginx's, because scripts stop one instance
 /// and start the next without waiting.
@@ -49,10 +49,25 @@ pub(super) fn socket_name(address: &PeerAddress, options: &ListenOptions) -> Str
     if options.datagrams { format!("udp {address}") } else { address.to_string() }
 }
 
+/// Sockets of datagrams that no configuration names any more. Sessions answer through them, so their address stays taken.
+#[derive(Debug)]
+struct Left {
+    address: PeerAddress,
+    listeners: Vec<Weak<Listener>>,
+}
+
+impl Left {
+    fn present(&self) -> impl Iterator<Item = Arc<Listener>> {
+        self.listeners.iter().filter_map(Weak::upgrade)
+    }
+}
+
 /// All open sockets.
 #[derive(Debug, Default)]
 pub(super) struct Sockets {
     bound: Vec<Bound>,
+    /// At most one for each address that was ever bound and still has sessions.
+    left: Vec<Left>,
     /// The sockets that the service manager opened.
     activated: Vec<activation::Activated>,
     /// Whether another master has the same sockets: the files of Unix sockets stay then.
@@ -98,8 +113,8 @@ impl Sockets {
     }
 
     fn open_one(&self, spec: &ListenerSpec, workers: u16, opened: &mut Opened) -> Result<(), String> {
-        let mut listeners =
-            self.known(&spec.address, &spec.options).map(|bound| bound.listeners.clone()).unwrap_or_default();
+        let known = self.known(&spec.address, &spec.options).map(|bound| bound.listeners.clone());
+        let mut listeners = known.unwrap_or_else(|| self.left_at(spec));
         let wanted = if spec.options.reuseport { usize::from(workers) } else { 1 };
         // Surplus sockets are never closed: the kernel would reset the connections in their queues.
         while listeners.len() < wanted {
@@ -111,6 +126,17 @@ impl Sockets {
         }
         opened.bound.push(Bound { address: spec.address.clone(), options: spec.options.clone(), listeners });
         Ok(())
+    }
+
+    /// The sockets of an address of datagrams at which sessions have not ended yet: no others can be bound there.
+    fn left_at(&self, spec: &ListenerSpec) -> Vec<Arc<Listener>> {
+        let here = self.left.iter().filter(|left| spec.options.datagrams && left.address == spec.address);
+        let found: Vec<_> = here.flat_map(Left::present).collect();
+        for listener in &found {
+            // What fails here has failed for the same socket before.
+            let _ = listener.apply(&spec.options);
+        }
+        found
     }
 
     fn known(&self, address: &PeerAddress, options: &ListenOptions) -> Option<&Bound> {
@@ -153,8 +179,15 @@ impl Sockets {
         }
         for gone in self.bound.iter().filter(|old| !opened.iter().any(|new| new.is_of(&old.address, &old.options))) {
             self.unlink(&gone.address);
+            if gone.options.datagrams {
+                let listeners = gone.listeners.iter().map(Arc::downgrade).collect();
+                self.left.push(Left { address: gone.address.clone(), listeners });
+            }
         }
         self.bound = opened;
+        let bound = &self.bound;
+        let is_bound = |left: &Left| bound.iter().any(|one| one.options.datagrams && one.address == left.address);
+        self.left.retain(|left| !is_bound(left) && left.present().next().is_some());
         troubles
     }
 

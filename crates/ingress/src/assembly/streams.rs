@@ -13,8 +13,8 @@ struct Forward {
     options: Vec<String>,
 }
 
-/// Server names with the objects that asked for them and their upstreams.
-type Names = BTreeMap<String, (ObjectName, UpstreamName)>;
+/// Server names with the objects that asked for them and their upstreams. Connections for a name without one are closed.
+type Names = BTreeMap<String, (ObjectName, Option<UpstreamName>)>;
 
 /// The servers of `stream` so far.
 #[derive(Default)]
@@ -73,23 +73,28 @@ impl Assembly<'_> {
         host: &str,
         upstream: &UpstreamName,
     ) -> Result<(), Conflict> {
-        self.pass_through_at(owner, (None, port), host, upstream)
+        self.pass_through_at(owner, (None, port), host, Some(upstream))
     }
 
-    /// The same at one address only.
+    /// Opens a port, though nothing may be passed through there: its connections are closed.
+    pub(crate) fn open_for_passing(&mut self, spot: Spot) {
+        self.streams.passed.entry(spot).or_default();
+    }
+
+    /// Passes at one address only; without an upstream, connections for the name are closed.
     pub(crate) fn pass_through_at(
         &mut self,
         owner: &ObjectName,
         spot: Spot,
         host: &str,
-        upstream: &UpstreamName,
+        upstream: Option<&UpstreamName>,
     ) -> Result<(), Conflict> {
         let host = host.to_ascii_lowercase();
         let names = self.streams.passed.entry(spot).or_default();
         if let Some((winner, _)) = names.get(&host) {
             return Err(Conflict { winner: winner.clone(), what: format!("host \"{host}\"") });
         }
-        names.insert(host, (owner.clone(), upstream.clone()));
+        names.insert(host, (owner.clone(), upstream.cloned()));
         Ok(())
     }
 
@@ -131,7 +136,7 @@ impl Assembly<'_> {
             let origin = self.origin(owner);
             let name = if host.is_empty() { "default" } else { host.as_str() };
             nexts.push(origin.line(name, [&inside]));
-            upstreams.push(origin.line(name, [upstream]));
+            upstreams.push(origin.line(name, [upstream.as_deref().unwrap_or_default()]));
         }
         if self.has_port(spot) && !names.contains_key("") {
             self.put_behind(spot, inner);

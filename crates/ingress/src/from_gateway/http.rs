@@ -9,7 +9,8 @@ use super::matches::{Match, Place, Rank, quoted};
 use super::render::{RuleLocation, Site, depends_on_prefix, render};
 use super::rules::HttpPlan;
 use super::status::Fault;
-use crate::assembly::{Assembly, Conflict, Listen, Matcher, ServerId};
+use crate::assembly::{Assembly, Conflict, Listen, Matcher, ServerDraft, ServerId};
+use crate::tree::Origin;
 use crate::{Level, Name, ObjectName};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -178,11 +179,26 @@ fn write_tls(assembly: &mut Assembly<'_>, listeners: &Listeners<'_>, index: usiz
         server.directives.push(origin.line("ssl_certificate", [certificate]));
         server.directives.push(origin.line("ssl_certificate_key", [key]));
     }
-    if let Some((path, is_optional)) = authority {
-        server.directives.push(origin.line("ssl_client_certificate", [path]));
-        server.directives.push(origin.line("ssl_verify_depth", ["8"]));
-        let mode = if is_optional { "optional_no_ca" } else { "on" };
-        server.directives.push(origin.line("ssl_verify_client", [mode]));
+    match authority {
+        None => {}
+        // Every certificate is let in, so none is compared with an authority: one with the same name and another key would fail.
+        Some((_, true)) => server.directives.push(origin.line("ssl_verify_client", ["optional_no_ca"])),
+        Some((path, false)) => {
+            server.directives.push(origin.line("ssl_client_certificate", [path]));
+            server.directives.push(origin.line("ssl_verify_depth", ["8"]));
+            server.directives.push(origin.line("ssl_verify_client", ["on"]));
+            close_refused(server, origin);
+        }
+    }
+}
+
+/// Closes the connections of clients whose certificate is missing or wrong. nginx answers 400; the API wants no answer.
+fn close_refused(server: &mut ServerDraft, origin: Origin) {
+    const REFUSED: &str = "@refused";
+    server.directives.push(origin.line("error_page", ["495", "496", REFUSED]));
+    let owner = server.owner.clone();
+    if let Ok(location) = server.location(Matcher::Named(REFUSED.to_owned()), &owner, origin) {
+        location.directives.push(origin.line("return", ["444"]));
     }
 }
 

@@ -61,7 +61,7 @@ impl SetPlan<'_> {
         let generation = self.object.metadata.generation;
         let own = listeners.of(Kind::ListenerSet, &self.name);
         let none_valid = Fault::new("ListenersNotValid", "no listener is valid");
-        let is_empty = self.refused.is_none() && !own.iter().any(|each| each.is_accepted());
+        let is_empty = self.refused.is_none() && !own.iter().any(|each| each.is_programmed());
         let refused = self.refused.as_ref().or(is_empty.then_some(&none_valid));
         let list = [Condition::unless("Accepted", refused), Condition::unless("Programmed", refused)];
         StatusWish {

@@ -267,7 +267,13 @@ impl<'a> ListenerPlan<'a> {
             Condition::unless("ResolvedRefs", self.unresolved.as_ref()),
             Condition::unless("Programmed", unprogrammed.as_ref()),
         ];
-        let kinds = self.kinds.iter().map(|kind| json!({ "group": GROUP, "kind": kind.word() })).collect::<Vec<_>>();
+        // What is in conflict takes no routes.
+        let kinds = self
+            .kinds
+            .iter()
+            .filter(|_| self.conflict.is_none())
+            .map(|kind| json!({ "group": GROUP, "kind": kind.word() }))
+            .collect::<Vec<_>>();
         json!({
             "name": self.listener.name,
             "supportedKinds": kinds,
@@ -337,11 +343,11 @@ impl<'a> Listeners<'a> {
         indexes.iter().filter_map(|index| self.all.get(*index))
     }
 
-    /// The number of `ListenerSet`s with at least one listener that is accepted.
+    /// The number of `ListenerSet`s with at least one listener that is valid.
     pub(crate) fn sets_attached(&self, gateway: &Name) -> usize {
         let mut sets: Vec<_> = self
             .of_gateway(gateway)
-            .filter(|each| each.owner.kind == Kind::ListenerSet && each.is_accepted())
+            .filter(|each| each.owner.kind == Kind::ListenerSet && each.is_programmed())
             .map(|each| &each.owner.name)
             .collect();
         sets.dedup();

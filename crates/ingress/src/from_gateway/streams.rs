@@ -3,14 +3,14 @@
 use super::attach::{RouteFaults, RouteHead, RoutePlan};
 use super::backends::{Backend, Backends};
 use super::hostname::{covers, precision};
-use super::listeners::{Listeners, Protocol};
+use super::listeners::{ListenerPlan, Listeners, Protocol};
 use super::status::Fault;
 use crate::assembly::{Assembly, BackendWish, Conflict, Place, Target, UpstreamName};
 use crate::objects::routes::{BackendRef, StreamRule, TcpRoute, TlsRoute, UdpRoute};
 use crate::tree::Origin;
 use crate::{EndpointSource, Kind, ObjectName};
 use conf::tree::Directive;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Largest weight in an upstream.
 const WEIGHT_MAX: u32 = 1000;
@@ -111,6 +111,7 @@ pub(crate) fn write(
             }
         }
     }
+    open_for_passing(assembly, listeners);
     for (index, hosts) in names {
         let Some(plan) = listeners.all.get(index).filter(|plan| plan.is_programmed()) else { continue };
         let Some(protocol) = plan.protocol else { continue };
@@ -120,13 +121,41 @@ pub(crate) fn write(
             if protocol.has_hostnames() && !is_own(listeners, index, &hostname) {
                 continue;
             }
-            let Some(upstream) = route.upstream(assembly) else { continue };
-            conflicts.extend(connect(assembly, listeners, index, (&hostname, route, &upstream), backends).err());
+            let upstream = route.upstream(assembly);
+            conflicts.extend(connect(assembly, listeners, index, (&hostname, route, upstream), backends).err());
         }
         if let (Some(conflict), Some(plan)) = (conflicts.pop(), listeners.all.get_mut(index)) {
             let owner = plan.owner.clone();
             assembly.report(&owner, &conflict);
             plan.set_conflict(Fault::new("ProtocolConflict", format!("{} has {}", conflict.winner, conflict.what)));
+        }
+    }
+    refuse_other_names(assembly, listeners);
+}
+
+/// Without this, the first server of a port would take the names that none has.
+fn refuse_other_names(assembly: &mut Assembly<'_>, listeners: &Listeners<'_>) {
+    let decrypted = |plan: &&ListenerPlan<'_>| plan.is_programmed() && plan.protocol == Some(Protocol::TlsTerminate);
+    let spots: BTreeSet<_> = { listeners.all.iter() }
+        .filter(decrypted)
+        .map(|plan| (plan.listen.first().copied(), plan.listener.port))
+        .filter(|spot| !assembly.has_port(*spot))
+        .collect();
+    let own = assembly.own();
+    for spot in spots {
+        let addresses = assembly.listen_addresses(spot);
+        let listens = addresses.iter().map(|address| own.line("listen", [address.as_str(), "ssl", "default_server"]));
+        // Each server needs a handler, even if no connection reaches it.
+        let lines = listens.chain([own.line("ssl_reject_handshake", ["on"]), own.line("return", [""])]).collect();
+        assembly.stream.push(own.block::<&str>("server", [], lines));
+    }
+}
+
+/// A listener without routes is open: it closes connections, as it does for names that no route has.
+fn open_for_passing(assembly: &mut Assembly<'_>, listeners: &Listeners<'_>) {
+    for plan in listeners.all.iter().filter(|plan| plan.is_programmed()) {
+        if plan.protocol == Some(Protocol::TlsPassthrough) {
+            assembly.open_for_passing((plan.listen.first().copied(), plan.listener.port));
         }
     }
 }
@@ -146,7 +175,7 @@ fn connect(
     assembly: &mut Assembly<'_>,
     listeners: &Listeners<'_>,
     index: usize,
-    (hostname, route, upstream): (&str, &AttachedStream<'_>, &UpstreamName),
+    (hostname, route, upstream): (&str, &AttachedStream<'_>, Option<UpstreamName>),
     backends: Backends<'_>,
 ) -> Result<(), Conflict> {
     let Some(plan) = listeners.all.get(index) else { return Ok(()) };
@@ -154,18 +183,22 @@ fn connect(
     let owner = &route.route.name;
     match plan.protocol {
         Some(Protocol::Tcp | Protocol::Udp) => {
+            let Some(upstream) = upstream else { return Ok(()) };
             let udp = plan.protocol == Some(Protocol::Udp);
-            assembly.forward_at(owner, (spot, udp), upstream, Vec::new(), &[])
+            assembly.forward_at(owner, (spot, udp), &upstream, Vec::new(), &[])
         }
-        Some(Protocol::TlsPassthrough) => assembly.pass_through_at(owner, spot, hostname, upstream),
+        Some(Protocol::TlsPassthrough) => assembly.pass_through_at(owner, spot, hostname, upstream.as_ref()),
         Some(Protocol::TlsTerminate) => {
             let origin = assembly.origin(owner);
             let mut lines = certificate_lines(assembly, origin, plan);
             lines.extend(backend_tls_lines(assembly, origin, route, backends));
-            if !hostname.is_empty() {
-                lines.push(origin.line("server_name", [hostname]));
-            }
-            lines.push(origin.line("proxy_pass", [upstream]));
+            // A regular expression comes after all names, and before the server that refuses the rest.
+            let name = if hostname.is_empty() { "~^" } else { hostname };
+            lines.push(origin.line("server_name", [name]));
+            lines.push(match upstream {
+                Some(upstream) => origin.line("proxy_pass", [upstream]),
+                None => origin.line("return", [""]),
+            });
             terminate(assembly, owner, spot, lines)
         }
         Some(Protocol::Http | Protocol::Https) | None => Ok(()),
@@ -190,11 +223,7 @@ fn terminate(
     Ok(())
 }
 
-fn certificate_lines(
-    assembly: &mut Assembly<'_>,
-    origin: Origin,
-    plan: &super::listeners::ListenerPlan<'_>,
-) -> Vec<Directive> {
+fn certificate_lines(assembly: &mut Assembly<'_>, origin: Origin, plan: &ListenerPlan<'_>) -> Vec<Directive> {
     let mut lines = Vec::new();
     for (certificate, key) in plan.certificates.iter().filter_map(|name| assembly.certificate(name)) {
         lines.push(origin.line("ssl_certificate", [certificate]));

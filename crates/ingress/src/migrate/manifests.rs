@@ -56,7 +56,7 @@ impl Manifests {
     }
 
     fn document(&mut self, source: &str, mut document: Value, depth: u32) {
-        without_nulls(&mut document);
+        crate::objects::without_nulls(&mut document);
         let kind = document["kind"].as_str().unwrap_or_default().to_owned();
         if kind.ends_with("List") && depth < LISTS_MAX {
             if let Some(Value::Array(items)) = document.get_mut("items").map(Value::take) {
@@ -159,18 +159,6 @@ fn with_string_data(mut object: Value) -> Value {
         object["data"][key.as_str()] = base64::engine::general_purpose::STANDARD.encode(text).into();
     }
     object
-}
-
-/// A field with the value null is a field that is not there.
-fn without_nulls(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            fields.retain(|_, field| !field.is_null());
-            fields.values_mut().for_each(without_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(without_nulls),
-        _ => {}
-    }
 }
 
 #[cfg(test)]

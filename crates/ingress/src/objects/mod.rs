@@ -40,6 +40,20 @@ impl Metadata {
     }
 }
 
+/// Removes the fields with the value null: they mean the same as fields that are not there. The API server writes
+/// `endpoints: null` into a slice of a Service without Pods.
+pub fn without_nulls(value: &mut serde_json::Value) {
+    use serde_json::Value;
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, field| !field.is_null());
+            fields.values_mut().for_each(without_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_nulls),
+        _ => {}
+    }
+}
+
 /// An object that has [`Metadata`].
 pub trait Object {
     /// The kind, for messages.

@@ -7,6 +7,7 @@ mod container;
 mod environment;
 mod files;
 mod gateway_api;
+mod kubelet;
 mod network;
 mod node;
 mod objects;

@@ -2,6 +2,7 @@
 //! does. It looks at all of its Pods every [`TICK`].
 
 use super::api::{Api, JSON, STRATEGIC, path};
+use super::kubelet::Kubelet;
 use super::network::Network;
 use super::plane::ControlPlane;
 use super::pod::Pod;
@@ -39,6 +40,7 @@ pub struct FakeNode {
     name: String,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+    _kubelet: Kubelet,
 }
 
 /// What the thread of a node works with.
@@ -61,18 +63,27 @@ impl FakeNode {
     pub fn start(plane: &ControlPlane, network: &Arc<Network>, namespaces: &[&str], images: &[Image]) -> Self {
         static STARTED: AtomicU32 = AtomicU32::new(1);
         let name = format!("node-{}", STARTED.fetch_add(1, Ordering::Relaxed));
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let kubelet = Kubelet::start(folder.path());
         plane.create("v1/nodes", "", &json!({"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}}));
-        plane.patch_status("v1/nodes", "", &name, &json!({
-            "addresses": [{"type": "InternalIP", "address": network.address()}, {"type": "Hostname", "address": name}],
+        let status = json!({
+            "addresses": [
+                {"type": "InternalIP", "address": network.address()},
+                {"type": "Hostname", "address": name},
+                // The API server asks the kubelet there.
+                {"type": "InternalDNS", "address": "127.0.0.1"},
+            ],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": kubelet.port()}},
             "conditions": [{"type": "Ready", "status": "True", "reason": "FakeNode", "message": "it runs in a test"}],
             "capacity": {"cpu": "8", "memory": "16Gi", "pods": "500"},
             "allocatable": {"cpu": "8", "memory": "16Gi", "pods": "500"},
-        }));
+        });
+        plane.patch_status("v1/nodes", "", &name, &json!({"status": status}));
         network.share(plane.address());
         let shared = Arc::new(Shared {
             api: plane.api.clone(),
             network: Arc::clone(network),
-            folder: tempfile::tempdir().expect("a temporary directory"),
+            folder,
             images: images.iter().map(|image| (image.name.clone(), image.program.clone())).collect(),
             name: name.clone(),
             namespaces: namespaces.iter().map(|&name| name.to_owned()).collect(),
@@ -82,7 +93,7 @@ impl FakeNode {
             let shared = Arc::clone(&shared);
             move || shared.run()
         });
-        Self { name, shared, thread: Some(thread) }
+        Self { name, shared, thread: Some(thread), _kubelet: kubelet }
     }
 
     /// Its name in the API.

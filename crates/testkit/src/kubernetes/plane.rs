@@ -262,6 +262,8 @@ fn start_server(folder: &Path, etcd_port: u16, port: u16) -> Process {
         .args(["--service-account-signing-key-file", &file("accounts.key")])
         // Pods need no account: the node mounts no tokens, and without controllers there is no default account.
         .arg("--disable-admission-plugins=ServiceAccount")
+        // Kubelets are relatives of the tests: they listen on the loopback of the machine.
+        .arg("--kubelet-preferred-address-types=InternalDNS")
         .args(["--cert-dir", &file("certificates"), "--profiling=false"]);
     Process::start(&mut command, &folder.join("server.log")).expect("the API server starts")
 }

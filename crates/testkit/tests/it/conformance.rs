@@ -86,6 +86,8 @@ fn options() -> Vec<String> {
         "-url=https://holdfast.dev".to_owned(),
         "-contact=@holdfast".to_owned(),
         format!("-version={}", env!("CARGO_PKG_VERSION")),
+        format!("-usable-address={}", address(GATEWAYS_MAX)),
+        format!("-unusable-address={}", address(GATEWAYS_MAX + 1)),
         // Everything ends with the control plane.
         "-cleanup-base-resources=false".to_owned(),
     ];
@@ -142,10 +144,15 @@ fn write_certificates(plane: &ControlPlane, authority: &Authority, deployment: &
     }
 }
 
+/// An address of the pool, if the number is not above [`GATEWAYS_MAX`].
+fn address(number: u8) -> String {
+    format!("10.255.0.{number}")
+}
+
 fn start_gateway(network: &Network, plane: &ControlPlane, binary: &str, log: &PathBuf) -> Running {
     let log = File::create(log).expect("a log");
     // Gateways of the suite have the same ports and hostnames, so each needs an address of its own.
-    let pool: Vec<String> = (1..=GATEWAYS_MAX).map(|last| format!("10.255.0.{last}")).collect();
+    let pool: Vec<String> = (1..=GATEWAYS_MAX).map(address).collect();
     for address in &pool {
         let added = network.command("ip").args(["address", "add", &format!("{address}/32"), "dev", "lo"]).status();
         assert!(added.expect("ip runs").success(), "{address} cannot be added");
@@ -153,6 +160,7 @@ fn start_gateway(network: &Network, plane: &ControlPlane, binary: &str, log: &Pa
     let mut command: Command = network.command(binary);
     command.arg("ingress").arg("--kubeconfig").arg(plane.kubeconfig());
     command.args(["--gateway-controller-name", CONTROLLER, "--gateway-address-pool", &pool.join(",")]);
+    command.args(["--listen-address", &network.address().to_string()]);
     command.stdin(Stdio::null()).stdout(log.try_clone().expect("a log")).stderr(log);
     Running(command.spawn().expect("the program starts"))
 }

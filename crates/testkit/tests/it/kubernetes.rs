@@ -99,6 +99,9 @@ fn a_deployment_becomes_processes_behind_a_service() {
     // A Pod that is deleted ends, and another one takes its place.
     let pods = plane.list("v1/pods", &namespace);
     let name = pods[0]["metadata"]["name"].as_str().unwrap();
+    let log = plane.kubectl().args(["--namespace", &namespace, "logs", name]).output().unwrap();
+    let printed = String::from_utf8_lossy(&log.stdout);
+    assert!(printed.contains("running 1 test"), "{log:?}");
     plane.delete("v1/pods", &namespace, name);
     plane.wait_until_gone("v1/pods", &namespace, name);
     let after = ready_addresses(plane, &namespace, 2);

@@ -1,6 +1,7 @@
 //! `holdfast ingress`: a controller and its data plane in one process without a master. Objects of a cluster become
 //! generations here; endpoints reach the groups without one. The thread of the API server is in the crate `kubernetes`.
 
+mod addresses;
 mod configuration;
 mod files;
 mod host;
@@ -14,6 +15,7 @@ use crate::instance::{Instance, Wanted};
 use crate::report;
 use crate::signals::{Ask, Signals};
 use crate::verdict::{Lasting, Prepared};
+use addresses::Addresses;
 use conf::Loader as _;
 use configuration::{Candidate, Change, Frame, Made, make, owners_of_port};
 use files::ClusterFiles;
@@ -77,6 +79,7 @@ struct Replica {
     controller: Rc<Controller>,
     frame: Frame,
     made: Made,
+    addresses: Addresses,
     lasting: Lasting,
     /// The endpoints of the configuration that is being made; read when it is bound.
     following: Rc<RefCell<BTreeMap<String, EndpointSource>>>,
@@ -126,6 +129,7 @@ impl Replica {
             controller,
             frame,
             made: Made::default(),
+            addresses: Addresses::default(),
             lasting,
             following,
             sockets: Sockets::default(),
@@ -250,15 +254,18 @@ impl Replica {
     /// Makes a configuration of the present objects, and serves it. Only an error of the first one that serves ends the
     /// process.
     fn renew(&mut self) -> Result<(), String> {
-        let Some(cluster) = self.controller.cluster() else { return Ok(()) };
+        let Some(mut cluster) = self.controller.cluster() else { return Ok(()) };
+        self.addresses.complete(&mut cluster);
         let registry = self.lasting.existing();
         let pairs: BTreeSet<PathBuf> =
             registry.map(|it| it.certificate_files().into_iter().flatten().collect()).unwrap_or_default();
         let follow = |translation: &Translation| self.following.borrow_mut().clone_from(&translation.endpoints);
-        let made = make(cluster, &self.frame, &self.made, |path| pairs.contains(path), &follow, &mut self.lasting);
+        let made =
+            make(cluster.clone(), &self.frame, &self.made, |path| pairs.contains(path), &follow, &mut self.lasting);
         match made {
             Ok(candidate) => {
                 self.refusal = None;
+                self.addresses.note(&cluster, &candidate.translation);
                 self.apply(candidate)
             }
             Err(message) => {

@@ -225,8 +225,12 @@ fn gateway_client_certificate_validation() {
     let outcome = of(json!({ "caCertificateRefs": [good] }));
     outcome.has("ssl_verify_client on;");
     outcome.has("ssl_client_certificate /kubernetes/configmaps/infra/ca/ca.crt;");
+    // No answer, as the API wants it.
+    outcome.has("error_page 495 496 @refused;");
+    outcome.has("return 444;");
     let outcome = of(json!({ "caCertificateRefs": [good], "mode": "AllowInsecureFallback" }));
     outcome.has("ssl_verify_client optional_no_ca;");
+    outcome.has_not("ssl_client_certificate");
     assert_eq!(outcome.gateway("infra/gw", "InsecureFrontendValidationMode"), yes("ConfigurationChanged"));
     for (reference, reason) in [
         (json!({ "kind": "ConfigMap", "group": "", "name": "nope" }), "InvalidCACertificateRef"),

@@ -66,6 +66,33 @@ fn tls_route_terminate() {
 }
 
 #[test]
+fn tls_of_names_without_a_route_or_a_backend_is_refused() {
+    let passed = World::empty()
+        .add(gateway("gw", json!([passing("")])))
+        .add(at("TLSRoute", "r", &["a.example.com"], to(&[("nope", 1)], 8080)))
+        .clean();
+    passed.has("a.example.com \"\";");
+    let without = World::empty().add(gateway("gw", json!([passing("")]))).clean();
+    without.has("listen 8443;");
+    let own = with(
+        listener("tls", "TLS", 8443),
+        json!({ "tls": { "mode": "Terminate", "certificateRefs": [{ "name": "cert" }] } }),
+    );
+    let of = |hosts: &[&str], service: &str| {
+        World::empty()
+            .add(certificate("infra", "cert"))
+            .add(gateway("gw", json!([own.clone()])))
+            .add(at("TLSRoute", "r", hosts, to(&[(service, 1)], 8080)))
+            .clean()
+    };
+    let ended = of(&["a.example.com"], "nope");
+    ended.has("return \"\";");
+    ended.has("listen 8443 ssl default_server;");
+    ended.has("ssl_reject_handshake on;");
+    of(&[], "app").has("server_name ~^;");
+}
+
+#[test]
 fn tls_modes_of_one_port_are_in_conflict() {
     let decrypted = with(
         listener("end", "TLS", 8443),
@@ -75,6 +102,7 @@ fn tls_modes_of_one_port_are_in_conflict() {
         World::empty().add(certificate("infra", "cert")).add(gateway("gw", json!([decrypted, passing("c.d")]))).clean();
     for name in ["end", "tls"] {
         assert_eq!(outcome.listener("infra/gw", name, "Accepted"), no("ProtocolConflict"), "{name}");
+        assert_eq!(outcome.listener_json("infra/gw", name)["supportedKinds"], json!([]), "{name}");
     }
 }
 
