@@ -23,7 +23,7 @@ enum Runs {
     Task(&'static [&'static str]),
 }
 
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 14] = [
     Step {
         name: "ignored",
         about: "tests marked #[ignore] for their length",
@@ -110,6 +110,12 @@ const STEPS: [Step; 13] = [
         about: "a configuration of 100,000 lines",
         minutes: "2",
         runs: Runs::Task(&["bench", "conf"]),
+    },
+    Step {
+        name: "ingress",
+        about: "1,000 Ingresses and 20,000 endpoints behind a real API server",
+        minutes: "10",
+        runs: Runs::Task(&["bench", "ingress", "--keep"]),
     },
 ];
 

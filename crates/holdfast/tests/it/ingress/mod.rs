@@ -6,4 +6,5 @@ mod changes;
 mod endpoints;
 mod outages;
 mod replicas;
+mod scale;
 mod scene;
