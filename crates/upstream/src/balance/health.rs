@@ -370,7 +370,29 @@ type Identity = (Box<str>, PeerAddress, u32);
 /// Every peer's health by group name, address and ordinal among equals. Holds a peer only as long as a generation does.
 #[derive(Debug, Default)]
 pub struct HealthRegistry {
-    peers: PlainMutex<FxHashMap<Identity, Weak<PeerHealth>>>,
+    peers: PlainMutex<KnownPeers>,
+}
+
+#[derive(Debug, Default)]
+struct KnownPeers {
+    all: FxHashMap<Identity, Weak<PeerHealth>>,
+    /// The next new peer at this length removes former ones first.
+    sweep_at: usize,
+}
+
+/// Fewest entries that are worth a sweep.
+const SWEPT_MIN: usize = 16;
+
+impl KnownPeers {
+    /// Former addresses of names leave an entry each. They are removed once they may be half of all: a sweep at each new peer
+    /// would make the first configuration of a large cluster quadratic.
+    fn insert(&mut self, identity: Identity, health: &Arc<PeerHealth>) {
+        if self.all.len() >= self.sweep_at {
+            self.all.retain(|_, health| health.strong_count() > 0);
+            self.sweep_at = SWEPT_MIN.max(self.all.len() * 2);
+        }
+        self.all.insert(identity, Arc::downgrade(health));
+    }
 }
 
 impl HealthRegistry {
@@ -379,14 +401,12 @@ impl HealthRegistry {
     pub fn health(&self, group: &str, address: &PeerAddress, ordinal: u32, newcomer: Checked) -> Arc<PeerHealth> {
         let mut peers = lock_plain(&self.peers);
         let identity = (group.into(), address.clone(), ordinal);
-        if let Some(health) = peers.get(&identity).and_then(Weak::upgrade) {
+        if let Some(health) = peers.all.get(&identity).and_then(Weak::upgrade) {
             return health;
         }
-        // Former addresses of names leave an entry each; they are removed when a peer is added.
-        peers.retain(|_, health| health.strong_count() > 0);
         let health = PeerHealth { ordinal, active_checks: AtomicU8::new(newcomer as u8), ..PeerHealth::default() };
         let health = Arc::new(health);
-        peers.insert(identity, Arc::downgrade(&health));
+        peers.insert(identity, &health);
         health
     }
 
@@ -394,7 +414,7 @@ impl HealthRegistry {
     /// peer.
     pub fn count_tunnel(&self, group: &str, address: &PeerAddress, ordinal: u32) -> Counted {
         let identity = (group.into(), address.clone(), ordinal);
-        let health = lock_plain(&self.peers).get(&identity).and_then(Weak::upgrade);
+        let health = lock_plain(&self.peers).all.get(&identity).and_then(Weak::upgrade);
         if let Some(health) = &health {
             health.active.fetch_add(1, Relaxed);
         }
@@ -405,8 +425,27 @@ impl HealthRegistry {
     pub fn all(&self) -> Vec<(Box<str>, PeerAddress, Arc<PeerHealth>)> {
         let peers = lock_plain(&self.peers);
         let live = peers
+            .all
             .iter()
             .filter_map(|((group, address, _), health)| Some((group.clone(), address.clone(), health.upgrade()?)));
         live.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn former_addresses_are_forgotten() {
+        let registry = HealthRegistry::default();
+        let at = |port| PeerAddress::Ip(std::net::SocketAddr::from(([192, 0, 2, 1], port)));
+        let kept: Vec<_> = (0..100).map(|port| registry.health("app", &at(port), 0, Checked::Healthy)).collect();
+        for port in 100..10_000 {
+            drop(registry.health("app", &at(port), 0, Checked::Healthy));
+        }
+        let known = lock_plain(&registry.peers).all.len();
+        assert!(known <= kept.len() * 2, "{known}");
+        assert_eq!(registry.all().len(), kept.len());
     }
 }
