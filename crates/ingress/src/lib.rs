@@ -37,6 +37,12 @@ pub fn translate(cluster: &Cluster, settings: &Settings) -> Translation {
     rounds::translate(cluster, settings)
 }
 
+/// The same without the checks of the configuration language, which take as long as the translation: for a caller that checks the
+/// tree itself, and calls [`translate`] if there is an error.
+pub fn draft(cluster: &Cluster, settings: &Settings) -> Translation {
+    rounds::draft(cluster, settings)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -41,6 +41,11 @@ pub(crate) fn translate(cluster: &Cluster, settings: &Settings) -> Translation {
     unreachable!("the loop returns")
 }
 
+/// Translates once, without looking for errors of the language.
+pub(crate) fn draft(cluster: &Cluster, settings: &Settings) -> Translation {
+    once(cluster, settings, &BTreeSet::new())
+}
+
 fn once(cluster: &Cluster, settings: &Settings, refused: &BTreeSet<ObjectName>) -> Translation {
     let mut assembly = Assembly::new(cluster, settings, refused);
     from_ingress::write(&mut assembly);

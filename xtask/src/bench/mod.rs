@@ -5,6 +5,7 @@ mod again;
 mod conf;
 mod experiments;
 mod floor;
+mod ingress;
 mod instructions;
 mod machine;
 mod newest;
@@ -47,6 +48,8 @@ enum Experiment {
     Soak(soak::Args),
     /// Time and memory for reading a configuration of 100,000 lines: Holdfast's parser and `nginx -t`.
     Conf(conf::Args),
+    /// Time, memory and CPU of `holdfast ingress` with 1,000 Ingresses and 20,000 endpoints.
+    Ingress(ingress::Args),
     /// Instructions and cache misses of a request in each of some cases, compared with `bench/instructions.toml`.
     Instructions(instructions::Args),
     /// One reading by ours: what `conf` starts and measures.
@@ -76,6 +79,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         Experiment::Load(args) => experiments::run(workspace, "load", args),
         Experiment::Soak(args) => soak::run(workspace, args),
         Experiment::Conf(args) => conf::run(workspace, args),
+        Experiment::Ingress(args) => ingress::run_task(workspace, args),
         Experiment::Instructions(args) => instructions::run(workspace, args),
         Experiment::ConfRead(args) => conf::read(args),
         Experiment::Sockets(args) => sockets::run(workspace, args),

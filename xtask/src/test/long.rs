@@ -117,6 +117,12 @@ const STEPS: [Step; 14] = [
         minutes: "2",
         runs: Runs::Task(&["bench", "conf"]),
     },
+    Step {
+        name: "ingress",
+        about: "1,000 Ingresses and 20,000 endpoints behind a real API server",
+        minutes: "10",
+        runs: Runs::Task(&["bench", "ingress", "--keep"]),
+    },
 ];
 
 /// The requirements of all steps together.

@@ -422,3 +422,21 @@ impl HealthRegistry {
         live.collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn former_addresses_are_forgotten() {
+        let registry = HealthRegistry::default();
+        let at = |port| PeerAddress::Ip(std::net::SocketAddr::from(([192, 0, 2, 1], port)));
+        let kept: Vec<_> = (0..100).map(|port| registry.health("app", &at(port), 0, Checked::Healthy)).collect();
+        for port in 100..10_000 {
+            drop(registry.health("app", &at(port), 0, Checked::Healthy));
+        }
+        let known = lock_plain(&registry.peers).known.len();
+        assert!(known <= kept.len() * 2, "{known}");
+        assert_eq!(registry.all().len(), kept.len());
+    }
+}

@@ -256,6 +256,7 @@ impl Binding<'_> {
 
     /// The counters of locations.
     fn routes(&self) -> Vec<Arc<RouteCells>> {
+        self.shared.status.forget_routes();
         let cells = |location: &LocationPlan| {
             let (server, route) = self.shown_route(location);
             self.shared.status.route(&server, &route)

@@ -58,8 +58,14 @@ pub(super) fn make(
     lasting: &mut Lasting,
 ) -> Result<Candidate, String> {
     let mut refused: BTreeMap<ObjectName, String> = BTreeMap::new();
-    for _ in 0..ROUNDS_MAX {
-        let mut translation = ingress::translate(&cluster, &frame.settings);
+    // The tree is checked below anyway, and is nearly always valid.
+    let mut is_draft = true;
+    for _ in 0..=ROUNDS_MAX {
+        let mut translation = if is_draft {
+            ingress::draft(&cluster, &frame.settings)
+        } else {
+            ingress::translate(&cluster, &frame.settings)
+        };
         tree::complete(&mut translation.tree, &frame.lines);
         let files = ClusterFiles::of(&cluster, &translation.files, &frame.own_files);
         files.write_for_workers(&mut translation.tree, &frame.instance.prefix)?;
@@ -79,6 +85,9 @@ pub(super) fn make(
         if prepared.is_ok() {
             add_findings(&mut translation, refused);
             return Ok(Candidate { translation, files, change: Change::Tree(Box::new((prepared, tree))) });
+        }
+        if std::mem::take(&mut is_draft) {
+            continue;
         }
         let errors = prepared.diagnostics.iter().filter(|found| found.severity == Severity::Error);
         let mut is_less = false;

@@ -6,5 +6,6 @@ mod changes;
 mod endpoints;
 mod outages;
 mod replicas;
+mod scale;
 mod scene;
 mod webhook;

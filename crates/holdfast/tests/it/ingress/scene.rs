@@ -4,8 +4,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use testkit::kubernetes::{ControlPlane, KUBERNETES_DEADLINE, Network};
@@ -15,7 +16,7 @@ use testkit::{Peer, Response, Talk};
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// The ports of a replica in its own network.
-const HTTP: u16 = 8080;
+pub(super) const HTTP: u16 = 8080;
 const HTTPS: u16 = 8443;
 const HEALTH: u16 = 10_254;
 
@@ -24,6 +25,10 @@ pub(super) struct Scene<'a> {
     pub(super) plane: &'a ControlPlane,
     pub(super) network: Network,
     pub(super) namespace: String,
+    /// The program under test.
+    pub(super) program: PathBuf,
+    /// Where its logs go; those of the test if there is none.
+    pub(super) log: Option<File>,
 }
 
 /// A running replica.
@@ -43,7 +48,7 @@ impl<'a> Scene<'a> {
         let namespace = plane.create_namespace("ingress");
         let class = json!({"metadata": {"name": namespace}, "spec": {"controller": controller(&namespace)}});
         plane.create("networking.k8s.io/v1/ingressclasses", "", &class);
-        Some(Self { plane, network, namespace })
+        Some(Self { plane, network, namespace, program: env!("CARGO_BIN_EXE_holdfast").into(), log: None })
     }
 
     /// Starts a replica, and waits until it is ready.
@@ -60,7 +65,7 @@ impl<'a> Scene<'a> {
 
     /// The same at other ports, so that a network has room for two.
     pub(super) fn start_at(&self, flags: &[&str], offset: u16) -> Replica {
-        let mut command = self.network.command(env!("CARGO_BIN_EXE_holdfast"));
+        let mut command = self.network.command(&self.program);
         command
             .arg("ingress")
             .arg("--kubeconfig")
@@ -75,6 +80,10 @@ impl<'a> Scene<'a> {
             .args(flags)
             .env("POD_NAMESPACE", &self.namespace)
             .stdin(Stdio::null());
+        if let Some(log) = &self.log {
+            let output = || log.try_clone().expect("a descriptor");
+            command.stdout(output()).stderr(output());
+        }
         let child = command.spawn().expect("holdfast starts");
         let reach = |port: u16| self.network.reach((self.network.address(), port + offset).into());
         Replica { child, http: reach(HTTP), https: reach(HTTPS), health: reach(HEALTH) }
@@ -210,6 +219,11 @@ impl Replica {
     /// The number of configurations so far.
     pub(super) fn generations(&self) -> u64 {
         self.figure("generations_total")
+    }
+
+    /// Its process id.
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     pub(super) fn signal(&self, signal: Signal) {
