@@ -23,7 +23,7 @@ enum Runs {
     Task(&'static [&'static str]),
 }
 
-const STEPS: [Step; 14] = [
+const STEPS: [Step; 15] = [
     Step {
         name: "ignored",
         about: "tests marked #[ignore] for their length",

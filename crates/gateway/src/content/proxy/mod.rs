@@ -306,15 +306,21 @@ impl Exchange {
             NoPeer::ClientGone => return Tried::Step(self.client_left()),
         };
         plan.group.cells.count_no_live_peer(self.thread.index);
+        let lacks_endpoints = || {
+            let is_empty = tries.set(plan).is_some_and(|set| set.peers.is_empty());
+            is_empty && plan.group.moving.as_ref().is_some_and(|moving| moving.is_of_own_names())
+        };
+        // As in ingress-nginx: a Service without endpoints is unavailable, and its clients may come again.
+        let status = if matches!(no_peer, NoPeer::NoLive) && lacks_endpoints() { 503 } else { 502 };
         let record = self.begin_attempt(NO_PEER);
         record.held.clone_from(&tries.choice.held);
-        record.status = 502;
+        record.status = status;
         record.failure = Some(Failure::NoLivePeer);
         record.queue_ms = tries.choice.queue_ms;
         record.pool_wait_ms = tries.choice.queue_ms.unwrap_or(0);
         self.end_attempt();
         self.error_log(&format!("{reason} while connecting to upstream"));
-        self.give_up(plan, Failure::NoLivePeer, 502)
+        self.give_up(plan, Failure::NoLivePeer, status)
     }
 
     /// U13: the client left before there was a response.
@@ -413,7 +419,7 @@ impl Exchange {
         if let Some(because) = self.stale_instead(plan, failure) {
             return Tried::Cached(because);
         }
-        if matches!(status, 502 | 504) {
+        if matches!(status, 502..=504) {
             self.remember_status(plan, status, None);
         }
         Tried::Step(Step::Reply(Reply::error(status)))

@@ -187,6 +187,11 @@ impl Names {
         NameAnswer::Wait
     }
 
+    /// Whether this process answers the name itself.
+    pub(crate) fn is_own(&self, name: &str) -> bool {
+        self.own.get(name).is_some()
+    }
+
     /// Follows a name. The watcher gets the known addresses at once.
     pub(crate) fn follow(&self, question: &Arc<Question>, watcher: &Arc<dyn Watcher>, now_ms: u64) {
         if self.own.follow(question, watcher) {

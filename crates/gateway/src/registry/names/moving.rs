@@ -63,6 +63,11 @@ impl MovingGroup {
         })
     }
 
+    /// Whether the controller gives the addresses, so that none means: the Service has no endpoints.
+    pub(crate) fn is_of_own_names(&self) -> bool {
+        self.recipe.plan.questions().any(|question| self.recipe.shared.names.is_own(&question.name))
+    }
+
     fn lock(&self) -> MutexGuard<'_, GroupNames> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -76,3 +76,17 @@ fn a_pod_that_is_not_ready_takes_no_traffic_and_connections_to_others_stay() {
     wait_until("only the steady Pod answers", || (0..8).all(|_| replica.answer("shop.test").1 == "steady"));
     assert_eq!(steady.connections(), connections, "the connection to the steady Pod is used again");
 }
+
+#[test]
+fn a_service_without_endpoints_is_unavailable_until_it_has_one() {
+    let Some(scene) = Scene::new_or_skip(ControlPlane::shared()) else { return };
+    let replica = scene.replica(&[]);
+    scene.service("one");
+    scene.ingress("one", "shop.test", "one");
+    replica.wait_for("shop.test", 503, "");
+    let (_pod, at) = scene.pod("one");
+    scene.slice("one", "one-1", at);
+    replica.wait_for("shop.test", 200, "one");
+    scene.remove_slice("one-1");
+    replica.wait_for("shop.test", 503, "");
+}

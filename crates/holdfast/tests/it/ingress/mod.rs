@@ -4,6 +4,7 @@
 mod certificates;
 mod changes;
 mod endpoints;
+mod gateway;
 mod outages;
 mod replicas;
 mod scale;

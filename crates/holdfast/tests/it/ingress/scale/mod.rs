@@ -4,6 +4,8 @@
 //! `HOLDFAST_SCALE_BINARY` is another program than the one of this test, and `HOLDFAST_SCALE_RECORD` a file for the figures.
 //! `cargo xtask bench ingress` sets all of them.
 
+#![allow(clippy::print_stdout, reason = "tells of a long run")]
+
 mod objects;
 mod pods;
 mod process;
@@ -114,7 +116,7 @@ fn a_large_cluster_is_served_soon_and_changes_take_effect() {
     wait_until_quiet(&replica);
     let before = cpu(replica.id());
     pause(IDLE);
-    figures.cpu_idle = millis(cpu(replica.id()) - before) / IDLE.as_secs_f64();
+    figures.cpu_idle = millis(cpu(replica.id()).saturating_sub(before)) / IDLE.as_secs_f64();
     let generations = replica.generations();
     endpoints_move(&scene, size, &replica, &mut figures);
     assert_eq!(replica.generations(), generations, "endpoints make no configuration");
@@ -266,5 +268,5 @@ fn cpu_per_change(replica: &Replica, changes: usize, idle: f64, mut change: impl
     let (before, begun) = (cpu(replica.id()), Instant::now());
     (0..changes).for_each(&mut change);
     wait_until_quiet(replica);
-    (millis(cpu(replica.id()) - before) - idle * begun.elapsed().as_secs_f64()) / changes as f64
+    (millis(cpu(replica.id()).saturating_sub(before)) - idle * begun.elapsed().as_secs_f64()) / changes as f64
 }

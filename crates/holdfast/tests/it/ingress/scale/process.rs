@@ -30,7 +30,7 @@ pub(super) fn wait_until_quiet(replica: &Replica) {
     wait_until("the replica is quiet", || {
         let (before, begun) = (cpu(replica.id()), Instant::now());
         pause(QUIET);
-        (cpu(replica.id()) - before) * 50 < begun.elapsed()
+        cpu(replica.id()).saturating_sub(before) * 50 < begun.elapsed()
     });
 }
 
