@@ -423,7 +423,7 @@ impl HealthRegistry {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
