@@ -166,7 +166,7 @@ impl Inner {
             && (*selector == crate::Selector::default() || is_selected())
     }
 
-    /// The present objects; `None`: neither the API server nor a state of before gave them all.
+    /// The present objects; `None`: neither the API server nor the last known state gave all of them.
     pub(crate) fn known(&self) -> Option<Cluster> {
         let is_known = self.is_complete() || self.figures.restored.load(Ordering::SeqCst);
         is_known.then(|| self.cluster())
@@ -248,7 +248,7 @@ impl Controller {
         Ok(controller)
     }
 
-    /// The present objects; `None`: neither the API server nor a state of before gave them all.
+    /// The present objects; `None`: neither the API server nor the last known state gave all of them.
     pub fn cluster(&self) -> Option<Cluster> {
         self.inner.known()
     }

@@ -192,7 +192,7 @@ fn write_tls(assembly: &mut Assembly<'_>, listeners: &Listeners<'_>, index: usiz
     }
 }
 
-/// Closes the connections of clients whose certificate is missing or wrong. nginx answers 400; the API wants no answer.
+/// Closes the connections of clients with a missing or a wrong certificate. nginx answers 400; the API wants no answer.
 fn close_refused(server: &mut ServerDraft, origin: Origin) {
     const REFUSED: &str = "@refused";
     server.directives.push(origin.line("error_page", ["495", "496", REFUSED]));

@@ -33,7 +33,7 @@ pub(crate) enum Look {
     Same,
     /// A new certificate is used from now on.
     Renewed,
-    /// They cannot be used; the certificate of before stays.
+    /// They cannot be used; the former certificate stays.
     Trouble(String),
 }
 

@@ -93,8 +93,8 @@ fn answer(config: &Arc<ServerConfig>, client: TcpStream, pods: &Path) -> io::Res
     stream.flush()
 }
 
-/// The file for `/containerLogs/NAMESPACE/POD/CONTAINER?…`. The containers of a Pod share one, and all of it is sent, whatever
-/// `sinceTime` says: callers look for lines of their own.
+/// The file for `/containerLogs/NAMESPACE/POD/CONTAINER?…`. The containers of a Pod share one, and all of it is sent:
+/// `sinceTime` is ignored, because callers look for lines of their own.
 fn log_of(target: &str, pods: &Path) -> Option<PathBuf> {
     let path = target.split('?').next()?.strip_prefix("/containerLogs/")?;
     let (namespace, rest) = path.split_once('/')?;

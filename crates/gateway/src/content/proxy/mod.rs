@@ -419,7 +419,7 @@ impl Exchange {
         if let Some(because) = self.stale_instead(plan, failure) {
             return Tried::Cached(because);
         }
-        if matches!(status, 502..=504) {
+        if matches!(status, 502 | 504) {
             self.remember_status(plan, status, None);
         }
         Tried::Step(Step::Reply(Reply::error(status)))

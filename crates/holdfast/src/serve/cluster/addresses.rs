@@ -1,7 +1,8 @@
 //! The addresses that Gateways got from the pool, until their statuses come back from the API server. Without them, a Gateway that
-//! is made in the same second could take the address of one whose status is on its way.
+//! is made in the same second could take an address that another one has got already.
 
-use ingress::objects::gateway::GatewayAddress;
+use ingress::cluster::Objects;
+use ingress::objects::gateway::{Gateway, GatewayAddress};
 use ingress::{Cluster, Kind, Name, Translation};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,12 +24,12 @@ impl Addresses {
         });
     }
 
-    /// Notes what a translation of these objects has given.
-    pub(super) fn note(&mut self, cluster: &Cluster, translation: &Translation) {
+    /// Notes what a translation has given to these Gateways.
+    pub(super) fn note(&mut self, gateways: &Objects<Gateway>, translation: &Translation) {
         for wish in translation.statuses.iter().filter(|wish| wish.object.kind == Kind::Gateway) {
             let name = &wish.object.name;
             let given = serde_json::from_value(wish.status["addresses"].clone()).unwrap_or_default();
-            if let Some(gateway) = cluster.gateways.get(name) {
+            if let Some(gateway) = gateways.get(name) {
                 self.0.insert(name.clone(), (gateway.metadata.uid.clone(), given));
             }
         }
@@ -58,7 +59,7 @@ mod tests {
         }
         memory.complete(&mut cluster);
         let translation = translate(&cluster, &settings);
-        memory.note(&cluster, &translation);
+        memory.note(&cluster.gateways, &translation);
         let own = translation.statuses.iter().filter(|wish| wish.object.kind == Kind::Gateway);
         own.map(|wish| wish.status["addresses"][0]["value"].clone()).collect()
     }

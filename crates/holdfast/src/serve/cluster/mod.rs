@@ -260,12 +260,12 @@ impl Replica {
         let pairs: BTreeSet<PathBuf> =
             registry.map(|it| it.certificate_files().into_iter().flatten().collect()).unwrap_or_default();
         let follow = |translation: &Translation| self.following.borrow_mut().clone_from(&translation.endpoints);
-        let made =
-            make(cluster.clone(), &self.frame, &self.made, |path| pairs.contains(path), &follow, &mut self.lasting);
+        let gateways = cluster.gateways.clone();
+        let made = make(cluster, &self.frame, &self.made, |path| pairs.contains(path), &follow, &mut self.lasting);
         match made {
             Ok(candidate) => {
                 self.refusal = None;
-                self.addresses.note(&cluster, &candidate.translation);
+                self.addresses.note(&gateways, &candidate.translation);
                 self.apply(candidate)
             }
             Err(message) => {
