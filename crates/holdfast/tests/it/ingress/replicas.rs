@@ -36,15 +36,18 @@ fn one_of_two_replicas_leads_and_the_other_takes_over() {
 #[test]
 fn on_sigterm_it_is_not_ready_serves_on_and_finishes_requests() {
     let Some(scene) = Scene::new_or_skip(ControlPlane::shared()) else { return };
-    let mut replica = scene.replica(&["--shutdown-grace-period=2s"]);
+    let mut replica = scene.replica(&["--shutdown-grace-period=5s"]);
     let asked = testkit::Signal::new();
     let answered = asked.clone();
     let go_on = testkit::Signal::new();
     let goes_on = go_on.clone();
+    // Other paths are answered at once: they tell when the route is served.
     let slow = Peer::script(move |mut talk: Talk| {
-        if talk.request().is_some() {
-            answered.raise();
-            talk.wait(&goes_on);
+        while let Some(request) = talk.request() {
+            if request.line.starts_with("GET /waits ") {
+                answered.raise();
+                talk.wait(&goes_on);
+            }
             talk.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nslow");
         }
     });
@@ -54,9 +57,9 @@ fn on_sigterm_it_is_not_ready_serves_on_and_finishes_requests() {
     let _quick = scene.serve("quick.test", "quick");
     scene.ingress("slow", "slow.test", "slow");
     replica.wait_for("quick.test", 200, "quick");
-    wait_until("the slow route", || replica.generations() >= 2);
+    replica.wait_for("slow.test", 200, "slow");
     let mut talk = Talk::connect(replica.http);
-    talk.send_ask_of("slow.test", "/", "");
+    talk.send_ask_of("slow.test", "/waits", "");
     asked.wait();
     replica.signal(Signal::SIGTERM);
     wait_until("it is not ready", || !replica.is_ready());
