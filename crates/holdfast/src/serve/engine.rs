@@ -5,6 +5,7 @@ use super::ended::{Ended, Running};
 use super::log_files::LogFiles;
 use super::log_writer::LogWriter;
 use super::queue_watch::QueueWatch;
+use super::retired::Retired;
 use super::siblings::{self, Landing, ListenerNames, Published};
 use super::sockets::{Bound, share_of};
 use crate::process::Process;
@@ -28,6 +29,7 @@ pub(super) struct Engine {
     index: u16,
     /// The current configuration.
     generation: Arc<Generation>,
+    earlier: Retired<Generation>,
     workers: Vec<JoinHandle<io::Result<()>>>,
     ended: Arc<Ended>,
     listening: Vec<ListenerSpec>,
@@ -64,6 +66,7 @@ impl Engine {
             shared,
             index: process.share.index,
             generation: Arc::clone(&plan.generation),
+            earlier: Retired::default(),
             workers: Vec::new(),
             ended: Ended::new()?,
             listening: plan.listeners.clone(),
@@ -129,7 +132,7 @@ impl Engine {
         let first = self.index == 0;
         self.queues.watch(sockets_of(bound).filter(|_| first));
         self.shutdown_timeout = process.shutdown_timeout;
-        self.generation = Arc::clone(&plan.generation);
+        self.earlier.keep(std::mem::replace(&mut self.generation, Arc::clone(&plan.generation)));
         let old = std::mem::take(&mut self.listening);
         self.listening.clone_from(&plan.listeners);
         // Every worker gets the configuration first: one worker may pass another a connection of a new address.
@@ -188,6 +191,7 @@ impl Engine {
     /// Periodic checks; also to be called when [`Self::ended`] is readable.
     pub(super) fn look(&mut self) {
         self.ended.hush();
+        self.earlier.free_unused();
         self.queues.look(self.shared);
         if self.landing.is_some() && self.published.elapsed() >= PUBLISH_PERIOD {
             self.publish();

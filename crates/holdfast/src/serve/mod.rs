@@ -24,6 +24,7 @@ mod order;
 mod pid_file;
 mod privileges;
 mod queue_watch;
+mod retired;
 mod service_manager;
 mod siblings;
 mod single;

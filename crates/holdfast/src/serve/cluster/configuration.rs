@@ -25,10 +25,11 @@ pub(super) struct Frame {
 }
 
 /// What the present generation was made of.
-#[derive(Default)]
-pub(super) struct Made {
-    pub(super) tree: Option<Block>,
-    pub(super) files: ClusterFiles,
+#[derive(Clone, Copy)]
+pub(super) struct Made<'a> {
+    /// `None` if the next one is to be bound in any case.
+    pub(super) tree: Option<&'a Block>,
+    pub(super) files: &'a ClusterFiles,
 }
 
 /// A configuration for the present objects.
@@ -44,7 +45,7 @@ pub(super) enum Change {
     /// In nothing but the contents of these files.
     Files(Vec<PathBuf>),
     /// In its tree, too.
-    Tree(Box<(Prepared, Block)>),
+    Tree(Box<Prepared>),
 }
 
 /// Makes a configuration. `is_pair` says whether a file belongs to a certificate that can be replaced while it is used.
@@ -52,7 +53,7 @@ pub(super) enum Change {
 pub(super) fn make(
     mut cluster: Cluster,
     frame: &Frame,
-    made: &Made,
+    made: Made<'_>,
     is_pair: impl Fn(&PathBuf) -> bool,
     follow: &dyn Fn(&Translation),
     lasting: &mut Lasting,
@@ -69,8 +70,8 @@ pub(super) fn make(
         tree::complete(&mut translation.tree, &frame.lines);
         let files = ClusterFiles::of(&cluster, &translation.files, &frame.own_files);
         files.write_for_workers(&mut translation.tree, &frame.instance.prefix)?;
-        let changed = files.changed(&made.files);
-        if made.tree.as_ref() == Some(&translation.tree) && changed.iter().all(&is_pair) {
+        let changed = files.changed(made.files);
+        if made.tree == Some(&translation.tree) && changed.iter().all(&is_pair) {
             add_findings(&mut translation, refused);
             return Ok(Candidate { translation, files, change: Change::Files(changed) });
         }
@@ -78,13 +79,13 @@ pub(super) fn make(
         let sources = std::mem::take(&mut translation.sources);
         let empty = Block { directives: Vec::new(), open: translation.tree.open, close: translation.tree.close };
         let tree = std::mem::replace(&mut translation.tree, empty);
-        let mut loaded = Loaded::from_tree(tree.clone(), sources);
+        let mut loaded = Loaded::from_tree(tree, sources);
         loaded.main.clone_from(&frame.instance.conf_path);
         loaded.prefix.clone_from(&frame.instance.prefix);
         let prepared = prepare_loaded(loaded, &frame.instance, &mut files.clone(), lasting);
         if prepared.is_ok() {
             add_findings(&mut translation, refused);
-            return Ok(Candidate { translation, files, change: Change::Tree(Box::new((prepared, tree))) });
+            return Ok(Candidate { translation, files, change: Change::Tree(Box::new(prepared)) });
         }
         if std::mem::take(&mut is_draft) {
             continue;

@@ -71,14 +71,18 @@ enum Ending {
 /// What serves.
 struct Serving {
     engine: Engine,
-    prepared: Box<Prepared>,
+    /// Without its model, which nothing reads any more.
+    prepared: Prepared,
 }
 
 struct Replica {
     host: Arc<ClusterHost>,
     controller: Rc<Controller>,
     frame: Frame,
-    made: Made,
+    /// The files of the present generation.
+    files: ClusterFiles,
+    /// The next configuration is bound even if it is the present one.
+    is_stale: bool,
     addresses: Addresses,
     lasting: Lasting,
     /// The endpoints of the configuration that is being made; read when it is bound.
@@ -128,7 +132,8 @@ impl Replica {
             host,
             controller,
             frame,
-            made: Made::default(),
+            files: ClusterFiles::default(),
+            is_stale: false,
             addresses: Addresses::default(),
             lasting,
             following,
@@ -245,7 +250,7 @@ impl Replica {
         let (opened, failed) = self.sockets.open_each(&self.closed, workers);
         if failed.len() < self.closed.len() {
             // The next generation opens them again, and keeps them.
-            self.made.tree = None;
+            self.is_stale = true;
             self.coalescer.note(now);
         }
         self.sockets.discard(&opened.bound);
@@ -261,7 +266,9 @@ impl Replica {
             registry.map(|it| it.certificate_files().into_iter().flatten().collect()).unwrap_or_default();
         let follow = |translation: &Translation| self.following.borrow_mut().clone_from(&translation.endpoints);
         let gateways = cluster.gateways.clone();
-        let made = make(cluster, &self.frame, &self.made, |path| pairs.contains(path), &follow, &mut self.lasting);
+        let present = self.serving.as_ref().filter(|_| !self.is_stale);
+        let made = Made { tree: present.map(|serving| &serving.prepared.loaded.tree), files: &self.files };
+        let made = make(cluster, &self.frame, made, |path| pairs.contains(path), &follow, &mut self.lasting);
         match made {
             Ok(candidate) => {
                 self.refusal = None;
@@ -284,11 +291,10 @@ impl Replica {
         let Candidate { mut translation, files, change } = candidate;
         match change {
             Change::Files(changed) => self.renew_certificates(&changed, files),
-            Change::Tree(made) => {
-                let (prepared, tree) = *made;
-                let findings = self.switch(prepared, &tree, &translation)?;
+            Change::Tree(prepared) => {
+                let findings = self.switch(*prepared, &translation)?;
                 translation.findings.extend(findings);
-                self.made = Made { tree: Some(tree), files };
+                (self.files, self.is_stale) = (files, false);
                 self.controller.keep(&translation.endpoints);
                 self.controller.count_generation();
             }
@@ -302,9 +308,9 @@ impl Replica {
 
     /// New certificates at the same places: connections and generation stay.
     fn renew_certificates(&mut self, changed: &[PathBuf], files: ClusterFiles) {
-        self.made.files = files;
+        self.files = files;
         let (Some(registry), false) = (self.lasting.existing(), changed.is_empty()) else { return };
-        let loader = RefCell::new(self.made.files.clone());
+        let loader = RefCell::new(self.files.clone());
         let renewal = registry.renew_certificates(changed, &|path| loader.borrow_mut().read(path));
         for certificate in &renewal.renewed {
             self.log(Level::Notice, &format!("the certificate {certificate} has changed, and the new one is used"));
@@ -316,12 +322,8 @@ impl Replica {
     }
 
     /// Serves a configuration. Returns findings about addresses that cannot be opened.
-    fn switch(
-        &mut self,
-        mut prepared: Prepared,
-        tree: &conf::tree::Block,
-        translation: &Translation,
-    ) -> Result<Vec<Finding>, String> {
+    fn switch(&mut self, mut prepared: Prepared, translation: &Translation) -> Result<Vec<Finding>, String> {
+        prepared.model = None;
         if let Some(process) = &mut prepared.process {
             // The process keeps its user: a Pod has one already.
             process.child.owner = None;
@@ -336,8 +338,10 @@ impl Replica {
             .into_iter()
             .partition::<Vec<_>, _>(|spec| failed.iter().any(|(id, _)| *id == spec.id));
         plan.listeners = open;
-        let findings =
-            closed.iter().zip(&failed).flat_map(|(spec, (_, message))| unopened(spec, message, tree, translation));
+        let findings = closed
+            .iter()
+            .zip(&failed)
+            .flat_map(|(spec, (_, message))| unopened(spec, message, &prepared.loaded.tree, translation));
         let findings: Vec<Finding> = findings.collect();
         let is_open = !plan.listeners.is_empty();
         let mut warnings = opened.warnings;
@@ -349,7 +353,7 @@ impl Replica {
                 let engine = Engine::start(registry, parts)
                     .map_err(|error| format!("a thread could not be started: {error}"))?;
                 engine.log(Level::Notice, "holdfast serves, in one process");
-                self.serving = Some(Serving { engine, prepared: Box::new(empty()) });
+                self.serving = Some(Serving { engine, prepared: empty() });
             }
             (None, None) => return Err("the configuration is not bound".to_owned()),
         }
@@ -361,7 +365,7 @@ impl Replica {
         }
         (self.closed, self.retry_at) = (closed, Instant::now() + PORT_RETRY);
         if let Some(serving) = &mut self.serving {
-            *serving.prepared = prepared;
+            serving.prepared = prepared;
         }
         self.controller.set_ready(is_open && matches!(self.ending, Ending::No));
         Ok(findings)
