@@ -7,7 +7,7 @@ use super::channel::{Channel, Kind, Packet};
 use super::commons::words;
 use super::ctl_work;
 use super::engine::{Engine, EngineParts, set_descriptor_limit};
-use super::figures::{FIGURES_WITH_ENDED, FiguresFile};
+use super::figures::{FiguresFile, Round};
 use super::log_files::LogFiles;
 use super::order::Order;
 use super::privileges::become_owner;
@@ -293,10 +293,11 @@ impl Child {
 
     /// The files with the figures of the other processes.
     fn know_figures(&mut self, mut packet: Packet) -> Result<(), String> {
-        let has_ended = packet.take_body().map_err(|error| error.to_string())? == FIGURES_WITH_ENDED;
+        let body = packet.take_body().map_err(|error| error.to_string())?;
+        let Round { number, has_ended } = Round::decode(&body).ok_or("the master's message is not understood")?;
         let mut files = packet.descriptors.into_iter().map(|file| FiguresFile::over(file.into()));
         let ended = if has_ended { files.next() } else { None };
-        let published = Published { living: files.collect(), ended };
+        let published = Published { living: files.collect(), ended, round: number };
         match &self.engine {
             Some(engine) => engine.set_published(published),
             None => self.published = published,
@@ -348,6 +349,9 @@ impl Child {
         let shared = self.lasting.existing().ok_or("no shared state")?;
         let warning = set_descriptor_limit(process);
         settle_in(&process.child)?;
+        if let Some((_, published)) = &parts.siblings {
+            published.wait_until_known();
+        }
         let engine = Engine::start(shared, parts).map_err(|error| format!("a thread could not be started: {error}"))?;
         if let Some(warning) = warning {
             engine.log(Level::Warn, &warning);

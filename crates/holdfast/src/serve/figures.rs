@@ -16,6 +16,9 @@ use std::os::unix::fs::FileExt as _;
 const STATUS: Places = Places { at: [0, 64 << 20], bytes_max: (64 << 20) - HEAD_BYTES };
 const TOTALS: Places = Places { at: [128 << 20, (128 << 20) + 4096], bytes_max: 4096 - HEAD_BYTES };
 
+/// Where a process tells which round of files it knows.
+const KNOWN_AT: u64 = (128 << 20) + 8192;
+
 /// Number, length, checksum.
 const HEAD_WORDS: usize = 3;
 const HEAD_BYTES: u64 = HEAD_WORDS as u64 * 8;
@@ -24,8 +27,30 @@ const HEAD_BYTES: u64 = HEAD_WORDS as u64 * 8;
 /// and the reader less than one, so a second failure is rare.
 const ATTEMPTS_MAX: usize = 16;
 
-/// The body of the message with the files of other processes, if the first is that of all processes that have ended.
-pub(super) const FIGURES_WITH_ENDED: &[u8] = b"ended";
+/// What comes with the files of the other processes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Round {
+    /// The master counts: each set of files has a number.
+    pub(super) number: u64,
+    /// The first file is that of all processes that have ended.
+    pub(super) has_ended: bool,
+}
+
+impl Round {
+    /// The body of a message.
+    pub(super) fn encode(self) -> Vec<u8> {
+        let mut body = self.number.to_le_bytes().to_vec();
+        body.push(u8::from(self.has_ended));
+        body
+    }
+
+    /// `None`: the body is not understood.
+    pub(super) fn decode(body: &[u8]) -> Option<Self> {
+        let (number, rest) = body.split_first_chunk::<8>()?;
+        let [has_ended] = rest else { return None };
+        Some(Self { number: u64::from_le_bytes(*number), has_ended: *has_ended != 0 })
+    }
+}
 
 /// The file, for a writer or for a reader. Only one handle may write the status, and only one the totals.
 #[derive(Debug)]
@@ -78,6 +103,17 @@ impl FiguresFile {
     pub(super) fn write_totals(&mut self, totals: &Totals) -> io::Result<()> {
         let bytes: Vec<u8> = totals.numbers().iter().flat_map(|number| number.to_le_bytes()).collect();
         self.write(&TOTALS, &bytes)
+    }
+
+    /// Its owner knows the files of this round.
+    pub(super) fn set_known(&self, round: u64) -> io::Result<()> {
+        self.file.write_all_at(&round.to_le_bytes(), KNOWN_AT)
+    }
+
+    /// The last round that its owner knows; 0 before the first.
+    pub(super) fn known(&self) -> u64 {
+        let mut bytes = [0; 8];
+        self.file.read_exact_at(&mut bytes, KNOWN_AT).map_or(0, |()| u64::from_le_bytes(bytes))
     }
 
     /// The newest status; `None` if there is none.
@@ -161,6 +197,19 @@ mod tests {
 
     fn totals(number: u64) -> Totals {
         Totals { requests: number, waiting: number, ..Totals::default() }
+    }
+
+    #[test]
+    fn a_round_is_known_when_its_owner_tells_so() {
+        let file = FiguresFile::new().unwrap();
+        assert_eq!(file.known(), 0);
+        file.set_known(7).unwrap();
+        assert_eq!(FiguresFile::over(file.file().try_clone().unwrap()).known(), 7);
+        for has_ended in [false, true] {
+            let round = Round { number: 1 << 40, has_ended };
+            assert_eq!(Round::decode(&round.encode()), Some(round));
+        }
+        assert_eq!((Round::decode(b"ended"), Round::decode(&[0; 10])), (None, None));
     }
 
     #[test]

@@ -34,6 +34,11 @@ const FULL_MS: u64 = 500;
 const UNKNOWN_PATIENCE: Duration = Duration::from_secs(2);
 /// How long a process that finishes still takes connections in: another one may have left them before it knew.
 const LAST_TAKE_IN: Duration = Duration::from_millis(100);
+/// How long a new process waits until the others know where it publishes its figures. They are told before it starts, so it waits
+/// only for one that is stopped or very busy; the metrics of that one lack the newcomer until it is told.
+const KNOWN_PATIENCE: Duration = Duration::from_secs(3);
+/// Time between two looks.
+const KNOWN_LOOK: Duration = Duration::from_millis(1);
 /// Most connections that wait so.
 const UNKNOWN_MAX: usize = 256;
 /// Longest name of a listener: a Unix socket has at most 107 bytes.
@@ -60,6 +65,19 @@ pub(super) struct Published {
     pub(super) living: Vec<FiguresFile>,
     /// All that have ended, together.
     pub(super) ended: Option<FiguresFile>,
+    /// The number of this set of files.
+    pub(super) round: u64,
+}
+
+impl Published {
+    /// Waits until the others have this set as well: a page of one that does not count this process would show less than a page
+    /// of this one before, and a counter that falls is read as a restart. Not longer than the others may take.
+    pub(super) fn wait_until_known(&self) {
+        let deadline = Instant::now() + KNOWN_PATIENCE;
+        while self.living.iter().any(|file| file.known() < self.round) && Instant::now() < deadline {
+            std::thread::park_timeout(KNOWN_LOOK);
+        }
+    }
 }
 
 /// The others.
@@ -220,7 +238,10 @@ impl Landing {
 
     /// The files of the other processes, and of those that have ended.
     pub(super) fn set_published(&self, published: Published) {
+        let round = published.round;
         *self.siblings.published.write().unwrap_or_else(PoisonError::into_inner) = published;
+        // Without memory for it, a new process waits in vain, and not for long.
+        let _ = self.siblings.own_status.lock().unwrap_or_else(PoisonError::into_inner).set_known(round);
     }
 
     /// This process finishes: the others leave nothing more to it.

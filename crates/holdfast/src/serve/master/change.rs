@@ -85,6 +85,9 @@ impl Master<'_> {
         let commons = Commons::new(of).map_err(|error| format!("socketpair() failed {}", errno(&error)))?;
         let figures: io::Result<Vec<FiguresFile>> = (0..of).map(|_| FiguresFile::new()).collect();
         let figures = figures.map_err(|error| format!("memfd_create() failed {}", errno(&error)))?;
+        if commons.is_some() {
+            self.share_figures_with(&figures.iter().collect::<Vec<_>>());
+        }
         let mut newcomers: Vec<Newcomer> = Vec::new();
         for (index, own) in (0..of).zip(&figures) {
             let shares = commons.as_ref().map(|commons| {
@@ -95,13 +98,13 @@ impl Master<'_> {
                 Ok(child) => newcomers.push(Newcomer { child: Some(child), serves: false }),
                 Err(message) => {
                     self.dismiss(newcomers);
+                    self.share_figures();
                     return Err(message);
                 }
             }
         }
         self.change =
             Some(Change { plan, stage: Stage::Replacing(newcomers, commons), since: Instant::now(), failed: None });
-        self.share_figures();
         Ok(())
     }
 

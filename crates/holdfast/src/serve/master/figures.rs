@@ -3,8 +3,9 @@
 use super::Master;
 use super::change::Change;
 use super::offspring::{Offspring, OtherFiles};
-use crate::serve::figures::{FIGURES_WITH_ENDED, FiguresFile};
+use crate::serve::figures::{FiguresFile, Round};
 use gateway::{Level, Totals};
+use std::cell::Cell;
 use std::io;
 use std::os::fd::AsFd as _;
 
@@ -16,6 +17,8 @@ pub(super) struct Ended {
     status: Vec<u8>,
     /// For the children. A new file for each sum: no child may count a process twice, in its own file and in this one.
     file: Option<FiguresFile>,
+    /// The number of the last set of files that the children were sent.
+    round: Cell<u64>,
 }
 
 impl Ended {
@@ -55,21 +58,31 @@ impl Master<'_> {
 
     /// Lets each child know the figures of the others.
     pub(super) fn share_figures(&self) {
+        self.share_figures_with(&[]);
+    }
+
+    /// The same, and those of children that are about to be started. They serve when the others know of them.
+    pub(super) fn share_figures_with(&self, newcomers: &[&FiguresFile]) {
+        self.ended.round.update(|round| round + 1);
+        for file in newcomers {
+            // They get this set with their first order. If it cannot be noted, others wait for them, for a limited time.
+            let _ = file.set_known(self.ended.round.get());
+        }
         if self.commons.is_none() {
             return;
         }
         for child in self.living().filter(|child| child.figures.is_some() && child.speaks()) {
             // If sending fails, the child is about to end, which another place detects.
-            let _ = child.share_figures(&self.other_files(child.pid(), &[]));
+            let _ = child.share_figures(&self.other_files(child.pid(), newcomers));
         }
     }
 
     /// The files of all children except one, of some that are about to be started, and of those that have ended.
     pub(super) fn other_files<'f>(&'f self, pid: u32, newcomers: &[&'f FiguresFile]) -> OtherFiles<'f> {
-        let body: &[u8] = if self.ended.file.is_some() { FIGURES_WITH_ENDED } else { b"" };
+        let round = Round { number: self.ended.round.get(), has_ended: self.ended.file.is_some() };
         let others = self.living().filter(|other| other.pid() != pid).filter_map(|other| other.figures.as_ref());
         let files = self.ended.file.iter().chain(others).chain(newcomers.iter().copied());
-        OtherFiles { body, files: files.map(|file| file.file().as_fd()).collect() }
+        OtherFiles { round, files: files.map(|file| file.file().as_fd()).collect() }
     }
 
     fn living(&self) -> impl Iterator<Item = &Offspring> {
@@ -79,6 +92,6 @@ impl Master<'_> {
 
     /// The children do not share figures any more.
     pub(super) fn forget_figures(&mut self) {
-        self.ended = Ended::default();
+        self.ended = Ended { round: self.ended.round.clone(), ..Ended::default() };
     }
 }

@@ -8,7 +8,7 @@ use crate::report::errno;
 use crate::serve::channel::{Channel, Kind};
 use crate::serve::commons::Commons;
 use crate::serve::ctl_work;
-use crate::serve::figures::FiguresFile;
+use crate::serve::figures::{FiguresFile, Round};
 use crate::serve::log_files::{Journal, LogFiles};
 use crate::serve::order::{Order, Texts};
 use crate::serve::{ROLE, Role};
@@ -68,9 +68,9 @@ pub(super) struct Shares<'a> {
     pub(super) others: OtherFiles<'a>,
 }
 
-/// Files with figures: the body of the message, and its descriptors.
+/// Files with figures.
 pub(super) struct OtherFiles<'a> {
-    pub(super) body: &'static [u8],
+    pub(super) round: Round,
     pub(super) files: Vec<BorrowedFd<'a>>,
 }
 
@@ -212,7 +212,7 @@ impl Offspring {
 
     /// Sends the files with the figures of the other processes.
     pub(super) fn share_figures(&self, others: &OtherFiles<'_>) -> io::Result<()> {
-        self.channel.send_body(Kind::Figures, others.body, &others.files)
+        self.channel.send_body(Kind::Figures, &others.round.encode(), &others.files)
     }
 
     /// Sends an order without a text.

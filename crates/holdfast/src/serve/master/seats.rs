@@ -156,11 +156,9 @@ impl Master<'_> {
     pub(super) fn start_child(&mut self, at: usize) {
         let started = LogFiles::open(&self.plan.prepared).and_then(|files| self.start_one(at, &files));
         match started {
-            Ok(child) => {
-                self.seats[at].successor = Some(child);
-                self.share_figures();
-            }
+            Ok(child) => self.seats[at].successor = Some(child),
             Err(message) => {
+                self.share_figures();
                 self.journal.log(Level::Alert, &message);
                 self.plan_respawn(at, Duration::ZERO);
             }
@@ -179,6 +177,7 @@ impl Master<'_> {
         let of = self.plan.process().child.groups;
         let part = Part { index: u16::try_from(at).unwrap_or_default(), of };
         let figures = FiguresFile::new().map_err(|error| format!("memfd_create() failed {}", errno(&error)))?;
+        self.share_figures_with(&[&figures]);
         let shares = self.commons.as_ref().map(|commons| {
             let others = self.other_files(NO_PID, &[]);
             Shares { commons, figures: &figures, others }
