@@ -83,6 +83,10 @@ fn the_schema_refuses_wrong_values() {
         ("--set=controller.image.digest=sha256:1", "/controller/image/digest"),
         ("--set-string=tcp.9000=nowhere", "/tcp/9000"),
         ("--set-string=tcp.http=a/b:80", "propertyName 'http'"),
+        ("--set=controller.acme.directory=http://ca.test/dir", "/controller/acme/directory"),
+        ("--set=controller.acme.contacts={a b}", "/controller/acme/contacts/0"),
+        ("--set=controller.acme.secret=Big", "/controller/acme/secret"),
+        ("--set=controller.acme.enabled=true", "'enabled' not allowed"),
         ("--set=controller.shutdownGracePeriodSeconds=-1", "/controller/shutdownGracePeriodSeconds"),
     ] {
         let output = helm(&["template", "h", CHART, KUBERNETES, set]);
@@ -96,6 +100,11 @@ fn values_that_contradict_each_other_are_refused() {
     for (set, wanted) in [
         ("controller.terminationGracePeriodSeconds=30", "need 250"),
         ("controller.extraArgs.http-port=80", "has a value of its own"),
+        ("controller.extraArgs.acme-secret=x", "has a value of its own"),
+        (
+            "controller.acme.directory=https://ca.test/dir,controller.updateStatus=false",
+            "needs controller.updateStatus",
+        ),
         ("controller.extraArgs.validating-webhook=x", "has a value of its own"),
         ("controller.metrics.serviceMonitor.enabled=true", "needs controller.metrics.enabled"),
         ("controller.gatewayClassResource.enabled=true", "needs controller.gatewayAPI.enabled"),
@@ -360,4 +369,19 @@ fn with_a_scope_secrets_of_other_namespaces_cannot_be_read() {
     assert!(may(plane, account, "patch ingresses --subresource=status -n chart-shop"));
     assert!(!may(plane, account, "patch ingresses --subresource=status -n chart-one"));
     assert!(may(plane, account, "update leases/one-holdfast-leader -n chart-one"));
+    // Certificates by ACME: Secrets of the watched namespace, and two of the own one by name.
+    for question in [
+        "create secrets -n chart-shop",
+        "update secrets/front -n chart-shop",
+        "create secrets -n chart-one",
+        "update secrets/one-holdfast-acme -n chart-one",
+        "watch secrets/one-holdfast-acme-challenges -n chart-one",
+    ] {
+        assert!(may(plane, account, question), "{question}");
+    }
+    for question in
+        ["delete secrets -n chart-shop", "update secrets/another -n chart-one", "watch secrets -n chart-one"]
+    {
+        assert!(!may(plane, account, question), "{question}");
+    }
 }
