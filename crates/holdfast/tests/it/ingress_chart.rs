@@ -127,6 +127,10 @@ fn arguments(text: &str) -> Vec<String> {
 #[test]
 fn the_program_accepts_the_arguments_that_the_chart_gives() {
     let certificate = ["--set=controller.admissionWebhooks.enabled=true"];
+    // In place of the mounted file.
+    let folder = tempfile::tempdir().expect("a folder");
+    let authority = folder.path().join("ca.crt");
+    fs::write(&authority, testkit::Authority::new("ca").pem()).expect("written");
     for (set, more) in SETS.into_iter().map(|set| (set, &[][..])).chain([("default", &certificate[..])]) {
         let text = rendered(&[&[values(set).as_str()], more].concat());
         let given = arguments(&text);
@@ -138,6 +142,9 @@ fn the_program_accepts_the_arguments_that_the_chart_gives() {
         // Other tests run beside this one, and there is no cluster: it ends when it has read all of its arguments.
         command.args(["--kubeconfig=/nonexistent/kubeconfig", "--healthz-host=127.0.0.1"]);
         command.arg(format!("--healthz-port={}", free_port()));
+        if given.iter().any(|word| word.starts_with("--acme-trusted-certificate=")) {
+            command.arg(format!("--acme-trusted-certificate={}", authority.display()));
+        }
         if has_webhook {
             command.arg(format!("--validating-webhook=127.0.0.1:{}", free_port()));
         }

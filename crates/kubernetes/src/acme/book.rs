@@ -239,7 +239,7 @@ impl Book {
     pub(super) fn look_at(&self, now: SystemTime) -> SystemTime {
         let due = self.entries.values().filter_map(Entry::due);
         // What is due already waits for others, or for the budget.
-        due.map(|due| due.max(now + REST)).min().unwrap_or(now + LATER).min(now + LATER)
+        due.map(|due| if due > now { due } else { now + REST }).min().unwrap_or(now + LATER).min(now + LATER)
     }
 
     /// A job ended. `chance` is a random number. Returns a line for the log: whether it is trouble, and the text.
