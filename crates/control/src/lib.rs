@@ -15,6 +15,8 @@ mod otel;
 mod probe;
 mod wire;
 
+pub use acme::{AcmeAnswer, AcmeCertificate, AcmeClient, AcmeFailure, AcmeSettings};
+
 use gateway::Registry;
 use std::io;
 use std::sync::Arc;

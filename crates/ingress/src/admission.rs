@@ -5,7 +5,7 @@
 //! its place. So an answer cannot tell what is in them, and an Ingress may come before its Secret.
 
 use crate::cluster::insert;
-use crate::from_ingress::is_ours;
+use crate::from_ingress::{CERT_MANAGER, OWN_ACME, SHARED_ACME, is_ours};
 use crate::objects::core::{ConfigMap, Secret};
 use crate::objects::networking::Ingress;
 use crate::{Cluster, Finding, Kind, Level, Name, ObjectName, Settings, translate, value};
@@ -65,7 +65,10 @@ pub fn asks_the_same(settings: &Settings, one: &Ingress, two: &Ingress) -> bool 
     let prefix = format!("{}/", settings.annotations_prefix);
     let annotations = |ingress: &Ingress| {
         let all = ingress.metadata.annotations.clone().into_iter();
-        all.filter(|(key, _)| key.starts_with(&prefix) || key == OLD_CLASS).collect::<Vec<_>>()
+        let matters = |key: &str| {
+            key.starts_with(&prefix) || [OLD_CLASS, OWN_ACME, SHARED_ACME].contains(&key) || CERT_MANAGER.contains(&key)
+        };
+        all.filter(|(key, _)| matters(key)).collect::<Vec<_>>()
     };
     one.spec == two.spec && annotations(one) == annotations(two)
 }

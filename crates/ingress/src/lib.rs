@@ -30,7 +30,7 @@ pub use cluster::Cluster;
 pub use from_gateway::SUPPORTED_FEATURES;
 pub use name::{Kind, Name, ObjectName};
 pub use settings::{GatewayAddresses, Settings};
-pub use translation::{EndpointSource, FileSource, Finding, Level, StatusWish, Translation};
+pub use translation::{CertificateWish, EndpointSource, FileSource, Finding, Level, StatusWish, Translation};
 
 /// Makes the configuration of a cluster.
 pub fn translate(cluster: &Cluster, settings: &Settings) -> Translation {

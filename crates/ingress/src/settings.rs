@@ -43,6 +43,8 @@ pub struct Settings {
     pub disable_catch_all: bool,
     /// `--allow-snippet-annotations`: snippets are read, checked and confined.
     pub allow_snippets: bool,
+    /// `--acme-directory`: the controller orders certificates for Ingresses that ask for them.
+    pub acme: bool,
     /// `--gateway-address`: addresses of Gateways.
     pub gateway_addresses: GatewayAddresses,
     /// The number of worker threads; `None`: one for each core.
@@ -86,6 +88,7 @@ impl Default for Settings {
             ssl_passthrough: false,
             disable_catch_all: false,
             allow_snippets: false,
+            acme: false,
             gateway_addresses: GatewayAddresses::default(),
             workers: None,
         }

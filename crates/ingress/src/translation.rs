@@ -3,7 +3,7 @@
 use crate::{Name, ObjectName};
 use conf::source::{FileId, SourceMap};
 use conf::tree::Block;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The result of [`crate::translate`].
 #[derive(Debug)]
@@ -22,6 +22,25 @@ pub struct Translation {
     pub findings: Vec<Finding>,
     /// Statuses that the objects should have.
     pub statuses: Vec<StatusWish>,
+    /// Certificates that the controller should get, sorted by Secret.
+    pub certificates: Vec<CertificateWish>,
+}
+
+/// A certificate that Ingresses of one namespace ask the controller for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertificateWish {
+    /// Where it is kept, in the namespace of the Ingresses.
+    pub secret: Name,
+    /// The names of the certificate: hosts of rules of this namespace, in lower case and without `*`.
+    pub hosts: BTreeSet<String>,
+    /// The Ingresses, the oldest first.
+    pub objects: Vec<ObjectName>,
+}
+
+impl CertificateWish {
+    pub(crate) fn new(secret: Name) -> Self {
+        Self { secret, hosts: BTreeSet::new(), objects: Vec::new() }
+    }
 }
 
 /// A port of a Service, as the backend of an upstream.

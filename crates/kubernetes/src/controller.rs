@@ -7,9 +7,9 @@ use crate::references::References;
 use crate::reporter::Report;
 use crate::store::{Effect, Store};
 use crate::webhook::{Counts, Webhook};
-use crate::{election, health, reporter, saver, snapshot, watch};
+use crate::{acme, election, health, reporter, saver, snapshot, watch};
 use ingress::objects::core::Node;
-use ingress::{Cluster, EndpointSource, Kind, Name};
+use ingress::{CertificateWish, Cluster, EndpointSource, Finding, Kind, Name};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -31,6 +31,10 @@ pub(crate) struct Inner {
     /// Locked before `store`, and while the host is told, so that it hears of changes in their order.
     book: Mutex<EndpointBook>,
     pub(crate) report: Mutex<Arc<Report>>,
+    /// Certificates that objects ask for; `None`: no configuration was made yet.
+    pub(crate) wishes: Mutex<Option<Arc<Vec<CertificateWish>>>>,
+    /// What became of them.
+    pub(crate) order_findings: Mutex<Arc<Vec<Finding>>>,
     /// The served version of each kind.
     pub(crate) served: Mutex<BTreeMap<Kind, &'static str>>,
     /// A kind was listed.
@@ -39,6 +43,8 @@ pub(crate) struct Inner {
     pub(crate) missing: Notify,
     /// A report, a status or the leader changed.
     pub(crate) to_report: Notify,
+    /// The wishes, a Secret or the leader changed.
+    pub(crate) to_order: Notify,
     /// Something changed that is saved.
     pub(crate) to_save: Notify,
     pub(crate) end: Notify,
@@ -58,6 +64,8 @@ pub(crate) struct Figures {
     pub(crate) refused_generations: AtomicU64,
     pub(crate) refused_objects: AtomicU64,
     pub(crate) renewals: AtomicU64,
+    pub(crate) issued: AtomicU64,
+    pub(crate) failed_orders: AtomicU64,
     pub(crate) endpoint_changes: AtomicU64,
     pub(crate) relists: AtomicU64,
     pub(crate) watch_failures: AtomicU64,
@@ -93,6 +101,7 @@ impl Inner {
                 self.host.objects_changed();
             }
             self.missing.notify_one();
+            self.to_order.notify_one();
         }
         if effect.status {
             self.to_report.notify_one();
@@ -107,6 +116,7 @@ impl Inner {
             self.log(Severity::Notice, "all objects of the cluster are known");
             self.host.objects_changed();
             self.to_save.notify_one();
+            self.to_order.notify_one();
         }
         if crate::kinds::is_kept_if_named(kind) {
             self.missing.notify_one();
@@ -219,10 +229,13 @@ impl Controller {
             store: Mutex::new(store),
             book: Mutex::default(),
             report: Mutex::default(),
+            wishes: Mutex::default(),
+            order_findings: Mutex::default(),
             served: Mutex::default(),
             listed: Notify::new(),
             missing: Notify::new(),
             to_report: Notify::new(),
+            to_order: Notify::new(),
             to_save: Notify::new(),
             end: Notify::new(),
             figures: Figures::default(),
@@ -265,8 +278,10 @@ impl Controller {
         lock(&self.inner.book).retain(endpoints);
     }
 
-    /// What a generation says about objects: the leader writes it.
-    pub fn report(&self, report: Report) {
+    /// What a generation says about objects, and the certificates that they ask for: the leader writes and orders.
+    pub fn report(&self, report: Report, certificates: Vec<CertificateWish>) {
+        *lock(&self.inner.wishes) = Some(Arc::new(certificates));
+        self.inner.to_order.notify_one();
         self.inner.figures.refused_objects.store(report.refused() as u64, Ordering::Relaxed);
         *lock(&self.inner.report) = Arc::new(report);
         self.inner.to_report.notify_one();
@@ -327,6 +342,7 @@ async fn run(inner: Arc<Inner>, probes: Option<std::net::TcpListener>, started: 
     tokio::spawn(watch::fetch_missing(Arc::clone(&inner), api.clone()));
     tokio::spawn(saver::run(Arc::clone(&inner)));
     tokio::spawn(reporter::run(Arc::clone(&inner), api.clone()));
+    acme::start(&inner, &api);
     let mut election = election::Election::new(Arc::clone(&inner), api);
     tokio::select! {
         () = election.run() => {}

@@ -10,6 +10,12 @@ pub(crate) fn seconds() -> String {
     now.format(&Rfc3339).unwrap_or_default()
 }
 
+/// The same for another time than now.
+pub(crate) fn of(time: std::time::SystemTime) -> String {
+    let time = OffsetDateTime::from(time);
+    time.replace_nanosecond(0).unwrap_or(time).format(&Rfc3339).unwrap_or_default()
+}
+
 /// `2026-11-27T23:05:04.000000Z`, for Leases and Events.
 pub(crate) fn micros() -> String {
     let form = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:6]Z");

@@ -45,6 +45,7 @@ impl Election {
                     if leads { "this replica leads: it writes statuses" } else { "another replica leads, or none" };
                 self.inner.log(Severity::Notice, message);
                 self.inner.to_report.notify_one();
+                self.inner.to_order.notify_one();
             }
             // A fifth is random, so that replicas do not try at the same time.
             tokio::time::sleep(RETRY_PERIOD.mul_f64(1.0 + fastrand::f64() / 5.0)).await;

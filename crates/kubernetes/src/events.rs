@@ -104,6 +104,11 @@ pub(crate) fn event_type(level: Level) -> &'static str {
     if level == Level::Note { "Normal" } else { "Warning" }
 }
 
+/// What was done when an Event happened.
+pub(crate) fn event_action(reason: &str) -> &'static str {
+    if reason.starts_with("Certificate") { "OrderCertificate" } else { "Translate" }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

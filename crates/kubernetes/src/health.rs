@@ -128,6 +128,8 @@ fn rows(figures: &Figures) -> Vec<(&'static str, &'static str, &'static str, u64
             "Certificates that changed without a new configuration.",
             count(&figures.renewals),
         ),
+        ("certificates_issued_total", "counter", "Certificates that were ordered and issued.", count(&figures.issued)),
+        ("certificate_failures_total", "counter", "Orders of certificates that failed.", count(&figures.failed_orders)),
         (
             "endpoint_updates_total",
             "counter",

@@ -1,8 +1,9 @@
 //! The API server's side of `holdfast ingress`: follows the objects of a cluster, keeps them, knows the endpoints of
-//! Services, and writes statuses, if this replica leads. It knows no gateway: [`Host`] is what serves. Its rules are pure
+//! Services, and writes statuses and certificates, if this replica leads. It knows no gateway: [`Host`] is what serves. Its rules are pure
 //! and in files of their own: `store`, `references`, `endpoints`, `coalesce`, `lease`, `status`, `events`, `publish`,
-//! `selector`, `backoff`.
+//! `selector`, `backoff`, and `acme::book`.
 
+mod acme;
 mod api;
 mod backoff;
 mod book;
@@ -27,6 +28,7 @@ mod store;
 mod watch;
 mod webhook;
 
+pub use acme::{AcmeOptions, Authority, Boxed, ChallengeAnswer, IssuedCertificate, OrderFailure, Publish};
 pub use coalesce::Coalescer;
 pub use controller::Controller;
 pub use kinds::remove;

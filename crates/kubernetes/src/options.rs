@@ -1,7 +1,9 @@
 //! The settings of the API server's side.
 
+use crate::acme::AcmeOptions;
 use crate::selector::Selector;
 use ingress::{Name, Settings};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -50,6 +52,8 @@ pub struct Options {
     pub health_path: String,
     /// The admission webhook; `None`: there is none.
     pub webhook: Option<WebhookOptions>,
+    /// Certificates that this controller orders; `None`: it orders none.
+    pub acme: Option<AcmeOptions>,
 }
 
 /// Settings of the admission webhook.
@@ -82,6 +86,8 @@ pub trait Host: Send + Sync + 'static {
     fn objects_changed(&self);
     /// The endpoints of a name are these from now on.
     fn endpoints(&self, name: &str, addresses: &[SocketAddr]);
+    /// An authority that asks for one of these tokens gets its key authorization, and no other token is answered.
+    fn challenges(&self, answers: &BTreeMap<String, String>);
     /// The figures of the data plane as Prometheus reads them.
     fn metrics(&self) -> Vec<u8>;
     /// Writes a line to the error log.

@@ -3,7 +3,7 @@
 
 use crate::api::{Api, ApiError, JSON, MERGE_PATCH};
 use crate::controller::{Inner, lock};
-use crate::events::{Emit, EventBook, event_type};
+use crate::events::{Emit, EventBook, event_action, event_type};
 use crate::options::Severity;
 use crate::{dates, kinds, publish, status};
 use http::Method;
@@ -45,8 +45,8 @@ struct Reporter {
     inner: Arc<Inner>,
     api: Api,
     events: EventBook,
-    /// The report whose findings were told.
-    told: Option<Arc<Report>>,
+    /// The report and the findings about orders that were told.
+    told: Option<(Arc<Report>, Arc<Vec<Finding>>)>,
     trouble: Option<String>,
 }
 
@@ -63,10 +63,15 @@ pub(crate) async fn run(inner: Arc<Inner>, api: Api) {
         let report = Arc::clone(&lock(&reporter.inner.report));
         let outcome = reporter.write_statuses(&report).await;
         reporter.note(outcome);
-        if reporter.told.as_ref().is_none_or(|told| !Arc::ptr_eq(told, &report)) {
-            let outcome = reporter.write_events(&report).await;
+        let orders = Arc::clone(&lock(&reporter.inner.order_findings));
+        let is_told = |(told, about): &(Arc<Report>, Arc<Vec<Finding>>)| {
+            Arc::ptr_eq(told, &report) && Arc::ptr_eq(about, &orders)
+        };
+        if !reporter.told.as_ref().is_some_and(is_told) {
+            let findings: Vec<Finding> = report.findings.iter().chain(&*orders).cloned().collect();
+            let outcome = reporter.write_events(&findings).await;
             reporter.note(outcome);
-            reporter.told = Some(report);
+            reporter.told = Some((report, orders));
         }
         tokio::time::sleep(REST).await;
     }
@@ -137,9 +142,9 @@ impl Reporter {
         served.or_else(|| kinds::place(kind).versions.first().copied()).unwrap_or("v1")
     }
 
-    async fn write_events(&mut self, report: &Report) -> Result<(), ApiError> {
+    async fn write_events(&mut self, findings: &[Finding]) -> Result<(), ApiError> {
         let mut outcome = Ok(());
-        for emit in self.events.sort(&report.findings, Instant::now()) {
+        for emit in self.events.sort(findings, Instant::now()) {
             let written = match emit {
                 Emit::New(finding) => self.write_event(&finding).await,
                 Emit::Again { event, object, count } => self.count_event(&event, &object, count).await,
@@ -161,7 +166,7 @@ impl Reporter {
             "eventTime": dates::micros(),
             "reportingController": self.inner.options.reporting_controller,
             "reportingInstance": self.inner.options.identity.chars().take(128).collect::<String>(),
-            "action": "Translate",
+            "action": event_action(finding.reason),
             "reason": finding.reason,
             "type": event_type(finding.level),
             "note": shortened(&finding.message),

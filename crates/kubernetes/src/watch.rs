@@ -254,7 +254,7 @@ fn advance(at: &mut String, object: &Value) {
 }
 
 /// A value of a query.
-fn escaped(value: &str) -> String {
+pub(crate) fn escaped(value: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     value.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }

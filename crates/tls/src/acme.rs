@@ -70,6 +70,12 @@ pub fn challenge_side(name: &str, digest: &[u8; 32]) -> Result<ServerSide, Setup
     ServerSide::new().pair(pair).alpn([ACME_PROTOCOL]).ticket_keys(None).build()
 }
 
+/// A new private key of an account, in PEM (PKCS #8): ECDSA on P-256.
+pub fn new_account_key() -> Result<String, SetupError> {
+    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256);
+    key.map(|key| key.serialize_pem()).map_err(|error| SetupError::Refused(error.to_string()))
+}
+
 /// An account's private key out of PEM, as PKCS #8 in DER. Accounts have ECDSA keys on P-256.
 pub fn account_key(pem: &[u8]) -> Result<Vec<u8>, Finding> {
     let advice = "write it by openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out FILE";
@@ -102,6 +108,11 @@ mod tests {
             assert_eq!(parsed.certification_request_info.subject.to_string(), "");
             assert!(request.key_pem.starts_with("-----BEGIN PRIVATE KEY-----"));
         }
+    }
+
+    #[test]
+    fn a_new_account_key_is_one_that_accounts_may_have() {
+        assert!(account_key(new_account_key().unwrap().as_bytes()).is_ok());
     }
 
     #[test]

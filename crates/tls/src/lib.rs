@@ -34,7 +34,7 @@
 //!
 //! Parts: `session` is the connection, `hello` reads a client's first message before a server is chosen, `server` and `client` are
 //! the two sides' settings, `names` maps OpenSSL's words to what rustls has, `notes` are facts that rustls does not tell, `pair` loads certificates and keys and `finding` says
-//! what is wrong with them, `acme` makes what an ACME client asks with and answers with, `peer` checks and describes client certificates, `ocsp` asks for the standing of a certificate, `resume` holds ticket keys and sessions.
+//! what is wrong with them, `acme` makes what an ACME client asks with and answers with, `renewal` says when it asks again, `peer` checks and describes client certificates, `ocsp` asks for the standing of a certificate, `resume` holds ticket keys and sessions.
 
 mod acme;
 mod client;
@@ -54,6 +54,7 @@ mod password;
 mod peer;
 mod preread;
 mod remembered;
+mod renewal;
 mod resume;
 mod server;
 mod session;
@@ -62,7 +63,7 @@ mod ticket_ratchet;
 mod verifier;
 mod version1;
 
-pub use acme::{ACME_PROTOCOL, CertificateRequest, KeyKind, account_key, challenge_side};
+pub use acme::{ACME_PROTOCOL, CertificateRequest, KeyKind, account_key, challenge_side, new_account_key};
 pub use client::digest;
 pub use client::{ClientSide, ClientSideBuilder, Trust, is_server_name};
 pub use error::{Blame, Level, SetupError, TlsError};
@@ -75,6 +76,7 @@ pub use pair::{CertificateFacts, Pair, inspect_chain};
 pub use peer::{ClientCertificate, ClientCheck, ClientVerification, Revocations, STATUS_REQUEST_FAILED, StatusCheck};
 pub use peer::{VerifyResult, verify_error_number};
 pub use preread::{Preread, Prereading, preread};
+pub use renewal::{renew_at, retry_pause};
 pub use resume::{SessionCache, TICKET_KEY_BYTES, TicketKeys};
 pub use server::{Choice, Listener, OneServer, Pairs, ServerSide, ServerSideBuilder};
 pub use session::{End, RECORD_BYTES_MAX, RECORD_OVERHEAD_BYTES, Sealed, Session};

@@ -20,15 +20,6 @@ pub(crate) struct Failure {
 /// Authorities limit failures per hour.
 const RATE_LIMITED: Duration = Duration::from_hours(1);
 
-/// Attempts that fit into the lifetime of a certificate; a third of them comes before it expires.
-const ATTEMPTS_IN_LIFE: u32 = 10;
-/// Shortest pause, for a certificate that is valid for seconds.
-const PAUSE_MIN: Duration = Duration::from_secs(1);
-
-/// Pauses after consecutive failures, as in nginx's module. A reload tries again at once.
-const PAUSES: [Duration; 4] =
-    [Duration::from_mins(1), Duration::from_mins(10), Duration::from_mins(100), Duration::from_hours(24)];
-
 impl Failure {
     fn new(text: String, advice: &'static str) -> Self {
         Self { text, advice, patience: Duration::ZERO, account_unknown: false }
@@ -84,14 +75,9 @@ impl Failure {
         failure
     }
 
-    /// The pause after this number of consecutive failures, including this one. `life` is how long the present certificate
-    /// is valid in all: one for six days needs several attempts before it expires. `chance` is a random number.
+    /// The pause after this number of consecutive failures, as [`tls::retry_pause`] has it.
     pub(crate) fn pause(&self, failures: u32, life: Option<Duration>, chance: u64) -> Duration {
-        let place = (failures.max(1) as usize - 1).min(PAUSES.len() - 1);
-        let longest = life.map_or(Duration::MAX, |life| (life / ATTEMPTS_IN_LIFE).max(PAUSE_MIN));
-        let pause = PAUSES[place].min(longest).max(self.patience);
-        // Up to a tenth more, so that many machines do not return at the same time.
-        pause + pause / 1000 * (chance % 100) as u32
+        tls::retry_pause(failures, life, self.patience, chance)
     }
 }
 
@@ -110,32 +96,5 @@ impl From<Error> for Failure {
             ),
             _ => Self::ours(&error.to_string()),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_grow_and_a_limit_asks_for_more() {
-        let failure = Failure::ours("x");
-        assert_eq!(failure.pause(1, None, 0), Duration::from_mins(1));
-        assert_eq!(failure.pause(2, None, 50), Duration::from_mins(10) + Duration::from_secs(30));
-        assert_eq!(failure.pause(99, None, 0), Duration::from_hours(24));
-        let limited = Failure { patience: RATE_LIMITED, ..failure };
-        assert_eq!(limited.pause(1, None, 0), Duration::from_hours(1));
-        assert_eq!(limited.pause(1, Some(Duration::from_secs(8)), 0), Duration::from_hours(1));
-    }
-
-    #[test]
-    fn certificates_with_a_short_life_are_tried_for_more_often() {
-        let failure = Failure::ours("x");
-        let after = |life_s, failures| failure.pause(failures, Some(Duration::from_secs(life_s)), 0);
-        let (day_s, hour_s) = (86_400, 3600);
-        assert_eq!(after(90 * day_s, 99), Duration::from_hours(24));
-        assert_eq!(after(6 * day_s, 99), Duration::from_secs(6 * day_s / 10));
-        assert_eq!(after(hour_s, 2), Duration::from_mins(6));
-        assert_eq!((after(8, 1), after(0, 1)), (Duration::from_secs(1), Duration::from_secs(1)));
     }
 }

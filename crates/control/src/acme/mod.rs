@@ -1,14 +1,17 @@
 //! Certificates by ACME: orders the certificates that the gateway's registry wants, renews them in time, stores them in
 //! the state directory and installs them. One task per issuer, so that its orders run one after the other. A lock in
 //! the state directory excludes other processes meanwhile. `account` has the account, `order` makes one order,
-//! `renewal` has the time, `failure` the reaction to errors.
+//! `renewal` has the time, `failure` the reaction to errors. `client` orders for a cluster, which decides and stores itself.
 
 mod account;
+mod client;
 mod failure;
 mod http;
 mod order;
 mod renewal;
 mod store;
+
+pub use client::{AcmeAnswer, AcmeCertificate, AcmeClient, AcmeFailure, AcmeSettings};
 
 use crate::acme::failure::Failure;
 use crate::acme::http::Http;
@@ -209,7 +212,9 @@ impl Issuer {
         let account = self.account().await?;
         let wanted = &self.wanted[place];
         let replaces = wanted.window.is_known().then(|| wanted.identifier()).flatten();
-        let issued = order::issue(&account, &wanted.order.plan, self.shared.acme().challenges(), replaces).await?;
+        let challenges = self.shared.acme().challenges();
+        let publish = |answers| std::future::ready(Ok(order::hold(challenges, answers)));
+        let issued = order::issue(&account, &wanted.order.plan, replaces, publish).await?;
         let pair = Pair::from_pem(issued.chain.as_bytes(), issued.key.as_bytes(), b"");
         let pair = pair.map_err(|finding| Failure::ours(&finding.text))?;
         let name = format!("{}.pem", wanted.order.plan.id());

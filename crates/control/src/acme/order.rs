@@ -1,5 +1,5 @@
-//! One order, from its identifiers to a certificate. Publishes the answers to challenges for the workers, and removes
-//! them at the end.
+//! One order, from its identifiers to a certificate. The caller publishes the answers to challenges: for the workers of this
+//! process, or for all replicas of a cluster.
 
 use crate::acme::failure::Failure;
 use gateway::acme::{AcmeChallenge, AcmeIdentifier, AcmeOrderPlan, CertificateKey, Challenge, Challenges};
@@ -10,7 +10,7 @@ use instant_acme::{
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tls::{CertificateRequest, KeyKind};
+use tls::{CertificateRequest, KeyKind, ServerSide};
 
 /// How long an authority may take to validate the challenges, and then to issue. Let's Encrypt takes seconds.
 const PATIENCE: RetryPolicy =
@@ -29,16 +29,30 @@ impl Issued {
     }
 }
 
-/// Orders a certificate. `replaces` is the certificate that it renews, for authorities that ask for it.
-pub(crate) async fn issue(
+/// The answer to a challenge: published before the authority asks for it.
+pub(crate) enum Answer {
+    /// A token and its key authorization.
+    Http(String, String),
+    /// The name in SNI, and the settings for its handshake.
+    Tls(String, Arc<ServerSide>),
+}
+
+/// Orders a certificate. `replaces` is the certificate that it renews, for authorities that ask for it. `publish` gets the
+/// answers; what it gives is held until the authority has validated them.
+pub(crate) async fn issue<P, F, H>(
     account: &Account,
     plan: &AcmeOrderPlan,
-    challenges: &Challenges,
     replaces: Option<CertificateIdentifier<'static>>,
-) -> Result<Issued, Failure> {
+    publish: P,
+) -> Result<Issued, Failure>
+where
+    P: FnOnce(Vec<Answer>) -> F,
+    F: Future<Output = Result<H, Failure>>,
+{
     let identifiers: Vec<Identifier> = plan.identifiers.iter().map(identifier).collect();
     let mut order = begin(account, plan, &identifiers, replaces).await?;
-    let held = answer(&mut order, plan.issuer.challenge, challenges).await?;
+    let held = publish(answers(&mut order, plan.issuer.challenge).await?).await?;
+    announce(&mut order, plan.issuer.challenge).await?;
     let ready = order.poll_ready(&PATIENCE).await;
     if !matches!(ready, Ok(OrderStatus::Ready)) {
         return Err(rejection(&mut order, ready).await);
@@ -78,9 +92,9 @@ async fn begin(
     }
 }
 
-/// Publishes the answers for the workers, then tells the authority.
-async fn answer(order: &mut Order, kind: AcmeChallenge, challenges: &Challenges) -> Result<Vec<Challenge>, Failure> {
-    let mut held = Vec::new();
+/// The answers to all challenges that are pending.
+async fn answers(order: &mut Order, kind: AcmeChallenge) -> Result<Vec<Answer>, Failure> {
+    let mut found = Vec::new();
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {
         let mut authorization = authorization?;
@@ -89,25 +103,35 @@ async fn answer(order: &mut Order, kind: AcmeChallenge, challenges: &Challenges)
             AuthorizationStatus::Pending => {}
             other => return Err(Failure::ours(&format!("an authorization is {other:?}"))),
         }
-        let (wanted, name) = match kind {
-            AcmeChallenge::Http01 => (ChallengeType::Http01, "http-01"),
-            AcmeChallenge::TlsAlpn01 => (ChallengeType::TlsAlpn01, "tls-alpn-01"),
-        };
         let subject = authorization.identifier().to_string();
-        let Some(mut challenge) = authorization.challenge(wanted) else {
+        let Some(challenge) = authorization.challenge(challenge_type(kind)) else {
+            let name = if kind == AcmeChallenge::Http01 { "http-01" } else { "tls-alpn-01" };
             let message = format!("the authority does not offer the challenge \"{name}\" for {subject}");
             return Err(Failure::ours(&message));
         };
-        held.push(hold(&challenge, kind, challenges)?);
-        challenge.set_ready().await?;
+        found.push(answer(&challenge, kind)?);
     }
-    Ok(held)
+    Ok(found)
 }
 
-fn hold(challenge: &ChallengeHandle<'_>, kind: AcmeChallenge, challenges: &Challenges) -> Result<Challenge, Failure> {
+/// Tells the authority that the answers are published.
+async fn announce(order: &mut Order, kind: AcmeChallenge) -> Result<(), Failure> {
+    let mut authorizations = order.authorizations();
+    while let Some(authorization) = authorizations.next().await {
+        let mut authorization = authorization?;
+        if authorization.status == AuthorizationStatus::Pending
+            && let Some(mut challenge) = authorization.challenge(challenge_type(kind))
+        {
+            challenge.set_ready().await?;
+        }
+    }
+    Ok(())
+}
+
+fn answer(challenge: &ChallengeHandle<'_>, kind: AcmeChallenge) -> Result<Answer, Failure> {
     let authorization = challenge.key_authorization();
     if kind == AcmeChallenge::Http01 {
-        return Ok(challenges.answer_http(challenge.token.clone(), authorization.as_str()));
+        return Ok(Answer::Http(challenge.token.clone(), authorization.as_str().to_owned()));
     }
     let digest: [u8; 32] = authorization.digest().as_ref().try_into().map_err(|_| Failure::ours("no SHA-256"))?;
     let (subject, sni) = match challenge.identifier().identifier {
@@ -116,7 +140,16 @@ fn hold(challenge: &ChallengeHandle<'_>, kind: AcmeChallenge, challenges: &Chall
         _ => return Err(Failure::ours("an identifier that was not asked for")),
     };
     let side = tls::challenge_side(&subject, &digest).map_err(|error| Failure::ours(&error.to_string()))?;
-    Ok(challenges.answer_tls(sni, Arc::new(side)))
+    Ok(Answer::Tls(sni, Arc::new(side)))
+}
+
+/// Answers of workers to authorities while the result lives.
+pub(crate) fn hold(challenges: &Challenges, answers: Vec<Answer>) -> Vec<Challenge> {
+    let held = answers.into_iter().map(|answer| match answer {
+        Answer::Http(token, authorization) => challenges.answer_http(token, &authorization),
+        Answer::Tls(name, side) => challenges.answer_tls(name, side),
+    });
+    held.collect()
 }
 
 /// Why the order is not ready: the authority's messages about its challenges.
@@ -153,6 +186,13 @@ fn reverse_name(address: IpAddr) -> String {
             let nibbles = address.octets().into_iter().rev().flat_map(|byte| [byte & 15, byte >> 4]);
             nibbles.map(|nibble| format!("{nibble:x}")).collect::<Vec<_>>().join(".") + ".ip6.arpa"
         }
+    }
+}
+
+const fn challenge_type(kind: AcmeChallenge) -> ChallengeType {
+    match kind {
+        AcmeChallenge::Http01 => ChallengeType::Http01,
+        AcmeChallenge::TlsAlpn01 => ChallengeType::TlsAlpn01,
     }
 }
 

@@ -14,9 +14,6 @@ const ASK_PERIOD: Duration = Duration::from_hours(6);
 /// Shortest time between two certificates, even if the authority wants the first renewed at once.
 const WINDOW_PAUSE: Duration = Duration::from_hours(1);
 
-/// Renewals of many machines are spread over this part of a certificate's lifetime.
-const SPREAD: f64 = 0.02;
-
 /// The validity period of a certificate.
 pub(crate) fn validity(order: &BoundOrder) -> Option<(SystemTime, SystemTime)> {
     let facts = order.certificate.current()?.facts()?;
@@ -29,12 +26,7 @@ fn at(unix_s: i64) -> SystemTime {
 
 /// When to order: now, if there is no certificate. `chance` is from 0 to 1.
 pub(crate) fn due(order: &BoundOrder, chance: f64) -> SystemTime {
-    validity(order).map_or(UNIX_EPOCH, |(start, end)| due_within(start, end, chance))
-}
-
-fn due_within(start: SystemTime, end: SystemTime, chance: f64) -> SystemTime {
-    let life = end.duration_since(start).unwrap_or_default();
-    start + life.mul_f64(2.0 / 3.0 - SPREAD * chance)
+    validity(order).map_or(UNIX_EPOCH, |(start, end)| tls::renew_at(start, end, chance))
 }
 
 /// When to order if the authority suggests `asked` and two thirds of the lifetime are over at `usual`. Never after the
@@ -108,14 +100,5 @@ mod tests {
         assert_eq!(moderate(at(40), at(60), UNIX_EPOCH, at(90)), at(40));
         assert_eq!(moderate(at(70), at(60), UNIX_EPOCH, at(90)), at(70));
         assert_eq!(moderate(at(95), at(60), UNIX_EPOCH, at(90)), at(90), "not after its end");
-    }
-
-    #[test]
-    fn a_certificate_is_renewed_after_two_thirds_of_its_life() {
-        let day = Duration::from_hours(24);
-        let (start, end) = (UNIX_EPOCH, UNIX_EPOCH + 90 * day);
-        let days = |chance| due_within(start, end, chance).duration_since(UNIX_EPOCH).unwrap().as_secs_f64() / 86_400.0;
-        assert!((days(0.0) - 60.0).abs() < 0.01, "{}", days(0.0));
-        assert!((days(1.0) - 58.2).abs() < 0.01, "{}", days(1.0));
     }
 }

@@ -1,7 +1,7 @@
 //! `holdfast ingress`: the controller for Kubernetes. Flags have the names and meanings of ingress-nginx's where it has
 //! them, so that a Deployment needs another image and no other arguments.
 
-use crate::serve::cluster::{self, Start};
+use crate::serve::cluster::{self, AcmeStart, Start};
 use crate::{exit, report};
 use ingress::{GatewayAddresses, Name, Settings};
 use kubernetes::{Options, Selector, WebhookOptions};
@@ -146,6 +146,29 @@ pub(super) struct Args {
     )]
     validating_webhook_key: OsString,
 
+    /// Order certificates for Ingresses that ask for them: the directory of an authority that speaks ACME, such as
+    /// <https://acme-v02.api.letsencrypt.org/directory>
+    #[arg(long, value_name = "URL", value_parser = directory, help_heading = "Certificates by ACME")]
+    acme_directory: Option<String>,
+    /// Where the authority can reach the operator; an address without a scheme is mailto:
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        value_delimiter = ',',
+        requires = "acme_directory",
+        help_heading = "Certificates by ACME"
+    )]
+    acme_contact: Vec<String>,
+    /// Accept the authority's terms of service
+    #[arg(long, default_value_t = false, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set, help_heading = "Certificates by ACME")]
+    acme_accept_terms: bool,
+    /// Certificates that the authority's own one must come from, in PEM; without it, those of the system
+    #[arg(long, value_name = "FILE", requires = "acme_directory", help_heading = "Certificates by ACME")]
+    acme_trusted_certificate: Option<PathBuf>,
+    /// The Secret with the account, in the namespace of the Pod; that with the challenges is NAME-challenges
+    #[arg(long, value_name = "NAME", default_value = "holdfast-acme", value_parser = secret, help_heading = "Certificates by ACME")]
+    acme_secret: String,
+
     /// From SIGTERM to the drain: it serves, and /readyz fails
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = crate::typed::duration, help_heading = "End")]
     shutdown_grace_period: Duration,
@@ -229,6 +252,10 @@ pub(super) fn run(args: &Args) -> u8 {
         );
         return exit::USAGE;
     }
+    if args.acme_directory.is_some() && !args.update_status {
+        report::say("holdfast: --acme-directory needs --update-status, because only a leader orders");
+        return exit::USAGE;
+    }
     cluster::run(args.start(|name| std::env::var(name).ok().filter(|value| !value.is_empty())))
 }
 
@@ -280,8 +307,23 @@ impl Args {
             health_address: Some(health),
             health_path: self.health_check_path.clone(),
             webhook,
+            // Made from the settings below when it starts.
+            acme: None,
         };
-        Start { settings, options, grace: self.shutdown_grace_period, shutdown_timeout: self.worker_shutdown_timeout }
+        let acme = self.acme_directory.clone().map(|directory| AcmeStart {
+            directory,
+            contacts: self.acme_contact.clone(),
+            accepts_terms: self.acme_accept_terms,
+            trusted: self.acme_trusted_certificate.clone(),
+            secret: self.acme_secret.clone(),
+        });
+        Start {
+            settings,
+            options,
+            acme,
+            grace: self.shutdown_grace_period,
+            shutdown_timeout: self.worker_shutdown_timeout,
+        }
     }
 
     fn settings(&self) -> Settings {
@@ -303,6 +345,7 @@ impl Args {
             ssl_passthrough: self.enable_ssl_passthrough,
             disable_catch_all: self.disable_catch_all,
             allow_snippets: self.allow_snippet_annotations,
+            acme: self.acme_directory.is_some(),
             resolvers: Vec::new(),
             gateway_addresses: self.addresses_of_gateways(),
             workers: self.workers.map(|workers| u16::try_from(workers).unwrap_or(u16::MAX)),
@@ -329,6 +372,22 @@ fn name(text: &str) -> Result<Name, String> {
         }
         _ => Err("NAMESPACE/NAME".to_owned()),
     }
+}
+
+/// The URL of an authority's directory.
+fn directory(text: &str) -> Result<String, String> {
+    let is_url =
+        text.strip_prefix("https://").is_some_and(|rest| !rest.is_empty() && !rest.contains(char::is_whitespace));
+    if is_url { Ok(text.to_owned()) } else { Err("a URL that begins with https://".to_owned()) }
+}
+
+/// The name of a Secret, with room for a suffix.
+fn secret(text: &str) -> Result<String, String> {
+    const BYTES_MAX: usize = 200;
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let is_name = !text.is_empty() && text.len() <= BYTES_MAX && text.bytes().all(is_plain);
+    let is_name = is_name && !text.starts_with('-') && !text.ends_with('-');
+    if is_name { Ok(text.to_owned()) } else { Err("a name of small letters, digits and -".to_owned()) }
 }
 
 /// An address to listen at; none for an empty text, as in ingress-nginx.
@@ -407,6 +466,23 @@ mod tests {
     }
 
     #[test]
+    fn an_authority_has_defaults_and_without_one_nothing_is_ordered() {
+        let start = parse(&[]).start(|_| None);
+        assert!(start.acme.is_none() && !start.settings.acme);
+        let words = ["--acme-directory=https://ca.test/dir", "--acme-contact=a@b.test,c@d.test", "--acme-accept-terms"];
+        let start = parse(&words).start(|_| None);
+        let expected = AcmeStart {
+            directory: "https://ca.test/dir".into(),
+            contacts: vec!["a@b.test".into(), "c@d.test".into()],
+            accepts_terms: true,
+            trusted: None,
+            secret: "holdfast-acme".into(),
+        };
+        assert_eq!(start.acme, Some(expected));
+        assert!(start.settings.acme);
+    }
+
+    #[test]
     fn flags_without_effect_are_named() {
         let words =
             ["holdfast", "ingress", "--v=2", "--profiling=false", "--configmap=a/b", "-v", "3"].map(OsString::from);
@@ -428,6 +504,10 @@ mod tests {
             "--validating-webhook=8443",
             "--validating-webhook=:0",
             "--validating-webhook=host:1",
+            "--acme-directory=http://ca.test/dir",
+            "--acme-directory=https://",
+            "--acme-secret=Big",
+            "--acme-contact=a@b.test",
             "--unknown=1",
         ] {
             assert!(Cli::try_parse_from(["ingress", bad]).is_err(), "{bad}");

@@ -83,6 +83,10 @@ fn the_schema_refuses_wrong_values() {
         ("--set=controller.image.digest=sha256:1", "/controller/image/digest"),
         ("--set-string=tcp.9000=nowhere", "/tcp/9000"),
         ("--set-string=tcp.http=a/b:80", "propertyName 'http'"),
+        ("--set=controller.acme.directory=http://ca.test/dir", "/controller/acme/directory"),
+        ("--set=controller.acme.contacts={a b}", "/controller/acme/contacts/0"),
+        ("--set=controller.acme.secret=Big", "/controller/acme/secret"),
+        ("--set=controller.acme.enabled=true", "'enabled' not allowed"),
         ("--set=controller.shutdownGracePeriodSeconds=-1", "/controller/shutdownGracePeriodSeconds"),
     ] {
         let output = helm(&["template", "h", CHART, KUBERNETES, set]);
@@ -96,6 +100,11 @@ fn values_that_contradict_each_other_are_refused() {
     for (set, wanted) in [
         ("controller.terminationGracePeriodSeconds=30", "need 250"),
         ("controller.extraArgs.http-port=80", "has a value of its own"),
+        ("controller.extraArgs.acme-secret=x", "has a value of its own"),
+        (
+            "controller.acme.directory=https://ca.test/dir,controller.updateStatus=false",
+            "needs controller.updateStatus",
+        ),
         ("controller.extraArgs.validating-webhook=x", "has a value of its own"),
         ("controller.metrics.serviceMonitor.enabled=true", "needs controller.metrics.enabled"),
         ("controller.gatewayClassResource.enabled=true", "needs controller.gatewayAPI.enabled"),
@@ -118,6 +127,10 @@ fn arguments(text: &str) -> Vec<String> {
 #[test]
 fn the_program_accepts_the_arguments_that_the_chart_gives() {
     let certificate = ["--set=controller.admissionWebhooks.enabled=true"];
+    // In place of the mounted file.
+    let folder = tempfile::tempdir().expect("a folder");
+    let authority = folder.path().join("ca.crt");
+    fs::write(&authority, testkit::Authority::new("ca").pem()).expect("written");
     for (set, more) in SETS.into_iter().map(|set| (set, &[][..])).chain([("default", &certificate[..])]) {
         let text = rendered(&[&[values(set).as_str()], more].concat());
         let given = arguments(&text);
@@ -129,6 +142,9 @@ fn the_program_accepts_the_arguments_that_the_chart_gives() {
         // Other tests run beside this one, and there is no cluster: it ends when it has read all of its arguments.
         command.args(["--kubeconfig=/nonexistent/kubeconfig", "--healthz-host=127.0.0.1"]);
         command.arg(format!("--healthz-port={}", free_port()));
+        if given.iter().any(|word| word.starts_with("--acme-trusted-certificate=")) {
+            command.arg(format!("--acme-trusted-certificate={}", authority.display()));
+        }
         if has_webhook {
             command.arg(format!("--validating-webhook=127.0.0.1:{}", free_port()));
         }
@@ -360,4 +376,19 @@ fn with_a_scope_secrets_of_other_namespaces_cannot_be_read() {
     assert!(may(plane, account, "patch ingresses --subresource=status -n chart-shop"));
     assert!(!may(plane, account, "patch ingresses --subresource=status -n chart-one"));
     assert!(may(plane, account, "update leases/one-holdfast-leader -n chart-one"));
+    // Certificates by ACME: Secrets of the watched namespace, and two of the own one by name.
+    for question in [
+        "create secrets -n chart-shop",
+        "update secrets/front -n chart-shop",
+        "create secrets -n chart-one",
+        "update secrets/one-holdfast-acme -n chart-one",
+        "watch secrets/one-holdfast-acme-challenges -n chart-one",
+    ] {
+        assert!(may(plane, account, question), "{question}");
+    }
+    for question in
+        ["delete secrets -n chart-shop", "update secrets/another -n chart-one", "watch secrets -n chart-one"]
+    {
+        assert!(!may(plane, account, question), "{question}");
+    }
 }

@@ -10,7 +10,8 @@ mod upstreams;
 
 use crate::tree::{Origin, Origins};
 use crate::{
-    Cluster, EndpointSource, FileSource, Finding, Kind, Level, Name, ObjectName, Settings, StatusWish, Translation,
+    CertificateWish, Cluster, EndpointSource, FileSource, Finding, Kind, Level, Name, ObjectName, Settings, StatusWish,
+    Translation,
 };
 use conf::tree::Directive;
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,6 +50,8 @@ pub(crate) struct Assembly<'a> {
     findings: Vec<Finding>,
     counts: BTreeMap<ObjectName, usize>,
     statuses: Vec<StatusWish>,
+    /// What Ingresses ask the controller to order.
+    pub(crate) certificates: Vec<CertificateWish>,
     /// Names of variables of the translation's own, by the values that they replace.
     variables: BTreeMap<String, String>,
 }
@@ -72,6 +75,7 @@ impl<'a> Assembly<'a> {
             findings: Vec::new(),
             counts: BTreeMap::new(),
             statuses: Vec::new(),
+            certificates: Vec::new(),
             variables: BTreeMap::new(),
         }
     }
@@ -181,6 +185,7 @@ impl<'a> Assembly<'a> {
             files: self.files,
             findings: self.findings,
             statuses: self.statuses,
+            certificates: self.certificates,
         }
     }
 }

@@ -214,8 +214,13 @@ fn canary(assembly: &mut Assembly<'_>, hosts: &mut BTreeMap<String, Host>, index
     }
 }
 
-/// Writes all hosts.
-pub(super) fn write(assembly: &mut Assembly<'_>, global: &Global, served: &[Served], hosts: BTreeMap<String, Host>) {
+/// Writes all hosts. Returns the oldest Ingress of each host that is served.
+pub(super) fn write(
+    assembly: &mut Assembly<'_>,
+    global: &Global,
+    served: &[Served],
+    hosts: BTreeMap<String, Host>,
+) -> BTreeMap<String, ObjectName> {
     let settings = assembly.settings;
     let listens = [Listen { port: settings.http_port, tls: false }, Listen { port: settings.https_port, tls: true }];
     let mut written = Vec::new();
@@ -235,6 +240,7 @@ pub(super) fn write(assembly: &mut Assembly<'_>, global: &Global, served: &[Serv
     for (id, name, host) in &written {
         aliases(assembly, served, listens, *id, name, host);
     }
+    written.into_iter().map(|(_, name, host)| (name, host.ingresses_first(served))).collect()
 }
 
 fn server(assembly: &mut Assembly<'_>, global: &Global, served: &[Served], id: ServerId, name: &str, host: &Host) {

@@ -4,11 +4,13 @@
 //! has it. Then each host is written.
 
 mod backends;
+mod certificates;
 mod class;
 mod hosts;
 mod locations;
 mod streams;
 
+pub(crate) use certificates::{CERT_MANAGER, OWN as OWN_ACME, SHARED as SHARED_ACME};
 pub(crate) use class::is_ours;
 
 use crate::annotations::{self, Plan};
@@ -33,7 +35,8 @@ pub(crate) fn write(assembly: &mut Assembly<'_>) {
     let global = config_map::write(assembly);
     let served = served(assembly, &global);
     let hosts = hosts::gather(assembly, &served);
-    hosts::write(assembly, &global, &served, hosts);
+    let owners = hosts::write(assembly, &global, &served, hosts);
+    certificates::write(assembly, &served, &owners);
     streams::write(assembly, &global);
 }
 

@@ -4,6 +4,7 @@
 
 mod admission;
 mod annotations;
+mod certificates;
 mod config_map;
 mod cves;
 mod gateway;

@@ -51,6 +51,21 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- default (printf "%s-leader" (include "holdfast.fullname" .)) .Values.controller.electionID -}}
 {{- end -}}
 
+{{/* The Secret with the account of ACME. */}}
+{{- define "holdfast.acmeSecret" -}}
+{{- default (printf "%s-acme" (include "holdfast.fullname" .)) .Values.controller.acme.secret -}}
+{{- end -}}
+
+{{/* "true" if certificates are ordered. */}}
+{{- define "holdfast.acme" -}}
+{{- if .Values.controller.acme.directory -}}
+{{- if not .Values.controller.updateStatus -}}
+{{- fail "controller.acme.directory needs controller.updateStatus: only a leader orders" -}}
+{{- end -}}
+true
+{{- end -}}
+{{- end -}}
+
 {{- define "holdfast.image" -}}
 {{- $image := .Values.controller.image -}}
 {{- if $image.digest -}}
@@ -110,7 +125,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{/* Flags that values set: extraArgs must not repeat them, because a flag may be given once. */}}
 {{- define "holdfast.checkExtraArgs" -}}
-{{- $taken := list "controller-class" "ingress-class" "ingress-class-by-name" "watch-ingress-without-class" "gateway-controller-name" "gateway-addresses" "configmap" "tcp-services-configmap" "udp-services-configmap" "default-backend-service" "default-ssl-certificate" "http-port" "https-port" "listen-address" "healthz-port" "watch-namespace" "watch-namespace-selector" "publish-service" "publish-status-address" "update-status" "election-id" "shutdown-grace-period" "worker-shutdown-timeout" "annotations-prefix" "enable-ssl-passthrough" "disable-catch-all" "allow-snippet-annotations" "state-directory" "workers" "validating-webhook" "validating-webhook-certificate" "validating-webhook-key" -}}
+{{- $taken := list "controller-class" "ingress-class" "ingress-class-by-name" "watch-ingress-without-class" "gateway-controller-name" "gateway-addresses" "configmap" "tcp-services-configmap" "udp-services-configmap" "default-backend-service" "default-ssl-certificate" "http-port" "https-port" "listen-address" "healthz-port" "watch-namespace" "watch-namespace-selector" "publish-service" "publish-status-address" "update-status" "election-id" "shutdown-grace-period" "worker-shutdown-timeout" "annotations-prefix" "enable-ssl-passthrough" "disable-catch-all" "allow-snippet-annotations" "state-directory" "workers" "acme-directory" "acme-contact" "acme-accept-terms" "acme-trusted-certificate" "acme-secret" "validating-webhook" "validating-webhook-certificate" "validating-webhook-key" -}}
 {{- range $key, $_ := .Values.controller.extraArgs -}}
 {{- if has $key $taken -}}
 {{- fail (printf "controller.extraArgs.%s: the chart has a value of its own for this flag, see README.md" $key) -}}
@@ -187,6 +202,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - --validating-webhook=:{{ $c.admissionWebhooks.port }}
 - --validating-webhook-certificate=/etc/holdfast/admission/tls.crt
 - --validating-webhook-key=/etc/holdfast/admission/tls.key
+{{- end }}
+{{- if include "holdfast.acme" . }}
+- --acme-directory={{ $c.acme.directory }}
+{{- with $c.acme.contacts }}
+- --acme-contact={{ join "," . }}
+{{- end }}
+- --acme-accept-terms={{ $c.acme.acceptTerms }}
+{{- if $c.acme.trustedConfigMap }}
+- --acme-trusted-certificate=/etc/holdfast/acme/ca.crt
+{{- end }}
+- --acme-secret={{ include "holdfast.acmeSecret" . }}
 {{- end }}
 {{- if $c.state.enabled }}
 - --state-directory=/var/lib/holdfast/state

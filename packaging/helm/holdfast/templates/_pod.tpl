@@ -148,6 +148,11 @@ spec:
           mountPath: /etc/holdfast/admission
           readOnly: true
         {{- end }}
+        {{- if and (include "holdfast.acme" .) $c.acme.trustedConfigMap }}
+        - name: acme
+          mountPath: /etc/holdfast/acme
+          readOnly: true
+        {{- end }}
         {{- with $c.extraVolumeMounts }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
@@ -172,6 +177,15 @@ spec:
         secretName: {{ include "holdfast.webhookName" . }}
         defaultMode: 0440
         optional: true
+    {{- end }}
+    {{- if and (include "holdfast.acme" .) $c.acme.trustedConfigMap }}
+    # The authority's own certificate must come from one of these.
+    - name: acme
+      configMap:
+        name: {{ $c.acme.trustedConfigMap }}
+        items:
+          - key: ca.crt
+            path: ca.crt
     {{- end }}
     {{- with $c.extraVolumes }}
     {{- toYaml . | nindent 4 }}

@@ -2,6 +2,7 @@
 //! generations here; endpoints reach the groups without one. The thread of the API server is in the crate `kubernetes`.
 
 mod addresses;
+mod authority;
 mod configuration;
 mod files;
 mod host;
@@ -16,6 +17,7 @@ use crate::report;
 use crate::signals::{Ask, Signals};
 use crate::verdict::{Lasting, Prepared};
 use addresses::Addresses;
+pub(crate) use authority::AcmeStart;
 use conf::Loader as _;
 use configuration::{Candidate, Change, Frame, Made, make, owners_of_port};
 use files::ClusterFiles;
@@ -49,6 +51,8 @@ pub(crate) struct Start {
     pub(crate) settings: Settings,
     /// How the API server is followed.
     pub(crate) options: Options,
+    /// The authority that certificates are ordered from; `None`: none is ordered.
+    pub(crate) acme: Option<AcmeStart>,
     /// From the signal to the drain: load balancers notice within it that this replica is not ready.
     pub(crate) grace: Duration,
     /// From the drain to the end.
@@ -110,7 +114,9 @@ fn serve(start: Start) -> Result<(), String> {
 
 impl Replica {
     fn new(start: Start) -> Result<Self, String> {
-        let Start { mut settings, mut options, grace, shutdown_timeout } = start;
+        let Start { mut settings, mut options, acme, grace, shutdown_timeout } = start;
+        options.acme = acme.map(authority::options).transpose()?;
+        settings.acme = options.acme.is_some();
         settings.resolvers = tree::name_servers(&std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default());
         if let Some(webhook) = &mut options.webhook {
             webhook.settings.clone_from(&settings);
@@ -301,8 +307,8 @@ impl Replica {
         }
         self.tell(&translation.findings);
         let ingresses = translation.owners.values().filter(|owner| owner.kind == Kind::Ingress).cloned().collect();
-        let Translation { findings, statuses, .. } = translation;
-        self.controller.report(Report { findings, statuses, ingresses });
+        let Translation { findings, statuses, certificates, .. } = translation;
+        self.controller.report(Report { findings, statuses, ingresses }, certificates);
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! `holdfast ingress` against a real API server: what it serves, what changes without a reload, and how it behaves when the
 //! API server, objects or replicas go away.
 
+mod acme;
 mod certificates;
 mod changes;
 mod endpoints;
