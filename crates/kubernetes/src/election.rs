@@ -114,6 +114,14 @@ impl Election {
         body["spec"] = json!(spec);
         let path = format!("{}/{}", self.leases, self.inner.options.election_id);
         // Without an answer, the lease ends by itself.
-        let _ = self.api.send(Method::PUT, &path, JSON, &body).await;
+        let outcome = self.api.send(Method::PUT, &path, JSON, &body).await;
+        if outcome.is_err_and(|error| error.code() == 409) {
+            // A renewal was on its way, so the Lease is newer than the one known here.
+            let Ok(mut present) = self.api.get(&path).await else { return };
+            if present["spec"]["holderIdentity"] == json!(self.inner.options.identity) {
+                present["spec"] = json!(spec);
+                let _ = self.api.send(Method::PUT, &path, JSON, &present).await;
+            }
+        }
     }
 }

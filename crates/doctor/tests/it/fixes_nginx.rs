@@ -202,10 +202,11 @@ const CASES: [Case; 11] = [
     },
 ];
 
-fn status(listen: SocketAddr, path: &str) -> u16 {
+/// The status of an answer; `None` if the connection ends without one: nginx was seen to reset one right after its start.
+fn status(listen: SocketAddr, path: &str) -> Option<u16> {
     let mut client = Talk::connect(listen);
     client.send(format!("GET {path} HTTP/1.1\r\nHost: shop.example\r\n\r\n"));
-    client.response().status()
+    client.head().map(|head| head.status())
 }
 
 /// The request that an application saw, without the fields that may change, and the response that the client got.
@@ -260,7 +261,7 @@ fn applications_and_clients_see_the_same_with_each_fix() {
                 let _running = Running::start(&program, home.path(), conf, listen);
                 if case.rule == "name-resolved-once" {
                     // Until the name server has answered, such a group has no peer in nginx.
-                    testkit::until("the name is known", || (status(listen, case.path) != 502).then_some(()));
+                    testkit::until("the name is known", || status(listen, case.path).filter(|status| *status != 502));
                 }
                 let connections = app.connections();
                 let first = exchange(&app, listen, case.path, case.changes);

@@ -398,15 +398,13 @@ impl Master<'_> {
         retiring.retain_mut(|one| {
             let ended = one.ended(journal).is_some();
             if ended {
-                left.push(one.figures.take());
+                left.extend(one.figures.take());
             }
             !ended
         });
-        for figures in left {
-            self.keep_figures(figures);
-        }
-        self.bury_newcomers();
-        self.bury_seats();
+        self.bury_newcomers(&mut left);
+        self.bury_seats(&mut left);
+        self.keep_figures(left);
     }
 
     fn look_at_the_clock(&mut self) {

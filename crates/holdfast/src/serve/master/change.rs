@@ -168,19 +168,15 @@ impl Master<'_> {
         }
     }
 
-    /// Checks which of the children that are to take over have ended.
-    pub(super) fn bury_newcomers(&mut self) {
+    /// Checks which of the children that are to take over have ended. `left` gets their figures.
+    pub(super) fn bury_newcomers(&mut self, left: &mut Vec<FiguresFile>) {
         let Some(Change { stage: Stage::Replacing(newcomers, _), failed, .. }) = &mut self.change else { return };
-        let mut left = Vec::new();
         for newcomer in newcomers {
             if newcomer.child.as_mut().is_some_and(|child| child.ended(&self.journal).is_some()) {
                 left.extend(newcomer.child.take().and_then(|child| child.figures));
                 let message = "the new worker process ended before it served; the error log may say why";
                 failed.get_or_insert_with(|| message.to_owned());
             }
-        }
-        for figures in left {
-            self.keep_figures(Some(figures));
         }
     }
 

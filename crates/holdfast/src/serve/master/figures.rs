@@ -47,13 +47,19 @@ impl Ended {
 }
 
 impl Master<'_> {
-    /// A child has ended: its counters stay.
-    pub(super) fn keep_figures(&mut self, file: Option<FiguresFile>) {
-        let Some(file) = file else { return };
-        if let Err(error) = self.ended.add(&file) {
-            self.journal.log(Level::Warn, &format!("the figures of an ended worker process are lost: {error}"));
+    /// Children have ended: their counters stay. The others are told once about all of them, because no set of files may lack
+    /// one.
+    pub(super) fn keep_figures(&mut self, left: impl IntoIterator<Item = FiguresFile>) {
+        let mut has_some = false;
+        for file in left {
+            has_some = true;
+            if let Err(error) = self.ended.add(&file) {
+                self.journal.log(Level::Warn, &format!("the figures of an ended worker process are lost: {error}"));
+            }
         }
-        self.share_figures();
+        if has_some {
+            self.share_figures();
+        }
     }
 
     /// Lets each child know the figures of the others.

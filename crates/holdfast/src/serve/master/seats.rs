@@ -90,13 +90,12 @@ impl Master<'_> {
         }
     }
 
-    /// Checks which children of the seats have ended.
-    pub(super) fn bury_seats(&mut self) {
+    /// Checks which children of the seats have ended. `left` gets their figures.
+    pub(super) fn bury_seats(&mut self, left: &mut Vec<FiguresFile>) {
         for at in 0..self.seats.len() {
             let seat = &mut self.seats[at];
             if let Some(lived) = seat.successor.as_mut().and_then(|one| one.ended(&self.journal)) {
-                let left = seat.successor.take();
-                self.keep_figures(left.and_then(|child| child.figures));
+                left.extend(seat.successor.take().and_then(|child| child.figures));
                 self.commons.iter().for_each(|commons| commons.close(at));
                 if self.seats[at].child.is_none() {
                     self.plan_respawn(at, lived);
@@ -104,17 +103,17 @@ impl Master<'_> {
             }
             let seat = &mut self.seats[at];
             if let Some(lived) = seat.child.as_mut().and_then(|one| one.ended(&self.journal)) {
-                let Some(mut left) = seat.child.take() else { continue };
+                let Some(child) = seat.child.take() else { continue };
                 let replaced = seat.successor.is_some();
                 self.commons.iter().for_each(|commons| commons.close(at));
-                self.child_left(left.pid());
-                if left.is_asked() {
+                self.child_left(child.pid());
+                if child.is_asked() {
                     self.change_failed("the worker process ended during the reload");
                 }
                 if !replaced {
                     self.plan_respawn(at, lived);
                 }
-                self.keep_figures(left.figures.take());
+                left.extend(child.figures);
             }
         }
     }
