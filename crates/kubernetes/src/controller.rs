@@ -176,7 +176,7 @@ impl Inner {
             && (*selector == crate::Selector::default() || is_selected())
     }
 
-    /// The present objects; `None`: neither the API server nor the last known state gave all of them.
+    /// The present objects; `None` before all of them are known, from the API server or from the last known state.
     pub(crate) fn known(&self) -> Option<Cluster> {
         let is_known = self.is_complete() || self.figures.restored.load(Ordering::SeqCst);
         is_known.then(|| self.cluster())
@@ -261,7 +261,7 @@ impl Controller {
         Ok(controller)
     }
 
-    /// The present objects; `None`: neither the API server nor the last known state gave all of them.
+    /// The present objects; `None` before all of them are known, from the API server or from the last known state.
     pub fn cluster(&self) -> Option<Cluster> {
         self.inner.known()
     }

@@ -6,11 +6,12 @@ use super::secrets::{challenges, is_answer, of_challenges};
 use crate::api::{Api, ApiError, JSON};
 use crate::backoff::Backoff;
 use crate::controller::Inner;
+use crate::kinds;
 use crate::options::Severity;
 use crate::watch::escaped;
 use futures_util::TryStreamExt as _;
 use http::Method;
-use ingress::Name;
+use ingress::{Kind, Name};
 use kube::core::WatchEvent;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -35,9 +36,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(WATCH_SECONDS + 60);
 pub(super) struct Board {
     inner: Arc<Inner>,
     api: Api,
-    /// The path of all Secrets of the namespace.
-    path: String,
-    name: String,
+    name: Name,
     /// What the leader has written, by the Secret that is ordered. Locked while it is written.
     own: Mutex<BTreeMap<Name, Vec<ChallengeAnswer>>>,
     /// What this replica answers.
@@ -46,9 +45,8 @@ pub(super) struct Board {
 
 impl Board {
     pub(super) fn new(inner: Arc<Inner>, api: Api, namespace: &str, account: &str) -> Self {
-        let path = format!("/api/v1/namespaces/{namespace}/secrets");
-        let name = format!("{account}-challenges");
-        Self { inner, api, path, name, own: Mutex::default(), seen: watch::Sender::default() }
+        let name = Name::new(namespace, format!("{account}-challenges"));
+        Self { inner, api, name, own: Mutex::default(), seen: watch::Sender::default() }
     }
 
     /// Publishes answers for an order; ends when all replicas give them.
@@ -89,12 +87,17 @@ impl Board {
         }
     }
 
+    /// The path of all Secrets of the namespace.
+    fn all(&self) -> String {
+        kinds::place(Kind::Secret).list("v1", Some(&self.name.namespace))
+    }
+
     async fn write(&self, own: &BTreeMap<Name, Vec<ChallengeAnswer>>) -> Result<(), ApiError> {
         let answers = own.values().flatten().map(|answer| (&answer.token, &answer.authorization));
-        let body = of_challenges(&self.name, answers);
-        let one = format!("{}/{}", self.path, self.name);
+        let body = of_challenges(&self.name.name, answers);
+        let (one, all) = (kinds::place(Kind::Secret).one("v1", &self.name), self.all());
         match self.api.send(Method::PUT, &one, JSON, &body).await {
-            Err(error) if error.code() == 404 => self.api.send(Method::POST, &self.path, JSON, &body).await.map(drop),
+            Err(error) if error.code() == 404 => self.api.send(Method::POST, &all, JSON, &body).await.map(drop),
             outcome => outcome.map(drop),
         }
     }
@@ -122,12 +125,12 @@ impl Board {
 
     /// Lists and watches, until the watch ends.
     async fn look(&self) -> Result<(), ApiError> {
-        let filter = format!("fieldSelector=metadata.name%3D{}", escaped(&self.name));
-        let list = self.api.get(&format!("{}?{filter}", self.path)).await?;
+        let filter = format!("fieldSelector=metadata.name%3D{}", escaped(&self.name.name));
+        let list = self.api.get(&format!("{}?{filter}", self.all())).await?;
         self.set(&list["items"][0]);
         let at = list["metadata"]["resourceVersion"].as_str().unwrap_or_default();
         let path =
-            format!("{}?watch=1&{filter}&timeoutSeconds={WATCH_SECONDS}&resourceVersion={}", self.path, escaped(at));
+            format!("{}?watch=1&{filter}&timeoutSeconds={WATCH_SECONDS}&resourceVersion={}", self.all(), escaped(at));
         let mut events = self.api.watch(&path).await?;
         loop {
             let Ok(event) = timeout(SILENCE_MAX, events.try_next()).await else { return Ok(()) };

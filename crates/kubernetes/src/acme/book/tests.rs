@@ -69,7 +69,7 @@ fn a_missing_certificate_is_ordered_once_and_renewed_after_two_thirds() {
     assert_eq!(next(&mut book, at(4)), None);
     sync(&mut book, &[(wish("shop/a", "a.test"), Some(ours(at(0))))]);
     let due = Known::due(&ours(at(0))).unwrap();
-    assert_eq!(book.look_at(due - Duration::from_secs(1)), due, "not later, whatever happens before");
+    assert_eq!(book.look_at(due - Duration::from_secs(1)), due, "not later, although something is looked at before");
     assert_eq!(next(&mut book, at(0) + 60 * DAY - Duration::from_mins(1)), None);
     assert_eq!(next(&mut book, at(0) + 60 * DAY + Duration::from_mins(1)).as_deref(), Some("shop/a"));
 }
